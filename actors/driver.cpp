@@ -1,0 +1,350 @@
+#include "actors/driver.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/stream/record.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+using plan::PhaseKind;
+using proto::TrajectoryKind;
+
+void DriverState::on_start() {
+  step_started_ = now_seconds();
+  if (!options_.resume_from.empty())
+    return begin_phase(PhaseKind::init, [this] { resume(); });
+  options_.log->stage("start", "init", -1);
+  begin_phase(PhaseKind::init, [this] { warm_round(0); });
+}
+
+void DriverState::on_stop() {
+  if (is_stopping_)
+    return;
+  is_stopping_ = true;
+  options_.log->stopping();
+  options_.log->event(observe::EventLevel::info, step_, "stopping: this step is finished and saved first");
+}
+
+void DriverState::on_fail(const Failure& failure) {
+  RunResult result = result_;
+  result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  end(std::move(result));
+}
+
+void DriverState::begin_phase(PhaseKind kind, Next next) {
+  phase_ = plan::to_string(kind);
+  ask(
+      "placement", options_.placement,
+      [this, next](const PhaseReport& report) {
+        placement_seconds_ += report.seconds;
+        options_.log->phase(report);
+        next();
+      },
+      phase_atom_v, PhaseRequest{step_, kind, version_});
+}
+
+void DriverState::gather(Batch batch, std::function<void(Gathered)> then) {
+  auto gathered = std::make_shared<Gathered>();
+  double started = now_seconds();
+  CollectRequest request{batch.kind, batch.step, batch.groups, batch.group_size};
+  ask(
+      "actor_train", options_.trainer,
+      [this, batch, gathered, started, then](caf::unit_t) { lease_all(batch, gathered, started, then); },
+      expect_atom_v, request);
+}
+
+void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
+                            const std::function<void(Gathered)>& then) {
+  size_t count = std::min<size_t>(options_.rollouts.size(), batch.groups);
+  auto missing = std::make_shared<size_t>(count);
+  for (size_t i = 0; i < count; ++i) {
+    size_t first = batch.groups * i / count;
+    size_t last = batch.groups * (i + 1) / count;
+    Lease lease;
+    lease.kind = batch.kind;
+    lease.step = batch.step;
+    lease.attempt = options_.attempt;
+    lease.first_group = static_cast<uint32_t>(first);
+    lease.group_size = batch.group_size;
+    lease.seeds.assign(batch.seeds.begin() + static_cast<ptrdiff_t>(first),
+                       batch.seeds.begin() + static_cast<ptrdiff_t>(last));
+    lease.tags.assign(batch.tags.begin() + static_cast<ptrdiff_t>(first),
+                      batch.tags.begin() + static_cast<ptrdiff_t>(last));
+    lease.version = version_;
+    lease.expert_fraction = options_.config.warm_start.expert_fraction;
+    ask(
+        fmt::format("actor_infer (card {})", options_.rollout_cards[i].value), options_.rollouts[i],
+        [this, batch, gathered, started, then, missing](const LeaseReport& report) {
+          gathered->leases.push_back(report);
+          gathered->busy_seconds = std::max(gathered->busy_seconds, report.busy_seconds);
+          if (--*missing == 0)
+            collect(batch, gathered, started, then);
+        },
+        lease_atom_v, lease);
+  }
+}
+
+void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
+                          const std::function<void(Gathered)>& then) {
+  ask(
+      "actor_train", options_.trainer,
+      [this, gathered, started, then](const CollectReport& report) {
+        gathered->collected = report;
+        gathered->seconds = now_seconds() - started;
+        then(*gathered);
+      },
+      collect_atom_v, batch.kind, batch.step);
+}
+
+void DriverState::load(const std::string& folder, std::function<void(const CheckpointReport&)> then) {
+  phase_ = "resume";
+  ask("actor_train", options_.trainer, std::move(then), load_atom_v, CheckpointRequest{0, folder, ""});
+}
+
+void DriverState::resume() {
+  auto continue_run = [this] {
+    load(options_.resume_from, [this](const CheckpointReport& report) {
+      nlohmann::json state = nlohmann::json::parse(report.state_json, nullptr, false);
+      if (state.is_discarded() || !state.contains("step"))
+        return on_fail({"driver", "resume", options_.resume_from + ": state.json lacks the driver's part"});
+      step_ = state.at("step").get<uint64_t>();
+      version_ = std::max(version_, state.at("version").get<uint64_t>());
+      warm_round_ = state.at("warm_round").get<uint64_t>();
+      trajectories_ = state.at("trajectories").get<uint64_t>();
+      param_hash_ = report.param_hash;
+      bool is_warm = state.at("stage").get<std::string>() == "warm_start";
+      options_.log->event(observe::EventLevel::info, step_,
+                          fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));
+      record(static_cast<uint16_t>(stream::RecordType::event),
+             nlohmann::json{{"kind", "resume"}, {"step", step_}, {"detail", report.folder}}.dump());
+      if (is_warm)
+        return warm_round(warm_round_);
+      result_.steps = step_;
+      publish([this] { step_ >= static_cast<uint64_t>(options_.config.max_steps) ? finish(false) : run_step(step_ + 1); });
+    });
+  };
+  // The frozen reference is the policy of step 0: publish that one first, the reference keeps its copy.
+  if (!options_.config.derived.is_reference_needed || options_.resume_first.empty())
+    return continue_run();
+  load(options_.resume_first, [this, continue_run](const CheckpointReport&) {
+    publish([this, continue_run] {
+      ++version_;
+      continue_run();
+    });
+  });
+}
+
+void DriverState::start_row(uint64_t step) {
+  step_ = step;
+  row_.emplace(step);
+  step_started_ = now_seconds();
+  critical_seconds_ = placement_seconds_ = step_tokens_ = 0;
+}
+
+void DriverState::warm_round(uint64_t round) {
+  const auto& warm = options_.config.warm_start;
+  warm_round_ = round;
+  if (round == 0)
+    start_row(0);
+  else if (!row_)
+    start_row(0);
+  if (warm.steps == 0 || round >= static_cast<uint64_t>(warm.rounds))
+    return warm_end();
+  if (is_stopping_)
+    return checkpoint(fmt::format("warm_{}", round), [this] { finish(true); });
+  options_.log->stage("warm start", "supervised", static_cast<double>(round) / static_cast<double>(warm.rounds));
+  // Optimizer steps of this round: the steps spread evenly over the rounds.
+  auto steps_until = [&](uint64_t r) { return static_cast<uint64_t>(warm.steps) * r / static_cast<uint64_t>(warm.rounds); };
+  uint64_t count = (steps_until(round + 1) - steps_until(round)) * static_cast<uint64_t>(warm.batch_size);
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start), round, static_cast<uint32_t>(count), 1, {}, {}};
+  const auto& tags = options_.config.train_env_manager.tags;
+  for (uint32_t group = 0; group < count; ++group) {
+    batch.tags.push_back(tags[group % tags.size()]);
+    batch.seeds.push_back(options_.warm_seed(round, group));
+  }
+  phase_ = "warm_start";
+  auto play = [this, batch, round] {
+    gather(batch, [this, round](const Gathered& gathered) {
+      trajectories_ += gathered.collected.trajectories;
+      update(static_cast<uint8_t>(TrajectoryKind::warm_start), round, [this, round](const UpdateReport& report) {
+        critical_seconds_ += report.compute_seconds;
+        for (const auto& [key, value] : report.metrics)
+          row_->set(key, value);
+        warm_round(round + 1);
+      });
+    });
+  };
+  if (round == 0 || critical_seconds_ == 0)
+    return begin_phase(PhaseKind::update, play);
+  play();
+}
+
+void DriverState::warm_end() {
+  version_ = 0;
+  options_.log->stage("warm start", "publish", 1);
+  double seconds = now_seconds() - step_started_;
+  if (seconds > 0 && options_.config.warm_start.steps > 0)
+    row_->set("time/warm_start_s", seconds);
+  publish([this] {
+    evaluate([this] { end_step(); });
+  });
+}
+
+void DriverState::update(uint8_t kind, uint64_t step, std::function<void(const UpdateReport&)> then) {
+  phase_ = "update";
+  ask(
+      "actor_train", options_.trainer,
+      [this, then](const UpdateReport& report) {
+        param_hash_ = report.param_hash;
+        double end = options_.log->seconds_since_start();
+        options_.log->compute(step_, options_.train_card.value, "update", end - report.compute_seconds, end);
+        then(report);
+      },
+      update_atom_v, UpdateRequest{kind, step, version_ + 1});
+}
+
+void DriverState::run_step(uint64_t step) {
+  if (is_stopping_)
+    return finish(true);
+  start_row(step);
+  options_.log->stage("step", "generate", -1);
+  const auto& manager = options_.config.train_env_manager;
+  auto groups = static_cast<uint32_t>(options_.config.derived.groups_per_step);
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::train), step, groups,
+              static_cast<uint32_t>(manager.group_size), {}, {}};
+  for (uint32_t group = 0; group < groups; ++group) {
+    int64_t position = group % manager.num_env_groups;
+    size_t tag = 0;
+    while (tag + 1 < manager.tags.size() && position >= manager.num_groups_partition[tag])
+      position -= manager.num_groups_partition[tag++];
+    batch.tags.push_back(manager.tags[tag]);
+    batch.seeds.push_back(options_.train_seed(step, group));
+  }
+  begin_phase(PhaseKind::generate, [this, batch, step] {
+    gather(batch, [this, step](const Gathered& gathered) {
+      double end = options_.log->seconds_since_start();
+      for (CardId card : options_.rollout_cards)
+        options_.log->compute(step, card.value, "generate", end - gathered.seconds, end);
+      critical_seconds_ += gathered.busy_seconds;
+      trajectories_ += gathered.collected.trajectories;
+      step_tokens_ += static_cast<double>(gathered.collected.tokens);
+      row_->set("time/generate_s", gathered.seconds);
+      double generated = 0;
+      for (const LeaseReport& lease : gathered.leases)
+        generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
+      row_->set("generate_tokens_per_s", generated / std::max(1e-9, gathered.busy_seconds));
+      for (const auto& [key, value] : gathered.collected.metrics)
+        row_->set(key, value);
+      options_.log->stage("step", "update", -1);
+      begin_phase(PhaseKind::update, [this, step] {
+        double started = now_seconds();
+        update(static_cast<uint8_t>(TrajectoryKind::train), step, [this, started](const UpdateReport& report) {
+          critical_seconds_ += report.compute_seconds;
+          row_->set("time/update_s", now_seconds() - started);
+          row_->set("train_tokens_per_s", static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
+          for (const auto& [key, value] : report.metrics)
+            row_->set(key, value);
+          ++version_;
+          publish([this] {
+            if (is_eval_step(step_) || is_stopping_)
+              return evaluate([this] { end_step(); });
+            end_step();
+          });
+        });
+      });
+    });
+  });
+}
+
+void DriverState::publish(Next next) {
+  double started = now_seconds();
+  begin_phase(PhaseKind::publish, [this, started, next] {
+    if (row_)
+      row_->set("time/publish_s", now_seconds() - started);
+    record(static_cast<uint16_t>(stream::RecordType::weight_version),
+           nlohmann::json{{"version", version_}, {"step", step_}, {"param_hash", fmt::format("{:016x}", param_hash_)}}.dump());
+    next();
+  });
+}
+
+bool DriverState::is_eval_step(uint64_t step) const {
+  const auto& config = options_.config;
+  return step == static_cast<uint64_t>(config.max_steps) ||
+         (config.eval_steps > 0 && step % static_cast<uint64_t>(config.eval_steps) == 0);
+}
+
+void DriverState::evaluate(Next next) {
+  if (options_.config.eval_steps <= 0)
+    return next();
+  options_.log->stage(step_ == 0 ? "evaluate" : "step", "evaluate", -1);
+  double started = now_seconds();
+  begin_phase(PhaseKind::evaluate, [this, started, next] {
+    evaluate_kind(static_cast<uint8_t>(TrajectoryKind::val), "val/success", [this, started, next] {
+      evaluate_kind(static_cast<uint8_t>(TrajectoryKind::val_greedy), "val/success_greedy", [this, started, next] {
+        row_->set("time/evaluate_s", now_seconds() - started);
+        next();
+      });
+    });
+  });
+}
+
+void DriverState::evaluate_kind(uint8_t kind, const std::string& metric, Next next) {
+  const auto& manager = options_.config.val_env_manager;
+  auto groups = static_cast<uint32_t>(options_.config.derived.val_groups);
+  Batch batch{kind, step_, groups, static_cast<uint32_t>(manager.group_size), {}, {}};
+  for (uint32_t group = 0; group < groups; ++group) {
+    batch.tags.push_back(manager.tags[group % manager.tags.size()]);
+    batch.seeds.push_back(options_.val_seed(group));
+  }
+  phase_ = "evaluate";
+  gather(batch, [this, metric, next](const Gathered& gathered) {
+    critical_seconds_ += gathered.busy_seconds;
+    double success = 0;
+    double tags = 0;
+    for (const auto& [key, value] : gathered.collected.metrics)
+      if (key.ends_with("/success")) {
+        success += value;
+        ++tags;
+      }
+    success /= std::max(1.0, tags);
+    row_->set(metric, success);
+    bool is_greedy = metric == "val/success_greedy";
+    auto& before = is_greedy ? result_.greedy_before : result_.success_before;
+    auto& after = is_greedy ? result_.greedy_after : result_.success_after;
+    if (!before)
+      before = success;
+    after = success;
+    next();
+  });
+}
+
+void DriverState::end_step() {
+  double seconds = now_seconds() - step_started_;
+  row_->set("param_hash", fmt::format("{:016x}", param_hash_));
+  row_->set("policy_version", static_cast<double>(version_));
+  row_->set("trajectories", static_cast<double>(trajectories_));
+  row_->set("time/placement_s", placement_seconds_);
+  row_->set("time/step_s", seconds);
+  row_->set("orchestrator_share", std::max(0.0, seconds - critical_seconds_) / std::max(1e-9, seconds));
+  row_->set("tokens_per_s", step_tokens_ / std::max(1e-9, seconds));
+  record(static_cast<uint16_t>(stream::RecordType::step_result), row_->to_json());
+  if (auto written = options_.log->row(*row_, trajectories_); !written)
+    return on_fail({"driver", "metrics", written.error().to_string()});
+  row_.reset();
+  result_.steps = step_;
+  uint64_t step = step_;
+  const auto& config = options_.config;
+  bool is_last = step >= static_cast<uint64_t>(config.max_steps) || is_stopping_;
+  bool is_saved = step == 0 || is_last || (config.save_steps > 0 && step % static_cast<uint64_t>(config.save_steps) == 0);
+  auto next = [this, is_last, step] { is_last ? finish(is_stopping_) : run_step(step + 1); };
+  if (is_saved)
+    return checkpoint(fmt::format("step_{}", step), next);
+  next();
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,132 @@
+#pragma once
+/// Driver: the agentic pipeline. Warm start rounds, then per step: generate → update → publish → evaluate → row →
+/// checkpoint. It leases groups, closes steps and reports; no tensor and no trajectory passes through it.
+/// Owner: node. Thread: CAF's scheduler. Bound: one step in flight. Every request has a time limit.
+/// The first failure (of a request, or sent by any role) ends the run with one line: role, phase, cause.
+/// Stop (Ctrl-C): the step is finished and written to a checkpoint, then the run ends as a success.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/roles.hpp"
+#include "actors/run_log.hpp"
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::actors {
+
+struct RunResult {
+  bool is_ok = false;
+  std::string error;   // first cause, one line
+  uint64_t steps = 0;  // finished steps
+  bool is_stopped = false;
+  std::optional<double> success_before, success_after, greedy_before, greedy_after;
+  uint64_t param_hash = 0;
+  uint64_t trajectories = 0;
+};
+
+struct DriverOptions {
+  config::RunConfig config;
+  std::string run_id;
+  std::string run_folder;
+  std::string resume_from;   // checkpoint folder, or empty
+  std::string resume_first;  // checkpoint of step 0 of that run: the reference's weights; or empty
+  uint32_t attempt = 0;      // 0, +1 per resume of the run
+  PlacementActor placement;
+  std::vector<RolloutActor> rollouts;
+  std::vector<CardId> rollout_cards;
+  CardId train_card;
+  TrainerActor trainer;
+  RecorderActor recorder;
+  RunLog* log = nullptr;
+  std::function<uint64_t(uint64_t step, uint32_t group)> train_seed;
+  std::function<uint64_t(uint32_t group)> val_seed;
+  std::function<uint64_t(uint64_t round, uint32_t group)> warm_seed;
+  std::function<void(RunResult)> on_end;  // called once, from the driver's thread
+  int request_timeout_ms = 3600000;
+};
+
+class DriverState {
+ public:
+  static inline const char* name = "driver";
+  explicit DriverState(DriverActor::pointer self) : self_(self) {}
+  void open(DriverOptions options) { options_ = std::move(options); }
+  void on_start();
+  void on_stop();
+  void on_fail(const control::Failure& failure);
+
+ private:
+  using Next = std::function<void()>;
+  struct Batch {
+    uint8_t kind = 0;
+    uint64_t step = 0;
+    uint32_t groups = 0;
+    uint32_t group_size = 1;
+    std::vector<std::string> tags;  // one per group
+    std::vector<uint64_t> seeds;
+  };
+  struct Gathered {
+    std::vector<control::LeaseReport> leases;
+    control::CollectReport collected;
+    double seconds = 0;
+    double busy_seconds = 0;  // the busiest lane of all rollouts: the critical path of generation
+  };
+
+  template <class Handle, class Then, class... Args>
+  void ask(const std::string& role, const Handle& handle, Then then, Args&&... args);
+  void begin_phase(plan::PhaseKind kind, Next next);
+  void gather(Batch batch, std::function<void(Gathered)> then);
+  void lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
+                 const std::function<void(Gathered)>& then);
+  void collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
+               const std::function<void(Gathered)>& then);
+  void resume();
+  void load(const std::string& folder, std::function<void(const control::CheckpointReport&)> then);
+  void warm_round(uint64_t round);
+  void warm_end();
+  void start_row(uint64_t step);
+  void run_step(uint64_t step);
+  void update(uint8_t kind, uint64_t step, std::function<void(const control::UpdateReport&)> then);
+  void publish(Next next);
+  void evaluate(Next next);
+  void evaluate_kind(uint8_t kind, const std::string& metric, Next next);
+  void end_step();
+  void checkpoint(const std::string& name, Next next);
+  void prune_checkpoints();
+  std::string state_json(const std::string& stage) const;
+  void record(uint16_t type, const std::string& json);
+  void finish(bool is_stopped);
+  void end(RunResult result);
+  bool is_eval_step(uint64_t step) const;
+
+  DriverActor::pointer self_;
+  DriverOptions options_;
+  bool is_stopping_ = false;
+  bool is_over_ = false;
+  uint64_t step_ = 0;
+  uint64_t version_ = 0;
+  uint64_t warm_round_ = 0;
+  uint64_t param_hash_ = 0;
+  uint64_t trajectories_ = 0;
+  std::string phase_ = "start";
+  std::optional<observe::MetricRow> row_;
+  double step_started_ = 0;
+  double critical_seconds_ = 0;  // compute of this step on its critical path
+  double placement_seconds_ = 0;
+  double step_tokens_ = 0;
+  RunResult result_;
+};
+
+template <class Handle, class Then, class... Args>
+void DriverState::ask(const std::string& role, const Handle& handle, Then then, Args&&... args) {
+  if (is_over_)
+    return;
+  self_->request(handle, std::chrono::milliseconds(options_.request_timeout_ms), std::forward<Args>(args)...)
+      .then(std::move(then),
+            [this, role](caf::error& e) { on_fail({role, phase_, control::from_caf(e).to_string()}); });
+}
+
+DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self, DriverOptions options);
+
+}  // namespace cohort::actors

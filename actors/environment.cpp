@@ -1,0 +1,88 @@
+#include "actors/environment.hpp"
+
+#include "runtime/base/rng.hpp"
+#include "runtime/tasks/scripted.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+Expected<void> EnvironmentState::configure(std::shared_ptr<const EnvironmentOptions> options) {
+  options_ = std::move(options);
+  COHORT_ASSIGN(lake_, tasks::FrozenLake::create(options_->lake));
+  return {};
+}
+
+tasks::PromptFields EnvironmentState::fields(std::string_view observation, std::string_view event) const {
+  return {turn_ + 1, observation, lake_->actions_left(), options_->max_response_length, event};
+}
+
+Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
+  turn_ = 0;
+  EnvTurn turn;
+  turn.observation = lake_->reset(seed);
+  std::string instructions = options_->instructions.value_or(lake_->instructions());
+  turn.prompt = options_->prompt.first_turn(instructions, fields(turn.observation, lake_->initial_event()));
+  return turn;
+}
+
+Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
+  if (lake_->is_done())
+    return Error{Errc::protocol, "action for a game that is over or was never reset"};
+  tasks::StepResult result = lake_->step(response);
+  ++turn_;
+  EnvTurn turn;
+  turn.observation = result.observation;
+  turn.reward = result.reward;
+  turn.is_done = result.is_done;
+  turn.is_valid = result.is_valid;
+  turn.is_effective = result.is_effective;
+  turn.is_success = result.is_success;
+  turn.stop_reason = result.stop_reason;
+  if (!turn.is_done)
+    turn.prompt = options_->prompt.next_turn(fields(turn.observation, result.event),
+                                             response.ends_with(tasks::k_turn_end));
+  return turn;
+}
+
+Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_fraction, uint64_t rng_key) {
+  Transcript game;
+  COHORT_ASSIGN(EnvTurn first, on_reset(seed));
+  game.turns.push_back(std::move(first));
+  Rng rng(rng_key);
+  tasks::PlayerOptions player{tasks::Player::mixed, expert_fraction};
+  while (!game.turns.back().is_done) {
+    game.responses.push_back(tasks::answer_text(tasks::scripted_action(player, *lake_, rng)));
+    COHORT_ASSIGN(EnvTurn turn, on_act(game.responses.back()));
+    game.turns.push_back(std::move(turn));
+  }
+  return game;
+}
+
+namespace {
+
+template <class T>
+caf::result<T> to_result(Expected<T> value) {
+  if (!value)
+    return to_caf(value.error());
+  return std::move(*value);
+}
+
+}  // namespace
+
+EnvironmentActor::behavior_type environment(EnvironmentActor::stateful_pointer<EnvironmentState> self,
+                                            std::shared_ptr<const EnvironmentOptions> options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  if (auto configured = self->state.configure(std::move(options)); !configured)
+    self->quit(to_caf(configured.error()));
+  EnvironmentState* state = &self->state;
+  return {
+      [state](reset_atom, uint64_t seed) { return to_result(state->on_reset(seed)); },
+      [state](act_atom, const std::string& response) { return to_result(state->on_act(response)); },
+      [state](play_atom, uint64_t seed, double expert_fraction, uint64_t rng_key) {
+        return to_result(state->on_play(seed, expert_fraction, rng_key));
+      },
+  };
+}
+
+}  // namespace cohort::actors

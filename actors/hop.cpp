@@ -1,0 +1,59 @@
+#include "actors/hop.hpp"
+
+#include "actors/weight_wire.hpp"
+#include "runtime/proto/codec.hpp"
+
+namespace cohort::actors {
+
+Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
+                                         std::function<void(DeliveryHandle)> on_delivery,
+                                         std::function<void(std::string, Error)> on_failed) {
+  auto hop = std::make_unique<Hop>();
+  hop->name_ = options.input.name;
+  std::string input = options.input.name;
+  std::string output = options.output.name;
+  COHORT_ASSIGN(hop->output_, transport::Sender::open(*options.context, options.output,
+                                                      [on_failed, output](Error error) { on_failed(output, std::move(error)); }));
+  COHORT_ASSIGN(hop->input_,
+                transport::Receiver::open(
+                    *options.context, options.input,
+                    [on_delivery](transport::Delivery delivery) {
+                      on_delivery(std::make_shared<transport::Delivery>(std::move(delivery)));
+                    },
+                    [on_failed, input](const std::string& peer, Error error) {
+                      on_failed(input, error.with_context(peer));
+                    }));
+  return hop;
+}
+
+Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& delivery) const {
+  const transport::Message& message = delivery.message;
+  if (message.type != k_message_trajectories)
+    return Error{Errc::protocol, name_ + ": message of an unknown type " + std::to_string(message.type)};
+  auto batch = proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes());
+  if (!batch)
+    return batch.error().with_context(name_);
+  return batch;
+}
+
+Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
+  proto::Encoded encoded = proto::encode_batch(trajectories);
+  waiting_.push_back({{k_message_trajectories, std::move(encoded.header), encoded.columns}, std::move(delivery)});
+  auto flushed = flush();
+  return flushed ? Expected<void>() : flushed.error();
+}
+
+Expected<bool> Hop::flush() {
+  while (!waiting_.empty()) {
+    DeliveryHandle delivery = waiting_.front().delivery;
+    auto sent = output_->send(waiting_.front().message, [delivery](uint64_t) { delivery->ack(); });
+    if (!sent && sent.error().code == Errc::backpressure)
+      return true;
+    if (!sent)
+      return sent.error();
+    waiting_.pop_front();
+  }
+  return false;
+}
+
+}  // namespace cohort::actors

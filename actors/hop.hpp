@@ -1,0 +1,49 @@
+#pragma once
+/// A hop of the trajectory path: frames come in on a Receiver, are transformed, and leave on a Sender. The incoming
+/// frame is acknowledged only when the next hop has acknowledged the outgoing one, so that the acknowledgement of a
+/// trajectory travels back from the stream to its producer (FLOW-2), and a hop that dies loses nothing: its producer
+/// still holds the frame. Not thread-safe: owned by one actor; callbacks of the links only touch shared handles.
+/// Bound: what waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actors/local.hpp"
+#include "runtime/base/error.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace cohort::actors {
+
+struct HopOptions {
+  transport::Context* context = nullptr;
+  transport::LinkOptions input;
+  transport::LinkOptions output;
+};
+
+class Hop {
+ public:
+  /// `on_delivery` and `on_failed` run on pump threads: they only send messages to the owning actor.
+  static Expected<std::unique_ptr<Hop>> open(const HopOptions& options,
+                                             std::function<void(DeliveryHandle)> on_delivery,
+                                             std::function<void(std::string link, Error)> on_failed);
+  /// Decodes and validates a delivered frame; Errc::corrupt names the link.
+  Expected<std::vector<proto::Trajectory>> decode(const transport::Delivery& delivery) const;
+  /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do not fit the
+  /// sender's queue wait here in order, see flush().
+  Expected<void> forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery);
+  /// Offers waiting frames again. Returns whether any is left.
+  Expected<bool> flush();
+
+ private:
+  struct Waiting {
+    transport::Message message;
+    DeliveryHandle delivery;
+  };
+  std::string name_;
+  std::deque<Waiting> waiting_;
+  std::unique_ptr<transport::Receiver> input_;
+  std::unique_ptr<transport::Sender> output_;
+};
+
+}  // namespace cohort::actors

@@ -1,0 +1,69 @@
+#pragma once
+/// Placement: turns "begin phase X" into card commands, sends them one after another to the actors that own the
+/// objects, and keeps the residency ledger with the bytes they measured. Policy is in runtime/plan (pure).
+/// Owner: node. Thread: CAF's scheduler. Bound: one phase at a time, later requests are refused with backpressure.
+/// PLACE-1, 2: the ledger checks each move before it is sent and after it is acknowledged. PLACE-4: a phase is
+/// granted only when check_compute holds for every role in it. PLACE-5: a version is granted for serving only when
+/// every rollout card has acknowledged the checksum that the trainer published.
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/rollout.hpp"
+#include "actors/roles.hpp"
+#include "runtime/plan/ledger.hpp"
+#include "runtime/plan/phases.hpp"
+#include "runtime/plan/version_table.hpp"
+
+namespace cohort::actors {
+
+struct PlacementOptions {
+  plan::PlacementPlan plan;
+  plan::OffloadPolicy policy = plan::OffloadPolicy::step;
+  /// Who executes commands for (role, card).
+  std::map<std::pair<std::string, CardId>, CardActor> owners;
+  RecorderActor recorder;
+  double run_start = 0;  // now_seconds() at the start of the run
+  int command_timeout_ms = 3600000;
+};
+
+class PlacementState {
+ public:
+  static inline const char* name = "placement";
+  explicit PlacementState(PlacementActor::pointer self) : self_(self) {}
+  void open(PlacementOptions options);
+  caf::result<control::PhaseReport> on_phase(const control::PhaseRequest& request);
+
+ private:
+  void next();
+  void execute(const plan::Command& command);
+  void on_reply(const plan::Command& command, const control::CardReply& reply);
+  Expected<void> apply(const plan::Command& command, const control::CardReply& reply);
+  void publish_from_trainer(const plan::Command& command);
+  void finish();
+  void fail(const plan::Command& command, const Error& error);
+  void send(const plan::Command& command, std::function<void(const control::CardReply&)> then);
+
+  PlacementActor::pointer self_;
+  PlacementOptions options_;
+  plan::Ledger ledger_;
+  plan::VersionTable versions_;
+  bool is_busy_ = false;
+  bool is_published_ = false;  // the trainer has sent the version of this phase
+  uint64_t published_checksum_ = 0;
+  uint64_t next_id_ = 1;
+  double phase_started_ = 0;
+  double command_started_ = 0;
+  control::PhaseRequest request_;
+  std::vector<plan::Command> commands_;
+  size_t position_ = 0;
+  control::PhaseReport report_;
+  caf::typed_response_promise<control::PhaseReport> promise_;
+};
+
+PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<PlacementState> self,
+                                        PlacementOptions options);
+
+}  // namespace cohort::actors

@@ -1,0 +1,267 @@
+#include "actors/policy_update.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "actors/policy_loss_bridge.hpp"
+#include "runtime/base/clock.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using control::UpdateReport;
+using control::UpdateRequest;
+using proto::Trajectory;
+using proto::TrajectoryKind;
+
+/// The packed columns of a batch, alive while the engine reads the samples that point into them.
+struct PackedBatch {
+  std::vector<int32_t> cu_seqlens = {0};
+  std::vector<uint8_t> mask;
+  std::vector<float> old_logp, ref_logp, advantages;
+};
+
+PackedBatch pack(const std::vector<Trajectory>& batch) {
+  PackedBatch packed;
+  bool has_reference = !batch.empty() && !batch.front().ref_logp.empty();
+  for (const Trajectory& t : batch) {
+    packed.mask.insert(packed.mask.end(), t.response_mask.begin(), t.response_mask.end());
+    packed.old_logp.insert(packed.old_logp.end(), t.behavior_logp.begin(), t.behavior_logp.end());
+    if (has_reference)
+      packed.ref_logp.insert(packed.ref_logp.end(), t.ref_logp.begin(), t.ref_logp.end());
+    packed.cu_seqlens.push_back(static_cast<int32_t>(packed.mask.size()));
+  }
+  packed.advantages.resize(packed.mask.size());
+  return packed;
+}
+
+compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed, size_t index) {
+  const Trajectory& t = batch[index];
+  auto first = static_cast<size_t>(packed.cu_seqlens[index]);
+  size_t count = t.tokens.size();
+  compute::TrainSample sample;
+  sample.tokens = t.tokens;
+  sample.response_mask = t.response_mask;
+  sample.old_logp = std::span(packed.old_logp).subspan(first, count);
+  sample.advantages = std::span(packed.advantages).subspan(first, count);
+  if (!packed.ref_logp.empty())
+    sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
+  return sample;
+}
+
+// reward_normalization.grouping: trajectories of one group id are compared with each other.
+std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Grouping grouping) {
+  std::map<std::string, uint32_t> tags;
+  std::vector<uint32_t> groups;
+  for (const Trajectory& t : batch) {
+    if (grouping == config::Grouping::traj_group_id)
+      groups.push_back(t.key.group);
+    else if (grouping == config::Grouping::tags)
+      groups.push_back(tags.try_emplace(t.tag, static_cast<uint32_t>(tags.size())).first->second);
+    else
+      groups.push_back(0);
+  }
+  return groups;
+}
+
+algorithms::KlKind kl_kind(config::KlPenalty penalty) {
+  switch (penalty) {
+    case config::KlPenalty::kl: return algorithms::KlKind::k1;
+    case config::KlPenalty::abs: return algorithms::KlKind::abs;
+    case config::KlPenalty::mse: return algorithms::KlKind::k2;
+    case config::KlPenalty::k3: return algorithms::KlKind::k3;
+  }
+  return algorithms::KlKind::k3;
+}
+
+struct AdvantageMetrics {
+  algorithms::AdvantageSummary summary;
+  algorithms::GroupStats groups;
+  double kl = 0;
+};
+
+Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
+                                           const std::vector<Trajectory>& batch, PackedBatch& packed) {
+  AdvantageMetrics metrics;
+  const config::RewardNormalization& norm = config.reward_normalization;
+  std::optional<std::string_view> mean_type;
+  std::optional<std::string_view> std_type;
+  if (norm.norm_mean_type)
+    mean_type = config::to_string(*norm.norm_mean_type);
+  if (norm.norm_std_type)
+    std_type = config::to_string(*norm.norm_std_type);
+  COHORT_ASSIGN(auto norm_options, algorithms::reward_norm_options(config::to_string(norm.grouping),
+                                                                   config::to_string(norm.method), mean_type, std_type));
+  std::vector<double> scores;
+  for (const Trajectory& t : batch)
+    scores.push_back(t.score);
+  std::vector<uint32_t> groups = group_ids(batch, norm.grouping);
+  std::vector<double> rewards = algorithms::agentic_reward_norm(scores, groups, norm_options);
+  metrics.groups = algorithms::group_stats(scores, groups);
+  algorithms::AdvantageInput input{{packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
+  algorithms::AdvantageOptions options;
+  options.gamma = config.gamma;
+  options.reward_clip = config.reward_clip;
+  options.add_token_level_kl = config.add_token_level_kl && !packed.ref_logp.empty();
+  options.kl_kind = kl_kind(config.kl_penalty);
+  options.kl_coef = kl_coef;
+  options.whiten = config.whiten_advantages;
+  options.advantage_clip = config.advantage_clip;
+  COHORT_ASSIGN(metrics.summary, algorithms::compute_token_advantages(input, options, packed.advantages));
+  if (!packed.ref_logp.empty()) {
+    std::vector<float> kl(packed.mask.size());
+    for (size_t i = 0; i < kl.size(); ++i)
+      kl[i] = static_cast<float>(algorithms::kl_estimate(options.kl_kind, packed.old_logp[i], packed.ref_logp[i]));
+    metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
+  }
+  return metrics;
+}
+
+/// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did so.
+class ReportSum {
+ public:
+  void add(const compute::StepReport& report) {
+    ++count_;
+    loss_ += report.loss;
+    pg_ += report.pg_loss;
+    entropy_ += report.entropy;
+    kl_ += report.kl;
+    clip_ += report.clip_fraction;
+    approx_kl_ += report.approx_kl;
+    grad_norm_ += report.grad_norm;
+    ratio_max_ = std::max(ratio_max_, report.ratio_max);
+    learning_rate_ = report.learning_rate;
+    tokens_ += report.tokens;
+  }
+  void write(UpdateReport& report, bool is_policy) const {
+    double n = std::max<double>(1, static_cast<double>(count_));
+    report.tokens = tokens_;
+    report.metrics.emplace_back("loss", loss_ / n);
+    report.metrics.emplace_back("actor/grad_norm", grad_norm_ / n);
+    report.metrics.emplace_back("actor/lr", learning_rate_);
+    if (!is_policy)
+      return;
+    report.metrics.emplace_back("actor/pg_loss", pg_ / n);
+    report.metrics.emplace_back("actor/entropy", entropy_ / n);
+    report.metrics.emplace_back("actor/kl_loss", kl_ / n);
+    report.metrics.emplace_back("actor/clipfrac", clip_ / n);
+    report.metrics.emplace_back("actor/approxkl", approx_kl_ / n);
+    report.metrics.emplace_back("actor/ratio_max", ratio_max_);
+  }
+
+ private:
+  uint64_t count_ = 0;
+  uint64_t tokens_ = 0;
+  double loss_ = 0, pg_ = 0, entropy_ = 0, kl_ = 0, clip_ = 0, approx_kl_ = 0, grad_norm_ = 0;
+  double ratio_max_ = 0, learning_rate_ = 0;
+};
+
+}  // namespace
+
+PolicyUpdater::PolicyUpdater(UpdateOptions options)
+    : config_(std::move(options.config)),
+      kl_(config_.init_kl_coef, config_.target_kl, static_cast<double>(config_.kl_horizon)) {}
+
+Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine, const UpdateRequest& request,
+                                             const std::vector<Trajectory>& batch) {
+  double start = now_seconds();
+  auto report = static_cast<TrajectoryKind>(request.kind) == TrajectoryKind::warm_start
+                    ? warm_start(engine, batch)
+                    : update_policy(engine, batch);
+  if (!report)
+    return report;
+  report->step = request.step;
+  report->param_hash = engine.param_hash();
+  report->compute_seconds = now_seconds() - start;
+  return report;
+}
+
+Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine, const std::vector<Trajectory>& batch) {
+  PackedBatch packed = pack(batch);
+  COHORT_ASSIGN(AdvantageMetrics advantages, fill_advantages(config_, kl_.coefficient(), batch, packed));
+  UpdateReport report;
+  ReportSum sum;
+  algorithms::ScheduleOptions schedule;
+  const config::TrainingArgs& args = config_.actor_train.training_args;
+  COHORT_ASSIGN(schedule.kind, algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
+  schedule.base = args.learning_rate;
+  schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
+  compute::LossFactory loss = make_policy_loss(config_);
+  auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
+  for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch)
+    for (size_t first = 0; first < batch.size(); first += mini_batch) {
+      std::vector<compute::TrainSample> samples;
+      for (size_t i = first; i < std::min(batch.size(), first + mini_batch); ++i)
+        samples.push_back(sample_of(batch, packed, i));
+      auto done = engine.step(samples, loss, algorithms::learning_rate(schedule, policy_steps_));
+      if (!done)
+        return done.error().with_context(fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + samples.size() - 1));
+      ++policy_steps_;
+      sum.add(*done);
+    }
+  sum.write(report, true);
+  report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
+  report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
+  report.metrics.emplace_back("critic/mixed_groups", static_cast<double>(advantages.groups.mixed_groups) /
+                                                         std::max<double>(1, static_cast<double>(advantages.groups.groups)));
+  if (!packed.ref_logp.empty()) {
+    report.metrics.emplace_back("critic/kl", advantages.kl);
+    report.metrics.emplace_back("critic/kl_coef", kl_.coefficient());
+    kl_.update(advantages.kl, static_cast<double>(batch.size()));
+  }
+  return report;
+}
+
+Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine, const std::vector<Trajectory>& batch) {
+  const config::WarmStartSection& warm = config_.warm_start;
+  auto total = static_cast<double>(warm.steps);
+  UpdateReport report;
+  ReportSum sum;
+  compute::LossFactory loss = make_sft_loss();
+  auto size = static_cast<size_t>(warm.batch_size);
+  for (size_t first = 0; first < batch.size(); first += size) {
+    std::vector<compute::TrainSample> samples;
+    for (size_t i = first; i < std::min(batch.size(), first + size); ++i)
+      samples.push_back({batch[i].tokens, batch[i].response_mask, {}, {}, {}});
+    // Linear warm-up, level, then linear to zero over the last decay_fraction of the steps.
+    auto step = static_cast<double>(warm_steps_);
+    double rate = warm.learning_rate;
+    if (warm.warmup_steps > 0)
+      rate *= std::min(1.0, (step + 1) / static_cast<double>(warm.warmup_steps));
+    if (warm.decay_fraction > 0)
+      rate *= std::min(1.0, (total - step) / (warm.decay_fraction * total));
+    auto done = engine.step(samples, loss, std::max(rate, 0.0));
+    if (!done)
+      return done.error().with_context(fmt::format("warm start, optimizer step {}", warm_steps_));
+    ++warm_steps_;
+    sum.add(*done);
+  }
+  sum.write(report, false);
+  return report;
+}
+
+std::string PolicyUpdater::state_json(const std::string& driver_state) const {
+  return nlohmann::json{{"driver", nlohmann::json::parse(driver_state, nullptr, false)},
+                        {"policy_optimizer_steps", policy_steps_},
+                        {"warm_start_optimizer_steps", warm_steps_},
+                        {"kl_coef", kl_.coefficient()}}
+      .dump(2);
+}
+
+Expected<std::string> PolicyUpdater::restore(const std::string& state) {
+  nlohmann::json json = nlohmann::json::parse(state, nullptr, false);
+  for (const char* key : {"driver", "policy_optimizer_steps", "warm_start_optimizer_steps", "kl_coef"})
+    if (!json.is_object() || !json.contains(key))
+      return Error{Errc::corrupt, fmt::format("state.json lacks '{}'", key)};
+  policy_steps_ = json["policy_optimizer_steps"].get<uint64_t>();
+  warm_steps_ = json["warm_start_optimizer_steps"].get<uint64_t>();
+  kl_.restore(json["kl_coef"].get<double>());
+  return json["driver"].dump();
+}
+
+}  // namespace cohort::actors

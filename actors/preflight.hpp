@@ -1,0 +1,35 @@
+#pragma once
+/// What can be known before anything is started: the tokenizer covers the prompts, the model's shape holds, every role
+/// has cards, every card has room. No actor, no thread, no file but a pretrained config.json; under 10 ms.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/environment.hpp"
+#include "runtime/compute/model.hpp"
+#include "runtime/config/run_config.hpp"
+#include "runtime/plan/phases.hpp"
+#include "runtime/plan/placement.hpp"
+#include "runtime/tasks/seeds.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+
+namespace cohort::actors {
+
+struct Preflight {
+  compute::ModelConfig model;
+  std::shared_ptr<const tasks::Tokenizer> tokenizer;
+  std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
+  plan::PlacementPlan placement;
+  plan::OffloadPolicy offload = plan::OffloadPolicy::step;
+  int max_tokens_per_turn = 16;
+  std::vector<std::string> stop_texts;                  // special tokens that end an answer
+  std::shared_ptr<const tasks::EpisodeSeeds> seeds;
+  uint64_t checkpoint_bytes = 0;
+  std::string plan_json;  // for plan.json and the stream's plan record
+};
+
+/// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes, budget).
+Expected<Preflight> preflight(const config::RunConfig& config);
+
+}  // namespace cohort::actors

@@ -1,0 +1,128 @@
+#include "actors/reference.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/weight_wire.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+ReferenceState::~ReferenceState() {
+  weights_.reset();  // its pump calls back into this state
+  hop_.reset();
+}
+
+Expected<void> ReferenceState::open(ReferenceOptions options) {
+  options_ = std::move(options);
+  COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
+  auto address = ReferenceActor{self_};
+  FailureSink fail = options_.fail;
+  COHORT_ASSIGN(weights_, transport::Receiver::open(
+                              *options_.hop.context, options_.weights_link,
+                              [this](const transport::Delivery& delivery) { on_weights(delivery); },
+                              [fail](const std::string& peer, Error error) {
+                                fail({"reference", "weights", peer + ": " + error.to_string()});
+                              }));
+  COHORT_ASSIGN(hop_, Hop::open(
+                          options_.hop,
+                          [address](DeliveryHandle delivery) { caf::anon_send(address, deliver_atom_v, delivery); },
+                          [fail](const std::string& link, const Error& error) {
+                            fail({"reference", "link", link + ": " + error.to_string()});
+                          }));
+  return {};
+}
+
+// Pump thread: keeps the buckets; they are loaded when placement says so.
+void ReferenceState::on_weights(const transport::Delivery& delivery) {
+  std::lock_guard lock(mutex_);
+  if (delivery.message.type == k_message_weights_begin) {
+    buckets_.clear();
+    received_ = {};
+    broken_ = {};
+  } else if (auto bucket = decode_bucket(delivery.message); !bucket) {
+    broken_ = bucket.error();
+  } else if (tensor::checksum64(delivery.message.body.bytes()) != bucket->checksum) {
+    broken_ = {Errc::corrupt, fmt::format("bucket at offset {}: checksum does not hold", bucket->offset_bytes)};
+  } else {
+    received_.update(delivery.message.body.bytes());
+    buckets_.emplace_back(bucket->offset_bytes, delivery.message.body);
+  }
+  delivery.ack();
+}
+
+Expected<void> ReferenceState::take_weights() {
+  if (broken_.code != Errc::none)
+    return broken_;
+  uint64_t bytes = 0;
+  for (const auto& [offset, buffer] : buckets_) {
+    COHORT_TRY(engine_->load_weights(offset, buffer.bytes()));
+    bytes += buffer.size_bytes();
+  }
+  if (bytes != engine_->weight_bytes())
+    return Error{Errc::corrupt, fmt::format("{} of {} weight bytes have arrived", bytes, engine_->weight_bytes())};
+  buckets_.clear();
+  return {};
+}
+
+caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
+  using Verb = plan::Command::Verb;
+  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  if (command.command.verb == Verb::reshard) {
+    std::lock_guard lock(mutex_);
+    if (auto taken = take_weights(); !taken)
+      return to_caf(taken.error());
+    reply.checksum = received_.digest();
+    return reply;
+  }
+  if (command.command.verb == Verb::begin_phase)
+    return reply;
+  auto done = command.command.verb == Verb::onload ? engine_->onload(compute::TrainObject::train_params)
+                                                   : engine_->offload(compute::TrainObject::train_params);
+  if (!done)
+    return to_caf(done.error());
+  reply.bytes_on_card = done->bytes_on_card;
+  reply.bytes_moved = done->bytes_moved;
+  reply.seconds = done->seconds;
+  return reply;
+}
+
+void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
+  auto fail = [this](const Error& error) { options_.fail({"reference", "log_probs", error.to_string()}); };
+  auto batch = hop_->decode(*delivery);
+  if (!batch)
+    return fail(batch.error());
+  // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
+  std::vector<compute::TrainSample> samples;
+  std::vector<proto::Trajectory*> wanted;
+  for (proto::Trajectory& t : *batch)
+    if (t.key.kind == proto::TrajectoryKind::train) {
+      samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+      wanted.push_back(&t);
+    }
+  std::vector<std::vector<float>> log_probs;
+  if (!samples.empty())
+    if (auto done = engine_->log_probs(samples, log_probs); !done)
+      return fail(done.error());
+  for (size_t i = 0; i < wanted.size(); ++i)
+    wanted[i]->ref_logp = std::move(log_probs[i]);
+  if (auto sent = hop_->forward(std::move(*batch), delivery); !sent)
+    fail(sent.error());
+}
+
+ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
+                                        ReferenceOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  FailureSink fail = options.fail;
+  if (auto opened = self->state.open(std::move(options)); !opened) {
+    fail({"reference", "start", opened.error().to_string()});
+    self->quit(to_caf(opened.error()));
+  }
+  ReferenceState* state = &self->state;
+  return {
+      [state](card_atom, const CardCommand& command) { return state->on_card(command); },
+      [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
+  };
+}
+
+}  // namespace cohort::actors

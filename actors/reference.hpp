@@ -1,0 +1,51 @@
+#pragma once
+/// Reference: log-probabilities of the frozen policy for each trajectory, while others still generate.
+/// Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds. Bound: the credit of its
+/// input link. Its weights arrive over a weight link with the first publish and never change afterwards.
+/// PLACE-4: frames that arrive before ref_params are on the card are an error of the phase order, and end the run.
+#include <memory>
+#include <mutex>
+
+#include "actors/hop.hpp"
+#include "actors/rollout.hpp"
+#include "actors/roles.hpp"
+#include "runtime/compute/train_engine.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::actors {
+
+struct ReferenceOptions {
+  HopOptions hop;
+  transport::LinkOptions weights_link;
+  compute::TrainEngineOptions engine;  // is_frozen
+  FailureSink fail;
+};
+
+class ReferenceState {
+ public:
+  static inline const char* name = "reference";
+  explicit ReferenceState(ReferenceActor::pointer self) : self_(self) {}
+  ~ReferenceState();
+  Expected<void> open(ReferenceOptions options);
+  caf::result<control::CardReply> on_card(const control::CardCommand& command);
+  void on_delivery(const DeliveryHandle& delivery);
+
+ private:
+  void on_weights(const transport::Delivery& delivery);
+  Expected<void> take_weights();
+
+  ReferenceActor::pointer self_;
+  ReferenceOptions options_;
+  std::unique_ptr<compute::TrainEngine> engine_;
+  std::unique_ptr<Hop> hop_;
+  std::mutex mutex_;  // guards what the pump thread fills
+  std::vector<std::pair<uint64_t, tensor::Buffer>> buckets_;
+  tensor::Checksum received_;
+  Error broken_;
+  std::unique_ptr<transport::Receiver> weights_;
+};
+
+ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
+                                        ReferenceOptions options);
+
+}  // namespace cohort::actors

@@ -1,0 +1,67 @@
+#pragma once
+/// Typed handles of the role actors that others address. The behaviors are in the file of each role.
+#include <caf/all.hpp>
+
+#include "actors/local.hpp"
+#include "runtime/control/messages.hpp"
+
+namespace cohort::actors {
+
+/// Whoever owns objects on a card: answers placement's commands with measured bytes.
+///   (card, CardCommand) -> CardReply | capacity, compute, io, cancelled
+using CardActor = caf::typed_actor<caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>>;
+
+///   (phase, PhaseRequest) -> PhaseReport | placement, capacity, the error of the command that failed
+using PlacementActor =
+    caf::typed_actor<caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>>;
+
+///   (reset, seed) -> EnvTurn; (act, response) -> EnvTurn; (play, seed, expert_fraction, rng_key) -> Transcript
+using EnvironmentActor = caf::typed_actor<
+    caf::replies_to<control::reset_atom, uint64_t>::with<EnvTurn>,
+    caf::replies_to<control::act_atom, std::string>::with<EnvTurn>,
+    caf::replies_to<control::play_atom, uint64_t, double, uint64_t>::with<Transcript>>;
+
+///   (record, trajectories) -> count; (record, type, json) -> unit; (flush) -> unit | io (full disk)
+using RecorderActor =
+    caf::typed_actor<caf::replies_to<control::record_atom, TrajectoryBatch>::with<uint64_t>,
+                     caf::replies_to<control::record_atom, uint16_t, std::string>::with<caf::unit_t>,
+                     caf::replies_to<control::flush_atom>::with<caf::unit_t>>;
+
+///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link
+using RolloutActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
+    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<control::flush_atom>,
+    caf::reacts_to<control::fail_atom, control::Failure>>;
+
+///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged it
+using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+
+using ReferenceActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+
+/// The compute side of the trainer, on a thread of its own.
+///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) -> CheckpointReport
+using TrainWorkerActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::replies_to<control::update_atom, control::UpdateRequest, TrajectoryBatch>::with<control::UpdateReport>,
+    caf::replies_to<control::save_atom, control::CheckpointRequest>::with<control::CheckpointReport>,
+    caf::replies_to<control::load_atom, control::CheckpointRequest>::with<control::CheckpointReport>>;
+
+/// Collector and front of the trainer.
+///   (expect, CollectRequest) -> unit; (collect, kind, step) -> CollectReport when all are in the stream
+using TrainerActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+    caf::replies_to<control::expect_atom, control::CollectRequest>::with<caf::unit_t>,
+    caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
+    caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
+    caf::replies_to<control::save_atom, control::CheckpointRequest>::with<control::CheckpointReport>,
+    caf::replies_to<control::load_atom, control::CheckpointRequest>::with<control::CheckpointReport>>;
+
+///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with its first cause
+using DriverActor = caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
+                                     caf::reacts_to<control::fail_atom, control::Failure>>;
+
+}  // namespace cohort::actors

@@ -1,0 +1,393 @@
+#include "actors/rollout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/weight_wire.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/proto/codec.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+using proto::TrajectoryKind;
+
+RolloutState::~RolloutState() {
+  // The engine's lanes and the pumps call back into this state: they stop before anything else goes.
+  engine_.reset();
+  weights_.reset();
+  output_.reset();
+}
+
+Expected<void> RolloutState::open(RolloutOptions options) {
+  options_ = std::move(options);
+  for (const std::string& text : options_.stop_texts) {
+    auto id = options_.tokenizer->token_id(text);
+    if (!id)
+      return Error{Errc::config, fmt::format("stop text '{}' is not a token of the vocabulary", text)};
+    stop_ids_.push_back(*id);
+  }
+  COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
+  auto address = RolloutActor{self_};
+  engine_->start([address](std::vector<compute::TurnOutput> outputs) {
+    caf::anon_send(address, outputs_atom_v,
+                   std::make_shared<std::vector<compute::TurnOutput>>(std::move(outputs)));
+  });
+  auto fail = [this](const std::string& link, const Error& error) {
+    options_.fail({options_.role, "link", link + ": " + error.to_string()});
+  };
+  COHORT_ASSIGN(weights_, transport::Receiver::open(
+                              *options_.context, options_.weights_link,
+                              [this](transport::Delivery delivery) { on_weights(std::move(delivery)); },
+                              [fail](const std::string& peer, Error error) { fail(peer, error); }));
+  COHORT_ASSIGN(output_,
+                transport::Sender::open(*options_.context, options_.output_link,
+                                        [fail](Error error) { fail("rollout output", error); }));
+  return {};
+}
+
+// Pump thread. The engine verifies each bucket against its checksum; a bad one shows at commit (PLACE-5).
+void RolloutState::on_weights(transport::Delivery delivery) {
+  const transport::Message& message = delivery.message;
+  Expected<void> done;
+  if (message.type == k_message_weights_begin) {
+    auto begin = decode_begin(message);
+    std::lock_guard lock(received_mutex_);
+    received_ = {};
+    done = begin ? engine_->begin_weights(begin->version, begin->total_bytes)
+                 : Expected<void>(begin.error());
+  } else {
+    auto bucket = decode_bucket(message);
+    done = bucket ? engine_->write_weights(bucket->offset_bytes, message.body.bytes(), bucket->checksum)
+                  : Expected<void>(bucket.error());
+    std::lock_guard lock(received_mutex_);
+    received_.update(message.body.bytes());
+  }
+  if (!done)
+    log::warn("weights: {}", done.error().to_string());
+  delivery.ack();
+}
+
+caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
+  using Verb = plan::Command::Verb;
+  if (is_active_ && command.command.verb != Verb::begin_phase)
+    return to_caf({Errc::placement, fmt::format("PLACE-4: {} on card {} while a lease runs",
+                                                options_.role, command.command.card.value)});
+  double start = now_seconds();
+  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  Expected<compute::Residency> done = compute::Residency{};
+  switch (command.command.verb) {
+    case Verb::onload: done = engine_->onload_params(); break;
+    case Verb::offload: done = engine_->offload_params(); break;
+    case Verb::init_cache: done = engine_->init_cache(command.command.bytes); break;
+    case Verb::free_cache: done = engine_->free_cache(); break;
+    case Verb::reshard: {
+      auto committed = engine_->commit_weights(command.version);
+      if (!committed)
+        return to_caf(committed.error());
+      std::lock_guard lock(received_mutex_);
+      reply.checksum = received_.digest();
+      break;
+    }
+    case Verb::begin_phase: break;
+  }
+  if (!done)
+    return to_caf(done.error());
+  reply.bytes_on_card = done->bytes_on_card;
+  reply.bytes_moved = done->bytes_moved;
+  reply.seconds = now_seconds() - start;
+  return reply;
+}
+
+Expected<void> RolloutState::check_lease(const Lease& lease) const {
+  if (is_active_)
+    return Error{Errc::backpressure, fmt::format("rollout {} already plays a lease of step {}",
+                                                 options_.replica, lease_.step)};
+  if (lease.tags.size() != lease.seeds.size() || lease.seeds.empty() || lease.group_size == 0)
+    return Error{Errc::invalid_argument, "a lease needs one seed and one tag per group"};
+  for (const std::string& tag : lease.tags)
+    if (!options_.environments.contains(tag))
+      return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
+  if (static_cast<TrajectoryKind>(lease.kind) == TrajectoryKind::warm_start)
+    return {};
+  if (engine_->weight_version() != lease.version)
+    return Error{Errc::placement, fmt::format("PLACE-5: lease wants version {}, served is {}",
+                                              lease.version, engine_->weight_version())};
+  return {};
+}
+
+caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
+  if (auto checked = check_lease(lease); !checked)
+    return to_caf(checked.error());
+  lease_ = lease;
+  is_active_ = true;
+  ++lease_serial_;
+  finished_count_ = 0;
+  finished_.clear();
+  lease_started_ = now_seconds();
+  stats_at_start_ = engine_->stats();
+  promise_ = self_->make_response_promise<LeaseReport>();
+  open_episodes(lease);
+  return promise_;
+}
+
+const EnvironmentActor& RolloutState::pooled_environment(const std::string& tag, size_t position) {
+  std::vector<EnvironmentActor>& pool = environments_[tag];
+  while (pool.size() <= position)
+    pool.push_back(self_->spawn<caf::linked>(environment, options_.environments.at(tag)));
+  return pool[position];
+}
+
+void RolloutState::open_episodes(const Lease& lease) {
+  auto kind = static_cast<TrajectoryKind>(lease.kind);
+  size_t count = lease.seeds.size() * lease.group_size;
+  std::map<std::string, size_t> used;  // of each tag's pool
+  episodes_.clear();
+  episodes_.resize(count);
+  Rng rng = Rng(options_.seed).fork(lease.kind).fork(lease.step);
+  for (size_t slot = 0; slot < count; ++slot) {
+    Episode& episode = episodes_[slot];
+    uint32_t group = lease.first_group + static_cast<uint32_t>(slot / lease.group_size);
+    uint32_t index = static_cast<uint32_t>(slot % lease.group_size);
+    const std::string& tag = lease.tags[slot / lease.group_size];
+    episode.environment = pooled_environment(tag, used[tag]++);
+    episode.rng_key = rng.fork(group).fork(index).next_u64();
+    episode.started = now_seconds();
+    proto::Trajectory& t = episode.trajectory;
+    t.run_id = options_.run_id;
+    t.key = {kind, lease.step, group, index};
+    t.attempt = lease.attempt;
+    t.tag = tag;
+    t.seed = lease.seeds[slot / lease.group_size];
+    t.prompt_id = fmt::format("{}/{}", tag, t.seed);
+    t.weight_version_min = t.weight_version_max = lease.version;
+    if (kind == TrajectoryKind::warm_start) {
+      play_scripted(slot);
+      continue;
+    }
+    self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
+                   reset_atom_v, t.seed)
+        .then([this, slot](EnvTurn& turn) { on_reset(slot, std::move(turn)); },
+              [this, slot](caf::error& e) { fail_lease(slot, "environment reset", from_caf(e)); });
+  }
+}
+
+void RolloutState::on_reset(size_t slot, EnvTurn turn) { begin_turn(slot, turn); }
+
+void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
+  Episode& episode = episodes_[slot];
+  auto tokens = options_.tokenizer->encode(turn.prompt);
+  if (!tokens)
+    return fail_lease(slot, "tokenizer", tokens.error());
+  size_t context = episode.trajectory.tokens.size() + tokens->size();
+  int room = options_.sequence_length - static_cast<int>(context);
+  if (room < 1)  // ROLL: the unanswered turn is dropped
+    return finish_episode(slot, "length", false);
+  episode.prompt_tokens = std::move(*tokens);
+  episode.observation = turn.observation;
+  episode.generate_started = now_seconds();
+  compute::TurnRequest request;
+  request.request_id = request_id(slot);
+  request.append_tokens = episode.prompt_tokens;
+  request.max_new_tokens = std::min(options_.max_tokens_per_turn, room);
+  request.stop_ids = stop_ids_;
+  request.sampling = options_.sampling;
+  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy)
+    request.sampling.greedy = true;
+  request.rng_key = episode.rng_key;
+  request.turn = episode.turn;
+  if (auto submitted = engine_->submit(std::move(request)); !submitted)
+    fail_lease(slot, "generation", submitted.error());
+}
+
+void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& output) {
+  proto::Trajectory& t = episode.trajectory;
+  size_t prompt = episode.prompt_tokens.size();
+  size_t answer = output.tokens.size();
+  t.tokens.insert(t.tokens.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
+  t.tokens.insert(t.tokens.end(), output.tokens.begin(), output.tokens.end());
+  t.response_mask.insert(t.response_mask.end(), prompt, 0);
+  t.response_mask.insert(t.response_mask.end(), answer, 1);
+  t.behavior_logp.insert(t.behavior_logp.end(), prompt, 0.F);
+  t.behavior_logp.insert(t.behavior_logp.end(), output.logp.begin(), output.logp.end());
+  t.token_versions.insert(t.token_versions.end(), prompt + answer,
+                          static_cast<uint32_t>(output.weight_version));
+  t.generate_seconds += now_seconds() - episode.generate_started;
+  proto::Turn turn;
+  turn.response_end = static_cast<uint32_t>(t.tokens.size());
+  turn.response_begin = turn.response_end - static_cast<uint32_t>(answer);
+  turn.observation = episode.observation;
+  turn.response = options_.tokenizer->decode(output.tokens);
+  t.turns.push_back(std::move(turn));
+}
+
+void RolloutState::on_outputs(const TurnOutputs& outputs) {
+  for (const compute::TurnOutput& output : *outputs) {
+    size_t slot = output.request_id & 0xFFFFFF;
+    if (!is_active_ || output.request_id != request_id(slot) || slot >= episodes_.size())
+      continue;  // of a lease that has failed
+    Episode& episode = episodes_[slot];
+    if (output.tokens.empty()) {
+      fail_lease(slot, "generation", {Errc::compute, std::string(output.stop)});
+      return;
+    }
+    append_answer(episode, output);
+    self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
+                   act_atom_v, episode.trajectory.turns.back().response)
+        .then([this, slot](EnvTurn& turn) { on_env_turn(slot, turn); },
+              [this, slot](caf::error& e) { fail_lease(slot, "environment step", from_caf(e)); });
+  }
+}
+
+void RolloutState::on_env_turn(size_t slot, const EnvTurn& turn) {
+  if (!is_active_ || slot >= episodes_.size())
+    return;
+  Episode& episode = episodes_[slot];
+  proto::Turn& record = episode.trajectory.turns.back();
+  record.env_reward = turn.reward;
+  record.is_valid = turn.is_valid;
+  record.is_effective = turn.is_effective;
+  ++episode.turn;
+  if (turn.is_done)
+    finish_episode(slot, turn.stop_reason, turn.is_success);
+  else
+    begin_turn(slot, turn);
+}
+
+void RolloutState::play_scripted(size_t slot) {
+  Episode& episode = episodes_[slot];
+  self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
+                 play_atom_v, episode.trajectory.seed, lease_.expert_fraction, episode.rng_key)
+      .then(
+          [this, slot](Transcript& game) {
+            Episode& played = episodes_[slot];
+            for (size_t i = 0; i < game.responses.size(); ++i) {
+              auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
+              auto answer = options_.tokenizer->encode(game.responses[i]);
+              if (!prompt || !answer)
+                return fail_lease(slot, "tokenizer", !prompt ? prompt.error() : answer.error());
+              played.prompt_tokens = std::move(*prompt);
+              played.observation = game.turns[i].observation;
+              played.generate_started = now_seconds();
+              compute::TurnOutput output;
+              output.tokens = std::move(*answer);
+              output.logp.assign(output.tokens.size(), 0.F);
+              append_answer(played, output);
+              proto::Turn& record = played.trajectory.turns.back();
+              record.env_reward = game.turns[i + 1].reward;
+              record.is_valid = game.turns[i + 1].is_valid;
+              record.is_effective = game.turns[i + 1].is_effective;
+              ++played.turn;
+            }
+            finish_episode(slot, game.turns.back().stop_reason, game.turns.back().is_success);
+          },
+          [this, slot](caf::error& e) { fail_lease(slot, "scripted play", from_caf(e)); });
+}
+
+void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_success) {
+  Episode& episode = episodes_[slot];
+  proto::Trajectory& t = episode.trajectory;
+  if (t.key.kind != TrajectoryKind::warm_start)
+    engine_->finish(request_id(slot));
+  double valid = 0;
+  double effective = 0;
+  for (const proto::Turn& turn : t.turns) {
+    valid += turn.is_valid ? 1 : 0;
+    effective += turn.is_effective ? 1 : 0;
+  }
+  double turns = std::max<double>(1, static_cast<double>(t.turns.size()));
+  t.stop_reason = std::move(stop_reason);
+  t.metrics = {{"success", is_success ? 1.0 : 0.0},
+               {"action_is_valid", valid / turns},
+               {"action_is_effective", effective / turns},
+               {"num_actions", static_cast<double>(t.turns.size())}};
+  t.env_seconds = now_seconds() - episode.started - t.generate_seconds;
+  episode.is_finished = true;
+  finished_.push_back(std::move(t));
+  ++finished_count_;
+  if (finished_.size() >= options_.frame_trajectories || finished_count_ == episodes_.size()) {
+    send_frames(finished_count_ == episodes_.size());
+  } else if (!is_flush_queued_) {
+    // Behind whatever is already in the mailbox: trajectories that end together leave together.
+    is_flush_queued_ = true;
+    self_->send(RolloutActor{self_}, flush_atom_v);
+  }
+}
+
+void RolloutState::on_flush() {
+  is_flush_queued_ = false;
+  if (is_active_)
+    send_frames(finished_count_ == episodes_.size());
+}
+
+void RolloutState::send_frames(bool is_last) {
+  if (!finished_.empty()) {
+    proto::Encoded encoded = proto::encode_batch(finished_);
+    auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    if (sent) {
+      finished_.clear();
+    } else if (sent.error().code != Errc::backpressure) {
+      return fail_lease(0, "send", sent.error());
+    } else if (!is_flush_queued_) {
+      // FLOW-4: the consumer is slow; the batch stays here and is offered again.
+      is_flush_queued_ = true;
+      self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
+    }
+  }
+  if (is_last && finished_.empty())
+    maybe_report();
+}
+
+void RolloutState::maybe_report() {
+  is_active_ = false;
+  compute::GenerationStats now = engine_->stats();
+  LeaseReport report;
+  report.step = lease_.step;
+  report.trajectories = finished_count_;
+  report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
+  report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
+  for (size_t lane = 0; lane < now.lanes.size(); ++lane)
+    report.busy_seconds = std::max(
+        report.busy_seconds, now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
+  report.wall_seconds = now_seconds() - lease_started_;
+  episodes_.clear();
+  promise_.deliver(report);
+}
+
+void RolloutState::fail_lease(size_t slot, const std::string& what, const Error& error) {
+  if (!is_active_)
+    return;
+  is_active_ = false;
+  for (size_t i = 0; i < episodes_.size(); ++i)
+    if (!episodes_[i].is_finished && episodes_[i].trajectory.key.kind != TrajectoryKind::warm_start)
+      engine_->finish(request_id(i));
+  std::string where = fmt::format("rollout {}, trajectory slot {}, {}", options_.replica, slot, what);
+  promise_.deliver(to_caf(error.with_context(where)));
+}
+
+void RolloutState::on_failure(const Failure& failure) {
+  fail_lease(0, failure.phase, {Errc::closed, failure.detail});
+}
+
+RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
+                                    RolloutOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  FailureSink fail = options.fail;
+  if (auto opened = self->state.open(std::move(options)); !opened) {
+    fail({"actor_infer", "start", opened.error().to_string()});
+    self->quit(to_caf(opened.error()));
+  }
+  RolloutState* state = &self->state;
+  return {
+      [state](card_atom, const CardCommand& command) { return state->on_card(command); },
+      [state](lease_atom, const Lease& lease) { return state->on_lease(lease); },
+      [state](outputs_atom, const TurnOutputs& outputs) { state->on_outputs(outputs); },
+      [state](flush_atom) { state->on_flush(); },
+      [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
+  };
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,48 @@
+#pragma once
+/// <output_dir>/<exp_name>/<run id>/ : what a run leaves behind (DESIGN 11), made at start, found again at resume.
+/// No actor in it. Files only; not thread-safe.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::actors {
+
+struct Checkpoint {
+  std::filesystem::path folder;
+  bool is_policy = false;  // step_N, else warm_N
+  uint64_t number = 0;
+};
+
+struct RunFolder {
+  std::filesystem::path path;
+  std::string run_id;
+  std::filesystem::path resume_from;   // checkpoint, empty when fresh
+  std::filesystem::path resume_first;  // step_0 of the same run, empty when absent
+  std::optional<uint64_t> resume_step;
+  uint32_t attempt = 0;
+  bool is_new = true;  // this call made it: remove it if the start fails
+};
+
+/// Returns the complete checkpoints of a run folder, oldest first (warm_* before step_*).
+std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder);
+
+/// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes the newest
+/// checkpoint under output_dir/exp_name (none: a new run), a path takes that checkpoint or the newest in that run.
+/// Returns Errc::io (path and errno) or Errc::not_found naming the path and what is missing in it.
+Expected<RunFolder> open_run_folder(const config::RunConfig& config);
+
+/// Writes `text` to `path` by way of a temporary file and a rename.
+Expected<void> write_file(const std::filesystem::path& path, const std::string& text);
+
+/// Returns the whole text of a file; Errc::not_found or Errc::io naming the path.
+Expected<std::string> read_file(const std::filesystem::path& path);
+
+/// Returns Errc::io when fewer than `bytes` are free where `path` lies.
+Expected<void> check_free_space(const std::filesystem::path& path, uint64_t bytes);
+
+}  // namespace cohort::actors

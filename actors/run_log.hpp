@@ -1,0 +1,61 @@
+#pragma once
+/// Where the driver's numbers go: console, metrics.jsonl, TensorBoard, trace.json, and what report.html needs.
+/// Owner: the driver, alone. Bound: one ReportData (transitions of the whole run: about 100 bytes each).
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/control/messages.hpp"
+#include "runtime/observe/console.hpp"
+#include "runtime/observe/metrics.hpp"
+#include "runtime/observe/report_data.hpp"
+#include "runtime/observe/tensorboard.hpp"
+#include "runtime/observe/trace.hpp"
+
+namespace cohort::actors {
+
+struct RunLogOptions {
+  std::string run_folder;
+  std::string run_name;
+  uint64_t total_steps = 0;
+  std::optional<uint64_t> resume_after;  // keep rows up to this step
+  std::vector<observe::ReferenceLine> references;
+  std::vector<observe::CardInfo> cards;
+  std::string config_yaml;
+  observe::Console* console = nullptr;
+};
+
+class RunLog {
+ public:
+  /// Opens metrics.jsonl, tensorboard/ and trace.json of the run folder. Errc::io names the path.
+  static Expected<std::unique_ptr<RunLog>> open(RunLogOptions options);
+
+  /// A granted phase: its transitions, and the bytes on each card from now on.
+  void phase(const control::PhaseReport& report);
+  /// Compute of a phase on one card, in seconds since the start of the run.
+  void compute(uint64_t step, uint32_t card, const std::string& phase, double start_s, double end_s);
+  void stage(const std::string& stage, const std::string& phase, double done);
+  void event(observe::EventLevel level, uint64_t step, const std::string& text);
+  /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard.
+  Expected<void> row(const observe::MetricRow& row, uint64_t trajectories);
+  void stopping();
+  Expected<void> close();
+  observe::ReportData& report() { return report_; }
+  const std::vector<observe::MetricRow>& rows() const { return rows_; }
+  double seconds_since_start() const;
+
+ private:
+  RunLog(RunLogOptions options, observe::JsonlSink jsonl, observe::TensorBoardWriter tensorboard,
+         std::unique_ptr<observe::TraceWriter> trace);
+  RunLogOptions options_;
+  observe::JsonlSink jsonl_;
+  observe::TensorBoardWriter tensorboard_;
+  std::unique_ptr<observe::TraceWriter> trace_;
+  observe::ReportData report_;
+  std::vector<observe::MetricRow> rows_;
+  double start_ = 0;
+  int64_t start_us_ = 0;
+};
+
+}  // namespace cohort::actors

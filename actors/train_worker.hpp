@@ -1,0 +1,52 @@
+#pragma once
+/// The trainer's compute side: owns the TrainEngine, updates the policy, publishes weights, writes checkpoints.
+/// Owner: node. Thread: its own (detached), because a handler computes for seconds; nobody waits on it without a
+/// time limit. Holds one batch at a time. PLACE-4: an update without train_params, grads and optimizer on the card
+/// is refused by the engine. PLACE-5: reshard sends every bucket with its checksum to every rollout and answers only
+/// when all of them have acknowledged.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/policy_update.hpp"
+#include "actors/rollout.hpp"
+#include "actors/roles.hpp"
+#include "runtime/compute/train_engine.hpp"
+
+namespace cohort::actors {
+
+struct TrainWorkerOptions {
+  compute::TrainEngineOptions engine;
+  UpdateOptions update;
+  transport::Context* context = nullptr;
+  std::map<std::string, transport::LinkOptions> weight_links;  // by control::receiver_name()
+  size_t bucket_bytes = size_t{4} << 20;             // model_update_buffer_size of a CPU card
+  int publish_timeout_ms = 600000;
+  std::string pretrain;  // checkpoint folder to start from, or empty
+  FailureSink fail;
+};
+
+class TrainWorkerState {
+ public:
+  static inline const char* name = "train_worker";
+  Expected<void> open(TrainWorkerOptions options);
+  caf::result<control::CardReply> on_card(const control::CardCommand& command);
+  caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request,
+                                               const TrajectoryBatch& batch);
+  caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
+  caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);
+
+ private:
+  Expected<control::CardReply> publish(const control::CardCommand& command);
+
+  TrainWorkerOptions options_;
+  std::unique_ptr<compute::TrainEngine> engine_;
+  std::unique_ptr<PolicyUpdater> updater_;
+  std::map<std::string, std::unique_ptr<transport::Sender>> links_;
+};
+
+TrainWorkerActor::behavior_type train_worker(TrainWorkerActor::stateful_pointer<TrainWorkerState> self,
+                                             TrainWorkerOptions options);
+
+}  // namespace cohort::actors

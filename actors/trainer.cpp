@@ -1,0 +1,181 @@
+#include "actors/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/weight_wire.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/proto/codec.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+Expected<void> TrainerState::open(TrainerOptions options) {
+  options_ = std::move(options);
+  auto address = TrainerActor{self_};
+  FailureSink fail = options_.fail;
+  COHORT_ASSIGN(input_, transport::Receiver::open(
+                            *options_.context, options_.input,
+                            [address](transport::Delivery delivery) {
+                              caf::anon_send(address, deliver_atom_v,
+                                             std::make_shared<transport::Delivery>(std::move(delivery)));
+                            },
+                            [fail](const std::string& peer, Error error) {
+                              fail({"actor_train", "link", peer + ": " + error.to_string()});
+                            }));
+  return {};
+}
+
+void TrainerState::on_delivery(const DeliveryHandle& delivery) {
+  const transport::Message& message = delivery->message;
+  auto decoded = message.type == k_message_trajectories
+                     ? proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes())
+                     : Expected<std::vector<proto::Trajectory>>(
+                           Error{Errc::protocol, fmt::format("message of an unknown type {}", message.type)});
+  if (!decoded)
+    return options_.fail({"actor_train", "collect", decoded.error().to_string()});
+  auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
+  for (proto::Trajectory& t : *decoded) {
+    plan::SampleKey key{static_cast<uint8_t>(t.key.kind), t.key.step, t.key.group, t.key.index};
+    plan::Verdict verdict = collector_.offer(key, t.attempt);
+    if (verdict == plan::Verdict::accepted)
+      fresh->push_back(std::move(t));
+    else
+      log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
+  }
+  self_->request(options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms), record_atom_v,
+                 TrajectoryBatch(fresh))
+      .then([this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
+            [this](caf::error& e) {
+              options_.fail({"actor_train", "record", from_caf(e).to_string()});
+            });
+}
+
+// FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.
+void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery) {
+  delivery->ack();
+  for (proto::Trajectory& t : *batch) {
+    plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
+    auto step = steps_.find(key);
+    if (step == steps_.end())
+      continue;
+    step->second.trajectories.push_back(std::move(t));
+    maybe_complete(key, step->second);
+  }
+}
+
+caf::result<caf::unit_t> TrainerState::on_expect(const CollectRequest& request) {
+  auto opened = collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
+  if (!opened)
+    return to_caf(opened.error());
+  steps_[{request.kind, request.step}] = {};
+  return caf::unit;
+}
+
+caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_number) {
+  auto step = steps_.find({kind, step_number});
+  if (step == steps_.end())
+    return to_caf({Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
+  step->second.waiting = self_->make_response_promise<CollectReport>();
+  step->second.has_waiting = true;
+  auto promise = step->second.waiting;
+  maybe_complete(step->first, step->second);
+  return promise;
+}
+
+void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
+  // Complete means recorded: what the collector has accepted may still be on its way to the stream.
+  if (!step.has_waiting || !collector_.is_step_complete(key) ||
+      step.trajectories.size() != collector_.progress(key).second)
+    return;
+  // Arrival order depends on timing; what is trained on must not (DESIGN 12).
+  std::sort(step.trajectories.begin(), step.trajectories.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  CollectReport report;
+  report.step = key.step;
+  report.trajectories = step.trajectories.size();
+  for (const proto::Trajectory& t : step.trajectories)
+    report.tokens += t.tokens.size();
+  report.metrics = rollout_metrics(step.trajectories);
+  step.has_waiting = false;
+  auto waiting = step.waiting;
+  // Held-out trajectories are in the stream and counted: nobody trains on them.
+  auto kind = static_cast<proto::TrajectoryKind>(key.kind);
+  if (kind == proto::TrajectoryKind::val || kind == proto::TrajectoryKind::val_greedy) {
+    COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
+    steps_.erase(key);
+  }
+  waiting.deliver(report);
+}
+
+caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) {
+  // FLOW-1: closing hands the step over once; what goes to the engine leaves the collector.
+  auto closed = collector_.close_step({request.kind, request.step});
+  if (!closed)
+    return to_caf(closed.error().with_context("update"));
+  auto step = steps_.find({request.kind, request.step});
+  auto batch = std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
+  steps_.erase(step);
+  auto promise = self_->make_response_promise<UpdateReport>();
+  self_->request(options_.worker, compute_timeout(), update_atom_v, request, TrajectoryBatch(batch))
+      .then([promise](const UpdateReport& report) mutable { promise.deliver(report); },
+            [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  return promise;
+}
+
+std::vector<std::pair<std::string, double>> rollout_metrics(const std::vector<proto::Trajectory>& batch) {
+  std::map<std::string, double> sums;
+  double score_min = batch.empty() ? 0 : batch.front().score;
+  double score_max = score_min;
+  double score = 0;
+  double answers = 0;
+  double tokens = 0;
+  for (const proto::Trajectory& t : batch) {
+    score += t.score;
+    score_min = std::min(score_min, t.score);
+    score_max = std::max(score_max, t.score);
+    tokens += static_cast<double>(t.tokens.size());
+    answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
+    for (const auto& [name, value] : t.metrics)
+      sums["env/" + t.tag + "/" + name] += value;
+  }
+  double count = std::max<double>(1, static_cast<double>(batch.size()));
+  std::vector<std::pair<std::string, double>> metrics = {
+      {"reward/mean", score / count},          {"rollout/score/mean", score / count},
+      {"rollout/score/max", score_max},        {"rollout/score/min", score_min},
+      {"rollout/response_length/mean", answers / count},
+      {"rollout/prompt_length/mean", (tokens - answers) / count}};
+  for (const auto& [name, sum] : sums)
+    metrics.emplace_back(name, sum / count);
+  return metrics;
+}
+
+TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
+                                    TrainerOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  FailureSink fail = options.fail;
+  if (auto opened = self->state.open(std::move(options)); !opened) {
+    fail({"actor_train", "start", opened.error().to_string()});
+    self->quit(to_caf(opened.error()));
+  }
+  TrainerState* state = &self->state;
+  return {
+      [self](card_atom atom, const CardCommand& command) {
+        return self->delegate(self->state.worker(), atom, command);
+      },
+      [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
+      [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
+      [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
+      [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },
+      [self](save_atom atom, const CheckpointRequest& request) {
+        return self->delegate(self->state.worker(), atom, request);
+      },
+      [self](load_atom atom, const CheckpointRequest& request) {
+        return self->delegate(self->state.worker(), atom, request);
+      },
+  };
+}
+
+}  // namespace cohort::actors

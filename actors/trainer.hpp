@@ -1,0 +1,64 @@
+#pragma once
+/// Trainer: the collector in front of the training engine. A delivered trajectory is checked against what the step
+/// expects, written to the stream, and only then acknowledged and counted.
+/// Owner: node. Thread: CAF's scheduler; the engine is on the train worker's thread. Bound: the trajectories of the
+/// steps it was told to expect; an unexpected one is refused, recorded as an event, and acknowledged.
+/// FLOW-1: a trajectory (kind, step, group, index) is handed to the engine at most once. FLOW-2: recorded before ack.
+/// Messages: TrainerActor in roles.hpp.
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "actors/rollout.hpp"
+#include "actors/roles.hpp"
+#include "runtime/plan/collector.hpp"
+
+namespace cohort::actors {
+
+struct TrainerOptions {
+  transport::Context* context = nullptr;
+  transport::LinkOptions input;
+  RecorderActor recorder;
+  TrainWorkerActor worker;
+  int record_timeout_ms = 60000;
+  int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
+  FailureSink fail;
+};
+
+class TrainerState {
+ public:
+  static inline const char* name = "trainer";
+  explicit TrainerState(TrainerActor::pointer self) : self_(self) {}
+  Expected<void> open(TrainerOptions options);
+  void on_delivery(const DeliveryHandle& delivery);
+  caf::result<caf::unit_t> on_expect(const control::CollectRequest& request);
+  caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
+  caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
+  const TrainWorkerActor& worker() const { return options_.worker; }
+  std::chrono::milliseconds compute_timeout() const {
+    return std::chrono::milliseconds(options_.compute_timeout_ms);
+  }
+
+ private:
+  struct Step {
+    std::vector<proto::Trajectory> trajectories;  // recorded
+    caf::typed_response_promise<control::CollectReport> waiting;
+    bool has_waiting = false;
+  };
+  void on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery);
+  void maybe_complete(plan::StepKey key, Step& step);
+
+  TrainerActor::pointer self_;
+  TrainerOptions options_;
+  std::unique_ptr<transport::Receiver> input_;
+  plan::Collector collector_;
+  std::map<plan::StepKey, Step> steps_;
+};
+
+/// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean, env/<tag>/*, success.
+std::vector<std::pair<std::string, double>> rollout_metrics(const std::vector<proto::Trajectory>& batch);
+
+TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
+                                    TrainerOptions options);
+
+}  // namespace cohort::actors

@@ -1,0 +1,31 @@
+#pragma once
+/// Learning rate as a function of the optimizer step. Pure; std only.
+/// Warm-up: base * (step + 1) / warmup_steps for step < warmup_steps, so that the first step
+/// already moves (verl's and HF's first step at rate 0 spends a batch on nothing). Then, with f
+/// from 0 to 1 over the steps left:
+///   constant base | linear base (1 - (1 - min_ratio) f) | cosine base (min_ratio + (1 -
+///   min_ratio)(1 + cos(pi f))/2)
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::algorithms {
+
+enum class ScheduleKind : uint8_t { constant, linear, cosine };
+
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::constant;
+  double base = 1e-3;
+  uint64_t warmup_steps = 0;
+  uint64_t total_steps =
+      0;  // optimizer steps of the run; 0 or less than warmup: the rate stays at base
+  double min_ratio = 0;
+};
+
+/// Reads constant | constant_with_warmup | linear | cosine. Returns Errc::config for anything else.
+Expected<ScheduleKind> parse_schedule_kind(std::string_view name);
+/// Returns the rate of optimizer step `step`, from 0. Steps past total_steps keep the last value.
+double learning_rate(const ScheduleOptions& options, uint64_t step);
+
+}  // namespace cohort::algorithms

@@ -1,0 +1,232 @@
+// Generation of the tiny policy (d=64, 2 layers, 4 query and 2 KV heads, V=32) on this machine's cores:
+// decode by batch size, prefill, and the shape of the real workload (turns of 26 appended and 3 sampled tokens).
+// Prints one JSON line; `gemm_share` is the work of the multi-turn run over that of sgemm 512^3, same cores, same run.
+// Usage: generation_bench [lanes]        COHORT_CPU_KERNELS=generic|avx2|avx512 picks the kernels.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/compute/cpu/decode_kernels.hpp"
+#include "runtime/compute/generation.hpp"
+#include "runtime/tensor/checksum.hpp"
+#include "runtime/tensor/torch.hpp"
+
+namespace cohort::compute {
+namespace {
+
+constexpr int k_repeats = 5;
+
+ModelConfig tiny_model() {
+  ModelConfig c;
+  c.vocab_size = 32;
+  c.hidden_size = 64;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.head_dim = 16;
+  c.intermediate_size = 192;
+  c.max_position = 320;
+  c.rope_theta = 100;
+  return c;
+}
+
+/// Multiply-adds times two of one token's matrices, attention over `context` keys included.
+double flops_per_token(const ModelConfig& c, double context, double logits_share) {
+  const auto d = static_cast<double>(c.hidden_size);
+  const auto q = static_cast<double>(c.q_size());
+  const double layer = d * static_cast<double>(c.qkv_size()) + q * d +
+                       3 * d * static_cast<double>(c.intermediate_size) + 2 * q * context;
+  return 2 * (layer * static_cast<double>(c.num_hidden_layers) +
+              logits_share * d * static_cast<double>(c.vocab_size));
+}
+
+struct Play {  // the same trajectory shape for all
+  uint32_t trajectories = 0;
+  uint32_t turns = 1;
+  int append = 26;
+  int sampled = 3;
+  bool is_kept = false;  // after its last turn the trajectory keeps its slot and KV
+};
+
+/// An engine and a client that submits a trajectory's next turn as soon as the last one is out.
+class Client {
+ public:
+  Client(const ModelConfig& model, uint32_t lanes, uint32_t running) : model_(model) {
+    GenerationOptions options;
+    options.model = model;
+    options.card = &card_;
+    options.lanes = lanes;
+    options.max_running = running;
+    engine_ = std::move(GenerationEngine::create(options).value());
+    (void)engine_->onload_params().value();
+    publish();
+    const uint64_t tokens = uint64_t{running} * lanes * static_cast<uint64_t>(model.max_position);
+    (void)engine_->init_cache(tokens * engine_->kv_bytes_per_token()).value();
+    engine_->start([this](std::vector<TurnOutput> outputs) { on_outputs(outputs); });
+  }
+  ~Client() { engine_->stop(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Returns the seconds in which `play` runs through from turn `first_turn` on.
+  double run(const Play& play, uint32_t first_turn = 0) {
+    std::unique_lock lock(mutex_);
+    play_ = play;
+    left_ = play.trajectories;
+    const double begin = now_seconds();
+    for (uint32_t i = 0; i < play.trajectories; ++i) submit(i, first_turn);
+    done_.wait(lock, [this] { return left_ == 0; });
+    return now_seconds() - begin;
+  }
+  GenerationStats stats() const { return engine_->stats(); }
+
+ private:
+  void publish() {
+    const uint64_t bytes = engine_->weight_bytes();
+    std::vector<float> flat(bytes / sizeof(float));
+    Rng rng(7);
+    for (float& w : flat) w = static_cast<float>(rng.uniform() - 0.5) * 0.2F;
+    engine_->begin_weights(1, bytes).value();
+    const auto view = std::as_bytes(std::span(flat));
+    engine_->write_weights(0, view, tensor::checksum64(view)).value();
+    engine_->commit_weights(1).value();
+  }
+  void submit(uint64_t id, uint32_t turn) {
+    TurnRequest request;
+    request.request_id = id;
+    for (int i = 0; i < play_.append; ++i)
+      request.append_tokens.push_back(static_cast<int32_t>((id * 7 + turn + static_cast<uint64_t>(i) * 3) % 32));
+    request.max_new_tokens = play_.sampled;
+    request.rng_key = id;
+    request.turn = turn;
+    request.is_last = turn + 1 == play_.turns && !play_.is_kept;
+    engine_->submit(std::move(request)).value();
+  }
+  void on_outputs(const std::vector<TurnOutput>& outputs) {
+    uint32_t ended = 0;
+    for (const TurnOutput& out : outputs) {
+      if (out.turn + 1 < play_.turns)
+        submit(out.request_id, out.turn + 1);
+      else
+        ++ended;
+    }
+    if (ended == 0) return;
+    std::lock_guard lock(mutex_);
+    left_ -= ended;
+    if (left_ == 0) done_.notify_one();
+  }
+
+  ModelConfig model_;
+  CardMemory card_{CardId{0}, uint64_t{4} << 30};
+  std::unique_ptr<GenerationEngine> engine_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  Play play_;
+  uint32_t left_ = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double decode_rate(uint32_t lanes, uint32_t batch) {
+  Client client(tiny_model(), lanes, std::max<uint32_t>(batch, 1));
+  std::vector<double> rates;
+  for (int i = 0; i <= k_repeats; ++i) {
+    client.run({batch, 1, 31, 1, true});
+    const double seconds = client.run({batch, 2, 0, 65}, 1);
+    if (i > 0) rates.push_back(batch * 65.0 / seconds);  // the first is warm-up
+  }
+  return median(rates);
+}
+
+double prefill_rate(uint32_t lanes) {
+  Client client(tiny_model(), lanes, 64);
+  std::vector<double> rates;
+  for (int i = 0; i <= k_repeats; ++i) {
+    const double seconds = client.run({64, 1, 32, 1});
+    if (i > 0) rates.push_back(64 * 32.0 / seconds);
+  }
+  return median(rates);
+}
+
+struct MultiTurn {
+  double tokens_per_s = 0;
+  double trajectories_per_s = 0;
+  double mean_batch = 0;
+};
+
+MultiTurn multi_turn(uint32_t lanes) {
+  const Play play{512, 4, 26, 3};
+  Client client(tiny_model(), lanes, 256);
+  std::vector<double> seconds;
+  for (int i = 0; i <= k_repeats; ++i) {
+    const double one = client.run(play);
+    if (i > 0) seconds.push_back(one);
+  }
+  const double tokens = play.trajectories * play.turns * (play.append + play.sampled);
+  return {tokens / median(seconds), play.trajectories / median(seconds),
+          client.stats().total.mean_batch()};
+}
+
+/// Returns GFLOP/s of sgemm 512^3 on `threads` threads at once, one BLAS thread each.
+double gemm_ceiling(uint32_t threads) {
+  constexpr int k_rounds = 30;
+  std::vector<std::thread> workers;
+  const double begin = now_seconds();
+  for (uint32_t t = 0; t < threads; ++t)
+    workers.emplace_back([] {
+      at::NoGradGuard no_grad;
+      at::Tensor a = at::ones({512, 512});
+      at::Tensor out = at::empty({512, 512});
+      for (int i = 0; i < k_rounds; ++i) at::mm_out(out, a, a);
+    });
+  for (std::thread& worker : workers) worker.join();
+  return threads * k_rounds * 2.0 * 512 * 512 * 512 / (now_seconds() - begin) * 1e-9;
+}
+
+int run(uint32_t lanes) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  std::string decode;
+  for (uint32_t batch : {1U, 8U, 64U, 256U})
+    decode += fmt::format("{}\"{}\":{:.0f}", decode.empty() ? "" : ",", batch,
+                          decode_rate(lanes, batch));
+  const double prefill = prefill_rate(lanes);
+  const MultiTurn turns = multi_turn(lanes);
+  (void)gemm_ceiling(lanes);
+  const double ceiling = gemm_ceiling(lanes);
+  const double gflops = turns.tokens_per_s * flops_per_token(tiny_model(), 58, 3.0 / 29.0) * 1e-9;
+  fmt::print(
+      "{{\"bench\":\"generation\",\"host\":\"{}\",\"cores\":{},\"kernels\":\"{}\",\"lanes\":{},"
+      "\"n\":{},\"decode_tokens_per_s\":{{{}}},\"prefill_tokens_per_s\":{:.0f},"
+      "\"multi_turn_tokens_per_s\":{:.0f},\"multi_turn_trajectories_per_s\":{:.0f},"
+      "\"multi_turn_mean_batch\":{:.1f},\"gflops\":{:.1f},\"gemm_gflops\":{:.1f},"
+      "\"gemm_share\":{:.3f}}}\n",
+      host, std::thread::hardware_concurrency(), cpu::decode_kernels().name, lanes, k_repeats,
+      decode, prefill, turns.tokens_per_s, turns.trajectories_per_s, turns.mean_batch, gflops,
+      ceiling, gflops / ceiling);
+  return 0;
+}
+
+}  // namespace
+}  // namespace cohort::compute
+
+int main(int argc, char** argv) {
+  setenv("OPENBLAS_NUM_THREADS", "1", 0);
+  setenv("OMP_NUM_THREADS", "1", 0);
+  at::set_num_threads(1);
+  const int lanes = argc > 1 ? std::atoi(argv[1]) : 2;
+  return cohort::compute::run(static_cast<uint32_t>(std::max(lanes, 1)));
+}

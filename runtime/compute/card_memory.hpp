@@ -1,0 +1,67 @@
+#pragma once
+/// The virtual card of the `cpu` platform: a byte budget and the storage that objects take from it.
+/// Owner: the card's actor (or a test); engines borrow a pointer. Thread-safe.
+/// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-3: an allocation that would break it is
+/// refused with Errc::capacity and changes nothing).
+/// Storage of 128 KiB and more is mapped from the OS and unmapped when its last handle dies, so that the
+/// process's resident memory falls at once; smaller storage comes from the heap.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/base/error.hpp"
+#include "runtime/base/ids.hpp"
+
+namespace cohort::compute {
+
+namespace detail {
+struct CardLedger;
+struct CardBlock;
+}  // namespace detail
+
+/// Shared handle of zero-filled, 64-byte aligned card bytes. The bytes return to the card when the last
+/// copy of the handle (a tensor made over it holds one) is gone. A default handle is empty.
+class CardStorage {
+ public:
+  CardStorage() = default;
+  std::byte* data() const;
+  uint64_t size_bytes() const;
+  bool empty() const { return block_ == nullptr; }
+  /// Drops this handle.
+  void reset() { block_.reset(); }
+  /// Returns the number of handles that keep the bytes on the card (0 if empty).
+  int64_t use_count() const { return block_.use_count(); }
+  /// Returns an owner to be held by whatever refers to data().
+  std::shared_ptr<void> owner() const;
+
+ private:
+  friend class CardMemory;
+  std::shared_ptr<detail::CardBlock> block_;
+};
+
+class CardMemory {
+ public:
+  CardMemory(CardId card, uint64_t budget_bytes);
+
+  /// Returns zero-filled storage booked under `object`.
+  /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does not fit;
+  /// Errc::compute if the OS has no memory.
+  Expected<CardStorage> allocate(const std::string& object, uint64_t size_bytes);
+
+  CardId card() const;
+  uint64_t budget_bytes() const;
+  uint64_t bytes_in_use() const;
+  /// Returns bytes by object name, for reports.
+  std::map<std::string, uint64_t> bytes_by_object() const;
+
+ private:
+  std::shared_ptr<detail::CardLedger> ledger_;
+};
+
+/// Host memory outside any card: mapped and unmapped in the same way, no budget. Never null unless
+/// `size_bytes` is 0 (then an empty handle); Errc::compute if the OS has no memory.
+Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes);
+
+}  // namespace cohort::compute

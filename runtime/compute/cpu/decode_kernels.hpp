@@ -1,0 +1,83 @@
+#pragma once
+/// The fp32 CPU kernels of generation, chosen once per process for the instruction set that is there.
+/// Pure functions on raw float buffers; thread-safe; no allocation, no torch.
+///
+/// Batch invariance (DESIGN 12) holds by construction: every output element is one chain of
+/// multiply-adds in ascending order of the summed index, whatever the row's neighbours, tile, alignment or chunk.
+/// Why not OpenBLAS: measured on AMD Zen (0.3.21), sgemm gives a row other bits for 114 of 127 values of M
+/// at K=64, and M=1 runs at 4-6 GFLOP/s. These packed kernels give the same bits for every M, and are faster.
+#include <cstdint>
+
+namespace cohort::compute::cpu {
+
+inline constexpr int64_t k_kv_block_tokens = 16;  // tokens of one KV block: one or two vectors of keys
+
+enum class MatmulMode : uint8_t {
+  store,   // out = a w + bias
+  add,     // out += a w                 (residual)
+  swiglu,  // out = silu(gate) * up      (panel = gate columns, then as many up columns)
+};
+
+/// a [rows, depth] times packed weights. Weights: `panels` panels of [depth][panel] floats.
+struct MatmulArgs {
+  const float* a = nullptr;
+  int64_t lda = 0;
+  int64_t rows = 0;
+  int64_t depth = 0;
+  const float* weights = nullptr;
+  int64_t panels = 0;
+  const float* bias = nullptr;  // panels * panel floats, or null
+  float* out = nullptr;         // each row: panels * panel floats (half of it for swiglu)
+  int64_t ldo = 0;
+  MatmulMode mode = MatmulMode::store;
+};
+
+/// Rows of ONE sequence at consecutive positions; the keys of all of them are in the cache already.
+/// A block of one layer is K [kv_heads][head_dim][16] followed by V [kv_heads][16][head_dim_padded].
+struct AttentionArgs {
+  float* qkv = nullptr;  // [rows][q | k | v], rotated by rope_and_cache
+  int64_t ld_qkv = 0;
+  int64_t rows = 0;
+  int64_t first_position = 0;  // row r sees keys 0 … first_position + r
+  float* out = nullptr;        // [rows][heads * head_dim]
+  int64_t ldo = 0;
+  float* cache = nullptr;           // block 0 of this layer
+  const int32_t* blocks = nullptr;  // block ids in order of position
+  int64_t block_stride = 0;         // [floats] between two blocks of one layer
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t head_dim_padded = 0;     // multiple of 16
+  const float* cosines = nullptr;  // [position][head_dim / 2]
+  const float* sines = nullptr;
+  float* scratch = nullptr;  // scores: k_attention_rows * (keys rounded up to 16) floats
+};
+
+inline constexpr int64_t k_attention_rows = 12;  // most query rows of one tile in any variant
+
+struct DecodeKernels {
+  const char* name;  // "generic" | "avx2" | "avx512"
+  int64_t panel;     // columns of a packed panel
+  void (*matmul)(const MatmulArgs& args);
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight; `padded` (multiple of 16) columns, zeros behind `dim`.
+  void (*rms_norm)(const float* x, int64_t rows, int64_t dim, int64_t padded, const float* weight,
+                   float eps, float* out);
+  /// Rotates q and k of the rows in place and writes k and v into the cache.
+  void (*rope_and_cache)(const AttentionArgs& args);
+  /// out = softmax(q k^T / sqrt(head_dim)) v over the cached keys, causal.
+  void (*attention)(const AttentionArgs& args);
+  float (*row_max)(const float* x, int64_t count);
+  /// out[i] = exp((x[i] - shift) * scale); returns the sum in a fixed order.
+  float (*exp_sum)(const float* x, int64_t count, float shift, float scale, float* out);
+};
+
+/// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512 asks for another.
+const DecodeKernels& decode_kernels();
+/// Returns a variant by name, or null if this CPU cannot run it or it was not built.
+const DecodeKernels* decode_kernels_by_name(const char* name);
+
+const DecodeKernels& decode_kernels_generic();
+const DecodeKernels& decode_kernels_avx2();    // only if the CPU has AVX2 and FMA
+const DecodeKernels& decode_kernels_avx512();  // only if the CPU has AVX-512 F
+
+}  // namespace cohort::compute::cpu

@@ -1,0 +1,67 @@
+// Vectors of COHORT_KERNEL_LANES floats on GCC's vector extension; included by kernels.inl inside its
+// namespace. Everything is static and free of the standard library: an inline function shared with other
+// translation units could be merged by the linker into one that this CPU cannot run.
+constexpr int64_t k_lanes = COHORT_KERNEL_LANES;
+using Vec = float __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));
+using IntVec = int32_t __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));
+using VecUnaligned =
+    float __attribute__((vector_size(COHORT_KERNEL_LANES * 4), aligned(4), may_alias));
+
+static inline Vec load(const float* p) { return *reinterpret_cast<const VecUnaligned*>(p); }
+static inline void store(float* p, Vec x) { *reinterpret_cast<VecUnaligned*>(p) = x; }
+static inline Vec splat(float x) { return Vec{} + x; }
+
+/// Loads the first n lanes (0 < n <= k_lanes), the others are `fill`.
+static inline Vec load_part(const float* p, int64_t n, float fill = 0) {
+  Vec x = splat(fill);
+  for (int64_t i = 0; i < n; ++i) x[i] = p[i];
+  return x;
+}
+static inline void store_part(float* p, Vec x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = x[i];
+}
+
+static inline Vec select(IntVec mask, Vec yes, Vec no) {
+  return reinterpret_cast<Vec>((mask & reinterpret_cast<IntVec>(yes)) |
+                               (~mask & reinterpret_cast<IntVec>(no)));
+}
+static inline Vec maximum(Vec a, Vec b) { return select(a > b, a, b); }
+
+/// Lanes are folded in halves: a fixed tree.
+static inline float lane_sum(Vec x) {
+  float lane[k_lanes];
+  store(lane, x);
+  for (int64_t half = k_lanes / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+  }
+  return lane[0];
+}
+static inline float lane_max(Vec x) {
+  float lane[k_lanes];
+  store(lane, x);
+  for (int64_t i = 1; i < k_lanes; ++i) lane[0] = lane[i] > lane[0] ? lane[i] : lane[0];
+  return lane[0];
+}
+
+/// e^x, relative error < 2e-7; 0 below -87.3 (no denormals), saturates at e^88.
+/// Cody-Waite reduction x = n ln2 + r, |r| <= ln2 / 2, then a degree-6 polynomial (Cephes expf).
+static inline Vec exponential(Vec x) {
+  const IntVec is_zero = x < splat(-87.3f);
+  x = select(x > splat(88.0f), splat(88.0f), x);
+  x = select(is_zero, splat(0), x);
+  const Vec magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  Vec n = (x * splat(1.44269504088896341f) + magic) - magic;
+  Vec r = x - n * splat(0.693359375f);
+  r = r - n * splat(-2.12194440e-4f);
+  Vec p = splat(1.9875691500e-4f);
+  p = p * r + splat(1.3981999507e-3f);
+  p = p * r + splat(8.3334519073e-3f);
+  p = p * r + splat(4.1665795894e-2f);
+  p = p * r + splat(1.6666665459e-1f);
+  p = p * r + splat(5.0000001201e-1f);
+  p = p * (r * r) + r + splat(1.0f);
+  IntVec bits = (__builtin_convertvector(n, IntVec) + 127) << 23;
+  return select(is_zero, splat(0), p * reinterpret_cast<Vec>(bits));
+}
+
+static inline Vec sigmoid(Vec x) { return splat(1.0f) / (splat(1.0f) + exponential(-x)); }

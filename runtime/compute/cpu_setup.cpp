@@ -1,0 +1,42 @@
+#include "runtime/compute/cpu_setup.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/tensor/torch.hpp"
+
+namespace cohort::compute {
+
+void use_single_threaded_math() {
+  at::set_num_threads(1);  // per thread with OpenMP
+  static const bool is_done = [] {
+    using SetThreads = void (*)(int);
+    // absent when another BLAS is installed: then its own environment variable decides
+    if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
+      set(1);
+    return true;
+  }();
+  static_cast<void>(is_done);
+}
+
+double measured_gemm_gflops(int m, int n, int k) {
+  use_single_threaded_math();
+  at::NoGradGuard no_grad;
+  at::Tensor x = at::ones({m, k}), weight = at::ones({n, k}), y = at::empty({m, n});
+  at::mm_out(y, x, weight.t());
+  const double flops = 2.0 * m * n * k;
+  const int repeats = std::max(1, static_cast<int>(1e8 / flops));
+  double best = 0, end = now_seconds() + 0.02;
+  do {
+    const double begin = now_seconds();
+    for (int i = 0; i < repeats; ++i) at::mm_out(y, x, weight.t());
+    best = std::max(best, flops * repeats / (now_seconds() - begin) * 1e-9);
+  } while (now_seconds() < end);
+  return best;
+}
+
+double measured_gemm_gflops() { return measured_gemm_gflops(512, 512, 512); }
+
+}  // namespace cohort::compute

@@ -1,0 +1,444 @@
+#include "runtime/compute/generation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/base/check.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/compute/generation_lane.hpp"
+#include "runtime/compute/generation_weights.hpp"
+
+namespace cohort::compute {
+namespace {
+
+Error refused(std::string detail) { return Error{Errc::placement, std::move(detail)}; }
+Error invalid(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
+
+Expected<void> validate(const GenerationOptions& o) {
+  COHORT_TRY(validate(o.model));
+  if (o.card == nullptr) return invalid("generation: no card");
+  if (o.lanes == 0 || o.lanes > 1024)
+    return invalid(fmt::format("generation: lanes = {} is not in 1..1024", o.lanes));
+  if (o.max_running == 0) return invalid("generation: max_running is 0");
+  if (o.batch_tokens <= 0)
+    return invalid(fmt::format("generation: batch_tokens = {}", o.batch_tokens));
+  if (o.kv_block_tokens != 16)
+    return invalid(fmt::format("generation: kv_block_tokens = {} is not 16", o.kv_block_tokens));
+  if (o.max_context < 0 || o.max_context > o.model.max_position)
+    return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
+                               o.max_context, o.model.max_position));
+  if (o.runner == RunnerKind::cpu_f32 &&
+      (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
+    return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
+  return {};
+}
+
+Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
+  const RunnerOptions options{o.model, o.max_context, o.batch_tokens, o.kv_block_tokens, o.device};
+  const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && o.device == "cpu";
+  if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
+  return make_cpu_runner(options);
+}
+
+}  // namespace
+
+class GenerationEngine::Impl {
+ public:
+  Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner);
+  ~Impl() { stop(); }
+
+  void start(OutputHandler on_outputs);
+  void stop();
+  Expected<void> begin_weights(uint64_t version, uint64_t total_bytes);
+  Expected<void> write_weights(uint64_t offset, std::span<const std::byte> bytes,
+                               uint64_t checksum);
+  Expected<void> commit_weights(uint64_t version);
+  uint64_t weight_version() const { return version_.load(); }
+  Expected<Residency> onload_params();
+  Expected<Residency> offload_params();
+  Expected<Residency> init_cache(uint64_t bytes);
+  Expected<Residency> free_cache();
+  Expected<void> submit(TurnRequest request);
+  void finish(uint64_t request_id);
+  GenerationStats stats() const;
+  const ModelRunner& runner() const { return *runner_; }
+  const GenerationOptions& options() const { return options_; }
+
+ private:
+  struct Entry {  // a trajectory that is not finished
+    uint32_t lane = 0;
+    bool is_in_flight = false;
+    uint64_t ticket = 0;
+    uint64_t cost = 0;  // outstanding tokens of the turn in flight
+  };
+  struct LaneLoad {
+    uint64_t outstanding_tokens = 0;
+    uint64_t turns = 0;
+  };
+  class Pause {  // holds the gate closed
+   public:
+    explicit Pause(ServeGate& gate) : gate_(gate) { gate_.pause(); }
+    ~Pause() { gate_.resume(); }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    ServeGate& gate_;
+  };
+
+  Expected<void> check_request(const TurnRequest& request) const;
+  Expected<void> close_for_compute(bool& is_ready, std::string_view command);
+  void deliver(uint32_t lane, std::vector<LaneOutput> outputs);
+  void settle(Entry& entry);
+  uint32_t lightest_lane() const;
+  std::span<std::byte> params_span() const { return {params_.data(), params_.size_bytes()}; }
+
+  const GenerationOptions options_;
+  std::unique_ptr<ModelRunner> runner_;
+  ServeGate gate_;
+  std::vector<std::unique_ptr<GenerationLane>> lanes_;
+  OutputHandler on_outputs_;
+  std::atomic<uint64_t> version_{0};
+
+  std::mutex control_mutex_;  // weights and residency commands, one at a time
+  WeightInbox inbox_;
+  std::shared_ptr<std::byte> host_weights_;  // committed weights while they are not on the card
+  CardStorage params_, cache_;
+  bool has_version_ = false;
+
+  mutable std::mutex registry_mutex_;  // all below
+  std::unordered_map<uint64_t, Entry> entries_;
+  std::vector<LaneLoad> loads_;
+  uint64_t turns_in_flight_ = 0;
+  uint64_t next_ticket_ = 1;
+  bool are_params_ready_ = false;
+  bool is_cache_ready_ = false;
+  bool is_stopped_ = false;
+};
+
+GenerationEngine::Impl::Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner)
+    : options_(std::move(options)), runner_(std::move(runner)), loads_(options_.lanes) {
+  SchedulerOptions scheduler;
+  scheduler.vocab_size = options_.model.vocab_size;
+  scheduler.max_running = options_.max_running;
+  scheduler.max_context = options_.max_context;
+  scheduler.block_tokens = options_.kv_block_tokens;
+  scheduler.batch_tokens = options_.batch_tokens;
+  for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+    LaneHooks hooks;
+    hooks.gate = &gate_;
+    hooks.weight_version = [this] { return version_.load(); };
+    hooks.deliver = [this, lane](std::vector<LaneOutput> outputs) {
+      deliver(lane, std::move(outputs));
+    };
+    lanes_.push_back(std::make_unique<GenerationLane>(scheduler, std::move(hooks)));
+  }
+}
+
+void GenerationEngine::Impl::start(OutputHandler on_outputs) {
+  COHORT_CHECK(on_outputs_ == nullptr && on_outputs != nullptr, "generation engine started twice");
+  on_outputs_ = std::move(on_outputs);
+  for (auto& lane : lanes_) lane->start();
+}
+
+void GenerationEngine::Impl::stop() {
+  {
+    std::lock_guard lock(registry_mutex_);
+    is_stopped_ = true;
+  }
+  for (auto& lane : lanes_) {
+    COHORT_CHECK(!lane->is_this_thread(), "generation engine: stop() from on_outputs");
+    lane->request_stop();
+  }
+  for (auto& lane : lanes_) lane->join();
+}
+
+// -- weights ----------------------------------------------------------------------------------------
+
+Expected<void> GenerationEngine::Impl::begin_weights(uint64_t version, uint64_t total_bytes) {
+  if (total_bytes != runner_->flat_bytes())
+    return invalid(fmt::format("weights version {}: {} bytes announced, the model has {}", version,
+                               total_bytes, runner_->flat_bytes()));
+  std::lock_guard lock(control_mutex_);
+  return inbox_.begin(version, total_bytes);
+}
+
+Expected<void> GenerationEngine::Impl::write_weights(uint64_t offset,
+                                                     std::span<const std::byte> bytes,
+                                                     uint64_t checksum) {
+  std::lock_guard lock(control_mutex_);
+  return inbox_.write(offset, bytes, checksum);
+}
+
+Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
+  std::lock_guard lock(control_mutex_);
+  COHORT_ASSIGN(std::shared_ptr<std::byte> flat, inbox_.take(version));
+  if (params_.empty()) {
+    host_weights_ = std::move(flat);
+    version_ = version;
+  } else {
+    Pause pause(gate_);
+    COHORT_TRY(runner_->load({flat.get(), runner_->flat_bytes()}));
+    version_ = version;
+  }
+  has_version_ = true;
+  std::lock_guard registry(registry_mutex_);
+  are_params_ready_ = !params_.empty();
+  return {};
+}
+
+// -- residency --------------------------------------------------------------------------------------
+
+Expected<Residency> GenerationEngine::Impl::onload_params() {
+  std::lock_guard lock(control_mutex_);
+  const double begin = now_seconds();
+  Residency result;
+  if (params_.empty()) {
+    COHORT_ASSIGN(params_, options_.card->allocate("infer_params", runner_->card_bytes()));
+    Pause pause(gate_);
+    runner_->attach(params_span());
+    if (host_weights_ != nullptr) {
+      COHORT_TRY(runner_->load({host_weights_.get(), runner_->flat_bytes()}));
+      host_weights_.reset();
+      result.bytes_moved = runner_->flat_bytes();
+    }
+    std::lock_guard registry(registry_mutex_);
+    are_params_ready_ = has_version_;
+  }
+  result.bytes_on_card = params_.size_bytes();
+  result.seconds = now_seconds() - begin;
+  return result;
+}
+
+/// Refuses while turns are in flight; otherwise `is_ready` is false from here on (PLACE-4).
+Expected<void> GenerationEngine::Impl::close_for_compute(bool& is_ready, std::string_view command) {
+  std::lock_guard registry(registry_mutex_);
+  if (turns_in_flight_ > 0)
+    return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
+                               options_.card->card().value, turns_in_flight_));
+  is_ready = false;
+  return {};
+}
+
+Expected<Residency> GenerationEngine::Impl::offload_params() {
+  std::lock_guard lock(control_mutex_);
+  const double begin = now_seconds();
+  Residency result;
+  if (!params_.empty()) {
+    COHORT_TRY(close_for_compute(are_params_ready_, "offload of infer_params"));
+    Pause pause(gate_);
+    if (has_version_) {
+      COHORT_ASSIGN(std::shared_ptr<std::byte> flat, allocate_host(runner_->flat_bytes()));
+      COHORT_TRY(runner_->store({flat.get(), runner_->flat_bytes()}));
+      host_weights_ = std::move(flat);
+      result.bytes_moved = runner_->flat_bytes();
+    }
+    runner_->attach({});
+    params_.reset();
+  }
+  result.seconds = now_seconds() - begin;
+  return result;
+}
+
+Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
+  std::lock_guard lock(control_mutex_);
+  const double begin = now_seconds();
+  if (!cache_.empty()) return refused("init_cache: the cache is on the card already");
+  const uint64_t block_bytes = runner_->kv_block_bytes();
+  const uint64_t blocks = std::min<uint64_t>(bytes / block_bytes / options_.lanes, INT32_MAX);
+  if (blocks == 0)
+    return Error{Errc::capacity,
+                 fmt::format("card {}: kv_cache of {} bytes is less than one block of {} bytes for "
+                             "each of {} lanes",
+                             options_.card->card().value, bytes, block_bytes, options_.lanes)};
+  const uint64_t lane_bytes = blocks * block_bytes;
+  COHORT_ASSIGN(cache_, options_.card->allocate("kv_cache", lane_bytes * options_.lanes));
+  {
+    Pause pause(gate_);
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane)
+      lanes_[lane]->set_cache(
+          runner_->make_lane({cache_.data() + lane * lane_bytes, static_cast<size_t>(lane_bytes)}),
+          static_cast<int32_t>(blocks));
+  }
+  std::lock_guard registry(registry_mutex_);
+  is_cache_ready_ = true;
+  return Residency{cache_.size_bytes(), 0, now_seconds() - begin};
+}
+
+Expected<Residency> GenerationEngine::Impl::free_cache() {
+  std::lock_guard lock(control_mutex_);
+  const double begin = now_seconds();
+  if (!cache_.empty()) {
+    COHORT_TRY(close_for_compute(is_cache_ready_, "free_cache"));
+    Pause pause(gate_);
+    for (auto& lane : lanes_) lane->set_cache(nullptr, 0);
+    cache_.reset();
+  }
+  return Residency{0, 0, now_seconds() - begin};
+}
+
+// -- turns ------------------------------------------------------------------------------------------
+
+Expected<void> GenerationEngine::Impl::check_request(const TurnRequest& request) const {
+  COHORT_TRY(validate(request.sampling));
+  const auto where = [&] { return fmt::format("request {} turn {}", request.request_id, request.turn); };
+  if (request.max_new_tokens < 1)
+    return invalid(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
+  for (int32_t token : request.append_tokens)
+    if (token < 0 || token >= options_.model.vocab_size)
+      return invalid(fmt::format("{}: token {} is outside the vocabulary of {}", where(), token,
+                                 options_.model.vocab_size));
+  return {};
+}
+
+uint32_t GenerationEngine::Impl::lightest_lane() const {
+  const auto it = std::min_element(loads_.begin(), loads_.end(), [](const auto& a, const auto& b) {
+    return a.outstanding_tokens < b.outstanding_tokens;
+  });
+  return static_cast<uint32_t>(it - loads_.begin());
+}
+
+Expected<void> GenerationEngine::Impl::submit(TurnRequest request) {
+  COHORT_TRY(check_request(request));
+  const uint64_t id = request.request_id;
+  std::lock_guard lock(registry_mutex_);
+  if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};
+  if (!are_params_ready_ || !is_cache_ready_)
+    return refused(fmt::format("PLACE-4: request {} came while {} is not on card {}", id,
+                               are_params_ready_ ? "kv_cache" : "infer_params",
+                               options_.card->card().value));
+  auto it = entries_.find(id);
+  if (it != entries_.end() && it->second.is_in_flight)
+    return invalid(fmt::format("request {}: its last turn is still in flight", id));
+  if (it == entries_.end() && request.append_tokens.empty())
+    return invalid(fmt::format("request {}: the first turn has no tokens", id));
+  const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
+  LaneLoad& load = loads_[lane];
+  if (it == entries_.end() &&
+      load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
+    return Error{Errc::backpressure,
+                 fmt::format("request {}: {} turns wait on lane {}", id, load.turns, lane)};
+  Entry& entry = it == entries_.end() ? entries_[id] : it->second;
+  entry.lane = lane;
+  entry.is_in_flight = true;
+  entry.ticket = next_ticket_++;
+  entry.cost = request.append_tokens.size() + static_cast<uint64_t>(request.max_new_tokens);
+  load.outstanding_tokens += entry.cost;
+  ++load.turns;
+  ++turns_in_flight_;
+  // Pushed under the lock, so that a finish() of the same id cannot overtake it.
+  lanes_[lane]->push(LaneTurn{std::move(request), entry.ticket, now_seconds()});
+  return {};
+}
+
+/// Takes the turn in flight out of the books. REQUIRES: the registry lock.
+void GenerationEngine::Impl::settle(Entry& entry) {
+  if (!entry.is_in_flight) return;
+  entry.is_in_flight = false;
+  loads_[entry.lane].outstanding_tokens -= entry.cost;
+  --loads_[entry.lane].turns;
+  --turns_in_flight_;
+}
+
+void GenerationEngine::Impl::finish(uint64_t request_id) {
+  std::lock_guard lock(registry_mutex_);
+  auto it = entries_.find(request_id);
+  if (it == entries_.end()) return;
+  settle(it->second);
+  lanes_[it->second.lane]->push_finish(request_id);
+  entries_.erase(it);
+}
+
+void GenerationEngine::Impl::deliver(uint32_t lane, std::vector<LaneOutput> outputs) {
+  std::vector<TurnOutput> turns;
+  turns.reserve(outputs.size());
+  {
+    std::lock_guard lock(registry_mutex_);
+    for (LaneOutput& out : outputs) {
+      auto it = entries_.find(out.output.request_id);
+      if (it == entries_.end() || it->second.lane != lane || it->second.ticket != out.ticket)
+        continue;  // finished meanwhile
+      settle(it->second);
+      if (out.is_last) entries_.erase(it);
+      turns.push_back(std::move(out.output));
+    }
+  }
+  if (!turns.empty()) on_outputs_(std::move(turns));
+}
+
+GenerationStats GenerationEngine::Impl::stats() const {
+  GenerationStats stats;
+  for (const auto& lane : lanes_) {
+    const LaneStats one = lane->stats();
+    LaneStats& sum = stats.total;
+    sum.iterations += one.iterations;
+    sum.tokens_sampled += one.tokens_sampled;
+    sum.prefill_tokens += one.prefill_tokens;
+    sum.evictions += one.evictions;
+    sum.busy_seconds += one.busy_seconds;
+    sum.callback_seconds += one.callback_seconds;
+    sum.idle_seconds += one.idle_seconds;
+    sum.running += one.running;
+    sum.waiting += one.waiting;
+    sum.blocks_free += one.blocks_free;
+    sum.blocks_total += one.blocks_total;
+    stats.lanes.push_back(one);
+  }
+  return stats;
+}
+
+// -- the public face --------------------------------------------------------------------------------
+
+Expected<std::unique_ptr<GenerationEngine>> GenerationEngine::create(
+    const GenerationOptions& options) {
+  COHORT_TRY(validate(options));
+  GenerationOptions resolved = options;
+  if (resolved.max_context == 0) resolved.max_context = resolved.model.max_position;
+  COHORT_ASSIGN(std::unique_ptr<ModelRunner> runner, make_runner(resolved));
+  auto impl = std::make_unique<Impl>(std::move(resolved), std::move(runner));
+  return std::unique_ptr<GenerationEngine>(new GenerationEngine(std::move(impl)));
+}
+
+GenerationEngine::GenerationEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GenerationEngine::~GenerationEngine() = default;
+
+void GenerationEngine::start(OutputHandler on_outputs) { impl_->start(std::move(on_outputs)); }
+void GenerationEngine::stop() { impl_->stop(); }
+
+Expected<void> GenerationEngine::begin_weights(uint64_t version, uint64_t total_bytes) {
+  return impl_->begin_weights(version, total_bytes);
+}
+Expected<void> GenerationEngine::write_weights(uint64_t offset, std::span<const std::byte> bytes,
+                                               uint64_t checksum) {
+  return impl_->write_weights(offset, bytes, checksum);
+}
+Expected<void> GenerationEngine::commit_weights(uint64_t version) {
+  return impl_->commit_weights(version);
+}
+uint64_t GenerationEngine::weight_version() const { return impl_->weight_version(); }
+uint64_t GenerationEngine::weight_bytes() const { return impl_->runner().flat_bytes(); }
+
+Expected<Residency> GenerationEngine::onload_params() { return impl_->onload_params(); }
+Expected<Residency> GenerationEngine::offload_params() { return impl_->offload_params(); }
+Expected<Residency> GenerationEngine::init_cache(uint64_t bytes) {
+  return impl_->init_cache(bytes);
+}
+Expected<Residency> GenerationEngine::free_cache() { return impl_->free_cache(); }
+uint64_t GenerationEngine::param_bytes_on_card() const { return impl_->runner().card_bytes(); }
+uint64_t GenerationEngine::kv_block_bytes() const { return impl_->runner().kv_block_bytes(); }
+uint64_t GenerationEngine::kv_bytes_per_token() const {
+  return kv_block_bytes() / static_cast<uint64_t>(impl_->options().kv_block_tokens);
+}
+
+Expected<void> GenerationEngine::submit(TurnRequest request) {
+  return impl_->submit(std::move(request));
+}
+void GenerationEngine::finish(uint64_t request_id) { impl_->finish(request_id); }
+GenerationStats GenerationEngine::stats() const { return impl_->stats(); }
+
+}  // namespace cohort::compute

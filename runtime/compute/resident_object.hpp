@@ -1,0 +1,46 @@
+#pragma once
+/// One object of a role (parameters, moments, …) whose bytes live on the host, on the card, or nowhere.
+/// Owner: an engine; not thread-safe. At most one place holds the bytes, but for the copy itself.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/base/error.hpp"
+#include "runtime/compute/card_memory.hpp"
+#include "runtime/compute/residency.hpp"
+
+namespace cohort::compute {
+
+class ResidentObject {
+ public:
+  ResidentObject() = default;
+  /// `object` is the name on the card. Starts absent.
+  ResidentObject(std::string object, uint64_t size_bytes)
+      : object_(std::move(object)), size_bytes_(size_bytes) {}
+
+  uint64_t size_bytes() const { return size_bytes_; }
+  bool is_on_card() const { return !card_.empty(); }
+  bool is_absent() const { return card_.empty() && host_ == nullptr; }
+  /// Returns the bytes where they are, nullptr if absent.
+  std::byte* data() const { return is_on_card() ? card_.data() : host_.get(); }
+  /// Returns an owner of data() for tensors made over card bytes.
+  std::shared_ptr<void> card_owner() const { return card_.owner(); }
+
+  /// Makes an absent object a host object of zeros.
+  Expected<void> materialise();
+  /// Host or absent (then zeros) -> card. Errc::capacity changes nothing.
+  Expected<Residency> onload(CardMemory& card);
+  /// Card -> host; card bytes are freed. COHORT_CHECKs that nobody else holds them (PLACE-3).
+  Expected<Residency> offload();
+  /// Card or host -> absent.
+  Residency drop();
+
+ private:
+  std::string object_;
+  uint64_t size_bytes_ = 0;
+  CardStorage card_;
+  std::shared_ptr<std::byte> host_;
+};
+
+}  // namespace cohort::compute

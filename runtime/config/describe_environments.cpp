@@ -1,0 +1,106 @@
+/// Keys of the environment managers and of the environments.
+#include "runtime/config/visitor.hpp"
+
+namespace cohort::config {
+namespace {
+
+void describe_manager(Visitor& v, EnvManagerConfig& m, const Key& key) {
+  if (!v.enter(key, true)) return;
+  v.integer({"num_env_groups", "driver", "Groups that play at once: different maps.",
+             between(1, 1 << 20)},
+            m.num_env_groups);
+  v.integer({"group_size", "driver", "Trajectories on one map; an advantage compares them.",
+             between(1, 1 << 16)},
+            m.group_size);
+  v.texts({"tags", "environments", "Entries of custom_envs that are played."}, m.tags);
+  v.integers({"num_groups_partition", "environments",
+              "Groups of each tag; adds up to num_env_groups. Missing: an "
+              "even split.",
+              at_least(0)},
+             m.num_groups_partition);
+  v.integer({"max_env_num_per_worker", "environments",
+             "Environments of one environment actor; 0: all.", at_least(0)},
+            m.max_env_num_per_worker);
+  v.only({"group_size_redundancy", "config", "every trajectory that is started is used"}, "0");
+  v.only({"group_filter_cls", "config", "no group is dropped"}, "~");
+  v.inert({"max_traj_per_env"}, "follows from the batch size");
+  v.inert({"llm_proxy", "worker_cls", "world_size", "system_envs", "name", "max_concurrency",
+           "format_penalty"},
+          "belongs to ROLL's environment workers");
+  v.leave();
+}
+
+void describe_frozen_lake(Visitor& v, FrozenLakeSection& e) {
+  if (!v.enter({"env_config", "environments", "The environment's own settings (frozen_lake)."},
+               true))
+    return;
+  v.integer({"size", "environments", "The map has size x size cells.", between(2, 64)}, e.size);
+  v.number(
+      {"p", "environments", "Probability that a cell is frozen, not a hole.", {0, 1, true, false}},
+      e.p);
+  v.boolean({"is_slippery", "environments",
+             "Each move turns left or right in a third of the cases each."},
+            e.is_slippery);
+  v.number({"format_penalty", "environments", "Reward of a turn without a valid action."},
+           e.format_penalty);
+  v.text({"action_pattern", "environments",
+          "Regular expression on the answer; the last group of the first match is "
+          "the action."},
+         e.action_pattern);
+  v.optional_text({"env_instruction", "environments",
+                   "Text before the first observation; ~: the environment's own, "
+                   "\"\": none."},
+                  e.env_instruction);
+  v.inert({"max_steps"}, "max_steps of the custom_envs entry decides");
+  v.inert({"env_instruction_template", "render_mode", "grid_lookup", "grid_vocab", "action_lookup",
+           "map_seed", "desc"},
+          "symbols and action words are fixed");
+  v.leave();
+}
+
+void describe_environment(Visitor& v, EnvTemplate& e) {
+  v.choice({"env_type", "environments", "Kind of the environment; frozen_lake is built in."},
+           e.env_type);
+  v.integer({"max_steps", "environments", "Turns of a trajectory.", between(1, 1 << 16)},
+            e.max_steps);
+  v.integer({"max_tokens_per_step", "environments",
+             "Answer tokens of a turn. The smallest of this, "
+             "generating_args.max_new_tokens and what sequence_length leaves counts.",
+             between(1, 1 << 20)},
+            e.max_tokens_per_step);
+  v.nullable_text({"agent_system_template", "environments", "System message; ~: none."},
+                  e.agent_system_template);
+  v.text({"agent_template", "environments",
+          "User message of a turn, with {turn_idx} {observation} {actions_left} "
+          "{max_response_length} {event}."},
+         e.agent_template);
+  if (e.env_type == EnvType::frozen_lake || v.is_listing())
+    describe_frozen_lake(v, e.env_config);
+  else
+    v.inert({"env_config"}, "the environment is not built in");
+  v.inert({"env_manager_cls", "use_thread_lock", "max_env_step_concurrent", "agent_runner_cls",
+           "max_actions_per_traj"},
+          "belongs to ROLL's environment workers");
+}
+
+}  // namespace
+
+void describe_environments(Visitor& v, RunConfig& c) {
+  describe_manager(v, c.train_env_manager,
+                   {"train_env_manager", "driver, environments", "Environments of training."});
+  describe_manager(v, c.val_env_manager,
+                   {"val_env_manager", "driver, environments",
+                    "Environments of evaluation; their maps are never "
+                    "trained on."});
+  std::vector<std::string> tags;
+  for (const auto& [tag, environment] : c.custom_envs) tags.push_back(tag);
+  v.each({"custom_envs", "environments", "Environments by tag."}, tags,
+         [&](const std::string& tag) {
+           auto [it, is_new] = c.custom_envs.try_emplace(tag);
+           if (is_new && c.max_tokens_per_step > 0)
+             it->second.max_tokens_per_step = c.max_tokens_per_step;
+           describe_environment(v, it->second);
+         });
+}
+
+}  // namespace cohort::config

@@ -1,0 +1,98 @@
+/// Cohort's own keys: platform, cards, placement, warm start, recording, transport.
+#include "runtime/config/visitor.hpp"
+
+namespace cohort::config {
+namespace {
+
+constexpr double k_mib = 1024.0 * 1024.0;
+
+void describe_cards(Visitor& v, CardsSection& c) {
+  if (!v.enter({"cards", "placement", "What a card has."}, true)) return;
+  v.bytes(
+      {"memory_bytes", "placement", "Memory of a card; on the cpu platform its budget.", above(0)},
+      c.memory_bytes);
+  v.bytes({"reserve_bytes", "placement", "Part of it that no role object may take: work space."},
+          c.reserve_bytes);
+  v.integer({"threads_per_card", "compute", "Threads that compute for a card of the cpu platform.",
+             between(1, 1024)},
+            c.threads_per_card);
+  v.leave();
+}
+
+void describe_warm_start(Visitor& v, WarmStartSection& w) {
+  if (!v.enter({"warm_start", "driver, trainer",
+                "Supervised start on scripted play, before the first step; it has "
+                "its own learning rate and is not counted in max_steps."},
+               true))
+    return;
+  v.integer({"steps", "driver", "Optimizer steps; 0: no warm start.", at_least(0)}, w.steps);
+  v.integer({"batch_size", "driver", "Trajectories of an optimizer step.", between(1, 1 << 20)},
+            w.batch_size);
+  v.integer({"rounds", "driver",
+             "The trajectories are played, recorded and delivered in so many rounds.", at_least(1)},
+            w.rounds);
+  v.number({"learning_rate", "trainer", "Peak learning rate.", above(0)}, w.learning_rate);
+  v.integer({"warmup_steps", "trainer", "Optimizer steps of linear warm-up.", at_least(0)},
+            w.warmup_steps);
+  v.number({"decay_fraction", "trainer",
+            "Last share of the steps, over which the rate falls linearly to 0.", between(0, 1)},
+           w.decay_fraction);
+  v.number({"expert_fraction", "environments",
+            "Probability that a scripted action is the shortest path's; else it "
+            "is a uniform valid one.",
+            between(0, 1)},
+           w.expert_fraction);
+  v.leave();
+}
+
+}  // namespace
+
+void describe_runtime(Visitor& v, RunConfig& c) {
+  v.choice({"platform", "placement, compute",
+            "What a card is. cuda and npu are not built into this binary."},
+           c.platform);
+  v.choice({"determinism", "everything",
+            "strict: two runs of one config give the same parameter hash after every "
+            "step, and what cannot promise it is refused; relaxed: not promised."},
+           c.determinism);
+  describe_cards(v, c.cards);
+  if (v.enter({"placement", "placement", "Who shares cards, and what leaves them."}, true)) {
+    v.choice({"mode", "placement",
+              "separate: train and infer roles never share a card. timeshare is not built into "
+              "this binary."},
+             c.placement.mode);
+    v.choice({"offload", "placement",
+              "never: objects stay on their cards; step: each role's objects leave when its "
+              "phase ends."},
+             c.placement.offload);
+    v.leave();
+  }
+  describe_warm_start(v, c.warm_start);
+  if (v.enter({"recording", "stream", "The trajectory stream."}, true)) {
+    v.boolean({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},
+              c.recording.enabled);
+    v.bytes({"segment_bytes", "stream", "Size of a segment file.", at_least(k_mib)},
+            c.recording.segment_bytes);
+    v.leave();
+  }
+  if (v.enter({"transport", "transport", "Bounds of a data link."}, true)) {
+    v.bytes({"credit_bytes", "transport", "What a consumer grants each producer.", at_least(k_mib)},
+            c.transport.credit_bytes);
+    v.bytes({"chunk_bytes", "transport", "Frames are cut to this.", between(4096, 64 * k_mib)},
+            c.transport.chunk_bytes);
+    v.bytes({"queue_bytes", "transport",
+             "What a producer holds, sent and not acknowledged or waiting.", at_least(k_mib)},
+            c.transport.queue_bytes);
+    v.leave();
+  }
+  v.integer({"micro_batch_tokens", "trainer",
+             "Packed tokens of one forward and backward pass; a longer trajectory "
+             "goes alone.",
+             between(1, 1 << 24)},
+            c.micro_batch_tokens);
+  v.integer({"max_running_requests", "rollout",
+             "Trajectories that generate at once on an infer card.", between(1, 1 << 20)},
+            c.max_running_requests);
+}
+
+}  // namespace cohort::config

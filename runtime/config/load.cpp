@@ -1,0 +1,94 @@
+#include "runtime/config/load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "runtime/config/binder.hpp"
+#include "runtime/config/check.hpp"
+#include "runtime/config/compose.hpp"
+#include "runtime/config/interpolate.hpp"
+#include "runtime/config/schema.hpp"
+#include "runtime/config/yaml_reader.hpp"
+
+namespace cohort::config {
+namespace {
+
+constexpr size_t k_reported_problems_max =
+    10;  // what fits a screen; the rest follows once these are mended
+
+Error report(std::vector<Problem> problems, const Mark& root) {
+  auto place = [&](const Problem& x) {
+    bool is_elsewhere = x.mark.source != root.source;
+    return std::make_tuple(is_elsewhere, x.mark.line, x.mark.column);
+  };
+  std::stable_sort(problems.begin(), problems.end(),
+                   [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
+  std::string text;
+  for (size_t i = 0; i < std::min(problems.size(), k_reported_problems_max); ++i)
+    text += fmt::format("{}{}: {}", i > 0 ? "\n" : "", problems[i].mark.file_line_column(),
+                        problems[i].text);
+  if (problems.size() > k_reported_problems_max)
+    text += fmt::format("\n… and {} more", problems.size() - k_reported_problems_max);
+  return {Errc::config, text};
+}
+
+std::string resolved_text(const RunConfig& config) {
+  std::string text = to_yaml(to_node(config));
+  for (const Note& note : config.notes)
+    text += fmt::format("# no effect: {} ({}): {}\n", note.key, note.where, note.text);
+  return text;
+}
+
+Expected<RunConfig> load_tree(Node root, const std::filesystem::path& folder,
+                              const std::vector<std::string>& overrides,
+                              const LoadOptions& options) {
+  const Mark start = root.mark;
+  if (root.kind == NodeKind::null)
+    return Error{Errc::config, fmt::format("{}: the file is empty", start.file_line_column())};
+  if (root.kind != NodeKind::map)
+    return Error{Errc::config, fmt::format("{}: expected a map of keys, got {}",
+                                           start.file_line_column(), describe_value(root))};
+  COHORT_ASSIGN(Node tree, compose(std::move(root), folder));
+  for (const std::string& text : overrides) COHORT_TRY(apply_override(tree, text));
+  Interpolated interpolated = interpolate(tree, process_sources());
+  RunConfig config;
+  Findings findings;
+  findings.problems = std::move(interpolated.problems);
+  bind_tree(interpolated.root, interpolated.used, config, findings);
+  complete_and_check(config, findings, options);
+  if (!findings.problems.empty()) return report(std::move(findings.problems), start);
+  config.notes = std::move(findings.notes);
+  config.warnings = std::move(findings.warnings);
+  config.resolved_yaml = resolved_text(config);
+  return config;
+}
+
+}  // namespace
+
+Expected<RunConfig> load(const std::filesystem::path& path,
+                         const std::vector<std::string>& overrides, const LoadOptions& options) {
+  COHORT_ASSIGN(Node root, read_yaml(path));
+  return load_tree(std::move(root), path.parent_path(), overrides, options);
+}
+
+Expected<RunConfig> load_text(std::string_view text, const std::string& name,
+                              const std::vector<std::string>& overrides,
+                              const LoadOptions& options) {
+  COHORT_ASSIGN(Node root, parse_yaml(text, name));
+  return load_tree(std::move(root), std::filesystem::path(name).parent_path(), overrides, options);
+}
+
+bool same_settings(const RunConfig& a, const RunConfig& b) {
+  RunConfig x = a;
+  RunConfig y = b;
+  for (RunConfig* config : {&x, &y}) {
+    config->notes.clear();
+    config->warnings.clear();
+    config->resolved_yaml.clear();
+  }
+  return x == y;
+}
+
+}  // namespace cohort::config

@@ -1,0 +1,25 @@
+#pragma once
+/// The YAML's spelling of each enum, in the order of its values.
+#include <span>
+#include <string_view>
+
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::config {
+
+std::span<const std::string_view> names_of(Platform);
+std::span<const std::string_view> names_of(AdvEstimator);
+std::span<const std::string_view> names_of(KlPenalty);
+std::span<const std::string_view> names_of(LossAggMode);
+std::span<const std::string_view> names_of(Grouping);
+std::span<const std::string_view> names_of(NormMethod);
+std::span<const std::string_view> names_of(NormScope);
+std::span<const std::string_view> names_of(SchedulerType);
+std::span<const std::string_view> names_of(ModelDtype);
+std::span<const std::string_view> names_of(PlacementMode);
+std::span<const std::string_view> names_of(OffloadPolicy);
+std::span<const std::string_view> names_of(Determinism);
+std::span<const std::string_view> names_of(RewardType);
+std::span<const std::string_view> names_of(EnvType);
+
+}  // namespace cohort::config

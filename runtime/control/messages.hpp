@@ -1,0 +1,259 @@
+#pragma once
+/// The control plane's vocabulary: every message that one actor sends to another, and the bridge between
+/// cohort::Error and caf::error. Control messages carry ids and metadata, never tensors (< 64 KiB); what a
+/// trajectory holds travels on the data plane (runtime/transport).
+/// Rules: atoms have at most 10 characters and all stand here (two atoms of the same text are one type);
+/// fields are append-only; every type round-trips in tests/golden/control_messages_test.cpp.
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/plan/phases.hpp"
+
+namespace cohort::control {
+
+/// Placement → the actor that owns the objects of one role: change what a card holds.
+/// Idempotent by `id`: a repeated command answers with the state it finds.
+struct CardCommand {
+  uint64_t id = 0;  // rises by one per command of a run
+  plan::Command command;
+  uint64_t version = 0;  // policy version that a reshard publishes, else unused
+  std::vector<std::string> targets;  // reshard, to the trainer: receivers as receiver_name() spells them
+};
+
+/// Returns the name of a weight receiver, e.g. "actor_infer@1".
+std::string receiver_name(const std::string& role, CardId card);
+
+/// Answer to a CardCommand: what the card holds now, measured.
+struct CardReply {
+  uint64_t id = 0;
+  uint64_t bytes_on_card = 0;  // bytes of this object on the card after the command
+  uint64_t bytes_moved = 0;
+  double seconds = 0;
+  uint64_t version = 0;
+  uint64_t checksum = 0;  // reshard: xxh3 of the whole published parameter buffer
+};
+
+/// Driver → placement: bring every card into the state that `kind` needs.
+struct PhaseRequest {
+  uint64_t step = 0;
+  plan::PhaseKind kind = plan::PhaseKind::init;
+  uint64_t version = 0;  // publish: the version to publish
+};
+
+/// One acknowledged command of a phase.
+struct Transition {
+  plan::Command command;
+  uint64_t bytes_on_card = 0;
+  uint64_t bytes_moved = 0;
+  double start_seconds = 0;  // since the start of the run
+  double seconds = 0;
+};
+
+struct PhaseReport {
+  uint64_t step = 0;
+  plan::PhaseKind kind = plan::PhaseKind::init;
+  double seconds = 0;
+  std::vector<Transition> transitions;
+  uint64_t checksum = 0;                                      // publish: hash of the published weights
+  std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
+};
+
+/// Driver → rollout: play `groups` x `group_size` trajectories.
+struct Lease {
+  uint8_t kind = 0;  // proto::TrajectoryKind
+  uint64_t step = 0;
+  uint32_t attempt = 0;
+  uint32_t first_group = 0;
+  uint32_t group_size = 1;
+  std::vector<uint64_t> seeds;  // one environment seed per group
+  uint64_t version = 0;         // weights that must be served (PLACE-5)
+  std::vector<std::string> tags;  // environment tag of custom_envs, one per group
+  double expert_fraction = 0;   // warm_start: share of shortest-path actions of the scripted player
+};
+
+struct LeaseReport {
+  uint64_t step = 0;
+  uint64_t trajectories = 0;
+  uint64_t generated_tokens = 0;
+  uint64_t prefill_tokens = 0;
+  double busy_seconds = 0;  // engine: the busiest lane
+  double wall_seconds = 0;
+};
+
+/// Driver → trainer: expect `groups` x `group_size` trajectories of (kind, step).
+struct CollectRequest {
+  uint8_t kind = 0;
+  uint64_t step = 0;
+  uint32_t groups = 0;
+  uint32_t group_size = 0;
+};
+
+/// What the collector holds once every trajectory of a CollectRequest is in the stream.
+struct CollectReport {
+  uint64_t step = 0;
+  uint64_t trajectories = 0;
+  uint64_t tokens = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // rollout/*, env/*, reward/*, success
+};
+
+/// Driver → trainer: update the policy on the collected trajectories of (kind, step).
+struct UpdateRequest {
+  uint8_t kind = 0;
+  uint64_t step = 0;
+  uint64_t next_version = 0;
+};
+
+struct UpdateReport {
+  uint64_t step = 0;
+  uint64_t param_hash = 0;
+  double compute_seconds = 0;
+  uint64_t tokens = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // loss, actor/*, critic/*
+};
+
+struct CheckpointRequest {
+  uint64_t step = 0;
+  std::string folder;      // final name; written as a temporary beside it, then renamed
+  std::string state_json;  // the driver's part: step, counters, KL coefficient, data cursor
+};
+
+struct CheckpointReport {
+  std::string folder;
+  uint64_t param_hash = 0;
+  std::string state_json;  // load: what was saved
+  double seconds = 0;
+};
+
+/// First cause of a failed run: who, where, what.
+struct Failure {
+  std::string role;
+  std::string phase;
+  std::string detail;
+};
+
+}  // namespace cohort::control
+
+namespace cohort::plan {
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Command& x) {
+  return f(caf::meta::type_name("Command"), x.verb, x.phase, x.role, x.card.value, x.object, x.to, x.bytes);
+}
+}  // namespace cohort::plan
+
+namespace cohort::control {
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
+  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.targets);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
+  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds, x.version,
+           x.checksum);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
+  return f(caf::meta::type_name("PhaseRequest"), x.step, x.kind, x.version);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Transition& x) {
+  return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved, x.start_seconds,
+           x.seconds);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
+  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, x.seconds, x.transitions, x.checksum,
+           x.bytes_per_card);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Lease& x) {
+  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.first_group, x.group_size, x.seeds,
+           x.version, x.tags, x.expert_fraction);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
+  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.generated_tokens,
+           x.prefill_tokens, x.busy_seconds, x.wall_seconds);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
+  return f(caf::meta::type_name("CollectRequest"), x.kind, x.step, x.groups, x.group_size);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
+  return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens, x.metrics);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
+  return f(caf::meta::type_name("UpdateRequest"), x.kind, x.step, x.next_version);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, UpdateReport& x) {
+  return f(caf::meta::type_name("UpdateReport"), x.step, x.param_hash, x.compute_seconds, x.tokens,
+           x.metrics);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CheckpointRequest& x) {
+  return f(caf::meta::type_name("CheckpointRequest"), x.step, x.folder, x.state_json);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
+  return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json, x.seconds);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, Failure& x) {
+  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail);
+}
+}  // namespace cohort::control
+
+CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
+  CAF_ADD_TYPE_ID(cohort, (cohort::plan::Command))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardCommand))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardReply))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::PhaseRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::Transition))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::PhaseReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::Lease))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::LeaseReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CollectRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CollectReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::UpdateRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::UpdateReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CheckpointRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CheckpointReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::Failure))
+  CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
+  CAF_ADD_ATOM(cohort, cohort::control, phase_atom, "phase")
+  CAF_ADD_ATOM(cohort, cohort::control, lease_atom, "lease")
+  CAF_ADD_ATOM(cohort, cohort::control, collect_atom, "collect")
+  CAF_ADD_ATOM(cohort, cohort::control, update_atom, "update")
+  CAF_ADD_ATOM(cohort, cohort::control, save_atom, "save")
+  CAF_ADD_ATOM(cohort, cohort::control, load_atom, "load")
+  CAF_ADD_ATOM(cohort, cohort::control, fail_atom, "fail")
+  CAF_ADD_ATOM(cohort, cohort::control, start_atom, "start")
+  CAF_ADD_ATOM(cohort, cohort::control, stop_atom, "stop")
+  CAF_ADD_ATOM(cohort, cohort::control, reset_atom, "reset")
+  CAF_ADD_ATOM(cohort, cohort::control, act_atom, "act")
+  CAF_ADD_ATOM(cohort, cohort::control, play_atom, "play")
+  CAF_ADD_ATOM(cohort, cohort::control, deliver_atom, "deliver")
+  CAF_ADD_ATOM(cohort, cohort::control, outputs_atom, "outputs")
+  CAF_ADD_ATOM(cohort, cohort::control, record_atom, "record")
+  CAF_ADD_ATOM(cohort, cohort::control, flush_atom, "flush")
+  CAF_ADD_ATOM(cohort, cohort::control, expect_atom, "expect")
+CAF_END_TYPE_ID_BLOCK(cohort)
+
+namespace cohort::control {
+
+/// Error → caf::error of category "cohort": code = Errc, context = detail text.
+caf::error to_caf(const Error& error);
+/// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's text.
+Error from_caf(const caf::error& error);
+/// For set_exception_handler: keeps what() of an exception that leaked out of a handler.
+caf::error to_error(const std::exception_ptr& leaked);
+
+}  // namespace cohort::control

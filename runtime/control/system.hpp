@@ -1,0 +1,20 @@
+#pragma once
+/// Configuration of the CAF actor system of one node. One per process, made by main.
+#include <caf/all.hpp>
+
+namespace cohort::control {
+
+struct SystemOptions {
+  int scheduler_threads = 2;
+  bool is_test = false;  // one thread and a fake clock (caf::scheduler::test_coordinator)
+};
+
+/// Registers the message types and the error category; sets the scheduler.
+/// The "sharing" policy is chosen over CAF's default "stealing", whose idle workers sleep up to 10 ms
+/// between polls: that would be longer than a whole generation turn of a small policy.
+class SystemConfig : public caf::actor_system_config {
+ public:
+  explicit SystemConfig(const SystemOptions& options);
+};
+
+}  // namespace cohort::control

@@ -1,0 +1,100 @@
+#pragma once
+/// State of the trainer's collector: which trajectories of the open steps have arrived. Pure; the
+/// trainer actor owns it, alone.
+///
+/// FLOW-1: a trajectory (kind, step, group, index) is accepted exactly once, whatever is repeated,
+/// reordered, re-run under a higher attempt, or late; and its step is closed, that is consumed,
+/// exactly once. Bound: one byte per expected trajectory of the open steps, at most max_open_steps
+/// of them.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::plan {
+
+/// Stands for proto::TrajectoryKey (plan may not see proto); `kind` is its number.
+struct SampleKey {
+  uint8_t kind = 0;
+  uint64_t step = 0;
+  uint32_t group = 0, index = 0;
+  auto operator<=>(const SampleKey&) const = default;
+};
+
+struct StepKey {
+  uint8_t kind = 0;
+  uint64_t step = 0;
+  auto operator<=>(const StepKey&) const = default;
+};
+
+enum class Verdict : uint8_t {
+  accepted = 0,   // new: record it, keep it, acknowledge it
+  duplicate = 1,  // its step is open and already has it: acknowledge, forget
+  late = 2,       // its step is closed: acknowledge, forget
+  unknown = 3,    // no such step was opened yet, or group/index out of range: refuse
+};
+
+class Collector {
+ public:
+  explicit Collector(size_t max_open_steps = 4) : max_open_steps_(max_open_steps) {}
+
+  /// Expects groups * group_size trajectories. Steps of one kind open in rising order (a step
+  /// number is used once). Returns Errc::invalid_argument for zero sizes or a step not above the
+  /// last one of its kind, Errc::backpressure if max_open_steps are open.
+  Expected<void> open_step(StepKey step, uint32_t groups, uint32_t group_size);
+  /// Returns what to do with an arrival. `attempt` never makes a second copy welcome; it is kept
+  /// for reports.
+  Verdict offer(const SampleKey& key, uint32_t attempt = 0);
+  /// Returns true if the step is open and has every trajectory of the group.
+  bool is_group_complete(StepKey step, uint32_t group) const;
+  bool is_step_open(StepKey step) const { return steps_.contains(step); }
+  bool is_step_complete(StepKey step) const;
+  /// Returns complete groups of an open step, ascending.
+  std::vector<uint32_t> complete_groups(StepKey step) const;
+  /// Returns accepted and expected counts of an open step; {0, 0} otherwise.
+  std::pair<uint64_t, uint64_t> progress(StepKey step) const;
+  /// Returns the first `limit` missing trajectories in (group, index) order, to name them in a
+  /// timeout.
+  std::vector<SampleKey> missing(StepKey step, size_t limit) const;
+
+  /// Hands the complete step over to training: the keys in (group, index) order, the one order of
+  /// training. Returns Errc::not_found if it is not open, Errc::invalid_argument if it is
+  /// incomplete (names what lacks).
+  Expected<std::vector<SampleKey>> close_step(StepKey step);
+  /// Drops an open step, e.g. at shutdown; its later arrivals are late. Returns Errc::not_found if
+  /// not open.
+  Expected<void> abandon_step(StepKey step);
+
+  uint64_t accepted_total() const { return accepted_total_; }
+  uint64_t duplicate_total() const { return duplicate_total_; }
+  uint64_t late_total() const { return late_total_; }
+  uint64_t unknown_total() const { return unknown_total_; }
+
+  /// Aborts the process if FLOW-1 or a bound does not hold.
+  void assert_invariants() const;
+
+ private:
+  struct Step {
+    uint32_t groups = 0, group_size = 0;
+    std::vector<uint8_t> has;           // [groups * group_size], 1 = accepted
+    std::vector<uint32_t> group_count;  // [groups], accepted in the group
+    uint64_t count = 0;
+  };
+  const Step* find(StepKey step) const;
+
+  size_t max_open_steps_;
+  std::map<StepKey, Step> steps_;
+  std::map<uint8_t, uint64_t> last_opened_;  // kind -> step
+  uint64_t accepted_total_ = 0, duplicate_total_ = 0, late_total_ = 0, unknown_total_ = 0;
+  uint64_t closed_total_ = 0;  // trajectories of closed and abandoned steps
+};
+
+std::string_view to_string(Verdict verdict);
+/// Returns e.g. "step 3 of kind 0, group 7, index 1".
+std::string to_text(const SampleKey& key);
+
+}  // namespace cohort::plan

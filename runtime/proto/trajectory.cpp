@@ -1,0 +1,80 @@
+#include "runtime/proto/trajectory.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cohort::proto {
+
+std::string_view to_string(TrajectoryKind kind) {
+  switch (kind) {
+    case TrajectoryKind::train:
+      return "train";
+    case TrajectoryKind::val:
+      return "val";
+    case TrajectoryKind::val_greedy:
+      return "val_greedy";
+    case TrajectoryKind::warm_start:
+      return "warm_start";
+  }
+  return "unknown";
+}
+
+std::string to_string(const TrajectoryKey& key) {
+  return fmt::format("{}/step {}/group {}/index {}", to_string(key.kind), key.step, key.group,
+                     key.index);
+}
+
+namespace {
+
+Error invalid(const Trajectory& x, std::string_view what) {
+  return {Errc::corrupt, fmt::format("trajectory {}: {}", to_string(x.key), what)};
+}
+
+template <class T>
+bool has_length(const std::vector<T>& column, size_t count) {
+  return column.empty() || column.size() == count;
+}
+
+Expected<void> validate_columns(const Trajectory& x) {
+  size_t count = x.tokens.size();
+  if (!has_length(x.response_mask, count) || !has_length(x.behavior_logp, count) ||
+      !has_length(x.ref_logp, count) || !has_length(x.values, count) ||
+      !has_length(x.token_rewards, count) || !has_length(x.token_versions, count))
+    return invalid(x, fmt::format("a column has neither 0 nor {} entries", count));
+  for (size_t i = 0; i < x.response_mask.size(); ++i) {
+    if (x.response_mask[i] > 1)
+      return invalid(x, fmt::format("response_mask[{}] is {}", i, x.response_mask[i]));
+    if (x.response_mask[i] == 0)
+      continue;
+    if (!x.behavior_logp.empty() && !std::isfinite(x.behavior_logp[i]))
+      return invalid(x, fmt::format("behavior_logp[{}] is not finite", i));
+    if (!x.ref_logp.empty() && !std::isfinite(x.ref_logp[i]))
+      return invalid(x, fmt::format("ref_logp[{}] is not finite", i));
+  }
+  return {};
+}
+
+}  // namespace
+
+Expected<void> validate(const Trajectory& trajectory) {
+  COHORT_TRY(validate_columns(trajectory));
+  if (to_string(trajectory.key.kind) == "unknown")
+    return invalid(trajectory, "unknown kind");
+  if (!std::isfinite(trajectory.score))
+    return invalid(trajectory, "score is not finite");
+  if (trajectory.weight_version_min > trajectory.weight_version_max)
+    return invalid(trajectory, "weight_version_min is above weight_version_max");
+  size_t end = 0;
+  for (const Turn& turn : trajectory.turns) {
+    if (turn.response_begin < end || turn.response_end < turn.response_begin ||
+        turn.response_end > trajectory.tokens.size())
+      return invalid(trajectory, fmt::format("turn range [{}, {}) of {} tokens overlaps or is outside",
+                                             turn.response_begin, turn.response_end,
+                                             trajectory.tokens.size()));
+    end = turn.response_end;
+  }
+  return {};
+}
+
+}  // namespace cohort::proto

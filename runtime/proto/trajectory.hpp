@@ -1,0 +1,78 @@
+#pragma once
+/// Trajectory: one sampled interaction, the unit that moves through rollout, reward, reference and
+/// trainer, and the unit that the stream records. Plain values, no protobuf type in sight.
+/// Token-in, token-out: `tokens` is what the policy saw and sampled; it is never re-tokenised.
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::proto {
+
+enum class TrajectoryKind : uint8_t { train = 0, val = 1, val_greedy = 2, warm_start = 3 };
+
+/// Returns the stable name, e.g. "val_greedy"; "unknown" if `kind` is no enumerator.
+std::string_view to_string(TrajectoryKind kind);
+
+/// Identity inside a run (FLOW-1): whatever dies or repeats, one key enters one optimizer step.
+struct TrajectoryKey {
+  TrajectoryKind kind = TrajectoryKind::train;
+  uint64_t step = 0;
+  uint32_t group = 0;
+  uint32_t index = 0;
+  auto operator<=>(const TrajectoryKey&) const = default;
+};
+
+/// One question and answer of the interaction.
+struct Turn {
+  uint32_t response_begin = 0, response_end = 0;  // token range of the sampled answer
+  float env_reward = 0;                           // what the environment paid for this turn
+  bool is_valid = false;                          // an action was parsed
+  bool is_effective = false;                      // the action changed the world
+  std::string observation;                        // text shown before the answer
+  std::string response;                           // decoded answer text
+  bool operator==(const Turn&) const = default;
+};
+
+struct RewardPart {
+  std::string name;
+  double value = 0;
+  double weight = 1;
+  bool operator==(const RewardPart&) const = default;
+};
+
+struct Trajectory {
+  std::string run_id;
+  TrajectoryKey key;
+  uint32_t attempt = 0;  // +1 for each re-run after a failure or a resume
+  std::string tag;       // e.g. "FrozenLake"
+  uint64_t seed = 0;     // of the environment
+  std::string prompt_id;
+  uint64_t weight_version_min = 0, weight_version_max = 0;  // over all sampled tokens
+  std::string stop_reason;  // "goal" | "hole" | "max_turns" | "length" | …
+  double generate_seconds = 0, env_seconds = 0;
+  double score = 0;  // weighted sum of the reward parts, set by the reward actor
+  std::vector<RewardPart> reward_parts;
+  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<Turn> turns;
+  // Columns: tokens.size() entries or none.
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t> response_mask;  // 1 = sampled by the policy (or a scripted action)
+  std::vector<float> behavior_logp, ref_logp, values, token_rewards;
+  std::vector<uint32_t> token_versions;  // weight version that sampled the token
+  bool operator==(const Trajectory&) const = default;
+};
+
+/// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
+/// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,
+/// version range. Returns Errc::corrupt with the key and the field.
+Expected<void> validate(const Trajectory& trajectory);
+
+/// Returns "train/step 3/group 1/index 0", for messages.
+std::string to_string(const TrajectoryKey& key);
+
+}  // namespace cohort::proto

@@ -1,0 +1,197 @@
+#include "runtime/stream/format.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "runtime/base/check.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::stream {
+
+static_assert(std::endian::native == std::endian::little, "fields are little-endian on disk");
+
+namespace {
+
+// A text tool shows the name; the line feed shows a file that went through a text-mode copy.
+constexpr std::array<char, 8> k_segment_magic = {'C', 'O', 'H', 'O', 'R', 'T', 'S', '\n'};
+constexpr std::array<char, 8> k_index_magic = {'C', 'O', 'H', 'O', 'R', 'T', 'I', '\n'};
+constexpr uint32_t k_record_magic = 0x43455243;  // "CREC"
+constexpr uint8_t k_has_step = 1;
+constexpr uint8_t k_has_trajectory = 2;
+
+template <class T>
+void put(std::span<std::byte> bytes, size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+template <class T>
+T get(std::span<const std::byte> bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+/// Checksum of a block's first 56 bytes under a stream id (STREAM-3).
+uint64_t block_checksum(std::span<const std::byte, 64> block, uint64_t stream_id) {
+  std::array<std::byte, 64> bytes;
+  std::memcpy(bytes.data(), block.data(), 56);
+  std::memcpy(bytes.data() + 56, &stream_id, 8);
+  return tensor::checksum64(bytes);
+}
+
+void seal(Block& block, uint64_t stream_id) { put(block, 56, block_checksum(block, stream_id)); }
+
+bool is_sealed(BlockView block, uint64_t stream_id) {
+  return get<uint64_t>(block, 56) == block_checksum(block, stream_id);
+}
+
+uint8_t key_flags(const RecordKey& key) {
+  return static_cast<uint8_t>((key.step ? k_has_step : 0) |
+                              (key.trajectory ? k_has_trajectory : 0));
+}
+
+/// Bytes 4-7, 12-15 and 32-47 are the same in a prefix and in an index entry.
+void put_key(Block& block, const RecordInfo& info) {
+  const RecordKey& key = info.key;
+  proto::TrajectoryKey trajectory = key.trajectory.value_or(proto::TrajectoryKey{});
+  put(block, 4, static_cast<uint16_t>(info.type));
+  put(block, 6, static_cast<uint8_t>(trajectory.kind));
+  put(block, 7, key_flags(key));
+  put(block, 12, trajectory.group);
+  put(block, 32, key.step.value_or(0));
+  put(block, 40, trajectory.index);
+  put(block, 44, key.attempt);
+}
+
+void get_key(BlockView block, RecordInfo& info) {
+  info.type = static_cast<RecordType>(get<uint16_t>(block, 4));
+  auto flags = get<uint8_t>(block, 7);
+  auto step = get<uint64_t>(block, 32);
+  if ((flags & k_has_step) != 0) info.key.step = step;
+  if ((flags & k_has_trajectory) != 0)
+    info.key.trajectory =
+        proto::TrajectoryKey{static_cast<proto::TrajectoryKind>(get<uint8_t>(block, 6)), step,
+                             get<uint32_t>(block, 12), get<uint32_t>(block, 40)};
+  info.key.attempt = get<uint32_t>(block, 44);
+}
+
+}  // namespace
+
+SegmentHeaderBytes encode_segment_header(const SegmentHeader& x) {
+  COHORT_CHECK(x.run_id.size() <= k_run_id_bytes_max, "STREAM: run id too long for the header");
+  SegmentHeaderBytes bytes{};
+  std::memcpy(bytes.data(), k_segment_magic.data(), k_segment_magic.size());
+  put(bytes, 8, x.version);
+  put(bytes, 10, static_cast<uint16_t>(k_segment_header_bytes));
+  put(bytes, 12, x.segment);
+  put(bytes, 16, x.first_record);
+  put(bytes, 24, x.created_us);
+  put(bytes, 32, x.stream_id);
+  put(bytes, 40, static_cast<uint64_t>(x.run_id.size()));
+  std::memcpy(bytes.data() + 48, x.run_id.data(), x.run_id.size());
+  put(bytes, 120, tensor::checksum64(std::span(bytes).first(120)));
+  return bytes;
+}
+
+DecodedSegmentHeader decode_segment_header(
+    std::span<const std::byte, k_segment_header_bytes> bytes) {
+  DecodedSegmentHeader result;
+  SegmentHeader& x = result.header;
+  x.version = get<uint16_t>(bytes, 8);
+  x.segment = get<uint32_t>(bytes, 12);
+  x.first_record = get<uint64_t>(bytes, 16);
+  x.created_us = get<uint64_t>(bytes, 24);
+  x.stream_id = get<uint64_t>(bytes, 32);
+  auto run_id_bytes = std::min<uint64_t>(get<uint64_t>(bytes, 40), k_run_id_bytes_max);
+  x.run_id.assign(reinterpret_cast<const char*>(bytes.data()) + 48, run_id_bytes);
+  // Magic, version and checksum keep their place in every version: a newer file is told from
+  // damage.
+  result.is_damaged =
+      std::memcmp(bytes.data(), k_segment_magic.data(), k_segment_magic.size()) != 0 ||
+      get<uint64_t>(bytes, 120) != tensor::checksum64(bytes.first(120));
+  result.is_newer = !result.is_damaged && x.version > k_format_version;
+  return result;
+}
+
+uint64_t body_checksum(std::span<const std::byte> header, std::span<const std::byte> columns) {
+  std::array<uint64_t, 2> parts = {tensor::checksum64(header), tensor::checksum64(columns)};
+  return tensor::checksum64(std::as_bytes(std::span(parts)));
+}
+
+bool is_padding_zero(const RecordInfo& info, std::span<const std::byte> body) {
+  auto is_zero = [](std::span<const std::byte> bytes) {
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  };
+  uint64_t columns_begin = align_up(info.header_bytes);
+  return is_zero(body.subspan(info.header_bytes, columns_begin - info.header_bytes)) &&
+         is_zero(body.subspan(columns_begin + info.columns_bytes));
+}
+
+Block encode_prefix(const RecordInfo& info, uint64_t body_checksum, uint64_t stream_id) {
+  Block block{};
+  put(block, 0, k_record_magic);
+  put_key(block, info);
+  put(block, 8, static_cast<uint32_t>(info.header_bytes));
+  put(block, 16, info.columns_bytes);
+  put(block, 24, info.number);
+  put(block, 48, body_checksum);
+  seal(block, stream_id);
+  return block;
+}
+
+std::optional<DecodedPrefix> decode_prefix(BlockView bytes, uint64_t stream_id) {
+  if (get<uint32_t>(bytes, 0) != k_record_magic || !is_sealed(bytes, stream_id))
+    return std::nullopt;
+  DecodedPrefix result;
+  result.info.header_bytes = get<uint32_t>(bytes, 8);
+  result.info.columns_bytes = get<uint64_t>(bytes, 16);
+  result.info.number = get<uint64_t>(bytes, 24);
+  get_key(bytes, result.info);
+  result.body_checksum = get<uint64_t>(bytes, 48);
+  if (result.info.columns_bytes > k_columns_bytes_max) return std::nullopt;
+  return result;
+}
+
+Block encode_index_header(const IndexHeader& x) {
+  Block block{};
+  std::memcpy(block.data(), k_index_magic.data(), k_index_magic.size());
+  put(block, 8, k_format_version);
+  put(block, 12, x.segment);
+  put(block, 16, x.stream_id);
+  seal(block, x.stream_id);
+  return block;
+}
+
+std::optional<IndexHeader> decode_index_header(BlockView bytes) {
+  IndexHeader x{get<uint32_t>(bytes, 12), get<uint64_t>(bytes, 16)};
+  if (std::memcmp(bytes.data(), k_index_magic.data(), k_index_magic.size()) != 0 ||
+      get<uint16_t>(bytes, 8) != k_format_version || !is_sealed(bytes, x.stream_id))
+    return std::nullopt;
+  return x;
+}
+
+Block encode_index_entry(const RecordInfo& info, uint64_t stream_id) {
+  Block block{};
+  put_key(block, info);
+  put(block, 0, static_cast<uint32_t>(info.header_bytes));
+  put(block, 16, info.columns_bytes);
+  put(block, 24, info.number);
+  put(block, 48, info.id.offset);
+  seal(block, stream_id);
+  return block;
+}
+
+std::optional<RecordInfo> decode_index_entry(BlockView bytes, const IndexHeader& header) {
+  if (!is_sealed(bytes, header.stream_id)) return std::nullopt;
+  RecordInfo info;
+  info.header_bytes = get<uint32_t>(bytes, 0);
+  info.columns_bytes = get<uint64_t>(bytes, 16);
+  info.number = get<uint64_t>(bytes, 24);
+  info.id = {header.segment, get<uint64_t>(bytes, 48)};
+  get_key(bytes, info);
+  if (info.columns_bytes > k_columns_bytes_max) return std::nullopt;
+  return info;
+}
+
+}  // namespace cohort::stream

@@ -1,0 +1,126 @@
+#include "runtime/stream/index.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/stream/file.hpp"
+#include "runtime/stream/format.hpp"
+
+namespace cohort::stream {
+namespace {
+
+/// Drops entries that the segment contradicts: past its end, or a last one that is not on disk so
+/// (the segment was cut and written on, and the sidecar did not hear of it).
+Expected<void> trim_to_segment(const std::filesystem::path& folder, uint32_t segment,
+                               uint64_t stream_id, std::vector<RecordInfo>& entries) {
+  COHORT_ASSIGN(File file, File::open(segment_path(folder, segment), OpenMode::read));
+  COHORT_ASSIGN(uint64_t size, file.size());
+  while (!entries.empty() && entries.back().id.offset + entries.back().size_bytes() > size)
+    entries.pop_back();
+  if (entries.empty()) return {};
+  RecordInfo last = entries.back();
+  Block block{};
+  COHORT_ASSIGN(size_t n, file.read(last.id.offset, block));
+  auto prefix = n == block.size() ? decode_prefix(block, stream_id) : std::nullopt;
+  if (prefix) prefix->info.id = last.id;
+  if (!prefix || !(prefix->info == last)) entries.clear();
+  return {};
+}
+
+}  // namespace
+
+std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                                     uint64_t stream_id) {
+  auto file = File::open(index_path(folder, segment), OpenMode::read);
+  if (!file) return {};
+  auto size = file->size();
+  if (!size || *size < k_index_header_bytes) return {};
+  tensor::Buffer buffer = tensor::Buffer::allocate(*size);
+  auto n = file->read(0, buffer.mutable_bytes());
+  if (!n || *n < k_index_header_bytes) return {};
+  std::span<const std::byte> bytes = buffer.bytes().first(*n);
+  auto header = decode_index_header(bytes.first<k_index_header_bytes>());
+  if (!header || header->stream_id != stream_id || header->segment != segment) return {};
+  std::vector<RecordInfo> entries;
+  entries.reserve(bytes.size() / k_index_entry_bytes);
+  uint64_t offset = k_segment_header_bytes;
+  for (bytes = bytes.subspan(k_index_header_bytes); bytes.size() >= k_index_entry_bytes;
+       bytes = bytes.subspan(k_index_entry_bytes)) {
+    auto entry = decode_index_entry(bytes.first<k_index_entry_bytes>(), *header);
+    if (!entry || entry->id.offset != offset ||
+        (!entries.empty() && entry->number != entries.back().number + 1))
+      break;
+    offset += entry->size_bytes();
+    entries.push_back(std::move(*entry));
+  }
+  return entries;
+}
+
+Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                             uint64_t stream_id, std::span<const RecordInfo> records) {
+  std::vector<std::byte> bytes((records.size() + 1) * k_index_entry_bytes);
+  Block header = encode_index_header({segment, stream_id});
+  std::memcpy(bytes.data(), header.data(), header.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    Block entry = encode_index_entry(records[i], stream_id);
+    std::memcpy(bytes.data() + (i + 1) * k_index_entry_bytes, entry.data(), entry.size());
+  }
+  return replace_file(index_path(folder, segment), bytes);
+}
+
+Expected<Index> Index::load(const std::filesystem::path& folder) {
+  Index index;
+  COHORT_ASSIGN(index.stream_, probe_stream(folder));
+  for (uint32_t segment : index.stream_.segments) COHORT_TRY(index.load_segment(folder, segment));
+  return index;
+}
+
+Expected<void> Index::load_segment(const std::filesystem::path& folder, uint32_t segment) {
+  std::vector<RecordInfo> entries = read_sidecar(folder, segment, stream_.stream_id);
+  COHORT_TRY(trim_to_segment(folder, segment, stream_.stream_id, entries));
+  COHORT_ASSIGN(SegmentScanner scanner, SegmentScanner::open(folder, segment, stream_.stream_id,
+                                                             std::nullopt, ScanDepth::prefix));
+  if (!entries.empty())
+    scanner.seek(entries.back().id.offset + entries.back().size_bytes(), entries.back().number + 1);
+  for (RecordInfo& info : entries) add(std::move(info));
+  while (true) {
+    COHORT_ASSIGN(ScanItem item, scanner.next());
+    if (item.state == ScanState::end || item.state == ScanState::torn) return {};
+    if (item.state == ScanState::record) {
+      add(std::move(item.info));
+      ++scanned_records_;
+    }
+  }
+}
+
+void Index::add(RecordInfo info) {
+  size_t place = records_.size();
+  if (info.key.trajectory) newest_.insert_or_assign(*info.key.trajectory, place);
+  if (info.key.step) by_step_.emplace_hint(by_step_.end(), *info.key.step, place);
+  records_.push_back(std::move(info));
+}
+
+const RecordInfo* Index::find(const proto::TrajectoryKey& key) const {
+  auto it = newest_.find(key);
+  return it == newest_.end() ? nullptr : &records_[it->second];
+}
+
+std::vector<RecordInfo> Index::trajectories() const {
+  std::vector<RecordInfo> result;
+  result.reserve(newest_.size());
+  for (const auto& [key, place] : newest_) result.push_back(records_[place]);
+  return result;
+}
+
+std::vector<RecordInfo> Index::of_step(uint64_t step) const {
+  std::vector<RecordInfo> result;
+  auto [begin, end] = by_step_.equal_range(step);
+  for (auto it = begin; it != end; ++it) {
+    const RecordInfo& info = records_[it->second];
+    if (!info.key.trajectory || find(*info.key.trajectory) == &info) result.push_back(info);
+  }
+  return result;
+}
+
+}  // namespace cohort::stream

@@ -1,0 +1,56 @@
+#pragma once
+/// Index: where every record of a stream is, by key and by step. Read from the sidecar of each
+/// segment, which a writer appends to at sync and close, and from the segment itself behind what
+/// the sidecar covers; a sidecar that is missing, stale or damaged costs time, never an answer. A
+/// snapshot: immutable after load(), safe to share between threads. Bound: ~100 bytes a record.
+/// INDEX-1: of the records of one trajectory key, the one written last is the newest and wins.
+/// INDEX-2: an entry is a hint: Reader::read() checks it against the record.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/stream/record.hpp"
+#include "runtime/stream/segment.hpp"
+
+namespace cohort::stream {
+
+class Index {
+ public:
+  /// Returns what probe_stream() returns on failure.
+  static Expected<Index> load(const std::filesystem::path& folder);
+
+  const StreamInfo& stream() const { return stream_; }
+  /// All records in the order written; damaged ones are left out if their prefix is gone.
+  const std::vector<RecordInfo>& records() const { return records_; }
+  /// Returns the newest record of `key`, or null.
+  const RecordInfo* find(const proto::TrajectoryKey& key) const;
+  /// Returns the newest record of each trajectory key, ordered by kind, step, group, index.
+  std::vector<RecordInfo> trajectories() const;
+  /// Returns all records filed under `step` in the order written, replaced trajectories left out.
+  std::vector<RecordInfo> of_step(uint64_t step) const;
+  /// Returns how many records were found by reading segments, not in a sidecar.
+  uint64_t scanned_records() const { return scanned_records_; }
+
+ private:
+  Expected<void> load_segment(const std::filesystem::path& folder, uint32_t segment);
+  void add(RecordInfo info);
+
+  StreamInfo stream_;
+  std::vector<RecordInfo> records_;
+  std::map<proto::TrajectoryKey, size_t> newest_;  // -> records_
+  std::multimap<uint64_t, size_t> by_step_;        // -> records_
+  uint64_t scanned_records_ = 0;
+};
+
+/// Returns the entries of a segment's sidecar up to the first that does not hold; none if there is
+/// no sidecar of this stream.
+std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                                     uint64_t stream_id);
+/// Writes a segment's sidecar anew.
+Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                             uint64_t stream_id, std::span<const RecordInfo> records);
+
+}  // namespace cohort::stream

@@ -1,0 +1,116 @@
+#include "runtime/stream/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::stream {
+
+Expected<Reader> Reader::open(const std::filesystem::path& folder) {
+  Reader reader;
+  reader.folder_ = folder;
+  COHORT_ASSIGN(reader.stream_, probe_stream(folder));
+  if (reader.stream_.stream_id == 0)
+    return Error{Errc::not_found,
+                 fmt::format("{}: no segment header has been written yet", folder.string())};
+  reader.segment_ = reader.stream_.segments.front();
+  COHORT_ASSIGN(reader.scanner_,
+                SegmentScanner::open(folder, reader.segment_, reader.stream_.stream_id,
+                                     std::nullopt, ScanDepth::body));
+  return reader;
+}
+
+/// Goes to the next segment if there is one. Returns whether it did.
+Expected<bool> Reader::advance_segment() {
+  COHORT_ASSIGN(std::vector<uint32_t> segments, list_segments(folder_));
+  auto it = std::upper_bound(segments.begin(), segments.end(), segment_);
+  if (it == segments.end()) return false;
+  segment_ = *it;
+  COHORT_ASSIGN(scanner_, SegmentScanner::open(folder_, segment_, stream_.stream_id,
+                                               scanner_->next_number(), ScanDepth::body));
+  return true;
+}
+
+Expected<std::optional<Record>> Reader::next() {
+  bool is_final = false;  // a later segment exists: this one does not grow any more
+  while (true) {
+    COHORT_ASSIGN(ScanItem item, scanner_->next());
+    if (item.state == ScanState::record)
+      return std::optional(Record{std::move(item.info), std::move(item.body)});
+    if (item.state == ScanState::damaged)
+      return Error{Errc::corrupt, fmt::format("{}: record {} at {}: {}", scanner_->path().string(),
+                                              item.info.number, item.info.id.offset, item.what)};
+    if (!is_final) {  // look for a successor first, then once more here: nothing slips between
+      COHORT_ASSIGN(std::vector<uint32_t> segments, list_segments(folder_));
+      if (segments.empty() || segments.back() <= segment_) return std::optional<Record>{};
+      is_final = true;
+      continue;
+    }
+    std::string tail = item.state == ScanState::torn
+                           ? fmt::format("{}: record {} at {}: {}", scanner_->path().string(),
+                                         item.info.number, item.info.id.offset, item.what)
+                           : std::string();
+    COHORT_ASSIGN(bool is_advanced, advance_segment());
+    if (!tail.empty()) return Error{Errc::corrupt, std::move(tail)};
+    if (!is_advanced) return std::optional<Record>{};
+    is_final = false;
+  }
+}
+
+Expected<Record> Reader::read(const RecordInfo& info) {
+  auto it = files_.find(info.id.segment);
+  if (it == files_.end()) {
+    COHORT_ASSIGN(File file, File::open(segment_path(folder_, info.id.segment), OpenMode::read));
+    it = files_.emplace(info.id.segment, std::move(file)).first;
+  }
+  const File& file = it->second;
+  COHORT_ASSIGN(uint64_t size, file.size());
+  auto corrupt = [&](std::string_view what) {
+    return Error{Errc::corrupt, fmt::format("{}: {}", info.describe(), what)};
+  };
+  if (info.id.offset > size || info.size_bytes() > size - info.id.offset)
+    return corrupt("the segment is shorter than that");
+  tensor::Buffer bytes = tensor::Buffer::allocate(info.size_bytes());
+  COHORT_ASSIGN(size_t n, file.read(info.id.offset, bytes.mutable_bytes()));
+  if (n < bytes.size_bytes()) return corrupt("the segment is shorter than that");
+  auto prefix = decode_prefix(bytes.bytes().first<k_prefix_bytes>(), stream_.stream_id);
+  if (prefix) prefix->info.id = info.id;
+  if (!prefix || !(prefix->info == info))
+    return corrupt("another record, or none, is in its place");
+  Record record{info, bytes.slice(k_prefix_bytes, bytes.size_bytes() - k_prefix_bytes)};
+  if (prefix->body_checksum != body_checksum(record.header(), record.columns()))
+    return corrupt("header or columns do not match their checksum");
+  if (!is_padding_zero(info, record.body.bytes())) return corrupt("the padding is not zero");
+  return record;
+}
+
+Expected<const Index*> Reader::index() {
+  if (!index_) COHORT_TRY(refresh());
+  return &*index_;
+}
+
+Expected<void> Reader::refresh() {
+  COHORT_ASSIGN(index_, Index::load(folder_));
+  stream_ = index_->stream();
+  return {};
+}
+
+Expected<std::optional<Record>> Reader::find(const proto::TrajectoryKey& key) {
+  COHORT_ASSIGN(const Index* index, this->index());
+  const RecordInfo* info = index->find(key);
+  if (info == nullptr) {
+    COHORT_TRY(refresh());
+    info = index_->find(key);
+  }
+  if (info == nullptr) return std::optional<Record>{};
+  COHORT_ASSIGN(Record record, read(*info));
+  return std::optional(std::move(record));
+}
+
+Expected<std::vector<RecordInfo>> Reader::of_step(uint64_t step) {
+  COHORT_ASSIGN(const Index* index, this->index());
+  return index->of_step(step);
+}
+
+}  // namespace cohort::stream

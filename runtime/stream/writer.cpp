@@ -1,0 +1,227 @@
+#include "runtime/stream/writer.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/proto/codec.hpp"
+#include "runtime/stream/index.hpp"
+#include "runtime/stream/writer_state.hpp"
+
+namespace cohort::stream {
+namespace {
+
+// Segments that wait for a sync(); beyond it, a roll syncs the oldest itself, so that neither open
+// files nor dirty pages pile up in a run that never syncs.
+constexpr size_t k_unsynced_segments_max = 4;
+constexpr std::array<std::byte, k_alignment> k_zeros{};
+
+iovec part_of(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+iovec padding_of(uint64_t size_bytes) {
+  return part_of(std::span(k_zeros).first(align_up(size_bytes) - size_bytes));
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+// -- State --------------------------------------------------------------------
+
+Writer::State::~State() {
+  if (!is_closed && file) {
+    flush_index();
+    finish_segment();
+  }
+}
+
+Expected<void> Writer::State::create_segment(uint32_t number, uint64_t record_size) {
+  std::filesystem::path path = segment_path(folder, number);
+  uint64_t reserved =
+      std::max<uint64_t>(options.segment_bytes, k_segment_header_bytes + record_size);
+  SegmentHeader header{.segment = number,
+                       .first_record = next_number,
+                       .created_us = static_cast<uint64_t>(wall_time_us()),
+                       .stream_id = stream_id,
+                       .run_id = options.run_id};
+  SegmentHeaderBytes bytes = encode_segment_header(header);
+  iovec part = part_of(bytes);
+  COHORT_ASSIGN(File created, File::open(path, OpenMode::create));
+  Expected<void> result = options.preallocate ? created.reserve(reserved) : Expected<void>{};
+  if (result) result = created.write(0, {&part, 1});
+  if (!result) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    return result.error();
+  }
+  finish_segment();
+  file = std::make_shared<File>(std::move(created));
+  segment = number;
+  offset = k_segment_header_bytes;
+  is_folder_dirty = true;
+  index = File{};
+  index_pending.clear();
+  if (write_sidecar(folder, number, stream_id, {})) {
+    auto opened = File::open(index_path(folder, number), OpenMode::append);
+    if (opened) index = std::move(*opened);
+    index_offset = k_index_header_bytes;
+  }
+  return {};
+}
+
+/// Gives reserved space back and leaves the file to the next sync().
+void Writer::State::finish_segment() {
+  if (!file) return;
+  if (options.preallocate && !broken)
+    (void)file->truncate(offset).has_value();  // a failure costs disk space only
+  unsynced.push_back(std::move(file));
+  file.reset();
+}
+
+Expected<void> Writer::State::roll(uint64_t record_size) {
+  flush_index();
+  if (unsynced.size() >= k_unsynced_segments_max) {
+    COHORT_TRY(unsynced.front()->sync());
+    unsynced.erase(unsynced.begin());
+  }
+  return create_segment(segment + 1, record_size);
+}
+
+Expected<RecordId> Writer::State::write(RecordInfo info, uint64_t checksum,
+                                        std::span<const std::byte> header,
+                                        std::span<const std::byte> columns) {
+  if (is_closed)
+    return Error{Errc::closed, fmt::format("{}: the stream is closed", folder.string())};
+  if (broken) return *broken;
+  uint64_t size = info.size_bytes();
+  if (offset > k_segment_header_bytes && offset + size > options.segment_bytes)
+    COHORT_TRY(roll(size));
+  info.id = {segment, offset};
+  info.number = next_number;
+  Block prefix = encode_prefix(info, checksum, stream_id);
+  std::array<iovec, 5> parts = {part_of(prefix), part_of(header), padding_of(header.size()),
+                                part_of(columns), padding_of(columns.size())};
+  if (auto written = file->write(offset, parts); !written) {
+    if (auto cut = file->truncate(offset); !cut)
+      broken = cut.error().with_context("stream is unusable after a failed write");
+    return written.error();
+  }
+  offset += size;
+  ++next_number;
+  ++stats.records;
+  stats.bytes += size;
+  if (index.is_open()) index_pending.push_back(encode_index_entry(info, stream_id));
+  return info.id;
+}
+
+/// Appends the waiting entries. The index is a cache: if it cannot be written, it ends here and
+/// readers scan what is behind it.
+void Writer::State::flush_index() {
+  if (!index.is_open() || index_pending.empty()) return;
+  iovec part{index_pending.data(), index_pending.size() * sizeof(Block)};
+  if (index.write(index_offset, {&part, 1}))
+    index_offset += part.iov_len;
+  else
+    index = File{};
+  index_pending.clear();
+}
+
+// -- Writer -------------------------------------------------------------------
+
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+Writer::~Writer() = default;
+
+const Recovered& Writer::recovered() const { return state_->recovered; }
+
+WriterStats Writer::stats() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->stats;
+}
+
+Expected<RecordId> Writer::append(RecordType type, std::span<const std::byte> header,
+                                  std::span<const std::byte> columns) {
+  COHORT_ASSIGN(RecordKey key, key_of(type, header, columns));
+  return append_keyed(type, key, header, columns);
+}
+
+Expected<RecordId> Writer::append_trajectory(const proto::Trajectory& trajectory) {
+  COHORT_TRY(proto::validate(trajectory));
+  proto::Encoded encoded = proto::encode_batch({&trajectory, 1});
+  RecordKey key{trajectory.key.step, trajectory.key, trajectory.attempt};
+  return append_keyed(RecordType::trajectory, key, bytes_of(encoded.header),
+                      encoded.columns.bytes());
+}
+
+Expected<RecordId> Writer::append_json(RecordType type, std::string_view text) {
+  if (type == RecordType::trajectory)
+    return Error{Errc::invalid_argument, "trajectory record: needs an encoded batch, not JSON"};
+  return append(type, bytes_of(text), {});
+}
+
+Expected<RecordId> Writer::append_keyed(RecordType type, const RecordKey& key,
+                                        std::span<const std::byte> header,
+                                        std::span<const std::byte> columns) {
+  if (header.size() > UINT32_MAX || columns.size() > k_columns_bytes_max)
+    return Error{Errc::invalid_argument,
+                 fmt::format("{} record: {} header and {} column bytes are too many",
+                             to_string(type), header.size(), columns.size())};
+  RecordInfo info;
+  info.type = type;
+  info.key = key;
+  info.header_bytes = header.size();
+  info.columns_bytes = columns.size();
+  uint64_t checksum = body_checksum(header, columns);
+  std::lock_guard lock(state_->mutex);
+  return state_->write(std::move(info), checksum, header, columns);
+}
+
+Expected<void> Writer::sync() {
+  std::lock_guard one_at_a_time(state_->sync_mutex);
+  std::vector<std::shared_ptr<File>> files;
+  bool is_folder_dirty = false;
+  {
+    std::lock_guard lock(state_->mutex);
+    if (state_->is_closed)
+      return Error{Errc::closed, fmt::format("{}: the stream is closed", state_->folder.string())};
+    if (state_->broken) return *state_->broken;
+    state_->flush_index();
+    files = std::exchange(state_->unsynced, {});
+    files.push_back(state_->file);
+    is_folder_dirty = std::exchange(state_->is_folder_dirty, false);
+  }
+  Expected<void> result;
+  for (const auto& file : files)
+    if (result) result = file->sync();
+  if (result && is_folder_dirty) result = sync_folder(state_->folder);
+  if (!result) {  // the kernel may have dropped the dirty pages: nothing later can repair that
+    std::lock_guard lock(state_->mutex);
+    state_->broken = result.error();
+  }
+  return result;
+}
+
+Expected<void> Writer::close() {
+  COHORT_TRY(sync());
+  std::lock_guard one_at_a_time(state_->sync_mutex);
+  std::lock_guard lock(state_->mutex);
+  state_->flush_index();
+  state_->finish_segment();
+  Expected<void> result;
+  for (const auto& file : state_->unsynced)  // appended between sync() and here
+    if (result) result = file->sync();
+  state_->unsynced.clear();
+  state_->index = File{};
+  state_->lock = FolderLock{};
+  state_->is_closed = true;
+  return result;
+}
+
+}  // namespace cohort::stream

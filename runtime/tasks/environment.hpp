@@ -1,0 +1,54 @@
+#pragma once
+/// What the policy is asked to do, as text: an environment shows an observation, reads an answer,
+/// pays a reward. No threads, no IO, no clock: thousands of environments live inside one actor. An
+/// object belongs to one thread. TASK-1: the same (seed, answers) give the same observations,
+/// rewards and stop reason, in any process. TASK-2: nothing may be asked of an environment after it
+/// answered is_done, until the next reset.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::tasks {
+
+/// What one answer did.
+struct StepResult {
+  std::string observation;    // the world after the answer
+  float reward = 0;           // paid for this turn
+  bool is_done = false;       // the episode has ended
+  bool is_valid = false;      // an action was found in the answer
+  bool is_effective = false;  // the action changed the world
+  bool is_success = false;    // the goal is reached
+  std::string stop_reason;    // "" while running, else "goal" | "hole" | "max_turns" | ...
+  std::string event;          // "moved" | "blocked" | "invalid" | "goal" | "hole" | ...
+};
+
+using EpisodeMetrics = std::vector<std::pair<std::string, double>>;
+
+class Environment {
+ public:
+  Environment() = default;
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  virtual ~Environment() = default;
+
+  /// Starts the episode of `seed` and returns its first observation.
+  virtual std::string reset(uint64_t seed) = 0;
+  /// Reads the action out of the model's answer and plays it.
+  virtual StepResult step(std::string_view response_text) = 0;
+  /// Returns the rules, the legend of symbols and the list of actions, as the first user message
+  /// shows them.
+  virtual std::string instructions() const = 0;
+  /// Returns the event before the first answer, for templates that show {event}.
+  virtual std::string_view initial_event() const { return ""; }
+  /// Returns the number of answers the episode still accepts.
+  virtual int actions_left() const = 0;
+  /// Returns the metrics of the episode so far; names without the env/<tag>/ prefix.
+  virtual EpisodeMetrics metrics() const = 0;
+};
+
+}  // namespace cohort::tasks

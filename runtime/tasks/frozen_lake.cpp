@@ -1,0 +1,134 @@
+#include "runtime/tasks/frozen_lake.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+namespace cohort::tasks {
+namespace {
+
+constexpr double k_slip_share =
+    1.0 / 3.0;                  // gymnasium: the action and its two neighbours, one third each
+constexpr int k_size_max = 64;  // [cells]: an observation stays below 64 KiB
+
+Expected<void> validate(const FrozenLakeConfig& config) {
+  if (config.size < 2 || config.size > k_size_max)
+    return Error{Errc::invalid_argument,
+                 fmt::format("frozen lake: size is {}, must be 2..{}", config.size, k_size_max)};
+  if (!(config.p > 0 && config.p <= 1))
+    return Error{Errc::invalid_argument,
+                 fmt::format("frozen lake: p is {}, must be above 0 and at most 1", config.p)};
+  if (config.max_steps < 1)
+    return Error{Errc::invalid_argument,
+                 fmt::format("frozen lake: max_steps is {}, must be at least 1", config.max_steps)};
+  if (!std::isfinite(config.format_penalty))
+    return Error{Errc::invalid_argument, "frozen lake: format_penalty is not a finite number"};
+  return {};
+}
+
+}  // namespace
+
+std::string answer_text(Action action) {
+  return fmt::format("<answer>{}</answer>", k_action_names[static_cast<size_t>(action)]);
+}
+
+FrozenLake::FrozenLake(const FrozenLakeConfig& config, ActionParser parser)
+    : config_(config), parser_(std::move(parser)) {}
+
+Expected<std::unique_ptr<FrozenLake>> FrozenLake::create(const FrozenLakeConfig& config) {
+  COHORT_TRY(validate(config));
+  std::vector<std::string> names(k_action_names.begin(), k_action_names.end());
+  COHORT_ASSIGN(ActionParser parser, ActionParser::create(config.action_pattern, std::move(names)));
+  return std::unique_ptr<FrozenLake>(new FrozenLake(config, std::move(parser)));
+}
+
+std::string FrozenLake::reset(uint64_t seed) {
+  map_ = generate_map(seed, config_.size, config_.p);
+  slip_rng_ = Pcg64(seed);
+  slip_rng_.random();  // gymnasium draws the start state here, though there is only one
+  player_ = map_.start;
+  turns_ = 0;
+  valid_turns_ = 0;
+  effective_turns_ = 0;
+  penalties_ = 0;
+  is_done_ = false;
+  is_success_ = false;
+  return render();
+}
+
+std::string FrozenLake::instructions() const {
+  return "You walk on a frozen lake and want to reach the goal without falling into a hole.\n"
+         "Symbols: P you, _ ice, O hole, G goal, X you in a hole, √ you on the goal.\n"
+         "Actions: Left, Down, Right, Up. One action a turn; the border blocks a move" +
+         std::string(config_.is_slippery ? "; the ice may turn a move to either side." : ".");
+}
+
+StepResult FrozenLake::step(std::string_view response_text) {
+  std::optional<size_t> index = parser_.parse(response_text);
+  return play(index ? std::optional(static_cast<Action>(*index)) : std::nullopt);
+}
+
+StepResult FrozenLake::play(std::optional<Action> action) {
+  COHORT_CHECK(!is_done_, "TASK-2: a frozen lake was asked to go on after the end of its episode");
+  StepResult result;
+  ++turns_;
+  if (action) {
+    int next = neighbour(map_, player_, config_.is_slippery ? slip(*action) : *action);
+    result.is_valid = true;
+    result.is_effective = next != player_;
+    result.event = result.is_effective ? "moved" : "blocked";
+    player_ = next;
+    ++valid_turns_;
+    effective_turns_ += result.is_effective ? 1 : 0;
+    if (player_ == map_.goal || map_.is_hole(player_)) {
+      is_success_ = player_ == map_.goal;
+      result.event = is_success_ ? "goal" : "hole";
+      result.stop_reason = result.event;
+      result.reward = is_success_ ? 1.0F : 0.0F;
+    }
+  } else {
+    result.event = "invalid";
+    result.reward = config_.format_penalty;
+    penalties_ += static_cast<double>(config_.format_penalty);
+  }
+  if (result.stop_reason.empty() && turns_ >= config_.max_steps) result.stop_reason = "max_turns";
+  is_done_ = !result.stop_reason.empty();
+  result.is_done = is_done_;
+  result.is_success = is_success_;
+  result.observation = render();
+  return result;
+}
+
+EpisodeMetrics FrozenLake::metrics() const {
+  const double turns = turns_ > 0 ? turns_ : 1;
+  return {{"success", is_success_ ? 1.0 : 0.0},
+          {"action_is_effective", effective_turns_ / turns},
+          {"action_is_valid", valid_turns_ / turns},
+          {"num_actions", static_cast<double>(turns_)},
+          {"format_penalty", penalties_ / turns}};
+}
+
+Action FrozenLake::slip(Action action) {
+  double draw = slip_rng_.random();
+  int turn = draw < k_slip_share ? -1 : draw < k_slip_share + k_slip_share ? 0 : 1;
+  return static_cast<Action>((static_cast<int>(action) + turn + k_action_count) % k_action_count);
+}
+
+std::string FrozenLake::render() const {
+  std::string text;
+  text.reserve(map_.cells.size() + static_cast<size_t>(map_.size) + 2);
+  for (int cell = 0; cell < static_cast<int>(map_.cells.size()); ++cell) {
+    if (cell > 0 && cell % map_.size == 0) text += '\n';
+    bool is_player = cell == player_;
+    if (map_.is_hole(cell))
+      text += is_player ? "X" : "O";
+    else if (cell == map_.goal)
+      text += is_player ? "√" : "G";
+    else
+      text += is_player ? "P" : "_";
+  }
+  return text;
+}
+
+}  // namespace cohort::tasks

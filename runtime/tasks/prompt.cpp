@@ -1,0 +1,109 @@
+#include "runtime/tasks/prompt.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace cohort::tasks {
+namespace {
+
+// In the order of PromptTemplate::Field, without `text`.
+constexpr std::array<std::string_view, 5> k_field_names{"turn_idx", "observation", "actions_left",
+                                                        "max_response_length", "event"};
+
+std::string message(std::string_view role, std::string_view text) {
+  return fmt::format("{}{}\n{}{}\n", k_turn_begin, role, text, k_turn_end);
+}
+
+std::string assistant_header() { return fmt::format("{}assistant\n", k_turn_begin); }
+
+}  // namespace
+
+Expected<PromptTemplate> PromptTemplate::create(PromptOptions options) {
+  PromptTemplate prompt(std::move(options));
+  COHORT_TRY(prompt.compile());
+  return prompt;
+}
+
+Expected<void> PromptTemplate::compile() {
+  const std::string& text = options_.agent_template;
+  std::string literal;
+  auto flush = [&] {
+    if (!literal.empty()) pieces_.push_back({Field::text, std::exchange(literal, {})});
+  };
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c != '{' && c != '}') {
+      literal += c;
+      continue;
+    }
+    if (at + 1 < text.size() && text[at + 1] == c) {
+      literal += c;
+      ++at;
+      continue;
+    }
+    size_t end = c == '{' ? text.find('}', at) : std::string::npos;
+    if (end == std::string::npos)
+      return Error{Errc::config,
+                   fmt::format("agent_template at offset {}: single '{}'; write it twice for the "
+                               "character itself",
+                               at, c)};
+    std::string_view name = std::string_view(text).substr(at + 1, end - at - 1);
+    size_t index = 0;
+    while (index < k_field_names.size() && k_field_names[index] != name) ++index;
+    if (index == k_field_names.size())
+      return Error{Errc::config,
+                   fmt::format("agent_template at offset {}: unknown placeholder {{{}}}; known: {}",
+                               at, name, fmt::join(k_field_names, ", "))};
+    flush();
+    pieces_.push_back({static_cast<Field>(index + 1), {}});
+    at = end;
+  }
+  flush();
+  return {};
+}
+
+std::string PromptTemplate::render(const PromptFields& fields) const {
+  std::string text;
+  for (const Piece& piece : pieces_) {
+    switch (piece.field) {
+      case Field::text:
+        text += piece.text;
+        break;
+      case Field::turn_idx:
+        text += std::to_string(fields.turn_idx);
+        break;
+      case Field::observation:
+        text += fields.observation;
+        break;
+      case Field::actions_left:
+        text += std::to_string(fields.actions_left);
+        break;
+      case Field::max_response_length:
+        text += std::to_string(fields.max_response_length);
+        break;
+      case Field::event:
+        text += fields.event;
+        break;
+    }
+  }
+  return text;
+}
+
+std::string PromptTemplate::first_turn(std::string_view instructions,
+                                       const PromptFields& fields) const {
+  std::string text;
+  if (!options_.system_template.empty()) text = message("system", options_.system_template);
+  std::string user = render(fields);
+  if (options_.shows_instructions && !instructions.empty())
+    user = fmt::format("{}\n{}", instructions, user);
+  return text + message("user", user) + assistant_header();
+}
+
+std::string PromptTemplate::next_turn(const PromptFields& fields, bool is_answer_ended) const {
+  std::string text = is_answer_ended ? "\n" : fmt::format("{}\n", k_turn_end);
+  return text + message("user", render(fields)) + assistant_header();
+}
+
+}  // namespace cohort::tasks

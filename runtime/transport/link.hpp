@@ -1,0 +1,143 @@
+#pragma once
+/// Links of the data plane: many producers (Sender, DEALER) to one consumer (Receiver, ROUTER) over
+/// inproc, ipc or tcp. Wire format: docs/wire.md.
+///
+/// What a link promises:
+///   LINK-1 each message of a producer session is delivered exactly once and in order, whatever the
+///          wire drops, doubles, delays or corrupts, as long as the two ends live. A consumer that was
+///          restarted gets again what it had not acknowledged (FLOW-1 is then the reader's business).
+///   LINK-2 nothing is acknowledged on the wire before the consumer called ack() for it and for all
+///          before it (FLOW-2); acknowledgement may be withheld for any time.
+///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at the
+///          consumer without ack() (FLOW-4). A message costs header + body + k_message_overhead_bytes.
+///
+/// Threads: each link end owns one pump thread, which alone touches its socket and runs all callbacks;
+/// a callback must be short and must not destroy its link. All methods may be called from any thread.
+/// Destructors join the pump: they wait for a running callback, else a few milliseconds.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/base/error.hpp"
+#include "runtime/tensor/buffer.hpp"
+#include "runtime/transport/context.hpp"
+
+namespace cohort::transport {
+
+inline constexpr uint32_t k_protocol_min = 1, k_protocol_max = 1;
+inline constexpr size_t k_message_overhead_bytes = 128;          // what a message costs besides its bytes
+inline constexpr size_t k_max_header_bytes = size_t{4} << 20;    // of Message::header
+inline constexpr size_t k_max_chunk_bytes = size_t{4} << 20;
+inline constexpr size_t k_min_chunk_bytes = 1024;
+
+/// `type` and `header` belong to the application; `body` is shared, never copied, by the producer.
+struct Message {
+  uint32_t type = 0;
+  std::string header;
+  tensor::Buffer body;
+};
+
+/// Keys in Z85 (40 characters). tcp only. A producer also needs the consumer's public key.
+struct CurveKeys {
+  std::string public_key, secret_key, server_key;
+  bool empty() const { return secret_key.empty(); }
+};
+
+struct LinkOptions {
+  std::string endpoint;  // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
+  std::string run_id;    // both ends must name the same run
+  std::string name;      // for errors and logs, e.g. "rollout.0->reward"
+  size_t credit_bytes = size_t{64} << 20;  // consumer: granted to each producer
+  size_t queue_bytes = size_t{64} << 20;   // producer: waiting and unacknowledged
+  size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
+  int heartbeat_ms = 1000;
+  int peer_timeout_ms = 10000;  // silence after which the peer counts as lost
+  CurveKeys curve;
+};
+
+/// Counters of one link end since open().
+struct LinkStats {
+  uint64_t messages = 0;    // sent for the first time / delivered
+  uint64_t bytes = 0;       // headers and bodies of those
+  uint64_t chunks = 0;      // data frames on the wire, resent ones included
+  uint64_t resent = 0;      // of those, sent again / received again and dropped
+  uint64_t acks = 0;        // acknowledgement frames
+  uint64_t corrupt = 0;     // frames dropped for their checksum
+  uint64_t gaps = 0;        // resends requested
+  uint64_t reconnects = 0;  // handshakes after the first
+  uint64_t rejected = 0;    // peers turned away: run id, protocol, limits
+};
+
+namespace detail {
+class AckHandle;
+class ReceiverPump;
+class SenderPump;
+}  // namespace detail
+
+/// A message at the consumer. Copies share one acknowledgement.
+struct Delivery {
+  std::string peer;      // name of the producer's link end
+  uint64_t session = 0;  // of the producer
+  uint64_t seq = 0;      // 1, 2, 3, … per session
+  Message message;
+  /// Tells the producer that it may forget the message. Thread-safe, idempotent, in any order, also
+  /// after the Receiver is gone (then without effect).
+  void ack() const;
+
+  std::shared_ptr<detail::AckHandle> handle;
+};
+
+/// Consumer end.
+class Receiver {
+ public:
+  using Delivery = transport::Delivery;
+  using OnDelivery = std::function<void(Delivery)>;
+  /// Errc::timeout: silent for peer_timeout_ms (its session resumes if it comes back). Errc::protocol,
+  /// Errc::corrupt, Errc::capacity: turned away. A producer that closes in order is not reported.
+  using OnPeerLost = std::function<void(std::string peer, Error)>;
+
+  /// Binds and starts. Returns Errc::io if the endpoint cannot be bound, Errc::invalid_argument if an
+  /// option makes no sense (a tcp endpoint beyond loopback without CURVE keys is one).
+  static Expected<std::unique_ptr<Receiver>> open(Context& context, LinkOptions options,
+                                                  OnDelivery on_delivery, OnPeerLost on_peer_lost);
+  ~Receiver();
+  /// Returns the resolved endpoint, e.g. with the port the system chose.
+  std::string endpoint() const;
+  LinkStats stats() const;
+
+ private:
+  explicit Receiver(std::unique_ptr<detail::ReceiverPump> pump);
+  std::unique_ptr<detail::ReceiverPump> pump_;
+};
+
+/// Producer end.
+class Sender {
+ public:
+  using OnAcked = std::function<void(uint64_t seq)>;
+  /// Errc::timeout: the consumer is silent; the link keeps trying and resumes if it comes back (once per
+  /// outage). Any other code: the consumer turned us away; the link is dead and send() says so.
+  using OnFailed = std::function<void(Error)>;
+
+  /// Connects and starts; the consumer may appear later. Returns Errc::invalid_argument or Errc::io.
+  static Expected<std::unique_ptr<Sender>> open(Context& context, LinkOptions options,
+                                                OnFailed on_failed);
+  /// Says goodbye without waiting for acknowledgements (wait_drained() before, if they matter).
+  ~Sender();
+  /// Queues a message and returns its seq; never blocks. `on_acked` runs once, in order of seq, on the
+  /// pump thread. Returns Errc::backpressure if queue_bytes are in use (retry after an ack),
+  /// Errc::capacity if the message can never fit, Errc::closed if the link is dead.
+  Expected<uint64_t> send(Message message, OnAcked on_acked = {});
+  /// Returns the cost of all messages that are not acknowledged.
+  size_t pending_bytes() const;
+  /// Returns true when nothing is pending and every on_acked has returned, false after `timeout_ms` or
+  /// when the link is dead. Not for callbacks.
+  bool wait_drained(int timeout_ms);
+  LinkStats stats() const;
+
+ private:
+  explicit Sender(std::unique_ptr<detail::SenderPump> pump);
+  std::unique_ptr<detail::SenderPump> pump_;
+};
+
+}  // namespace cohort::transport

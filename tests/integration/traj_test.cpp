@@ -1,0 +1,140 @@
+// The traj binary on a stream of known records.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/support/stream_folder.hpp"
+
+namespace cohort::stream::test {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string text;  // stdout and stderr
+  bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
+};
+
+class Traj : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("COHORT_BIN_DIR");
+    binary_ = std::string(folder != nullptr ? folder : "") + "/traj";
+    if (!std::filesystem::exists(binary_)) GTEST_SKIP() << binary_ << " is not built here";
+    std::filesystem::create_directory(run_.path() / "stream");
+    fill(stream(), 3, small_segments());
+  }
+  std::filesystem::path stream() const { return run_.path() / "stream"; }
+
+  Outcome traj(const std::string& command, const std::string& rest = "") const {
+    Outcome outcome;
+    std::string line = binary_ + " " + command + " " + run_.path().string() + " " + rest + " 2>&1";
+    std::FILE* pipe = ::popen(line.c_str(), "r");
+    char buffer[4096];
+    for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+      outcome.text.append(buffer, n);
+    outcome.code = WEXITSTATUS(::pclose(pipe));
+    return outcome;
+  }
+
+  void flip(uint64_t offset) const {
+    std::string bytes = read_bytes(segment_path(stream(), 0));
+    bytes[offset] ^= 1;
+    write_bytes(segment_path(stream(), 0), bytes);
+  }
+
+  StreamFolder run_;
+  std::string binary_;
+};
+
+size_t lines(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST_F(Traj, LsListsTrajectories) {
+  Outcome all = traj("ls");
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(lines(all.text), 13U) << all.text;
+  EXPECT_TRUE(all.has("2/1/1"));
+  EXPECT_EQ(lines(traj("ls", "--step 1").text), 5U);
+  EXPECT_EQ(lines(traj("ls", "--limit 3").text), 4U);
+  EXPECT_EQ(lines(traj("ls", "--kind val").text), 1U);
+  Outcome json = traj("ls", "--step 1 --limit 1 --json");
+  EXPECT_TRUE(json.has(R"([{"kind":"train","step":1,"group":0,"index":0,)")) << json.text;
+}
+
+TEST_F(Traj, ShowPrintsTurnsAndTokens) {
+  Outcome shown = traj("show", "1/0/1");
+  EXPECT_EQ(shown.code, 0) << shown.text;
+  EXPECT_TRUE(shown.has("trajectory   train/step 1/group 0/index 1"));
+  EXPECT_TRUE(shown.has("    P_O\n    G__\n"));
+  EXPECT_TRUE(shown.has("<answer>Right</answer>"));
+  EXPECT_FALSE(shown.has("-0.5000"));
+  EXPECT_TRUE(traj("show", "1/0/1 --tokens").has("-0.5000"));
+}
+
+TEST_F(Traj, StatsSumUpAStep) {
+  Outcome stats = traj("stats", "--step 1 --json");
+  EXPECT_EQ(stats.code, 0);
+  EXPECT_TRUE(stats.has(R"("trajectories":4,"reward_mean":0.5,"success_rate":0.5)")) << stats.text;
+  EXPECT_EQ(lines(traj("stats").text), 4U);
+}
+
+TEST_F(Traj, ExportHasEveryFieldAndColumn) {
+  Outcome out = traj("export", "--jsonl -");
+  EXPECT_EQ(out.code, 0);
+  EXPECT_EQ(lines(out.text), 12U);
+  for (const char* field :
+       {"run_id", "seed", "reward_parts", "turns", "response_mask", "behavior_logp", "ref_logp",
+        "values", "token_rewards", "token_versions", "weight_version_max"})
+    EXPECT_TRUE(out.has(std::string("\"") + field + "\":")) << field;
+}
+
+TEST_F(Traj, RecordsPrintJson) {
+  Outcome out = traj("records", "--type step_result");
+  EXPECT_EQ(lines(out.text), 3U);
+  EXPECT_TRUE(out.has(R"("type":"step_result","data":{"step":1,"loss":0.5})")) << out.text;
+  EXPECT_EQ(traj("records", "--type nonsense").code, 2);
+}
+
+TEST_F(Traj, VerifyNamesTheDamagedRecord) {
+  EXPECT_EQ(traj("verify").code, 0);
+  RecordInfo info = Index::load(stream())->records()[3];
+  flip(info.id.offset + 100);
+  Outcome out = traj("verify");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_TRUE(out.has("record 3 (trajectory train/step 0/group 1/index 0) in segment 0 at " +
+                      std::to_string(info.id.offset)))
+      << out.text;
+  Outcome listed = traj("ls");
+  EXPECT_EQ(listed.code, 1);
+  EXPECT_TRUE(listed.has("0/0/0"));
+}
+
+TEST_F(Traj, TornTailIsReportedAndRepaired) {
+  std::string bytes = read_bytes(segment_path(stream(), 0));
+  write_bytes(segment_path(stream(), 0), bytes.substr(0, bytes.size() - 10));
+  Outcome out = traj("verify");
+  EXPECT_EQ(out.code, 0);
+  EXPECT_TRUE(out.has("torn tail: ")) << out.text;
+  EXPECT_TRUE(out.has("after record 14 ")) << out.text;
+  EXPECT_TRUE(traj("verify", "--repair").has("repair: cut "));
+  EXPECT_FALSE(traj("verify").has("torn tail"));
+}
+
+TEST_F(Traj, ErrorsAreOneLineAndTwo) {
+  Outcome missing = traj("show", "9/9/9");
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_EQ(lines(missing.text), 1U) << missing.text;
+  EXPECT_EQ(traj("show", "nonsense").code, 2);
+  EXPECT_EQ(traj("ls", "--kind nonsense").code, 2);
+  std::filesystem::remove_all(stream());
+  Outcome empty = traj("ls");
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_EQ(lines(empty.text), 1U);
+}
+
+}  // namespace
+}  // namespace cohort::stream::test

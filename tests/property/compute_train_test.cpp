@@ -1,0 +1,364 @@
+// Invariants of the training engine: TRAIN-1 (threads, splits), TRAIN-2, PLACE-4, packing, checkpoints.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/compute/micro_batch.hpp"
+#include "runtime/compute/policy_graph.hpp"
+#include "runtime/compute/safetensors.hpp"
+#include "tests/support/train_fixture.hpp"
+
+namespace cohort::compute {
+namespace {
+
+namespace fs = std::filesystem;
+using tests::cross_entropy;
+using tests::policy_gradient;
+using tests::random_samples;
+using tests::SampleSet;
+using tests::tiny_model;
+using tests::tiny_options;
+using tests::TrainRig;
+
+std::vector<float> weights_of(const TrainEngine& engine) {
+  std::vector<float> values;
+  for (const WeightBucket& bucket : engine.weight_buckets(1 << 12)) {
+    EXPECT_EQ(bucket.offset_bytes, values.size() * sizeof(float));
+    const size_t at = values.size();
+    values.resize(at + bucket.bytes.size_bytes() / sizeof(float));
+    std::memcpy(values.data() + at, bucket.bytes.bytes().data(), bucket.bytes.size_bytes());
+  }
+  return values;
+}
+
+TEST(TrainEngine, ThreadsDoNotChangeTheBits) {  // TRAIN-1
+  SampleSet data = random_samples(60, 1);
+  std::vector<uint64_t> hashes;
+  for (int threads : {1, 2, 3}) {
+    TrainEngineOptions options = tiny_options();
+    options.threads = threads;
+    TrainRig rig(options);
+    rig.onload_all();
+    for (int i = 0; i < 3; ++i) {
+      StepReport report = rig.engine->step(data.samples, policy_gradient, 1e-2).value();
+      EXPECT_GT(report.micro_batches, 4u);
+    }
+    hashes.push_back(rig.engine->param_hash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+}
+
+TEST(TrainEngine, TheSplitChangesNothingBeyondRounding) {
+  SampleSet data = random_samples(40, 2);
+  std::vector<std::vector<float>> weights;
+  for (int64_t rows : {1, 100, 1 << 20}) {
+    TrainEngineOptions options = tiny_options();
+    options.micro_batch_tokens = rows;
+    options.optimizer.eps = 1;  // keeps AdamW from blowing a zero gradient's rounding up to +-1
+    TrainRig rig(options);
+    rig.onload_all();
+    for (int i = 0; i < 3; ++i) rig.engine->step(data.samples, policy_gradient, 1e-1).value();
+    weights.push_back(weights_of(*rig.engine));
+  }
+  for (size_t i = 0; i < weights[0].size(); ++i) {
+    ASSERT_NEAR(weights[0][i], weights[2][i], 1e-6) << i;
+    ASSERT_NEAR(weights[1][i], weights[2][i], 1e-6) << i;
+  }
+}
+
+TEST(TrainEngine, PackedEqualsOneByOne) {
+  SampleSet data = random_samples(20, 3);
+  TrainRig rig(tiny_options());
+  ASSERT_TRUE(rig.engine->onload(TrainObject::train_params).has_value());
+  std::vector<std::vector<float>> packed, alone;
+  ASSERT_TRUE(rig.engine->log_probs(data.samples, packed).has_value());
+  for (size_t i = 0; i < data.samples.size(); ++i) {
+    ASSERT_TRUE(rig.engine->log_probs(std::span(&data.samples[i], 1), alone).has_value());
+    for (size_t t = 0; t < packed[i].size(); ++t) {
+      ASSERT_NEAR(packed[i][t], alone[0][t], 1e-6);
+      ASSERT_EQ(packed[i][t] != 0, data.mask[i][t] != 0);
+    }
+  }
+}
+
+TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
+  const ModelConfig config = tiny_model();
+  const ParameterLayout layout = layout_of(config);
+  SampleSet data = random_samples(6, 4);
+  const std::vector<int64_t> rows = input_rows(data.samples);
+  const PackedBatch batch = pack(data.samples, rows, {0, data.samples.size()});
+  const ops::RopeTable rope = ops::rope_table(64, 16, 100);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
+  at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
+  std::vector<std::vector<at::Tensor>> gradients;
+  std::vector<at::Tensor> logp;
+  for (at::ScalarType type : {at::kFloat, at::kDouble}) {
+    PolicyWeights weights = view_weights(flat.to(type), config, layout, true);
+    ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 100);
+    std::vector<at::Tensor> leaves;
+    for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
+    at::Tensor total = (out.logp * at::arange(out.logp.size(0), out.logp.options())).mean();
+    gradients.push_back(torch::autograd::grad({total + out.entropy.sum()}, leaves));
+    logp.push_back(out.logp.detach().to(at::kDouble));
+  }
+  EXPECT_TRUE(at::allclose(logp[0], logp[1], 1e-4, 1e-5));
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    const double scale = 1 + gradients[1][i].abs().max().item<double>();
+    EXPECT_LT((gradients[0][i] - gradients[1][i]).abs().max().item<double>(), 1e-4 * scale) << i;
+  }
+}
+
+TEST(TrainEngine, GradientsMatchFiniteDifferences) {
+  ModelConfig config = tiny_model();
+  config.tie_word_embeddings = false;
+  const ParameterLayout layout = layout_of(config);
+  SampleSet data = random_samples(3, 5);
+  const PackedBatch batch = pack(data.samples, input_rows(data.samples), {0, 3});
+  const ops::RopeTable rope = ops::rope_table(64, 16, 100);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
+  at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
+  auto value = [&](const PolicyWeights& weights) {
+    ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 64);
+    return out.logp.sum() + 0.5 * out.entropy.sum();
+  };
+  PolicyWeights weights = view_weights(flat, config, layout, true);
+  std::vector<at::Tensor> leaves;
+  for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
+  const auto gradients = torch::autograd::grad({value(weights)}, leaves);
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < leaves.size(); ++i) {  // one random direction per tensor
+    at::Tensor direction = at::randn(leaves[i].sizes(), generator, at::dtype(at::kDouble));
+    constexpr double k_step = 1e-5;
+    leaves[i].add_(direction, k_step);  // leaves are views of flat
+    const double above = value(weights).item<double>();
+    leaves[i].add_(direction, -2 * k_step);
+    const double below = value(weights).item<double>();
+    leaves[i].add_(direction, k_step);
+    const double slope = (direction * gradients[i]).sum().item<double>();
+    EXPECT_NEAR((above - below) / (2 * k_step), slope, 1e-5 * (1 + std::abs(slope))) << i;
+  }
+}
+
+TEST(TrainEngine, OverfitsAHandfulOfSequences) {
+  SampleSet data = random_samples(4, 6);
+  TrainRig rig(tiny_options());
+  rig.onload_all();
+  double loss = 0;
+  for (int i = 0; i < 200; ++i) loss = rig.engine->step(data.samples, cross_entropy, 5e-3)->loss;
+  EXPECT_LT(loss, 0.02);
+  EXPECT_EQ(rig.engine->optimizer_steps(), 200u);
+}
+
+TEST(TrainEngine, Bf16LearnsToo) {
+  SampleSet data = random_samples(4, 7);
+  TrainEngineOptions options = tiny_options();
+  options.model.dtype = tensor::Dtype::bf16;
+  TrainRig rig(options);
+  rig.onload_all();
+  EXPECT_EQ(rig.engine->weight_bytes(), 2 * static_cast<uint64_t>(rig.engine->layout().total_elements));
+  const double before = rig.engine->step(data.samples, cross_entropy, 5e-3)->loss;
+  double after = 0;
+  for (int i = 0; i < 30; ++i) after = rig.engine->step(data.samples, cross_entropy, 5e-3)->loss;
+  EXPECT_LT(after, before / 2);
+}
+
+TEST(TrainEngine, ANanLossChangesNothingAndNamesTheStep) {  // TRAIN-2
+  SampleSet data = random_samples(4, 8);
+  TrainRig rig(tiny_options());
+  rig.onload_all();
+  const uint64_t before = rig.engine->param_hash();
+  auto poisoned = [](const StepCounts& counts) -> LossFunction {
+    return [inner = cross_entropy(counts)](const MicroBatch& batch, const MicroOutputs& out) {
+      MicroLoss loss = inner(batch, out);
+      loss.total = loss.total * NAN;
+      return loss;
+    };
+  };
+  auto result = rig.engine->step(data.samples, poisoned, 1e-2);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Errc::compute);
+  EXPECT_NE(result.error().detail.find("step 1"), std::string::npos) << result.error().detail;
+  EXPECT_EQ(rig.engine->param_hash(), before);
+  EXPECT_TRUE(rig.engine->step(data.samples, cross_entropy, 1e-2).has_value());
+}
+
+TEST(TrainEngine, AThrowingLossIsAnError) {
+  SampleSet data = random_samples(30, 9);
+  TrainEngineOptions options = tiny_options();
+  options.threads = 3;
+  TrainRig rig(options);
+  rig.onload_all();
+  auto thrower = [](const StepCounts&) -> LossFunction {
+    return [](const MicroBatch&, const MicroOutputs& out) {
+      MicroLoss loss;
+      loss.total = at::mm(out.logp, out.logp);  // not matrices: c10::Error
+      return loss;
+    };
+  };
+  EXPECT_EQ(rig.engine->step(data.samples, thrower, 1e-2).error().code, Errc::compute);
+}
+
+TEST(TrainEngine, RefusesToComputeOffTheCard) {  // PLACE-4
+  SampleSet data = random_samples(2, 10);
+  TrainRig rig(tiny_options());
+  std::vector<std::vector<float>> out;
+  EXPECT_EQ(rig.engine->log_probs(data.samples, out).error().code, Errc::placement);
+  rig.onload_all();
+  ASSERT_TRUE(rig.engine->offload(TrainObject::optimizer).has_value());
+  auto result = rig.engine->step(data.samples, cross_entropy, 1e-2);
+  EXPECT_EQ(result.error().code, Errc::placement);
+  EXPECT_NE(result.error().detail.find("optimizer on card 3"), std::string::npos);
+}
+
+TEST(TrainEngine, OffloadFreesTheCardAndKeepsTheState) {
+  SampleSet data = random_samples(8, 11);
+  TrainRig stay(tiny_options()), move(tiny_options());
+  stay.onload_all();
+  for (int i = 0; i < 3; ++i) {
+    move.onload_all();
+    stay.engine->step(data.samples, cross_entropy, 1e-2).value();
+    move.engine->step(data.samples, cross_entropy, 1e-2).value();
+    for (auto object : {TrainObject::train_params, TrainObject::grads, TrainObject::optimizer})
+      move.engine->offload(object).value();
+    EXPECT_EQ(move.card.bytes_in_use(), 0u);
+  }
+  EXPECT_EQ(stay.engine->param_hash(), move.engine->param_hash());
+}
+
+TEST(TrainEngine, ACardTooSmallIsACapacityError) {
+  TrainRig rig(tiny_options(), 1000);
+  EXPECT_EQ(rig.engine->onload(TrainObject::train_params).error().code, Errc::capacity);
+  EXPECT_FALSE(rig.engine->is_on_card(TrainObject::train_params));
+}
+
+TEST(TrainEngine, BadSamplesAreNamed) {
+  TrainRig rig(tiny_options());
+  rig.onload_all();
+  SampleSet data = random_samples(3, 12);
+  data.tokens[2][1] = 19;
+  auto result = rig.engine->step(data.samples, cross_entropy, 1e-2);
+  EXPECT_EQ(result.error().code, Errc::invalid_argument);
+  EXPECT_NE(result.error().detail.find("sample 2: token 19 at 1"), std::string::npos);
+  data = random_samples(3, 12);
+  data.mask[1][0] = 1;
+  EXPECT_NE(rig.engine->step(data.samples, cross_entropy, 1e-2).error().detail.find("sample 1"),
+            std::string::npos);
+}
+
+TEST(TrainEngine, WeightBucketsRebuildTheModelElsewhere) {
+  TrainEngineOptions other = tiny_options();
+  other.seed = 99;
+  TrainRig from(tiny_options()), to(other);
+  ASSERT_NE(from.engine->param_hash(), to.engine->param_hash());
+  uint64_t bytes = 0;
+  for (const WeightBucket& bucket : from.engine->weight_buckets(4096)) {
+    ASSERT_TRUE(to.engine->load_weights(bucket.offset_bytes, bucket.bytes.bytes()).has_value());
+    bytes += bucket.bytes.size_bytes();
+  }
+  EXPECT_EQ(bytes, from.engine->weight_bytes());
+  EXPECT_EQ(from.engine->param_hash(), to.engine->param_hash());
+  const std::byte one[4] = {};
+  EXPECT_EQ(to.engine->load_weights(bytes, one).error().code, Errc::invalid_argument);
+}
+
+TEST(PlanMicroBatches, CoversEverySampleOnceInOrder) {  // PACK-1, PACK-2
+  Rng rng(13);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int64_t> rows(rng.below(50));
+    int64_t total = 0, longest = 0;
+    for (int64_t& count : rows) {
+      count = rng.below(4) == 0 ? 0 : static_cast<int64_t>(rng.below(300));
+      total += count;
+      longest = std::max(longest, count);
+    }
+    const auto bound = static_cast<int64_t>(1 + rng.below(3000));
+    const auto spans = plan_micro_batches(rows, bound);
+    size_t next = 0;
+    for (const MicroSpan& span : spans) {
+      EXPECT_EQ(span.begin, next);
+      next = span.end;
+      int64_t sum = 0;
+      for (size_t i = span.begin; i < span.end; ++i) sum += rows[i];
+      EXPECT_GT(sum, 0);
+      EXPECT_LE(sum, bound + longest);
+    }
+    for (size_t i = next; i < rows.size(); ++i) EXPECT_EQ(rows[i], 0);
+    EXPECT_EQ(spans.empty(), total == 0);
+  }
+}
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  Checkpoints() : folder_(fs::temp_directory_path() / ("cohort_ckpt_" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+  }
+  ~Checkpoints() override { fs::remove_all(folder_); }
+  void flip(const char* file, int64_t from_end) const {
+    std::fstream stream(folder_ / file, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekg(-from_end, std::ios::end);
+    const auto byte = static_cast<char>(stream.get() ^ 4);
+    stream.seekp(-from_end, std::ios::end);
+    stream.put(byte);
+  }
+  fs::path folder_;
+};
+
+TEST_F(Checkpoints, AResumedRunHasTheSameBits) {
+  SampleSet data = random_samples(10, 14);
+  TrainEngineOptions other = tiny_options();
+  other.seed = 77;
+  TrainRig whole(tiny_options()), resumed(other);
+  whole.onload_all();
+  for (int i = 0; i < 2; ++i) whole.engine->step(data.samples, cross_entropy, 1e-2).value();
+  ASSERT_TRUE(whole.engine->save(folder_).has_value());
+  ASSERT_TRUE(resumed.engine->load(folder_).has_value());
+  resumed.onload_all();
+  EXPECT_EQ(resumed.engine->param_hash(), whole.engine->param_hash());
+  for (TrainRig* rig : {&whole, &resumed}) {
+    for (int i = 0; i < 2; ++i) rig->engine->step(data.samples, cross_entropy, 1e-2).value();
+  }
+  EXPECT_EQ(resumed.engine->param_hash(), whole.engine->param_hash());
+  EXPECT_EQ(resumed.engine->optimizer_steps(), 4u);
+  ASSERT_TRUE(whole.engine->save(folder_).has_value());  // replaces
+  ASSERT_TRUE(resumed.engine->load(folder_).has_value());
+}
+
+TEST_F(Checkpoints, AFlippedByteIsFoundAndNothingChanges) {
+  TrainRig rig(tiny_options());
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    ASSERT_TRUE(rig.engine->save(folder_).has_value());
+    flip(file, 200);
+    const uint64_t before = rig.engine->param_hash();
+    auto result = rig.engine->load(folder_);
+    ASSERT_FALSE(result) << file;
+    EXPECT_EQ(result.error().code, Errc::corrupt) << result.error().detail;
+    EXPECT_EQ(rig.engine->param_hash(), before);
+  }
+}
+
+TEST_F(Checkpoints, AnotherShapeIsNamed) {
+  TrainRig rig(tiny_options());
+  ASSERT_TRUE(rig.engine->save(folder_).has_value());
+  TrainEngineOptions wider = tiny_options();
+  wider.model.intermediate_size = 48;
+  TrainRig other(wider);
+  auto result = other.engine->load_model(folder_);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().detail.find("model.layers.0.mlp.gate_proj.weight' has shape [40, 32], "
+                                       "the model needs [48, 32]"),
+            std::string::npos)
+      << result.error().detail;
+  TrainEngineOptions deeper = tiny_options();
+  deeper.model.num_hidden_layers = 3;
+  TrainRig third(deeper);
+  EXPECT_NE(third.engine->load_model(folder_).error().detail.find("no tensor 'model.layers.2."),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace cohort::compute

@@ -1,0 +1,174 @@
+// Each op's f32 kernels, forward and backward, against the f64 ATen composition of the same op.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "runtime/compute/ops.hpp"
+
+namespace cohort::compute::ops {
+namespace {
+
+using at::Tensor;
+using Tensors = std::vector<Tensor>;
+using Op = std::function<Tensors(const Tensors&)>;
+
+Tensor random(at::IntArrayRef sizes, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return at::randn(sizes, generator, at::dtype(at::kDouble));
+}
+
+Tensor i32(const std::vector<int32_t>& values) {
+  return at::tensor(at::ArrayRef<int32_t>(values), at::kInt);
+}
+
+/// Outputs, then gradients of sum(weight_i * output_i) for fixed pseudo-random weights.
+Tensors run(const Op& op, const Tensors& inputs, at::ScalarType type) {
+  Tensors leaves;
+  for (const Tensor& input : inputs) leaves.push_back(input.to(type).detach().set_requires_grad(true));
+  Tensors outputs = op(leaves);
+  Tensor total = at::zeros({}, type);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    total = total + (outputs[i] * random(outputs[i].sizes(), 90 + i).to(type)).sum();
+  for (Tensor& gradient : torch::autograd::grad({total}, leaves, {}, false, false, true))
+    outputs.push_back(gradient);
+  return outputs;
+}
+
+void expect_agree(const Op& op, const Tensors& inputs, double tolerance = 2e-5) {
+  Tensors fused = run(op, inputs, at::kFloat), exact = run(op, inputs, at::kDouble);
+  ASSERT_EQ(fused.size(), exact.size());
+  for (size_t i = 0; i < fused.size(); ++i) {
+    ASSERT_TRUE(fused[i].sizes() == exact[i].sizes()) << "tensor " << i;
+    const double scale = std::max(1.0, exact[i].abs().max().item<double>());
+    const double error = (fused[i].to(at::kDouble) - exact[i]).abs().max().item<double>();
+    EXPECT_LE(error, tolerance * scale) << "tensor " << i;
+  }
+}
+
+/// Three sequences of 1, 37 and 14 tokens; queries are all rows, or those of `step`.
+AttentionLayout layout_of(const std::vector<int32_t>& lengths, int32_t step) {
+  std::vector<int32_t> cu_q{0}, cu_k{0}, q_position, k_position;
+  for (int32_t length : lengths) {
+    for (int32_t t = 0; t < length; ++t) {
+      k_position.push_back(t);
+      if (t % step == step - 1) q_position.push_back(t);
+    }
+    cu_k.push_back(static_cast<int32_t>(k_position.size()));
+    cu_q.push_back(static_cast<int32_t>(q_position.size()));
+  }
+  return {i32(cu_q), i32(cu_k), i32(q_position), i32(k_position), 37};
+}
+
+TEST(Ops, EmbeddingAgreesAndSumsRepeatedIds) {
+  Tensor ids = i32({4, 0, 4, 2, 4});
+  expect_agree([&](const Tensors& x) { return Tensors{embedding(x[0], ids)}; }, {random({6, 20}, 1)});
+}
+
+TEST(Ops, RmsNormAgrees) {
+  for (int64_t columns : {64, 37, 5})
+    expect_agree([](const Tensors& x) { return Tensors{rms_norm(x[0], x[1], 1e-6)}; },
+                 {random({9, columns}, 2), random({columns}, 3)});
+}
+
+TEST(Ops, RopeAgreesWithAndWithoutBias) {
+  for (int64_t dim : {16, 24, 64}) {
+    RopeTable table = rope_table(40, dim, 100);
+    Tensor positions = i32({0, 1, 2, 39, 7});
+    auto op = [&](const Tensors& x) {
+      return Tensors{rope(x[0], x.size() > 1 ? x[1] : Tensor(), positions, table, 3, dim)};
+    };
+    expect_agree(op, {random({5, 5 * dim}, 4), random({5 * dim}, 5)});
+    expect_agree(op, {random({5, 5 * dim}, 4)});
+  }
+}
+
+TEST(Ops, RopeAtPositionZeroIsTheIdentity) {
+  RopeTable table = rope_table(4, 16, 10000);
+  Tensor x = random({1, 32}, 6).to(at::kFloat);
+  EXPECT_TRUE(at::equal(rope(x, Tensor(), i32({0}), table, 2, 16), x));
+}
+
+TEST(Ops, AttentionAgreesOnPackedSequences) {
+  for (int64_t dim : {16, 32, 64}) {
+    HeadShape shape{4, 2, dim};
+    AttentionLayout layout = layout_of({1, 37, 14}, 1);
+    expect_agree([&](const Tensors& x) { return Tensors{attention(x[0], layout, shape)}; },
+                 {random({52, 8 * dim}, 7)});
+  }
+}
+
+TEST(Ops, AttentionOfSomeQueriesAgrees) {
+  HeadShape shape{6, 2, 16};
+  for (int32_t step : {3, 14}) {
+    AttentionLayout layout = layout_of({1, 37, 14}, step);
+    const int64_t queries = layout.q_position.size(0);
+    expect_agree([&](const Tensors& x) { return Tensors{attention(x[0], x[1], layout, shape)}; },
+                 {random({queries, 96}, 8), random({52, 64}, 9)});
+  }
+}
+
+TEST(Ops, AttentionWithHugeScoresStaysFinite) {
+  HeadShape shape{1, 1, 16};
+  AttentionLayout layout = layout_of({37}, 1);
+  Tensor qkv = random({37, 48}, 10).to(at::kFloat) * 60;
+  EXPECT_TRUE(attention(qkv, layout, shape).isfinite().all().item<bool>());
+}
+
+TEST(Ops, AttentionWithoutAKernelForTheHeadSizeIsComposed) {
+  HeadShape shape{2, 1, 10};
+  AttentionLayout layout = layout_of({5, 9}, 1);
+  expect_agree([&](const Tensors& x) { return Tensors{attention(x[0], layout, shape)}; },
+               {random({14, 40}, 11)});
+}
+
+TEST(Ops, SwigluAgrees) {
+  for (int64_t n : {48, 19})
+    expect_agree([](const Tensors& x) { return Tensors{swiglu(x[0])}; }, {random({7, 2 * n}, 12) * 3});
+}
+
+TEST(Ops, TokenLogProbsAgreeForAnyChunk) {
+  Tensor target = i32({3, 0, 40, 7, 7, 12, 40});
+  for (int64_t chunk : {1, 3, 100}) {
+    expect_agree(
+        [&](const Tensors& x) {
+          TokenLogProbs out = token_log_probs(x[0], x[1], target, chunk);
+          return Tensors{out.logp, out.entropy};
+        },
+        {random({7, 24}, 13), random({41, 24}, 14)});
+  }
+}
+
+TEST(Ops, TokenLogProbsMatchAtenAutograd) {
+  Tensor target = i32({3, 0, 40, 7, 7, 12, 40});
+  Tensors inputs = {random({7, 24}, 13), random({41, 24}, 14)};
+  Tensors ours = run(
+      [&](const Tensors& x) {
+        TokenLogProbs out = token_log_probs(x[0], x[1], target, 3);
+        return Tensors{out.logp, out.entropy};
+      },
+      inputs, at::kDouble);
+  Tensors aten = run(
+      [&](const Tensors& x) {
+        Tensor log_p = at::log_softmax(at::mm(x[0], x[1].t()), 1);
+        Tensor picked = log_p.gather(1, target.to(at::kLong).unsqueeze(1)).squeeze(1);
+        return Tensors{picked, -(log_p.exp() * log_p).sum(1)};
+      },
+      inputs, at::kDouble);
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::allclose(ours[i], aten[i], 1e-9, 1e-10)) << i;
+}
+
+TEST(Ops, SelectRowsAgrees) {
+  Tensor index = at::tensor({int64_t{0}, int64_t{3}, int64_t{4}}, at::kLong);
+  expect_agree([&](const Tensors& x) { return Tensors{select_rows(x[0], index)}; }, {random({6, 10}, 15)});
+}
+
+TEST(Ops, Bf16TakesTheComposition) {
+  Tensor x = random({4, 32}, 16).to(at::kBFloat16), weight = at::ones({32}, at::kBFloat16);
+  EXPECT_FALSE(is_fused(x));
+  Tensor exact = rms_norm(x.to(at::kDouble), weight.to(at::kDouble), 1e-6);
+  EXPECT_TRUE(at::allclose(rms_norm(x, weight, 1e-6).to(at::kDouble), exact, 2e-2, 2e-2));
+}
+
+}  // namespace
+}  // namespace cohort::compute::ops

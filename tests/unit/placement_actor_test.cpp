@@ -1,0 +1,129 @@
+// Placement over CAF's test coordinator (one thread, fake clock): what it sends, in what order, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "actors/placement.hpp"
+#include "actors/recorder.hpp"
+#include "runtime/control/system.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using namespace control;
+using plan::Object;
+using plan::PhaseKind;
+using Verb = plan::Command::Verb;
+
+constexpr uint64_t k_mib = 1 << 20;
+
+/// A card owner that obeys, except where the test says otherwise, and notes every command.
+struct Owner {
+  std::vector<CardCommand> seen;
+  uint64_t checksum = 42;
+  Verb fails_at = Verb::begin_phase;
+  bool is_failing = false;
+  uint64_t extra_bytes = 0;
+};
+
+CardActor::behavior_type owner_behavior(CardActor::pointer, std::shared_ptr<Owner> owner) {
+  return {[owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
+    owner->seen.push_back(command);
+    if (owner->is_failing && command.command.verb == owner->fails_at)
+      return to_caf({Errc::compute, "the card is broken"});
+    bool holds = command.command.to == plan::Place::card;
+    return CardReply{command.id, holds ? command.command.bytes + owner->extra_bytes : 0, command.command.bytes, 0.001,
+                     command.version, owner->checksum};
+  }};
+}
+
+class PlacementActorTest : public ::testing::Test {
+ protected:
+  void start() {
+    recorder_ = system_.spawn(recorder, std::shared_ptr<stream::Writer>());
+    auto plan = plan::plan_placement(
+        plan::PlacementMode::separate, {{{0}, 8 * k_mib, k_mib}, {{1}, 8 * k_mib, k_mib}},
+        {{"actor_train", {{0}}, {{Object::train_params, k_mib}, {Object::grads, k_mib}, {Object::optimizer, 2 * k_mib}}},
+         {"actor_infer", {{1}}, {{Object::infer_params, k_mib}, {Object::kv_cache, 4 * k_mib}}}});
+    ASSERT_TRUE(plan) << plan.error().detail;
+    PlacementOptions options;
+    options.plan = *plan;
+    options.recorder = recorder_;
+    options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
+    options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
+    placement_ = system_.spawn(placement, std::move(options));
+  }
+  Expected<PhaseReport> phase(PhaseKind kind, uint64_t version = 0) {
+    auto request = self_->request(placement_, caf::infinite, phase_atom_v, PhaseRequest{1, kind, version});
+    scheduler_.run();
+    Expected<PhaseReport> result = Error{Errc::timeout, "no answer"};
+    request.receive([&](PhaseReport& report) { result = std::move(report); },
+                    [&](caf::error& e) { result = from_caf(e); });
+    return result;
+  }
+
+  SystemConfig config_{{.scheduler_threads = 1, .is_test = true}};
+  caf::actor_system system_{config_};
+  caf::scheduler::test_coordinator& scheduler_ = dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  caf::scoped_actor self_{system_};
+  std::shared_ptr<Owner> train_ = std::make_shared<Owner>();
+  std::shared_ptr<Owner> infer_ = std::make_shared<Owner>();
+  RecorderActor recorder_;
+  PlacementActor placement_;
+};
+
+TEST_F(PlacementActorTest, AStepMovesObjectsByAcknowledgedMessages) {
+  start();
+  for (PhaseKind kind : {PhaseKind::init, PhaseKind::publish, PhaseKind::generate, PhaseKind::update})
+    ASSERT_TRUE(phase(kind)) << plan::to_string(kind);
+  auto count = [](const Owner& owner, Verb verb) {
+    return std::count_if(owner.seen.begin(), owner.seen.end(),
+                         [&](const CardCommand& c) { return c.command.verb == verb; });
+  };
+  EXPECT_GE(count(*train_, Verb::onload), 3);
+  EXPECT_GE(count(*train_, Verb::offload), 1);
+  EXPECT_EQ(count(*train_, Verb::reshard), 1);
+  EXPECT_EQ(count(*infer_, Verb::reshard), 1);
+  EXPECT_EQ(count(*infer_, Verb::init_cache), 1);
+  EXPECT_EQ(count(*infer_, Verb::free_cache), 1);
+  EXPECT_GE(count(*infer_, Verb::begin_phase), 1);
+}
+
+TEST_F(PlacementActorTest, Place5AVersionWithAnotherChecksumIsNotServed) {
+  start();
+  infer_->checksum = 43;
+  ASSERT_TRUE(phase(PhaseKind::init));
+  auto published = phase(PhaseKind::publish);
+  ASSERT_FALSE(published);
+  EXPECT_NE(published.error().detail.find("PLACE-5"), std::string::npos) << published.error().detail;
+}
+
+TEST_F(PlacementActorTest, Place2MoreBytesThanTheCardHasAreNamed) {
+  start();
+  infer_->extra_bytes = 16 * k_mib;
+  ASSERT_TRUE(phase(PhaseKind::init));
+  auto published = phase(PhaseKind::publish);
+  ASSERT_FALSE(published);
+  EXPECT_EQ(published.error().code, Errc::capacity) << published.error().detail;
+  EXPECT_NE(published.error().detail.find("card 1"), std::string::npos) << published.error().detail;
+}
+
+TEST_F(PlacementActorTest, Place4GenerateBeforePublishIsRefused) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  EXPECT_FALSE(phase(PhaseKind::generate));
+}
+
+TEST_F(PlacementActorTest, AFailedCommandNamesPhaseObjectAndCause) {
+  start();
+  train_->is_failing = true;
+  train_->fails_at = Verb::onload;
+  ASSERT_TRUE(phase(PhaseKind::init));
+  auto updated = phase(PhaseKind::update);
+  ASSERT_FALSE(updated);
+  for (const char* part : {"update", "train_params", "card 0", "the card is broken"})
+    EXPECT_NE(updated.error().detail.find(part), std::string::npos) << updated.error().detail;
+}
+
+}  // namespace
+}  // namespace cohort::actors

@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include "runtime/plan/collector.hpp"
+#include "runtime/plan/credit.hpp"
+
+namespace cohort::plan {
+namespace {
+
+constexpr StepKey k_step{0, 3};
+SampleKey key(uint32_t group, uint32_t index) { return {0, 3, group, index}; }
+
+TEST(Collector, AcceptsEachTrajectoryOnce) {  // FLOW-1
+  Collector collector;
+  ASSERT_TRUE(collector.open_step(k_step, 2, 2));
+  EXPECT_EQ(collector.offer(key(0, 1)), Verdict::accepted);
+  EXPECT_EQ(collector.offer(key(0, 1)), Verdict::duplicate);
+  EXPECT_EQ(collector.offer(key(0, 1), 1), Verdict::duplicate);  // a re-run after a death
+  EXPECT_EQ(collector.progress(k_step), (std::pair<uint64_t, uint64_t>{1, 4}));
+  collector.assert_invariants();
+}
+
+TEST(Collector, GroupsCompleteInAnyOrder) {
+  Collector collector;
+  ASSERT_TRUE(collector.open_step(k_step, 2, 2));
+  collector.offer(key(1, 1));
+  EXPECT_FALSE(collector.is_group_complete(k_step, 1));
+  collector.offer(key(1, 0));
+  EXPECT_TRUE(collector.is_group_complete(k_step, 1));
+  EXPECT_EQ(collector.complete_groups(k_step), std::vector<uint32_t>{1});
+  EXPECT_FALSE(collector.is_step_complete(k_step));
+  collector.offer(key(0, 0));
+  collector.offer(key(0, 1));
+  EXPECT_TRUE(collector.is_step_complete(k_step));
+}
+
+TEST(Collector, ClosedStepAnswersLate) {  // FLOW-1
+  Collector collector;
+  ASSERT_TRUE(collector.open_step(k_step, 1, 2));
+  collector.offer(key(0, 1));
+  collector.offer(key(0, 0));
+  auto keys = collector.close_step(k_step);
+  ASSERT_TRUE(keys);
+  EXPECT_EQ(*keys, (std::vector<SampleKey>{key(0, 0), key(0, 1)}));
+  EXPECT_EQ(collector.offer(key(0, 0)), Verdict::late);
+  EXPECT_EQ(collector.close_step(k_step).error().code, Errc::not_found);
+  EXPECT_EQ(collector.open_step(k_step, 1, 2).error().code, Errc::invalid_argument);
+  collector.assert_invariants();
+}
+
+TEST(Collector, WhatWasNeverAskedForIsUnknown) {
+  Collector collector;
+  EXPECT_EQ(collector.offer(key(0, 0)), Verdict::unknown);
+  ASSERT_TRUE(collector.open_step(k_step, 2, 2));
+  EXPECT_EQ(collector.offer(key(2, 0)), Verdict::unknown);
+  EXPECT_EQ(collector.offer(key(0, 2)), Verdict::unknown);
+  EXPECT_EQ(collector.offer({0, 4, 0, 0}), Verdict::unknown);
+  EXPECT_EQ(collector.offer({1, 3, 0, 0}), Verdict::unknown);  // another kind
+  EXPECT_EQ(collector.unknown_total(), 5u);
+}
+
+TEST(Collector, IncompleteStepNamesWhatIsMissing) {
+  Collector collector;
+  ASSERT_TRUE(collector.open_step(k_step, 1, 3));
+  collector.offer(key(0, 1));
+  EXPECT_EQ(collector.missing(k_step, 1), std::vector<SampleKey>{key(0, 0)});
+  EXPECT_EQ(
+      collector.close_step(k_step).error().detail,
+      "collector: step 3 of kind 0 has 1 of 3 trajectories; missing (group 0, index 0) (group "
+      "0, index 2)");
+}
+
+TEST(Collector, OpenStepsAreBoundedAndKindsAreApart) {
+  Collector collector{2};
+  ASSERT_TRUE(collector.open_step({0, 1}, 1, 1));
+  ASSERT_TRUE(collector.open_step({1, 1}, 1, 1));
+  EXPECT_EQ(collector.open_step({0, 2}, 1, 1).error().code, Errc::backpressure);
+  ASSERT_TRUE(collector.abandon_step({1, 1}));
+  EXPECT_EQ(collector.offer({1, 1, 0, 0}), Verdict::late);
+  EXPECT_TRUE(collector.open_step({0, 2}, 1, 1));
+  EXPECT_EQ(collector.open_step({0, 9}, 0, 1).error().code, Errc::invalid_argument);
+}
+
+TEST(CreditWindow, BlocksWhenFullAndFreesOnReturn) {  // FLOW-4
+  CreditWindow window{100};
+  ASSERT_TRUE(window.take(1, 60));
+  EXPECT_EQ(window.take(2, 60).error().code, Errc::backpressure);
+  EXPECT_EQ(window.take(3, 101).error().code, Errc::capacity);
+  EXPECT_EQ(window.give_back(1), 60u);
+  EXPECT_TRUE(window.take(2, 60));
+  window.assert_invariants();
+}
+
+TEST(CreditWindow, RepeatsNeitherLeakNorDouble) {  // FLOW-4
+  CreditWindow window{100};
+  ASSERT_TRUE(window.take(1, 60));
+  ASSERT_TRUE(window.take(1, 60));
+  EXPECT_EQ(window.take(1, 61).error().code, Errc::invalid_argument);
+  EXPECT_EQ(window.used_bytes(), 60u);
+  EXPECT_EQ(window.give_back(1), 60u);
+  EXPECT_EQ(window.give_back(1), 0u);
+  EXPECT_EQ(window.free_bytes(), 100u);
+}
+
+}  // namespace
+}  // namespace cohort::plan

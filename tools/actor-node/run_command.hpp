@@ -1,0 +1,19 @@
+#pragma once
+/// `actor-node run CONFIG [key=value …]`: one node, one run, from the file to the last line.
+#include <string>
+#include <vector>
+
+namespace cohort {
+
+struct RunCommand {
+  std::string config_path;
+  std::vector<std::string> overrides;  // key=value, +key=value, ~key
+  bool is_quiet = false;
+  bool is_plain = false;  // lines even on a terminal
+};
+
+/// Returns the exit code: 0 done or stopped by Ctrl-C, 1 the run failed, 2 the configuration is wrong.
+/// Prints one line that names the first cause of a failure.
+int run_command(const RunCommand& command);
+
+}  // namespace cohort

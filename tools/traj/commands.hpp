@@ -1,0 +1,60 @@
+#pragma once
+/// The commands of traj, one file each. All print to stdout and return what main turns into an exit
+/// code: Errc::corrupt is 1 (damage), any other error 2 (usage, missing), each with one line on
+/// stderr.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/base/error.hpp"
+#include "runtime/proto/trajectory.hpp"
+
+namespace cohort::traj {
+
+struct LsOptions {
+  std::string run;
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  uint64_t limit = 0;  // 0 = all
+  bool is_json = false;
+};
+Expected<void> ls(const LsOptions& options);
+
+struct ShowOptions {
+  std::string run;
+  std::string key;  // STEP/GROUP/INDEX
+  proto::TrajectoryKind kind = proto::TrajectoryKind::train;
+  bool with_tokens = false;
+};
+Expected<void> show(const ShowOptions& options);
+
+struct StatsOptions {
+  std::string run;
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  bool is_json = false;
+};
+Expected<void> stats(const StatsOptions& options);
+
+struct VerifyOptions {
+  std::string run;
+  bool is_repair = false;
+};
+Expected<void> verify(const VerifyOptions& options);
+
+struct ExportOptions {
+  std::string run;
+  std::string jsonl;  // path, or "-" for stdout
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+};
+Expected<void> export_jsonl(const ExportOptions& options);
+
+struct RecordsOptions {
+  std::string run;
+  std::string type;  // empty = all but trajectories
+  std::optional<uint64_t> step;
+};
+Expected<void> records(const RecordsOptions& options);
+
+}  // namespace cohort::traj

@@ -1,0 +1,112 @@
+// traj: what is in the stream of a run (docs/stream.md). Exit codes: 0 fine, 1 damage, 2 usage or
+// missing.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+
+#include "tools/traj/commands.hpp"
+
+namespace {
+
+using namespace cohort;
+
+const std::map<std::string, proto::TrajectoryKind> k_kinds = {
+    {"train", proto::TrajectoryKind::train},
+    {"val", proto::TrajectoryKind::val},
+    {"val_greedy", proto::TrajectoryKind::val_greedy},
+    {"warm_start", proto::TrajectoryKind::warm_start}};
+
+struct Options {
+  std::string run, key, jsonl, type, kind;
+  uint64_t step = 0, limit = 0;
+  bool is_json = false, with_tokens = false, is_repair = false;
+};
+
+CLI::App* add_command(CLI::App& app, Options& options, const char* name, const char* what) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_option("RUN", options.run, "run folder (with stream/ in it) or stream folder")
+      ->required();
+  return command;
+}
+
+void add_choice(CLI::App* command, Options& options) {
+  command->add_option("--step", options.step, "only this step");
+  command->add_option("--kind", options.kind, "train | val | val_greedy | warm_start")
+      ->check(CLI::IsMember({"train", "val", "val_greedy", "warm_start"}));
+}
+
+std::optional<uint64_t> step_of(const CLI::App* command, const Options& options) {
+  return command->count("--step") > 0 ? std::optional(options.step) : std::nullopt;
+}
+
+std::optional<proto::TrajectoryKind> kind_of(const Options& options) {
+  auto it = k_kinds.find(options.kind);
+  return it == k_kinds.end() ? std::nullopt : std::optional(it->second);
+}
+
+Expected<void> dispatch(const CLI::App* command, const Options& x) {
+  const std::string& name = command->get_name();
+  if (name == "ls") return traj::ls({x.run, step_of(command, x), kind_of(x), x.limit, x.is_json});
+  if (name == "show")
+    return traj::show(
+        {x.run, x.key, kind_of(x).value_or(proto::TrajectoryKind::train), x.with_tokens});
+  if (name == "stats") return traj::stats({x.run, step_of(command, x), kind_of(x), x.is_json});
+  if (name == "verify") return traj::verify({x.run, x.is_repair});
+  if (name == "export")
+    return traj::export_jsonl({x.run, x.jsonl, step_of(command, x), kind_of(x)});
+  return traj::records({x.run, x.type, step_of(command, x)});
+}
+
+void add_commands(CLI::App& app, Options& x) {
+  CLI::App* ls = add_command(app, x, "ls", "list trajectories");
+  add_choice(ls, x);
+  ls->add_option("--limit", x.limit, "at most so many");
+  ls->add_flag("--json", x.is_json, "one JSON array");
+  CLI::App* show = add_command(app, x, "show", "one trajectory, readable");
+  show->add_option("KEY", x.key, "STEP/GROUP/INDEX")->required();
+  show->add_option("--kind", x.kind, "train (default) | val | val_greedy | warm_start")
+      ->check(CLI::IsMember({"train", "val", "val_greedy", "warm_start"}));
+  show->add_flag("--tokens", x.with_tokens, "also every token with mask and log-probs");
+  CLI::App* stats = add_command(app, x, "stats", "one line per kind and step");
+  add_choice(stats, x);
+  stats->add_flag("--json", x.is_json, "one JSON array");
+  CLI::App* verify = add_command(app, x, "verify", "read every byte; exit 1 names the damage");
+  verify->add_flag("--repair", x.is_repair, "first cut what is torn or damaged at the very end");
+  CLI::App* out = add_command(app, x, "export", "trajectories with all fields and columns");
+  out->add_option("--jsonl", x.jsonl, "file, or - for stdout")->required();
+  add_choice(out, x);
+  CLI::App* records = add_command(app, x, "records", "the JSON records, one a line");
+  records->add_option("--type", x.type, "run_config | plan | phase | weight_version | …");
+  records->add_option("--step", x.step, "only this step");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("traj: what is in the trajectory stream of a run");
+  app.require_subcommand(1);
+  Options options;
+  add_commands(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);
+    fmt::print(stderr, "traj: {} (traj --help)\n", e.what());
+    return 2;
+  }
+  auto result = dispatch(app.get_subcommands().front(), options);
+  if (result) return 0;
+  fmt::print(stderr, "traj: {}\n", result.error().detail);
+  return result.error().code == Errc::corrupt ? 1 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {  // fmt::print on a closed pipe
+    std::fprintf(stderr, "traj: %s\n", e.what());
+    return 2;
+  }
+}

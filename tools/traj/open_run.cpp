@@ -1,0 +1,74 @@
+#include "tools/traj/open_run.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/stream/file.hpp"
+
+namespace cohort::traj {
+namespace {
+
+bool has_segments(const std::filesystem::path& folder) {
+  auto segments = stream::list_segments(folder);
+  return segments && !segments->empty();
+}
+
+}  // namespace
+
+Expected<std::filesystem::path> stream_folder(const std::string& run) {
+  std::filesystem::path folder = run;
+  std::error_code code;
+  if (!std::filesystem::is_directory(folder, code))
+    return Error{Errc::not_found, fmt::format("{}: no such folder", run)};
+  if (has_segments(folder / "stream")) return folder / "stream";
+  if (has_segments(folder)) return folder;
+  return Error{Errc::not_found,
+               fmt::format("{}: neither a run folder nor a stream (no segment-*.cohort)", run)};
+}
+
+Expected<stream::Reader> open_run(const std::string& run) {
+  COHORT_ASSIGN(std::filesystem::path folder, stream_folder(run));
+  return stream::Reader::open(folder);
+}
+
+Expected<void> for_each_trajectory(
+    stream::Reader& reader, const Choice& choice,
+    const std::function<void(const stream::RecordInfo&, const proto::Trajectory&)>& f) {
+  COHORT_ASSIGN(const stream::Index* index, reader.index());
+  uint64_t count = 0, damaged = 0;
+  for (const stream::RecordInfo& info : index->trajectories()) {
+    if ((choice.step && info.key.step != choice.step) ||
+        (choice.kind && info.key.trajectory->kind != *choice.kind))
+      continue;
+    if (choice.limit != 0 && count == choice.limit) break;
+    ++count;
+    auto record = reader.read(info);
+    auto trajectory = record ? record->trajectory() : Expected<proto::Trajectory>(record.error());
+    if (trajectory) {
+      f(info, *trajectory);
+      continue;
+    }
+    ++damaged;
+    fmt::print(stderr, "traj: left out: {}\n", trajectory.error().detail);
+  }
+  if (damaged > 0)
+    return Error{Errc::corrupt, fmt::format("{} damaged trajectories left out", damaged)};
+  return {};
+}
+
+bool is_success(const proto::Trajectory& trajectory) {
+  for (const auto& [name, value] : trajectory.metrics)
+    if (name == "success" || name.ends_with("/success")) return value > 0;
+  return trajectory.stop_reason == "goal";
+}
+
+std::string printable(std::string_view bytes) {
+  using Json = nlohmann::json;
+  std::string quoted = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json::parse(quoted).get<std::string>();
+}
+
+}  // namespace cohort::traj

@@ -1,0 +1,37 @@
+#pragma once
+/// What every command of traj needs: the stream of a RUN argument, and a choice of its
+/// trajectories.
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/error.hpp"
+#include "runtime/stream/reader.hpp"
+
+namespace cohort::traj {
+
+/// Returns RUN/stream if RUN is a run folder, RUN if it is a stream folder, else Errc::not_found.
+Expected<std::filesystem::path> stream_folder(const std::string& run);
+Expected<stream::Reader> open_run(const std::string& run);
+
+struct Choice {
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  uint64_t limit = 0;  // 0 = all
+};
+/// Calls `f` with the newest record of each chosen trajectory, in key order. A damaged record is
+/// told on stderr and left out; after the others Errc::corrupt is returned.
+Expected<void> for_each_trajectory(
+    stream::Reader& reader, const Choice& choice,
+    const std::function<void(const stream::RecordInfo&, const proto::Trajectory&)>& f);
+
+/// Returns whether the trajectory reached its goal: its `success` metric if it has one, else the
+/// stop reason "goal".
+bool is_success(const proto::Trajectory& trajectory);
+
+/// Returns text for a terminal or JSON: bytes that are not UTF-8 become U+FFFD.
+std::string printable(std::string_view bytes);
+
+}  // namespace cohort::traj

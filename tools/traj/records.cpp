@@ -1,0 +1,39 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/traj/commands.hpp"
+#include "tools/traj/open_run.hpp"
+
+namespace cohort::traj {
+
+Expected<void> records(const RecordsOptions& options) {
+  auto type = stream::parse_record_type(options.type);
+  if (!options.type.empty() && (!type || *type == stream::RecordType::trajectory))
+    return Error{Errc::invalid_argument,
+                 fmt::format("no JSON record type '{}': run_config, plan, phase, weight_version, "
+                             "advantages, step_result, event, checkpoint",
+                             options.type)};
+  COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
+  COHORT_ASSIGN(const stream::Index* index, reader.index());
+  uint64_t damaged = 0;
+  for (const stream::RecordInfo& info : index->records()) {
+    if (info.type == stream::RecordType::trajectory || (type && info.type != *type) ||
+        (options.step && info.key.step != options.step))
+      continue;
+    auto record = reader.read(info);
+    if (!record) {
+      ++damaged;
+      fmt::print(stderr, "traj: left out: {}\n", record.error().detail);
+      continue;
+    }
+    // One JSON object a line: {"record": 4, "type": "event", "data": {…as it was recorded…}}.
+    fmt::print("{{\"record\":{},\"type\":\"{}\",\"data\":{}}}\n", info.number,
+               stream::to_string(info.type),
+               nlohmann::ordered_json::parse(record->text(), nullptr, false).dump());
+  }
+  if (damaged > 0) return Error{Errc::corrupt, fmt::format("{} damaged records left out", damaged)};
+  return {};
+}
+
+}  // namespace cohort::traj
