@@ -213,8 +213,11 @@ void NodeState::on_fail(const Failure& failure) {
   log::error("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)
     caf::anon_send(driver_, fail_atom_v, failure);
-  else
-    options_.on_end({false, fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail)});
+  else {
+    RunResult result;
+    result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+    options_.on_end(std::move(result));
+  }
 }
 
 void NodeState::on_down(const caf::down_msg& message) {

@@ -5,10 +5,19 @@ cohort_test(compute_unit_test unit
 cohort_test(compute_train_test property
   SOURCES property/compute_train_test.cpp
   DEPS cohort::compute)
-# The tests of torch code share the library's precompiled torch header: same flags, position independent.
-set_target_properties(compute_unit_test compute_train_test PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# The tests of torch code share the library's precompiled torch header, so they take its -fPIC (not -fPIE).
+target_compile_options(compute_unit_test PRIVATE -fPIC)
+target_compile_options(compute_train_test PRIVATE -fPIC)
 foreach(target compute_unit_test compute_train_test)
   target_precompile_headers(${target} REUSE_FROM cohort_compute)
 endforeach()
 set_source_files_properties(unit/compute_kernels_test.cpp unit/compute_storage_test.cpp
   PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+
+# Generation: torch-free but for the agreement with the training forward.
+cohort_test(generation_unit_test unit
+  SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp
+  DEPS cohort::compute TSAN)
+cohort_test(generation_property_test property
+  SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp
+  DEPS cohort::compute)

@@ -1,7 +1,9 @@
-// Training throughput of the built-in engine against the machine's matrix-product ceiling; prints one JSON line.
+// Training throughput of the built-in engine against the machine's matrix-product ceiling; prints
+// one JSON line.
 //   compute_bench [repeats]
-// Policy: d = 64, 2 layers, 4 query and 2 key-value heads of 16, SwiGLU 192, 32 words, tied embeddings. Samples look
-// like FrozenLake: 1 to 8 turns of 29 tokens of which the last 3 are the policy's (30 to 232 tokens).
+// Policy: d = 64, 2 layers, 4 query and 2 key-value heads of 16, SwiGLU 192, 32 words, tied
+// embeddings. Samples look like FrozenLake: 1 to 8 turns of 29 tokens of which the last 3 are the
+// policy's (30 to 232 tokens).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +34,8 @@ struct Data {
   double total = 0;
 };
 
-/// `is_dense`: every token but the first is trained on, as in the supervised warm start on all tokens.
+/// `is_dense`: every token but the first is trained on, as in the supervised warm start on all
+/// tokens.
 Data make_data(size_t count, bool is_dense) {
   Data data;
   Rng rng(7);
@@ -77,8 +80,8 @@ ModelConfig bench_model() {
 LossFunction bench_loss(const StepCounts& counts) {
   return [tokens = counts.tokens](const MicroBatch& batch, const MicroOutputs& out) {
     at::Tensor ratio = (out.logp - batch.old_logp).exp();
-    at::Tensor gain = at::minimum(ratio * batch.advantages,
-                                  ratio.clamp(0.8, 1.28) * batch.advantages);
+    at::Tensor gain =
+        at::minimum(ratio * batch.advantages, ratio.clamp(0.8, 1.28) * batch.advantages);
     MicroLoss loss;
     loss.total = -(gain.sum() + 0.01 * out.entropy.sum()) / tokens;
     return loss;
@@ -115,7 +118,8 @@ struct Gemm {
 
 int main(int argc, char** argv) {
   const int repeats = argc > 1 ? std::max(1, std::atoi(argv[1])) : 7;
-  const int64_t micro_batch = argc > 2 ? std::atoll(argv[2]) : TrainEngineOptions{}.micro_batch_tokens;
+  const int64_t micro_batch =
+      argc > 2 ? std::atoll(argv[2]) : TrainEngineOptions{}.micro_batch_tokens;
   const Data sparse = make_data(512, false), dense = make_data(256, true);
   const double ceiling = measured_gemm_gflops();
   std::string line = fmt::format(
@@ -126,8 +130,8 @@ int main(int argc, char** argv) {
                            Gemm{"gate_up", 2048, 384, 64}, Gemm{"down", 2048, 64, 192}})
     line += fmt::format(",\"gemm_{}_gflops\":{:.1f}", gemm.name,
                         measured_gemm_gflops(gemm.m, gemm.n, gemm.k));
-  const double parameters = 98304;                              // of the two layers
-  const double flops_per_token = 6 * parameters;                // dense work, without attention
+  const double parameters = 98304;                // of the two layers
+  const double flops_per_token = 6 * parameters;  // dense work, without attention
   for (int threads : {1, 2}) {
     const double rate = tokens_per_second(sparse, threads, micro_batch, repeats);
     const double dense_rate = tokens_per_second(dense, threads, micro_batch, repeats);

@@ -3,6 +3,7 @@
 // Prints one JSON line; `gemm_share` is the work of the multi-turn run over that of sgemm 512^3, same cores, same run.
 // Usage: generation_bench [lanes]        COHORT_CPU_KERNELS=generic|avx2|avx512 picks the kernels.
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,49 +136,71 @@ class Client {
   uint32_t left_ = 0;
 };
 
+/// Returns the CPU seconds of this process so far: on a machine with other work they tell more than the wall.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+/// Tokens per second of wall, and per second of CPU of all lanes together.
+struct Rate {
+  double per_s = 0;
+  double per_cpu_s = 0;
+};
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-double decode_rate(uint32_t lanes, uint32_t batch) {
-  Client client(tiny_model(), lanes, std::max<uint32_t>(batch, 1));
-  std::vector<double> rates;
-  for (int i = 0; i <= k_repeats; ++i) {
-    client.run({batch, 1, 31, 1, true});
-    const double seconds = client.run({batch, 2, 0, 65}, 1);
-    if (i > 0) rates.push_back(batch * 65.0 / seconds);  // the first is warm-up
+/// Collects repeats of `tokens` tokens each; the first is warm-up.
+class RateMeter {
+ public:
+  explicit RateMeter(double tokens) : tokens_(tokens) {}
+  void add(double wall, double cpu) {
+    if (is_warm_) {
+      wall_.push_back(wall);
+      cpu_.push_back(cpu);
+    }
+    is_warm_ = true;
   }
-  return median(rates);
-}
+  Rate rate() const { return {tokens_ / median(wall_), tokens_ / median(cpu_)}; }
 
-double prefill_rate(uint32_t lanes) {
-  Client client(tiny_model(), lanes, 64);
-  std::vector<double> rates;
-  for (int i = 0; i <= k_repeats; ++i) {
-    const double seconds = client.run({64, 1, 32, 1});
-    if (i > 0) rates.push_back(64 * 32.0 / seconds);
-  }
-  return median(rates);
-}
-
-struct MultiTurn {
-  double tokens_per_s = 0;
-  double trajectories_per_s = 0;
-  double mean_batch = 0;
+ private:
+  double tokens_;
+  bool is_warm_ = false;
+  std::vector<double> wall_, cpu_;
 };
 
-MultiTurn multi_turn(uint32_t lanes) {
-  const Play play{512, 4, 26, 3};
-  Client client(tiny_model(), lanes, 256);
-  std::vector<double> seconds;
+/// Context 32 to 97, as the figures of demo_tasks.md section 6.
+Rate decode_rate(uint32_t lanes, uint32_t batch) {
+  Client client(tiny_model(), lanes, batch);
+  RateMeter meter(batch * 65.0);
   for (int i = 0; i <= k_repeats; ++i) {
-    const double one = client.run(play);
-    if (i > 0) seconds.push_back(one);
+    client.run({batch, 1, 31, 1, true});
+    const double cpu = cpu_seconds();
+    const double wall = client.run({batch, 2, 0, 65}, 1);
+    meter.add(wall, cpu_seconds() - cpu);
   }
-  const double tokens = play.trajectories * play.turns * (play.append + play.sampled);
-  return {tokens / median(seconds), play.trajectories / median(seconds),
-          client.stats().total.mean_batch()};
+  return meter.rate();
+}
+
+struct PlayRate {
+  Rate tokens;
+  double mean_batch = 0;  // [rows per iteration]
+};
+
+/// Computed tokens: the appended and the sampled ones.
+PlayRate play_rate(uint32_t lanes, uint32_t running, const Play& play) {
+  Client client(tiny_model(), lanes, running);
+  RateMeter meter(play.trajectories * play.turns * (play.append + play.sampled));
+  for (int i = 0; i <= k_repeats; ++i) {
+    const double cpu = cpu_seconds();
+    const double wall = client.run(play);
+    meter.add(wall, cpu_seconds() - cpu);
+  }
+  return {meter.rate(), client.stats().total.mean_batch()};
 }
 
 /// Returns GFLOP/s of sgemm 512^3 on `threads` threads at once, one BLAS thread each.
@@ -196,26 +219,32 @@ double gemm_ceiling(uint32_t threads) {
   return threads * k_rounds * 2.0 * 512 * 512 * 512 / (now_seconds() - begin) * 1e-9;
 }
 
+std::string json(const Rate& rate) {
+  return fmt::format("{{\"wall\":{:.0f},\"cpu\":{:.0f}}}", rate.per_s, rate.per_cpu_s);
+}
+
 int run(uint32_t lanes) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   std::string decode;
   for (uint32_t batch : {1U, 8U, 64U, 256U})
-    decode += fmt::format("{}\"{}\":{:.0f}", decode.empty() ? "" : ",", batch,
-                          decode_rate(lanes, batch));
-  const double prefill = prefill_rate(lanes);
-  const MultiTurn turns = multi_turn(lanes);
-  (void)gemm_ceiling(lanes);
+    decode += fmt::format("{}\"{}\":{}", decode.empty() ? "" : ",", batch,
+                          json(decode_rate(lanes, batch)));
+  const PlayRate prefill = play_rate(lanes, 64, {64, 1, 32, 1});
+  const Play real{512, 4, 26, 3};
+  const PlayRate turns = play_rate(lanes, 256, real);
+  (void)gemm_ceiling(lanes);  // warm-up
   const double ceiling = gemm_ceiling(lanes);
-  const double gflops = turns.tokens_per_s * flops_per_token(tiny_model(), 58, 3.0 / 29.0) * 1e-9;
+  const double gflops = turns.tokens.per_s * flops_per_token(tiny_model(), 58, 3.0 / 29.0) * 1e-9;
   fmt::print(
       "{{\"bench\":\"generation\",\"host\":\"{}\",\"cores\":{},\"kernels\":\"{}\",\"lanes\":{},"
-      "\"n\":{},\"decode_tokens_per_s\":{{{}}},\"prefill_tokens_per_s\":{:.0f},"
-      "\"multi_turn_tokens_per_s\":{:.0f},\"multi_turn_trajectories_per_s\":{:.0f},"
+      "\"n\":{},\"decode_tokens_per_s\":{{{}}},\"prefill_tokens_per_s\":{},"
+      "\"multi_turn_tokens_per_s\":{},\"multi_turn_trajectories_per_s\":{:.0f},"
       "\"multi_turn_mean_batch\":{:.1f},\"gflops\":{:.1f},\"gemm_gflops\":{:.1f},"
       "\"gemm_share\":{:.3f}}}\n",
       host, std::thread::hardware_concurrency(), cpu::decode_kernels().name, lanes, k_repeats,
-      decode, prefill, turns.tokens_per_s, turns.trajectories_per_s, turns.mean_batch, gflops,
+      decode, json(prefill.tokens), json(turns.tokens),
+      turns.tokens.per_s / (real.turns * (real.append + real.sampled)), turns.mean_batch, gflops,
       ceiling, gflops / ceiling);
   return 0;
 }

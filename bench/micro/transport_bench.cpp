@@ -1,9 +1,10 @@
 // Links against raw ZeroMQ and memcpy, by size and wire; one JSON line each.
 //   transport_bench [--wire=inproc|ipc|tcp] [--size=BYTES] [--repeats=7] [--io-threads=1]
-// Raw = the same socket types (DEALER to ROUTER), the same two parts per frame, zero copy on the sending side,
-// at most as many bytes in flight as a link grants, every byte read once at each end (64-bit sums).
-// Ours = a link as it is used: xxh3 of every byte at both ends, credit, acknowledgement of every message.
-// Raw and link run in turns; figures are medians over the repeats.
+// Raw = the same socket types (DEALER to ROUTER), the same two parts per frame, zero copy on the
+// sending side, at most as many bytes in flight as a link grants, every byte read once at each end
+// (64-bit sums). Ours = a link as it is used: xxh3 of every byte at both ends, credit,
+// acknowledgement of every message. Raw and link run in turns; figures are medians over the
+// repeats.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -62,14 +63,11 @@ uint64_t read_all(const void* data, size_t size_bytes) {
   for (; i + 64 <= size_bytes; i += 64) {
     std::array<uint64_t, 8> words;
     std::memcpy(words.data(), bytes + i, 64);
-    for (size_t k = 0; k < 8; ++k)
-      sums[k] += words[k];
+    for (size_t k = 0; k < 8; ++k) sums[k] += words[k];
   }
   uint64_t sum = 0;
-  for (uint64_t x : sums)
-    sum += x;
-  for (; i < size_bytes; ++i)
-    sum += static_cast<unsigned char>(bytes[i]);
+  for (uint64_t x : sums) sum += x;
+  for (; i < size_bytes; ++i) sum += static_cast<unsigned char>(bytes[i]);
   return sum;
 }
 
@@ -87,8 +85,7 @@ std::vector<tensor::Buffer> make_sources(size_t size_bytes) {
 
 std::string endpoint_of(const std::string& wire) {
   static int count = 0;
-  if (wire == "tcp")
-    return "tcp://127.0.0.1:*";
+  if (wire == "tcp") return "tcp://127.0.0.1:*";
   std::string unique = fmt::format("bench.{}.{}", ::getpid(), count++);
   return wire == "ipc" ? "ipc:///tmp/cohort-" + unique : "inproc://" + unique;
 }
@@ -115,8 +112,7 @@ void raw_receive(void* socket, size_t count) {
   uint64_t sum = 0;
   zmq_msg_t part;
   zmq_msg_init(&part);
-  for (size_t i = 0; i < count; ++i)
-    do {
+  for (size_t i = 0; i < count; ++i) do {
       COHORT_CHECK(zmq_msg_recv(&part, socket, 0) >= 0, "raw receive");
       sum += read_all(zmq_msg_data(&part), zmq_msg_size(&part));
     } while (zmq_msg_more(&part) != 0);
@@ -133,7 +129,8 @@ class RawPair {
     dealer_ = zmq_socket(context_, ZMQ_DEALER);
     int linger = 0;
     // inproc adds both water marks up; the bound is the same as a link's credit.
-    int frames = static_cast<int>(std::clamp<size_t>(k_in_flight_bytes / x.size_bytes / 2, 2, 100000));
+    int frames =
+        static_cast<int>(std::clamp<size_t>(k_in_flight_bytes / x.size_bytes / 2, 2, 100000));
     for (void* socket : {router_, dealer_}) {
       zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
       zmq_setsockopt(socket, ZMQ_SNDHWM, &frames, sizeof(frames));
@@ -175,22 +172,20 @@ class LinkPair {
     options.endpoint = endpoint_of(x.wire);
     options.run_id = "bench";
     options.name = "bench";
-    auto receiver = Receiver::open(
-        context_, options, [](Delivery delivery) { delivery.ack(); }, {});
+    auto receiver =
+        Receiver::open(context_, options, [](Delivery delivery) { delivery.ack(); }, {});
     COHORT_CHECK(receiver, receiver.error().to_string());
     receiver_ = std::move(*receiver);
     options.endpoint = receiver_->endpoint();
-    auto sender = Sender::open(context_, options, [](Error error) {
-      COHORT_CHECK(false, error.to_string());
-    });
+    auto sender = Sender::open(context_, options,
+                               [](Error error) { COHORT_CHECK(false, error.to_string()); });
     COHORT_CHECK(sender, sender.error().to_string());
     sender_ = std::move(*sender);
   }
 
   double run(const std::vector<tensor::Buffer>& sources, size_t count) {
     double begin = now();
-    for (size_t i = 0; i < count; ++i)
-      send(sources[i % sources.size()]);
+    for (size_t i = 0; i < count; ++i) send(sources[i % sources.size()]);
     COHORT_CHECK(sender_->wait_drained(60000), "link drains");
     return now() - begin;
   }
@@ -224,8 +219,7 @@ class LinkPair {
           room_.notify_one();
         }
       });
-      if (sent)
-        return;
+      if (sent) return;
       COHORT_CHECK(sent.error().code == Errc::backpressure, sent.error().to_string());
       std::unique_lock lock(mutex_);
       is_waiting_ = true;
@@ -259,21 +253,20 @@ double median(std::vector<double> x) {
 
 double median_deviation(std::vector<double> x) {
   double middle = median(x);
-  for (double& value : x)
-    value = value > middle ? value - middle : middle - value;
+  for (double& value : x) value = value > middle ? value - middle : middle - value;
   return median(x);
 }
 
 std::string commit() {
   std::string text;
-  if (FILE* pipe = ::popen("git -C " COHORT_SOURCE_DIR " rev-parse --short HEAD 2>/dev/null", "r")) {
+  if (FILE* pipe =
+          ::popen("git -C " COHORT_SOURCE_DIR " rev-parse --short HEAD 2>/dev/null", "r")) {
     std::array<char, 64> buffer{};
     if (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe) != nullptr)
       text = buffer.data();
     ::pclose(pipe);
   }
-  while (!text.empty() && text.back() == '\n')
-    text.pop_back();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
   return text.empty() ? "unknown" : text;
 }
 
@@ -287,25 +280,30 @@ void run_case(const Case& x, const Settings& settings) {
     double raw_seconds = raw.run(sources, x.count);
     double link_seconds = link.run(sources, x.count);
     double copy_seconds = run_memcpy(sources, x.count);
-    if (i < 0)
-      continue;
+    if (i < 0) continue;
     raw_rates.push_back(mebibytes / raw_seconds);
     link_rates.push_back(mebibytes / link_seconds);
     copy_rates.push_back(mebibytes / copy_seconds);
   }
   std::vector<double> latency = link.latencies(sources[0], x.latency_count);
   double rate = median(link_rates);
-  std::printf("%s\n", fmt::format(
-      "{{\"bench\":\"transport\",\"wire\":\"{}\",\"size_bytes\":{},\"mb_per_s\":{:.1f},\"mad\":{:.1f},"
-      "\"raw_mb_per_s\":{:.1f},\"raw_mad\":{:.1f},\"ratio_raw\":{:.3f},\"memcpy_mb_per_s\":{:.1f},"
-      "\"ratio_memcpy\":{:.3f},\"acks_per_s\":{:.0f},\"latency_p50_us\":{:.1f},\"latency_p99_us\":{:.1f},"
-      "\"n\":{},\"messages\":{},\"io_threads\":{},\"cores\":{},\"build\":\"{}\",\"commit\":\"{}\"}}",
-      x.wire, x.size_bytes, rate, median_deviation(link_rates), median(raw_rates),
-      median_deviation(raw_rates), rate / median(raw_rates), median(copy_rates),
-      rate / median(copy_rates), rate * 1e6 / static_cast<double>(x.size_bytes),
-      1e6 * latency[latency.size() / 2], 1e6 * latency[latency.size() * 99 / 100], settings.repeats,
-      x.count, settings.io_threads, std::thread::hardware_concurrency(), COHORT_BUILD_TYPE, commit())
-                          .c_str());
+  std::printf(
+      "%s\n",
+      fmt::format("{{\"bench\":\"transport\",\"wire\":\"{}\",\"size_bytes\":{},\"mb_per_s\":{:.1f},"
+                  "\"mad\":{:.1f},"
+                  "\"raw_mb_per_s\":{:.1f},\"raw_mad\":{:.1f},\"ratio_raw\":{:.3f},\"memcpy_mb_per_"
+                  "s\":{:.1f},"
+                  "\"ratio_memcpy\":{:.3f},\"acks_per_s\":{:.0f},\"latency_p50_us\":{:.1f},"
+                  "\"latency_p99_us\":{:.1f},"
+                  "\"n\":{},\"messages\":{},\"io_threads\":{},\"cores\":{},\"build\":\"{}\","
+                  "\"commit\":\"{}\"}}",
+                  x.wire, x.size_bytes, rate, median_deviation(link_rates), median(raw_rates),
+                  median_deviation(raw_rates), rate / median(raw_rates), median(copy_rates),
+                  rate / median(copy_rates), rate * 1e6 / static_cast<double>(x.size_bytes),
+                  1e6 * latency[latency.size() / 2], 1e6 * latency[latency.size() * 99 / 100],
+                  settings.repeats, x.count, settings.io_threads,
+                  std::thread::hardware_concurrency(), COHORT_BUILD_TYPE, commit())
+          .c_str());
   std::fflush(stdout);
 }
 
@@ -338,8 +336,8 @@ int main(int argc, char** argv) {
     size_t bytes, count, latency_count;
   };
   // About 0.1 s to 0.5 s per repeat. 50,000 B is a FrozenLake batch.
-  for (Size size : {Size{1 << 10, 100000, 2000}, Size{50000, 8000, 2000}, Size{64 << 10, 8000, 1000},
-                    Size{1 << 20, 512, 300}, Size{16 << 20, 32, 30}})
+  for (Size size : {Size{1 << 10, 100000, 2000}, Size{50000, 8000, 2000},
+                    Size{64 << 10, 8000, 1000}, Size{1 << 20, 512, 300}, Size{16 << 20, 32, 30}})
     for (const char* wire : {"inproc", "ipc", "tcp"})
       if ((settings.wire.empty() || settings.wire == wire) &&
           (settings.size_bytes == 0 || settings.size_bytes == size.bytes))

@@ -1,6 +1,7 @@
 #pragma once
-/// All-or-nothing output: a folder is filled under a temporary name beside its target and renamed when
-/// every byte is on disk. A killed process leaves the old folder, or the new one, and at most a
+/// All-or-nothing output: a folder is filled under a temporary name beside its target and renamed
+/// when every byte is on disk. A killed process leaves the old folder, or the new one, and at most
+/// a
 /// "<target>.tmp-<pid>" that the next commit of the same target removes.
 #include <cstddef>
 #include <filesystem>
@@ -10,7 +11,8 @@
 
 namespace cohort::compute {
 
-/// Writes `parts` one after the other to a new or truncated file and syncs it. Errc::io names path and cause.
+/// Writes `parts` one after the other to a new or truncated file and syncs it. Errc::io names path
+/// and cause.
 Expected<void> write_synced(const std::filesystem::path& path,
                             std::span<const std::span<const std::byte>> parts);
 
@@ -24,8 +26,8 @@ class AtomicFolder {
   ~AtomicFolder();
 
   const std::filesystem::path& path() const { return temporary_; }
-  /// Syncs the folder, puts it in the target's place (an existing target is exchanged and removed) and
-  /// syncs the parent. The files must be synced already (write_synced).
+  /// Syncs the folder, puts it in the target's place (an existing target is exchanged and removed)
+  /// and syncs the parent. The files must be synced already (write_synced).
   Expected<void> commit();
 
  private:

@@ -17,12 +17,12 @@ constexpr size_t k_storage_alignment = 64;             // one cache line, one AV
 
 void* allocate_bytes(uint64_t size_bytes) {
   if (size_bytes >= k_map_threshold_bytes) {
-    void* data = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+    void* data =
+        ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return data == MAP_FAILED ? nullptr : data;
   }
-  uint64_t rounded = (size_bytes + k_storage_alignment - 1) / k_storage_alignment *
-                     k_storage_alignment;
+  uint64_t rounded =
+      (size_bytes + k_storage_alignment - 1) / k_storage_alignment * k_storage_alignment;
   void* data = std::aligned_alloc(k_storage_alignment, rounded);
   if (data != nullptr) std::memset(data, 0, rounded);
   return data;
@@ -94,10 +94,10 @@ Expected<CardStorage> CardMemory::allocate(const std::string& object, uint64_t s
   {
     std::lock_guard lock(ledger_->mutex);
     if (size_bytes > ledger_->budget_bytes - ledger_->bytes_in_use)
-      return Error{Errc::capacity,
-                   fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use",
-                               ledger_->card.value, object, size_bytes, ledger_->bytes_in_use,
-                               ledger_->budget_bytes)};
+      return Error{
+          Errc::capacity,
+          fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", ledger_->card.value,
+                      object, size_bytes, ledger_->bytes_in_use, ledger_->budget_bytes)};
     ledger_->bytes_in_use += size_bytes;
     ledger_->bytes_by_object[object] += size_bytes;
   }
@@ -132,9 +132,8 @@ Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes) {
   void* data = allocate_bytes(size_bytes);
   if (data == nullptr)
     return Error{Errc::compute, fmt::format("the host has no {} bytes", size_bytes)};
-  return std::shared_ptr<std::byte>(static_cast<std::byte*>(data), [size_bytes](std::byte* p) {
-    free_bytes(p, size_bytes);
-  });
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(data),
+                                    [size_bytes](std::byte* p) { free_bytes(p, size_bytes); });
 }
 
 }  // namespace cohort::compute

@@ -1,10 +1,10 @@
 #pragma once
 /// The virtual card of the `cpu` platform: a byte budget and the storage that objects take from it.
 /// Owner: the card's actor (or a test); engines borrow a pointer. Thread-safe.
-/// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-3: an allocation that would break it is
-/// refused with Errc::capacity and changes nothing).
-/// Storage of 128 KiB and more is mapped from the OS and unmapped when its last handle dies, so that the
-/// process's resident memory falls at once; smaller storage comes from the heap.
+/// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-3: an allocation that would break
+/// it is refused with Errc::capacity and changes nothing). Storage of 128 KiB and more is mapped
+/// from the OS and unmapped when its last handle dies, so that the process's resident memory falls
+/// at once; smaller storage comes from the heap.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,8 +21,8 @@ struct CardLedger;
 struct CardBlock;
 }  // namespace detail
 
-/// Shared handle of zero-filled, 64-byte aligned card bytes. The bytes return to the card when the last
-/// copy of the handle (a tensor made over it holds one) is gone. A default handle is empty.
+/// Shared handle of zero-filled, 64-byte aligned card bytes. The bytes return to the card when the
+/// last copy of the handle (a tensor made over it holds one) is gone. A default handle is empty.
 class CardStorage {
  public:
   CardStorage() = default;
@@ -46,8 +46,8 @@ class CardMemory {
   CardMemory(CardId card, uint64_t budget_bytes);
 
   /// Returns zero-filled storage booked under `object`.
-  /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does not fit;
-  /// Errc::compute if the OS has no memory.
+  /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does
+  /// not fit; Errc::compute if the OS has no memory.
   Expected<CardStorage> allocate(const std::string& object, uint64_t size_bytes);
 
   CardId card() const;

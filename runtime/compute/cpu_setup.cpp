@@ -1,6 +1,7 @@
 #include "runtime/compute/cpu_setup.hpp"
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <algorithm>
 
@@ -8,6 +9,16 @@
 #include "runtime/tensor/torch.hpp"
 
 namespace cohort::compute {
+
+void keep_activations_in_heap() {
+#if defined(__GLIBC__)
+  // A micro-batch's tensors come and go thousands of times a second; by default glibc maps each
+  // large one anew and pays for it in page faults (8 % of a step). Card storage is mapped apart and
+  // unaffected.
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
 
 void use_single_threaded_math() {
   at::set_num_threads(1);  // per thread with OpenMP

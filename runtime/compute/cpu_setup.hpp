@@ -1,13 +1,19 @@
 #pragma once
-/// One thread per engine thread: matrix products must not open thread pools of their own, both for speed at
-/// small sizes and because a split product gives other bits (DESIGN 12). Process-wide; idempotent; thread-safe.
+/// One thread per engine thread: matrix products must not open thread pools of their own, both for
+/// speed at small sizes and because a split product gives other bits (DESIGN 12). Process-wide;
+/// idempotent; thread-safe.
 namespace cohort::compute {
 
 /// Sets ATen to one intra-op thread (calling thread and later ones) and OpenBLAS to one thread.
 void use_single_threaded_math();
 
-/// Returns the measured GFLOP/s of an f32 512^3 matrix product on this thread, best of several in about
-/// 20 ms. Below k_gemm_gflops_expected the machine has the reference BLAS: install libopenblas0-pthread.
+/// Tells malloc to keep blocks of up to 32 MiB for reuse, and up to 256 MiB of free heap top per
+/// arena.
+void keep_activations_in_heap();
+
+/// Returns the measured GFLOP/s of an f32 512^3 matrix product on this thread, best of several in
+/// about 20 ms. Below k_gemm_gflops_expected the machine has the reference BLAS: install
+/// libopenblas0-pthread.
 double measured_gemm_gflops();
 
 /// The same for [m, k] x [n, k]^T, the shape of a linear layer.

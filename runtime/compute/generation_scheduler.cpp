@@ -85,12 +85,13 @@ void LaneScheduler::drop_blocks(Slot& slot) {
   slot.cached = 0;
 }
 
-/// Takes the blocks of one idle or younger slot. Returns false if there is none.
-bool LaneScheduler::evict_for(const Slot& slot) {
+/// Takes the blocks of one idle slot or, if there is none, of one with a turn and a later sequence.
+/// Returns false if there is neither.
+bool LaneScheduler::evict_younger_than(uint64_t sequence) {
   Slot* victim = nullptr;
   for (auto& [id, other] : slots_) {
-    if (other.get() == &slot || other->is_in_batch || other->blocks.empty()) continue;
-    if (other->has_turn && other->sequence < slot.sequence) continue;
+    if (other->is_in_batch || other->blocks.empty()) continue;
+    if (other->has_turn && other->sequence <= sequence) continue;
     const bool is_better =
         victim == nullptr || (victim->has_turn && !other->has_turn) ||
         (victim->has_turn == other->has_turn && other->sequence > victim->sequence);
@@ -109,7 +110,7 @@ void LaneScheduler::reserve(Slot& slot, size_t token_count) {
   while (slot.blocks.size() < wanted) {
     if (auto block = pool_.take())
       slot.blocks.push_back(*block);
-    else if (!evict_for(slot))
+    else if (!evict_younger_than(slot.sequence))
       return;
   }
 }
@@ -139,6 +140,9 @@ void LaneScheduler::admit(int64_t& budget, double now) {
     const int64_t tokens =
         static_cast<int64_t>(request.append_tokens.size()) + request.max_new_tokens;
     const int64_t needed = blocks_for(std::min(tokens, context_limit()), options_.block_tokens);
+    // With no turn under way nothing would free blocks by itself: the idle make room.
+    while (active_.empty() && needed > pool_.free_count() && evict_younger_than(UINT64_MAX)) {
+    }
     if (needed > pool_.free_count()) return;
     auto slot = std::make_unique<Slot>();
     slot->request_id = request.request_id;

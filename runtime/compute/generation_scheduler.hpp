@@ -6,7 +6,8 @@
 /// an evicted trajectory are the same thing.
 /// SCHED-1: blocks of slots + free blocks = the pool (KV-2). SCHED-2: the oldest slot with a turn always
 /// gets its blocks: idle slots, then younger ones, are evicted. A new trajectory is admitted only into free
-/// blocks that hold its first turn, and never while an older one lacks a block.
+/// blocks that hold its first turn, and never while an older one lacks a block; only when no turn is under way are
+/// idle slots evicted for it. Slots are not: with max_running trajectories unfinished, others wait for a finish.
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -85,7 +86,7 @@ class LaneScheduler {
   void schedule(Slot& slot, int64_t& budget);
   void admit(int64_t& budget, double now);
   void reserve(Slot& slot, size_t token_count);
-  bool evict_for(const Slot& slot);
+  bool evict_younger_than(uint64_t sequence);
   void drop_blocks(Slot& slot);
   void sample(Slot& slot, std::span<const float> logits, uint64_t weight_version, double now);
   void clear_batch();

@@ -23,11 +23,11 @@ Expected<void> validate_sample(const TrainSample& sample, const TrainSample& fir
   const size_t size = sample.tokens.size();
   if (size == 0) return bad_sample(index, "no tokens");
   if (static_cast<int64_t>(size) > config.max_position)
-    return bad_sample(index, fmt::format("{} tokens, max_position is {}", size,
-                                         config.max_position));
+    return bad_sample(index,
+                      fmt::format("{} tokens, max_position is {}", size, config.max_position));
   if (sample.response_mask.size() != size)
-    return bad_sample(index, fmt::format("{} mask entries for {} tokens",
-                                         sample.response_mask.size(), size));
+    return bad_sample(
+        index, fmt::format("{} mask entries for {} tokens", sample.response_mask.size(), size));
   if (sample.response_mask[0] != 0)
     return bad_sample(index, "the first token has no prefix and cannot be a response token");
   using Column = std::span<const float> TrainSample::*;

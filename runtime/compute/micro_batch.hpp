@@ -1,9 +1,10 @@
 #pragma once
-/// Splits the samples of a step into packed micro-batches and lays them out as tensors. Pure functions.
-/// A sample is cut before its last response token: later tokens influence no log-probability that is asked for.
+/// Splits the samples of a step into packed micro-batches and lays them out as tensors. Pure
+/// functions. A sample is cut before its last response token: later tokens influence no
+/// log-probability that is asked for.
 ///
-/// PACK-1: every sample with a response token is in exactly one micro-batch, in order. PACK-2: the split is a
-/// function of the samples' lengths and tokens_max only (not of threads).
+/// PACK-1: every sample with a response token is in exactly one micro-batch, in order. PACK-2: the
+/// split is a function of the samples' lengths and tokens_max only (not of threads).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,15 +23,17 @@ struct MicroSpan {
   bool operator==(const MicroSpan&) const = default;
 };
 
-/// Returns Errc::invalid_argument naming the first sample whose spans, tokens or mask do not fit `config`.
+/// Returns Errc::invalid_argument naming the first sample whose spans, tokens or mask do not fit
+/// `config`.
 Expected<void> validate(std::span<const TrainSample> samples, const ModelConfig& config);
 
-/// Returns the tokens each sample feeds to the model: index of its last response token, 0 if it has none.
+/// Returns the tokens each sample feeds to the model: index of its last response token, 0 if it has
+/// none.
 std::vector<int64_t> input_rows(std::span<const TrainSample> samples);
 
-/// Returns contiguous spans of about equal rows, `rows_max` each or (by half a sample) a little more; one longer
-/// sample is a span of its own. Their number is a multiple of 4 when each keeps 256 rows, so that 1, 2 or 4
-/// threads share them evenly.
+/// Returns contiguous spans of about equal rows, `rows_max` each or (by half a sample) a little
+/// more; one longer sample is a span of its own. Their number is a multiple of 4 when each keeps
+/// 256 rows, so that 1, 2 or 4 threads share them evenly.
 std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t rows_max);
 
 StepCounts count_responses(std::span<const TrainSample> samples);

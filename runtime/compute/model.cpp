@@ -44,8 +44,7 @@ class LayoutBuilder {
 LayerOffsets add_layer(LayoutBuilder& builder, const ModelConfig& c, int64_t index) {
   std::string prefix = fmt::format("model.layers.{}.", index);
   LayerOffsets offsets;
-  offsets.input_norm =
-      builder.add_group(prefix + "input_layernorm.weight", {c.hidden_size}, false);
+  offsets.input_norm = builder.add_group(prefix + "input_layernorm.weight", {c.hidden_size}, false);
   offsets.qkv_weight = builder.begin_group();
   builder.add(prefix + "self_attn.q_proj.weight", {c.q_size(), c.hidden_size}, true);
   builder.add(prefix + "self_attn.k_proj.weight", {c.kv_size(), c.hidden_size}, true);
@@ -80,23 +79,22 @@ Expected<T> required(const nlohmann::json& json, const char* key) {
 template <class T>
 T optional(const nlohmann::json& json, const char* key, T fallback) {
   auto it = json.find(key);
-  bool is_usable = it != json.end() &&
-                   (std::is_same_v<T, bool> ? it->is_boolean() : it->is_number());
+  bool is_usable =
+      it != json.end() && (std::is_same_v<T, bool> ? it->is_boolean() : it->is_number());
   return is_usable ? it->get<T>() : fallback;
 }
 
 }  // namespace
 
 Expected<void> validate(const ModelConfig& c) {
-  const std::pair<const char*, int64_t> extents[] = {
-      {"vocab_size", c.vocab_size},
-      {"hidden_size", c.hidden_size},
-      {"num_hidden_layers", c.num_hidden_layers},
-      {"num_attention_heads", c.num_attention_heads},
-      {"num_key_value_heads", c.num_key_value_heads},
-      {"head_dim", c.head_dim},
-      {"intermediate_size", c.intermediate_size},
-      {"max_position", c.max_position}};
+  const std::pair<const char*, int64_t> extents[] = {{"vocab_size", c.vocab_size},
+                                                     {"hidden_size", c.hidden_size},
+                                                     {"num_hidden_layers", c.num_hidden_layers},
+                                                     {"num_attention_heads", c.num_attention_heads},
+                                                     {"num_key_value_heads", c.num_key_value_heads},
+                                                     {"head_dim", c.head_dim},
+                                                     {"intermediate_size", c.intermediate_size},
+                                                     {"max_position", c.max_position}};
   constexpr int64_t k_extent_max = int64_t{1} << 24;  // products of two extents stay far from 2^63
   for (auto [name, value] : extents) {
     if (value <= 0 || value > k_extent_max)
@@ -111,11 +109,12 @@ Expected<void> validate(const ModelConfig& c) {
   if (c.head_dim % 2 != 0)
     return Error{Errc::invalid_argument, fmt::format("model: head_dim = {} is odd", c.head_dim)};
   if (c.dtype != tensor::Dtype::f32 && c.dtype != tensor::Dtype::bf16)
-    return Error{Errc::invalid_argument, fmt::format("model: dtype {} is not f32 or bf16",
-                                                     tensor::to_string(c.dtype))};
-  if (!(c.rope_theta > 0) || !(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
     return Error{Errc::invalid_argument,
-                 "model: rope_theta and rms_norm_eps must be positive, initializer_range not negative"};
+                 fmt::format("model: dtype {} is not f32 or bf16", tensor::to_string(c.dtype))};
+  if (!(c.rope_theta > 0) || !(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
+    return Error{
+        Errc::invalid_argument,
+        "model: rope_theta and rms_norm_eps must be positive, initializer_range not negative"};
   return {};
 }
 

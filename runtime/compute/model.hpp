@@ -1,12 +1,13 @@
 #pragma once
-/// Plain description of the policy: a decoder-only transformer of the Qwen2 family (pre-RMSNorm, RoPE
-/// rotate-half, grouped-query attention, SwiGLU, optional q/k/v bias, tied or untied embeddings), and
-/// where each parameter lies in the ONE flat buffer that training, generation and publishing share.
-/// Torch-free value types; pure functions; no thread owns anything here.
+/// Plain description of the policy: a decoder-only transformer of the Qwen2 family (pre-RMSNorm,
+/// RoPE rotate-half, grouped-query attention, SwiGLU, optional q/k/v bias, tied or untied
+/// embeddings), and where each parameter lies in the ONE flat buffer that training, generation and
+/// publishing share. Torch-free value types; pure functions; no thread owns anything here.
 ///
-/// LAYOUT-1: specs are in offset order and do not overlap. LAYOUT-2: a fused group (q,k,v weights of a
-/// layer; q,k,v biases; gate and up) starts at a multiple of k_alignment elements and has no gap inside, so
-/// that it can be read as one [sum of rows, columns] matrix. LAYOUT-3: padding elements are zero for ever.
+/// LAYOUT-1: specs are in offset order and do not overlap. LAYOUT-2: a fused group (q,k,v weights
+/// of a layer; q,k,v biases; gate and up) starts at a multiple of k_alignment elements and has no
+/// gap inside, so that it can be read as one [sum of rows, columns] matrix. LAYOUT-3: padding
+/// elements are zero for ever.
 #include <cstdint>
 #include <string>
 #include <string_view>

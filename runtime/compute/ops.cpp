@@ -16,7 +16,9 @@ using torch::autograd::variable_list;
 
 // What autograd takes as an input that may be absent.
 using OptionalTensor = c10::optional<Tensor>;
-OptionalTensor if_defined(const Tensor& x) { return x.defined() ? OptionalTensor(x) : c10::nullopt; }
+OptionalTensor if_defined(const Tensor& x) {
+  return x.defined() ? OptionalTensor(x) : c10::nullopt;
+}
 
 thread_local bool is_fused_enabled = true;
 
@@ -160,8 +162,8 @@ struct FusedAttention : Function<FusedAttention> {
     Tensor q = q_in.contiguous(), kv = kv_in ? kv_in->contiguous() : Tensor();
     Tensor out = at::empty({q.size(0), shape.q_heads * shape.head_dim}, q.options());
     Tensor lse = at::empty({q.size(0), shape.q_heads}, q.options());
-    Tensor scratch = at::empty(
-        {cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
+    Tensor scratch =
+        at::empty({cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
     cpu::AttentionArgs args = attention_args(q, kv, layout, shape);
     args.out = mutable_data(out);
     args.lse = mutable_data(lse);
@@ -183,8 +185,8 @@ struct FusedAttention : Function<FusedAttention> {
                     ctx->saved_data["head_dim"].toInt()};
     Tensor dout = grads[0].contiguous(), dq = at::empty_like(q);
     Tensor dkv = kv.defined() ? at::empty_like(kv) : Tensor();
-    Tensor scratch = at::empty(
-        {cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
+    Tensor scratch =
+        at::empty({cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
     cpu::AttentionArgs args = attention_args(q, kv, layout, shape);
     args.out = mutable_data(out);
     args.lse = mutable_data(lse);
@@ -241,8 +243,7 @@ void row_gradients(const LogProbRows& rows, const Tensor& dlogp, const Tensor& d
   if (is_fused(rows.logits)) {
     cpu::kernels().softmax_stats_backward(mutable_data(rows.logits), indices(rows.target),
                                           data(rows.lse), data(rows.entropy), data(dlogp),
-                                          data(dentropy), rows.logits.size(0),
-                                          rows.logits.size(1));
+                                          data(dentropy), rows.logits.size(0), rows.logits.size(1));
     return;
   }
   Tensor log_p = rows.logits - rows.lse.unsqueeze(1);
@@ -287,10 +288,10 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
     Tensor dh = at::empty_like(h), dweight = at::zeros_like(weight);
     for_each_chunk(h, weight, ctx->saved_data["chunk_rows"].toInt(),
                    [&](int64_t first, int64_t rows, const Tensor& logits) {
-                     row_gradients({logits, target.narrow(0, first, rows), Tensor(),
-                                    saved[3].narrow(0, first, rows),
-                                    saved[4].narrow(0, first, rows)},
-                                   dlogp.narrow(0, first, rows), dentropy.narrow(0, first, rows));
+                     row_gradients(
+                         {logits, target.narrow(0, first, rows), Tensor(),
+                          saved[3].narrow(0, first, rows), saved[4].narrow(0, first, rows)},
+                         dlogp.narrow(0, first, rows), dentropy.narrow(0, first, rows));
                      Tensor dlogits = logits.to(h.scalar_type());
                      Tensor dh_rows = dh.narrow(0, first, rows);
                      at::mm_out(dh_rows, dlogits, weight);
@@ -328,8 +329,8 @@ Tensor attention_composed(const Tensor& q, const Tensor& kv, const AttentionLayo
     Tensor heads_kv = kv.narrow(0, k_begin, keys).view({keys, 2, shape.kv_heads, shape.head_dim});
     Tensor k = heads_kv.select(1, 0).repeat_interleave(group, 1).permute({1, 2, 0});  // [h, d, T]
     Tensor v = heads_kv.select(1, 1).repeat_interleave(group, 1).transpose(0, 1);     // [h, T, d]
-    Tensor scores = at::matmul(heads_q.transpose(0, 1) * scale, k).to(at::promote_types(
-        at::kFloat, q.scalar_type()));
+    Tensor scores = at::matmul(heads_q.transpose(0, 1) * scale, k)
+                        .to(at::promote_types(at::kFloat, q.scalar_type()));
     Tensor key_index = at::arange(keys, layout.q_position.options());
     Tensor is_hidden =
         key_index.unsqueeze(0) > layout.q_position.narrow(0, q_begin, queries).unsqueeze(1);
@@ -369,7 +370,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 Tensor rope(const Tensor& x, const Tensor& bias, const Tensor& positions, const RopeTable& table,
             int64_t rotated_heads, int64_t head_dim) {
   if (is_fused(x))
-    return FusedRope::apply(x, if_defined(bias), positions, table, RopeShape{rotated_heads, head_dim});
+    return FusedRope::apply(x, if_defined(bias), positions, table,
+                            RopeShape{rotated_heads, head_dim});
   return rope_composed(x, bias, positions, table, rotated_heads, head_dim);
 }
 
@@ -384,7 +386,8 @@ Tensor attention(const Tensor& qkv, const AttentionLayout& layout, const HeadSha
 
 Tensor attention(const Tensor& q, const Tensor& kv, const AttentionLayout& layout,
                  const HeadShape& shape) {
-  if (is_fused(q) && shape.head_dim % 16 == 0) return FusedAttention::apply(q, OptionalTensor(kv), layout, shape);
+  if (is_fused(q) && shape.head_dim % 16 == 0)
+    return FusedAttention::apply(q, OptionalTensor(kv), layout, shape);
   return attention_composed(q, kv, layout, shape);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
-/// The operations a policy is made of, on packed sequences: N tokens of S sequences one after the other, no
-/// padding. Each is differentiable. f32 tensors on the CPU run the kernels of cpu/kernels.hpp; any other
-/// device or dtype runs an ATen composition that computes the same function (is_fused() tells which).
-/// Pure functions on tensors, callable from any thread; errors are c10::Error exceptions, which the
-/// engines turn into Errc::compute.
+/// The operations a policy is made of, on packed sequences: N tokens of S sequences one after the
+/// other, no padding. Each is differentiable. f32 tensors on the CPU run the kernels of
+/// cpu/kernels.hpp; any other device or dtype runs an ATen composition that computes the same
+/// function (is_fused() tells which). Pure functions on tensors, callable from any thread; errors
+/// are c10::Error exceptions, which the engines turn into Errc::compute.
 #include <cstdint>
 
 #include "runtime/tensor/torch.hpp"
@@ -11,7 +11,8 @@
 namespace cohort::compute::ops {
 
 /// Where queries and keys lie. Built once per micro-batch, shared by all layers.
-/// cu_q, cu_k: [S + 1] i32; q_position, k_position: [rows] i32 position of a row in its sequence, ascending.
+/// cu_q, cu_k: [S + 1] i32; q_position, k_position: [rows] i32 position of a row in its sequence,
+/// ascending.
 struct AttentionLayout {
   at::Tensor cu_q, cu_k;              // [S + 1] i32
   at::Tensor q_position, k_position;  // [queries], [keys] i32
@@ -28,8 +29,8 @@ struct RopeTable {
 };
 RopeTable rope_table(int64_t max_position, int64_t head_dim, double theta);
 
-/// Returns whether `x` takes the hand-written kernels. set_fused(false) forces the composition in this
-/// thread (tests compare both).
+/// Returns whether `x` takes the hand-written kernels. set_fused(false) forces the composition in
+/// this thread (tests compare both).
 bool is_fused(const at::Tensor& x);
 void set_fused(bool is_enabled);
 
@@ -39,15 +40,17 @@ at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids);
 /// Returns x * weight / sqrt(mean(x^2) + eps) over the last dimension. x: [N, H], weight: [H].
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-/// Returns R(position) (x + bias) for the first `rotated_heads` heads of each row, x + bias for the others.
-/// x: [N, heads * head_dim]; bias: [heads * head_dim] or undefined; positions: [N] i32.
+/// Returns R(position) (x + bias) for the first `rotated_heads` heads of each row, x + bias for the
+/// others. x: [N, heads * head_dim]; bias: [heads * head_dim] or undefined; positions: [N] i32.
 at::Tensor rope(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& positions,
                 const RopeTable& table, int64_t rotated_heads, int64_t head_dim);
 
-/// Causal attention of every row of the packed qkv [N, (q + 2 kv) heads * head_dim] -> [N, q heads * head_dim].
+/// Causal attention of every row of the packed qkv [N, (q + 2 kv) heads * head_dim] -> [N, q heads
+/// * head_dim].
 at::Tensor attention(const at::Tensor& qkv, const AttentionLayout& layout, const HeadShape& shape);
 
-/// The same for a subset of queries q [M, q heads * head_dim] against kv [N, 2 kv heads * head_dim].
+/// The same for a subset of queries q [M, q heads * head_dim] against kv [N, 2 kv heads *
+/// head_dim].
 at::Tensor attention(const at::Tensor& q, const at::Tensor& kv, const AttentionLayout& layout,
                      const HeadShape& shape);
 
@@ -59,8 +62,8 @@ struct TokenLogProbs {
   at::Tensor entropy;  // [M] f32 entropy of softmax(h W^T), in nats
 };
 
-/// h: [M, H], weight: [V, H], target: [M] i32. Logits exist for `chunk_rows` rows at a time; the forward
-/// keeps their log-sum-exp, the backward computes them again.
+/// h: [M, H], weight: [V, H], target: [M] i32. Logits exist for `chunk_rows` rows at a time; the
+/// forward keeps their log-sum-exp, the backward computes them again.
 TokenLogProbs token_log_probs(const at::Tensor& h, const at::Tensor& weight,
                               const at::Tensor& target, int64_t chunk_rows);
 

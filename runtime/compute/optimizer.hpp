@@ -17,7 +17,8 @@ struct DecayRange {
   bool operator==(const DecayRange&) const = default;
 };
 
-/// Returns ranges that cover the flat buffer once, in order, neighbours merged; padding goes with its group.
+/// Returns ranges that cover the flat buffer once, in order, neighbours merged; padding goes with
+/// its group.
 std::vector<DecayRange> decay_ranges(const ParameterLayout& layout);
 
 struct FlatState {
@@ -28,8 +29,8 @@ struct FlatState {
 /// Returns the L2 norm of `gradients` (f64 sum in a fixed order).
 double gradient_norm(std::span<const float> gradients);
 
-/// Clips to options.max_grad_norm and takes AdamW step number `step` (1, 2, …). Returns the norm before clipping,
-/// or Errc::compute, changing nothing, if it is not finite (TRAIN-2).
+/// Clips to options.max_grad_norm and takes AdamW step number `step` (1, 2, …). Returns the norm
+/// before clipping, or Errc::compute, changing nothing, if it is not finite (TRAIN-2).
 Expected<double> adamw_step(const FlatState& state, std::span<const DecayRange> ranges,
                             const OptimizerOptions& options, double learning_rate, uint64_t step);
 

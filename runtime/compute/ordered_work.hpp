@@ -1,7 +1,8 @@
 #pragma once
-/// Runs indexed pieces of work on several threads and hands their results to one consumer in index order, so
-/// that a sum over them has one order (TRAIN-1). The calling thread is one of the workers.
-/// Bound: at most 2 * threads results wait for an earlier one; a worker with a further result blocks.
+/// Runs indexed pieces of work on several threads and hands their results to one consumer in index
+/// order, so that a sum over them has one order (TRAIN-1). The calling thread is one of the
+/// workers. Bound: at most 2 * threads results wait for an earlier one; a worker with a further
+/// result blocks.
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -23,8 +24,8 @@ class OrderedWork {
   OrderedWork(int threads, size_t count)
       : threads_(threads < 1 ? 1 : static_cast<size_t>(threads)), count_(count) {}
 
-  /// work(index) -> Expected<Result> runs on any thread; commit(index, Result&&) runs under a lock, in order.
-  /// Returns the error of the lowest failed index; later results are then not committed.
+  /// work(index) -> Expected<Result> runs on any thread; commit(index, Result&&) runs under a lock,
+  /// in order. Returns the error of the lowest failed index; later results are then not committed.
   template <class Work, class Commit>
   Expected<void> run(Work work, Commit commit) {
     {

@@ -1,7 +1,8 @@
 #pragma once
-/// The policy as a differentiable function: packed tokens in, log-probabilities of the response tokens out.
-/// Any device and dtype that ops.hpp supports. Callable from several threads on the same weights.
-/// Exact, but sparing: the last layer computes queries, attention output and MLP for the needed rows only.
+/// The policy as a differentiable function: packed tokens in, log-probabilities of the response
+/// tokens out. Any device and dtype that ops.hpp supports. Callable from several threads on the
+/// same weights. Exact, but sparing: the last layer computes queries, attention output and MLP for
+/// the needed rows only.
 #include <vector>
 
 #include "runtime/compute/micro_batch.hpp"
@@ -24,11 +25,13 @@ struct PolicyWeights {
   std::vector<Leaf> leaves;
 };
 
-/// Returns views of `flat` [total_elements]; with `is_trained` each is a leaf that requires a gradient.
+/// Returns views of `flat` [total_elements]; with `is_trained` each is a leaf that requires a
+/// gradient.
 PolicyWeights view_weights(const at::Tensor& flat, const ModelConfig& config,
                            const ParameterLayout& layout, bool is_trained);
 
-/// Returns log-probability and entropy [M] of the batch's targets. `logits_max` bounds the logits alive [floats].
+/// Returns log-probability and entropy [M] of the batch's targets. `logits_max` bounds the logits
+/// alive [floats].
 ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
                                     const ops::RopeTable& rope, const PackedBatch& batch,
                                     int64_t logits_max);

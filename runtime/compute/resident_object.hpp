@@ -1,6 +1,7 @@
 #pragma once
-/// One object of a role (parameters, moments, …) whose bytes live on the host, on the card, or nowhere.
-/// Owner: an engine; not thread-safe. At most one place holds the bytes, but for the copy itself.
+/// One object of a role (parameters, moments, …) whose bytes live on the host, on the card, or
+/// nowhere. Owner: an engine; not thread-safe. At most one place holds the bytes, but for the copy
+/// itself.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -22,8 +22,8 @@ using Json = nlohmann::json;
 
 uint64_t element_bytes(std::string_view dtype) {
   constexpr std::pair<std::string_view, uint64_t> k_sizes[] = {
-      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"I8", 1},  {"U8", 1},
-      {"I16", 2}, {"U16", 2},  {"I32", 4}, {"U32", 4}, {"I64", 8}, {"U64", 8}, {"BOOL", 1}};
+      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"I8", 1},  {"U8", 1},  {"I16", 2},
+      {"U16", 2}, {"I32", 4},  {"U32", 4}, {"I64", 8}, {"U64", 8}, {"BOOL", 1}};
   for (auto [name, size] : k_sizes) {
     if (name == dtype) return size;
   }
@@ -67,8 +67,8 @@ Expected<NamedTensor> parse_tensor(const std::string& name, const Json& entry,
   const auto bytes = shape_bytes(tensor.shape, element);
   const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
   if (begin > end || end > data.size())
-    return corrupt(at, fmt::format("bytes {}..{} are outside the {} bytes of data", begin, end,
-                                   data.size()));
+    return corrupt(
+        at, fmt::format("bytes {}..{} are outside the {} bytes of data", begin, end, data.size()));
   if (!bytes || *bytes != end - begin)
     return corrupt(at, fmt::format("{} bytes do not fit dtype and shape", end - begin));
   tensor.bytes = data.subspan(begin, end - begin);
@@ -96,8 +96,8 @@ Expected<Json> parse_strict(std::string_view text, const std::string& where) {
   return json;
 }
 
-Expected<void> check_cover(const std::vector<NamedTensor>& tensors,
-                           std::span<const std::byte> data, const std::string& where) {
+Expected<void> check_cover(const std::vector<NamedTensor>& tensors, std::span<const std::byte> data,
+                           const std::string& where) {
   const std::byte* next = data.data();
   for (const NamedTensor& tensor : tensors) {
     if (tensor.bytes.data() != next)
@@ -220,7 +220,8 @@ const NamedTensor* SafetensorsFile::find(std::string_view name) const {
 
 Expected<void> copy_to_f32(const NamedTensor& tensor, std::span<float> to) {
   const uint64_t element = element_bytes(tensor.dtype);
-  if ((tensor.dtype != "F32" && tensor.dtype != "BF16") || tensor.bytes.size() != to.size() * element)
+  if ((tensor.dtype != "F32" && tensor.dtype != "BF16") ||
+      tensor.bytes.size() != to.size() * element)
     return Error{Errc::invalid_argument,
                  fmt::format("tensor '{}': {} with {} bytes cannot fill {} f32 elements",
                              tensor.name, tensor.dtype, tensor.bytes.size(), to.size())};

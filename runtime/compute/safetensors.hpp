@@ -1,8 +1,8 @@
 #pragma once
 /// The safetensors file format (Hugging Face): u64 header length, JSON header {name: {dtype, shape,
-/// data_offsets}}, then the tensors' bytes, little-endian. Reading maps the file; nothing is trusted: every
-/// length, shape and offset is checked before a byte is handed out, and tensors must cover the data exactly.
-/// Value types; a SafetensorsFile may be read from several threads.
+/// data_offsets}}, then the tensors' bytes, little-endian. Reading maps the file; nothing is
+/// trusted: every length, shape and offset is checked before a byte is handed out, and tensors must
+/// cover the data exactly. Value types; a SafetensorsFile may be read from several threads.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,9 +17,11 @@
 
 namespace cohort::compute {
 
-inline constexpr uint64_t k_safetensors_header_max = uint64_t{100} << 20;  // [bytes] as the reference reader
+inline constexpr uint64_t k_safetensors_header_max = uint64_t{100}
+                                                     << 20;  // [bytes] as the reference reader
 
-/// One tensor: to be written (bytes are the caller's), or read (bytes are in the mapped file, 1-byte aligned).
+/// One tensor: to be written (bytes are the caller's), or read (bytes are in the mapped file,
+/// 1-byte aligned).
 struct NamedTensor {
   std::string name;
   std::string dtype;  // "F32", "BF16", …
@@ -28,14 +30,16 @@ struct NamedTensor {
 };
 
 /// Writes `tensors` in order to a new file and syncs it to disk.
-/// Returns Errc::io with path and cause; Errc::invalid_argument if bytes do not fit dtype and shape.
+/// Returns Errc::io with path and cause; Errc::invalid_argument if bytes do not fit dtype and
+/// shape.
 Expected<void> write_safetensors(const std::filesystem::path& path,
                                  std::span<const NamedTensor> tensors,
                                  const std::map<std::string, std::string>& metadata);
 
 class SafetensorsFile {
  public:
-  /// Returns Errc::not_found, Errc::io, or Errc::corrupt naming path, tensor and what does not hold.
+  /// Returns Errc::not_found, Errc::io, or Errc::corrupt naming path, tensor and what does not
+  /// hold.
   static Expected<SafetensorsFile> open(const std::filesystem::path& path);
   /// Returns the tensors in file order.
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
@@ -50,8 +54,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Parses the JSON header for `data_bytes` bytes of tensors (bytes of the tensors are set relative to `data`).
-/// Exposed for tests; `where` starts each message.
+/// Parses the JSON header for `data_bytes` bytes of tensors (bytes of the tensors are set relative
+/// to `data`). Exposed for tests; `where` starts each message.
 struct SafetensorsHeader {
   std::vector<NamedTensor> tensors;
   std::map<std::string, std::string> metadata;

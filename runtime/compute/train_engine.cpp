@@ -19,7 +19,8 @@ float* floats(const ResidentObject& object) { return reinterpret_cast<float*>(ob
 
 at::Tensor flat_tensor(const ResidentObject& object, int64_t elements, at::ScalarType type) {
   auto owner = object.card_owner();  // keeps the card bytes while a tensor refers to them
-  return at::from_blob(object.data(), {elements}, [owner](void*) {}, at::dtype(type));
+  return at::from_blob(
+      object.data(), {elements}, [owner](void*) {}, at::dtype(type));
 }
 
 /// Fills with N(0, std): Box-Muller on the counter-based generator, two numbers per pair of draws.
@@ -34,7 +35,8 @@ void fill_normal(std::span<float> values, Rng rng, double std) {
 
 void initialise(const ParameterLayout& layout, const ModelConfig& config, uint64_t seed,
                 std::span<float> flat) {
-  const double residual_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
+  const double residual_scale =
+      1.0 / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
   const Rng root = Rng(seed).fork(0x696E6974);  // "init"
   for (size_t i = 0; i < layout.specs.size(); ++i) {
     const ParameterSpec& spec = layout.specs[i];
@@ -44,8 +46,8 @@ void initialise(const ParameterLayout& layout, const ModelConfig& config, uint64
     } else if (spec.name.ends_with(".bias")) {
       std::fill(values.begin(), values.end(), 0.0f);
     } else {
-      const bool is_residual = spec.name.ends_with("o_proj.weight") ||
-                               spec.name.ends_with("down_proj.weight");
+      const bool is_residual =
+          spec.name.ends_with("o_proj.weight") || spec.name.ends_with("down_proj.weight");
       fill_normal(values, root.fork(i),
                   config.initializer_range * (is_residual ? residual_scale : 1.0));
     }
@@ -71,9 +73,12 @@ float from_bf16(uint16_t half) {
 
 std::string_view to_string(TrainObject object) {
   switch (object) {
-    case TrainObject::train_params: return "train_params";
-    case TrainObject::grads: return "grads";
-    case TrainObject::optimizer: return "optimizer";
+    case TrainObject::train_params:
+      return "train_params";
+    case TrainObject::grads:
+      return "grads";
+    case TrainObject::optimizer:
+      return "optimizer";
   }
   return "unknown";
 }
@@ -127,6 +132,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
     return Error{Errc::invalid_argument,
                  "train engine: needs a card, threads >= 1 and micro_batch_tokens >= 1"};
   use_single_threaded_math();
+  keep_activations_in_heap();
   auto state = std::make_unique<State>();
   state->options = options;
   state->layout = layout_of(options.model);
@@ -208,8 +214,8 @@ std::vector<WeightBucket> TrainEngine::weight_buckets(size_t bucket_bytes) const
 
 Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes) {
   const size_t element = tensor::size_of(state_->options.model.dtype);
-  if (offset_bytes % element != 0 || bytes.size() % element != 0 ||
-      offset_bytes > weight_bytes() || bytes.size() > weight_bytes() - offset_bytes)
+  if (offset_bytes % element != 0 || bytes.size() % element != 0 || offset_bytes > weight_bytes() ||
+      bytes.size() > weight_bytes() - offset_bytes)
     return Error{Errc::invalid_argument,
                  fmt::format("weights: {} bytes at {} do not fit {} bytes of {}-byte elements",
                              bytes.size(), offset_bytes, weight_bytes(), element)};

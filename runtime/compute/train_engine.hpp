@@ -1,14 +1,18 @@
 #pragma once
-/// The training engine of one card: the policy's parameters, gradients and AdamW moments as residency objects,
-/// packed forward and backward over several threads, the optimizer step, checkpoints and weight buckets.
-/// Owner: the trainer's compute thread (also the reference role, with is_frozen). Not thread-safe: one call at a
-/// time; inside a call it uses `threads` threads. Torch-free header.
+/// The training engine of one card: the policy's parameters, gradients and AdamW moments as
+/// residency objects, packed forward and backward over several threads, the optimizer step,
+/// checkpoints and weight buckets. Owner: the trainer's compute thread (also the reference role,
+/// with is_frozen). Not thread-safe: one call at a time; inside a call it uses `threads` threads.
+/// Torch-free header.
 ///
-/// TRAIN-1: parameters after step() are a function of (parameters, moments, samples, loss, learning rate) only:
-///          gradients are added in micro-batch order, whatever `threads` is and whoever finishes first.
+/// TRAIN-1: parameters after step() are a function of (parameters, moments, samples, loss, learning
+/// rate) only:
+///          gradients are added in micro-batch order, whatever `threads` is and whoever finishes
+///          first.
 /// TRAIN-2: a step whose gradient norm is not finite changes nothing and is Errc::compute.
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
-/// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads gradients wait.
+/// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
+/// gradients wait.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -25,15 +29,16 @@
 
 namespace cohort::compute {
 
-struct MicroBatch;    // loss_factory.hpp, with the other three
+struct MicroBatch;  // loss_factory.hpp, with the other three
 struct MicroOutputs;
 struct MicroLoss;
 struct StepCounts;
 using LossFunction = std::function<MicroLoss(const MicroBatch&, const MicroOutputs&)>;
 using LossFactory = std::function<LossFunction(const StepCounts&)>;
 
-/// One sequence. Entry t of every span belongs to token t; its log-probability is given the prefix < t.
-/// Spans have tokens.size() entries; old_logp, advantages and ref_logp may be empty (in all samples alike).
+/// One sequence. Entry t of every span belongs to token t; its log-probability is given the prefix
+/// < t. Spans have tokens.size() entries; old_logp, advantages and ref_logp may be empty (in all
+/// samples alike).
 struct TrainSample {
   std::span<const int32_t> tokens;
   std::span<const uint8_t> response_mask;  // 1 = trained on; entry 0 must be 0
@@ -49,13 +54,14 @@ struct OptimizerOptions {
 struct TrainEngineOptions {
   ModelConfig model;
   OptimizerOptions optimizer;
-  uint64_t seed = 0;                  // of the initial parameters
-  int threads = 1;                    // worker threads of step() and log_probs()
-  int64_t micro_batch_tokens = 2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
-  int64_t logits_max = 1 << 20;       // [floats] logits alive per thread: vocabulary * rows of a chunk
-  CardMemory* card = nullptr;         // outlives the engine
-  std::string role = "actor_train";   // prefix of object names on the card
-  bool is_frozen = false;             // reference: parameters only, step() is an error
+  uint64_t seed = 0;  // of the initial parameters
+  int threads = 1;    // worker threads of step() and log_probs()
+  int64_t micro_batch_tokens =
+      2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
+  int64_t logits_max = 1 << 20;  // [floats] logits alive per thread: vocabulary * rows of a chunk
+  CardMemory* card = nullptr;    // outlives the engine
+  std::string role = "actor_train";  // prefix of object names on the card
+  bool is_frozen = false;            // reference: parameters only, step() is an error
 };
 
 struct StepReport {
@@ -75,15 +81,16 @@ struct WeightBucket {
 
 class TrainEngine {
  public:
-  /// Initialises parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by 1/sqrt(2 L),
-  /// norms 1, biases 0), on the host. Returns Errc::invalid_argument for a bad config.
+  /// Initialises parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by
+  /// 1/sqrt(2 L), norms 1, biases 0), on the host. Returns Errc::invalid_argument for a bad config.
   static Expected<std::unique_ptr<TrainEngine>> create(const TrainEngineOptions& options);
   TrainEngine(const TrainEngine&) = delete;
   TrainEngine& operator=(const TrainEngine&) = delete;
   ~TrainEngine();
 
-  /// Moves an object to the card. Gradients have no contents between steps: they are taken as zeros.
-  /// Idempotent. Returns Errc::capacity, changing nothing, if the card's budget does not allow it.
+  /// Moves an object to the card. Gradients have no contents between steps: they are taken as
+  /// zeros. Idempotent. Returns Errc::capacity, changing nothing, if the card's budget does not
+  /// allow it.
   Expected<Residency> onload(TrainObject object);
   /// Moves an object to the host (gradients: drops them) and frees its card memory. Idempotent.
   Expected<Residency> offload(TrainObject object);
@@ -91,8 +98,8 @@ class TrainEngine {
   uint64_t object_bytes(TrainObject object) const;
   bool is_on_card(TrainObject object) const;
 
-  /// One optimizer step over all `samples`. Returns Errc::placement (PLACE-4), Errc::invalid_argument naming
-  /// the sample, or Errc::compute naming the step (TRAIN-2).
+  /// One optimizer step over all `samples`. Returns Errc::placement (PLACE-4),
+  /// Errc::invalid_argument naming the sample, or Errc::compute naming the step (TRAIN-2).
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
                             double learning_rate);
   /// out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.
@@ -113,13 +120,16 @@ class TrainEngine {
   /// Overwrites a piece of the parameters, in the model's dtype; offset and size in whole elements.
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
-  /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all or nothing,
-  /// on disk when it returns; replaces an existing folder. A frozen engine writes no optimizer.
+  /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all
+  /// or nothing, on disk when it returns; replaces an existing folder. A frozen engine writes no
+  /// optimizer.
   Expected<void> save(const std::filesystem::path& folder) const;
-  /// Reads what save() wrote; bits are checked by hash. Returns Errc::corrupt or Errc::invalid_argument naming
-  /// the first tensor that does not fit; parameters and moments are unchanged then.
+  /// Reads what save() wrote; bits are checked by hash. Returns Errc::corrupt or
+  /// Errc::invalid_argument naming the first tensor that does not fit; parameters and moments are
+  /// unchanged then.
   Expected<void> load(const std::filesystem::path& folder);
-  /// Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments start at zero.
+  /// Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments start at
+  /// zero.
   Expected<void> load_model(const std::filesystem::path& folder);
 
  private:

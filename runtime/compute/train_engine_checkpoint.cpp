@@ -44,14 +44,14 @@ Expected<void> read_flat(const SafetensorsFile& file, const std::string& where,
   for (const ParameterSpec& spec : layout.specs) {
     const NamedTensor* tensor = file.find(prefix + spec.name);
     if (tensor == nullptr)
-      return Error{Errc::invalid_argument, fmt::format("{}: no tensor '{}'", where,
-                                                       prefix + spec.name)};
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: no tensor '{}'", where, prefix + spec.name)};
     if (tensor->shape != spec.shape)
       return Error{Errc::invalid_argument,
                    fmt::format("{}: tensor '{}' has shape {}, the model needs {}", where,
                                tensor->name, shape_text(tensor->shape), shape_text(spec.shape))};
-    COHORT_TRY(copy_to_f32(*tensor, flat.subspan(static_cast<size_t>(spec.offset),
-                                                 static_cast<size_t>(spec.count))));
+    COHORT_TRY(copy_to_f32(
+        *tensor, flat.subspan(static_cast<size_t>(spec.offset), static_cast<size_t>(spec.count))));
   }
   return {};
 }
@@ -88,9 +88,8 @@ Expected<void> TrainEngine::save(const fs::path& folder) const {
   std::vector<NamedTensor> tensors;
   append_tensors(s.layout, s.master_span(), "", tensors);
   COHORT_TRY(write_safetensors(output.path() / "model.safetensors", tensors, {{"format", "pt"}}));
-  nlohmann::ordered_json state = {{"format", k_format},
-                                  {"optimizer_steps", s.steps},
-                                  {"param_hash", hex(param_hash())}};
+  nlohmann::ordered_json state = {
+      {"format", k_format}, {"optimizer_steps", s.steps}, {"param_hash", hex(param_hash())}};
   if (!s.options.is_frozen) {
     COHORT_TRY(s.moments.materialise());
     tensors.clear();
@@ -111,8 +110,8 @@ Expected<void> TrainEngine::load(const fs::path& folder) {
   auto steps = json.find("optimizer_steps");
   if (json.value("format", nlohmann::json()) != k_format || steps == json.end() ||
       !steps->is_number_unsigned())
-    return Error{Errc::corrupt, (folder / "train_state.json").string() +
-                                    ": needs format 1 and optimizer_steps"};
+    return Error{Errc::corrupt,
+                 (folder / "train_state.json").string() + ": needs format 1 and optimizer_steps"};
   const fs::path model = folder / "model.safetensors", moments = folder / "optimizer.safetensors";
   std::vector<float> parameters(s.elements()), m, v;
   COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(model));

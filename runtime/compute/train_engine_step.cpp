@@ -15,7 +15,8 @@ namespace {
 
 using at::Tensor;
 
-/// Gradient of one micro-batch: one tensor per weight leaf (undefined = zero), and the loss's numbers.
+/// Gradient of one micro-batch: one tensor per weight leaf (undefined = zero), and the loss's
+/// numbers.
 struct MicroResult {
   std::vector<Tensor> gradients;
   std::vector<int64_t> offsets;
@@ -66,8 +67,8 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
   const double begin = now_seconds();
   State& s = *state_;
   if (s.options.is_frozen)
-    return Error{Errc::invalid_argument, fmt::format("{} is frozen: it takes no step",
-                                                     s.options.role)};
+    return Error{Errc::invalid_argument,
+                 fmt::format("{} is frozen: it takes no step", s.options.role)};
   COHORT_TRY(s.require_on_card(
       {TrainObject::train_params, TrainObject::grads, TrainObject::optimizer}, "step"));
   COHORT_TRY(validate(samples, s.options.model));

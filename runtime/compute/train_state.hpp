@@ -1,9 +1,10 @@
 #pragma once
-/// The inside of TrainEngine, shared by its three source files (objects, step, checkpoint). Private to the folder.
+/// The inside of TrainEngine, shared by its three source files (objects, step, checkpoint). Private
+/// to the folder.
 #include <vector>
 
-#include "runtime/compute/optimizer.hpp"
 #include "runtime/compute/ops.hpp"
+#include "runtime/compute/optimizer.hpp"
 #include "runtime/compute/policy_graph.hpp"
 #include "runtime/compute/resident_object.hpp"
 #include "runtime/compute/train_engine.hpp"
@@ -27,7 +28,8 @@ struct TrainEngine::State {
   std::span<float> grads_span() const;
   std::span<float> m_span() const;
   std::span<float> v_span() const;
-  /// Returns the flat parameter tensor that forward and backward read. Needs train_params on the card.
+  /// Returns the flat parameter tensor that forward and backward read. Needs train_params on the
+  /// card.
   at::Tensor compute_flat() const;
   /// Rounds the master parameters into the bf16 copy, if there is one on the card.
   void refresh_compute();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds k_redraw_interval{100};  // at most 10 frames a second
 constexpr std::chrono::milliseconds k_idle_redraw{1000};     // the clock goes on without news
-constexpr size_t k_panel_columns_max = 120;  // wider bars are not easier to read
+constexpr size_t k_panel_columns_max = 120;                  // wider bars are not easier to read
 constexpr size_t k_lines_waiting_max = 200;  // kept while the terminal does not take output
 constexpr uint64_t k_header_every = 40;      // plain lines between two headers
 
@@ -29,25 +29,22 @@ constexpr uint64_t k_header_every = 40;      // plain lines between two headers
 void write_text(int fd, std::string_view text) {
   while (!text.empty()) {
     ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return;
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
 std::string_view level_mark(EventLevel level) {
-  return level == EventLevel::error     ? "error: "
-         : level == EventLevel::warning ? "warning: "
-                                        : "";
+  return level == EventLevel::error ? "error: " : level == EventLevel::warning ? "warning: " : "";
 }
 
 void cut_history(std::vector<double>& values) {
   // the first value stays: it is what the change is counted from
   if (values.size() > k_console_history)
-    values.erase(values.begin() + 1,
-                 values.begin() + 1 + static_cast<std::ptrdiff_t>(values.size() - k_console_history));
+    values.erase(
+        values.begin() + 1,
+        values.begin() + 1 + static_cast<std::ptrdiff_t>(values.size() - k_console_history));
 }
 
 struct TerminalSize {
@@ -62,8 +59,7 @@ TerminalSize terminal_size(const ConsoleOptions& options) {
     size.columns = window.ws_col;
     size.rows = window.ws_row > 0 ? window.ws_row : size.rows;
   }
-  if (options.columns > 0)
-    size.columns = static_cast<size_t>(options.columns);
+  if (options.columns > 0) size.columns = static_cast<size_t>(options.columns);
   return size;
 }
 
@@ -91,8 +87,7 @@ struct Console::Impl {
     state.eta_seconds = eta.remaining_seconds(left, now_s);
   }
   void keep_line(std::string line) {
-    if (waiting.size() < k_lines_waiting_max)
-      waiting.push_back(std::move(line));
+    if (waiting.size() < k_lines_waiting_max) waiting.push_back(std::move(line));
   }
   /// Returns the bytes that turn the screen's present picture into the next one.
   std::string next_frame() {
@@ -103,11 +98,9 @@ struct Console::Impl {
     for (size_t cells : drawn_cells)
       rows_up += std::max<size_t>(1, (cells + size.columns - 1) / size.columns);
     rows_up = std::min(rows_up, size.rows - 1);
-    if (rows_up > 0)
-      out += fmt::format("\x1b[{}A\r", rows_up);
+    if (rows_up > 0) out += fmt::format("\x1b[{}A\r", rows_up);
     // each line is cleared before it is written (after it, a full line would lose its last cell)
-    for (const std::string& line : waiting)
-      out += "\x1b[2K" + line + "\n";
+    for (const std::string& line : waiting) out += "\x1b[2K" + line + "\n";
     waiting.clear();
     drawn_cells.clear();
     size_t columns = std::min(size.columns, k_panel_columns_max);
@@ -134,12 +127,12 @@ struct Console::Impl {
         std::unique_lock lock(mutex);
         wake.wait_until(lock, stop, last + k_idle_redraw, [this] { return is_dirty; });
         wake.wait_until(lock, stop, last + k_redraw_interval, [] { return false; });
-        if (stop.stop_requested())
-          return;
+        if (stop.stop_requested()) return;
         frame = next_frame();
       }
       last = std::chrono::steady_clock::now();
-      write_text(options.out_fd, frame);  // outside the lock: a stopped terminal (Ctrl-S) stops nobody
+      write_text(options.out_fd,
+                 frame);  // outside the lock: a stopped terminal (Ctrl-S) stops nobody
     }
   }
 
@@ -164,7 +157,7 @@ ConsoleOptions choose_console(bool is_quiet, int fd) {
   const char* no_color = std::getenv("NO_COLOR");
   bool is_terminal =
       ::isatty(fd) == 1 && term != nullptr && std::string_view(term) != "dumb" && *term != '\0';
-  options.mode = is_quiet       ? ConsoleMode::quiet
+  options.mode = is_quiet      ? ConsoleMode::quiet
                  : is_terminal ? ConsoleMode::live
                                : ConsoleMode::plain;
   options.color = is_terminal && (no_color == nullptr || *no_color == '\0');
@@ -186,12 +179,10 @@ void Console::step_done(const std::function<void(ConsoleState&)>& change) {
   impl_->eta.step_done(now_seconds());
   change(impl_->state);
   impl_->after_change();
-  if (impl_->options.mode != ConsoleMode::plain || impl_->is_finished)
-    return;
+  if (impl_->options.mode != ConsoleMode::plain || impl_->is_finished) return;
   impl_->refresh_times();
   std::string text;
-  if (impl_->plain_lines++ % k_header_every == 0)
-    text = plain_header(impl_->state) + "\n";
+  if (impl_->plain_lines++ % k_header_every == 0) text = plain_header(impl_->state) + "\n";
   write_text(impl_->options.out_fd, text + plain_line(impl_->state) + "\n");
 }
 
@@ -204,8 +195,8 @@ void Console::event(EventLevel level, std::string_view text) {
   bool is_info = level == EventLevel::info;
   if (impl_->options.mode == ConsoleMode::live && !impl_->is_finished) {
     if (!is_info)
-      impl_->keep_line(
-          styled(line, level == EventLevel::error ? Style::red : Style::yellow, impl_->options.color));
+      impl_->keep_line(styled(line, level == EventLevel::error ? Style::red : Style::yellow,
+                              impl_->options.color));
   } else if (impl_->options.mode == ConsoleMode::plain || !is_info) {
     write_text(is_info ? impl_->options.out_fd : impl_->options.error_fd, line + "\n");
   }
@@ -227,13 +218,10 @@ void Console::finish(std::string_view last_line) {
     impl_->drawer.join();
   }
   std::lock_guard lock(impl_->mutex);
-  if (std::exchange(impl_->is_finished, true))
-    return;
+  if (std::exchange(impl_->is_finished, true)) return;
   std::string out;
-  if (impl_->options.mode == ConsoleMode::live)
-    out = impl_->next_frame();
-  if (!last_line.empty())
-    out += std::string(last_line) + "\n";
+  if (impl_->options.mode == ConsoleMode::live) out = impl_->next_frame();
+  if (!last_line.empty()) out += std::string(last_line) + "\n";
   write_text(impl_->options.out_fd, out);
 }
 

@@ -1,12 +1,13 @@
 #pragma once
-/// What a person sees in the terminal while a run goes on. Three modes: live (a panel redrawn in place), plain (one
-/// aligned line per step, for log files and pipes) and quiet (warnings, errors and the last line only).
-/// Console is a thread-safe facade: any thread may call it; it owns one drawing thread in live mode, which draws at
-/// most 10 times a second. The picture is a pure function of ConsoleState (render, plain_line).
-/// Bound: one ConsoleState; histories are cut to k_console_history values.
-/// OBS-3: no terminal mode is ever changed (no hidden cursor, no alternate screen, no raw input) and every frame ends
-///        with the style reset and the cursor on a fresh line below the panel: whatever kills the process, kill -9
-///        and Ctrl-Z included, the terminal is left as it was found.
+/// What a person sees in the terminal while a run goes on. Three modes: live (a panel redrawn in
+/// place), plain (one aligned line per step, for log files and pipes) and quiet (warnings, errors
+/// and the last line only). Console is a thread-safe facade: any thread may call it; it owns one
+/// drawing thread in live mode, which draws at most 10 times a second. The picture is a pure
+/// function of ConsoleState (render, plain_line). Bound: one ConsoleState; histories are cut to
+/// k_console_history values. OBS-3: no terminal mode is ever changed (no hidden cursor, no
+/// alternate screen, no raw input) and every frame ends
+///        with the style reset and the cursor on a fresh line below the panel: whatever kills the
+///        process, kill -9 and Ctrl-Z included, the terminal is left as it was found.
 /// Nobody else should write to that terminal meanwhile: send log lines below error to a file.
 #include <cstddef>
 #include <cstdint>
@@ -41,8 +42,8 @@ struct CardMemory {
 
 struct ConsoleState {
   std::string run_name;
-  std::string stage;  // what goes on now: "warm start", "step", "evaluate", "finishing", …
-  std::string phase;  // inside a step: "generate", "update", …; may be empty
+  std::string stage;       // what goes on now: "warm start", "step", "evaluate", "finishing", …
+  std::string phase;       // inside a step: "generate", "update", …; may be empty
   double stage_done = -1;  // 0..1 inside the stage if known (e.g. the warm start), else negative
   uint64_t step = 0;       // finished steps
   uint64_t total_steps = 0;
@@ -57,11 +58,11 @@ struct ConsoleState {
   std::vector<double> reward_history;
   std::vector<PhaseTime> phases;
   std::vector<CardMemory> cards;
-  uint64_t trajectories = 0;  // trained on so far
-  double elapsed_seconds = 0;        // set by Console
+  uint64_t trajectories = 0;          // trained on so far
+  double elapsed_seconds = 0;         // set by Console
   std::optional<double> eta_seconds;  // set by Console
   EventLevel event_level = EventLevel::info;
-  std::string event;       // last event or warning
+  std::string event;         // last event or warning
   bool is_stopping = false;  // Ctrl-C was seen: the step is finished first
 };
 
@@ -81,8 +82,8 @@ struct ConsoleOptions {
   int columns = 0;  // 0: ask the terminal at every redraw
 };
 
-/// Returns live if `fd` is a terminal (and TERM is not "dumb"), plain if not; quiet if `is_quiet`. Colour is on
-/// in live mode unless NO_COLOR is set.
+/// Returns live if `fd` is a terminal (and TERM is not "dumb"), plain if not; quiet if `is_quiet`.
+/// Colour is on in live mode unless NO_COLOR is set.
 ConsoleOptions choose_console(bool is_quiet, int fd = 1);
 
 class Console {
@@ -96,8 +97,8 @@ class Console {
   void update(const std::function<void(ConsoleState&)>& change);
   /// As update, then counts a finished step: feeds the ETA, and in plain mode prints its line.
   void step_done(const std::function<void(ConsoleState&)>& change);
-  /// Live: shown in the panel, warnings and errors also kept above it. Plain: a line. Quiet: warnings and errors
-  /// on the error fd.
+  /// Live: shown in the panel, warnings and errors also kept above it. Plain: a line. Quiet:
+  /// warnings and errors on the error fd.
   void event(EventLevel level, std::string_view text);
   /// Prints `text` (may have several lines) above the panel or as it is; quiet prints nothing.
   void note(std::string_view text);

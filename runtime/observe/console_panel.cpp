@@ -1,5 +1,5 @@
-/// render(): the live panel, top to bottom: title and progress, held-out success against the references, numbers of
-/// the last step, time per phase, memory per card, last event.
+/// render(): the live panel, top to bottom: title and progress, held-out success against the
+/// references, numbers of the last step, time per phase, memory per card, last event.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,33 +37,31 @@ struct Panel {
   void blank() { out += '\n'; }
 };
 
-/// Returns left and right text on one line with the gap between them, or nothing if they do not fit.
+/// Returns left and right text on one line with the gap between them, or nothing if they do not
+/// fit.
 std::optional<std::string> two_sided(std::string_view left, std::string_view right,
                                      size_t columns) {
   size_t used = cell_count(left) + cell_count(right);
-  if (used + 2 > columns)
-    return std::nullopt;
+  if (used + 2 > columns) return std::nullopt;
   return std::string(left) + std::string(columns - used, ' ') + std::string(right);
 }
 
 /// Returns a running time in whole seconds: tenths would only flicker.
 std::string clock_text(double seconds) {
-  return seconds < 59.5 ? fmt::format("{:.0f} s", std::max(0.0, seconds)) : format_duration(seconds);
+  return seconds < 59.5 ? fmt::format("{:.0f} s", std::max(0.0, seconds))
+                        : format_duration(seconds);
 }
 
 void add_title(Panel& panel) {
   const ConsoleState& state = panel.state;
   std::string left = panel.paint(printable(state.run_name), Style::bold);
   std::string doing = printable(state.stage);
-  if (!state.phase.empty())
-    doing += (doing.empty() ? "" : " · ") + printable(state.phase);
-  if (state.is_stopping)
-    doing = "stopping after this step";
+  if (!state.phase.empty()) doing += (doing.empty() ? "" : " · ") + printable(state.phase);
+  if (state.is_stopping) doing = "stopping after this step";
   if (!doing.empty())
     left += "  " + panel.paint(doing, state.is_stopping ? Style::yellow : Style::cyan);
   std::string time = clock_text(state.elapsed_seconds) + " elapsed";
-  if (state.eta_seconds)
-    time += ", ETA " + clock_text(*state.eta_seconds);
+  if (state.eta_seconds) time += ", ETA " + clock_text(*state.eta_seconds);
   if (auto both = two_sided(left, panel.paint(time, Style::dim), panel.columns)) {
     panel.line(*both);
   } else {
@@ -87,13 +85,11 @@ void add_progress(Panel& panel) {
 /// Adds one bar of held-out success; what = "sampled" or "greedy".
 void add_success_bar(Panel& panel, std::string_view what, const std::vector<double>& values,
                      Style style, size_t label_cells, size_t bar_cells) {
-  if (values.empty())
-    return;
+  if (values.empty()) return;
   double now = values.back();
   std::string number = fmt::format("{:>6}", format_percent(now));
   std::string change;
-  if (values.size() > 1)
-    change = fmt::format(" {:+.1f}", (now - values.front()) * 100);
+  if (values.size() > 1) change = fmt::format(" {:+.1f}", (now - values.front()) * 100);
   std::string line = pad_right(what, label_cells);
   line += panel.painted_bar(now, bar_cells, style) + panel.paint(number, Style::bold);
   line += panel.paint(change, Style::dim);
@@ -104,19 +100,18 @@ void add_success_bar(Panel& panel, std::string_view what, const std::vector<doub
 std::string reference_ticks(const std::vector<ReferenceLine>& references, size_t bar_cells) {
   std::vector<bool> is_tick(bar_cells, false);
   for (const ReferenceLine& reference : references) {
-    double cell = std::floor(std::clamp(reference.value, 0.0, 1.0) * static_cast<double>(bar_cells));
+    double cell =
+        std::floor(std::clamp(reference.value, 0.0, 1.0) * static_cast<double>(bar_cells));
     is_tick[std::min(bar_cells - 1, static_cast<size_t>(cell))] = true;
   }
   std::string out;
-  for (bool tick : is_tick)
-    out += tick ? "▲" : " ";
+  for (bool tick : is_tick) out += tick ? "▲" : " ";
   return out;
 }
 
 void add_references(Panel& panel, size_t label_cells, size_t bar_cells) {
   auto references = panel.state.references;
-  if (references.empty())
-    return;
+  if (references.empty()) return;
   std::ranges::stable_sort(references, {}, &ReferenceLine::value);
   std::string indent(label_cells, ' ');
   panel.line(indent + panel.paint(reference_ticks(references, bar_cells), Style::dim));
@@ -146,9 +141,8 @@ void add_success(Panel& panel) {
   panel.line(panel.paint(head, Style::dim));
   size_t label_cells = panel.is_wide() ? 10 : 8;
   constexpr size_t k_numbers = 13;  // "100.0% +100.0"
-  size_t bar_cells = panel.columns > label_cells + k_numbers + 4
-                         ? panel.columns - label_cells - k_numbers
-                         : 4;
+  size_t bar_cells =
+      panel.columns > label_cells + k_numbers + 4 ? panel.columns - label_cells - k_numbers : 4;
   add_success_bar(panel, "sampled", state.success_sampled, Style::cyan, label_cells, bar_cells);
   add_success_bar(panel, "greedy", state.success_greedy, Style::yellow, label_cells, bar_cells);
   add_references(panel, label_cells, bar_cells);
@@ -158,8 +152,7 @@ void add_numbers(Panel& panel) {
   const ConsoleState& state = panel.state;
   std::vector<std::pair<std::string_view, std::string>> cells;
   auto add = [&](std::string_view label, const std::optional<double>& value, auto format) {
-    if (value)
-      cells.emplace_back(label, format(*value));
+    if (value) cells.emplace_back(label, format(*value));
   };
   auto number = [](double value) { return format_number(value); };
   add("reward", state.reward_mean, number);
@@ -172,8 +165,7 @@ void add_numbers(Panel& panel) {
   add("train tok/s", state.train_tokens_per_s, format_count);
   if (state.trajectories > 0)
     cells.emplace_back("trajectories", format_count(static_cast<double>(state.trajectories)));
-  if (cells.empty())
-    return;
+  if (cells.empty()) return;
   panel.blank();
   constexpr size_t k_cell = 20;  // "trajectories 12.3k" and a gap
   size_t per_line = std::max<size_t>(1, panel.columns / k_cell);
@@ -202,8 +194,7 @@ std::vector<size_t> share_cells(const std::vector<PhaseTime>& phases, double tot
   for (const PhaseTime& phase : phases) {
     sum += std::max(0.0, phase.seconds);
     auto end = static_cast<size_t>(std::llround(sum / total * static_cast<double>(cells)));
-    if (end == used && phase.seconds > 0.02 * total)
-      ++end;
+    if (end == used && phase.seconds > 0.02 * total) ++end;
     end = std::clamp(end, used, cells);
     out.push_back(end - used);
     used = end;
@@ -214,15 +205,12 @@ std::vector<size_t> share_cells(const std::vector<PhaseTime>& phases, double tot
 void add_phases(Panel& panel) {
   const auto& phases = panel.state.phases;
   double total = 0;
-  for (const PhaseTime& phase : phases)
-    total += std::max(0.0, phase.seconds);
-  if (total <= 0)
-    return;
+  for (const PhaseTime& phase : phases) total += std::max(0.0, phase.seconds);
+  if (total <= 0) return;
   panel.blank();
   std::string head = "step " + format_duration(panel.state.step_seconds.value_or(total));
   size_t label_cells = panel.is_wide() ? 14 : 0;
-  if (!panel.is_wide())
-    panel.line(panel.paint(head, Style::dim));
+  if (!panel.is_wide()) panel.line(panel.paint(head, Style::dim));
   auto cells = share_cells(phases, total, panel.columns - label_cells);
   std::string stack = label_cells > 0 ? panel.paint(pad_right(head, label_cells), Style::dim) : "";
   std::string legend;
@@ -232,12 +220,12 @@ void add_phases(Panel& panel) {
     size_t kind = i % k_phase_styles.size();
     std::string_view glyph = panel.color ? "█" : k_phase_glyphs[kind];
     std::string block;
-    for (size_t cell = 0; cell < cells[i]; ++cell)
-      block += glyph;
+    for (size_t cell = 0; cell < cells[i]; ++cell) block += glyph;
     stack += panel.paint(block, k_phase_styles[kind]);
     std::string item = panel.paint(glyph, k_phase_styles[kind]) + " " + printable(phases[i].name) +
                        " " + format_duration(phases[i].seconds);
-    if (!legend.empty() && label_cells + cell_count(legend) + 2 + cell_count(item) > panel.columns) {
+    if (!legend.empty() &&
+        label_cells + cell_count(legend) + 2 + cell_count(item) > panel.columns) {
       legend_lines.push_back(legend);
       legend.clear();
     }
@@ -245,21 +233,18 @@ void add_phases(Panel& panel) {
   }
   legend_lines.push_back(legend);
   panel.line(stack);
-  for (const std::string& text : legend_lines)
-    panel.line(indent + text);
+  for (const std::string& text : legend_lines) panel.line(indent + text);
 }
 
 void add_cards(Panel& panel) {
   const auto& cards = panel.state.cards;
-  if (cards.empty())
-    return;
+  if (cards.empty()) return;
   panel.blank();
   auto name_of = [&](const CardMemory& card) {
     return printable(panel.is_wide() ? card.name + " " + card.role : card.name);
   };
   size_t name_cells = 0;
-  for (const CardMemory& card : cards)
-    name_cells = std::max(name_cells, cell_count(name_of(card)));
+  for (const CardMemory& card : cards) name_cells = std::max(name_cells, cell_count(name_of(card)));
   name_cells = std::min(name_cells, panel.columns / 3) + 2;
   for (const CardMemory& card : cards) {
     double budget = static_cast<double>(std::max<uint64_t>(1, card.budget_bytes));
@@ -282,8 +267,7 @@ void add_cards(Panel& panel) {
 
 void add_event(Panel& panel) {
   const ConsoleState& state = panel.state;
-  if (state.event.empty())
-    return;
+  if (state.event.empty()) return;
   panel.blank();
   Style style = state.event_level == EventLevel::error     ? Style::red
                 : state.event_level == EventLevel::warning ? Style::yellow

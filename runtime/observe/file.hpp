@@ -21,8 +21,7 @@ class File {
   File() = default;
   /// Opens `path`, creating the folders above it. Returns Errc::io "path: what: errno's text".
   static Expected<File> open(std::filesystem::path path, Mode mode);
-  File(File&& other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   File& operator=(File&& other) noexcept;
   ~File() { close_quietly(); }
 

@@ -11,17 +11,13 @@ constexpr std::string_view k_replacement = "\xEF\xBF\xBD";  // U+FFFD
 
 size_t utf8_bytes(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (text.empty())
-    return 0;
-  if (byte(0) < 0x80)
-    return 1;
+  if (text.empty()) return 0;
+  if (byte(0) < 0x80) return 1;
   size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length)
-    return 0;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
   uint32_t code = byte(0) & (0x7fU >> length);
   for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80U)
-      return 0;
+    if ((byte(i) & 0xc0U) != 0x80U) return 0;
     code = code << 6 | (byte(i) & 0x3fU);
   }
   bool is_overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);

@@ -17,14 +17,10 @@ std::string json_text(std::string_view text) {
 }
 
 MetricValue value_of(const Json& json) {
-  if (json.is_string())
-    return json.get<std::string>();
-  if (json.is_null())
-    return std::nan("");
-  if (json.is_boolean())
-    return json.get<bool>() ? 1.0 : 0.0;
-  if (json.is_number())
-    return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_null()) return std::nan("");
+  if (json.is_boolean()) return json.get<bool>() ? 1.0 : 0.0;
+  if (json.is_number()) return json.get<double>();
   return json.dump();
 }
 
@@ -41,13 +37,10 @@ Expected<void> for_each_row(const std::filesystem::path& path, std::string_view 
   for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string_view::npos;
        begin = end + 1, ++number) {
     std::string_view line = text.substr(begin, end - begin);
-    if (line.empty())
-      continue;
+    if (line.empty()) continue;
     auto row = MetricRow::from_json(line);
-    if (!row)
-      return row.error().with_context(fmt::format("{}:{}", path.string(), number));
-    if (!on_line(std::move(*row), begin))
-      return {};
+    if (!row) return row.error().with_context(fmt::format("{}:{}", path.string(), number));
+    if (!on_line(std::move(*row), begin)) return {};
   }
   return {};
 }
@@ -63,8 +56,7 @@ void MetricRow::set(std::string_view name, std::string_view text) {
 }
 
 void MetricRow::merge(const MetricRow& other) {
-  for (const Metric& metric : other.metrics_)
-    set_value(metric.name, metric.value);
+  for (const Metric& metric : other.metrics_) set_value(metric.name, metric.value);
 }
 
 void MetricRow::set_value(std::string_view name, MetricValue value) {
@@ -77,11 +69,9 @@ void MetricRow::set_value(std::string_view name, MetricValue value) {
 }
 
 std::optional<double> MetricRow::number(std::string_view name) const {
-  if (name == "step")
-    return static_cast<double>(step_);
+  if (name == "step") return static_cast<double>(step_);
   auto found = std::ranges::find(metrics_, name, &Metric::name);
-  if (found == metrics_.end() || !std::holds_alternative<double>(found->value))
-    return std::nullopt;
+  if (found == metrics_.end() || !std::holds_alternative<double>(found->value)) return std::nullopt;
   return std::get<double>(found->value);
 }
 
@@ -109,15 +99,13 @@ std::string MetricRow::to_json() const {
 
 Expected<MetricRow> MetricRow::from_json(std::string_view line) {
   Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object())
-    return Error{Errc::corrupt, "not a JSON object"};
+  if (!json.is_object()) return Error{Errc::corrupt, "not a JSON object"};
   auto step = json.find("step");
   if (step == json.end() || !step->is_number_unsigned())
     return Error{Errc::corrupt, "no whole number called \"step\""};
   MetricRow row(step->get<uint64_t>());
   for (const auto& [name, value] : json.items()) {
-    if (name != "step")
-      row.set_value(name, value_of(value));
+    if (name != "step") row.set_value(name, value_of(value));
   }
   return row;
 }
@@ -128,8 +116,7 @@ Expected<JsonlSink> JsonlSink::open(std::filesystem::path path) {
   COHORT_ASSIGN(std::string text, read_file(sink.path()));
   sink.size_bytes_ = whole_lines_bytes(text);
   sink.repaired_bytes_ = text.size() - sink.size_bytes_;
-  if (sink.repaired_bytes_ > 0)
-    COHORT_TRY(sink.file_.truncate(sink.size_bytes_));
+  if (sink.repaired_bytes_ > 0) COHORT_TRY(sink.file_.truncate(sink.size_bytes_));
   return sink;
 }
 
@@ -148,8 +135,7 @@ Expected<void> JsonlSink::truncate_after_step(uint64_t step) {
   COHORT_ASSIGN(std::string text, read_file(path()));
   uint64_t keep = whole_lines_bytes(text);
   COHORT_TRY(for_each_row(path(), text, [&](const MetricRow& row, size_t offset) {
-    if (row.step() <= step)
-      return true;
+    if (row.step() <= step) return true;
     keep = offset;
     return false;
   }));

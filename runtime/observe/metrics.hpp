@@ -1,8 +1,9 @@
 #pragma once
-/// The metrics of a step as an ordered row, and metrics.jsonl: one JSON object per line, one line per step.
-/// Owner: MetricRow is a value; a JsonlSink belongs to one thread (the driver's). Bound: one line in memory.
-/// OBS-1: after open() the file holds whole lines only (a torn last line is cut and counted).
-/// OBS-2: a line reaches the page cache in one write(2): a killed process leaves no half line behind
+/// The metrics of a step as an ordered row, and metrics.jsonl: one JSON object per line, one line
+/// per step. Owner: MetricRow is a value; a JsonlSink belongs to one thread (the driver's). Bound:
+/// one line in memory. OBS-1: after open() the file holds whole lines only (a torn last line is cut
+/// and counted). OBS-2: a line reaches the page cache in one write(2): a killed process leaves no
+/// half line behind
 ///        unless the disk is full, and then OBS-1 repairs it.
 #include <cstdint>
 #include <filesystem>
@@ -44,11 +45,11 @@ class MetricRow {
   std::optional<std::string> text(std::string_view name) const;
   /// All metrics but "step".
   std::span<const Metric> metrics() const { return metrics_; }
-  /// Returns {"step":3,"loss":0.25,…} without a line end. Doubles are the shortest text that reads back to the
-  /// same bits; NaN and infinities are null; bytes that are not UTF-8 become U+FFFD.
+  /// Returns {"step":3,"loss":0.25,…} without a line end. Doubles are the shortest text that reads
+  /// back to the same bits; NaN and infinities are null; bytes that are not UTF-8 become U+FFFD.
   std::string to_json() const;
-  /// Reads what to_json() wrote (null becomes NaN, booleans 0 and 1; lists and objects keep their JSON text).
-  /// Returns Errc::corrupt if `line` is not an object with an integer "step".
+  /// Reads what to_json() wrote (null becomes NaN, booleans 0 and 1; lists and objects keep their
+  /// JSON text). Returns Errc::corrupt if `line` is not an object with an integer "step".
   static Expected<MetricRow> from_json(std::string_view line);
   bool operator==(const MetricRow&) const = default;
 
@@ -65,7 +66,8 @@ class JsonlSink {
   /// Returns Errc::io naming the path and errno's text.
   static Expected<JsonlSink> open(std::filesystem::path path);
 
-  /// Appends one line with one write. Returns Errc::io (disk full, …); the half line is then cut away.
+  /// Appends one line with one write. Returns Errc::io (disk full, …); the half line is then cut
+  /// away.
   Expected<void> write(const MetricRow& row);
   /// For resume: cuts the file before the first line whose step is greater than `step`.
   /// Returns Errc::corrupt naming path:line if a line before that one does not parse.

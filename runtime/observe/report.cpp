@@ -16,8 +16,7 @@ namespace cohort::observe {
 
 size_t ColorMap::index_of(const std::string& name) {
   auto found = std::ranges::find(names_, name);
-  if (found == names_.end())
-    found = names_.insert(names_.end(), name);
+  if (found == names_.end()) found = names_.insert(names_.end(), name);
   return static_cast<size_t>(found - names_.begin());
 }
 
@@ -26,8 +25,7 @@ std::string dual(std::string_view wide, std::string_view narrow) {
 }
 
 std::string section(std::string_view id, std::string_view title, std::string_view body) {
-  if (body.empty())
-    return "";
+  if (body.empty()) return "";
   return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}\n</section>\n", id, escape_html(title),
                      body);
 }
@@ -70,10 +68,10 @@ std::string events_part(const ReportData& data) {
 }
 
 std::string config_part(const ReportData& data) {
-  if (data.config_text.empty())
-    return "";
-  return fmt::format("<details><summary>resolved configuration ({} lines)</summary><pre>{}</pre></details>",
-                     std::ranges::count(data.config_text, '\n'), escape_html(data.config_text));
+  if (data.config_text.empty()) return "";
+  return fmt::format(
+      "<details><summary>resolved configuration ({} lines)</summary><pre>{}</pre></details>",
+      std::ranges::count(data.config_text, '\n'), escape_html(data.config_text));
 }
 
 struct Part {
@@ -109,12 +107,10 @@ std::string render_report(const ReportData& data) {
   out += headline_part(data);
   out += "<nav>";
   for (const Part& part : parts) {
-    if (!part.body.empty())
-      out += fmt::format("<a href=\"#{}\">{}</a>", part.id, part.title);
+    if (!part.body.empty()) out += fmt::format("<a href=\"#{}\">{}</a>", part.id, part.title);
   }
   out += "</nav>\n";
-  for (const Part& part : parts)
-    out += section(part.id, part.title, part.body);
+  for (const Part& part : parts) out += section(part.id, part.title, part.body);
   out += "</main>\n<div id=\"tip\" hidden></div>\n";
   out += fmt::format("<script>{}</script>\n</body>\n</html>\n", k_report_script);
   return out;

@@ -1,7 +1,8 @@
 #pragma once
-/// All that report.html shows, as plain values: the caller fills what it has, an empty field is left out of the
-/// page or named as not measured. No types of the stream or the wire, so that `traj html` can fill it as well.
-/// Times are seconds from the start of the run; success and fractions are 0..1; NaN marks a gap.
+/// All that report.html shows, as plain values: the caller fills what it has, an empty field is
+/// left out of the page or named as not measured. No types of the stream or the wire, so that `traj
+/// html` can fill it as well. Times are seconds from the start of the run; success and fractions
+/// are 0..1; NaN marks a gap.
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -128,8 +129,9 @@ struct ReportData {
   std::vector<Fact> headlines;            // further big numbers: {"tokens/s", "81k"}, …
 
   std::vector<CardInfo> cards;
-  std::vector<ComputeSpan> compute;      // any number of steps; a few of them are drawn
-  std::vector<Transition> transitions;   // from the run's first one on: residency is summed up from them
+  std::vector<ComputeSpan> compute;  // any number of steps; a few of them are drawn
+  std::vector<Transition>
+      transitions;  // from the run's first one on: residency is summed up from them
   std::vector<StepTimes> step_times;
 
   std::vector<TrajectoryView> trajectories;
@@ -140,11 +142,13 @@ struct ReportData {
 /// Returns the numbers called `metric` over the steps of `rows`; rows that lack it are skipped.
 Series series_of(std::span<const MetricRow> rows, std::string_view metric, std::string_view label);
 
-/// Returns the charts of the standard metrics that `rows` have (entropy, KL, clip fraction, gradient norm,
-/// learning rate, tokens/s, reward, lengths, …); those that never occur are left out.
+/// Returns the charts of the standard metrics that `rows` have (entropy, KL, clip fraction,
+/// gradient norm, learning rate, tokens/s, reward, lengths, …); those that never occur are left
+/// out.
 std::vector<ChartSpec> standard_charts(std::span<const MetricRow> rows);
 
-/// Returns the time/<phase>_s metrics of each row as StepTimes; "time/step_s" is the whole and is left out.
+/// Returns the time/<phase>_s metrics of each row as StepTimes; "time/step_s" is the whole and is
+/// left out.
 std::vector<StepTimes> step_times_of(std::span<const MetricRow> rows);
 
 }  // namespace cohort::observe

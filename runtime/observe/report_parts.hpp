@@ -1,5 +1,6 @@
 #pragma once
-/// The sections of report.html; each returns "" if the data has nothing for it. Pure. Internal to runtime/observe.
+/// The sections of report.html; each returns "" if the data has nothing for it. Pure. Internal to
+/// runtime/observe.
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,7 +13,8 @@ namespace cohort::observe {
 extern const std::string_view k_report_style;   // CSS
 extern const std::string_view k_report_script;  // hover and legend toggles
 
-/// Drawing widths: a chart is drawn once for wide and once for narrow screens, so that its text keeps its size.
+/// Drawing widths: a chart is drawn once for wide and once for narrow screens, so that its text
+/// keeps its size.
 inline constexpr double k_wide = 1040;
 inline constexpr double k_narrow = 352;
 
@@ -29,8 +31,10 @@ class ColorMap {
 };
 
 struct ReportColors {
-  ColorMap phases{{"generate", "update", "publish", "evaluate", "reference", "reward", "advantage"}};
-  ColorMap objects{{"train_params", "infer_params", "optimizer", "kv_cache", "grads", "ref_params"}};
+  ColorMap phases{
+      {"generate", "update", "publish", "evaluate", "reference", "reward", "advantage"}};
+  ColorMap objects{
+      {"train_params", "infer_params", "optimizer", "kv_cache", "grads", "ref_params"}};
 };
 
 /// Returns `wide` and `narrow` as a pair of which the page shows the one that fits.

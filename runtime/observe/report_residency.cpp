@@ -18,14 +18,13 @@ struct Level {
   std::map<std::string, uint64_t> bytes;
   uint64_t total() const {
     uint64_t sum = 0;
-    for (const auto& [object, size] : bytes)
-      sum += size;
+    for (const auto& [object, size] : bytes) sum += size;
     return sum;
   }
 };
 
-/// Sums up the transitions of `card`: an object counts from the start of its way in to the end of its way out, as
-/// PLACE-2 counts it.
+/// Sums up the transitions of `card`: an object counts from the start of its way in to the end of
+/// its way out, as PLACE-2 counts it.
 std::vector<Level> levels_of(const ReportData& data, uint32_t card) {
   struct Change {
     double time_s;
@@ -54,10 +53,8 @@ std::vector<Level> levels_of(const ReportData& data, uint32_t card) {
 std::vector<Level> cut_levels(const std::vector<Level>& levels, const TimeWindow& window) {
   std::vector<Level> out;
   for (const Level& level : levels) {
-    if (level.time_s > window.end_s)
-      break;
-    if (level.time_s <= window.start_s)
-      out.clear();
+    if (level.time_s > window.end_s) break;
+    if (level.time_s <= window.start_s) out.clear();
     out.push_back(level);
     out.back().time_s = std::max(level.time_s, window.start_s);
   }
@@ -72,7 +69,8 @@ struct CardChart {
   uint64_t peak_bytes = 0;
 };
 
-/// Returns the outline of the stack from object 0 up to and without `upto`, left to right, as steps.
+/// Returns the outline of the stack from object 0 up to and without `upto`, left to right, as
+/// steps.
 std::vector<Point> stack_line(const CardChart& chart, size_t upto) {
   std::vector<Point> line;
   for (size_t i = 0; i < chart.levels.size(); ++i) {
@@ -104,8 +102,7 @@ std::string draw_areas(const CardChart& chart, const Plot& plot, ReportColors& c
                             plot.px(point.x - chart.window.start_s), plot.py(point.y));
     };
     std::ranges::for_each(upper, add);
-    for (size_t i = lower.size(); i-- > 0;)
-      add(lower[i]);
+    for (size_t i = lower.size(); i-- > 0;) add(lower[i]);
     out += fmt::format(R"(<polygon class="fill s{}" points="{}"><title>{}: {}</title></polygon>)",
                        colors.objects.index_of(chart.objects[k]) % k_color_count, points,
                        escape_html(chart.objects[k]), format_bytes(most));
@@ -119,8 +116,8 @@ std::string draw_card(const CardChart& chart, ReportColors& colors, double width
   constexpr double k_lost = 0.3;  // below it the areas would be a thin strip under an empty plot
   bool shows_budget = budget > 0 && peak >= k_lost * budget;
   Plot plot;
-  plot.y = make_axis(0, std::max(1.0, shows_budget ? std::max(budget, peak) * 1.04 : peak * 1.15), 4,
-                     AxisFormat::bytes, false);
+  plot.y = make_axis(0, std::max(1.0, shows_budget ? std::max(budget, peak) * 1.04 : peak * 1.15),
+                     4, AxisFormat::bytes, false);
   plot.left = 66;
   plot.top = 22;
   plot.width = width - plot.left - 14;
@@ -145,15 +142,15 @@ std::string draw_card(const CardChart& chart, ReportColors& colors, double width
 
 std::string card_figure(const CardChart& chart, ReportColors& colors) {
   std::string title = fmt::format("card {}", chart.card.card);
-  if (!chart.card.role.empty())
-    title += " · " + chart.card.role;
+  if (!chart.card.role.empty()) title += " · " + chart.card.role;
   std::string out = fmt::format("<figure class=\"card\"><figcaption><h3>{}</h3></figcaption>",
                                 escape_html(title));
   out += R"(<div class="legend">)";
   for (const std::string& object : chart.objects)
     out += fmt::format(R"(<span class="key s{}"><i></i>{}</span>)",
                        colors.objects.index_of(object) % k_color_count, escape_html(object));
-  out += "</div>" + dual(draw_card(chart, colors, k_wide / 2 - 30), draw_card(chart, colors, k_narrow));
+  out += "</div>" +
+         dual(draw_card(chart, colors, k_wide / 2 - 30), draw_card(chart, colors, k_narrow));
   out += fmt::format("<p class=\"note\">peak {}", format_bytes(chart.peak_bytes));
   if (chart.card.budget_bytes > 0)
     out += fmt::format(", {} of the budget of {}",
@@ -167,8 +164,7 @@ std::string card_figure(const CardChart& chart, ReportColors& colors) {
 
 std::string residency_part(const ReportData& data, ReportColors& colors) {
   TimeWindow window = last_steps(data, 2);
-  if (window.is_empty() || data.transitions.empty())
-    return "";
+  if (window.is_empty() || data.transitions.empty()) return "";
   std::vector<CardInfo> cards = data.cards;
   for (const Transition& move : data.transitions) {
     if (std::ranges::find(cards, move.card, &CardInfo::card) == cards.end())
@@ -185,11 +181,9 @@ std::string residency_part(const ReportData& data, ReportColors& colors) {
           chart.objects.push_back(object);
       }
     }
-    if (!chart.objects.empty())
-      out += card_figure(chart, colors);
+    if (!chart.objects.empty()) out += card_figure(chart, colors);
   }
-  if (out.empty())
-    return "";
+  if (out.empty()) return "";
   return fmt::format(
       "<div class=\"pairs\">\n{}</div><p class=\"note\">Steps {} to {}; bytes as measured at each "
       "acknowledged transition.</p>",

@@ -55,14 +55,11 @@ std::string success_headline(const ReportData& data, std::string_view how,
   double before = k_not_measured;
   double after = k_not_measured;
   for (const Evaluation& evaluation : data.evaluations) {
-    if (!std::isfinite(evaluation.*value))
-      continue;
-    if (!std::isfinite(before))
-      before = evaluation.*value;
+    if (!std::isfinite(evaluation.*value)) continue;
+    if (!std::isfinite(before)) before = evaluation.*value;
     after = evaluation.*value;
   }
-  if (!std::isfinite(after))
-    return "";
+  if (!std::isfinite(after)) return "";
   std::string out = fmt::format("<div class=\"headline\"><h3>held-out success, {}</h3>", how);
   out += fmt::format("<p class=\"big\">{} <span>→</span> {} <small>{:+.1f} points</small></p>",
                      format_percent(before), format_percent(after), (after - before) * 100);
@@ -99,21 +96,17 @@ ChartSpec learning_chart(const ReportData& data) {
   Series greedy{"greedy", {}};
   for (const Evaluation& evaluation : data.evaluations) {
     auto step = static_cast<double>(evaluation.step);
-    if (std::isfinite(evaluation.sampled))
-      sampled.points.push_back({step, evaluation.sampled});
-    if (std::isfinite(evaluation.greedy))
-      greedy.points.push_back({step, evaluation.greedy});
+    if (std::isfinite(evaluation.sampled)) sampled.points.push_back({step, evaluation.sampled});
+    if (std::isfinite(evaluation.greedy)) greedy.points.push_back({step, evaluation.greedy});
   }
   chart.series = {sampled, greedy};
-  if (is_like_success(data.train_reward))
-    chart.series.push_back(data.train_reward);
+  if (is_like_success(data.train_reward)) chart.series.push_back(data.train_reward);
   return chart;
 }
 
 std::vector<Interval> learning_intervals(const ReportData& data) {
   std::vector<Interval> intervals;
-  if (data.evaluation_maps == 0)
-    return intervals;
+  if (data.evaluation_maps == 0) return intervals;
   auto count = static_cast<double>(data.evaluation_maps);
   for (const Evaluation& evaluation : data.evaluations) {
     auto step = static_cast<double>(evaluation.step);
@@ -144,42 +137,67 @@ struct StandardChart {
 const std::vector<StandardChart>& standard_table() {
   static const std::vector<StandardChart> k_table = {
       {"loss", "", "", AxisFormat::number, {{"loss", {"loss", "pg_loss"}}}},
-      {"entropy", "nats per token", "falls as the policy commits; near 0 it stops exploring",
-       AxisFormat::number, {{"entropy", {"entropy"}}}},
-      {"KL", "nats per token", "", AxisFormat::number,
+      {"entropy",
+       "nats per token",
+       "falls as the policy commits; near 0 it stops exploring",
+       AxisFormat::number,
+       {{"entropy", {"entropy"}}}},
+      {"KL",
+       "nats per token",
+       "",
+       AxisFormat::number,
        {{"to the sampling policy", {"approx_kl", "approxkl", "policykl"}},
         {"to the reference", {"kl", "kl_loss", "ref_kl"}}}},
-      {"clip fraction", "of tokens", "healthy below about 5%", AxisFormat::percent,
+      {"clip fraction",
+       "of tokens",
+       "healthy below about 5%",
+       AxisFormat::percent,
        {{"clipped", {"clip_fraction", "clipfrac", "clip_frac"}}}},
-      {"gradient norm", "", "before clipping", AxisFormat::number,
+      {"gradient norm",
+       "",
+       "before clipping",
+       AxisFormat::number,
        {{"gradient norm", {"grad_norm"}}}},
       {"learning rate", "", "", AxisFormat::number, {{"learning rate", {"lr", "learning_rate"}}}},
-      {"tokens per second", "tokens/s", "", AxisFormat::count,
+      {"tokens per second",
+       "tokens/s",
+       "",
+       AxisFormat::count,
        {{"generation", {"generate_tokens_per_s", "tokens_per_s/generate", "gen_tokens_per_s"}},
         {"training", {"train_tokens_per_s", "tokens_per_s/train", "update_tokens_per_s"}},
         {"whole step", {"tokens_per_s"}}}},
-      {"mixed groups", "of groups", "only groups with both outcomes carry a gradient",
-       AxisFormat::percent, {{"mixed", {"mixed_groups", "mixed_group_fraction"}}}},
-      {"valid answers", "of turns", "", AxisFormat::percent,
+      {"mixed groups",
+       "of groups",
+       "only groups with both outcomes carry a gradient",
+       AxisFormat::percent,
+       {{"mixed", {"mixed_groups", "mixed_group_fraction"}}}},
+      {"valid answers",
+       "of turns",
+       "",
+       AxisFormat::percent,
        {{"valid", {"action_is_valid", "valid_fraction"}},
         {"effective", {"action_is_effective", "effective_fraction"}}}},
-      {"turns per trajectory", "turns", "", AxisFormat::number,
+      {"turns per trajectory",
+       "turns",
+       "",
+       AxisFormat::number,
        {{"turns", {"num_actions", "turns"}}}},
-      {"orchestrator share", "of the step", "step time that is not on the critical path of compute",
-       AxisFormat::percent, {{"share", {"orchestrator_share"}}}},
+      {"orchestrator share",
+       "of the step",
+       "step time that is not on the critical path of compute",
+       AxisFormat::percent,
+       {{"share", {"orchestrator_share"}}}},
       {"step time", "s", "", AxisFormat::number, {{"step", {"time/step_s", "step_s"}}}}};
   return k_table;
 }
 
-/// Returns whether the metric `name` is called `wanted`, with any "folder/" before and "/mean" behind it.
+/// Returns whether the metric `name` is called `wanted`, with any "folder/" before and "/mean"
+/// behind it.
 bool is_called(std::string_view name, std::string_view wanted) {
-  if (name.starts_with("val/"))
-    return false;
-  if (name.ends_with("/mean"))
-    name.remove_suffix(5);
-  return name == wanted ||
-         (name.size() > wanted.size() && name.ends_with(wanted) &&
-          name[name.size() - wanted.size() - 1] == '/');
+  if (name.starts_with("val/")) return false;
+  if (name.ends_with("/mean")) name.remove_suffix(5);
+  return name == wanted || (name.size() > wanted.size() && name.ends_with(wanted) &&
+                            name[name.size() - wanted.size() - 1] == '/');
 }
 
 std::optional<std::string> find_metric(std::span<const MetricRow> rows,
@@ -202,13 +220,11 @@ std::string small_chart(const ChartSpec& chart) {
                                 escape_html(chart.title));
   if (chart.series.size() > 1) {
     std::vector<std::string> names;
-    for (const Series& series : chart.series)
-      names.push_back(series.name);
+    for (const Series& series : chart.series) names.push_back(series.name);
     out += legend(names);
   }
   out += line_chart(chart, options);
-  if (!chart.note.empty())
-    out += fmt::format("<p class=\"note\">{}</p>", escape_html(chart.note));
+  if (!chart.note.empty()) out += fmt::format("<p class=\"note\">{}</p>", escape_html(chart.note));
   return out + "</figure>\n";
 }
 
@@ -223,18 +239,17 @@ std::string headline_part(const ReportData& data) {
   out += success_headline(data, "greedy", &Evaluation::greedy, 1);
   std::string numbers;
   for (const Fact& fact : data.headlines)
-    numbers += fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
-                           escape_html(fact.name), escape_html(fact.value));
-  if (!numbers.empty())
-    numbers = "<div class=\"numbers\">" + numbers + "</div>\n";
+    numbers +=
+        fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
+                    escape_html(fact.name), escape_html(fact.value));
+  if (!numbers.empty()) numbers = "<div class=\"numbers\">" + numbers + "</div>\n";
   return out.empty() ? numbers : "<div class=\"headlines\">\n" + out + "</div>\n" + numbers;
 }
 
 std::string learning_part(const ReportData& data) {
   ChartSpec chart = learning_chart(data);
   bool has_any = std::ranges::any_of(chart.series, has_points);
-  if (!has_any)
-    return "";
+  if (!has_any) return "";
   LineChartOptions options;
   options.y_range = {std::min(0.0, is_like_success(data.train_reward) ? -0.0 : 0.0), 1.0};
   options.has_markers = true;
@@ -242,10 +257,10 @@ std::string learning_part(const ReportData& data) {
   options.is_faint = {false, false, true};
   options.x_label = "policy step";
   if (!data.evaluations.empty() && data.evaluations.back().trajectories > 0)
-    options.x_label += fmt::format(
-        " ({} trajectories by step {})",
-        format_count(static_cast<double>(data.evaluations.back().trajectories)),
-        data.evaluations.back().step);
+    options.x_label +=
+        fmt::format(" ({} trajectories by step {})",
+                    format_count(static_cast<double>(data.evaluations.back().trajectories)),
+                    data.evaluations.back().step);
   options.width = k_wide;
   options.height = 360;
   options.has_reference_margin = true;
@@ -255,8 +270,7 @@ std::string learning_part(const ReportData& data) {
   options.has_reference_margin = false;
   std::string narrow = line_chart(chart, options);
   std::vector<std::string> names;
-  for (const Series& series : chart.series)
-    names.push_back(series.name);
+  for (const Series& series : chart.series) names.push_back(series.name);
   std::string out = "<figure class=\"card\">" + legend(names) + dual(wide, narrow);
   if (data.evaluation_maps > 0)
     out += fmt::format(
@@ -275,8 +289,7 @@ std::string charts_part(const ReportData& data) {
     out += small_chart(reward);
   }
   for (const ChartSpec& chart : data.charts) {
-    if (std::ranges::any_of(chart.series, has_points))
-      out += small_chart(chart);
+    if (std::ranges::any_of(chart.series, has_points)) out += small_chart(chart);
   }
   return out.empty() ? "" : "<div class=\"multiples\">\n" + out + "</div>";
 }
@@ -302,8 +315,7 @@ std::vector<ChartSpec> standard_charts(std::span<const MetricRow> rows) {
       if (auto name = find_metric(rows, series.names))
         chart.series.push_back(series_of(rows, *name, series.label));
     }
-    if (std::ranges::any_of(chart.series, has_points))
-      charts.push_back(std::move(chart));
+    if (std::ranges::any_of(chart.series, has_points)) charts.push_back(std::move(chart));
   }
   return charts;
 }
@@ -317,15 +329,12 @@ std::vector<StepTimes> step_times_of(std::span<const MetricRow> rows) {
     for (const Metric& metric : row.metrics()) {
       std::string_view name = metric.name;
       const auto* seconds = std::get_if<double>(&metric.value);
-      if (seconds == nullptr || !name.starts_with(k_prefix) || !name.ends_with(k_suffix))
-        continue;
+      if (seconds == nullptr || !name.starts_with(k_prefix) || !name.ends_with(k_suffix)) continue;
       name.remove_prefix(k_prefix.size());
       name.remove_suffix(k_suffix.size());
-      if (name != "step" && std::isfinite(*seconds))
-        times.phases.emplace_back(name, *seconds);
+      if (name != "step" && std::isfinite(*seconds)) times.phases.emplace_back(name, *seconds);
     }
-    if (!times.phases.empty())
-      out.push_back(std::move(times));
+    if (!times.phases.empty()) out.push_back(std::move(times));
   }
   return out;
 }

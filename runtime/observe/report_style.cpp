@@ -1,5 +1,6 @@
-/// CSS and script of report.html. Colours: Okabe and Ito's palette (told apart with any colour vision), lighter in the
-/// dark scheme; series also differ by the shape of their marks or by dashes.
+/// CSS and script of report.html. Colours: Okabe and Ito's palette (told apart with any colour
+/// vision), lighter in the dark scheme; series also differ by the shape of their marks or by
+/// dashes.
 #include "runtime/observe/report_parts.hpp"
 
 namespace cohort::observe {
@@ -70,6 +71,7 @@ svg text{font-size:11px;fill:var(--soft);font-variant-numeric:tabular-nums}
 .fill{opacity:.88}
 .bar text{fill:#fff;font-weight:600}
 .bar.s1 text,.bar.s5 text{fill:#14181d}
+@media (prefers-color-scheme:dark){.bar text{fill:#10141a}}
 .move.in{fill:var(--ink)}
 .move.out{fill:var(--axis)}
 .steps line{stroke:var(--axis);stroke-dasharray:2 3}

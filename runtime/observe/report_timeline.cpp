@@ -1,4 +1,5 @@
-/// What each card did when: a Gantt chart of a few steps, the transitions of one, and the time per phase.
+/// What each card did when: a Gantt chart of a few steps, the transitions of one, and the time per
+/// phase.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,19 +16,15 @@ namespace cohort::observe {
 
 TimeWindow last_steps(const ReportData& data, size_t steps) {
   std::set<uint64_t> known;
-  for (const ComputeSpan& span : data.compute)
-    known.insert(span.step);
+  for (const ComputeSpan& span : data.compute) known.insert(span.step);
   if (known.empty()) {
-    for (const Transition& transition : data.transitions)
-      known.insert(transition.step);
+    for (const Transition& transition : data.transitions) known.insert(transition.step);
   }
   TimeWindow window;
-  if (known.empty() || steps == 0)
-    return window;
+  if (known.empty() || steps == 0) return window;
   window.last_step = *known.rbegin();
   auto first = known.end();
-  for (size_t i = 0; i < steps && first != known.begin(); ++i)
-    --first;
+  for (size_t i = 0; i < steps && first != known.begin(); ++i) --first;
   window.first_step = *first;
   window.start_s = std::numeric_limits<double>::infinity();
   window.end_s = -window.start_s;
@@ -37,8 +34,7 @@ TimeWindow last_steps(const ReportData& data, size_t steps) {
       window.end_s = std::max(window.end_s, end_s);
     }
   };
-  for (const ComputeSpan& span : data.compute)
-    widen(span.step, span.start_s, span.end_s);
+  for (const ComputeSpan& span : data.compute) widen(span.step, span.start_s, span.end_s);
   for (const Transition& transition : data.transitions)
     widen(transition.step, transition.start_s, transition.end_s);
   return window;
@@ -64,8 +60,7 @@ struct Gantt {
   /// Returns the top of the card's row, or a negative number if the card is not drawn.
   double row(uint32_t card) const {
     for (size_t i = 0; i < cards.size(); ++i) {
-      if (cards[i].card == card)
-        return 26 + static_cast<double>(i) * k_row_units;
+      if (cards[i].card == card) return 26 + static_cast<double>(i) * k_row_units;
     }
     return -1;
   }
@@ -76,20 +71,16 @@ struct Gantt {
 std::vector<CardInfo> cards_of(const ReportData& data) {
   std::vector<CardInfo> cards = data.cards;
   auto add = [&](uint32_t id) {
-    if (std::ranges::find(cards, id, &CardInfo::card) == cards.end())
-      cards.push_back({id, "", 0});
+    if (std::ranges::find(cards, id, &CardInfo::card) == cards.end()) cards.push_back({id, "", 0});
   };
-  for (const ComputeSpan& span : data.compute)
-    add(span.card);
-  for (const Transition& transition : data.transitions)
-    add(transition.card);
+  for (const ComputeSpan& span : data.compute) add(span.card);
+  for (const Transition& transition : data.transitions) add(transition.card);
   std::ranges::stable_sort(cards, {}, &CardInfo::card);
   return cards;
 }
 
 std::string verb_of(const Transition& transition) {
-  if (transition.to == "card")
-    return transition.from == "absent" ? "allocate" : "onload";
+  if (transition.to == "card") return transition.from == "absent" ? "allocate" : "onload";
   return transition.to == "absent" ? "free" : "offload";
 }
 
@@ -103,8 +94,9 @@ std::string draw_rows(const Gantt& gantt) {
     out += fmt::format(R"(<text class="role" x="2" y="{:.1f}">{}</text>)", y + 28,
                        escape_html(card.role));
   }
-  Axis axis = make_axis(0, gantt.window.end_s - gantt.window.start_s,
-                        static_cast<int>((gantt.width - gantt.left) / 90), AxisFormat::number, false);
+  Axis axis =
+      make_axis(0, gantt.window.end_s - gantt.window.start_s,
+                static_cast<int>((gantt.width - gantt.left) / 90), AxisFormat::number, false);
   out += fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
                      gantt.left, gantt.width - 12, gantt.bottom(), gantt.bottom());
   for (size_t i = 0; i < axis.ticks.size(); ++i) {
@@ -124,15 +116,15 @@ std::string draw_rows(const Gantt& gantt) {
 std::string draw_step_lines(const Gantt& gantt) {
   std::map<uint64_t, double> begins;
   for (const ComputeSpan& span : gantt.data.compute) {
-    if (!gantt.shows(span.step))
-      continue;
+    if (!gantt.shows(span.step)) continue;
     auto [place, is_new] = begins.emplace(span.step, span.start_s);
     place->second = std::min(place->second, span.start_s);
   }
   std::string out = R"(<g class="steps">)";
   for (const auto& [step, begin_s] : begins) {
     double x = gantt.x(begin_s);
-    out += fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="4" y2="{:.1f}"/>)", x, x, gantt.bottom());
+    out +=
+        fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="4" y2="{:.1f}"/>)", x, x, gantt.bottom());
     out += fmt::format(R"(<text x="{:.1f}" y="14">step {}</text>)", x + 4, step);
   }
   return out + "</g>";
@@ -141,8 +133,7 @@ std::string draw_step_lines(const Gantt& gantt) {
 std::string draw_spans(const Gantt& gantt) {
   std::string out;
   for (const ComputeSpan& span : gantt.data.compute) {
-    if (!gantt.shows(span.step))
-      continue;
+    if (!gantt.shows(span.step)) continue;
     double x = gantt.x(span.start_s);
     double width = std::max(1.0, gantt.x(span.end_s) - x);
     double y = gantt.row(span.card);
@@ -167,8 +158,7 @@ std::string draw_spans(const Gantt& gantt) {
 std::string draw_moves(const Gantt& gantt) {
   std::string out;
   for (const Transition& move : gantt.data.transitions) {
-    if (!gantt.shows(move.step))
-      continue;
+    if (!gantt.shows(move.step)) continue;
     double x = gantt.x(move.start_s);
     double width = std::max(2.5, gantt.x(move.end_s) - x);  // most last less than a pixel
     out += fmt::format(
@@ -182,8 +172,7 @@ std::string draw_moves(const Gantt& gantt) {
 
 std::string draw_gantt(const ReportData& data, ReportColors& colors, double width, size_t steps) {
   Gantt gantt{data, colors, last_steps(data, steps), width, 0, cards_of(data)};
-  if (gantt.window.is_empty())
-    return "";
+  if (gantt.window.is_empty()) return "";
   double label_units = 50;
   for (const CardInfo& card : gantt.cards)
     label_units = std::max(label_units, text_units(card.role) + 12);
@@ -215,8 +204,7 @@ std::string moves_table(const ReportData& data, uint64_t step) {
   double total_s = 0;
   size_t count = 0;
   for (const Transition& move : data.transitions) {
-    if (move.step != step)
-      continue;
+    if (move.step != step) continue;
     total_bytes += move.bytes;
     total_s += move.end_s - move.start_s;
     ++count;
@@ -227,8 +215,7 @@ std::string moves_table(const ReportData& data, uint64_t step) {
         escape_html(move.from), escape_html(move.to), format_bytes(move.bytes),
         format_duration(move.end_s - move.start_s));
   }
-  if (count == 0)
-    return "";
+  if (count == 0) return "";
   return fmt::format(
       "<details><summary>residency transitions of step {}: {} in {}, {} in all</summary>"
       "<div class=\"scroll\"><table><thead><tr><th>phase</th><th class=\"num\">card</th>"
@@ -242,11 +229,12 @@ std::string moves_table(const ReportData& data, uint64_t step) {
 std::string timeline_part(const ReportData& data, ReportColors& colors) {
   constexpr size_t k_steps_wide = 3;
   TimeWindow window = last_steps(data, k_steps_wide);
-  if (window.is_empty())
-    return "";
-  std::string out = "<figure class=\"card\"><figcaption><h3>what each card did when</h3></figcaption>";
+  if (window.is_empty()) return "";
+  std::string out =
+      "<figure class=\"card\"><figcaption><h3>what each card did when</h3></figcaption>";
   out += phase_legend(data, colors, window);
-  out += dual(draw_gantt(data, colors, k_wide, k_steps_wide), draw_gantt(data, colors, k_narrow, 1));
+  out +=
+      dual(draw_gantt(data, colors, k_wide, k_steps_wide), draw_gantt(data, colors, k_narrow, 1));
   out += "<p class=\"note\">The last steps of the run. Hover a bar for its numbers.</p></figure>\n";
   return out + moves_table(data, window.last_step);
 }
@@ -263,8 +251,7 @@ std::vector<std::string> phase_names(const std::vector<StepTimes>& steps) {
   std::vector<std::string> names;
   for (const StepTimes& step : steps) {
     for (const auto& [name, seconds] : step.phases) {
-      if (std::ranges::find(names, name) == names.end())
-        names.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
   }
   return names;
@@ -293,8 +280,7 @@ std::string draw_times(const std::vector<TimeBin>& bins, const std::vector<std::
   double most = 0;
   for (const TimeBin& bin : bins) {
     double sum = 0;
-    for (double seconds : bin.seconds)
-      sum += seconds;
+    for (double seconds : bin.seconds) sum += seconds;
     most = std::max(most, sum);
   }
   Plot plot;
@@ -321,8 +307,7 @@ std::string draw_times(const std::vector<TimeBin>& bins, const std::vector<std::
                             : fmt::format("steps {} to {}", bins[i].first, bins[i].last);
     for (size_t k = 0; k < names.size(); ++k) {
       double seconds = bins[i].seconds[k];
-      if (seconds <= 0)
-        continue;
+      if (seconds <= 0) continue;
       double top = plot.py(base + seconds);
       out += fmt::format(
           R"(<rect class="fill s{}" x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.2f}"><title>{}: {} {}</title></rect>)",
@@ -338,15 +323,12 @@ std::string draw_times(const std::vector<TimeBin>& bins, const std::vector<std::
 }  // namespace
 
 std::string step_times_part(const ReportData& data, ReportColors& colors) {
-  if (data.step_times.empty())
-    return "";
+  if (data.step_times.empty()) return "";
   std::vector<std::string> names = phase_names(data.step_times);
   std::vector<TimeBin> whole = bin_times(data.step_times, names, 1);
   double total = 0;
-  for (double seconds : whole[0].seconds)
-    total += seconds;
-  if (total <= 0)
-    return "";
+  for (double seconds : whole[0].seconds) total += seconds;
+  if (total <= 0) return "";
   std::string out = "<figure class=\"card\"><figcaption><h3>time per phase</h3></figcaption>";
   out += R"(<div class="legend">)";
   for (size_t k = 0; k < names.size(); ++k)

@@ -12,38 +12,31 @@
 namespace cohort::observe {
 namespace {
 
-/// Returns the class of a FrozenLake symbol: player, start/ice, hole, goal, player in a hole, player on the goal.
+/// Returns the class of a FrozenLake symbol: player, start/ice, hole, goal, player in a hole,
+/// player on the goal.
 std::string_view cell_class(std::string_view symbol) {
-  if (symbol == "P")
-    return "player";
-  if (symbol == "_" || symbol == "S" || symbol == ".")
-    return "ice";
-  if (symbol == "O" || symbol == "H")
-    return "hole";
-  if (symbol == "G")
-    return "goal";
-  if (symbol == "X")
-    return "fallen";
-  if (symbol == "√")
-    return "reached";
+  if (symbol == "P") return "player";
+  if (symbol == "_" || symbol == "S" || symbol == ".") return "ice";
+  if (symbol == "O" || symbol == "H") return "hole";
+  if (symbol == "G") return "goal";
+  if (symbol == "X") return "fallen";
+  if (symbol == "√") return "reached";
   return "";
 }
 
-/// Returns the cells of a line that is a row of a grid (at least two symbols, nothing else but spaces).
+/// Returns the cells of a line that is a row of a grid (at least two symbols, nothing else but
+/// spaces).
 std::vector<std::string_view> grid_row(std::string_view line) {
   std::vector<std::string_view> cells;
   while (!line.empty()) {
     size_t length = std::max<size_t>(1, utf8_bytes(line));
     std::string_view symbol = line.substr(0, length);
     line.remove_prefix(length);
-    if (symbol == " " || symbol == "\t" || symbol == "\r")
-      continue;
-    if (cell_class(symbol).empty())
-      return {};
+    if (symbol == " " || symbol == "\t" || symbol == "\r") continue;
+    if (cell_class(symbol).empty()) return {};
     cells.push_back(symbol);
   }
-  if (cells.size() < 2)
-    cells.clear();
+  if (cells.size() < 2) cells.clear();
   return cells;
 }
 
@@ -61,8 +54,7 @@ Observation parse_observation(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     auto cells = grid_row(line);
     if (!cells.empty()) {
-      if (!in_grid)
-        out.grid.clear();
+      if (!in_grid) out.grid.clear();
       out.grid.push_back(std::move(cells));
       in_grid = true;
     } else {
@@ -70,15 +62,13 @@ Observation parse_observation(std::string_view text) {
       out.has_other_text |= line.find_first_not_of(" \t\r") != std::string_view::npos;
     }
   }
-  if (out.grid.size() < 2)
-    out.grid.clear();
+  if (out.grid.size() < 2) out.grid.clear();
   return out;
 }
 
 std::string observation_part(std::string_view text) {
   Observation parsed = parse_observation(text);
-  if (parsed.grid.empty())
-    return fmt::format("<pre class=\"seen\">{}</pre>", escape_html(text));
+  if (parsed.grid.empty()) return fmt::format("<pre class=\"seen\">{}</pre>", escape_html(text));
   std::string out = "<pre class=\"grid-map\">";
   for (const auto& row : parsed.grid) {
     for (std::string_view cell : row)
@@ -87,15 +77,20 @@ std::string observation_part(std::string_view text) {
   }
   out += "</pre>";
   if (parsed.has_other_text)
-    out += fmt::format("<details class=\"prompt\"><summary>text shown</summary><pre>{}</pre></details>",
-                       escape_html(text));
+    out += fmt::format(
+        "<details class=\"prompt\"><summary>text shown</summary><pre>{}</pre></details>",
+        escape_html(text));
   return out;
 }
 
 /// Returns the class of a token by its probability: t0 (sure) … t4 (below 5 %).
 int surprise_class(double logp) {
   double probability = std::exp(logp);
-  return probability >= 0.9 ? 0 : probability >= 0.5 ? 1 : probability >= 0.2 ? 2 : probability >= 0.05 ? 3 : 4;
+  return probability >= 0.9    ? 0
+         : probability >= 0.5  ? 1
+         : probability >= 0.2  ? 2
+         : probability >= 0.05 ? 3
+                               : 4;
 }
 
 std::string answer_part(const TurnView& turn) {
@@ -138,23 +133,19 @@ std::string trajectory_part(const TrajectoryView& trajectory) {
   auto chip = [&](std::string_view css_class, std::string_view text) {
     out += fmt::format("<span class=\"chip {}\">{}</span>", css_class, escape_html(text));
   };
-  if (!trajectory.kind.empty())
-    chip("", trajectory.kind);
+  if (!trajectory.kind.empty()) chip("", trajectory.kind);
   chip(trajectory.score > 0 ? "good" : "bad", "score " + format_number(trajectory.score));
-  if (!trajectory.stop_reason.empty())
-    chip("", "ended by " + trajectory.stop_reason);
+  if (!trajectory.stop_reason.empty()) chip("", "ended by " + trajectory.stop_reason);
   chip("", fmt::format("seed {}", trajectory.seed));
   out += "</p><ol class=\"turns\">";
-  for (size_t i = 0; i < trajectory.turns.size(); ++i)
-    out += turn_part(trajectory.turns[i], i + 1);
+  for (size_t i = 0; i < trajectory.turns.size(); ++i) out += turn_part(trajectory.turns[i], i + 1);
   return out + "</ol></article>\n";
 }
 
 }  // namespace
 
 std::string trajectories_part(const ReportData& data) {
-  if (data.trajectories.empty())
-    return "";
+  if (data.trajectories.empty()) return "";
   std::string out =
       "<p class=\"note key-line\">Token shading: <span class=\"token t0\">p ≥ 0.9</span> "
       "<span class=\"token t1\">≥ 0.5</span> <span class=\"token t2\">≥ 0.2</span> "
@@ -170,8 +161,7 @@ std::string trajectories_part(const ReportData& data) {
         "<b class=\"hole\">O</b> hole <b class=\"goal\">G</b> goal "
         "<b class=\"fallen\">X</b> fell in <b class=\"reached\">√</b> arrived";
   out += "</p>\n";
-  for (const TrajectoryView& trajectory : data.trajectories)
-    out += trajectory_part(trajectory);
+  for (const TrajectoryView& trajectory : data.trajectories) out += trajectory_part(trajectory);
   return out;
 }
 

@@ -16,20 +16,19 @@ namespace {
 constexpr double k_char_units = 6.1;  // mean width of a character at 11 px
 constexpr double k_label_height = 13;
 
-/// Returns the round step (1, 2, 2.5 or 5 times a power of ten) that cuts `range` into about `count` parts.
+/// Returns the round step (1, 2, 2.5 or 5 times a power of ten) that cuts `range` into about
+/// `count` parts.
 double round_step(double range, int count) {
   double rough = range / std::max(1, count);
   double power = std::pow(10.0, std::floor(std::log10(rough)));
   for (double factor : {1.0, 2.0, 2.5, 5.0}) {
-    if (rough <= factor * power * 1.0001)
-      return factor * power;
+    if (rough <= factor * power * 1.0001) return factor * power;
   }
   return 10 * power;
 }
 
 std::string tick_label(double value, double step, AxisFormat format, double high) {
-  if (std::abs(value) < step * 1e-6)
-    value = 0;
+  if (std::abs(value) < step * 1e-6) value = 0;
   auto decimals_of = [](double s) {
     int decimals = 0;
     while (decimals < 8 && std::abs(s - std::round(s)) > 1e-6 * std::max(1.0, std::abs(s))) {
@@ -42,8 +41,7 @@ std::string tick_label(double value, double step, AxisFormat format, double high
     return fmt::format("{:.{}f}%", value * 100, decimals_of(step * 100));
   if (format == AxisFormat::bytes)
     return format_bytes(static_cast<uint64_t>(std::llround(std::max(0.0, value))));
-  if (format == AxisFormat::count || std::abs(high) >= 1e5)
-    return format_count(value);
+  if (format == AxisFormat::count || std::abs(high) >= 1e5) return format_count(value);
   if (step < 1e-4 && value != 0) {
     int exponent = static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9));
     double mantissa = value / std::pow(10.0, exponent);
@@ -74,8 +72,7 @@ Axis make_axis(double low, double high, int count, AxisFormat format, bool is_wi
   Axis axis;
   double unit = 1;
   if (format == AxisFormat::bytes) {
-    while (high / unit >= 1024)
-      unit *= 1024;
+    while (high / unit >= 1024) unit *= 1024;
   }
   axis.step = round_step((high - low) / unit, count) * unit;
   axis.low = is_widened ? std::floor(low / axis.step + 1e-6) * axis.step : low;
@@ -93,15 +90,13 @@ Axis make_step_axis(double low, double high, int count) {
   axis.low = low;
   axis.high = high;
   axis.step = std::max(1.0, round_step(high - low, count));
-  if (axis.step == 2.5)
-    axis.step = 5;
+  if (axis.step == 2.5) axis.step = 5;
   fill_ticks(axis, AxisFormat::number);
   return axis;
 }
 
 std::string format_value(double value, AxisFormat format) {
-  if (!std::isfinite(value))
-    return "-";
+  if (!std::isfinite(value)) return "-";
   switch (format) {
     case AxisFormat::percent:
       return format_percent(value);
@@ -172,15 +167,11 @@ Axis y_axis_of(const ChartSpec& chart, const LineChartOptions& options) {
     return make_axis(options.y_range->first, options.y_range->second, count, chart.y_format, false);
   Range range;
   for (const Series& series : chart.series) {
-    for (const Point& point : series.points)
-      range.add(point.y);
+    for (const Point& point : series.points) range.add(point.y);
   }
-  for (const ReferenceLine& reference : chart.references)
-    range.add(reference.value);
-  if (range.is_empty())
-    range = {0, 1};
-  if (range.low > 0 && range.low < 0.4 * range.high)
-    range.low = 0;
+  for (const ReferenceLine& reference : chart.references) range.add(reference.value);
+  if (range.is_empty()) range = {0, 1};
+  if (range.low > 0 && range.low < 0.4 * range.high) range.low = 0;
   return make_axis(range.low, range.high, count, chart.y_format, true);
 }
 
@@ -200,10 +191,8 @@ std::string draw_series(const Plot& plot, const Series& series, size_t k, bool h
   double last_x = 0;
   double last_y = 0;
   auto end_line = [&] {
-    if (count > 0)
-      lines += fmt::format(R"(<polyline points="{}"/>)", points);
-    if (count == 1 && !has_markers)
-      marks += draw_mark(last_x, last_y, k);
+    if (count > 0) lines += fmt::format(R"(<polyline points="{}"/>)", points);
+    if (count == 1 && !has_markers) marks += draw_mark(last_x, last_y, k);
     points.clear();
     count = 0;
   };
@@ -215,8 +204,7 @@ std::string draw_series(const Plot& plot, const Series& series, size_t k, bool h
     last_x = plot.px(point.x);
     last_y = plot.py(std::clamp(point.y, plot.y.low, plot.y.high));
     points += fmt::format("{}{:.2f},{:.2f}", count == 0 ? "" : " ", last_x, last_y);
-    if (has_markers)
-      marks += draw_mark(last_x, last_y, k);
+    if (has_markers) marks += draw_mark(last_x, last_y, k);
     ++count;
   }
   end_line();
@@ -225,19 +213,21 @@ std::string draw_series(const Plot& plot, const Series& series, size_t k, bool h
                      lines, marks);
 }
 
-/// Returns the y of each label so that none overlaps its neighbour; `wanted` must be sorted downwards.
+/// Returns the y of each label so that none overlaps its neighbour; `wanted` must be sorted
+/// downwards.
 std::vector<double> spread_labels(std::vector<double> wanted, double top, double bottom) {
   for (size_t i = 1; i < wanted.size(); ++i)
     wanted[i] = std::max(wanted[i], wanted[i - 1] + k_label_height);
   double limit = bottom;
   for (size_t i = wanted.size(); i-- > 0; limit = wanted[i] - k_label_height)
     wanted[i] = std::min(wanted[i], limit);
-  for (double& y : wanted)
-    y = std::max(y, top);
+  for (double& y : wanted) y = std::max(y, top);
   return wanted;
 }
 
-std::string draw_references(const Plot& plot, const ChartSpec& chart, bool has_margin) {
+/// Returns the lines of the references and, to be drawn above the curves, their labels.
+std::pair<std::string, std::string> draw_references(const Plot& plot, const ChartSpec& chart,
+                                                    bool has_margin) {
   std::vector<ReferenceLine> references;
   for (const ReferenceLine& reference : chart.references) {
     if (reference.value >= plot.y.low && reference.value <= plot.y.high)
@@ -248,18 +238,19 @@ std::string draw_references(const Plot& plot, const ChartSpec& chart, bool has_m
   for (const ReferenceLine& reference : references)
     wanted.push_back(plot.py(reference.value) + (has_margin ? 4 : -4));
   wanted = spread_labels(std::move(wanted), plot.top + 8, plot.bottom());
-  std::string out = R"(<g class="reference">)";
+  std::string lines = R"(<g class="reference">)";
+  std::string labels = lines;
   for (size_t i = 0; i < references.size(); ++i) {
     double y = plot.py(references[i].value);
-    out += fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", plot.left,
-                       plot.right(), y, y);
-    std::string label = fmt::format("{} {}", references[i].name,
-                                    format_value(references[i].value, chart.y_format));
+    lines += fmt::format(R"(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", plot.left,
+                         plot.right(), y, y);
+    std::string label =
+        fmt::format("{} {}", references[i].name, format_value(references[i].value, chart.y_format));
     double x = has_margin ? plot.right() + 8 : plot.right() - 4;
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, wanted[i],
-                       has_margin ? "start" : "end", escape_html(label));
+    labels += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, wanted[i],
+                          has_margin ? "start" : "end", escape_html(label));
   }
-  return out + "</g>";
+  return {lines + "</g>", labels + "</g>"};
 }
 
 std::string draw_intervals(const Plot& plot, const std::vector<Interval>& intervals) {
@@ -280,17 +271,16 @@ std::string_view format_name(AxisFormat format) {
   return k_names[static_cast<size_t>(format)];
 }
 
-/// Lays out the plot area: the left margin fits the widest tick, the right one the reference labels.
+/// Lays out the plot area: the left margin fits the widest tick, the right one the reference
+/// labels.
 Plot lay_out(const ChartSpec& chart, const LineChartOptions& options) {
   Plot plot;
   plot.y = y_axis_of(chart, options);
   Range x;
   for (const Series& series : chart.series) {
-    for (const Point& point : series.points)
-      x.add(point.x);
+    for (const Point& point : series.points) x.add(point.x);
   }
-  if (x.is_empty())
-    x = {0, 1};
+  if (x.is_empty()) x = {0, 1};
   double label_units = 0;
   for (const std::string& label : plot.y.labels)
     label_units = std::max(label_units, text_units(label));
@@ -312,7 +302,8 @@ Plot lay_out(const ChartSpec& chart, const LineChartOptions& options) {
 
 std::string line_chart(const ChartSpec& chart, const LineChartOptions& options) {
   Plot plot = lay_out(chart, options);
-  std::string out = open_svg(options.width, options.height, chart.title, "line " + options.css_class);
+  std::string out =
+      open_svg(options.width, options.height, chart.title, "line " + options.css_class);
   out += fmt::format(
       R"(<desc data-box="{:.2f} {:.2f} {:.2f} {:.2f}" data-x="{} {}" data-y="{} {}" data-format="{}"></desc>)",
       plot.left, plot.top, plot.width, plot.height, plot.x.low, plot.x.high, plot.y.low,
@@ -320,12 +311,15 @@ std::string line_chart(const ChartSpec& chart, const LineChartOptions& options) 
   out += draw_axes(plot, options.x_label);
   if (!chart.y_unit.empty())
     out += fmt::format(R"(<text class="unit" x="2" y="12">{}</text>)", escape_html(chart.y_unit));
-  out += draw_references(plot, chart, options.has_reference_margin);
+  auto [reference_lines, reference_labels] =
+      draw_references(plot, chart, options.has_reference_margin);
+  out += reference_lines;
   out += draw_intervals(plot, options.intervals);
   for (size_t k = 0; k < chart.series.size(); ++k) {
     bool is_faint = k < options.is_faint.size() && options.is_faint[k];
     out += draw_series(plot, chart.series[k], k, options.has_markers && !is_faint, is_faint);
   }
+  out += reference_labels;
   out += fmt::format(R"(<line class="cursor" y1="{:.1f}" y2="{:.1f}" x1="0" x2="0"/>)", plot.top,
                      plot.bottom());
   return out + "</svg>";

@@ -1,6 +1,7 @@
 #pragma once
-/// Inline SVG charts: axes, ticks and line charts, drawn for a given width so that text keeps its size on small
-/// screens. Colours come from CSS classes (s0 … s7) of the page. Pure. Internal to runtime/observe.
+/// Inline SVG charts: axes, ticks and line charts, drawn for a given width so that text keeps its
+/// size on small screens. Colours come from CSS classes (s0 … s7) of the page. Pure. Internal to
+/// runtime/observe.
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,7 +22,8 @@ struct Axis {
   std::vector<std::string> labels;
 };
 
-/// Returns an axis that covers [low, high] with about `count` round ticks. `is_widened` moves the ends to ticks.
+/// Returns an axis that covers [low, high] with about `count` round ticks. `is_widened` moves the
+/// ends to ticks.
 Axis make_axis(double low, double high, int count, AxisFormat format, bool is_widened);
 /// Returns an axis of whole numbers, ends not moved.
 Axis make_step_axis(double low, double high, int count);
@@ -66,7 +68,8 @@ struct LineChartOptions {
   std::string css_class;
 };
 
-/// Returns the <svg> of `chart`: NaN breaks a line, a lone point is a dot. Series k has class "s<k>".
+/// Returns the <svg> of `chart`: NaN breaks a line, a lone point is a dot. Series k has class
+/// "s<k>".
 std::string line_chart(const ChartSpec& chart, const LineChartOptions& options);
 /// Returns the legend as buttons that show and hide the series of the charts in the same <figure>.
 std::string legend(const std::vector<std::string>& names);

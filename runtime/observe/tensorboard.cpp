@@ -21,8 +21,7 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit)
-      crc = (crc & 1) != 0 ? (crc >> 1) ^ 0x82f63b78U : crc >> 1;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1) != 0 ? (crc >> 1) ^ 0x82f63b78U : crc >> 1;
     table[i] = crc;
   }
   return table;
@@ -31,14 +30,13 @@ constexpr std::array<uint32_t, 256> k_crc_table = make_crc_table();
 
 template <class T>
 void append_little_endian(std::string& out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i)
-    out += static_cast<char>((value >> (8 * i)) & 0xff);
+  for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>((value >> (8 * i)) & 0xff);
 }
 
-// Protobuf's wire format: a key is field << 3 | wire type (0 varint, 1 fixed 64, 2 length-delimited, 5 fixed 32).
+// Protobuf's wire format: a key is field << 3 | wire type (0 varint, 1 fixed 64, 2
+// length-delimited, 5 fixed 32).
 void append_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    out += static_cast<char>((value & 0x7f) | 0x80);
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
   out += static_cast<char>(value);
 }
 void append_int(std::string& out, uint32_t field, uint64_t value) {
@@ -67,7 +65,8 @@ std::string scalar_value(std::string_view tag, double value) {
   return out;
 }
 
-/// Returns Summary.Value {1: tag, 8: TensorProto of one string, 9: SummaryMetadata of the text plugin}.
+/// Returns Summary.Value {1: tag, 8: TensorProto of one string, 9: SummaryMetadata of the text
+/// plugin}.
 std::string text_value(std::string_view tag, std::string_view text) {
   std::string dimension;
   append_int(dimension, 1, 1);  // TensorShapeProto.Dim.size
@@ -94,8 +93,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0)
-    return "localhost";
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
   return name.data();
 }
 
@@ -110,8 +108,7 @@ std::optional<uint64_t> newest_file_seconds(const std::filesystem::path& folder)
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
     std::string name = entry.path().filename().string();
-    if (!name.starts_with(k_prefix))
-      continue;
+    if (!name.starts_with(k_prefix)) continue;
     uint64_t seconds = std::strtoull(name.c_str() + k_prefix.size(), nullptr, 10);
     newest = std::max(newest.value_or(0), seconds);
   }
@@ -136,7 +133,8 @@ Expected<TensorBoardWriter> TensorBoardWriter::open(TensorBoardOptions options) 
   writer.clock_ = options.clock ? std::move(options.clock) : system_seconds;
   std::string host = options.host.empty() ? host_name() : options.host;
   auto seconds = static_cast<uint64_t>(std::max(0.0, writer.clock_()));
-  // TensorBoard reads a folder's files in the order of their names: a resume within one second comes later
+  // TensorBoard reads a folder's files in the order of their names: a resume within one second
+  // comes later
   if (auto newest = newest_file_seconds(options.folder); newest && *newest >= seconds)
     seconds = *newest + 1;
   std::string name = fmt::format("events.out.tfevents.{:010}.{}.cohort", seconds, host);
@@ -163,8 +161,7 @@ TensorBoardWriter::~TensorBoardWriter() {
 std::string TensorBoardWriter::event_head(std::optional<uint64_t> step) const {
   std::string event;
   append_double(event, 1, clock_());
-  if (step)
-    append_int(event, 2, *step);
+  if (step) append_int(event, 2, *step);
   return event;
 }
 
@@ -213,16 +210,15 @@ Expected<void> TensorBoardWriter::record(std::string_view event) {
 }
 
 Expected<void> TensorBoardWriter::flush() {
-  if (buffer_.empty())
-    return {};
+  if (buffer_.empty()) return {};
   std::string bytes;
-  bytes.swap(buffer_);  // a failed write is not repeated: half a record would be followed by its whole
+  bytes.swap(
+      buffer_);  // a failed write is not repeated: half a record would be followed by its whole
   return file_.write(bytes);
 }
 
 Expected<void> TensorBoardWriter::close() {
-  if (!file_.is_open())
-    return {};
+  if (!file_.is_open()) return {};
   auto flushed = flush();
   COHORT_TRY(file_.close());
   return flushed;

@@ -1,8 +1,9 @@
 #pragma once
-/// TensorBoard event files without TensorFlow: TFRecord framing (length, masked crc32c, data, masked crc32c)
-/// around Event protobufs encoded by hand. Golden bytes: tests/golden/data/tensorboard*, which the tensorboard
-/// package was seen to read (tools/golden/make_tensorboard_golden.py).
-/// Owner: one thread (the driver's). Bound: 64 KiB of buffered events.
+/// TensorBoard event files without TensorFlow: TFRecord framing (length, masked crc32c, data,
+/// masked crc32c) around Event protobufs encoded by hand. Golden bytes:
+/// tests/golden/data/tensorboard*, which the tensorboard package was seen to read
+/// (tools/golden/make_tensorboard_golden.py). Owner: one thread (the driver's). Bound: 64 KiB of
+/// buffered events.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,18 +20,19 @@
 namespace cohort::observe {
 
 struct TensorBoardOptions {
-  std::filesystem::path folder;          // created if absent
-  std::string host;                      // empty: this machine's name
-  std::function<double()> clock;         // seconds since the epoch; empty: the system clock
-  std::optional<uint64_t> resume_step;   // first step that this session writes (again): TensorBoard
-                                         // drops events of earlier files at or after it
+  std::filesystem::path folder;         // created if absent
+  std::string host;                     // empty: this machine's name
+  std::function<double()> clock;        // seconds since the epoch; empty: the system clock
+  std::optional<uint64_t> resume_step;  // first step that this session writes (again): TensorBoard
+                                        // drops events of earlier files at or after it
 };
 
 /// Writes events.out.tfevents.<seconds>.<host>.cohort. Movable, not copyable, not thread-safe.
 class TensorBoardWriter {
  public:
   /// Creates a new file that sorts after every file of an earlier session, and writes its head
-  /// (brain.Event:2, then SessionLog START if resume_step is set). Returns Errc::io naming the path.
+  /// (brain.Event:2, then SessionLog START if resume_step is set). Returns Errc::io naming the
+  /// path.
   static Expected<TensorBoardWriter> open(TensorBoardOptions options);
   TensorBoardWriter(TensorBoardWriter&&) noexcept = default;
   TensorBoardWriter& operator=(TensorBoardWriter&&) = delete;

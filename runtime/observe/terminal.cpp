@@ -8,26 +8,24 @@ namespace cohort::observe {
 namespace {
 
 constexpr std::string_view k_reset = "\x1b[0m";
-constexpr std::array<std::string_view, 9> k_style_codes = {
-    "", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[35m", "\x1b[36m"};
+constexpr std::array<std::string_view, 9> k_style_codes = {"",         "\x1b[1m",  "\x1b[2m",
+                                                           "\x1b[31m", "\x1b[32m", "\x1b[33m",
+                                                           "\x1b[34m", "\x1b[35m", "\x1b[36m"};
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
 /// Returns the length of the ANSI sequence at the start of `text`, 0 if there is none.
 size_t escape_bytes(std::string_view text) {
-  if (!text.starts_with("\x1b["))
-    return 0;
+  if (!text.starts_with("\x1b[")) return 0;
   size_t end = 2;
-  while (end < text.size() && (text[end] < '@' || text[end] > '~'))
-    ++end;
+  while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
   return std::min(end + 1, text.size());
 }
 
 /// Returns the length of the code point at the start of `text`, its combining marks included.
 size_t glyph_bytes(std::string_view text) {
   size_t end = 1;
-  while (end < text.size() && is_continuation(text[end]))
-    ++end;
+  while (end < text.size() && is_continuation(text[end])) ++end;
   return end;
 }
 
@@ -47,8 +45,7 @@ size_t cell_count(std::string_view text) {
 }
 
 std::string fit(std::string_view text, size_t cells) {
-  if (cell_count(text) <= cells)
-    return std::string(text);
+  if (cell_count(text) <= cells) return std::string(text);
   std::string out;
   size_t used = 0;
   bool is_styled = false;
@@ -58,33 +55,28 @@ std::string fit(std::string_view text, size_t cells) {
       is_styled = text.substr(0, length) != k_reset;
       out += text.substr(0, length);
     } else {
-      if (used + 1 >= cells)
-        break;
+      if (used + 1 >= cells) break;
       length = glyph_bytes(text);
       out += text.substr(0, length);
       ++used;
     }
     text.remove_prefix(length);
   }
-  if (cells > 0)
-    out += "…";
-  if (is_styled)
-    out += k_reset;
+  if (cells > 0) out += "…";
+  if (is_styled) out += k_reset;
   return out;
 }
 
 std::string printable(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
   return out;
 }
 
 std::string styled(std::string_view text, Style style, bool color) {
-  if (!color || style == Style::none || text.empty())
-    return std::string(text);
+  if (!color || style == Style::none || text.empty()) return std::string(text);
   std::string out(k_style_codes[static_cast<size_t>(style)]);
   out += text;
   out += k_reset;
@@ -97,14 +89,12 @@ std::string bar(double fraction, size_t cells) {
   auto eighths = static_cast<size_t>(std::llround(clamped * static_cast<double>(cells) * 8));
   std::string out;
   size_t used = 0;
-  for (; used < eighths / 8; ++used)
-    out += "█";
+  for (; used < eighths / 8; ++used) out += "█";
   if (eighths % 8 != 0) {
     out += k_eighths[eighths % 8];
     ++used;
   }
-  for (; used < cells; ++used)
-    out += "░";
+  for (; used < cells; ++used) out += "░";
   return out;
 }
 

@@ -10,12 +10,14 @@ namespace cohort::observe {
 
 enum class Style : uint8_t { none, bold, dim, red, green, yellow, blue, magenta, cyan };
 
-/// Returns how many cells `text` takes: one per code point, none for ANSI sequences and combining marks.
-/// (No wide East Asian characters are drawn by us; from outside they count as one.)
+/// Returns how many cells `text` takes: one per code point, none for ANSI sequences and combining
+/// marks. (No wide East Asian characters are drawn by us; from outside they count as one.)
 size_t cell_count(std::string_view text);
-/// Returns `text` cut to `cells`, with "…" as its last cell if it was longer. ANSI sequences are kept.
+/// Returns `text` cut to `cells`, with "…" as its last cell if it was longer. ANSI sequences are
+/// kept.
 std::string fit(std::string_view text, size_t cells);
-/// Returns `text` with control characters (below space, DEL) as spaces: a model's output cannot move the cursor.
+/// Returns `text` with control characters (below space, DEL) as spaces: a model's output cannot
+/// move the cursor.
 std::string printable(std::string_view text);
 /// Returns `text` in `style`, or unchanged if not `color`.
 std::string styled(std::string_view text, Style style, bool color);

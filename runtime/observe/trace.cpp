@@ -28,12 +28,12 @@ std::string number_text(double value) {
 std::string args_text(std::span<const TraceArg> args) {
   std::string out = "{";
   for (const TraceArg& arg : args) {
-    if (out.size() > 1)
-      out += ',';
+    if (out.size() > 1) out += ',';
     out += json_text(arg.name);
     out += ':';
     const auto* number = std::get_if<double>(&arg.value);
-    out += number != nullptr ? number_text(*number) : json_text(std::get<std::string_view>(arg.value));
+    out +=
+        number != nullptr ? number_text(*number) : json_text(std::get<std::string_view>(arg.value));
   }
   return out + "}";
 }
@@ -50,19 +50,16 @@ struct TraceWriter::Impl {
   std::map<std::pair<uint32_t, std::string>, uint32_t> threads;
 
   void add(std::string_view event) {
-    if (!file.is_open())
-      return;
+    if (!file.is_open()) return;
     buffer += has_events ? ",\n" : "";
     buffer += event;
     has_events = true;
-    if (buffer.size() >= k_buffer_bytes)
-      write_out();
+    if (buffer.size() >= k_buffer_bytes) write_out();
   }
   void write_out() {
     auto written = file.write(buffer);
     buffer.clear();
-    if (!written && !failed)
-      failed = written.error();
+    if (!written && !failed) failed = written.error();
   }
   void add_metadata(std::string_view kind, TrackId track, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}_name","pid":{},"tid":{},"args":{{"name":{}}}}})", kind,
@@ -74,13 +71,10 @@ struct TraceWriter::Impl {
   }
   /// Takes tracks from a line of an earlier session. Returns false if it is no event.
   bool restore(std::string_view line) {
-    if (line.ends_with(','))
-      line.remove_suffix(1);
+    if (line.ends_with(',')) line.remove_suffix(1);
     Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object() || !event.contains("ph"))
-      return false;
-    if (event.value("ph", "") != "M" || !event.contains("args"))
-      return true;
+    if (!event.is_object() || !event.contains("ph")) return false;
+    if (event.value("ph", "") != "M" || !event.contains("args")) return true;
     std::string kind = event.value("name", "");
     std::string name = event["args"].value("name", "");
     auto process = event.value("pid", 0U);
@@ -96,8 +90,8 @@ TraceWriter::TraceWriter() : impl_(std::make_unique<Impl>()) {}
 
 namespace {
 
-/// Calls restore(line) for the event lines of `text`; returns the bytes up to the end of the last good one, without
-/// its comma, or nothing if there is none.
+/// Calls restore(line) for the event lines of `text`; returns the bytes up to the end of the last
+/// good one, without its comma, or nothing if there is none.
 template <class F>
 std::optional<size_t> scan_events(std::string_view text, F restore) {
   std::optional<size_t> good_end;
@@ -106,8 +100,7 @@ std::optional<size_t> scan_events(std::string_view text, F restore) {
     ++begin;
     size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line = text.substr(begin, end - begin);
-    if (line.starts_with(']') || !restore(line))
-      break;
+    if (line.starts_with(']') || !restore(line)) break;
     good_end = line.ends_with(',') ? end - 1 : end;
     begin = end == text.size() ? std::string_view::npos : end;
   }
@@ -193,16 +186,14 @@ void TraceWriter::counter(TrackId track, std::string_view name, int64_t time_us,
 
 Expected<void> TraceWriter::flush() {
   std::lock_guard lock(impl_->mutex);
-  if (impl_->file.is_open() && !impl_->buffer.empty())
-    impl_->write_out();
+  if (impl_->file.is_open() && !impl_->buffer.empty()) impl_->write_out();
   auto failed = std::exchange(impl_->failed, std::nullopt);
   return failed ? Expected<void>(*failed) : Expected<void>();
 }
 
 Expected<void> TraceWriter::close() {
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->file.is_open())
-    return {};
+  if (!impl_->file.is_open()) return {};
   impl_->buffer += impl_->has_events ? "\n]\n" : "]\n";
   impl_->write_out();
   COHORT_TRY(impl_->file.close());

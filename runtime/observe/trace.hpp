@@ -1,8 +1,8 @@
 #pragma once
-/// trace.json for ui.perfetto.dev and chrome://tracing: spans on tracks (process = card or node, thread = role
-/// or link), instants and counters, in the JSON array format. Events are appended as they happen; until close()
-/// the array lacks its "]", which both viewers accept; after close() the file is valid JSON.
-/// Thread-safe: any thread may add events. Bound: 64 KiB of buffered events.
+/// trace.json for ui.perfetto.dev and chrome://tracing: spans on tracks (process = card or node,
+/// thread = role or link), instants and counters, in the JSON array format. Events are appended as
+/// they happen; until close() the array lacks its "]", which both viewers accept; after close() the
+/// file is valid JSON. Thread-safe: any thread may add events. Bound: 64 KiB of buffered events.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -28,8 +28,9 @@ struct TraceArg {
 
 class TraceWriter {
  public:
-  /// Opens `path`. With `append` (resume) an existing file is continued: its "]" or torn last event is cut and its
-  /// tracks keep their ids; otherwise it is replaced. Returns Errc::io naming the path.
+  /// Opens `path`. With `append` (resume) an existing file is continued: its "]" or torn last event
+  /// is cut and its tracks keep their ids; otherwise it is replaced. Returns Errc::io naming the
+  /// path.
   static Expected<std::unique_ptr<TraceWriter>> open(const std::filesystem::path& path,
                                                      bool append = false);
   TraceWriter(const TraceWriter&) = delete;
@@ -37,8 +38,8 @@ class TraceWriter {
   /// Closes the file if close() was not called.
   ~TraceWriter();
 
-  /// Returns the track of (process, thread), e.g. ("card 1 · actor_infer", "phases"). Rows are shown in the
-  /// order in which they were first asked for.
+  /// Returns the track of (process, thread), e.g. ("card 1 · actor_infer", "phases"). Rows are
+  /// shown in the order in which they were first asked for.
   TrackId track(std::string_view process, std::string_view thread);
   /// Adds a span; times are wall-clock microseconds (cohort::wall_time_us()).
   void span(TrackId track, std::string_view name, std::string_view category, int64_t start_us,
@@ -46,11 +47,12 @@ class TraceWriter {
   /// Adds a mark without length.
   void instant(TrackId track, std::string_view name, int64_t time_us,
                std::span<const TraceArg> args = {});
-  /// Sets the values of a counter chart, e.g. ("bytes on card", {{"kv_cache", 1e6}, …}). Numbers only.
+  /// Sets the values of a counter chart, e.g. ("bytes on card", {{"kv_cache", 1e6}, …}). Numbers
+  /// only.
   void counter(TrackId track, std::string_view name, int64_t time_us,
                std::span<const TraceArg> values);
-  /// Hands buffered events to the operating system. Returns the first Errc::io since the last call: adding
-  /// events never fails by itself, so that a full disk cannot stop a step.
+  /// Hands buffered events to the operating system. Returns the first Errc::io since the last call:
+  /// adding events never fails by itself, so that a full disk cannot stop a step.
   Expected<void> flush();
   /// Ends the array and closes the file; later events are dropped.
   Expected<void> close();

@@ -30,13 +30,21 @@ enum ColumnId : uint32_t {
 template <class T>
 constexpr Dtype dtype_of();
 template <>
-constexpr Dtype dtype_of<int32_t>() { return Dtype::i32; }
+constexpr Dtype dtype_of<int32_t>() {
+  return Dtype::i32;
+}
 template <>
-constexpr Dtype dtype_of<uint8_t>() { return Dtype::u8; }
+constexpr Dtype dtype_of<uint8_t>() {
+  return Dtype::u8;
+}
 template <>
-constexpr Dtype dtype_of<float>() { return Dtype::f32; }
+constexpr Dtype dtype_of<float>() {
+  return Dtype::f32;
+}
 template <>
-constexpr Dtype dtype_of<uint32_t>() { return Dtype::u32; }
+constexpr Dtype dtype_of<uint32_t>() {
+  return Dtype::u32;
+}
 
 /// The one list of columns: calls f(id, column) for each, in wire order.
 template <class T, class F>
@@ -111,8 +119,7 @@ void read_header(const wire::Trajectory& in, Trajectory& x) {
   for (const auto& part : in.reward_parts())
     x.reward_parts.push_back({part.name(), part.value(), part.weight()});
   x.metrics.reserve(static_cast<size_t>(in.metrics_size()));
-  for (const auto& metric : in.metrics())
-    x.metrics.emplace_back(metric.name(), metric.value());
+  for (const auto& metric : in.metrics()) x.metrics.emplace_back(metric.name(), metric.value());
   x.turns.reserve(static_cast<size_t>(in.turns_size()));
   for (const auto& turn : in.turns())
     x.turns.push_back({turn.response_begin(), turn.response_end(), turn.env_reward(),
@@ -137,7 +144,8 @@ Expected<void> read_column(const wire::Column& in, std::span<const std::byte> co
                                   in.id(), in.offset(), in.count(), columns.size()));
   // In order and apart: otherwise a small header could name the same bytes a million times.
   if (in.offset() < end)
-    return corrupt(x, fmt::format("column {} at {} overlaps what ends at {}", in.id(), in.offset(), end));
+    return corrupt(
+        x, fmt::format("column {} at {} overlaps what ends at {}", in.id(), in.offset(), end));
   end = in.offset() + in.count() * sizeof(T);
   out.resize(in.count());
   std::memcpy(out.data(), columns.data() + in.offset(), in.count() * sizeof(T));
@@ -150,8 +158,7 @@ Expected<void> read_columns(const wire::Trajectory& in, std::span<const std::byt
     Expected<void> result;
     // An id that this reader does not know was added by a newer writer: it is skipped.
     for_each_column(x, [&](uint32_t id, auto& out) {
-      if (id == column.id())
-        result = read_column(column, columns, end, x, out);
+      if (id == column.id()) result = read_column(column, columns, end, x, out);
     });
     COHORT_TRY(result);
   }
@@ -170,8 +177,7 @@ Expected<void> read_columns(const wire::Trajectory& in, std::span<const std::byt
 
 size_t layout_columns(const Trajectory& x, size_t offset, wire::Trajectory& out) {
   for_each_column(x, [&](uint32_t id, const auto& column) {
-    if (column.empty())
-      return;
+    if (column.empty()) return;
     using T = typename std::decay_t<decltype(column)>::value_type;
     offset = align_up(offset);
     auto* to = out.add_columns();
@@ -206,16 +212,14 @@ Encoded encode_batch(std::span<const Trajectory> trajectories) {
   size_t end = 0;  // of what is written: the padding in between is zero
   for (const Trajectory& x : trajectories)
     for_each_column(x, [&](uint32_t, const auto& column) {
-      if (column.empty())
-        return;
+      if (column.empty()) return;
       size_t begin = align_up(end);
       std::memset(bytes.data() + end, 0, begin - end);
       size_t size_bytes = column.size() * sizeof(column[0]);
       std::memcpy(bytes.data() + begin, column.data(), size_bytes);
       end = begin + size_bytes;
     });
-  if (end < total)
-    std::memset(bytes.data() + end, 0, total - end);
+  if (end < total) std::memset(bytes.data() + end, 0, total - end);
   return result;
 }
 
@@ -224,8 +228,8 @@ Expected<std::vector<Trajectory>> decode_batch(std::span<const std::byte> header
   wire::TrajectoryBatch batch;
   if (header.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
       !batch.ParseFromArray(header.data(), static_cast<int>(header.size())))
-    return Error{Errc::corrupt, fmt::format("trajectory batch: header of {} bytes does not parse",
-                                            header.size())};
+    return Error{Errc::corrupt,
+                 fmt::format("trajectory batch: header of {} bytes does not parse", header.size())};
   if (batch.format() != k_batch_format)
     return Error{Errc::corrupt, fmt::format("trajectory batch: format {}, this reader knows {}",
                                             batch.format(), k_batch_format)};

@@ -45,8 +45,7 @@ Expected<void> validate_columns(const Trajectory& x) {
   for (size_t i = 0; i < x.response_mask.size(); ++i) {
     if (x.response_mask[i] > 1)
       return invalid(x, fmt::format("response_mask[{}] is {}", i, x.response_mask[i]));
-    if (x.response_mask[i] == 0)
-      continue;
+    if (x.response_mask[i] == 0) continue;
     if (!x.behavior_logp.empty() && !std::isfinite(x.behavior_logp[i]))
       return invalid(x, fmt::format("behavior_logp[{}] is not finite", i));
     if (!x.ref_logp.empty() && !std::isfinite(x.ref_logp[i]))
@@ -59,19 +58,17 @@ Expected<void> validate_columns(const Trajectory& x) {
 
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));
-  if (to_string(trajectory.key.kind) == "unknown")
-    return invalid(trajectory, "unknown kind");
-  if (!std::isfinite(trajectory.score))
-    return invalid(trajectory, "score is not finite");
+  if (to_string(trajectory.key.kind) == "unknown") return invalid(trajectory, "unknown kind");
+  if (!std::isfinite(trajectory.score)) return invalid(trajectory, "score is not finite");
   if (trajectory.weight_version_min > trajectory.weight_version_max)
     return invalid(trajectory, "weight_version_min is above weight_version_max");
   size_t end = 0;
   for (const Turn& turn : trajectory.turns) {
     if (turn.response_begin < end || turn.response_end < turn.response_begin ||
         turn.response_end > trajectory.tokens.size())
-      return invalid(trajectory, fmt::format("turn range [{}, {}) of {} tokens overlaps or is outside",
-                                             turn.response_begin, turn.response_end,
-                                             trajectory.tokens.size()));
+      return invalid(trajectory,
+                     fmt::format("turn range [{}, {}) of {} tokens overlaps or is outside",
+                                 turn.response_begin, turn.response_end, trajectory.tokens.size()));
     end = turn.response_end;
   }
   return {};

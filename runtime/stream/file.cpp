@@ -147,6 +147,11 @@ Expected<void> File::sync() const {
   return {};
 }
 
+void File::start_writeback(uint64_t offset, uint64_t size_bytes) const {
+  (void)::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(size_bytes),
+                          SYNC_FILE_RANGE_WRITE);
+}
+
 Expected<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
   FolderLock lock;
   COHORT_ASSIGN(lock.folder_, File::open(folder, OpenMode::read));

@@ -43,7 +43,7 @@ struct SegmentHeader {
   uint64_t first_record = 0;  // number of the first record in this segment
   uint64_t created_us = 0;    // wall clock
   uint64_t stream_id = 0;     // random, the same in all segments of a stream
-  std::string run_id;         // at most k_run_id_bytes_max
+  std::string run_id = {};    // at most k_run_id_bytes_max
 };
 
 using SegmentHeaderBytes = std::array<std::byte, k_segment_header_bytes>;

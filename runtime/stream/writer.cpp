@@ -16,6 +16,9 @@ namespace {
 // Segments that wait for a sync(); beyond it, a roll syncs the oldest itself, so that neither open
 // files nor dirty pages pile up in a run that never syncs.
 constexpr size_t k_unsynced_segments_max = 4;
+// The disk begins with every so many bytes while appends go on, so that sync() has little to wait
+// for; smaller pieces would cost a slow disk its sequential rate.
+constexpr uint64_t k_writeback_bytes = uint64_t{8} << 20;
 constexpr std::array<std::byte, k_alignment> k_zeros{};
 
 iovec part_of(std::span<const std::byte> bytes) {
@@ -64,6 +67,7 @@ Expected<void> Writer::State::create_segment(uint32_t number, uint64_t record_si
   file = std::make_shared<File>(std::move(created));
   segment = number;
   offset = k_segment_header_bytes;
+  written_back = 0;
   is_folder_dirty = true;
   index = File{};
   index_pending.clear();
@@ -116,6 +120,10 @@ Expected<RecordId> Writer::State::write(RecordInfo info, uint64_t checksum,
   ++next_number;
   ++stats.records;
   stats.bytes += size;
+  if (offset - written_back >= k_writeback_bytes) {
+    file->start_writeback(written_back, offset - written_back);
+    written_back = offset;
+  }
   if (index.is_open()) index_pending.push_back(encode_index_entry(info, stream_id));
   return info.id;
 }

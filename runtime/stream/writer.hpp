@@ -23,7 +23,7 @@
 namespace cohort::stream {
 
 struct WriterOptions {
-  std::string run_id;                       // must match that of an existing stream, unless empty
+  std::string run_id = {};                  // must match that of an existing stream, unless empty
   size_t segment_bytes = size_t{64} << 20;  // a larger record gets a segment of its own
   bool preallocate = true;                  // finds a full disk at the start of a segment
 };

@@ -54,6 +54,7 @@ Expected<void> Writer::State::continue_segment(uint32_t number, uint64_t size_by
   file = std::make_shared<File>(std::move(opened));
   segment = number;
   offset = size_bytes;
+  written_back = size_bytes;
   if (write_sidecar(folder, number, stream_id, records)) {
     auto sidecar = File::open(index_path(folder, number), OpenMode::append);
     if (sidecar) index = std::move(*sidecar);

@@ -29,7 +29,8 @@ struct Writer::State {
   mutable std::mutex mutex;
   std::shared_ptr<File> file;  // current segment; sync() keeps it alive while it works
   uint32_t segment = 0;
-  uint64_t offset = 0;  // where the next record goes
+  uint64_t offset = 0;        // where the next record goes
+  uint64_t written_back = 0;  // up to here the disk was told to begin
   uint64_t next_number = 0;
   std::vector<std::shared_ptr<File>> unsynced;  // finished segments that sync() has not seen
   bool is_folder_dirty = false;                 // a new name in the folder is not durable yet

@@ -23,9 +23,9 @@ struct alignas(k_buffer_alignment) Buffer::Block {
 
 namespace {
 
-constexpr size_t k_steps = 4;            // classes per power of two: at most 25 % of a block is unused
-constexpr size_t k_smallest_bits = 8;    // 256 B
-constexpr size_t k_largest_bits = 25;    // 32 MiB
+constexpr size_t k_steps = 4;  // classes per power of two: at most 25 % of a block is unused
+constexpr size_t k_smallest_bits = 8;  // 256 B
+constexpr size_t k_largest_bits = 25;  // 32 MiB
 constexpr size_t k_classes = (k_largest_bits - k_smallest_bits) * k_steps + 1;
 constexpr uint32_t k_not_pooled = ~uint32_t{0};
 static_assert(size_t{1} << k_largest_bits == k_pooled_block_bytes);
@@ -37,17 +37,17 @@ struct SizeClass {
 
 /// Returns the smallest class that holds `size_bytes` (at most k_pooled_block_bytes).
 SizeClass class_of(size_t size_bytes) {
-  size_t size = size_bytes < (size_t{1} << k_smallest_bits) ? size_t{1} << k_smallest_bits : size_bytes;
+  size_t size =
+      size_bytes < (size_t{1} << k_smallest_bits) ? size_t{1} << k_smallest_bits : size_bytes;
   auto bits = static_cast<size_t>(std::bit_width(size - 1));  // 2^(bits-1) < size <= 2^bits
-  if (bits <= k_smallest_bits)
-    return {0, size_t{1} << k_smallest_bits};
+  if (bits <= k_smallest_bits) return {0, size_t{1} << k_smallest_bits};
   size_t lower = size_t{1} << (bits - 1);
   size_t step = lower / k_steps;
   size_t steps = (size - lower + step - 1) / step;  // 1..k_steps
   return {(bits - 1 - k_smallest_bits) * k_steps + steps, lower + steps * step};
 }
 
-void free_block(void* block) { ::operator delete(block, std::align_val_t{k_buffer_alignment}); }
+void free_block(void* block) { ::operator delete (block, std::align_val_t{k_buffer_alignment}); }
 
 }  // namespace
 
@@ -67,8 +67,7 @@ struct BufferPool {
   }
 
   Block* take(size_t size_bytes) {
-    if (size_bytes > k_pooled_block_bytes)
-      return make(size_bytes, k_not_pooled);
+    if (size_bytes > k_pooled_block_bytes) return make(size_bytes, k_not_pooled);
     SizeClass size_class = class_of(size_bytes);
     Shelf& shelf = shelves[size_class.index];
     {
@@ -87,9 +86,10 @@ struct BufferPool {
   }
 
   Block* make(size_t capacity, uint32_t size_class) {
-    void* memory = ::operator new(sizeof(Block) + capacity, std::align_val_t{k_buffer_alignment},
-                                  std::nothrow);
-    COHORT_CHECK(memory != nullptr, "out of memory: Buffer of " + std::to_string(capacity) + " bytes");
+    void* memory = ::operator new (sizeof(Block) + capacity, std::align_val_t{k_buffer_alignment},
+                                   std::nothrow);
+    COHORT_CHECK(memory != nullptr,
+                 "out of memory: Buffer of " + std::to_string(capacity) + " bytes");
     auto* block = new (memory) Block;
     block->size_class = size_class;
     block->capacity = capacity;
@@ -128,8 +128,7 @@ struct BufferPool {
 
 Buffer::Buffer(const Buffer& other) noexcept
     : data_(other.data_), size_bytes_(other.size_bytes_), block_(other.block_) {
-  if (block_ != nullptr)
-    block_->refs.fetch_add(1, std::memory_order_relaxed);
+  if (block_ != nullptr) block_->refs.fetch_add(1, std::memory_order_relaxed);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
@@ -138,8 +137,7 @@ Buffer::Buffer(Buffer&& other) noexcept
       block_(std::exchange(other.block_, nullptr)) {}
 
 Buffer& Buffer::operator=(const Buffer& other) noexcept {
-  if (this != &other)
-    *this = Buffer(other);
+  if (this != &other) *this = Buffer(other);
   return *this;
 }
 
@@ -157,8 +155,7 @@ Buffer::~Buffer() { release(); }
 
 void Buffer::release() noexcept {
   Block* block = std::exchange(block_, nullptr);
-  if (block == nullptr || block->refs.fetch_sub(1, std::memory_order_acq_rel) != 1)
-    return;
+  if (block == nullptr || block->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (block->capacity == 0)
     delete block;
   else
@@ -166,30 +163,26 @@ void Buffer::release() noexcept {
 }
 
 Buffer Buffer::allocate(size_t size_bytes) {
-  if (size_bytes == 0)
-    return {};
+  if (size_bytes == 0) return {};
   Block* block = BufferPool::instance().take(size_bytes);
   return {reinterpret_cast<const std::byte*>(block + 1), size_bytes, block};
 }
 
 Buffer Buffer::copy_of(std::span<const std::byte> bytes) {
   Buffer buffer = allocate(bytes.size());
-  if (!bytes.empty())
-    std::memcpy(buffer.mutable_bytes().data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer.mutable_bytes().data(), bytes.data(), bytes.size());
   return buffer;
 }
 
 Buffer Buffer::adopt(const std::byte* data, size_t size_bytes, std::shared_ptr<const void> owner) {
-  if (size_bytes == 0)
-    return {};
+  if (size_bytes == 0) return {};
   auto* block = new Block;
   block->owner = std::move(owner);
   return {data, size_bytes, block};
 }
 
 std::span<std::byte> Buffer::mutable_bytes() {
-  if (block_ == nullptr)
-    return {};
+  if (block_ == nullptr) return {};
   COHORT_CHECK(block_->capacity != 0, "Buffer: adopted bytes are read-only");
   COHORT_CHECK(block_->refs.load(std::memory_order_acquire) == 1,
                "Buffer: bytes are shared and may not be written");
@@ -199,8 +192,7 @@ std::span<std::byte> Buffer::mutable_bytes() {
 Buffer Buffer::slice(size_t offset, size_t size_bytes) const {
   COHORT_CHECK(offset <= size_bytes_ && size_bytes <= size_bytes_ - offset,
                "Buffer: slice out of range");
-  if (size_bytes == 0)
-    return {};
+  if (size_bytes == 0) return {};
   Buffer part(*this);
   part.data_ += offset;
   part.size_bytes_ = size_bytes;

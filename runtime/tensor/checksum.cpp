@@ -22,8 +22,7 @@ namespace {
 uint64_t checksum64(std::span<const std::byte> bytes) {
 #if defined(COHORT_CHECKSUM_AVX2)
   static const bool has_avx2 = __builtin_cpu_supports("avx2");
-  if (bytes.size() >= k_wide_bytes && has_avx2)
-    return checksum64_avx2(bytes.data(), bytes.size());
+  if (bytes.size() >= k_wide_bytes && has_avx2) return checksum64_avx2(bytes.data(), bytes.size());
 #endif
   return XXH3_64bits(bytes.data(), bytes.size());
 }

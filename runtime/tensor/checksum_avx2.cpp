@@ -1,5 +1,5 @@
-// Compiled with -mavx2, called only where the CPU has it. XXH_INLINE_ALL keeps every xxhash function
-// static, so that no AVX2 code can leak into other files through the linker.
+// Compiled with -mavx2, called only where the CPU has it. XXH_INLINE_ALL keeps every xxhash
+// function static, so that no AVX2 code can leak into other files through the linker.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,13 +1,14 @@
 #pragma once
 /// Context: the ZeroMQ context of a process, one per process (tests may have several).
-/// Links share ownership of what is inside, so the order of destruction does not matter: the last of
-/// them ends it, and waits at most k_linger_ms for bytes still in sockets.
-/// Thread-safety: thread-safe. inproc endpoints are names inside one Context.
+/// Links share ownership of what is inside, so the order of destruction does not matter: the last
+/// of them ends it, and waits at most k_linger_ms for bytes still in sockets. Thread-safety:
+/// thread-safe. inproc endpoints are names inside one Context.
 #include <memory>
 
 namespace cohort::transport {
 
-inline constexpr int k_linger_ms = 100;  // a closing link's last words (bye, acks) may take this long
+inline constexpr int k_linger_ms =
+    100;  // a closing link's last words (bye, acks) may take this long
 
 class Context {
  public:

@@ -18,8 +18,7 @@ uint64_t chunk_count_of(uint64_t body_bytes, uint64_t chunk_bytes) {
 
 uint64_t chunk_size_of(uint64_t body_bytes, uint64_t chunk_bytes, uint32_t chunk) {
   uint64_t begin = uint64_t{chunk} * chunk_bytes;
-  if (begin >= body_bytes)
-    return 0;
+  if (begin >= body_bytes) return 0;
   return body_bytes - begin < chunk_bytes ? body_bytes - begin : chunk_bytes;
 }
 
@@ -34,8 +33,7 @@ void seal(FrameHeader header, std::span<std::byte> part) {
 }
 
 std::optional<FrameHeader> unseal(std::span<const std::byte> part) {
-  if (part.size() < sizeof(FrameHeader))
-    return std::nullopt;
+  if (part.size() < sizeof(FrameHeader)) return std::nullopt;
   FrameHeader header;
   std::memcpy(&header, part.data(), sizeof(header));
   if (header.magic != k_frame_magic ||
@@ -55,8 +53,8 @@ Expected<void> check_data(const FrameHeader& header, size_t part1_bytes, size_t 
                               header.body_bytes, credit_bytes));
   uint64_t count = chunk_count_of(header.body_bytes, chunk_bytes);
   if (header.chunk_count != count || header.chunk >= count)
-    return refuse(fmt::format("chunk {} of {}, expected {} chunks", header.chunk,
-                              header.chunk_count, count));
+    return refuse(
+        fmt::format("chunk {} of {}, expected {} chunks", header.chunk, header.chunk_count, count));
   size_t payload = header.chunk == 0 ? header.header_bytes : 0;
   if (part1_bytes != sizeof(FrameHeader) + payload)
     return refuse(fmt::format("first part of {} bytes, expected {}", part1_bytes,

@@ -1,7 +1,8 @@
 #pragma once
 /// The 64 bytes that begin every frame of a link, little-endian, and their checks. Pure.
-/// A frame is one ZeroMQ message: part 1 = FrameHeader + payload (message header, or the protobuf of a
-/// handshake), part 2 (data frames with a body) = one chunk of the body. Byte table: docs/wire.md.
+/// A frame is one ZeroMQ message: part 1 = FrameHeader + payload (message header, or the protobuf
+/// of a handshake), part 2 (data frames with a body) = one chunk of the body. Byte table:
+/// docs/wire.md.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -4,16 +4,20 @@
 ///
 /// What a link promises:
 ///   LINK-1 each message of a producer session is delivered exactly once and in order, whatever the
-///          wire drops, doubles, delays or corrupts, as long as the two ends live. A consumer that was
-///          restarted gets again what it had not acknowledged (FLOW-1 is then the reader's business).
+///          wire drops, doubles, delays or corrupts, as long as the two ends live. A consumer that
+///          was restarted gets again what it had not acknowledged (FLOW-1 is then the reader's
+///          business).
 ///   LINK-2 nothing is acknowledged on the wire before the consumer called ack() for it and for all
 ///          before it (FLOW-2); acknowledgement may be withheld for any time.
-///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at the
-///          consumer without ack() (FLOW-4). A message costs header + body + k_message_overhead_bytes.
+///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at
+///   the
+///          consumer without ack() (FLOW-4). A message costs header + body +
+///          k_message_overhead_bytes.
 ///
-/// Threads: each link end owns one pump thread, which alone touches its socket and runs all callbacks;
-/// a callback must be short and must not destroy its link. All methods may be called from any thread.
-/// Destructors join the pump: they wait for a running callback, else a few milliseconds.
+/// Threads: each link end owns one pump thread, which alone touches its socket and runs all
+/// callbacks; a callback must be short and must not destroy its link. All methods may be called
+/// from any thread. Destructors join the pump: they wait for a running callback, else a few
+/// milliseconds.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,8 +30,8 @@
 namespace cohort::transport {
 
 inline constexpr uint32_t k_protocol_min = 1, k_protocol_max = 1;
-inline constexpr size_t k_message_overhead_bytes = 128;          // what a message costs besides its bytes
-inline constexpr size_t k_max_header_bytes = size_t{4} << 20;    // of Message::header
+inline constexpr size_t k_message_overhead_bytes = 128;  // what a message costs besides its bytes
+inline constexpr size_t k_max_header_bytes = size_t{4} << 20;  // of Message::header
 inline constexpr size_t k_max_chunk_bytes = size_t{4} << 20;
 inline constexpr size_t k_min_chunk_bytes = 1024;
 
@@ -45,9 +49,9 @@ struct CurveKeys {
 };
 
 struct LinkOptions {
-  std::string endpoint;  // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
-  std::string run_id;    // both ends must name the same run
-  std::string name;      // for errors and logs, e.g. "rollout.0->reward"
+  std::string endpoint;                    // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
+  std::string run_id;                      // both ends must name the same run
+  std::string name;                        // for errors and logs, e.g. "rollout.0->reward"
   size_t credit_bytes = size_t{64} << 20;  // consumer: granted to each producer
   size_t queue_bytes = size_t{64} << 20;   // producer: waiting and unacknowledged
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
@@ -93,12 +97,13 @@ class Receiver {
  public:
   using Delivery = transport::Delivery;
   using OnDelivery = std::function<void(Delivery)>;
-  /// Errc::timeout: silent for peer_timeout_ms (its session resumes if it comes back). Errc::protocol,
-  /// Errc::corrupt, Errc::capacity: turned away. A producer that closes in order is not reported.
+  /// Errc::timeout: silent for peer_timeout_ms (its session resumes if it comes back).
+  /// Errc::protocol, Errc::corrupt, Errc::capacity: turned away. A producer that closes in order is
+  /// not reported.
   using OnPeerLost = std::function<void(std::string peer, Error)>;
 
-  /// Binds and starts. Returns Errc::io if the endpoint cannot be bound, Errc::invalid_argument if an
-  /// option makes no sense (a tcp endpoint beyond loopback without CURVE keys is one).
+  /// Binds and starts. Returns Errc::io if the endpoint cannot be bound, Errc::invalid_argument if
+  /// an option makes no sense (a tcp endpoint beyond loopback without CURVE keys is one).
   static Expected<std::unique_ptr<Receiver>> open(Context& context, LinkOptions options,
                                                   OnDelivery on_delivery, OnPeerLost on_peer_lost);
   ~Receiver();
@@ -115,23 +120,25 @@ class Receiver {
 class Sender {
  public:
   using OnAcked = std::function<void(uint64_t seq)>;
-  /// Errc::timeout: the consumer is silent; the link keeps trying and resumes if it comes back (once per
-  /// outage). Any other code: the consumer turned us away; the link is dead and send() says so.
+  /// Errc::timeout: the consumer is silent; the link keeps trying and resumes if it comes back
+  /// (once per outage). Any other code: the consumer turned us away; the link is dead and send()
+  /// says so.
   using OnFailed = std::function<void(Error)>;
 
-  /// Connects and starts; the consumer may appear later. Returns Errc::invalid_argument or Errc::io.
+  /// Connects and starts; the consumer may appear later. Returns Errc::invalid_argument or
+  /// Errc::io.
   static Expected<std::unique_ptr<Sender>> open(Context& context, LinkOptions options,
                                                 OnFailed on_failed);
   /// Says goodbye without waiting for acknowledgements (wait_drained() before, if they matter).
   ~Sender();
-  /// Queues a message and returns its seq; never blocks. `on_acked` runs once, in order of seq, on the
-  /// pump thread. Returns Errc::backpressure if queue_bytes are in use (retry after an ack),
+  /// Queues a message and returns its seq; never blocks. `on_acked` runs once, in order of seq, on
+  /// the pump thread. Returns Errc::backpressure if queue_bytes are in use (retry after an ack),
   /// Errc::capacity if the message can never fit, Errc::closed if the link is dead.
   Expected<uint64_t> send(Message message, OnAcked on_acked = {});
   /// Returns the cost of all messages that are not acknowledged.
   size_t pending_bytes() const;
-  /// Returns true when nothing is pending and every on_acked has returned, false after `timeout_ms` or
-  /// when the link is dead. Not for callbacks.
+  /// Returns true when nothing is pending and every on_acked has returned, false after `timeout_ms`
+  /// or when the link is dead. Not for callbacks.
   bool wait_drained(int timeout_ms);
   LinkStats stats() const;
 

@@ -11,18 +11,16 @@ namespace detail {
 
 namespace {
 
-constexpr int k_receive_batch = 64;     // frames before acknowledgements get a turn
-constexpr int k_gather_ms = 2;           // an ack waits at most this long for company
-constexpr size_t k_max_sessions = 4096;  // known producers, lost ones included
+constexpr int k_receive_batch = 64;       // frames before acknowledgements get a turn
+constexpr int k_gather_ms = 2;            // an ack waits at most this long for company
+constexpr size_t k_max_sessions = 4096;   // known producers, lost ones included
 constexpr int k_max_corrupt_streak = 16;  // corrupt frames without progress: the path is broken
 
 /// Returns the session that a routing id names ('S' and 8 bytes, as Sender sets it).
 std::optional<uint64_t> session_of(std::span<const std::byte> identity) {
-  if (identity.size() != 9 || identity[0] != std::byte{'S'})
-    return std::nullopt;
+  if (identity.size() != 9 || identity[0] != std::byte{'S'}) return std::nullopt;
   uint64_t id = 0;
-  for (size_t i = 0; i < 8; ++i)
-    id |= std::to_integer<uint64_t>(identity[i + 1]) << (8 * i);
+  for (size_t i = 0; i < 8; ++i) id |= std::to_integer<uint64_t>(identity[i + 1]) << (8 * i);
   return id;
 }
 
@@ -38,15 +36,13 @@ Part identity_part(uint64_t id) {
 
 void AckInbox::push(Ack ack) {
   std::lock_guard lock(mutex);
-  if (is_closed)
-    return;
+  if (is_closed) return;
   acks.push_back(ack);
   wake.wake();
 }
 
 void AckHandle::ack() {
-  if (!is_done_.exchange(true))
-    inbox_->push(ack_);
+  if (!is_done_.exchange(true)) inbox_->push(ack_);
 }
 
 ReceiverPump::ReceiverPump(std::shared_ptr<Context::Handle> context, LinkOptions options,
@@ -57,8 +53,7 @@ ReceiverPump::ReceiverPump(std::shared_ptr<Context::Handle> context, LinkOptions
       on_peer_lost_(std::move(on_peer_lost)) {}
 
 ReceiverPump::~ReceiverPump() {
-  if (!thread_.joinable())
-    return;
+  if (!thread_.joinable()) return;
   COHORT_CHECK(thread_.get_id() != std::this_thread::get_id(),
                "LINK: a Receiver may not be destroyed by its own callback");
   is_stopping_ = true;
@@ -71,8 +66,7 @@ Expected<void> ReceiverPump::start() {
   COHORT_CHECK(on_delivery_ != nullptr, "LINK: a Receiver needs on_delivery");
   COHORT_ASSIGN(socket_, Socket::open(context_, ZMQ_ROUTER, options_, {}));
   auto endpoint = socket_.bind(options_.endpoint);
-  if (!endpoint)
-    return endpoint.error().with_context("link " + options_.name);
+  if (!endpoint) return endpoint.error().with_context("link " + options_.name);
   endpoint_ = *endpoint;
   thread_ = std::thread([this] { run(); });
   return {};
@@ -80,7 +74,8 @@ Expected<void> ReceiverPump::start() {
 
 LinkStats ReceiverPump::stats() const {
   const Counters& x = counters_;
-  return {x.messages, x.bytes, x.chunks, x.resent, x.acks, x.corrupt, x.gaps, x.reconnects, x.rejected};
+  return {x.messages, x.bytes, x.chunks,     x.resent,  x.acks,
+          x.corrupt,  x.gaps,  x.reconnects, x.rejected};
 }
 
 void ReceiverPump::run() {
@@ -90,8 +85,7 @@ void ReceiverPump::run() {
     apply_acks();
     flush_acks();
     on_timers(now_);
-    if (!is_busy)
-      sleep();
+    if (!is_busy) sleep();
   }
   {
     std::lock_guard lock(inbox_->mutex);
@@ -100,8 +94,7 @@ void ReceiverPump::run() {
   FrameHeader bye;
   bye.kind = FrameKind::bye;
   for (const auto& [id, session] : sessions_)
-    if (!session->is_lost)
-      send_control(id, bye);
+    if (!session->is_lost) send_control(id, bye);
   socket_.close();
 }
 
@@ -121,21 +114,18 @@ void ReceiverPump::sleep() {
 
 bool ReceiverPump::receive_some() {
   for (int i = 0; i < k_receive_batch; ++i)
-    if (!receive_frame())
-      return i > 0;
+    if (!receive_frame()) return i > 0;
   return true;
 }
 
 bool ReceiverPump::receive_frame() {
   Part identity, first, body;
-  if (!socket_.receive(identity))
-    return false;
+  if (!socket_.receive(identity)) return false;
   bool is_whole = identity.has_more() && socket_.receive(first);
   bool has_body = is_whole && first.has_more() && socket_.receive(body);
   bool has_more = is_whole && (has_body ? body.has_more() : first.has_more());
   is_whole = is_whole && !has_more;
-  for (Part rest; has_more && socket_.receive(rest);)
-    has_more = rest.has_more();
+  for (Part rest; has_more && socket_.receive(rest);) has_more = rest.has_more();
   auto id = session_of(identity.bytes());
   if (!id) {
     ++counters_.corrupt;
@@ -157,8 +147,7 @@ Session* ReceiverPump::find(uint64_t id) {
 
 void ReceiverPump::on_frame(uint64_t id, const FrameHeader& header,
                             std::span<const std::byte> payload, Part body) {
-  if (header.kind == FrameKind::hello)
-    return on_hello(id, payload);
+  if (header.kind == FrameKind::hello) return on_hello(id, payload);
   Session* session = find(id);
   if (header.kind == FrameKind::bye) {
     sessions_.erase(id);
@@ -171,10 +160,8 @@ void ReceiverPump::on_frame(uint64_t id, const FrameHeader& header,
     return;
   }
   session->last_heard = now_;
-  if (header.kind == FrameKind::data)
-    return on_data(*session, header, payload, std::move(body));
-  if (header.kind == FrameKind::ping)
-    return on_ping(*session, header);
+  if (header.kind == FrameKind::data) return on_data(*session, header, payload, std::move(body));
+  if (header.kind == FrameKind::ping) return on_ping(*session, header);
   turn_away(id, session->name(),
             {Errc::protocol, fmt::format("frame kind {}", static_cast<int>(header.kind))});
 }
@@ -185,8 +172,8 @@ Expected<void> ReceiverPump::check_hello(const proto::LinkHello& hello) const {
                  fmt::format("protocol {} to {}, the consumer speaks {} to {}", hello.protocol_min,
                              hello.protocol_max, k_protocol_min, k_protocol_max)};
   if (hello.run_id != options_.run_id)
-    return Error{Errc::protocol, fmt::format("run id \"{}\", the consumer's is \"{}\"", hello.run_id,
-                                             options_.run_id)};
+    return Error{Errc::protocol, fmt::format("run id \"{}\", the consumer's is \"{}\"",
+                                             hello.run_id, options_.run_id)};
   if (hello.chunk_bytes < k_min_chunk_bytes || hello.chunk_bytes > k_max_chunk_bytes ||
       hello.first_seq == 0 || hello.name.size() > 256)
     return Error{Errc::protocol, fmt::format("hello with chunks of {} bytes, first message {}",
@@ -196,14 +183,12 @@ Expected<void> ReceiverPump::check_hello(const proto::LinkHello& hello) const {
 
 void ReceiverPump::on_hello(uint64_t id, std::span<const std::byte> payload) {
   auto hello = proto::decode_hello(payload);
-  if (!hello)
-    return turn_away(id, "?", hello.error());
+  if (!hello) return turn_away(id, "?", hello.error());
   if (auto checked = check_hello(*hello); !checked)
     return turn_away(id, hello->name, checked.error());
   Session* session = find(id);
   if (session == nullptr) {
-    if (!make_room())
-      return turn_away(id, hello->name, {Errc::capacity, "too many producers"});
+    if (!make_room()) return turn_away(id, hello->name, {Errc::capacity, "too many producers"});
     auto made = std::make_unique<Session>(id, next_slot_++, *hello, options_.credit_bytes);
     session = made.get();
     sessions_.emplace(id, std::move(made));
@@ -218,15 +203,13 @@ void ReceiverPump::on_hello(uint64_t id, std::span<const std::byte> payload) {
 }
 
 bool ReceiverPump::make_room() {
-  if (sessions_.size() < k_max_sessions)
-    return true;
+  if (sessions_.size() < k_max_sessions) return true;
   auto oldest = sessions_.end();
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
     if (it->second->is_lost &&
         (oldest == sessions_.end() || it->second->last_heard < oldest->second->last_heard))
       oldest = it;
-  if (oldest == sessions_.end())
-    return false;
+  if (oldest == sessions_.end()) return false;
   sessions_.erase(oldest);
   return true;
 }
@@ -245,8 +228,7 @@ void ReceiverPump::on_data(Session& session, const FrameHeader& header,
   ++counters_.chunks;
   session.more_follows = (header.flags & k_more_follows) != 0;
   auto outcome = session.on_data(header, payload, std::move(body));
-  if (!outcome)
-    return turn_away(session.id(), session.name(), outcome.error());
+  if (!outcome) return turn_away(session.id(), session.name(), outcome.error());
   switch (*outcome) {
     case Session::Outcome::progress:
       return;
@@ -254,8 +236,7 @@ void ReceiverPump::on_data(Session& session, const FrameHeader& header,
       ++counters_.resent;
       return mark_dirty(session);
     case Session::Outcome::gap:
-      if (!session.is_resend_asked)
-        ask_resend(session);
+      if (!session.is_resend_asked) ask_resend(session);
       return;
     case Session::Outcome::corrupt:
       return on_corrupt(session.id(), true);
@@ -265,29 +246,27 @@ void ReceiverPump::on_data(Session& session, const FrameHeader& header,
   Message message = session.take();
   ++counters_.messages;
   counters_.bytes += message.header.size() + message.body.size_bytes();
-  auto handle = std::make_shared<AckHandle>(
-      inbox_, AckInbox::Ack{session.id(), session.slot(), header.seq});
+  auto handle =
+      std::make_shared<AckHandle>(inbox_, AckInbox::Ack{session.id(), session.slot(), header.seq});
   on_delivery_({session.name(), session.id(), header.seq, std::move(message), std::move(handle)});
 }
 
 void ReceiverPump::on_ping(Session& session, const FrameHeader& header) {
-  // Frames keep their order on a connection: what the producer sent before the ping and is not here was
-  // lost with an older connection.
-  if (session.is_gap(header.seq, header.chunk))
-    ask_resend(session);
+  // Frames keep their order on a connection: what the producer sent before the ping and is not here
+  // was lost with an older connection.
+  if (session.is_gap(header.seq, header.chunk)) ask_resend(session);
   mark_dirty(session);
 }
 
 void ReceiverPump::on_corrupt(uint64_t id, bool is_expected_frame) {
   ++counters_.corrupt;
   Session* session = find(id);
-  if (session == nullptr || session->is_lost)
-    return;
+  if (session == nullptr || session->is_lost) return;
   if (++session->corrupt_streak > k_max_corrupt_streak)
-    return turn_away(id, session->name(),
-                     {Errc::corrupt, fmt::format("{} corrupt frames in a row", k_max_corrupt_streak)});
-  if (is_expected_frame || !session->is_resend_asked)
-    ask_resend(*session);
+    return turn_away(
+        id, session->name(),
+        {Errc::corrupt, fmt::format("{} corrupt frames in a row", k_max_corrupt_streak)});
+  if (is_expected_frame || !session->is_resend_asked) ask_resend(*session);
 }
 
 void ReceiverPump::ask_resend(Session& session) {
@@ -305,25 +284,23 @@ void ReceiverPump::turn_away(uint64_t id, const std::string& name, Error error) 
   FrameHeader header;
   header.kind = FrameKind::reject;
   send_control(id, header, proto::encode_reject(error));
-  Error full = error.with_context(fmt::format("link {} ({}): turned away {}", options_.name, endpoint_, name));
+  Error full = error.with_context(
+      fmt::format("link {} ({}): turned away {}", options_.name, endpoint_, name));
   std::string peer = name;  // `name` may live in the session
   sessions_.erase(id);
   log::warn("{}", full.detail);
-  if (on_peer_lost_)
-    on_peer_lost_(std::move(peer), std::move(full));
+  if (on_peer_lost_) on_peer_lost_(std::move(peer), std::move(full));
 }
 
 void ReceiverPump::apply_acks() {
   {
     std::lock_guard lock(inbox_->mutex);
-    if (inbox_->acks.empty())
-      return;
+    if (inbox_->acks.empty()) return;
     taken_.swap(inbox_->acks);
   }
   for (const AckInbox::Ack& ack : taken_) {
     Session* session = find(ack.session);
-    if (session == nullptr || session->slot() != ack.slot)
-      continue;
+    if (session == nullptr || session->slot() != ack.slot) continue;
     session->ack(ack.seq);
     mark_dirty(*session);
   }
@@ -331,8 +308,7 @@ void ReceiverPump::apply_acks() {
 }
 
 void ReceiverPump::mark_dirty(Session& session) {
-  if (std::exchange(session.is_dirty, true))
-    return;
+  if (std::exchange(session.is_dirty, true)) return;
   session.dirty_since = now_;
   dirty_.push_back(session.id());
 }
@@ -341,8 +317,7 @@ void ReceiverPump::flush_acks() {
   size_t kept = 0;
   for (uint64_t id : dirty_) {
     Session* session = find(id);
-    if (session == nullptr || !session->is_dirty)
-      continue;
+    if (session == nullptr || !session->is_dirty) continue;
     if (session->more_follows && now_ - session->dirty_since < k_gather_ms &&
         session->granted() - session->announced < options_.credit_bytes / 8) {
       dirty_[kept++] = id;  // more is on its way: one ack frame will do for all of it
@@ -365,13 +340,11 @@ void ReceiverPump::flush_acks() {
 }
 
 void ReceiverPump::on_timers(int64_t now) {
-  if (now < next_check_)
-    return;
+  if (now < next_check_) return;
   next_check_ = now + options_.heartbeat_ms / 2;
   std::vector<std::string> lost;
   for (auto& [id, session] : sessions_) {
-    if (session->is_lost || now - session->last_heard <= options_.peer_timeout_ms)
-      continue;
+    if (session->is_lost || now - session->last_heard <= options_.peer_timeout_ms) continue;
     session->is_lost = true;
     session->drop_assembly();
     lost.push_back(session->name());
@@ -380,8 +353,7 @@ void ReceiverPump::on_timers(int64_t now) {
     Error error{Errc::timeout, fmt::format("link {} ({}): {} was silent for {} ms", options_.name,
                                            endpoint_, name, options_.peer_timeout_ms)};
     log::warn("{}", error.detail);
-    if (on_peer_lost_)
-      on_peer_lost_(std::move(name), std::move(error));
+    if (on_peer_lost_) on_peer_lost_(std::move(name), std::move(error));
   }
 }
 
@@ -389,8 +361,7 @@ IoResult ReceiverPump::send_control(uint64_t id, FrameHeader header, std::string
   header.session = id;
   Part identity = identity_part(id);
   IoResult result = socket_.send(identity, true);
-  if (result != IoResult::done)
-    return result;
+  if (result != IoResult::done) return result;
   Part part = make_frame(header, payload);
   return socket_.send(part, false);
 }
@@ -398,15 +369,15 @@ IoResult ReceiverPump::send_control(uint64_t id, FrameHeader header, std::string
 }  // namespace detail
 
 void Delivery::ack() const {
-  if (handle)
-    handle->ack();
+  if (handle) handle->ack();
 }
 
 Receiver::Receiver(std::unique_ptr<detail::ReceiverPump> pump) : pump_(std::move(pump)) {}
 Receiver::~Receiver() = default;
 
 Expected<std::unique_ptr<Receiver>> Receiver::open(Context& context, LinkOptions options,
-                                                   OnDelivery on_delivery, OnPeerLost on_peer_lost) {
+                                                   OnDelivery on_delivery,
+                                                   OnPeerLost on_peer_lost) {
   auto pump = std::make_unique<detail::ReceiverPump>(
       context.handle(), std::move(options), std::move(on_delivery), std::move(on_peer_lost));
   COHORT_TRY(pump->start());

@@ -26,7 +26,8 @@ struct AckInbox {
 /// Shared by the copies of one Delivery.
 class AckHandle {
  public:
-  AckHandle(std::shared_ptr<AckInbox> inbox, AckInbox::Ack ack) : inbox_(std::move(inbox)), ack_(ack) {}
+  AckHandle(std::shared_ptr<AckInbox> inbox, AckInbox::Ack ack)
+      : inbox_(std::move(inbox)), ack_(ack) {}
   void ack();
 
  private:
@@ -54,7 +55,8 @@ class ReceiverPump {
   void sleep();
   bool receive_some();
   bool receive_frame();
-  void on_frame(uint64_t id, const FrameHeader& header, std::span<const std::byte> payload, Part body);
+  void on_frame(uint64_t id, const FrameHeader& header, std::span<const std::byte> payload,
+                Part body);
   void on_hello(uint64_t id, std::span<const std::byte> payload);
   Expected<void> check_hello(const proto::LinkHello& hello) const;
   void welcome(Session& session);

@@ -11,8 +11,8 @@ namespace cohort::transport::detail {
 
 namespace {
 
-// A smaller body is copied to an aligned pooled Buffer: zmq may keep it inside a receive buffer that it
-// shares with its neighbours, and a copy of this size costs less than a cache miss or two.
+// A smaller body is copied to an aligned pooled Buffer: zmq may keep it inside a receive buffer
+// that it shares with its neighbours, and a copy of this size costs less than a cache miss or two.
 constexpr size_t k_adopt_bytes = size_t{16} << 10;
 
 }  // namespace
@@ -32,11 +32,11 @@ Expected<void> Session::check_return(const proto::LinkHello& hello) const {
   if (hello.chunk_bytes == chunk_bytes_ && hello.first_seq >= 1 &&
       hello.first_seq <= acked_seq_ + 1 && hello.name == name_)
     return {};
-  return Error{Errc::protocol,
-               fmt::format("session comes back as {} with first message {} and chunks of {}, it was "
-                           "{} with {} acknowledged and chunks of {}",
-                           hello.name, hello.first_seq, hello.chunk_bytes, name_, acked_seq_,
-                           chunk_bytes_)};
+  return Error{
+      Errc::protocol,
+      fmt::format("session comes back as {} with first message {} and chunks of {}, it was "
+                  "{} with {} acknowledged and chunks of {}",
+                  hello.name, hello.first_seq, hello.chunk_bytes, name_, acked_seq_, chunk_bytes_)};
 }
 
 bool Session::is_gap(uint64_t seq, uint32_t chunk) const {
@@ -47,10 +47,8 @@ Expected<Session::Outcome> Session::on_data(const FrameHeader& header,
                                             std::span<const std::byte> payload, Part body) {
   COHORT_TRY(check_data(header, sizeof(FrameHeader) + payload.size(), body.bytes().size(),
                         chunk_bytes_, credit_bytes_));
-  if (is_gap(header.seq, header.chunk))
-    return Outcome::gap;
-  if (header.seq != next_seq_ || header.chunk != next_chunk_)
-    return Outcome::duplicate;
+  if (is_gap(header.seq, header.chunk)) return Outcome::gap;
+  if (header.seq != next_seq_ || header.chunk != next_chunk_) return Outcome::duplicate;
   if (!body.bytes().empty() && tensor::checksum64(body.bytes()) != header.body_checksum)
     return Outcome::corrupt;
   uint64_t cost = cost_of(header.header_bytes, header.body_bytes);
@@ -69,8 +67,7 @@ Expected<Session::Outcome> Session::on_data(const FrameHeader& header,
   take_chunk(header, std::move(body));
   corrupt_streak = 0;
   is_resend_asked = false;
-  if (++next_chunk_ != header.chunk_count)
-    return Outcome::progress;
+  if (++next_chunk_ != header.chunk_count) return Outcome::progress;
   next_chunk_ = 0;
   ++next_seq_;
   received_ += cost_;
@@ -96,7 +93,8 @@ void Session::take_chunk(const FrameHeader& header, Part body) {
     body_ = tensor::Buffer::allocate(body_bytes_);
     size_t offset = 0;
     for (const Part& chunk : chunks_) {
-      std::memcpy(body_.mutable_bytes().data() + offset, chunk.bytes().data(), chunk.bytes().size());
+      std::memcpy(body_.mutable_bytes().data() + offset, chunk.bytes().data(),
+                  chunk.bytes().size());
       offset += chunk.bytes().size();
     }
     chunks_.clear();
@@ -127,11 +125,9 @@ void Session::drop_assembly() {
 }
 
 void Session::ack(uint64_t seq) {
-  if (seq <= acked_seq_ || seq - acked_seq_ > window_.size())
-    return;
+  if (seq <= acked_seq_ || seq - acked_seq_ > window_.size()) return;
   Window& entry = window_[seq - acked_seq_ - 1];
-  if (std::exchange(entry.is_acked, true))
-    return;
+  if (std::exchange(entry.is_acked, true)) return;
   released_ += entry.cost;
   while (!window_.empty() && window_.front().is_acked) {
     window_.pop_front();

@@ -1,6 +1,6 @@
 #pragma once
-/// What the consumer knows of one producer session: the order of frames, the assembly of bodies, the
-/// acknowledgement window and the credit. No socket, no clock. Internal to runtime/transport.
+/// What the consumer knows of one producer session: the order of frames, the assembly of bodies,
+/// the acknowledgement window and the credit. No socket, no clock. Internal to runtime/transport.
 /// Thread: the Receiver's pump.
 #include <deque>
 #include <memory>
@@ -23,9 +23,11 @@ class Session {
   enum class Outcome { message, progress, duplicate, gap, corrupt };
   /// Takes a data frame; on `message` take() returns it. Returns Errc::protocol if the frame breaks
   /// the format or the credit (LINK-3).
-  Expected<Outcome> on_data(const FrameHeader& header, std::span<const std::byte> payload, Part body);
+  Expected<Outcome> on_data(const FrameHeader& header, std::span<const std::byte> payload,
+                            Part body);
   Message take();
-  /// LINK-2: marks `seq` acknowledged; acked_seq() moves when it was the lowest. Unknown seq: no effect.
+  /// LINK-2: marks `seq` acknowledged; acked_seq() moves when it was the lowest. Unknown seq: no
+  /// effect.
   void ack(uint64_t seq);
   /// Drops a half-assembled body; its chunks will be sent again from the first.
   void drop_assembly();
@@ -46,8 +48,8 @@ class Session {
   int64_t last_heard = 0;
   bool is_lost = false, is_dirty = false, is_resend_asked = false;
   int corrupt_streak = 0;
-  bool more_follows = false;     // said the last data frame
-  uint64_t announced = 0;        // granted() of the last ack frame
+  bool more_follows = false;  // said the last data frame
+  uint64_t announced = 0;     // granted() of the last ack frame
   int64_t dirty_since = 0;
 
  private:
@@ -62,10 +64,11 @@ class Session {
   const uint64_t chunk_bytes_, credit_bytes_;
   uint64_t next_seq_, acked_seq_;
   uint32_t next_chunk_ = 0;
-  uint64_t received_, released_;  // [bytes of cost] delivered and acknowledged since the session began
-  std::deque<Window> window_;     // acked_seq_ + 1 … next_seq_ - 1
-  // The message under assembly. Chunks that lie side by side in memory (inproc slices of one Buffer)
-  // are adopted as they are; the first one that does not moves all to `body_`.
+  uint64_t received_,
+      released_;               // [bytes of cost] delivered and acknowledged since the session began
+  std::deque<Window> window_;  // acked_seq_ + 1 … next_seq_ - 1
+  // The message under assembly. Chunks that lie side by side in memory (inproc slices of one
+  // Buffer) are adopted as they are; the first one that does not moves all to `body_`.
   Message message_;
   uint64_t cost_ = 0, body_bytes_ = 0;
   std::vector<Part> chunks_;

@@ -14,8 +14,8 @@ namespace detail {
 
 namespace {
 
-constexpr int k_first_hello_ms = 10;       // then doubled up to the heartbeat
-constexpr int k_receive_batch = 256;       // frames handled before the other duties get a turn
+constexpr int k_first_hello_ms = 10;  // then doubled up to the heartbeat
+constexpr int k_receive_batch = 256;  // frames handled before the other duties get a turn
 constexpr size_t k_send_batch_bytes = size_t{8} << 20;
 constexpr int k_send_batch_frames = 256;
 
@@ -24,11 +24,11 @@ uint64_t random_session() {
   return (uint64_t{device()} << 32) | device();
 }
 
-/// A routing id may not begin with a zero byte; the ROUTER checks that it names the frame's session.
+/// A routing id may not begin with a zero byte; the ROUTER checks that it names the frame's
+/// session.
 std::string identity_of(uint64_t session) {
   std::string identity(1, 'S');
-  for (int i = 0; i < 8; ++i)
-    identity.push_back(static_cast<char>(session >> (8 * i) & 0xff));
+  for (int i = 0; i < 8; ++i) identity.push_back(static_cast<char>(session >> (8 * i) & 0xff));
   return identity;
 }
 
@@ -42,8 +42,7 @@ SenderPump::SenderPump(std::shared_ptr<Context::Handle> context, LinkOptions opt
       session_(random_session()) {}
 
 SenderPump::~SenderPump() {
-  if (!thread_.joinable())
-    return;
+  if (!thread_.joinable()) return;
   COHORT_CHECK(thread_.get_id() != std::this_thread::get_id(),
                "LINK: a Sender may not be destroyed by its own callback");
   is_stopping_ = true;
@@ -74,19 +73,18 @@ Expected<uint64_t> SenderPump::send(Message message, Sender::OnAcked on_acked) {
   item.on_acked = std::move(on_acked);
   {
     std::lock_guard lock(mutex_);
-    if (dead_)
-      return Error{Errc::closed, dead_->detail};
+    if (dead_) return Error{Errc::closed, dead_->detail};
     uint64_t limit = options_.queue_bytes;
-    if (peer_credit_ != 0)
-      limit = std::min(limit, peer_credit_);
+    if (peer_credit_ != 0) limit = std::min(limit, peer_credit_);
     if (item.cost > limit || header_bytes > k_max_header_bytes)
-      return Error{Errc::capacity,
-                   fmt::format("link {}: a message of {} + {} bytes never fits (limit {}, header {})",
-                               options_.name, header_bytes, body_bytes, limit, k_max_header_bytes)};
+      return Error{
+          Errc::capacity,
+          fmt::format("link {}: a message of {} + {} bytes never fits (limit {}, header {})",
+                      options_.name, header_bytes, body_bytes, limit, k_max_header_bytes)};
     if (pending_bytes_ + item.cost > options_.queue_bytes)
-      return Error{Errc::backpressure, fmt::format("link {}: {} of {} queue bytes are in use",
-                                                   options_.name, pending_bytes_,
-                                                   options_.queue_bytes)};
+      return Error{Errc::backpressure,
+                   fmt::format("link {}: {} of {} queue bytes are in use", options_.name,
+                               pending_bytes_, options_.queue_bytes)};
     item.seq = next_seq_++;
     position_ += item.cost;
     item.end_position = position_;
@@ -112,7 +110,8 @@ bool SenderPump::wait_drained(int timeout_ms) {
 
 LinkStats SenderPump::stats() const {
   const Counters& x = counters_;
-  return {x.messages, x.bytes, x.chunks, x.resent, x.acks, x.corrupt, x.gaps, x.reconnects, x.rejected};
+  return {x.messages, x.bytes, x.chunks,     x.resent,  x.acks,
+          x.corrupt,  x.gaps,  x.reconnects, x.rejected};
 }
 
 void SenderPump::run() {
@@ -121,8 +120,7 @@ void SenderPump::run() {
     bool is_busy = receive_some();
     is_busy = send_some() || is_busy;
     on_timers(now_ms());
-    if (!is_busy)
-      sleep();
+    if (!is_busy) sleep();
   }
   send_control(FrameKind::bye);
   socket_.close();
@@ -145,27 +143,23 @@ void SenderPump::sleep() {
 void SenderPump::take_inbox() {
   {
     std::lock_guard lock(mutex_);
-    if (inbox_.empty())
-      return;
+    if (inbox_.empty()) return;
     taken_.swap(inbox_);
   }
-  for (Item& item : taken_)
-    window_.push_back(std::move(item));
+  for (Item& item : taken_) window_.push_back(std::move(item));
   taken_.clear();
 }
 
 bool SenderPump::receive_some() {
   Part part;
   for (int i = 0; i < k_receive_batch; ++i) {
-    if (is_dead_ || !socket_.receive(part))
-      return i > 0;
+    if (is_dead_ || !socket_.receive(part)) return i > 0;
     bool has_more = part.has_more();
     if (!has_more)
       on_frame(part);
     else
       ++counters_.corrupt;
-    for (Part rest; has_more && socket_.receive(rest);)
-      has_more = rest.has_more();
+    for (Part rest; has_more && socket_.receive(rest);) has_more = rest.has_more();
   }
   return true;
 }
@@ -191,17 +185,16 @@ void SenderPump::on_frame(const Part& part) {
       ++counters_.gaps;
       return rewind(header->seq, header->chunk);
     case FrameKind::unknown_session:
-      if (is_established_)
-        lose_peer(last_heard_, false);
+      if (is_established_) lose_peer(last_heard_, false);
       return;
     case FrameKind::bye:
       // inproc cannot reconnect by itself, and a new consumer may bind the same name at any time.
       lose_peer(last_heard_, false);
       return reopen();
     default:
-      return fail({Errc::protocol, fmt::format("link {} ({}): frame kind {} from the consumer",
-                                               options_.name, options_.endpoint,
-                                               static_cast<int>(header->kind))});
+      return fail({Errc::protocol,
+                   fmt::format("link {} ({}): frame kind {} from the consumer", options_.name,
+                               options_.endpoint, static_cast<int>(header->kind))});
   }
 }
 
@@ -214,20 +207,19 @@ void SenderPump::on_welcome(std::span<const std::byte> payload) {
     return fail({Errc::protocol,
                  fmt::format("link {} ({}): welcome: {}", options_.name, options_.endpoint, why)});
   }
-  if (is_established_)
-    return;  // the answer to a repeated hello
+  if (is_established_) return;  // the answer to a repeated hello
   {
     std::lock_guard lock(mutex_);
     peer_credit_ = welcome->credit_bytes;
   }
   for (const Item& item : window_)
     if (item.cost > welcome->credit_bytes)
-      return fail({Errc::capacity,
-                   fmt::format("link {} ({}): a queued message of {} bytes exceeds the credit {} of {}",
-                               options_.name, options_.endpoint, item.cost, welcome->credit_bytes,
-                               welcome->name)});
-  if (was_established_)
-    ++counters_.reconnects;
+      return fail(
+          {Errc::capacity,
+           fmt::format("link {} ({}): a queued message of {} bytes exceeds the credit {} of {}",
+                       options_.name, options_.endpoint, item.cost, welcome->credit_bytes,
+                       welcome->name)});
+  if (was_established_) ++counters_.reconnects;
   is_established_ = was_established_ = true;
   is_outage_reported_ = false;
   next_ping_ = last_heard_ + options_.heartbeat_ms;
@@ -239,12 +231,12 @@ void SenderPump::on_welcome(std::span<const std::byte> payload) {
 }
 
 void SenderPump::on_ack(uint64_t acked_seq, uint64_t granted) {
-  if (!is_established_)
-    return;
+  if (!is_established_) return;
   uint64_t last_seq = window_.empty() ? acked_seq_ : window_.back().seq;
   if (acked_seq > last_seq)
-    return fail({Errc::protocol, fmt::format("link {} ({}): acknowledges {}, last sent {}",
-                                             options_.name, options_.endpoint, acked_seq, last_seq)});
+    return fail(
+        {Errc::protocol, fmt::format("link {} ({}): acknowledges {}, last sent {}", options_.name,
+                                     options_.endpoint, acked_seq, last_seq)});
   granted_ = std::max(granted_, granted);
   std::vector<Item> done;
   size_t freed = 0;
@@ -258,8 +250,7 @@ void SenderPump::on_ack(uint64_t acked_seq, uint64_t granted) {
     else
       cursor_chunk_ = 0;
   }
-  if (done.empty())
-    return;
+  if (done.empty()) return;
   acked_seq_ = acked_seq;
   {
     std::lock_guard lock(mutex_);
@@ -267,12 +258,10 @@ void SenderPump::on_ack(uint64_t acked_seq, uint64_t granted) {
     is_calling_back_ = true;
   }
   for (Item& item : done)
-    if (item.on_acked)
-      item.on_acked(item.seq);
+    if (item.on_acked) item.on_acked(item.seq);
   std::lock_guard lock(mutex_);
   is_calling_back_ = false;
-  if (pending_bytes_ == 0)
-    drained_.notify_all();
+  if (pending_bytes_ == 0) drained_.notify_all();
 }
 
 void SenderPump::rewind(uint64_t seq, uint32_t chunk) {
@@ -280,8 +269,7 @@ void SenderPump::rewind(uint64_t seq, uint32_t chunk) {
     return;  // nothing of it is left, or nothing was sent yet
   size_t index = seq > window_.front().seq ? seq - window_.front().seq : 0;
   uint32_t from = seq < window_.front().seq || chunk >= window_[index].chunk_count ? 0 : chunk;
-  if (index > cursor_ || (index == cursor_ && from > cursor_chunk_))
-    return;
+  if (index > cursor_ || (index == cursor_ && from > cursor_chunk_)) return;
   cursor_ = index;
   cursor_chunk_ = from;
 }
@@ -293,8 +281,7 @@ bool SenderPump::send_some() {
   while (is_established_ && cursor_ < window_.size() && frames < k_send_batch_frames &&
          bytes < k_send_batch_bytes) {
     const Item& item = window_[cursor_];
-    if (item.end_position > granted_)
-      break;  // LINK-3: the consumer has not granted it
+    if (item.end_position > granted_) break;  // LINK-3: the consumer has not granted it
     if (send_chunk(item) != IoResult::done) {
       wants_output_ = true;
       break;
@@ -303,8 +290,7 @@ bool SenderPump::send_some() {
     bytes += options_.chunk_bytes < item.cost ? options_.chunk_bytes : item.cost;
     bool is_again = item.seq < high_seq_ || (item.seq == high_seq_ && cursor_chunk_ < high_chunk_);
     ++counters_.chunks;
-    if (is_again)
-      ++counters_.resent;
+    if (is_again) ++counters_.resent;
     if (++cursor_chunk_ == item.chunk_count) {
       if (!is_again) {
         ++counters_.messages;
@@ -335,23 +321,19 @@ IoResult SenderPump::send_chunk(const Item& item) {
   header.type = message.type;
   bool is_last_chunk = cursor_chunk_ + 1 == item.chunk_count;
   bool has_next = cursor_ + 1 < window_.size() && window_[cursor_ + 1].end_position <= granted_;
-  if (!is_last_chunk || has_next)
-    header.flags = k_more_follows;
+  if (!is_last_chunk || has_next) header.flags = k_more_follows;
   tensor::Buffer chunk = message.body.slice(uint64_t{cursor_chunk_} * options_.chunk_bytes, size);
-  if (size > 0)
-    header.body_checksum = tensor::checksum64(chunk.bytes());
-  Part first = make_frame(header, cursor_chunk_ == 0 ? std::string_view(message.header)
-                                                     : std::string_view());
+  if (size > 0) header.body_checksum = tensor::checksum64(chunk.bytes());
+  Part first = make_frame(
+      header, cursor_chunk_ == 0 ? std::string_view(message.header) : std::string_view());
   IoResult result = socket_.send(first, size > 0);
-  if (result != IoResult::done || size == 0)
-    return result;
+  if (result != IoResult::done || size == 0) return result;
   Part body(std::move(chunk));
   return socket_.send(body, false);
 }
 
 bool SenderPump::send_control(FrameKind kind, std::string_view payload) {
-  if (socket_.native() == nullptr)
-    return false;
+  if (socket_.native() == nullptr) return false;
   FrameHeader header;
   header.kind = kind;
   header.session = session_;
@@ -364,8 +346,7 @@ bool SenderPump::send_control(FrameKind kind, std::string_view payload) {
 }
 
 void SenderPump::on_timers(int64_t now) {
-  if (is_dead_)
-    return;
+  if (is_dead_) return;
   if (is_established_) {
     if (now - last_heard_ > options_.peer_timeout_ms) {
       lose_peer(now, true);
@@ -376,19 +357,15 @@ void SenderPump::on_timers(int64_t now) {
     }
     return;
   }
-  if (now >= next_hello_)
-    say_hello(now);
-  if (!is_outage_reported_ && now - outage_since_ > options_.peer_timeout_ms)
-    lose_peer(now, true);
-  if (now - socket_since_ > options_.peer_timeout_ms)
-    reopen();
+  if (now >= next_hello_) say_hello(now);
+  if (!is_outage_reported_ && now - outage_since_ > options_.peer_timeout_ms) lose_peer(now, true);
+  if (now - socket_since_ > options_.peer_timeout_ms) reopen();
 }
 
 void SenderPump::say_hello(int64_t now) {
-  std::string payload = proto::encode_hello({k_protocol_min, k_protocol_max, options_.run_id,
-                                             options_.name, acked_seq_ + 1, acked_position_,
-                                             options_.chunk_bytes,
-                                             static_cast<uint32_t>(options_.heartbeat_ms)});
+  std::string payload = proto::encode_hello(
+      {k_protocol_min, k_protocol_max, options_.run_id, options_.name, acked_seq_ + 1,
+       acked_position_, options_.chunk_bytes, static_cast<uint32_t>(options_.heartbeat_ms)});
   bool is_sent = send_control(FrameKind::hello, payload);
   if (!is_sent && (socket_.native() == nullptr || options_.endpoint.starts_with("inproc://")))
     reopen();
@@ -403,14 +380,13 @@ void SenderPump::lose_peer(int64_t now, bool is_silent) {
     next_hello_ = now;
     hello_interval_ms_ = k_first_hello_ms;
   }
-  if (!is_silent || is_outage_reported_)
-    return;
+  if (!is_silent || is_outage_reported_) return;
   is_outage_reported_ = true;
-  Error error{Errc::timeout, fmt::format("link {} ({}): the consumer was silent for {} ms",
-                                         options_.name, options_.endpoint, options_.peer_timeout_ms)};
+  Error error{Errc::timeout,
+              fmt::format("link {} ({}): the consumer was silent for {} ms", options_.name,
+                          options_.endpoint, options_.peer_timeout_ms)};
   log::warn("{}", error.detail);
-  if (on_failed_)
-    on_failed_(error);
+  if (on_failed_) on_failed_(error);
 }
 
 void SenderPump::reopen() {
@@ -430,8 +406,7 @@ void SenderPump::fail(Error error) {
     dead_ = error;
     drained_.notify_all();
   }
-  if (on_failed_)
-    on_failed_(std::move(error));
+  if (on_failed_) on_failed_(std::move(error));
 }
 
 }  // namespace detail

@@ -69,7 +69,7 @@ class SenderPump {
   uint64_t position_ = 0;
   size_t pending_bytes_ = 0;
   bool is_calling_back_ = false;  // acknowledged, but on_acked has not returned
-  uint64_t peer_credit_ = 0;  // 0 = not known yet
+  uint64_t peer_credit_ = 0;      // 0 = not known yet
   std::optional<Error> dead_;
   std::atomic<bool> is_stopping_{false};
   Counters counters_;

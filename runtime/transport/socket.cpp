@@ -41,8 +41,7 @@ void free_buffer(void*, void* hint) { delete static_cast<tensor::Buffer*>(hint);
 
 bool is_loopback(std::string_view endpoint) {
   for (std::string_view host : {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:"})
-    if (endpoint.starts_with(host))
-      return true;
+    if (endpoint.starts_with(host)) return true;
   return false;
 }
 
@@ -68,8 +67,8 @@ bool set_curve(void* socket, int type, const CurveKeys& keys) {
 
 bool set_options(void* socket, int type, const LinkOptions& options, std::string_view identity) {
   int64_t max_message = static_cast<int64_t>(
-      sizeof(FrameHeader) + (k_max_header_bytes > k_max_chunk_bytes ? k_max_header_bytes
-                                                                    : k_max_chunk_bytes));
+      sizeof(FrameHeader) +
+      (k_max_header_bytes > k_max_chunk_bytes ? k_max_header_bytes : k_max_chunk_bytes));
   bool ok = set(socket, ZMQ_LINGER, k_linger_ms) && set(socket, ZMQ_SNDHWM, k_hwm_frames) &&
             set(socket, ZMQ_RCVHWM, k_hwm_frames) &&
             set(socket, ZMQ_HEARTBEAT_IVL, options.heartbeat_ms) &&
@@ -80,8 +79,7 @@ bool set_options(void* socket, int type, const LinkOptions& options, std::string
   else
     ok = ok && set(socket, ZMQ_ROUTING_ID, identity) && set(socket, ZMQ_IMMEDIATE, 1) &&
          set(socket, ZMQ_RECONNECT_IVL, 20) && set(socket, ZMQ_RECONNECT_IVL_MAX, 1000);
-  if (!options.curve.empty())
-    ok = ok && set_curve(socket, type, options.curve);
+  if (!options.curve.empty()) ok = ok && set_curve(socket, type, options.curve);
   return ok;
 }
 
@@ -95,8 +93,7 @@ Part::Part(tensor::Buffer bytes) {
   size_t size_bytes = bytes.size_bytes();
   if (size_bytes <= k_copy_bytes) {
     COHORT_CHECK(zmq_msg_init_size(&message_, size_bytes) == 0, "zmq: out of memory");
-    if (size_bytes > 0)
-      std::memcpy(zmq_msg_data(&message_), bytes.bytes().data(), size_bytes);
+    if (size_bytes > 0) std::memcpy(zmq_msg_data(&message_), bytes.bytes().data(), size_bytes);
     return;
   }
   auto* owner = new tensor::Buffer(std::move(bytes));
@@ -112,8 +109,7 @@ Part::Part(Part&& other) noexcept {
 }
 
 Part& Part::operator=(Part&& other) noexcept {
-  if (this != &other)
-    zmq_msg_move(&message_, &other.message_);
+  if (this != &other) zmq_msg_move(&message_, &other.message_);
   return *this;
 }
 
@@ -158,8 +154,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 }
 
 void Socket::close() {
-  if (void* socket = std::exchange(socket_, nullptr))
-    zmq_close(socket);
+  if (void* socket = std::exchange(socket_, nullptr)) zmq_close(socket);
   context_.reset();
 }
 
@@ -183,8 +178,7 @@ IoResult Socket::send(Part& part, bool has_more) {
   int flags = ZMQ_DONTWAIT | (has_more ? ZMQ_SNDMORE : 0);
   while (zmq_msg_send(part.native(), socket_, flags) < 0) {
     int error = zmq_errno();
-    if (error == EINTR)
-      continue;
+    if (error == EINTR) continue;
     return error == EAGAIN ? IoResult::again : IoResult::unreachable;
   }
   return IoResult::done;
@@ -192,8 +186,7 @@ IoResult Socket::send(Part& part, bool has_more) {
 
 bool Socket::receive(Part& part) {
   while (zmq_msg_recv(part.native(), socket_, ZMQ_DONTWAIT) < 0)
-    if (zmq_errno() != EINTR)
-      return false;
+    if (zmq_errno() != EINTR) return false;
   return true;
 }
 
@@ -204,8 +197,7 @@ Wake::Wake() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
 Wake::~Wake() { ::close(fd_); }
 
 void Wake::wake() {
-  if (!is_asleep_.exchange(false))
-    return;
+  if (!is_asleep_.exchange(false)) return;
   uint64_t one = 1;
   [[maybe_unused]] ssize_t written = ::write(fd_, &one, sizeof(one));
 }
@@ -243,10 +235,10 @@ Expected<void> check_options(const LinkOptions& options) {
       options.queue_bytes <= k_message_overhead_bytes)
     return refuse("credit_bytes and queue_bytes must hold at least a message");
   bool is_tcp = options.endpoint.starts_with("tcp://");
-  if (!is_tcp && !options.endpoint.starts_with("ipc://") && !options.endpoint.starts_with("inproc://"))
+  if (!is_tcp && !options.endpoint.starts_with("ipc://") &&
+      !options.endpoint.starts_with("inproc://"))
     return refuse("endpoint is neither inproc://, ipc:// nor tcp://");
-  if (!options.curve.empty() && !is_tcp)
-    return refuse("curve keys are for tcp only");
+  if (!options.curve.empty() && !is_tcp) return refuse("curve keys are for tcp only");
   if (is_tcp && options.curve.empty() && !is_loopback(options.endpoint))
     return refuse("tcp beyond loopback needs curve keys");
   return {};

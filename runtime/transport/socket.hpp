@@ -1,7 +1,7 @@
 #pragma once
-/// The folder's own layer over ZeroMQ's C API: messages, sockets and the wake-up of a pump. Internal.
-/// Thread-safety: Part and Socket belong to one thread (a Part may be destroyed by another);
-/// Wake::wake is thread-safe.
+/// The folder's own layer over ZeroMQ's C API: messages, sockets and the wake-up of a pump.
+/// Internal. Thread-safety: Part and Socket belong to one thread (a Part may be destroyed by
+/// another); Wake::wake is thread-safe.
 #include <zmq.h>
 
 #include <atomic>
@@ -24,7 +24,8 @@ class Part {
  public:
   Part() { zmq_msg_init(&message_); }
   explicit Part(size_t size_bytes);
-  /// Shares `bytes` with ZeroMQ without a copy (small ones are copied: cheaper than the bookkeeping).
+  /// Shares `bytes` with ZeroMQ without a copy (small ones are copied: cheaper than the
+  /// bookkeeping).
   explicit Part(tensor::Buffer bytes);
   ~Part() { zmq_msg_close(&message_); }
   Part(const Part&) = delete;

@@ -1,5 +1,6 @@
-// LINK-1 to LINK-3 when the wire loses, doubles, swaps and damages frames, and when either end is killed.
-// Seeds: COHORT_SEED sets the first of them. The binary also plays the processes that get killed.
+// LINK-1 to LINK-3 when the wire loses, doubles, swaps and damages frames, and when either end is
+// killed. Seeds: COHORT_SEED sets the first of them. The binary also plays the processes that get
+// killed.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,7 +27,8 @@ struct FaultCase {
 
 class LinkFaults : public ::testing::TestWithParam<FaultCase> {};
 
-/// Sends 200 messages of mixed size through the proxy while acknowledgements come late and in any order.
+/// Sends 200 messages of mixed size through the proxy while acknowledgements come late and in any
+/// order.
 void run_faults(const Harm& harm, uint64_t seed) {
   SCOPED_TRACE("COHORT_SEED=" + std::to_string(seed));
   constexpr uint64_t k_count = 200;
@@ -53,8 +55,7 @@ void run_faults(const Harm& harm, uint64_t seed) {
   std::vector<Delivery> held;
   for (uint64_t i = 1; i <= k_count && !::testing::Test::HasFatalFailure(); ++i) {
     EXPECT_TRUE(consumer.wait_for(i)) << i;
-    if (consumer.count() < i)
-      break;
+    if (consumer.count() < i) break;
     Delivery delivery = consumer.board.read([&] { return std::move(consumer.deliveries[i - 1]); });
     EXPECT_EQ(delivery.seq, i);
     expect_message(delivery.message, i, size_of(i), seed);
@@ -92,8 +93,7 @@ class Child {
   explicit Child(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "/proc/self/exe");
     std::vector<char*> argv;
-    for (std::string& argument : arguments)
-      argv.push_back(argument.data());
+    for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
@@ -105,8 +105,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   void kill_now() {
-    if (pid_ <= 0)
-      return;
+    if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
@@ -129,13 +128,11 @@ TEST(LinkKill, KilledProducerIsReportedAndItsSuccessorServed) {
   EXPECT_EQ(consumer.lost[0].first, "child");
   EXPECT_EQ(consumer.lost[0].second.code, Errc::timeout);
   size_t before = consumer.count();
-  for (size_t i = 0; i < before; ++i)
-    ASSERT_EQ(consumer.deliveries[i].seq, i + 1);
+  for (size_t i = 0; i < before; ++i) ASSERT_EQ(consumer.deliveries[i].seq, i + 1);
   Child second({"--producer", options.endpoint, "200"});
   ASSERT_TRUE(consumer.wait_for(before + 200));
   EXPECT_NE(consumer.deliveries[before].session, consumer.deliveries[0].session);
-  for (size_t i = 0; i < 200; ++i)
-    ASSERT_EQ(consumer.deliveries[before + i].seq, i + 1);
+  for (size_t i = 0; i < 200; ++i) ASSERT_EQ(consumer.deliveries[before + i].seq, i + 1);
 }
 
 TEST(LinkKill, KilledConsumerLosesNothingThatWasNotAcknowledged) {
@@ -175,8 +172,7 @@ int play_producer(const std::string& endpoint, uint64_t count) {
   Producer producer;
   LinkOptions options = options_for(endpoint, "child");
   producer.open(context, options);
-  for (uint64_t i = 1; i <= count; ++i)
-    producer.send_when_room(make_message(i, 1000));
+  for (uint64_t i = 1; i <= count; ++i) producer.send_when_room(make_message(i, 1000));
   return producer.sender->wait_drained(k_wait_ms) ? 0 : 1;
 }
 
@@ -191,8 +187,7 @@ int play_consumer(const std::string& endpoint, const std::string& path) {
           delivery.ack();
       },
       {});
-  if (receiver)
-    ::pause();
+  if (receiver) ::pause();
   return 1;
 }
 
@@ -200,18 +195,15 @@ int play_consumer(const std::string& endpoint, const std::string& path) {
 
 int play(int argc, char** argv) {
   std::string role = argc == 4 ? argv[1] : "";
-  if (role == "--producer")
-    return play_producer(argv[2], std::strtoull(argv[3], nullptr, 10));
-  if (role == "--consumer")
-    return play_consumer(argv[2], argv[3]);
+  if (role == "--producer") return play_producer(argv[2], std::strtoull(argv[3], nullptr, 10));
+  if (role == "--consumer") return play_consumer(argv[2], argv[3]);
   return -1;
 }
 
 }  // namespace cohort::transport::test
 
 int main(int argc, char** argv) {
-  if (int code = cohort::transport::test::play(argc, argv); code >= 0)
-    return code;
+  if (int code = cohort::transport::test::play(argc, argv); code >= 0) return code;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

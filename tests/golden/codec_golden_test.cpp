@@ -33,8 +33,7 @@ Trajectory sample(uint32_t index) {
   x.response_mask = {0, 0, 1, 0, 1};
   x.behavior_logp = {0, 0, -0.5f, 0, -1.5f};
   x.token_versions = {0, 0, 6, 0, 7};
-  if (index == 1)
-    x.ref_logp = x.values = x.token_rewards = {1, 2, 3, 4, 5};
+  if (index == 1) x.ref_logp = x.values = x.token_rewards = {1, 2, 3, 4, 5};
   x.turns = {{2, 3, 0, true, true, "P__\n__G", "<answer>Right</answer>"},
              {4, 5, 1, true, false, "_P_\n__G", std::string("\xff\x00", 2)}};
   return x;
@@ -66,7 +65,8 @@ TEST(CodecGolden, TrajectoryBatch) {
 }
 
 TEST(CodecGolden, Handshake) {
-  std::string hello = encode_hello({1, 1, "golden-run", "rollout.0->reward", 5, 700, 1 << 20, 1000});
+  std::string hello =
+      encode_hello({1, 1, "golden-run", "rollout.0->reward", 5, 700, 1 << 20, 1000});
   expect_golden("link_hello.bin", hello);
   auto in = decode_hello(std::as_bytes(std::span(hello)));
   ASSERT_TRUE(in);

@@ -43,8 +43,7 @@ TEST_P(LinkConformance, DeliversInOrderExactlyOnce) {
     expect_message(delivery.message, i, size_of(i));
   }
   ASSERT_TRUE(producer.wait_acked(k_count));
-  for (uint64_t i = 0; i < k_count; ++i)
-    EXPECT_EQ(producer.acked[i], i + 1);
+  for (uint64_t i = 0; i < k_count; ++i) EXPECT_EQ(producer.acked[i], i + 1);
   EXPECT_EQ(producer.sender->stats().resent, 0u);
   EXPECT_EQ(consumer.receiver->stats().messages, k_count);
 }
@@ -52,8 +51,7 @@ TEST_P(LinkConformance, DeliversInOrderExactlyOnce) {
 TEST_P(LinkConformance, WireAckIsCumulativeWhateverTheOrder) {  // LINK-2
   connect();
   consumer.acks_at_once = false;
-  for (uint64_t i = 1; i <= 10; ++i)
-    ASSERT_TRUE(producer.send(make_message(i, 1000)));
+  for (uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(producer.send(make_message(i, 1000)));
   ASSERT_TRUE(consumer.wait_for(10));
   uint64_t seen = producer.sender->stats().acks;
   for (size_t i = 9; i >= 1; --i) {
@@ -98,8 +96,7 @@ TEST_P(LinkConformance, CreditBoundsWhatASlowConsumerHolds) {  // LINK-3
   connect([](LinkOptions& x) { x.credit_bytes = k_credit; });
   consumer.acks_at_once = false;
   std::thread feeder([&] {
-    for (uint64_t i = 1; i <= k_count; ++i)
-      producer.send_when_room(make_message(i, k_body));
+    for (uint64_t i = 1; i <= k_count; ++i) producer.send_when_room(make_message(i, k_body));
   });
   size_t fits = k_credit / (k_body + k_message_overhead_bytes + 10);
   ASSERT_TRUE(consumer.wait_for(fits));
@@ -137,7 +134,8 @@ TEST_P(LinkConformance, WrongRunIsAClearErrorOnBothSides) {
   ASSERT_TRUE(producer.wait_failed(1));
   ASSERT_TRUE(consumer.wait_lost(1));
   for (const char* word : {"run-1", "run-2"}) {
-    EXPECT_NE(producer.failures[0].detail.find(word), std::string::npos) << producer.failures[0].detail;
+    EXPECT_NE(producer.failures[0].detail.find(word), std::string::npos)
+        << producer.failures[0].detail;
     EXPECT_NE(consumer.lost[0].second.detail.find(word), std::string::npos);
   }
   EXPECT_EQ(producer.failures[0].code, Errc::protocol);
@@ -149,11 +147,9 @@ TEST_P(LinkConformance, WrongRunIsAClearErrorOnBothSides) {
 TEST_P(LinkConformance, RestartedConsumerGetsWhatWasNotAcknowledged) {
   connect();
   consumer.acks_at_once = false;
-  for (uint64_t i = 1; i <= 10; ++i)
-    ASSERT_TRUE(producer.send(make_message(i, 5000)));
+  for (uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(producer.send(make_message(i, 5000)));
   ASSERT_TRUE(consumer.wait_for(10));
-  for (size_t i = 0; i < 4; ++i)
-    consumer.deliveries[i].ack();
+  for (size_t i = 0; i < 4; ++i) consumer.deliveries[i].ack();
   consumer.deliveries[6].ack();  // out of order: known to the old consumer only
   ASSERT_TRUE(producer.wait_acked(4));
   consumer.receiver.reset();
@@ -217,8 +213,7 @@ TEST_P(LinkConformance, ManyProducersKeepTheirOwnOrder) {
 TEST_P(LinkConformance, EndsFastWithMessagesPending) {
   connect();
   consumer.acks_at_once = false;
-  for (uint64_t i = 1; i <= 20; ++i)
-    ASSERT_TRUE(producer.send(make_message(i, 1 << 20)));
+  for (uint64_t i = 1; i <= 20; ++i) ASSERT_TRUE(producer.send(make_message(i, 1 << 20)));
   auto begin = std::chrono::steady_clock::now();
   producer.sender.reset();
   consumer.receiver.reset();

@@ -1,4 +1,5 @@
-// Peers that break the rules: each is turned away by name, costs no memory, and disturbs nobody else.
+// Peers that break the rules: each is turned away by name, costs no memory, and disturbs nobody
+// else.
 #include "tests/support/link_peers.hpp"
 
 namespace cohort::transport::test {
@@ -147,8 +148,7 @@ TEST(LinkOptionsTest, WhatMakesNoSenseIsRefused) {
 }
 
 TEST(LinkCurve, EncryptsAndTurnsPlainPeersAway) {
-  if (zmq_has("curve") == 0)
-    GTEST_SKIP() << "libzmq without CURVE";
+  if (zmq_has("curve") == 0) GTEST_SKIP() << "libzmq without CURVE";
   std::array<char, 41> server_public{}, server_secret{}, public_key{}, secret_key{};
   ASSERT_EQ(zmq_curve_keypair(server_public.data(), server_secret.data()), 0);
   ASSERT_EQ(zmq_curve_keypair(public_key.data(), secret_key.data()), 0);

@@ -1,10 +1,11 @@
 // Round trip of random trajectories, and hostile bytes: whatever arrives, the decoder answers.
+#include "runtime/proto/codec.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "runtime/proto/codec.hpp"
 #include "runtime/proto/link_hello.hpp"
 #include "tests/support/random_trajectory.hpp"
 
@@ -18,12 +19,13 @@ uint64_t base_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 std::vector<Trajectory> random_batch(Rng& rng) {
   std::vector<Trajectory> batch;
-  for (uint64_t i = rng.below(5); i > 0; --i)
-    batch.push_back(random_trajectory(rng));
+  for (uint64_t i = rng.below(5); i > 0; --i) batch.push_back(random_trajectory(rng));
   return batch;
 }
 
@@ -32,8 +34,7 @@ TEST(CodecProperty, WhatIsEncodedComesBack) {
     SCOPED_TRACE("COHORT_SEED=" + std::to_string(seed));
     Rng rng(seed);
     std::vector<Trajectory> batch = random_batch(rng);
-    for (const Trajectory& x : batch)
-      ASSERT_TRUE(validate(x)) << validate(x).error().to_string();
+    for (const Trajectory& x : batch) ASSERT_TRUE(validate(x)) << validate(x).error().to_string();
     Encoded encoded = encode_batch(batch);
     EXPECT_EQ(encoded.columns.size_bytes() % tensor::k_buffer_alignment, 0u);
     auto decoded = decode_batch(bytes_of(encoded.header), encoded.columns.bytes());
@@ -47,8 +48,7 @@ TEST(CodecProperty, WhatIsEncodedComesBack) {
 
 /// Damages a copy: truncates, flips bits, or overwrites a run with one value.
 std::string damage(Rng& rng, std::string bytes) {
-  if (bytes.empty())
-    return bytes;
+  if (bytes.empty()) return bytes;
   switch (rng.below(3)) {
     case 0:
       bytes.resize(rng.below(bytes.size()));
@@ -62,7 +62,8 @@ std::string damage(Rng& rng, std::string bytes) {
     default: {
       size_t begin = rng.below(bytes.size());
       size_t size = std::min<size_t>(bytes.size() - begin, 1 + rng.below(10));
-      bytes.replace(begin, size, size, static_cast<char>(rng.below(2) == 0 ? 0xff : rng.below(256)));
+      bytes.replace(begin, size, size,
+                    static_cast<char>(rng.below(2) == 0 ? 0xff : rng.below(256)));
     }
   }
   return bytes;
@@ -76,16 +77,14 @@ TEST(CodecProperty, DamagedBytesNeverCrashAndErrorsAreCorrupt) {
     Encoded encoded = encode_batch(random_batch(rng));
     std::string header = damage(rng, encoded.header);
     auto columns = encoded.columns.bytes();
-    if (rng.below(4) == 0)
-      columns = columns.first(rng.below(columns.size() + 1));
+    if (rng.below(4) == 0) columns = columns.first(rng.below(columns.size() + 1));
     auto decoded = decode_batch(bytes_of(header), columns);
     if (!decoded) {
       EXPECT_EQ(decoded.error().code, Errc::corrupt);
       ++refused;
       continue;
     }
-    for (const Trajectory& x : *decoded)
-      [[maybe_unused]] auto checked = validate(x);
+    for (const Trajectory& x : *decoded) [[maybe_unused]] auto checked = validate(x);
   }
   EXPECT_GT(refused, 500u);
 }

@@ -1,4 +1,5 @@
-// Invariants of the training engine: TRAIN-1 (threads, splits), TRAIN-2, PLACE-4, packing, checkpoints.
+// Invariants of the training engine: TRAIN-1 (threads, splits), TRAIN-2, PLACE-4, packing,
+// checkpoints.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -160,7 +161,8 @@ TEST(TrainEngine, Bf16LearnsToo) {
   options.model.dtype = tensor::Dtype::bf16;
   TrainRig rig(options);
   rig.onload_all();
-  EXPECT_EQ(rig.engine->weight_bytes(), 2 * static_cast<uint64_t>(rig.engine->layout().total_elements));
+  EXPECT_EQ(rig.engine->weight_bytes(),
+            2 * static_cast<uint64_t>(rig.engine->layout().total_elements));
   const double before = rig.engine->step(data.samples, cross_entropy, 5e-3)->loss;
   double after = 0;
   for (int i = 0; i < 30; ++i) after = rig.engine->step(data.samples, cross_entropy, 5e-3)->loss;
@@ -294,7 +296,8 @@ TEST(PlanMicroBatches, CoversEverySampleOnceInOrder) {  // PACK-1, PACK-2
 
 class Checkpoints : public ::testing::Test {
  protected:
-  Checkpoints() : folder_(fs::temp_directory_path() / ("cohort_ckpt_" + std::to_string(::getpid()))) {
+  Checkpoints()
+      : folder_(fs::temp_directory_path() / ("cohort_ckpt_" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
   }
   ~Checkpoints() override { fs::remove_all(folder_); }

@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -57,8 +57,7 @@ class Board {
 inline bool eventually(const std::function<bool()>& holds, int timeout_ms = k_wait_ms) {
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   while (std::chrono::steady_clock::now() < end) {
-    if (holds())
-      return true;
+    if (holds()) return true;
     std::this_thread::yield();
   }
   return holds();
@@ -67,10 +66,8 @@ inline bool eventually(const std::function<bool()>& holds, int timeout_ms = k_wa
 inline std::string fresh_endpoint(const std::string& wire) {
   static std::atomic<int> count{0};
   std::string unique = std::to_string(::getpid()) + "." + std::to_string(count++);
-  if (wire == "inproc")
-    return "inproc://link." + unique;
-  if (wire == "ipc")
-    return "ipc:///tmp/cohort-link-" + unique;
+  if (wire == "inproc") return "inproc://link." + unique;
+  if (wire == "ipc") return "ipc:///tmp/cohort-link-" + unique;
   return "tcp://127.0.0.1:*";
 }
 
@@ -120,8 +117,7 @@ struct Consumer {
     auto opened = Receiver::open(
         context, std::move(options),
         [this](Delivery delivery) {
-          if (acks_at_once)
-            delivery.ack();
+          if (acks_at_once) delivery.ack();
           board.change([&] { deliveries.push_back(std::move(delivery)); });
         },
         [this](std::string peer, Error error) {
@@ -156,9 +152,8 @@ struct Producer {
     sender = std::move(*opened);
   }
   Expected<uint64_t> send(Message message) {
-    return sender->send(std::move(message), [this](uint64_t seq) {
-      board.change([&] { acked.push_back(seq); });
-    });
+    return sender->send(std::move(message),
+                        [this](uint64_t seq) { board.change([&] { acked.push_back(seq); }); });
   }
   /// Sends, waiting for room as a polite application does.
   void send_when_room(const Message& message) {
@@ -186,8 +181,7 @@ class RawProducer {
     context_ = zmq_ctx_new();
     socket_ = zmq_socket(context_, ZMQ_DEALER);
     std::string identity = "S";
-    for (int i = 0; i < 8; ++i)
-      identity.push_back(static_cast<char>(session >> (8 * i) & 0xff));
+    for (int i = 0; i < 8; ++i) identity.push_back(static_cast<char>(session >> (8 * i) & 0xff));
     int linger = 0, timeout = k_wait_ms;
     zmq_setsockopt(socket_, ZMQ_ROUTING_ID, identity.data(), identity.size());
     zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
@@ -203,13 +197,12 @@ class RawProducer {
 
   void send_raw(std::string_view first, std::string_view second = {}) {
     zmq_send(socket_, first.data(), first.size(), second.empty() ? 0 : ZMQ_SNDMORE);
-    if (!second.empty())
-      zmq_send(socket_, second.data(), second.size(), 0);
+    if (!second.empty()) zmq_send(socket_, second.data(), second.size(), 0);
   }
   void send_frame(FrameHeader header, std::string_view payload = {}, std::string_view body = {}) {
     header.session = session_;
     std::string part(sizeof(FrameHeader) + payload.size(), '\0');
-    std::memcpy(part.data() + sizeof(FrameHeader), payload.data(), payload.size());
+    payload.copy(part.data() + sizeof(FrameHeader), payload.size());
     seal(header, std::as_writable_bytes(std::span(part)));
     send_raw(part, body);
   }
@@ -224,12 +217,12 @@ class RawProducer {
     std::string buffer(1 << 16, '\0');
     for (;;) {
       int size = zmq_recv(socket_, buffer.data(), buffer.size(), 0);
-      if (size < 0)
-        return false;
+      if (size < 0) return false;
       auto bytes = std::as_bytes(std::span(buffer)).first(static_cast<size_t>(size));
       auto header = unseal(bytes);
       if (header && header->kind == kind) {
-        payload = buffer.substr(sizeof(FrameHeader), static_cast<size_t>(size) - sizeof(FrameHeader));
+        payload =
+            buffer.substr(sizeof(FrameHeader), static_cast<size_t>(size) - sizeof(FrameHeader));
         return true;
       }
     }

@@ -1,6 +1,6 @@
 #pragma once
-/// A man in the middle for links: forwards frames both ways and, by seed, drops, doubles, swaps or damages
-/// them. One thread; ends when destroyed.
+/// A man in the middle for links: forwards frames both ways and, by seed, drops, doubles, swaps or
+/// damages them. One thread; ends when destroyed.
 #include <zmq.h>
 
 #include <array>
@@ -35,8 +35,7 @@ class LossyProxy {
   ~LossyProxy() {
     is_stopping_ = true;
     thread_.join();
-    for (auto& [identity, socket] : backs_)
-      zmq_close(socket);
+    for (auto& [identity, socket] : backs_) zmq_close(socket);
     zmq_close(front_);
     zmq_ctx_term(context_);
   }
@@ -83,12 +82,10 @@ class LossyProxy {
       bool is_hit = dice >= 0 && dice < probability;
       dice -= probability;
       harmed_ += is_hit ? 1 : 0;
-      if (is_hit)
-        dice = -1;
+      if (is_hit) dice = -1;
       return is_hit;
     };
-    if (hit(harm_.drop))
-      return;
+    if (hit(harm_.drop)) return;
     bool is_repeated = hit(harm_.repeat);
     if (hit(harm_.swap) && held.empty()) {
       held = std::move(frame);
@@ -102,10 +99,8 @@ class LossyProxy {
       }
     }
     send(socket, frame);
-    if (is_repeated)
-      send(socket, frame);
-    if (!held.empty())
-      send(socket, std::exchange(held, {}));
+    if (is_repeated) send(socket, frame);
+    if (!held.empty()) send(socket, std::exchange(held, {}));
   }
 
   void* back_of(const std::string& identity) {
@@ -122,14 +117,12 @@ class LossyProxy {
     Frame frame;
     while (!is_stopping_) {
       std::vector<zmq_pollitem_t> items = {{front_, 0, ZMQ_POLLIN, 0}};
-      for (auto& [identity, socket] : backs_)
-        items.push_back({socket, 0, ZMQ_POLLIN, 0});
+      for (auto& [identity, socket] : backs_) items.push_back({socket, 0, ZMQ_POLLIN, 0});
       zmq_poll(items.data(), static_cast<int>(items.size()), 10);
       while (receive(front_, frame)) {
         std::string identity = frame[0];
         frame.erase(frame.begin());
-        if (!frame.empty())
-          pass(back_of(identity), std::move(frame), 0, held_up_[identity]);
+        if (!frame.empty()) pass(back_of(identity), std::move(frame), 0, held_up_[identity]);
       }
       for (auto& [identity, socket] : backs_)
         while (receive(socket, frame)) {

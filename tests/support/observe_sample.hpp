@@ -1,5 +1,6 @@
 #pragma once
-/// A made-up run for the tests of runtime/observe: 40 steps on two cards, with texts that try to break out of HTML.
+/// A made-up run for the tests of runtime/observe: 40 steps on two cards, with texts that try to
+/// break out of HTML.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -40,8 +41,7 @@ inline std::vector<MetricRow> metrics(size_t steps) {
     row.set("time/generate_s", 0.62 + noise(0.1));
     row.set("time/update_s", 0.41 + noise(0.06));
     row.set("time/publish_s", 0.02);
-    if (step % 10 == 0)
-      row.set("time/evaluate_s", 0.55);
+    if (step % 10 == 0) row.set("time/evaluate_s", 0.55);
     row.set("time/step_s", 1.1);
     rows.push_back(std::move(row));
   }
@@ -102,12 +102,19 @@ inline ReportData report() {
   data.title = "frozen_lake <seed 1>";
   data.status = "finished";
   data.summary = "GRPO on 4x4 FrozenLake maps after a supervised warm start on scripted play.";
-  data.facts = {{"config", "configs/frozen_lake.yaml"}, {"seed", "1"},
-                {"config hash", "9f3a77c2e01b54d8"},    {"commit", "4f8b059"},
-                {"machine", "2 cores, AMX, 15 GiB"},    {"duration", "3m 41s"},
-                {"parameters", "100,928"},              {"run", "runs/frozen_lake/20261121-041500"}};
-  data.headlines = {{"generation", "81.2k tok/s"}, {"training", "92.9k tok/s"},
-                    {"trajectories", "20.5k"}, {"step", "1.09 s"}, {"orchestrator", "1.1%"}};
+  data.facts = {{"config", "configs/frozen_lake.yaml"},
+                {"seed", "1"},
+                {"config hash", "9f3a77c2e01b54d8"},
+                {"commit", "4f8b059"},
+                {"machine", "2 cores, AMX, 15 GiB"},
+                {"duration", "3m 41s"},
+                {"parameters", "100,928"},
+                {"run", "runs/frozen_lake/20261121-041500"}};
+  data.headlines = {{"generation", "81.2k tok/s"},
+                    {"training", "92.9k tok/s"},
+                    {"trajectories", "20.5k"},
+                    {"step", "1.09 s"},
+                    {"orchestrator", "1.1%"}};
   data.references = references();
   data.evaluation_maps = 256;
   data.evaluations = {{0, 0, 0.461, 0.742},
@@ -125,9 +132,11 @@ inline ReportData report() {
   for (uint64_t step = 1; step <= 40; ++step)
     add_step(data, step, 60 + 1.09 * static_cast<double>(step));
   data.trajectories = trajectories();
-  data.events = {{61.2, 1, "warning", "init_kl_coef > 0 loads a reference model <b>for a chart</b>"},
-                 {92.5, 28, "retry", "reward: trajectory 28/12/3 scored again after timeout"}};
-  data.config_text = "exp_name: frozen_lake\nseed: 1\nactor_train:\n  learning_rate: 1e-3 # <tag> & co\n";
+  data.events = {
+      {61.2, 1, "warning", "init_kl_coef > 0 loads a reference model <b>for a chart</b>"},
+      {92.5, 28, "retry", "reward: trajectory 28/12/3 scored again after timeout"}};
+  data.config_text =
+      "exp_name: frozen_lake\nseed: 1\nactor_train:\n  learning_rate: 1e-3 # <tag> & co\n";
   return data;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Seeded trajectories for property tests: every field set, columns present or not, bytes of any value.
+/// Seeded trajectories for property tests: every field set, columns present or not, bytes of any
+/// value.
 #include <string>
 
 #include "runtime/base/rng.hpp"
@@ -9,18 +10,15 @@ namespace cohort::proto::test {
 
 inline std::string random_text(Rng& rng, size_t max_size) {
   std::string text(rng.below(max_size + 1), '\0');
-  for (char& c : text)
-    c = static_cast<char>(rng.below(256));
+  for (char& c : text) c = static_cast<char>(rng.below(256));
   return text;
 }
 
 template <class T, class F>
 std::vector<T> random_column(Rng& rng, size_t count, F&& draw) {
   std::vector<T> column;
-  if (rng.below(4) == 0)
-    return column;
-  for (size_t i = 0; i < count; ++i)
-    column.push_back(static_cast<T>(draw()));
+  if (rng.below(4) == 0) return column;
+  for (size_t i = 0; i < count; ++i) column.push_back(static_cast<T>(draw()));
   return column;
 }
 
@@ -44,8 +42,7 @@ inline Trajectory random_trajectory(Rng& rng) {
   for (uint64_t i = rng.below(4); i > 0; --i)
     x.metrics.emplace_back(random_text(rng, 8), rng.uniform());
   size_t count = rng.below(3) == 0 ? rng.below(3) : rng.below(500);
-  for (size_t i = 0; i < count; ++i)
-    x.tokens.push_back(static_cast<int32_t>(rng.next_u64()));
+  for (size_t i = 0; i < count; ++i) x.tokens.push_back(static_cast<int32_t>(rng.next_u64()));
   auto number = [&] { return rng.uniform() * -5; };
   x.response_mask = random_column<uint8_t>(rng, count, [&] { return rng.below(2); });
   x.behavior_logp = random_column<float>(rng, count, number);

@@ -84,7 +84,9 @@ inline void fill(const std::filesystem::path& folder, uint64_t steps, WriterOpti
     ASSERT_TRUE(writer->append_json(RecordType::step_result,
                                     R"({"step":)" + std::to_string(step) + R"(,"loss":0.5})"));
   }
-  if (is_closed) ASSERT_TRUE(writer->close());
+  if (is_closed) {
+    ASSERT_TRUE(writer->close());
+  }
 }
 
 /// Returns the intact records in order; counts damages.

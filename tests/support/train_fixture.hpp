@@ -1,5 +1,6 @@
 #pragma once
-/// Small models and samples for tests of the training engine. Header only; everything is a function of a seed.
+/// Small models and samples for tests of the training engine. Header only; everything is a function
+/// of a seed.
 #include <memory>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct SampleSet {
   std::vector<compute::TrainSample> samples;
 };
 
-/// `count` sequences of 2 to 50 tokens; about a third of the tokens are responses, at least the last one.
+/// `count` sequences of 2 to 50 tokens; about a third of the tokens are responses, at least the
+/// last one.
 inline SampleSet random_samples(size_t count, uint64_t seed, int64_t vocabulary = 19) {
   SampleSet set;
   Rng rng(seed);
@@ -69,13 +71,13 @@ inline compute::LossFunction cross_entropy(const compute::StepCounts& counts) {
 
 /// PPO-like: weights every position differently and uses the entropy too.
 inline compute::LossFunction policy_gradient(const compute::StepCounts& counts) {
-  return [tokens = counts.tokens](const compute::MicroBatch& batch,
-                                  const compute::MicroOutputs& out) {
-    at::Tensor ratio = (out.logp - batch.old_logp).exp();
-    compute::MicroLoss loss;
-    loss.total = -((ratio * batch.advantages).sum() + 0.1 * out.entropy.sum()) / tokens;
-    return loss;
-  };
+  return
+      [tokens = counts.tokens](const compute::MicroBatch& batch, const compute::MicroOutputs& out) {
+        at::Tensor ratio = (out.logp - batch.old_logp).exp();
+        compute::MicroLoss loss;
+        loss.total = -((ratio * batch.advantages).sum() + 0.1 * out.entropy.sum()) / tokens;
+        return loss;
+      };
 }
 
 /// A card with an engine on it.

@@ -25,7 +25,8 @@ Tensor i32(const std::vector<int32_t>& values) {
 /// Outputs, then gradients of sum(weight_i * output_i) for fixed pseudo-random weights.
 Tensors run(const Op& op, const Tensors& inputs, at::ScalarType type) {
   Tensors leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.to(type).detach().set_requires_grad(true));
+  for (const Tensor& input : inputs)
+    leaves.push_back(input.to(type).detach().set_requires_grad(true));
   Tensors outputs = op(leaves);
   Tensor total = at::zeros({}, type);
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -62,7 +63,8 @@ AttentionLayout layout_of(const std::vector<int32_t>& lengths, int32_t step) {
 
 TEST(Ops, EmbeddingAgreesAndSumsRepeatedIds) {
   Tensor ids = i32({4, 0, 4, 2, 4});
-  expect_agree([&](const Tensors& x) { return Tensors{embedding(x[0], ids)}; }, {random({6, 20}, 1)});
+  expect_agree([&](const Tensors& x) { return Tensors{ops::embedding(x[0], ids)}; },
+               {random({6, 20}, 1)});
 }
 
 TEST(Ops, RmsNormAgrees) {
@@ -124,7 +126,8 @@ TEST(Ops, AttentionWithoutAKernelForTheHeadSizeIsComposed) {
 
 TEST(Ops, SwigluAgrees) {
   for (int64_t n : {48, 19})
-    expect_agree([](const Tensors& x) { return Tensors{swiglu(x[0])}; }, {random({7, 2 * n}, 12) * 3});
+    expect_agree([](const Tensors& x) { return Tensors{swiglu(x[0])}; },
+                 {random({7, 2 * n}, 12) * 3});
 }
 
 TEST(Ops, TokenLogProbsAgreeForAnyChunk) {
@@ -155,12 +158,14 @@ TEST(Ops, TokenLogProbsMatchAtenAutograd) {
         return Tensors{picked, -(log_p.exp() * log_p).sum(1)};
       },
       inputs, at::kDouble);
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(at::allclose(ours[i], aten[i], 1e-9, 1e-10)) << i;
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(at::allclose(ours[i], aten[i], 1e-9, 1e-10)) << i;
 }
 
 TEST(Ops, SelectRowsAgrees) {
   Tensor index = at::tensor({int64_t{0}, int64_t{3}, int64_t{4}}, at::kLong);
-  expect_agree([&](const Tensors& x) { return Tensors{select_rows(x[0], index)}; }, {random({6, 10}, 15)});
+  expect_agree([&](const Tensors& x) { return Tensors{select_rows(x[0], index)}; },
+               {random({6, 10}, 15)});
 }
 
 TEST(Ops, Bf16TakesTheComposition) {

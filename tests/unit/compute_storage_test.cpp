@@ -49,7 +49,8 @@ TEST(CardMemory, RefusesWhatTheBudgetCannotHoldAndNamesIt) {
   auto second = card.allocate("kv_cache", 401);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::capacity);
-  EXPECT_EQ(second.error().detail, "card 7: kv_cache needs 401 bytes, 600 of 1000 bytes are in use");
+  EXPECT_EQ(second.error().detail,
+            "card 7: kv_cache needs 401 bytes, 600 of 1000 bytes are in use");
   EXPECT_EQ(card.bytes_in_use(), 600u);
   EXPECT_TRUE(card.allocate("kv_cache", 400).has_value());
 }
@@ -182,8 +183,8 @@ struct FlatVectors {
 TEST(AdamW, FollowsTheFormulaForTenSteps) {
   FlatVectors x{{1, -2, 0.5f, 3}, {}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   const DecayRange ranges[] = {{0, 2, true}, {2, 2, false}};
-  const OptimizerOptions options{.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-                                 .max_grad_norm = 0};
+  const OptimizerOptions options{
+      .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .max_grad_norm = 0};
   std::vector<double> p(x.p.begin(), x.p.end()), m(4), v(4);
   for (uint64_t step = 1; step <= 10; ++step) {
     const auto s = static_cast<double>(step);
@@ -192,7 +193,8 @@ TEST(AdamW, FollowsTheFormulaForTenSteps) {
       const double g = x.g[i], decay = i < 2 ? 0.1 : 0;
       m[i] = 0.9 * m[i] + 0.1 * g;
       v[i] = 0.95 * v[i] + 0.05 * g * g;
-      const double update = m[i] / (1 - std::pow(0.9, s)) / (std::sqrt(v[i] / (1 - std::pow(0.95, s))) + 1e-8);
+      const double update =
+          m[i] / (1 - std::pow(0.9, s)) / (std::sqrt(v[i] / (1 - std::pow(0.95, s))) + 1e-8);
       p[i] = p[i] * (1 - 0.01 * decay) - 0.01 * update;
     }
     adamw_step(x.state(), ranges, options, 0.01, step).value();
@@ -209,7 +211,8 @@ TEST(AdamW, ClipsByTheGlobalNorm) {
 }
 
 TEST(AdamW, ANonFiniteGradientChangesNothing) {  // TRAIN-2
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     FlatVectors x{{1, 2}, {0.5f, bad}, {0, 0}, {0, 0}};
     const DecayRange range[] = {{0, 2, true}};
     auto result = adamw_step(x.state(), range, {}, 0.1, 12);
@@ -310,10 +313,11 @@ TEST_F(Files, AFlippedHeaderByteNeverCrashes) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = whole;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
-      std::span<const std::byte> bytes = std::as_bytes(std::span(flipped)).subspan(8 + header_bytes);
+      std::span<const std::byte> bytes =
+          std::as_bytes(std::span(flipped)).subspan(8 + header_bytes);
       if (i < 8) continue;  // the length field: AHostileHeaderIsRefused and the truncation test
       auto header = parse_safetensors_header({flipped.data() + 8, header_bytes}, bytes, "flip");
-      if (!header) EXPECT_EQ(header.error().code, Errc::corrupt);
+      EXPECT_TRUE(header || header.error().code == Errc::corrupt);
     }
   }
 }
@@ -333,12 +337,15 @@ TEST_F(Files, AHostileHeaderIsRefused) {
       {R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", 4, "unknown dtype"},
       {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "wrong type"},
       {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "wrong type"},
-      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0, "do not fit"},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0,
+       "do not fit"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8, "belong to no tensor"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "gap or overlaps"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
        4, "gap or overlaps"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+       R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
        8, "appears twice"},
       {R"({"a":[[[[[[[[[[]]]]]]]]]]})", 0, "nested"},
       {R"({"__metadata__":{"k":1}})", 0, "no text"},

@@ -1,11 +1,12 @@
 // Frames and the consumer's view of a session, without a socket.
+#include "runtime/transport/frame.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
 #include "runtime/tensor/checksum.hpp"
-#include "runtime/transport/frame.hpp"
 #include "runtime/transport/receiver_session.hpp"
 
 namespace cohort::transport {
@@ -56,8 +57,9 @@ TEST(Frame, GoldenBytes) {  // docs/wire.md; a change here is a new protocol ver
     std::snprintf(text.data(), text.size(), "%02x", std::to_integer<unsigned>(x));
     hex += text.data();
   }
-  EXPECT_EQ(hex.substr(16), "43484631010400008877665544332211030000000000000001000000"
-                            "02000000dc0500000000000007000000090000001100ffeeddccbbaa");
+  EXPECT_EQ(hex.substr(16),
+            "43484631010400008877665544332211030000000000000001000000"
+            "02000000dc0500000000000007000000090000001100ffeeddccbbaa");
   EXPECT_TRUE(unseal(part));
 }
 
@@ -91,8 +93,7 @@ TEST(SessionOrder, DuplicatesAndGapsAreToldApart) {  // LINK-1
   EXPECT_EQ(*feed(session, header_of(1, 2000, 1), 5), Session::Outcome::message);
   Message message = session.take();
   ASSERT_EQ(message.body.size_bytes(), 2000u);
-  for (std::byte x : message.body.bytes())
-    ASSERT_EQ(x, std::byte{5});
+  for (std::byte x : message.body.bytes()) ASSERT_EQ(x, std::byte{5});
   EXPECT_EQ(*feed(session, header_of(1, 2000, 1)), Session::Outcome::duplicate);
   EXPECT_EQ(session.next_seq(), 2u);
 }

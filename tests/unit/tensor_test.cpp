@@ -64,8 +64,7 @@ TEST(Buffer, PoolGivesTheBlockBack) {
 
 TEST(Buffer, PoolIsBounded) {  // k_pool_bytes
   std::vector<Buffer> many;
-  for (int i = 0; i < 20; ++i)
-    many.push_back(Buffer::allocate(k_pooled_block_bytes));
+  for (int i = 0; i < 20; ++i) many.push_back(Buffer::allocate(k_pooled_block_bytes));
   many.clear();
   EXPECT_LE(pool_stats().idle_bytes, k_pool_bytes);
   trim_pool();
@@ -104,8 +103,7 @@ TEST(ChecksumTest, KnownValues) {  // of xxhash 0.8: XXH3_64bits, seed 0
 TEST(ChecksumTest, StreamingEqualsOneShotHoweverItIsCut) {
   std::vector<std::byte> bytes(100000);
   Rng rng(3);
-  for (std::byte& x : bytes)
-    x = static_cast<std::byte>(rng.below(256));
+  for (std::byte& x : bytes) x = static_cast<std::byte>(rng.below(256));
   for (size_t size : {0u, 1u, 240u, 241u, 1023u, 1024u, 4096u, 99999u}) {
     auto all = std::span<const std::byte>(bytes).first(size);
     Checksum checksum;

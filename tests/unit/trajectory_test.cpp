@@ -37,7 +37,10 @@ TEST(TrajectoryValidate, NamesTheKeyAndTheField) {
            {[](Trajectory& x) { x.ref_logp = {1}; }, "neither 0 nor 4"},
            {[](Trajectory& x) { x.response_mask[1] = 2; }, "response_mask[1]"},
            {[&](Trajectory& x) { x.behavior_logp[2] = nan; }, "behavior_logp[2]"},
-           {[&](Trajectory& x) { x.ref_logp = {0, 0, 0, nan}; }, "ref_logp[3]"},
+           {[&](Trajectory& x) {
+              x.ref_logp = {0, 0, 0, nan};
+            },
+            "ref_logp[3]"},
            {[&](Trajectory& x) { x.score = nan; }, "score"},
            {[](Trajectory& x) { x.weight_version_min = 5; }, "weight_version_min"},
            {[](Trajectory& x) { x.turns[1].response_end = 5; }, "turn range"},

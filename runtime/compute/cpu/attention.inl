@@ -1,6 +1,7 @@
 // Causal attention over packed sequences, forward and backward; included by kernels.inl inside its
-// namespace. Per sequence and key-value head, queries go in blocks of k_block_rows: scores of a block are a
-// small matrix product against transposed keys, so that every inner loop runs over contiguous lanes.
+// namespace. Per sequence and key-value head, queries go in blocks of k_block_rows: scores of a
+// block are a small matrix product against transposed keys, so that every inner loop runs over
+// contiguous lanes.
 constexpr int64_t k_columns = 16;     // [floats] a register tile's width, in every instruction set
 constexpr int64_t k_block_rows = 12;  // queries per block: a multiple of every tile height
 constexpr int64_t k_vectors = k_columns / k_lanes;
@@ -33,7 +34,8 @@ inline void tile(Strided a, const float* b, int64_t b_stride, int64_t k, float s
   }
 }
 
-/// c[m, n] (= or +=) scale * a[m, k] b[k, n]; n % 16 == 0. Each element's sum is in k order whatever m is.
+/// c[m, n] (= or +=) scale * a[m, k] b[k, n]; n % 16 == 0. Each element's sum is in k order
+/// whatever m is.
 template <bool IsAdded>
 inline void small_product(int64_t m, int64_t n, int64_t k, Strided a, const float* b,
                           int64_t b_stride, float scale, float* c, int64_t c_stride) {
@@ -151,8 +153,10 @@ struct BackwardHead {
   int64_t padded;
 };
 
-/// Turns dp into ds = p (dp - delta), delta = sum_d dout out (FlashAttention-2, arXiv 2307.08691, algorithm 2).
-inline void score_gradients(const AttentionArgs& a, const QueryBlock& block, const BackwardHead& h) {
+/// Turns dp into ds = p (dp - delta), delta = sum_d dout out (FlashAttention-2, arXiv 2307.08691,
+/// algorithm 2).
+inline void score_gradients(const AttentionArgs& a, const QueryBlock& block,
+                            const BackwardHead& h) {
   const int64_t out_stride = a.q_heads * a.head_dim;
   for (int64_t r = 0; r < block.rows; ++r) {
     const int64_t at = (block.first + r) * out_stride;
@@ -175,8 +179,8 @@ inline void backward_block(const AttentionArgs& a, const QueryBlock& block, cons
   for (int64_t r = 0; r < block.rows; ++r)
     exponentials(h.p + r * h.padded, block.position[r] + 1, block.keys_padded,
                  h.lse[(block.first + r) * a.q_heads]);
-  small_product<true>(block.keys, dim, block.rows, {h.p, 1, h.padded}, dout, out_stride, 1.0f,
-                      h.dv, a.dkv_stride);
+  small_product<true>(block.keys, dim, block.rows, {h.p, 1, h.padded}, dout, out_stride, 1.0f, h.dv,
+                      a.dkv_stride);
   small_product<false>(block.rows, block.keys_padded, dim, {dout, out_stride, 1},
                        h.values_transposed, h.padded, 1.0f, h.dp, h.padded);
   score_gradients(a, block, h);
@@ -212,9 +216,20 @@ void attention_backward(const AttentionArgs& a) {
       transpose(v, a.kv_stride, keys, dim, values_transposed, padded);
       for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         const int64_t at = head * dim;
-        const BackwardHead h = {a.q + at,        k,  v,  a.dout + at,     a.out + at,
-                                a.lse + head,    a.dq + at, dk, dv,       keys_transposed,
-                                values_transposed, p, p + k_block_rows * padded, padded};
+        const BackwardHead h = {a.q + at,
+                                k,
+                                v,
+                                a.dout + at,
+                                a.out + at,
+                                a.lse + head,
+                                a.dq + at,
+                                dk,
+                                dv,
+                                keys_transposed,
+                                values_transposed,
+                                p,
+                                p + k_block_rows * padded,
+                                padded};
         for (int64_t first = a.cu_q[s]; first < q_end; first += k_block_rows)
           backward_block(a, query_block(a, first, q_end), h);
       }

@@ -1,32 +1,32 @@
 #pragma once
-/// Hand-written f32 CPU kernels behind one function table. The same source (kernels.inl) is compiled for
-/// several instruction sets; kernels() picks the best one this CPU has, once. Pure functions over raw
-/// row-major memory; no allocation, no threads, no globals but the chosen table.
+/// Hand-written f32 CPU kernels behind one function table. The same source (kernels.inl) is
+/// compiled for several instruction sets; kernels() picks the best one this CPU has, once. Pure
+/// functions over raw row-major memory; no allocation, no threads, no globals but the chosen table.
 ///
-/// KERNEL-1: a row's result depends on that row's inputs only; sums run in a fixed lane order that does not
-/// depend on alignment, neighbours or the number of rows (DESIGN 12). Bits may differ between tables.
-/// Sums over rows (weight gradients) run in row order.
+/// KERNEL-1: a row's result depends on that row's inputs only; sums run in a fixed lane order that
+/// does not depend on alignment, neighbours or the number of rows (DESIGN 12). Bits may differ
+/// between tables. Sums over rows (weight gradients) run in row order.
 #include <cstdint>
 #include <string_view>
 
 namespace cohort::compute::cpu {
 
-/// Rotates heads by their position (rotate-half: element j pairs with j + head_dim / 2) and adds a bias
-/// before it: y = R(position) (x + bias). Heads from rotated_heads on only get the bias.
+/// Rotates heads by their position (rotate-half: element j pairs with j + head_dim / 2) and adds a
+/// bias before it: y = R(position) (x + bias). Heads from rotated_heads on only get the bias.
 struct RopeArgs {
-  const float* x = nullptr;           // [rows, (rotated + plain) * head_dim]
-  const float* bias = nullptr;        // [(rotated + plain) * head_dim] or nullptr
-  float* y = nullptr;                 // as x; may be x
-  const int32_t* positions = nullptr; // [rows] position in its sequence
-  const float* cos = nullptr;         // [max_position, head_dim / 2]
-  const float* sin = nullptr;         // as cos
+  const float* x = nullptr;            // [rows, (rotated + plain) * head_dim]
+  const float* bias = nullptr;         // [(rotated + plain) * head_dim] or nullptr
+  float* y = nullptr;                  // as x; may be x
+  const int32_t* positions = nullptr;  // [rows] position in its sequence
+  const float* cos = nullptr;          // [max_position, head_dim / 2]
+  const float* sin = nullptr;          // as cos
   int64_t rows = 0, rotated_heads = 0, plain_heads = 0, head_dim = 0;
-  bool is_inverse = false;            // rotate by minus the angle (the backward)
+  bool is_inverse = false;  // rotate by minus the angle (the backward)
 };
 
 /// Causal attention over packed sequences. Sequence s has keys cu_k[s]..cu_k[s+1] and queries
-/// cu_q[s]..cu_q[s+1]; query r sees the keys 0..q_position[r] of its sequence. Query positions ascend
-/// inside a sequence. Query head h reads key-value head h / (q_heads / kv_heads).
+/// cu_q[s]..cu_q[s+1]; query r sees the keys 0..q_position[r] of its sequence. Query positions
+/// ascend inside a sequence. Query head h reads key-value head h / (q_heads / kv_heads).
 struct AttentionArgs {
   const float* q = nullptr;  // row r, head h at q + r * q_stride + h * head_dim
   const float* k = nullptr;
@@ -38,10 +38,12 @@ struct AttentionArgs {
   int64_t sequences = 0, q_heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 1;
   float* out = nullptr;  // [queries, q_heads * head_dim]; read by the backward
-  float* lse = nullptr;  // [queries, q_heads] log-sum-exp of the scaled scores; read by the backward
+  float* lse =
+      nullptr;  // [queries, q_heads] log-sum-exp of the scaled scores; read by the backward
   // backward only
-  const float* dout = nullptr;            // as out
-  float *dq = nullptr, *dk = nullptr, *dv = nullptr;  // strides dq_stride, dkv_stride; all overwritten
+  const float* dout = nullptr;  // as out
+  float *dq = nullptr, *dk = nullptr,
+        *dv = nullptr;  // strides dq_stride, dkv_stride; all overwritten
   int64_t dq_stride = 0, dkv_stride = 0;
   float* scratch = nullptr;  // attention_scratch_floats() floats
 };
@@ -96,7 +98,8 @@ int64_t attention_scratch_floats(int64_t keys_max, int64_t head_dim);
 /// Returns the table of the best instruction set this CPU has.
 const Kernels& kernels();
 
-/// Returns the table called `name`, or nullptr if it is not built in or this CPU cannot run it (tests, benches).
+/// Returns the table called `name`, or nullptr if it is not built in or this CPU cannot run it
+/// (tests, benches).
 const Kernels* kernels_named(std::string_view name);
 
 }  // namespace cohort::compute::cpu

@@ -1,5 +1,6 @@
-// f32 kernels, compiled once per instruction set: the including file defines COHORT_KERNEL_SET (namespace)
-// and COHORT_KERNEL_LANES. See kernels.hpp for what each does, simd.inl for the vectors.
+// f32 kernels, compiled once per instruction set: the including file defines COHORT_KERNEL_SET
+// (namespace) and COHORT_KERNEL_LANES. See kernels.hpp for what each does, simd.inl for the
+// vectors.
 #include <math.h>
 
 #include <cstdint>
@@ -90,8 +91,7 @@ void rope(const RopeArgs& a) {
     for (int64_t c = 0; c < rotated; c += a.head_dim)
       rotate_head(x + c, a.bias != nullptr ? a.bias + c : nullptr, y + c, a.cos + angle,
                   a.sin + angle, half, sign);
-    for (int64_t c = rotated; c < columns; ++c)
-      y[c] = a.bias != nullptr ? x[c] + a.bias[c] : x[c];
+    for (int64_t c = rotated; c < columns; ++c) y[c] = a.bias != nullptr ? x[c] + a.bias[c] : x[c];
   }
 }
 
@@ -224,7 +224,7 @@ void adamw(const AdamwArgs& a) {
   const float root_scale = 1.0f / sqrtf(a.bias2);
   const float beta1 = a.beta1, beta2 = a.beta2, grad_scale = a.grad_scale, eps = a.eps;
   float* __restrict parameters = a.parameters;
-  float *__restrict m = a.m, *__restrict v = a.v;
+  float* __restrict m = a.m, * __restrict v = a.v;
   const float* __restrict gradients = a.gradients;
   for (int64_t i = 0; i < a.count; ++i) {
     const float g = gradients[i] * grad_scale;

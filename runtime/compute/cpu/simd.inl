@@ -1,6 +1,6 @@
-// Vectors of COHORT_KERNEL_LANES floats on GCC's vector extension; included by kernels.inl inside its
-// namespace. Everything is static and free of the standard library: an inline function shared with other
-// translation units could be merged by the linker into one that this CPU cannot run.
+// Vectors of COHORT_KERNEL_LANES floats on GCC's vector extension; included by kernels.inl inside
+// its namespace. Everything is static and free of the standard library: an inline function shared
+// with other translation units could be merged by the linker into one that this CPU cannot run.
 constexpr int64_t k_lanes = COHORT_KERNEL_LANES;
 using Vec = float __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));
 using IntVec = int32_t __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));

@@ -1,0 +1,67 @@
+/// The bytes of our event files against those that the tensorboard package was seen to read: after
+/// a change run tools/golden/make_tensorboard_golden.py, which says how.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/observe/tensorboard.hpp"
+#include "tests/support/observe_files.hpp"
+
+namespace cohort::observe {
+namespace {
+
+TensorBoardOptions options_at(const std::filesystem::path& folder, double start_s) {
+  auto now_s = std::make_shared<double>(start_s);
+  TensorBoardOptions options;
+  options.folder = folder;
+  options.host = "golden";
+  options.clock = [now_s] { return *now_s += 0.25; };
+  return options;
+}
+
+void write_steps(TensorBoardWriter& writer, uint64_t first, uint64_t last, double shift) {
+  for (uint64_t step = first; step <= last; ++step) {
+    MetricRow row(step);
+    row.set("val/success", 0.25 * static_cast<double>(step) + shift);
+    row.set("param_hash", "not a number");
+    row.set("actor/lr", 1e-3);
+    ASSERT_TRUE(writer.scalars(row).has_value());
+  }
+}
+
+TEST(TensorBoardGolden, BytesAreThoseThatWereRead) {
+  sample::TemporaryFolder folder;
+  auto first = TensorBoardWriter::open(options_at(folder / "run", 1700000000));
+  ASSERT_TRUE(first.has_value()) << first.error().to_string();
+  ASSERT_TRUE(first->text("config", 0, "seed: 1\n").has_value());
+  write_steps(*first, 1, 4, 0);
+  ASSERT_TRUE(first->close().has_value());
+  auto options = options_at(folder / "run", 1700000100);
+  options.resume_step = 3;
+  auto second = TensorBoardWriter::open(options);
+  ASSERT_TRUE(second.has_value()) << second.error().to_string();
+  write_steps(*second, 3, 5, 0.125);
+  ASSERT_TRUE(second->scalar("single", 5, -2.5).has_value());
+  ASSERT_TRUE(second->close().has_value());
+  EXPECT_EQ(first->path().filename(), "events.out.tfevents.1700000000.golden.cohort");
+  sample::expect_golden("tensorboard_first.bin", sample::read_all(first->path()));
+  sample::expect_golden("tensorboard_resumed.bin", sample::read_all(second->path()));
+}
+
+TEST(TensorBoardGolden, WhatTensorBoardReadIsOfTheseBytes) {
+  auto folder = std::filesystem::path(std::getenv("COHORT_SOURCE_DIR")) / "tests/golden/data";
+  auto seen = nlohmann::json::parse(sample::read_all(folder / "tensorboard_read.json"));
+  for (const char* name : {"tensorboard_first.bin", "tensorboard_resumed.bin"}) {
+    std::string bytes = sample::read_all(folder / name);
+    EXPECT_EQ(seen["files"][name]["crc32c"],
+              crc32c(std::as_bytes(std::span(bytes.data(), bytes.size()))));
+  }
+  // steps 3 and 4 of the first file are gone: the resumed one starts at 3
+  auto expected = nlohmann::json::parse("[[1,0.25],[2,0.5],[3,0.875],[4,1.125],[5,1.375]]");
+  EXPECT_EQ(seen["scalars"]["val/success"], expected);
+  EXPECT_EQ(seen["scalars"]["single"], nlohmann::json::parse("[[5,-2.5]]"));
+  EXPECT_EQ(seen["texts"]["config"], "seed: 1\n");
+}
+
+}  // namespace
+}  // namespace cohort::observe

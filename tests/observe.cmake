@@ -1,0 +1,11 @@
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+cohort_test(observe_unit_test unit TSAN
+  SOURCES unit/observe_test.cpp unit/observe_console_test.cpp
+  DEPS cohort::observe nlohmann_json::nlohmann_json)
+cohort_test(observe_golden_test golden
+  SOURCES golden/observe_console_test.cpp golden/observe_tensorboard_test.cpp golden/observe_report_test.cpp
+  DEPS cohort::observe nlohmann_json::nlohmann_json)
+cohort_test(observe_files_test integration TSAN
+  SOURCES integration/observe_files_test.cpp
+  DEPS cohort::observe nlohmann_json::nlohmann_json)

@@ -1,0 +1,256 @@
+// The generation engine as its actor sees it: weights in two phases, residency, turns, the end.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/base/clock.hpp"
+#include "tests/support/generation_rig.hpp"
+
+namespace cohort::tests {
+namespace {
+
+using compute::GenerationEngine;
+using compute::TurnOutput;
+
+std::span<const std::byte> bytes_of(const std::vector<float>& flat) {
+  return std::as_bytes(std::span(flat));
+}
+
+TEST(GenerationWeights, TheOldVersionStaysUntilEveryByteIsVerified) {  // PLACE-5
+  const auto first = random_weights(generation_model(), 1);
+  const auto second = random_weights(generation_model(), 2);
+  GenerationRig rig;
+  rig.serve(first);
+  const TurnOutput before = rig.play(turn_request(1, 0, 12, 6));
+  EXPECT_EQ(before.weight_version, 1U);
+  const auto bytes = bytes_of(second);
+  const size_t half = bytes.size() / 2 / 4 * 4;
+  rig.engine->begin_weights(2, bytes.size()).value();
+  rig.engine->write_weights(0, bytes.first(half), tensor::checksum64(bytes.first(half))).value();
+  EXPECT_EQ(rig.engine->commit_weights(2).error().code, Errc::corrupt);  // half is missing
+  const auto rest = bytes.subspan(half);
+  EXPECT_EQ(rig.engine->write_weights(half, rest, 123).error().code, Errc::corrupt);
+  EXPECT_EQ(rig.engine->commit_weights(2).error().code, Errc::corrupt);
+  EXPECT_EQ(rig.engine->commit_weights(3).error().code, Errc::invalid_argument);
+  EXPECT_EQ(rig.engine->weight_version(), 1U);
+  rig.engine->finish(1);
+  TurnOutput same = rig.play(turn_request(1, 0, 12, 6));
+  EXPECT_EQ(same.tokens, before.tokens);
+  EXPECT_EQ(same.logp, before.logp);
+  rig.engine->write_weights(half, rest, tensor::checksum64(rest)).value();
+  rig.engine->commit_weights(2).value();
+  EXPECT_EQ(rig.engine->weight_version(), 2U);
+  rig.engine->finish(1);
+  auto request = turn_request(1, 1, 12, 6);
+  request.append_tokens = turn_request(1, 0, 12, 6).append_tokens;
+  const TurnOutput after = rig.play(request);
+  EXPECT_EQ(after.weight_version, 2U);
+  EXPECT_NE(after.logp, before.logp);
+}
+
+TEST(GenerationWeights, AWrongSizeIsRefused) {
+  GenerationRig rig;
+  EXPECT_EQ(rig.engine->begin_weights(1, 12).error().code, Errc::invalid_argument);
+  EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
+}
+
+TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {
+  const auto weights = random_weights(generation_model());
+  GenerationRig rig;
+  EXPECT_EQ(rig.card.bytes_in_use(), 0U);
+  EXPECT_EQ(rig.engine->onload_params()->bytes_on_card, rig.engine->param_bytes_on_card());
+  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->param_bytes_on_card());
+  rig.publish(1, weights);
+  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->param_bytes_on_card());  // staging is on the host
+  EXPECT_EQ(rig.engine->init_cache(rig.cache_bytes)->bytes_on_card, rig.cache_bytes);
+  rig.start();
+  const TurnOutput before = rig.play(turn_request(1, 0, 9, 5));
+  rig.engine->finish(1);
+  const auto freed = rig.engine->free_cache().value();
+  EXPECT_EQ(freed.bytes_on_card, 0U);
+  EXPECT_EQ(rig.engine->offload_params()->bytes_moved, rig.engine->weight_bytes());
+  EXPECT_EQ(rig.card.bytes_in_use(), 0U);
+  EXPECT_EQ(rig.engine->onload_params()->bytes_moved, rig.engine->weight_bytes());
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.engine->submit(turn_request(2, 0, 3, 1)).value();
+  rig.wait(2, 0);
+  auto again = turn_request(1, 7, 9, 5);
+  again.append_tokens = turn_request(1, 0, 9, 5).append_tokens;
+  again.sampling.greedy = true;
+  EXPECT_EQ(rig.play(again).tokens.size(), before.tokens.size());
+}
+
+TEST(GenerationResidency, WeightsMayArriveBeforeTheCardIsTaken) {
+  const auto weights = random_weights(generation_model());
+  GenerationRig early, late;
+  early.publish(1, weights);
+  EXPECT_EQ(early.card.bytes_in_use(), 0U);
+  early.engine->onload_params().value();
+  early.engine->init_cache(early.cache_bytes).value();
+  early.start();
+  late.serve(weights);
+  EXPECT_EQ(early.play(turn_request(3, 0, 9, 5)).logp, late.play(turn_request(3, 0, 9, 5)).logp);
+}
+
+TEST(GenerationResidency, NothingIsComputedUnlessAllIsOnTheCard) {  // PLACE-4
+  GenerationRig rig;
+  const auto code = [&] { return rig.engine->submit(turn_request(1, 0, 3, 1)).error().code; };
+  EXPECT_EQ(code(), Errc::placement);
+  rig.engine->onload_params().value();
+  rig.engine->init_cache(rig.cache_bytes).value();
+  EXPECT_EQ(code(), Errc::placement);  // no version yet
+  rig.publish(1, random_weights(generation_model()));
+  rig.engine->free_cache().value();
+  EXPECT_EQ(code(), Errc::placement);
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.start();
+  rig.engine->submit(turn_request(1, 0, 3, 1)).value();
+  rig.wait(1, 0);
+  rig.engine->offload_params().value();
+  EXPECT_EQ(rig.engine->submit(turn_request(2, 0, 3, 1)).error().code, Errc::placement);
+}
+
+TEST(GenerationResidency, TurnsInFlightHoldTheCard) {
+  GenerationRig rig;
+  rig.engine->onload_params().value();
+  rig.publish(1, random_weights(generation_model()));
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.engine->submit(turn_request(1, 0, 3, 1)).value();  // lanes have not started: it waits
+  EXPECT_EQ(rig.engine->free_cache().error().code, Errc::placement);
+  EXPECT_EQ(rig.engine->offload_params().error().code, Errc::placement);
+  rig.engine->finish(1);
+  EXPECT_TRUE(rig.engine->free_cache());
+}
+
+TEST(GenerationResidency, ACardThatIsTooSmallIsNamed) {
+  RigOptions options;
+  options.budget_bytes = 1000;
+  GenerationRig rig(options);
+  EXPECT_EQ(rig.engine->onload_params().error().code, Errc::capacity);
+  EXPECT_EQ(rig.engine->init_cache(100).error().code, Errc::capacity);
+}
+
+TEST(GenerationTurns, BadRequestsAreRefused) {
+  GenerationRig rig;
+  rig.serve(random_weights(generation_model()));
+  auto outside = turn_request(1, 0, 3, 1);
+  outside.append_tokens[1] = 29;
+  EXPECT_EQ(rig.engine->submit(outside).error().code, Errc::invalid_argument);
+  EXPECT_EQ(rig.engine->submit(turn_request(1, 0, 0, 1)).error().code, Errc::invalid_argument);
+  EXPECT_EQ(rig.engine->submit(turn_request(1, 0, 3, 0)).error().code, Errc::invalid_argument);
+  auto cold = turn_request(1, 0, 3, 1);
+  cold.sampling.temperature = 0;
+  EXPECT_EQ(rig.engine->submit(cold).error().code, Errc::invalid_argument);
+}
+
+TEST(GenerationTurns, ATurnWithoutNewTokensContinuesTheAnswer) {
+  const auto weights = random_weights(generation_model());
+  GenerationRig rig;
+  rig.serve(weights);
+  auto whole = turn_request(1, 0, 10, 8);
+  whole.sampling.greedy = true;
+  const TurnOutput expected = rig.play(whole);
+  rig.engine->finish(1);
+  auto first = turn_request(2, 0, 0, 3);
+  first.append_tokens = whole.append_tokens;
+  first.sampling.greedy = true;
+  auto found = rig.play(first);
+  auto second = turn_request(2, 1, 0, 5);
+  second.sampling.greedy = true;
+  const TurnOutput rest = rig.play(second);
+  found.tokens.insert(found.tokens.end(), rest.tokens.begin(), rest.tokens.end());
+  found.logp.insert(found.logp.end(), rest.logp.begin(), rest.logp.end());
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.logp, expected.logp);
+}
+
+TEST(GenerationTurns, ManyTrajectoriesShareFewSlotsAndLeaveNoBlock) {
+  RigOptions options;
+  options.lanes = 2;
+  options.max_running = 4;
+  options.cache_blocks = 16;
+  GenerationRig rig(options);
+  rig.serve(random_weights(generation_model()));
+  for (uint64_t id = 0; id < 200; ++id) {
+    auto request = random_turn(id, 0);
+    request.is_last = true;
+    rig.engine->submit(std::move(request)).value();
+  }
+  for (uint64_t id = 0; id < 200; ++id) EXPECT_FALSE(rig.wait(id, 0).stop.empty()) << id;
+  rig.engine->free_cache().value();  // waits for the iterations in progress
+  rig.engine->init_cache(rig.cache_bytes).value();
+  const auto stats = rig.engine->stats().total;
+  EXPECT_EQ(stats.blocks_free, stats.blocks_total);
+  EXPECT_EQ(stats.running, 0U);
+  EXPECT_GT(rig.engine->stats().lanes[0].tokens_sampled, 0U);
+  EXPECT_GT(rig.engine->stats().lanes[1].tokens_sampled, 0U);
+}
+
+TEST(GenerationTurns, TheWaitingQueueIsBounded) {  // FLOW-4
+  RigOptions options;
+  options.max_running = 2;
+  options.max_waiting = 3;
+  GenerationRig rig(options);
+  rig.engine->onload_params().value();
+  rig.publish(1, random_weights(generation_model()));
+  rig.engine->init_cache(rig.cache_bytes).value();
+  for (uint64_t id = 0; id < 5; ++id) rig.engine->submit(turn_request(id, 0, 3, 1)).value();
+  EXPECT_EQ(rig.engine->submit(turn_request(9, 0, 3, 1)).error().code, Errc::backpressure);
+}
+
+TEST(GenerationTurns, NotANumberEndsTheTurnWithAnError) {
+  auto weights = random_weights(generation_model());
+  weights[3] = std::numeric_limits<float>::quiet_NaN();  // of token 0
+  GenerationRig rig;
+  rig.serve(weights);
+  auto request = turn_request(1, 0, 2, 4);
+  request.append_tokens = {0, 0};
+  EXPECT_EQ(rig.play(request).stop, "error");
+}
+
+TEST(GenerationTurns, AFinishedTurnGivesNoOutputAndItsIdMayComeAgain) {
+  GenerationRig rig;
+  rig.engine->onload_params().value();
+  rig.publish(1, random_weights(generation_model()));
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.engine->submit(turn_request(1, 0, 5, 3)).value();
+  rig.engine->finish(1);
+  rig.engine->submit(turn_request(1, 4, 5, 3)).value();
+  rig.start();
+  EXPECT_EQ(rig.wait(1, 4).tokens.size(), 3U);
+  EXPECT_FALSE(rig.has_output(1, 0));
+}
+
+TEST(GenerationEnd, StopWhileRequestsWaitIsPrompt) {
+  RigOptions options;
+  options.lanes = 2;
+  options.max_running = 2;
+  GenerationRig rig(options);
+  rig.serve(random_weights(generation_model()));
+  for (uint64_t id = 0; id < 500; ++id)
+    rig.engine->submit(turn_request(id, 0, 20, 100)).value();
+  const double begin = now_seconds();
+  rig.engine->stop();
+  EXPECT_LT(now_seconds() - begin, 2.0);
+  EXPECT_EQ(rig.engine->submit(turn_request(900, 0, 3, 1)).error().code, Errc::closed);
+}
+
+TEST(GenerationEnd, WeightsMayChangeWhileTurnsRun) {
+  RigOptions options;
+  options.lanes = 2;
+  GenerationRig rig(options);
+  rig.serve(random_weights(generation_model(), 1));
+  for (uint64_t id = 0; id < 64; ++id)
+    rig.engine->submit(turn_request(id, 0, 20, 100)).value();
+  for (uint64_t version = 2; version < 8; ++version)
+    rig.publish(version, random_weights(generation_model(), version));
+  for (uint64_t id = 0; id < 64; ++id) {
+    const TurnOutput out = rig.wait(id, 0);
+    EXPECT_EQ(out.tokens.size(), 100U);
+    EXPECT_GE(out.weight_version, 1U);
+    EXPECT_LT(out.weight_version, 8U);
+  }
+}
+
+}  // namespace
+}  // namespace cohort::tests

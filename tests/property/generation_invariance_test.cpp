@@ -1,0 +1,213 @@
+// GEN-1: a trajectory's tokens and log-prob bits do not depend on the batch, the lane, the chunking of the
+// prefill, evictions or a cache that was freed in between.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/compute/train_engine.hpp"
+#include "tests/support/generation_rig.hpp"
+
+namespace cohort::tests {
+namespace {
+
+using compute::TurnOutput;
+
+bool same_bits(const TurnOutput& a, const TurnOutput& b) {
+  return a.tokens == b.tokens && a.stop == b.stop && a.logp.size() == b.logp.size() &&
+         std::memcmp(a.logp.data(), b.logp.data(), a.logp.size() * sizeof(float)) == 0;
+}
+
+constexpr uint32_t k_turns = 3;
+constexpr uint64_t k_subject = 1000;
+
+std::vector<TurnOutput> alone(const std::vector<float>& weights) {
+  GenerationRig rig;
+  rig.serve(weights);
+  return play_all(rig, {k_subject}, k_turns).at(k_subject);
+}
+
+void expect_equal(const std::vector<TurnOutput>& expected, const std::vector<TurnOutput>& found,
+                  const char* what) {
+  ASSERT_EQ(expected.size(), found.size()) << what;
+  for (size_t turn = 0; turn < expected.size(); ++turn)
+    EXPECT_TRUE(same_bits(expected[turn], found[turn])) << what << ", turn " << turn;
+}
+
+std::vector<uint64_t> crowd(uint64_t first) {
+  std::vector<uint64_t> ids;
+  for (uint64_t i = 0; i < 63; ++i) ids.push_back(first + i);
+  ids.insert(ids.begin() + 31, k_subject);
+  return ids;
+}
+
+TEST(GenerationInvariance, AloneAndAmong63OthersGiveTheSameBits) {
+  const auto weights = random_weights(generation_model());
+  const auto expected = alone(weights);
+  EXPECT_FALSE(expected.front().tokens.empty());
+  struct Row {
+    const char* what;
+    uint32_t lanes;
+    uint32_t max_running;
+    int64_t batch_tokens;
+    int64_t cache_blocks;
+  };
+  const Row rows[] = {{"one lane", 1, 64, 256, 1024},    {"two lanes", 2, 64, 256, 1024},
+                      {"chunks of 7 rows", 1, 64, 7, 1024}, {"one row at a time", 1, 64, 1, 1024},
+                      {"large batch", 1, 64, 1000, 1024}, {"three lanes, small cache", 3, 64, 64, 160}};
+  for (const Row& row : rows) {
+    RigOptions options;
+    options.lanes = row.lanes;
+    options.max_running = row.max_running;
+    options.batch_tokens = row.batch_tokens;
+    options.cache_blocks = row.cache_blocks;
+    GenerationRig rig(options);
+    rig.serve(weights);
+    expect_equal(expected, play_all(rig, crowd(5000 + row.lanes), k_turns).at(k_subject), row.what);
+  }
+}
+
+TEST(GenerationInvariance, EvictedTrajectoriesComeBackWithTheSameBits) {
+  const auto weights = random_weights(generation_model());
+  const auto ids = crowd(7000);
+  GenerationRig roomy;
+  roomy.serve(weights);
+  const auto expected = play_all(roomy, ids, k_turns);
+  RigOptions options;
+  options.cache_blocks = 150;  // the crowd wants about 64 * 5
+  GenerationRig tight(options);
+  tight.serve(weights);
+  const auto found = play_all(tight, ids, k_turns);
+  EXPECT_GT(tight.engine->stats().total.evictions, 0U);
+  for (uint64_t id : ids) expect_equal(expected.at(id), found.at(id), "evicted");
+}
+
+TEST(GenerationInvariance, AFreedCacheIsComputedAgainWithTheSameBits) {
+  const auto weights = random_weights(generation_model());
+  const auto expected = alone(weights);
+  GenerationRig rig;
+  rig.serve(weights);
+  for (uint32_t turn = 0; turn < k_turns; ++turn) {
+    EXPECT_TRUE(same_bits(expected[turn], rig.play(random_turn(k_subject, turn))));
+    rig.engine->free_cache().value();
+    rig.engine->offload_params().value();
+    rig.engine->onload_params().value();
+    rig.engine->init_cache(rig.cache_bytes).value();
+  }
+}
+
+/// Plays one trajectory and returns its tokens, mask and log-probs as a training sample has them.
+struct Played {
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t> mask;
+  std::vector<float> logp;
+};
+
+Played play_columns(GenerationRig& rig, uint64_t id, uint32_t turns) {
+  Played played;
+  for (uint32_t turn = 0; turn < turns; ++turn) {
+    compute::TurnRequest request = random_turn(id, turn);
+    played.tokens.insert(played.tokens.end(), request.append_tokens.begin(),
+                         request.append_tokens.end());
+    const TurnOutput out = rig.play(std::move(request));
+    played.tokens.insert(played.tokens.end(), out.tokens.begin(), out.tokens.end());
+    played.logp.resize(played.tokens.size() - out.tokens.size(), 0.F);
+    played.mask.resize(played.logp.size(), 0);
+    played.logp.insert(played.logp.end(), out.logp.begin(), out.logp.end());
+    played.mask.resize(played.tokens.size(), 1);
+  }
+  return played;
+}
+
+TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
+  compute::CardMemory card(CardId{3}, 64 << 20);
+  compute::TrainEngineOptions options;
+  options.model = generation_model();
+  options.model.initializer_range = 0.3;  // far from uniform
+  options.seed = 5;
+  options.card = &card;
+  auto train = compute::TrainEngine::create(options).value();
+  train->onload(compute::TrainObject::train_params).value();
+  GenerationRig rig;
+  rig.engine->onload_params().value();
+  rig.engine->begin_weights(1, rig.engine->weight_bytes()).value();
+  for (const auto& bucket : train->weight_buckets(4096))
+    rig.engine->write_weights(bucket.offset_bytes, bucket.bytes.bytes(),
+                              tensor::checksum64(bucket.bytes.bytes()))
+        .value();
+  rig.engine->commit_weights(1).value();
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.start();
+  for (uint64_t id = 1; id <= 8; ++id) {
+    const Played played = play_columns(rig, id, 4);
+    compute::TrainSample sample;
+    sample.tokens = played.tokens;
+    sample.response_mask = played.mask;
+    std::vector<std::vector<float>> expected;
+    train->log_probs(std::span(&sample, 1), expected).value();
+    for (size_t t = 0; t < played.tokens.size(); ++t)
+      if (played.mask[t] != 0) EXPECT_NEAR(expected[0][t], played.logp[t], 1e-5) << id << " " << t;
+  }
+}
+
+void expect_aten_agrees(compute::ModelConfig model, double tolerance) {
+  const auto weights = random_weights(model);
+  RigOptions options;
+  options.model = model;
+  GenerationRig kernels(options);
+  kernels.serve(weights);
+  options.runner = compute::RunnerKind::aten;
+  options.batch_tokens = 11;
+  GenerationRig aten(options);
+  aten.serve(weights);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    compute::TurnRequest request = random_turn(id, 0);
+    request.sampling = {.greedy = true};
+    const TurnOutput a = kernels.play(request);
+    const TurnOutput b = aten.play(request);
+    ASSERT_EQ(a.tokens, b.tokens);
+    for (size_t i = 0; i < a.logp.size(); ++i) EXPECT_NEAR(a.logp[i], b.logp[i], tolerance);
+  }
+}
+
+TEST(GenerationAgreement, AtenRunnerAndKernelsComputeTheSame) {
+  expect_aten_agrees(generation_model(), 2e-5);
+  compute::ModelConfig untied = generation_model();
+  untied.tie_word_embeddings = false;
+  untied.attention_bias = false;
+  untied.num_key_value_heads = 1;
+  expect_aten_agrees(untied, 2e-5);
+}
+
+TEST(GenerationAgreement, Bf16RunsOnTheAtenRunner) {
+  compute::ModelConfig model = generation_model();
+  const auto wide = random_weights(model);
+  GenerationRig exact;
+  exact.serve(wide);
+  model.dtype = tensor::Dtype::bf16;
+  std::vector<uint16_t> half(wide.size());
+  for (size_t i = 0; i < wide.size(); ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &wide[i], sizeof bits);
+    half[i] = static_cast<uint16_t>((bits + 0x8000U) >> 16);
+  }
+  RigOptions options;
+  options.model = model;
+  GenerationRig rig(options);
+  rig.engine->onload_params().value();
+  const auto bytes = std::as_bytes(std::span(half));
+  rig.engine->begin_weights(1, bytes.size()).value();
+  rig.engine->write_weights(0, bytes, tensor::checksum64(bytes)).value();
+  rig.engine->commit_weights(1).value();
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.start();
+  auto request = turn_request(1, 0, 20, 1);
+  request.sampling.greedy = true;
+  const TurnOutput a = exact.play(request);
+  const TurnOutput b = rig.play(request);
+  ASSERT_EQ(b.tokens.size(), 1U);
+  EXPECT_NEAR(a.logp[0], b.logp[0], 0.1);
+}
+
+}  // namespace
+}  // namespace cohort::tests

@@ -1,0 +1,166 @@
+// The decode kernels of every instruction set this CPU runs, against f64 and against themselves.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "runtime/base/rng.hpp"
+#include "runtime/compute/cpu/decode_kernels.hpp"
+
+namespace cohort::compute::cpu {
+namespace {
+
+std::vector<float> noise(size_t count, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> values(count);
+  for (float& x : values) x = static_cast<float>(2 * rng.uniform() - 1);
+  return values;
+}
+
+class DecodeKernelsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    kernels_ = decode_kernels_by_name(GetParam());
+    if (kernels_ == nullptr) GTEST_SKIP() << "not on this CPU";
+  }
+  const DecodeKernels* kernels_ = nullptr;
+};
+
+TEST_P(DecodeKernelsTest, ARowOfAProductHasTheSameBitsForAnyNumberOfRows) {
+  const int64_t panel = kernels_->panel;
+  for (const auto& [depth, panels] : {std::pair<int64_t, int64_t>{64, 5}, {37, 1}, {200, 3}}) {
+    const int64_t columns = panels * panel;
+    const auto a = noise(static_cast<size_t>(128 * depth), 1);
+    const auto w = noise(static_cast<size_t>(depth * columns), 2);
+    const auto bias = noise(static_cast<size_t>(columns), 3);
+    std::vector<float> all(static_cast<size_t>(128 * columns)), some(all.size());
+    MatmulArgs args{a.data(), depth, 128, depth, w.data(), panels, bias.data(), all.data(), columns,
+                    MatmulMode::store};
+    kernels_->matmul(args);
+    for (int64_t rows = 1; rows < 128; rows += depth == 64 ? 1 : 9) {
+      for (int64_t first : {int64_t{0}, 128 - rows}) {
+        args.a = a.data() + first * depth;
+        args.rows = rows;
+        args.out = some.data();
+        kernels_->matmul(args);
+        ASSERT_EQ(std::memcmp(some.data(), all.data() + first * columns,
+                              static_cast<size_t>(rows * columns) * sizeof(float)), 0)
+            << "rows " << rows << " from " << first << " depth " << depth;
+      }
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      double exact = bias[static_cast<size_t>(c)];
+      for (int64_t k = 0; k < depth; ++k)
+        exact += double{a[static_cast<size_t>(5 * depth + k)]} *
+                 double{w[static_cast<size_t>((c / panel * depth + k) * panel + c % panel)]};
+      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, 1e-5);
+    }
+  }
+}
+
+TEST_P(DecodeKernelsTest, ExpSumIsAccurateAndMaskedIsZero) {
+  std::vector<float> x = noise(77, 4);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= 40;
+  x[13] = -INFINITY;
+  std::vector<float> e(x.size());
+  const float best = kernels_->row_max(x.data(), 77);
+  const float sum = kernels_->exp_sum(x.data(), 77, best, 1.F, e.data());
+  double exact_sum = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(double{x[i] - best});
+    exact_sum += exact;
+    EXPECT_NEAR(e[i], exact, exact * 3e-7 + 1e-37);
+  }
+  EXPECT_EQ(e[13], 0.F);
+  EXPECT_NEAR(sum, exact_sum, 1e-6 * exact_sum);
+}
+
+struct Shape {
+  int64_t heads, kv_heads, head_dim;
+};
+
+/// A sequence of `rows` tokens in scattered blocks, computed in chunks.
+std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t rows,
+                          const std::vector<int64_t>& chunks, float stale) {
+  const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
+  const int64_t padded = (s.head_dim + 15) / 16 * 16;
+  auto qkv = noise(static_cast<size_t>(rows * width), 5);
+  std::vector<float> out(static_cast<size_t>(rows * s.heads * s.head_dim));
+  std::vector<float> cosines(static_cast<size_t>(rows * s.head_dim / 2), 1.F), sines(cosines.size());
+  std::vector<float> scratch(static_cast<size_t>(k_attention_rows * (rows + 16)));
+  const std::vector<int32_t> blocks{7, 2, 5, 0, 3};
+  AttentionArgs args;
+  args.block_stride = s.kv_heads * 16 * (s.head_dim + padded);
+  std::vector<float> cache(static_cast<size_t>(8 * args.block_stride), stale);
+  args.ld_qkv = width;
+  args.ldo = s.heads * s.head_dim;
+  args.cache = cache.data();
+  args.blocks = blocks.data();
+  args.heads = s.heads;
+  args.kv_heads = s.kv_heads;
+  args.head_dim = s.head_dim;
+  args.head_dim_padded = padded;
+  args.cosines = cosines.data();
+  args.sines = sines.data();
+  args.scratch = scratch.data();
+  int64_t first = 0;
+  for (size_t i = 0; first < rows; ++i) {
+    args.rows = std::min(chunks[i % chunks.size()], rows - first);
+    args.first_position = first;
+    args.qkv = qkv.data() + first * width;
+    args.out = out.data() + first * args.ldo;
+    kernels.rope_and_cache(args);
+    kernels.attention(args);
+    first += args.rows;
+  }
+  return out;
+}
+
+/// Row `row`, head `head`, in f64, for the same noise (rotation by zero).
+std::vector<double> attend_exactly(const Shape& s, int64_t rows, int64_t row, int64_t head) {
+  const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
+  const auto qkv = noise(static_cast<size_t>(rows * width), 5);
+  auto at = [&](int64_t r, int64_t h, int64_t d) {
+    return double{qkv[static_cast<size_t>(r * width + h * s.head_dim + d)]};
+  };
+  const int64_t kv_head = head / (s.heads / s.kv_heads);
+  std::vector<double> out(static_cast<size_t>(s.head_dim), 0);
+  double sum = 0;
+  for (int64_t key = 0; key <= row; ++key) {
+    double score = 0;
+    for (int64_t d = 0; d < s.head_dim; ++d) score += at(row, head, d) * at(key, s.heads + kv_head, d);
+    const double p = std::exp(score / std::sqrt(static_cast<double>(s.head_dim)));
+    sum += p;
+    for (int64_t d = 0; d < s.head_dim; ++d)
+      out[static_cast<size_t>(d)] += p * at(key, s.heads + s.kv_heads + kv_head, d);
+  }
+  for (double& x : out) x /= sum;
+  return out;
+}
+
+TEST_P(DecodeKernelsTest, AttentionIsExactAndItsBitsDoNotDependOnChunksOrStaleBlocks) {
+  for (const Shape& s : {Shape{4, 2, 16}, Shape{6, 1, 12}, Shape{3, 3, 20}, Shape{2, 2, 64}}) {
+    constexpr int64_t k_rows = 70;
+    const auto whole = attend(*kernels_, s, k_rows, {k_rows}, 0.F);
+    const std::vector<std::vector<int64_t>> cuts{{1}, {3, 1, 17}, {16}, {50}};
+    for (const auto& cut : cuts) {
+      const auto chunked = attend(*kernels_, s, k_rows, cut, NAN);
+      EXPECT_EQ(std::memcmp(whole.data(), chunked.data(), whole.size() * sizeof(float)), 0)
+          << "head_dim " << s.head_dim << " chunks of " << cut[0];
+    }
+    for (int64_t row : {int64_t{0}, int64_t{33}, k_rows - 1})
+      for (int64_t head = 0; head < s.heads; ++head) {
+        const auto exact = attend_exactly(s, k_rows, row, head);
+        for (int64_t d = 0; d < s.head_dim; ++d)
+          EXPECT_NEAR(whole[static_cast<size_t>((row * s.heads + head) * s.head_dim + d)],
+                      exact[static_cast<size_t>(d)], 2e-6);
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, DecodeKernelsTest,
+                         ::testing::Values("generic", "avx2", "avx512"));
+
+}  // namespace
+}  // namespace cohort::compute::cpu
