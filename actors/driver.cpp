@@ -54,7 +54,7 @@ void DriverState::gather(Batch batch, std::function<void(Gathered)> then) {
   CollectRequest request{batch.kind, batch.step, batch.groups, batch.group_size};
   ask(
       "actor_train", options_.trainer,
-      [this, batch, gathered, started, then](caf::unit_t) { lease_all(batch, gathered, started, then); },
+      [this, batch, gathered, started, then](bool) { lease_all(batch, gathered, started, then); },
       expect_atom_v, request);
 }
 

@@ -33,7 +33,7 @@ void DriverState::checkpoint(const std::string& folder, Next next) {
                             state_json(is_warm ? "warm_start" : "policy")};
   self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), flush_atom_v)
       .then(
-          [this, request, next](caf::unit_t) {
+          [this, request, next](bool) {
             ask(
                 "actor_train", options_.trainer,
                 [this, next](const CheckpointReport& report) {
@@ -67,7 +67,7 @@ void DriverState::prune_checkpoints() {
 
 void DriverState::record(uint16_t type, const std::string& json) {
   self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), record_atom_v, type, json)
-      .then([](caf::unit_t) {},
+      .then([](bool) {},
             [this](caf::error& e) { on_fail({"recorder", phase_, from_caf(e).to_string()}); });
 }
 
@@ -75,7 +75,7 @@ void DriverState::finish(bool is_stopped) {
   phase_ = "end";
   self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), flush_atom_v)
       .then(
-          [this, is_stopped](caf::unit_t) {
+          [this, is_stopped](bool) {
             RunResult result = result_;
             result.is_ok = true;
             result.is_stopped = is_stopped;

@@ -237,11 +237,11 @@ void NodeState::on_down(const caf::down_msg& message) {
 }
 
 // From here on deaths are expected. The links' owners go first, so that no pump calls an actor that is gone.
-caf::unit_t NodeState::on_shutdown() {
+bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
   for (const auto& [address, role] : roles_)
     caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
-  return caf::unit;
+  return true;
 }
 
 NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeOptions options) {

@@ -23,7 +23,7 @@ inline constexpr int k_reward_restarts = 3;
 
 using NodeActor = caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
                                    caf::reacts_to<control::fail_atom, control::Failure>,
-                                   caf::replies_to<control::flush_atom>::with<caf::unit_t>>;
+                                   caf::replies_to<control::flush_atom>::with<bool>>;
 
 struct NodeOptions {
   config::RunConfig config;
@@ -43,7 +43,7 @@ class NodeState {
   void on_stop();
   void on_fail(const control::Failure& failure);
   void on_down(const caf::down_msg& message);
-  caf::unit_t on_shutdown();
+  bool on_shutdown();
 
  private:
   template <class Handle>

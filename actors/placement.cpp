@@ -153,7 +153,7 @@ void PlacementState::finish() {
                            {"seconds", report_.seconds}};
   self_->request(options_.recorder, std::chrono::seconds(60), record_atom_v,
                  static_cast<uint16_t>(stream::RecordType::phase), record.dump())
-      .then([this](caf::unit_t) { promise_.deliver(report_); },
+      .then([this](bool) { promise_.deliver(report_); },
             [this](caf::error& e) { promise_.deliver(std::move(e)); });
 }
 

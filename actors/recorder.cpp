@@ -15,22 +15,22 @@ caf::result<uint64_t> RecorderState::on_trajectories(const TrajectoryBatch& batc
   return batch->size();
 }
 
-caf::result<caf::unit_t> RecorderState::on_json(uint16_t type, const std::string& json) {
+caf::result<bool> RecorderState::on_json(uint16_t type, const std::string& json) {
   if (writer) {
     auto id = writer->append_json(static_cast<stream::RecordType>(type), json);
     if (!id)
       return to_caf(id.error());
   }
-  return caf::unit;
+  return true;
 }
 
-caf::result<caf::unit_t> RecorderState::on_flush() {
+caf::result<bool> RecorderState::on_flush() {
   if (writer) {
     auto synced = writer->sync();
     if (!synced)
       return to_caf(synced.error());
   }
-  return caf::unit;
+  return true;
 }
 
 RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self,

@@ -13,8 +13,8 @@ struct RecorderState {
   static inline const char* name = "recorder";
   std::shared_ptr<stream::Writer> writer;
   caf::result<uint64_t> on_trajectories(const TrajectoryBatch& batch);
-  caf::result<caf::unit_t> on_json(uint16_t type, const std::string& json);
-  caf::result<caf::unit_t> on_flush();
+  caf::result<bool> on_json(uint16_t type, const std::string& json);
+  caf::result<bool> on_flush();
 };
 
 /// `writer` null: recording is off, everything is answered at once.

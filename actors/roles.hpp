@@ -21,11 +21,11 @@ using EnvironmentActor = caf::typed_actor<
     caf::replies_to<control::act_atom, std::string>::with<EnvTurn>,
     caf::replies_to<control::play_atom, uint64_t, double, uint64_t>::with<Transcript>>;
 
-///   (record, trajectories) -> count; (record, type, json) -> unit; (flush) -> unit | io (full disk)
+///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full disk)
 using RecorderActor =
     caf::typed_actor<caf::replies_to<control::record_atom, TrajectoryBatch>::with<uint64_t>,
-                     caf::replies_to<control::record_atom, uint16_t, std::string>::with<caf::unit_t>,
-                     caf::replies_to<control::flush_atom>::with<caf::unit_t>>;
+                     caf::replies_to<control::record_atom, uint16_t, std::string>::with<bool>,
+                     caf::replies_to<control::flush_atom>::with<bool>>;
 
 ///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link
 using RolloutActor = caf::typed_actor<
@@ -50,11 +50,11 @@ using TrainWorkerActor = caf::typed_actor<
     caf::replies_to<control::load_atom, control::CheckpointRequest>::with<control::CheckpointReport>>;
 
 /// Collector and front of the trainer.
-///   (expect, CollectRequest) -> unit; (collect, kind, step) -> CollectReport when all are in the stream
+///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the stream
 using TrainerActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
-    caf::replies_to<control::expect_atom, control::CollectRequest>::with<caf::unit_t>,
+    caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
     caf::replies_to<control::save_atom, control::CheckpointRequest>::with<control::CheckpointReport>,

@@ -66,12 +66,12 @@ void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandl
   }
 }
 
-caf::result<caf::unit_t> TrainerState::on_expect(const CollectRequest& request) {
+caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
   auto opened = collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
   if (!opened)
     return to_caf(opened.error());
   steps_[{request.kind, request.step}] = {};
-  return caf::unit;
+  return true;
 }
 
 caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_number) {

@@ -31,7 +31,7 @@ class TrainerState {
   explicit TrainerState(TrainerActor::pointer self) : self_(self) {}
   Expected<void> open(TrainerOptions options);
   void on_delivery(const DeliveryHandle& delivery);
-  caf::result<caf::unit_t> on_expect(const control::CollectRequest& request);
+  caf::result<bool> on_expect(const control::CollectRequest& request);
   caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
   const TrainWorkerActor& worker() const { return options_.worker; }

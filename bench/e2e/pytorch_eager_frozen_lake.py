@@ -375,7 +375,7 @@ def warm_start(model, maps, a, rng):
     opt = torch.optim.AdamW(model.params, lr=a.sft_lr, betas=(0.9, 0.95), weight_decay=0.0, foreach=True)
     begin, tokens = time.time(), 0
     for step in range(a.sft_steps):
-        data = scripted(maps.train(64), a, rng)
+        data = scripted(maps.train(a.sft_batch), a, rng)
         tokens += sum(len(x) for x in data[0])
         sft_step(model, opt, decayed(a.sft_lr, step, a.sft_steps, 20, a.sft_tail), data, a)
         if a.sft_eval and (step + 1) % a.sft_eval == 0:
@@ -432,7 +432,7 @@ def options():
     for name, value in dict(
             seed=1, threads=1, d=64, layers=2, heads=4, kv_heads=2, head_dim=16, ffn=192, theta=100.0, init=0.05,
             fmt="tag", event=0, seq_len=256, p_train=0.8, turns=8, penalty=-0.1, micro=8,
-            sft_steps=200, sft_lr=4e-3, sft_tail=0.3, sft_eval=0, expert=0.5, ties="first",
+            sft_steps=200, sft_batch=64, sft_lr=4e-3, sft_tail=0.3, sft_eval=0, expert=0.5, ties="first",
             steps=40, groups=64, group=8, minis=2, epochs=1, lr=1e-3, lr_warm=5, lr_tail=0.0, clip_low=0.2, clip_high=0.28,
             ent=0.05, train_all=0, eval=10, skip=2).items():
         p.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)

@@ -1,6 +1,6 @@
 // Training throughput of the built-in engine against the machine's matrix-product ceiling; prints
 // one JSON line.
-//   compute_bench [repeats]
+//   compute_bench [repeats] [micro_batch_tokens]
 // Policy: d = 64, 2 layers, 4 query and 2 key-value heads of 16, SwiGLU 192, 32 words, tied
 // embeddings. Samples look like FrozenLake: 1 to 8 turns of 29 tokens of which the last 3 are the
 // policy's (30 to 232 tokens).
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,25 +89,34 @@ LossFunction bench_loss(const StepCounts& counts) {
   };
 }
 
-/// Returns the median tokens per second of `repeats` steps.
-double tokens_per_second(const Data& data, int threads, int64_t micro_batch_tokens, int repeats) {
+struct Rate {
+  double per_second = 0;      // median over the repeats
+  double per_cpu_second = 0;  // of all threads together: what a busy machine cannot hide
+};
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+Rate measure_training(const Data& data, int threads, int64_t micro_batch_tokens, int repeats) {
   CardMemory card(CardId{0}, uint64_t{1} << 30);
   TrainEngineOptions options;
   options.model = bench_model();
   options.threads = threads;
   options.micro_batch_tokens = micro_batch_tokens;
   options.card = &card;
-  auto engine = TrainEngine::create(options).value().release();
+  auto engine = TrainEngine::create(options).value();
   for (TrainObject object : {TrainObject::train_params, TrainObject::grads, TrainObject::optimizer})
     engine->onload(object).value();
-  std::vector<double> rates;
+  std::vector<double> rates, cpu_rates;
   for (int i = 0; i < repeats + 1; ++i) {
+    const double cpu_begin = cpu_seconds();
     StepReport report = engine->step(data.samples, bench_loss, 1e-4).value();
-    if (i > 0) rates.push_back(data.total / report.seconds);
+    if (i == 0) continue;  // warm-up
+    rates.push_back(data.total / report.seconds);
+    cpu_rates.push_back(data.total / (cpu_seconds() - cpu_begin));
   }
   std::sort(rates.begin(), rates.end());
-  delete engine;
-  return rates[rates.size() / 2];
+  std::sort(cpu_rates.begin(), cpu_rates.end());
+  return {rates[rates.size() / 2], cpu_rates[cpu_rates.size() / 2]};
 }
 
 struct Gemm {
@@ -133,12 +143,15 @@ int main(int argc, char** argv) {
   const double parameters = 98304;                // of the two layers
   const double flops_per_token = 6 * parameters;  // dense work, without attention
   for (int threads : {1, 2}) {
-    const double rate = tokens_per_second(sparse, threads, micro_batch, repeats);
-    const double dense_rate = tokens_per_second(dense, threads, micro_batch, repeats);
+    const Rate rate = measure_training(sparse, threads, micro_batch, repeats);
+    const Rate dense_rate = measure_training(dense, threads, micro_batch, repeats);
     line += fmt::format(
-        ",\"train_tokens_per_s_{0}\":{1:.0f},\"train_dense_tokens_per_s_{0}\":{2:.0f},"
-        "\"dense_gemm_share_{0}\":{3:.3f}",
-        threads, rate, dense_rate, dense_rate * flops_per_token * 1e-9 / (ceiling * threads));
+        ",\"train_tokens_per_s_{0}\":{1:.0f},\"train_tokens_per_cpu_s_{0}\":{2:.0f},"
+        "\"train_dense_tokens_per_s_{0}\":{3:.0f},\"train_dense_tokens_per_cpu_s_{0}\":{4:.0f},"
+        "\"dense_gemm_share_{0}\":{5:.3f}",
+        threads, rate.per_second, rate.per_cpu_second, dense_rate.per_second,
+        dense_rate.per_cpu_second,
+        dense_rate.per_second * flops_per_token * 1e-9 / (ceiling * threads));
   }
   std::puts((line + "}").c_str());
   return 0;

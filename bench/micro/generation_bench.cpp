@@ -1,7 +1,8 @@
-// Generation of the tiny policy (d=64, 2 layers, 4 query and 2 KV heads, V=32) on this machine's cores:
-// decode by batch size, prefill, and the shape of the real workload (turns of 26 appended and 3 sampled tokens).
-// Prints one JSON line; `gemm_share` is the work of the multi-turn run over that of sgemm 512^3, same cores, same run.
-// Usage: generation_bench [lanes]        COHORT_CPU_KERNELS=generic|avx2|avx512 picks the kernels.
+// Generation of the tiny policy (d=64, 2 layers, 4 query and 2 KV heads, V=32) on this machine's
+// cores: decode by batch size, prefill, and the shape of the real workload (turns of 26 appended
+// and 3 sampled tokens). Prints one JSON line; `gemm_share` is the work of the multi-turn run over
+// that of sgemm 512^3, same cores, same run. Usage: generation_bench [lanes]
+// COHORT_CPU_KERNELS=generic|avx2|avx512 picks the kernels.
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,7 +107,8 @@ class Client {
     TurnRequest request;
     request.request_id = id;
     for (int i = 0; i < play_.append; ++i)
-      request.append_tokens.push_back(static_cast<int32_t>((id * 7 + turn + static_cast<uint64_t>(i) * 3) % 32));
+      request.append_tokens.push_back(
+          static_cast<int32_t>((id * 7 + turn + static_cast<uint64_t>(i) * 3) % 32));
     request.max_new_tokens = play_.sampled;
     request.rng_key = id;
     request.turn = turn;
@@ -136,7 +138,8 @@ class Client {
   uint32_t left_ = 0;
 };
 
-/// Returns the CPU seconds of this process so far: on a machine with other work they tell more than the wall.
+/// Returns the CPU seconds of this process so far: on a machine with other work they tell more than
+/// the wall.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

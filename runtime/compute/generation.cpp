@@ -32,8 +32,7 @@ Expected<void> validate(const GenerationOptions& o) {
   if (o.max_context < 0 || o.max_context > o.model.max_position)
     return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
                                o.max_context, o.model.max_position));
-  if (o.runner == RunnerKind::cpu_f32 &&
-      (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
+  if (o.runner == RunnerKind::cpu_f32 && (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
 }
@@ -158,7 +157,8 @@ void GenerationEngine::Impl::stop() {
   for (auto& lane : lanes_) lane->join();
 }
 
-// -- weights ----------------------------------------------------------------------------------------
+// -- weights
+// ----------------------------------------------------------------------------------------
 
 Expected<void> GenerationEngine::Impl::begin_weights(uint64_t version, uint64_t total_bytes) {
   if (total_bytes != runner_->flat_bytes())
@@ -192,7 +192,8 @@ Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
   return {};
 }
 
-// -- residency --------------------------------------------------------------------------------------
+// -- residency
+// --------------------------------------------------------------------------------------
 
 Expected<Residency> GenerationEngine::Impl::onload_params() {
   std::lock_guard lock(control_mutex_);
@@ -282,11 +283,14 @@ Expected<Residency> GenerationEngine::Impl::free_cache() {
   return Residency{0, 0, now_seconds() - begin};
 }
 
-// -- turns ------------------------------------------------------------------------------------------
+// -- turns
+// ------------------------------------------------------------------------------------------
 
 Expected<void> GenerationEngine::Impl::check_request(const TurnRequest& request) const {
   COHORT_TRY(validate(request.sampling));
-  const auto where = [&] { return fmt::format("request {} turn {}", request.request_id, request.turn); };
+  const auto where = [&] {
+    return fmt::format("request {} turn {}", request.request_id, request.turn);
+  };
   if (request.max_new_tokens < 1)
     return invalid(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
   for (int32_t token : request.append_tokens)
@@ -319,8 +323,7 @@ Expected<void> GenerationEngine::Impl::submit(TurnRequest request) {
     return invalid(fmt::format("request {}: the first turn has no tokens", id));
   const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
   LaneLoad& load = loads_[lane];
-  if (it == entries_.end() &&
-      load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
+  if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
     return Error{Errc::backpressure,
                  fmt::format("request {}: {} turns wait on lane {}", id, load.turns, lane)};
   Entry& entry = it == entries_.end() ? entries_[id] : it->second;
@@ -392,7 +395,8 @@ GenerationStats GenerationEngine::Impl::stats() const {
   return stats;
 }
 
-// -- the public face --------------------------------------------------------------------------------
+// -- the public face
+// --------------------------------------------------------------------------------
 
 Expected<std::unique_ptr<GenerationEngine>> GenerationEngine::create(
     const GenerationOptions& options) {

@@ -1,17 +1,19 @@
 #pragma once
 /// The generation engine of one card: continuous batching over a paged KV cache.
 ///
-/// `lanes` worker threads each run their own slots: an iteration is one packed forward over prefill chunks
-/// (tokens appended by new turns) and decode rows; a finished turn leaves at once and a waiting one takes its
-/// place. A trajectory keeps its KV between its turns; when blocks run out, idle and then younger trajectories
-/// lose theirs and are computed again later, with the same bits.
-/// Owner: the rollout actor. Thread-safe: every call may come from any thread; on_outputs runs on a lane's thread,
-/// without a lock held, and may call submit() and finish(), not stop() or a residency command.
-/// Bound: at most max_waiting requests wait (FLOW-4); KV bytes are those of init_cache.
-/// GEN-1: on CPU f32, tokens and log-prob bits of a turn are a function of (weights, tokens so far, request) only:
+/// `lanes` worker threads each run their own slots: an iteration is one packed forward over prefill
+/// chunks (tokens appended by new turns) and decode rows; a finished turn leaves at once and a
+/// waiting one takes its place. A trajectory keeps its KV between its turns; when blocks run out,
+/// idle and then younger trajectories lose theirs and are computed again later, with the same bits.
+/// Owner: the rollout actor. Thread-safe: every call may come from any thread; on_outputs runs on a
+/// lane's thread, without a lock held, and may call submit() and finish(), not stop() or a
+/// residency command. Bound: at most max_waiting requests wait (FLOW-4); KV bytes are those of
+/// init_cache. GEN-1: on CPU f32, tokens and log-prob bits of a turn are a function of (weights,
+/// tokens so far, request) only:
 ///        not of the batch, the lane, the chunking of the prefill, or an eviction.
-/// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped before.
-/// PLACE-4: submit is refused unless weights and cache are on the card. PLACE-5: see commit_weights.
+/// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped
+/// before. PLACE-4: submit is refused unless weights and cache are on the card. PLACE-5: see
+/// commit_weights.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -99,46 +101,56 @@ class GenerationEngine {
   GenerationEngine(const GenerationEngine&) = delete;
   GenerationEngine& operator=(const GenerationEngine&) = delete;
 
-  /// Starts the lanes. `on_outputs` gets, once per iteration, all turns that ended in it. REQUIRES: called once.
+  /// Starts the lanes. `on_outputs` gets, once per iteration, all turns that ended in it. REQUIRES:
+  /// called once.
   void start(OutputHandler on_outputs);
-  /// Ends the lanes after at most one iteration each; turns not finished give no output. Idempotent.
+  /// Ends the lanes after at most one iteration each; turns not finished give no output.
+  /// Idempotent.
   void stop();
 
-  // -- weights: two phases; the version served does not change before commit (PLACE-5) --------------
+  // -- weights: two phases; the version served does not change before commit (PLACE-5)
+  // --------------
   /// Opens the arrival of a version; an unfinished earlier one is dropped.
   /// Returns Errc::invalid_argument if total_bytes is not that of the layout.
   Expected<void> begin_weights(uint64_t version, uint64_t total_bytes);
-  /// Takes bytes [offset, offset + size) of the flat buffer. A repeat is harmless. Returns Errc::corrupt if
-  /// tensor::checksum64(bytes) is not `checksum`: the bytes do not count and may be sent again.
+  /// Takes bytes [offset, offset + size) of the flat buffer. A repeat is harmless. Returns
+  /// Errc::corrupt if tensor::checksum64(bytes) is not `checksum`: the bytes do not count and may
+  /// be sent again.
   Expected<void> write_weights(uint64_t offset, std::span<const std::byte> bytes,
                                uint64_t checksum);
-  /// Serves the version from the next iteration on. Returns Errc::corrupt naming the first missing byte if
-  /// not every byte has arrived, Errc::invalid_argument if `version` was not begun: the old one stays.
+  /// Serves the version from the next iteration on. Returns Errc::corrupt naming the first missing
+  /// byte if not every byte has arrived, Errc::invalid_argument if `version` was not begun: the old
+  /// one stays.
   Expected<void> commit_weights(uint64_t version);
   uint64_t weight_version() const;
   uint64_t weight_bytes() const;  // of the flat buffer
 
-  // -- residency: each waits for the iterations in progress to end ----------------------------------
+  // -- residency: each waits for the iterations in progress to end
+  // ----------------------------------
   /// Takes card memory for the weights, and brings back what offload_params kept on the host.
   Expected<Residency> onload_params();
   /// Frees it; the weights stay on the host. Errc::placement while turns are in flight.
   Expected<Residency> offload_params();
-  /// Takes up to `bytes` (whole blocks, the same for every lane). Errc::capacity if a lane gets no block.
+  /// Takes up to `bytes` (whole blocks, the same for every lane). Errc::capacity if a lane gets no
+  /// block.
   Expected<Residency> init_cache(uint64_t bytes);
-  /// Frees it. Trajectories between two turns are computed again when they go on. Errc::placement while turns
-  /// are in flight.
+  /// Frees it. Trajectories between two turns are computed again when they go on. Errc::placement
+  /// while turns are in flight.
   Expected<Residency> free_cache();
   uint64_t param_bytes_on_card() const;  // what onload_params takes
   uint64_t kv_bytes_per_token() const;
   uint64_t kv_block_bytes() const;
 
-  // -- turns ----------------------------------------------------------------------------------------
-  /// Hands a turn to the lane that has its trajectory, or, for the first one, to the lane with the fewest
-  /// outstanding tokens. Returns Errc::placement (PLACE-4), Errc::backpressure if max_waiting requests wait,
-  /// Errc::closed after stop(), Errc::invalid_argument for a bad request (token outside the vocabulary, …).
-  /// A turn that cannot fit the context or the whole cache ends with stop "length", not here.
+  // -- turns
+  // ----------------------------------------------------------------------------------------
+  /// Hands a turn to the lane that has its trajectory, or, for the first one, to the lane with the
+  /// fewest outstanding tokens. Returns Errc::placement (PLACE-4), Errc::backpressure if
+  /// max_waiting requests wait, Errc::closed after stop(), Errc::invalid_argument for a bad request
+  /// (token outside the vocabulary). A turn that cannot fit the context or the whole cache ends
+  /// with stop "length", not here.
   Expected<void> submit(TurnRequest request);
-  /// Forgets the trajectory: its KV is free and its turn, if one is in flight, gives no output. Unknown: no effect.
+  /// Forgets the trajectory: its KV is free and its turn, if one is in flight, gives no output.
+  /// Unknown: no effect.
   void finish(uint64_t request_id);
   GenerationStats stats() const;
 

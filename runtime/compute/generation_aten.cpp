@@ -1,6 +1,7 @@
-// The ATen runner of generation: any device and dtype, plain tensor operations, one attention call per sequence.
-// For bf16 and for accelerators until they have kernels of their own; on CPU f32 a check of the kernels.
-// On a device other than the CPU the tensors live there and the card's host bytes are only their account.
+// The ATen runner of generation: any device and dtype, plain tensor operations, one attention call
+// per sequence. For bf16 and for accelerators until they have kernels of their own; on CPU f32 a
+// check of the kernels. On a device other than the CPU the tensors live there and the card's host
+// bytes are only their account.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -84,7 +85,8 @@ Expected<void> AtenRunner::load(std::span<const std::byte> flat) {
     flat_.copy_(at::from_blob(const_cast<std::byte*>(flat.data()), {layout_.total_elements},
                               at::dtype(dtype_)));
   } catch (const std::exception& e) {
-    return Error{Errc::compute, fmt::format("loading weights to {}: {}", options_.device, e.what())};
+    return Error{Errc::compute,
+                 fmt::format("loading weights to {}: {}", options_.device, e.what())};
   }
   return {};
 }
@@ -156,9 +158,9 @@ LogitsView AtenLane::run(std::span<const BatchChunk> batch) {
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const PolicyWeights::Layer& layer = weights.layers[i];
     Tensor h = ops::rms_norm(x, layer.input_norm, model_.rms_norm_eps);
-    Tensor qkv = ops::rope(at::mm(h, layer.qkv_weight.t()), layer.qkv_bias, where, runner_.rope(),
-                           model_.num_attention_heads + model_.num_key_value_heads,
-                           model_.head_dim);
+    Tensor qkv =
+        ops::rope(at::mm(h, layer.qkv_weight.t()), layer.qkv_bias, where, runner_.rope(),
+                  model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
     x = at::addmm(x, attend(qkv, static_cast<int64_t>(i), batch), layer.o_weight.t());
     h = ops::rms_norm(x, layer.post_norm, model_.rms_norm_eps);
     x = at::addmm(x, ops::swiglu(at::mm(h, layer.gate_up.t())), layer.down.t());
@@ -170,7 +172,8 @@ LogitsView AtenLane::run(std::span<const BatchChunk> batch) {
   return LogitsView{logits_.data_ptr<float>(), model_.vocab_size};
 }
 
-/// Writes the rows' keys and values to their blocks; returns the mixed values [rows, q heads * head_dim].
+/// Writes the rows' keys and values to their blocks; returns the mixed values [rows, q heads *
+/// head_dim].
 Tensor AtenLane::attend(const Tensor& qkv, int64_t layer, std::span<const BatchChunk> batch) {
   const int64_t heads = model_.num_attention_heads;
   const int64_t kv_heads = model_.num_key_value_heads;
@@ -221,9 +224,8 @@ Expected<std::unique_ptr<ModelRunner>> make_aten_runner(const RunnerOptions& opt
     (void)at::zeros({1}, at::dtype(at::kFloat).device(device));
     return std::unique_ptr<ModelRunner>(std::make_unique<AtenRunner>(options, device));
   } catch (const std::exception& e) {
-    return Error{Errc::invalid_argument,
-                 fmt::format("generation: device '{}' cannot be used: {}", options.device,
-                             e.what())};
+    return Error{Errc::invalid_argument, fmt::format("generation: device '{}' cannot be used: {}",
+                                                     options.device, e.what())};
   }
 }
 

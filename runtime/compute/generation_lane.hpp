@@ -1,7 +1,7 @@
 #pragma once
 /// One worker thread of the generation engine, its inbox, its slots and its share of the cache.
-/// The thread alone touches the scheduler, inside the ServeGate; whoever has paused the gate may touch it too.
-/// Bound: the inbox holds what the engine lets in (max_running + max_waiting turns).
+/// The thread alone touches the scheduler, inside the ServeGate; whoever has paused the gate may
+/// touch it too. Bound: the inbox holds what the engine lets in (max_running + max_waiting turns).
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -14,8 +14,9 @@
 
 namespace cohort::compute {
 
-/// Lets iterations in, or one control command. Thread-safe; one pauser at a time (the engine's control lock).
-/// Unlike a shared_mutex it cannot starve the pauser: after pause() no new iteration begins.
+/// Lets iterations in, or one control command. Thread-safe; one pauser at a time (the engine's
+/// control lock). Unlike a shared_mutex it cannot starve the pauser: after pause() no new iteration
+/// begins.
 class ServeGate {
  public:
   void enter();

@@ -1,7 +1,7 @@
 #pragma once
-/// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32 kernels
-/// (cpu/decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower).
-/// A ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
+/// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32
+/// kernels (cpu/decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower). A
+/// ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
 /// Exceptions of third parties do not leave a runner.
 #include <cstddef>
 #include <cstdint>

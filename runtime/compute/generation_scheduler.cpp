@@ -105,8 +105,8 @@ bool LaneScheduler::evict_younger_than(uint64_t sequence) {
 
 /// Takes blocks for the first `token_count` tokens of the slot, as far as there are any.
 void LaneScheduler::reserve(Slot& slot, size_t token_count) {
-  const auto wanted = static_cast<size_t>(
-      blocks_for(static_cast<int64_t>(token_count), options_.block_tokens));
+  const auto wanted =
+      static_cast<size_t>(blocks_for(static_cast<int64_t>(token_count), options_.block_tokens));
   while (slot.blocks.size() < wanted) {
     if (auto block = pool_.take())
       slot.blocks.push_back(*block);
@@ -246,9 +246,9 @@ void LaneScheduler::assert_invariants() const {
     COHORT_CHECK(slot->cached <= slot->blocks.size() * static_cast<size_t>(options_.block_tokens),
                  "SCHED-1: cached tokens have no block");
   }
-  COHORT_CHECK(owned + static_cast<size_t>(pool_.free_count()) ==
-                   static_cast<size_t>(pool_.block_count()),
-               "SCHED-1: blocks are lost");
+  COHORT_CHECK(
+      owned + static_cast<size_t>(pool_.free_count()) == static_cast<size_t>(pool_.block_count()),
+      "SCHED-1: blocks are lost");
   COHORT_CHECK(slots_.size() <= options_.max_running, "SCHED-1: more slots than max_running");
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-/// Which rows a lane computes next, and what becomes of them. No thread, no lock, no clock: the lane that owns it
-/// passes `now` in.
-/// A slot is a trajectory with its tokens and KV blocks; `cached` of its tokens are in the cache, the others are
-/// pending rows. A new turn appends pending rows, a sampled token is one more: prefill, decode and the recovery of
-/// an evicted trajectory are the same thing.
-/// SCHED-1: blocks of slots + free blocks = the pool (KV-2). SCHED-2: the oldest slot with a turn always
-/// gets its blocks: idle slots, then younger ones, are evicted. A new trajectory is admitted only into free
-/// blocks that hold its first turn, and never while an older one lacks a block; only when no turn is under way are
-/// idle slots evicted for it. Slots are not: with max_running trajectories unfinished, others wait for a finish.
+/// Which rows a lane computes next, and what becomes of them. No thread, no lock, no clock: the
+/// lane that owns it passes `now` in. A slot is a trajectory with its tokens and KV blocks;
+/// `cached` of its tokens are in the cache, the others are pending rows. A new turn appends pending
+/// rows, a sampled token is one more: prefill, decode and the recovery of an evicted trajectory are
+/// the same thing. SCHED-1: blocks of slots + free blocks = the pool (KV-2). SCHED-2: the oldest
+/// slot with a turn always gets its blocks: idle slots, then younger ones, are evicted. A new
+/// trajectory is admitted only into free blocks that hold its first turn, and never while an older
+/// one lacks a block; only when no turn is under way are idle slots evicted for it. Slots are not:
+/// with max_running trajectories unfinished, others wait for a finish.
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -44,13 +44,15 @@ class LaneScheduler {
  public:
   explicit LaneScheduler(const SchedulerOptions& options);
 
-  /// Starts over with `block_count` blocks (0: no cache): every slot is pending from its first token on.
+  /// Starts over with `block_count` blocks (0: no cache): every slot is pending from its first
+  /// token on.
   void set_cache(int32_t block_count);
   void add(LaneTurn turn);
   /// Forgets the trajectory, its turn and its blocks.
   void remove(uint64_t request_id);
 
-  /// Chooses the rows of the next iteration; empty if no turn can run now. Valid until the next call.
+  /// Chooses the rows of the next iteration; empty if no turn can run now. Valid until the next
+  /// call.
   std::span<const BatchChunk> plan(double now);
   /// Takes the logits of the planned rows: samples, ends turns.
   void complete(const LogitsView& logits, uint64_t weight_version, double now);

@@ -57,8 +57,7 @@ Expected<void> WeightInbox::write(uint64_t offset, std::span<const std::byte> by
 
 Expected<std::shared_ptr<std::byte>> WeightInbox::take(uint64_t version) {
   if (!is_open_ || version != version_)
-    return Error{Errc::invalid_argument,
-                 fmt::format("weights: version {} was not begun", version)};
+    return Error{Errc::invalid_argument, fmt::format("weights: version {} was not begun", version)};
   uint64_t reached = 0;
   if (!arrived_.empty() && arrived_.begin()->first == 0) reached = arrived_.begin()->second;
   if (reached != total_bytes_)

@@ -1,6 +1,6 @@
 #pragma once
-/// What an onload, offload, init_cache or free_cache did: measured, for the ledger. Shared by the training and the
-/// generation engine. Plain value.
+/// What an onload, offload, init_cache or free_cache did: measured, for the ledger. Shared by the
+/// training and the generation engine. Plain value.
 #include <cstdint>
 
 namespace cohort::compute {

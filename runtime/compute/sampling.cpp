@@ -13,9 +13,10 @@ namespace cohort::compute {
 
 Expected<void> validate(const SamplingOptions& options) {
   if (!(options.temperature > 0.F) || !std::isfinite(options.temperature))
-    return Error{Errc::invalid_argument,
-                 fmt::format("sampling: temperature = {} must be positive (greedy has its own switch)",
-                             options.temperature)};
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("sampling: temperature = {} must be positive (greedy has its own switch)",
+                    options.temperature)};
   if (!(options.top_p > 0.F && options.top_p <= 1.F))
     return Error{Errc::invalid_argument,
                  fmt::format("sampling: top_p = {} is not in (0, 1]", options.top_p)};
@@ -48,8 +49,7 @@ SampledToken Sampler::sample(std::span<const float> logits, const SamplingOption
     result.token = static_cast<int32_t>(it - logits.begin());
   } else {
     if (options.temperature != 1.F)
-      sum = kernels.exp_sum(logits.data(), count, best, 1.F / options.temperature,
-                            weights_.data());
+      sum = kernels.exp_sum(logits.data(), count, best, 1.F / options.temperature, weights_.data());
     double total = sum;
     if ((options.top_k > 0 && options.top_k < count) || options.top_p < 1.F) {
       filter(options);
@@ -98,7 +98,8 @@ int32_t Sampler::pick(double total, double uniform) const {
     last = static_cast<int32_t>(i);
     if (reached > target) break;
   }
-  return last;  // rounding may leave `reached` a hair below `target`: then the last token with weight
+  return last;  // rounding may leave `reached` a hair below `target`: then the last token with
+                // weight
 }
 
 }  // namespace cohort::compute

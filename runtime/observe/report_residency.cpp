@@ -130,11 +130,13 @@ std::string draw_card(const CardChart& chart, ReportColors& colors, double width
   if (shows_budget) {
     double y = plot.py(budget);
     out += fmt::format(
-        R"(<g class="budget"><line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/><text x="{:.1f}" y="{:.1f}" text-anchor="end">budget {}</text></g>)",
+        R"(<g class="budget"><line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/><text)"
+        R"( x="{:.1f}" y="{:.1f}" text-anchor="end">budget {}</text></g>)",
         plot.left, plot.right(), y, y, plot.right(), y - 5, format_bytes(chart.card.budget_bytes));
   } else if (budget > 0) {
     out += fmt::format(
-        R"(<g class="budget"><text x="{:.1f}" y="12" text-anchor="end">budget {} is above the axis ↑</text></g>)",
+        R"(<g class="budget"><text x="{:.1f}" y="12" text-anchor="end">budget {} is above the)"
+        R"( axis ↑</text></g>)",
         plot.right(), format_bytes(chart.card.budget_bytes));
   }
   return out + "</svg>";

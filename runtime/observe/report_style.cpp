@@ -8,10 +8,12 @@ namespace cohort::observe {
 const std::string_view k_report_style = R"css(
 :root{--bg:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe3e8;--axis:#9aa4b1;
 --good:#00795a;--bad:#b3400a;--warn:#8a6100;--tint:#eef1f5;
---c0:#0072b2;--c1:#d98c00;--c2:#009e73;--c3:#c6499a;--c4:#d55e00;--c5:#56a9dd;--c6:#7d7d7d;--c7:#8c6d31}
+--c0:#0072b2;--c1:#d98c00;--c2:#009e73;--c3:#c6499a;--c4:#d55e00;--c5:#56a9dd;--c6:#7d7d7d;
+--c7:#8c6d31}
 @media (prefers-color-scheme:dark){:root{--bg:#12161c;--card:#1a2028;--ink:#e6eaf0;--soft:#9aa6b5;
 --line:#2c3540;--axis:#66717f;--good:#3ecfa0;--bad:#ff8b57;--warn:#f0b340;--tint:#232b35;
---c0:#4ea6e6;--c1:#f0b340;--c2:#2fc49b;--c3:#e893c6;--c4:#f07a3a;--c5:#9bd4f8;--c6:#a8a8a8;--c7:#c2a25a}}
+--c0:#4ea6e6;--c1:#f0b340;--c2:#2fc49b;--c3:#e893c6;--c4:#f07a3a;--c5:#9bd4f8;--c6:#a8a8a8;
+--c7:#c2a25a}}
 *{box-sizing:border-box}
 html{scroll-behavior:smooth}
 body{margin:0;background:var(--bg);color:var(--ink);
@@ -26,21 +28,27 @@ p{margin:0 0 8px}
 .status.bad{color:var(--bad)}
 .summary{max-width:70ch}
 .note{color:var(--soft);font-size:13px;margin:8px 0 0}
-.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:8px 20px;margin:16px 0 0}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr));gap:8px 20px;
+margin:16px 0 0}
 .facts dt{color:var(--soft);font-size:12px}
 .facts dd{margin:0;overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;margin:20px 0 0;font-size:14px}
 a{color:var(--c0)}
-.card,.headline{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px;margin:0 0 16px}
-.headlines{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px;margin-top:24px}
-.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:16px;margin-top:16px}
+.card,.headline{background:var(--card);border:1px solid var(--line);border-radius:10px;
+padding:14px 16px;margin:0 0 16px}
+.headlines{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));
+gap:16px;margin-top:24px}
+.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:16px;
+margin-top:16px}
 .headline{margin:0}
 .headline h3{color:var(--soft);font-weight:600;font-size:13px}
-.big{font-size:28px;line-height:1.25;font-weight:650;margin:2px 0 4px;font-variant-numeric:tabular-nums}
+.big{font-size:28px;line-height:1.25;font-weight:650;margin:2px 0 4px;
+font-variant-numeric:tabular-nums}
 .big span{color:var(--soft);font-weight:400}
 .big small{font-size:14px;color:var(--soft);font-weight:500;white-space:nowrap}
 .small .big{font-size:20px;margin:0}
-.multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,310px),1fr));gap:16px}
+.multiples{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,310px),1fr));
+gap:16px}
 .pairs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:16px}
 .multiples .card,.pairs .card{margin:0}
 figcaption{margin-bottom:4px}
@@ -52,7 +60,8 @@ svg text{font-size:11px;fill:var(--soft);font-variant-numeric:tabular-nums}
 .s4{--c:var(--c4)}.s5{--c:var(--c5)}.s6{--c:var(--c6)}.s7{--c:var(--c7)}
 .grid{stroke:var(--line);stroke-width:1}
 .base{stroke:var(--axis);stroke-width:1}
-.series polyline{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
+.series polyline{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;
+stroke-linecap:round}
 .series.s1 polyline{stroke-dasharray:7 3}
 .series.s2 polyline{stroke-dasharray:2 4}
 .series.faint polyline{stroke-width:1.3;stroke-dasharray:none;opacity:.75}
@@ -80,14 +89,16 @@ svg .name{fill:var(--ink)}
 .budget line{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:6 3}
 svg .budget text{fill:var(--bad);paint-order:stroke;stroke:var(--card);stroke-width:3px}
 .legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:2px 0 6px;font-size:13px}
-.key{display:inline-flex;align-items:center;gap:6px;border:0;background:none;padding:2px 0;font:inherit;color:inherit}
+.key{display:inline-flex;align-items:center;gap:6px;border:0;background:none;padding:2px 0;
+font:inherit;color:inherit}
 button.key{cursor:pointer}
 button.key[aria-pressed=false]{opacity:.4;text-decoration:line-through}
 .key i{width:12px;height:12px;border-radius:3px;background:var(--c,transparent)}
 .key.move i{width:5px;border-radius:1px}
 .key.move.in i{background:var(--ink)}
 .key.move.out i{background:var(--axis)}
-.key:not(.move):not(.s0):not(.s1):not(.s2):not(.s3):not(.s4):not(.s5):not(.s6):not(.s7) i{display:none}
+.key:not(.move):not(.s0):not(.s1):not(.s2):not(.s3):not(.s4):not(.s5):not(.s6):not(.s7) i{
+display:none}
 .is-off{display:none}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:13px;width:100%;font-variant-numeric:tabular-nums}
@@ -105,22 +116,26 @@ font:12px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace
 .bad{color:var(--bad)}
 .warn{color:var(--warn)}
 .turns{display:flex;flex-wrap:wrap;gap:10px;list-style:none;margin:0;padding:0}
-.turn{border:1px solid var(--line);border-radius:8px;padding:8px 10px;min-width:124px;max-width:100%}
+.turn{border:1px solid var(--line);border-radius:8px;padding:8px 10px;min-width:124px;
+max-width:100%}
 .grid-map{margin:0 0 8px;padding:0;background:none;line-height:1;white-space:pre}
 .turn b,.key-line b{display:inline-block;width:20px;height:20px;line-height:20px;margin:0 2px 2px 0;
-text-align:center;border-radius:4px;font:600 12px/20px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+text-align:center;border-radius:4px;
+font:600 12px/20px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 b.player{background:var(--c0);color:#fff}
 b.ice{background:var(--tint);color:var(--soft)}
 b.hole{background:#3b4450;color:#fff}
 b.goal{background:var(--c2);color:#fff}
 b.fallen{background:var(--c4);color:#fff}
 b.reached{background:var(--c2);color:#fff;outline:2px solid var(--c0);outline-offset:-2px}
-@media (prefers-color-scheme:dark){b.hole{background:#000}b.goal,b.reached,b.fallen,b.player{color:#10141a}}
+@media (prefers-color-scheme:dark){b.hole{background:#000}b.goal,b.reached,b.fallen,b.player{
+color:#10141a}}
 .seen{max-height:180px;margin:0 0 8px;white-space:pre-wrap}
 .prompt{margin:0 0 8px}
 .prompt summary{font-size:12px;color:var(--soft)}
 .prompt pre{max-height:220px;max-width:420px;white-space:pre-wrap;overflow:auto}
-.answer{margin:0 0 2px;font:13px/1.6 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre-wrap;overflow-wrap:anywhere}
+.answer{margin:0 0 2px;font:13px/1.6 ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;
+white-space:pre-wrap;overflow-wrap:anywhere}
 .token{border-radius:3px;padding:1px 2px;white-space:pre-wrap}
 .t0{background:none;box-shadow:inset 0 0 0 1px var(--line)}
 .t1{background:rgba(217,140,0,.16)}
@@ -130,11 +145,14 @@ b.reached{background:var(--c2);color:#fff;outline:2px solid var(--c0);outline-of
 .logp{margin:0 0 2px;font-size:12px;color:var(--soft)}
 .flags{display:flex;flex-wrap:wrap;gap:0 10px;margin:0;font-size:12px}
 .key-line{margin-bottom:12px}
-#tip{position:fixed;z-index:9;pointer-events:none;background:var(--card);color:var(--ink);border:1px solid var(--axis);
-border-radius:6px;padding:5px 9px;font-size:12px;line-height:1.45;box-shadow:0 2px 10px rgba(0,0,0,.18);white-space:pre;
+#tip{position:fixed;z-index:9;pointer-events:none;background:var(--card);color:var(--ink);
+border:1px solid var(--axis);
+border-radius:6px;padding:5px 9px;font-size:12px;line-height:1.45;
+box-shadow:0 2px 10px rgba(0,0,0,.18);white-space:pre;
 font-variant-numeric:tabular-nums}
 @media (max-width:720px){main{padding:18px 12px 40px}.wide{display:none}.narrow{display:block}
-.card,.headline{padding:12px}h1{font-size:24px}.big{font-size:24px}.facts{grid-template-columns:1fr 1fr}}
+.card,.headline{padding:12px}h1{font-size:24px}.big{font-size:24px}.facts{
+grid-template-columns:1fr 1fr}}
 @media print{body{background:#fff}.card,.headline,.turn{break-inside:avoid}nav,#tip{display:none}}
 )css";
 
@@ -153,7 +171,8 @@ const std::string_view k_report_script = R"js(
     if (format === 'percent') return (v * 100).toFixed(1) + '%';
     if (format === 'count') return count(v);
     if (format === 'seconds') return v.toPrecision(3) + ' s';
-    return v === 0 ? '0' : Math.abs(v) < 1e-3 ? v.toExponential(2) : Number(v.toPrecision(3)).toString();
+    if (v !== 0 && Math.abs(v) < 1e-3) return v.toExponential(2);
+    return Number(v.toPrecision(3)).toString();
   }
   function numbers(s) { return s.trim().split(/[ ,]+/).map(Number); }
   function nearest(group, x) {
@@ -166,7 +185,8 @@ const std::string_view k_report_script = R"js(
     return best;
   }
   document.querySelectorAll('svg.line').forEach(function (svg) {
-    var d = svg.querySelector('desc').dataset, box = numbers(d.box), dx = numbers(d.x), dy = numbers(d.y);
+    var d = svg.querySelector('desc').dataset;
+    var box = numbers(d.box), dx = numbers(d.x), dy = numbers(d.y);
     var cursor = svg.querySelector('.cursor'), width = svg.viewBox.baseVal.width;
     function hide() { tip.hidden = true; cursor.classList.remove('is-on'); }
     svg.addEventListener('pointerleave', hide);
@@ -186,7 +206,8 @@ const std::string_view k_report_script = R"js(
             text(dy[0] + (box[1] + box[3] - p[1]) / box[3] * (dy[1] - dy[0]), d.format));
       });
       cursor.setAttribute('x1', at); cursor.setAttribute('x2', at); cursor.classList.add('is-on');
-      tip.textContent = 'step ' + Math.round(dx[0] + (at - box[0]) / box[2] * (dx[1] - dx[0])) + '\n' + rows.join('\n');
+      var step = Math.round(dx[0] + (at - box[0]) / box[2] * (dx[1] - dx[0]));
+      tip.textContent = 'step ' + step + '\n' + rows.join('\n');
       tip.hidden = false;
       var left = event.clientX + 14;
       if (left + tip.offsetWidth > innerWidth - 8) left = event.clientX - tip.offsetWidth - 14;

@@ -107,7 +107,8 @@ std::string draw_rows(const Gantt& gantt) {
                        gantt.bottom() + 16, axis.labels[i]);
   }
   out += fmt::format(
-      R"(<text class="unit" x="{:.1f}" y="{:.1f}" text-anchor="end">seconds, from {} into the run</text>)",
+      R"(<text class="unit" x="{:.1f}" y="{:.1f}" text-anchor="end">seconds, from {} into the)"
+      R"( run</text>)",
       gantt.width - 12, gantt.bottom() + 31, format_duration(gantt.window.start_s));
   return out + "</g>";
 }
@@ -162,7 +163,8 @@ std::string draw_moves(const Gantt& gantt) {
     double x = gantt.x(move.start_s);
     double width = std::max(2.5, gantt.x(move.end_s) - x);  // most last less than a pixel
     out += fmt::format(
-        R"(<rect class="move {}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:g}"><title>{} {} on card {}: {} in {}</title></rect>)",
+        R"(<rect class="move {}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:g}"><title>{} {})"
+        R"( on card {}: {} in {}</title></rect>)",
         move.to == "card" ? "in" : "out", x, gantt.row(move.card) + k_bar_units + 4, width,
         k_move_units, verb_of(move), escape_html(move.object), move.card, format_bytes(move.bytes),
         format_duration(move.end_s - move.start_s));
@@ -309,11 +311,11 @@ std::string draw_times(const std::vector<TimeBin>& bins, const std::vector<std::
       double seconds = bins[i].seconds[k];
       if (seconds <= 0) continue;
       double top = plot.py(base + seconds);
-      out += fmt::format(
-          R"(<rect class="fill s{}" x="{:.1f}" y="{:.2f}" width="{:.1f}" height="{:.2f}"><title>{}: {} {}</title></rect>)",
-          colors.phases.index_of(names[k]) % k_color_count,
-          plot.px(static_cast<double>(i)) - bar / 2, top, bar, plot.py(base) - top, steps,
-          escape_html(names[k]), format_duration(seconds));
+      out += fmt::format(R"(<rect class="fill s{}" x="{:.1f}" y="{:.2f}" width="{:.1f}")"
+                         R"( height="{:.2f}"><title>{}: {} {}</title></rect>)",
+                         colors.phases.index_of(names[k]) % k_color_count,
+                         plot.px(static_cast<double>(i)) - bar / 2, top, bar, plot.py(base) - top,
+                         steps, escape_html(names[k]), format_duration(seconds));
       base += seconds;
     }
   }

@@ -258,7 +258,8 @@ std::string draw_intervals(const Plot& plot, const std::vector<Interval>& interv
   for (const Interval& interval : intervals) {
     double x = plot.px(interval.x);
     out += fmt::format(
-        R"(<line class="interval s{}" data-k="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
+        R"(<line class="interval s{}" data-k="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}")"
+        R"( y2="{:.1f}"/>)",
         interval.series % k_color_count, interval.series, x, x,
         plot.py(std::max(interval.low, plot.y.low)), plot.py(std::min(interval.high, plot.y.high)));
   }
@@ -304,10 +305,10 @@ std::string line_chart(const ChartSpec& chart, const LineChartOptions& options) 
   Plot plot = lay_out(chart, options);
   std::string out =
       open_svg(options.width, options.height, chart.title, "line " + options.css_class);
-  out += fmt::format(
-      R"(<desc data-box="{:.2f} {:.2f} {:.2f} {:.2f}" data-x="{} {}" data-y="{} {}" data-format="{}"></desc>)",
-      plot.left, plot.top, plot.width, plot.height, plot.x.low, plot.x.high, plot.y.low,
-      plot.y.high, format_name(chart.y_format));
+  out += fmt::format(R"(<desc data-box="{:.2f} {:.2f} {:.2f} {:.2f}" data-x="{} {}" data-y="{} {}")"
+                     R"( data-format="{}"></desc>)",
+                     plot.left, plot.top, plot.width, plot.height, plot.x.low, plot.x.high,
+                     plot.y.low, plot.y.high, format_name(chart.y_format));
   out += draw_axes(plot, options.x_label);
   if (!chart.y_unit.empty())
     out += fmt::format(R"(<text class="unit" x="2" y="12">{}</text>)", escape_html(chart.y_unit));
@@ -328,9 +329,9 @@ std::string line_chart(const ChartSpec& chart, const LineChartOptions& options) 
 std::string legend(const std::vector<std::string>& names) {
   std::string out = R"(<div class="legend">)";
   for (size_t k = 0; k < names.size(); ++k)
-    out += fmt::format(
-        R"(<button type="button" class="key s{}" data-k="{}" aria-pressed="true"><i></i>{}</button>)",
-        k % k_color_count, k, escape_html(names[k]));
+    out += fmt::format(R"(<button type="button" class="key s{}" data-k="{}")"
+                       R"( aria-pressed="true"><i></i>{}</button>)",
+                       k % k_color_count, k, escape_html(names[k]));
   return out + "</div>";
 }
 

@@ -227,8 +227,7 @@ TEST(GenerationEnd, StopWhileRequestsWaitIsPrompt) {
   options.max_running = 2;
   GenerationRig rig(options);
   rig.serve(random_weights(generation_model()));
-  for (uint64_t id = 0; id < 500; ++id)
-    rig.engine->submit(turn_request(id, 0, 20, 100)).value();
+  for (uint64_t id = 0; id < 500; ++id) rig.engine->submit(turn_request(id, 0, 20, 100)).value();
   const double begin = now_seconds();
   rig.engine->stop();
   EXPECT_LT(now_seconds() - begin, 2.0);
@@ -240,8 +239,7 @@ TEST(GenerationEnd, WeightsMayChangeWhileTurnsRun) {
   options.lanes = 2;
   GenerationRig rig(options);
   rig.serve(random_weights(generation_model(), 1));
-  for (uint64_t id = 0; id < 64; ++id)
-    rig.engine->submit(turn_request(id, 0, 20, 100)).value();
+  for (uint64_t id = 0; id < 64; ++id) rig.engine->submit(turn_request(id, 0, 20, 100)).value();
   for (uint64_t version = 2; version < 8; ++version)
     rig.publish(version, random_weights(generation_model(), version));
   for (uint64_t id = 0; id < 64; ++id) {

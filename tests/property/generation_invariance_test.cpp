@@ -1,5 +1,5 @@
-// GEN-1: a trajectory's tokens and log-prob bits do not depend on the batch, the lane, the chunking of the
-// prefill, evictions or a cache that was freed in between.
+// GEN-1: a trajectory's tokens and log-prob bits do not depend on the batch, the lane, the chunking
+// of the prefill, evictions or a cache that was freed in between.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,9 +52,10 @@ TEST(GenerationInvariance, AloneAndAmong63OthersGiveTheSameBits) {
     int64_t batch_tokens;
     int64_t cache_blocks;
   };
-  const Row rows[] = {{"one lane", 1, 64, 256, 1024},    {"two lanes", 2, 64, 256, 1024},
-                      {"chunks of 7 rows", 1, 64, 7, 1024}, {"one row at a time", 1, 64, 1, 1024},
-                      {"large batch", 1, 64, 1000, 1024}, {"three lanes, small cache", 3, 64, 64, 160}};
+  const Row rows[] = {
+      {"one lane", 1, 64, 256, 1024},       {"two lanes", 2, 64, 256, 1024},
+      {"chunks of 7 rows", 1, 64, 7, 1024}, {"one row at a time", 1, 64, 1, 1024},
+      {"large batch", 1, 64, 1000, 1024},   {"three lanes, small cache", 3, 64, 64, 160}};
   for (const Row& row : rows) {
     RigOptions options;
     options.lanes = row.lanes;
@@ -123,7 +124,7 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   compute::CardMemory card(CardId{3}, 64 << 20);
   compute::TrainEngineOptions options;
   options.model = generation_model();
-  options.model.initializer_range = 0.3;  // far from uniform
+  options.model.initializer_range = 0.15;  // larger than any run uses: far from uniform
   options.seed = 5;
   options.card = &card;
   auto train = compute::TrainEngine::create(options).value();
@@ -132,8 +133,9 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   rig.engine->onload_params().value();
   rig.engine->begin_weights(1, rig.engine->weight_bytes()).value();
   for (const auto& bucket : train->weight_buckets(4096))
-    rig.engine->write_weights(bucket.offset_bytes, bucket.bytes.bytes(),
-                              tensor::checksum64(bucket.bytes.bytes()))
+    rig.engine
+        ->write_weights(bucket.offset_bytes, bucket.bytes.bytes(),
+                        tensor::checksum64(bucket.bytes.bytes()))
         .value();
   rig.engine->commit_weights(1).value();
   rig.engine->init_cache(rig.cache_bytes).value();
@@ -145,8 +147,9 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
     sample.response_mask = played.mask;
     std::vector<std::vector<float>> expected;
     train->log_probs(std::span(&sample, 1), expected).value();
-    for (size_t t = 0; t < played.tokens.size(); ++t)
-      if (played.mask[t] != 0) EXPECT_NEAR(expected[0][t], played.logp[t], 1e-5) << id << " " << t;
+    ASSERT_EQ(expected[0].size(), played.logp.size());
+    for (size_t t = 0; t < played.logp.size(); ++t)  // both are 0 where nothing was sampled
+      EXPECT_NEAR(expected[0][t], played.logp[t], 1e-5) << id << " " << t;
   }
 }
 

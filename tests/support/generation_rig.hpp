@@ -1,6 +1,6 @@
 #pragma once
-/// A card with a generation engine on it, and a client that waits for turns. Header only; everything is a
-/// function of a seed.
+/// A card with a generation engine on it, and a client that waits for turns. Header only;
+/// everything is a function of a seed.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -101,8 +101,9 @@ class GenerationRig {
   /// Waits, with a bound, for one turn's output; an output with stop "" means that none came.
   compute::TurnOutput wait(uint64_t id, uint32_t turn, int timeout_ms = 20000) {
     std::unique_lock lock(mutex_);
-    arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                      [&] { return outputs_.contains({id, turn}); });
+    arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
+      return outputs_.contains({id, turn});
+    });
     auto it = outputs_.find({id, turn});
     return it == outputs_.end() ? compute::TurnOutput{} : it->second;
   }

@@ -1,4 +1,6 @@
 // The decode kernels of every instruction set this CPU runs, against f64 and against themselves.
+#include "runtime/compute/cpu/decode_kernels.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/cpu/decode_kernels.hpp"
 
 namespace cohort::compute::cpu {
 namespace {
@@ -35,8 +36,8 @@ TEST_P(DecodeKernelsTest, ARowOfAProductHasTheSameBitsForAnyNumberOfRows) {
     const auto w = noise(static_cast<size_t>(depth * columns), 2);
     const auto bias = noise(static_cast<size_t>(columns), 3);
     std::vector<float> all(static_cast<size_t>(128 * columns)), some(all.size());
-    MatmulArgs args{a.data(), depth, 128, depth, w.data(), panels, bias.data(), all.data(), columns,
-                    MatmulMode::store};
+    MatmulArgs args{a.data(), depth,       128,        depth,   w.data(),
+                    panels,   bias.data(), all.data(), columns, MatmulMode::store};
     kernels_->matmul(args);
     for (int64_t rows = 1; rows < 128; rows += depth == 64 ? 1 : 9) {
       for (int64_t first : {int64_t{0}, 128 - rows}) {
@@ -45,7 +46,8 @@ TEST_P(DecodeKernelsTest, ARowOfAProductHasTheSameBitsForAnyNumberOfRows) {
         args.out = some.data();
         kernels_->matmul(args);
         ASSERT_EQ(std::memcmp(some.data(), all.data() + first * columns,
-                              static_cast<size_t>(rows * columns) * sizeof(float)), 0)
+                              static_cast<size_t>(rows * columns) * sizeof(float)),
+                  0)
             << "rows " << rows << " from " << first << " depth " << depth;
       }
     }
@@ -87,7 +89,8 @@ std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t 
   const int64_t padded = (s.head_dim + 15) / 16 * 16;
   auto qkv = noise(static_cast<size_t>(rows * width), 5);
   std::vector<float> out(static_cast<size_t>(rows * s.heads * s.head_dim));
-  std::vector<float> cosines(static_cast<size_t>(rows * s.head_dim / 2), 1.F), sines(cosines.size());
+  std::vector<float> cosines(static_cast<size_t>(rows * s.head_dim / 2), 1.F),
+      sines(cosines.size());
   std::vector<float> scratch(static_cast<size_t>(k_attention_rows * (rows + 16)));
   const std::vector<int32_t> blocks{7, 2, 5, 0, 3};
   AttentionArgs args;
@@ -129,7 +132,8 @@ std::vector<double> attend_exactly(const Shape& s, int64_t rows, int64_t row, in
   double sum = 0;
   for (int64_t key = 0; key <= row; ++key) {
     double score = 0;
-    for (int64_t d = 0; d < s.head_dim; ++d) score += at(row, head, d) * at(key, s.heads + kv_head, d);
+    for (int64_t d = 0; d < s.head_dim; ++d)
+      score += at(row, head, d) * at(key, s.heads + kv_head, d);
     const double p = std::exp(score / std::sqrt(static_cast<double>(s.head_dim)));
     sum += p;
     for (int64_t d = 0; d < s.head_dim; ++d)

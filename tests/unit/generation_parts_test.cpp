@@ -1,4 +1,5 @@
-// The parts of the generation engine that need no thread: sampling, blocks, weight arrival, scheduling.
+// The parts of the generation engine that need no thread: sampling, blocks, weight arrival,
+// scheduling.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -185,9 +186,11 @@ TEST_F(WeightArrival, BytesOutsideAndOtherVersionsAreRefused) {
 class Scheduling : public ::testing::Test {
  protected:
   void open(uint32_t max_running, int64_t max_context, int64_t batch_tokens, int32_t blocks) {
-    scheduler_ = std::make_unique<LaneScheduler>(SchedulerOptions{
-        .vocab_size = 10, .max_running = max_running, .max_context = max_context,
-        .block_tokens = 16, .batch_tokens = batch_tokens});
+    scheduler_ = std::make_unique<LaneScheduler>(SchedulerOptions{.vocab_size = 10,
+                                                                  .max_running = max_running,
+                                                                  .max_context = max_context,
+                                                                  .block_tokens = 16,
+                                                                  .batch_tokens = batch_tokens});
     scheduler_->set_cache(blocks);
   }
   void add(uint64_t id, size_t append, int sampled, uint32_t turn = 0, bool is_last = false) {
@@ -338,7 +341,8 @@ TEST_F(Scheduling, RandomLoadsEndAndLoseNothing) {
     outputs_.clear();
     open(static_cast<uint32_t>(1 + rng.below(6)), 80, static_cast<int64_t>(1 + rng.below(40)),
          static_cast<int32_t>(5 + rng.below(12)));
-    for (uint64_t id = 1; id <= 12; ++id) add(id, 1 + rng.below(25), 1 + static_cast<int>(rng.below(6)));
+    for (uint64_t id = 1; id <= 12; ++id)
+      add(id, 1 + rng.below(25), 1 + static_cast<int>(rng.below(6)));
     int ended = 0;
     for (int i = 0; i < 3000 && ended < 12; ++i) {
       iterate();

@@ -153,7 +153,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   {
     caf::scoped_actor self{system};
     self->request(node, std::chrono::seconds(10), control::flush_atom_v)
-        .receive([](caf::unit_t) {}, [](caf::error&) {});
+        .receive([](bool) {}, [](caf::error&) {});
   }
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   return result;

@@ -1,16 +1,18 @@
 #pragma once
-/// The fp32 CPU kernels of generation, chosen once per process for the instruction set that is there.
-/// Pure functions on raw float buffers; thread-safe; no allocation, no torch.
+/// The fp32 CPU kernels of generation, chosen once per process for the instruction set that is
+/// there. Pure functions on raw float buffers; thread-safe; no allocation, no torch.
 ///
 /// Batch invariance (DESIGN 12) holds by construction: every output element is one chain of
-/// multiply-adds in ascending order of the summed index, whatever the row's neighbours, tile, alignment or chunk.
-/// Why not OpenBLAS: measured on AMD Zen (0.3.21), sgemm gives a row other bits for 114 of 127 values of M
-/// at K=64, and M=1 runs at 4-6 GFLOP/s. These packed kernels give the same bits for every M, and are faster.
+/// multiply-adds in ascending order of the summed index, whatever the row's neighbours, tile,
+/// alignment or chunk. Why not OpenBLAS: measured on AMD Zen (0.3.21), sgemm gives a row other bits
+/// for 114 of 127 values of M at K=64, and M=1 runs at 4-6 GFLOP/s. These packed kernels give the
+/// same bits for every M, and are faster.
 #include <cstdint>
 
 namespace cohort::compute::cpu {
 
-inline constexpr int64_t k_kv_block_tokens = 16;  // tokens of one KV block: one or two vectors of keys
+inline constexpr int64_t k_kv_block_tokens =
+    16;  // tokens of one KV block: one or two vectors of keys
 
 enum class MatmulMode : uint8_t {
   store,   // out = a w + bias
@@ -33,7 +35,8 @@ struct MatmulArgs {
 };
 
 /// Rows of ONE sequence at consecutive positions; the keys of all of them are in the cache already.
-/// A block of one layer is K [kv_heads][head_dim][16] followed by V [kv_heads][16][head_dim_padded].
+/// A block of one layer is K [kv_heads][head_dim][16] followed by V
+/// [kv_heads][16][head_dim_padded].
 struct AttentionArgs {
   float* qkv = nullptr;  // [rows][q | k | v], rotated by rope_and_cache
   int64_t ld_qkv = 0;
@@ -59,7 +62,8 @@ struct DecodeKernels {
   const char* name;  // "generic" | "avx2" | "avx512"
   int64_t panel;     // columns of a packed panel
   void (*matmul)(const MatmulArgs& args);
-  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight; `padded` (multiple of 16) columns, zeros behind `dim`.
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight; `padded` (multiple of 16) columns, zeros
+  /// behind `dim`.
   void (*rms_norm)(const float* x, int64_t rows, int64_t dim, int64_t padded, const float* weight,
                    float eps, float* out);
   /// Rotates q and k of the rows in place and writes k and v into the cache.
@@ -71,7 +75,8 @@ struct DecodeKernels {
   float (*exp_sum)(const float* x, int64_t count, float shift, float scale, float* out);
 };
 
-/// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512 asks for another.
+/// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512 asks for
+/// another.
 const DecodeKernels& decode_kernels();
 /// Returns a variant by name, or null if this CPU cannot run it or it was not built.
 const DecodeKernels* decode_kernels_by_name(const char* name);

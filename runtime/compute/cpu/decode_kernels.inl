@@ -1,8 +1,8 @@
-// Body of the decode kernels; compiled once per instruction set (decode_generic.cpp, decode_avx2.cpp,
-// decode_avx512.cpp), each of which sets COHORT_DECODE_WIDTH (floats of a vector), COHORT_DECODE_NAME and
-// COHORT_DECODE_ENTRY. Everything is in an anonymous namespace and uses no std templates: an inline function
-// compiled for AVX-512 must not be the copy that the linker keeps for all. Built with -ffp-contract=off: the
-// only fused operations are the written ones.
+// Body of the decode kernels; compiled once per instruction set (decode_generic.cpp,
+// decode_avx2.cpp, decode_avx512.cpp), each of which sets COHORT_DECODE_WIDTH (floats of a vector),
+// COHORT_DECODE_NAME and COHORT_DECODE_ENTRY. Everything is in an anonymous namespace and uses no
+// std templates: an inline function compiled for AVX-512 must not be the copy that the linker keeps
+// for all. Built with -ffp-contract=off: the only fused operations are the written ones.
 #include <cmath>
 #include <cstring>
 
@@ -64,8 +64,8 @@ inline float max_lanes(Vec v) {
   return best;
 }
 
-/// e^x, 1-2 ulp: Cody-Waite reduction by ln 2 in two parts, degree-6 polynomial (Cephes expf). Exactly 0 below
-/// -86.5, so that a masked key adds nothing.
+/// e^x, 1-2 ulp: Cody-Waite reduction by ln 2 in two parts, degree-6 polynomial (Cephes expf).
+/// Exactly 0 below -86.5, so that a masked key adds nothing.
 inline Vec vexp(Vec x) {
   const Vec low = splat(-86.5F);
   const Vec magic = splat(12582912.F);  // 1.5 * 2^23: rounds to an integer held in the low bits
@@ -227,8 +227,8 @@ struct Tile {
 template <int TILE>
 inline void score_block(const AttentionArgs& a, const Tile& t, int64_t begin, Vec scale,
                         int64_t ld_scores, Vec (&best)[TILE]) {
-  const float* keys = a.cache + a.blocks[begin / k_block] * a.block_stride +
-                      t.kv_head * a.head_dim * k_block;
+  const float* keys =
+      a.cache + a.blocks[begin / k_block] * a.block_stride + t.kv_head * a.head_dim * k_block;
   Vec acc[TILE][k_block_vectors];
   for (int j = 0; j < TILE; ++j)
     for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
@@ -363,8 +363,8 @@ float exp_sum(const float* x, int64_t count, float shift, float scale, float* ou
   return sum_lanes(sum);
 }
 
-constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME, k_panel,  matmul,  rms_norm, rope_and_cache,
-                                  attention,          row_max, exp_sum};
+constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME, k_panel,   matmul,  rms_norm,
+                                  rope_and_cache,     attention, row_max, exp_sum};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The CPU f32 runner of generation: packed weights, hand-written kernels, no allocation per iteration.
+// The CPU f32 runner of generation: packed weights, hand-written kernels, no allocation per
+// iteration.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -91,9 +92,8 @@ PackedLayout plan_layout(const ModelConfig& c, int64_t panel) {
     plan.layers.push_back(w);
   }
   plan.final_norm = planner.vector(flat.final_norm, c.hidden_size);
-  plan.lm_head = c.tie_word_embeddings
-                     ? plan.embedding
-                     : planner.matrix(flat.lm_head, c.vocab_size, c.hidden_size);
+  plan.lm_head = c.tie_word_embeddings ? plan.embedding
+                                       : planner.matrix(flat.lm_head, c.vocab_size, c.hidden_size);
   plan.total_floats = planner.total();
   return plan;
 }
@@ -142,8 +142,8 @@ class CpuRunner final : public ModelRunner {
     return model_.num_key_value_heads * options_.block_tokens *
            (model_.head_dim + head_dim_padded());
   }
-  /// Small layers stay in the CPU's caches, so activations should too; large ones are read from memory once
-  /// per block of rows, so the block should be large.
+  /// Small layers stay in the CPU's caches, so activations should too; large ones are read from
+  /// memory once per block of rows, so the block should be large.
   int64_t rows_of_a_block() const {
     constexpr int64_t k_cached_layer_floats = int64_t{1} << 19;
     const int64_t layer = plan_.total_floats / model_.num_hidden_layers;
@@ -211,9 +211,8 @@ Expected<void> CpuRunner::load(std::span<const std::byte> flat) {
       for (int64_t k = 0; k < m.depth; ++k) to[k * panel] = from[k];
     }
   });
-  visit_vectors([&](const Vector& v) {
-    std::copy_n(source + v.source, v.count, weights_ + v.offset);
-  });
+  visit_vectors(
+      [&](const Vector& v) { std::copy_n(source + v.source, v.count, weights_ + v.offset); });
   return {};
 }
 
@@ -229,9 +228,8 @@ Expected<void> CpuRunner::store(std::span<std::byte> flat) const {
       for (int64_t k = 0; k < m.depth; ++k) to[k] = from[k * panel];
     }
   });
-  visit_vectors([&](const Vector& v) {
-    std::copy_n(weights_ + v.offset, v.count, target + v.source);
-  });
+  visit_vectors(
+      [&](const Vector& v) { std::copy_n(weights_ + v.offset, v.count, target + v.source); });
   return {};
 }
 
@@ -251,6 +249,7 @@ class CpuLane final : public LaneRunner {
   void run_block(int64_t rows);
   void embed();
   void run_layer(size_t layer, int64_t rows);
+  void prefetch_keys(const Piece& piece, const AttentionArgs& args) const;
   void keep_sampled_rows();
   void matmul(const float* a, int64_t lda, int64_t rows, const Packed& w, float* out, int64_t ldo,
               MatmulMode mode, const Vector* bias = nullptr) const;
@@ -262,12 +261,15 @@ class CpuLane final : public LaneRunner {
   int64_t hidden_, qkv_width_, attention_width_, ffn_width_, vocab_width_;
   int64_t block_rows_;
   std::vector<Piece> pieces_;
-  std::vector<float> x_, normed_, qkv_, attended_, ffn_, sampled_, sampled_normed_, logits_, scores_;
+  std::vector<float> x_, normed_, qkv_, attended_, ffn_, sampled_, sampled_normed_, logits_,
+      scores_;
   int64_t sampled_count_ = 0;
 };
 
 CpuLane::CpuLane(const CpuRunner& runner, std::span<std::byte> cache)
-    : runner_(runner), model_(runner.options().model), kernels_(runner.kernels()),
+    : runner_(runner),
+      model_(runner.options().model),
+      kernels_(runner.kernels()),
       cache_(reinterpret_cast<float*>(cache.data())) {
   const int64_t panel = kernels_.panel;
   const int64_t unit = std::max(panel, k_pad);
@@ -382,7 +384,9 @@ void CpuLane::run_layer(size_t layer, int64_t rows) {
   args.cosines = runner_.cosines();
   args.sines = runner_.sines();
   args.scratch = scores_.data();
-  for (const Piece& piece : pieces_) {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    if (i + 1 < pieces_.size()) prefetch_keys(pieces_[i + 1], args);
     args.qkv = qkv_.data() + piece.row * qkv_width_;
     args.out = attended_.data() + piece.row * attention_width_;
     args.rows = piece.count;
@@ -396,6 +400,19 @@ void CpuLane::run_layer(size_t layer, int64_t rows) {
                     normed_.data());
   matmul(normed_.data(), hidden_, rows, w.gate_up, ffn_.data(), ffn_width_, MatmulMode::swiglu);
   matmul(ffn_.data(), ffn_width_, rows, w.down, x_.data(), hidden_, MatmulMode::add);
+}
+
+/// Asks for the cached keys and values of a sequence one sequence ahead: its blocks lie scattered,
+/// which the hardware's prefetcher does not see.
+void CpuLane::prefetch_keys(const Piece& piece, const AttentionArgs& args) const {
+  constexpr int64_t k_line_floats = 16;
+  const int64_t keys = piece.chunk->first_position + piece.begin;
+  for (int64_t begin = 0; begin < keys; begin += runner_.options().block_tokens) {
+    const float* block = args.cache + piece.chunk->blocks[begin / runner_.options().block_tokens] *
+                                          args.block_stride;
+    for (int64_t i = 0; i < runner_.layer_block_floats(); i += k_line_floats)
+      __builtin_prefetch(block + i);
+  }
 }
 
 void CpuLane::keep_sampled_rows() {
