@@ -58,6 +58,15 @@ void DriverState::gather(Batch batch, std::function<void(Gathered)> then) {
       expect_atom_v, request);
 }
 
+double DriverState::expert_fraction(uint64_t round) const {
+  const auto& warm = options_.config.warm_start;
+  if (!warm.expert_fraction_end)
+    return warm.expert_fraction;
+  double progress = static_cast<double>(round) / static_cast<double>(std::max<int64_t>(1, warm.rounds));
+  double blend = std::clamp((progress - 0.5) / 0.25, 0.0, 1.0);
+  return warm.expert_fraction + blend * (*warm.expert_fraction_end - warm.expert_fraction);
+}
+
 void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                             const std::function<void(Gathered)>& then) {
   size_t count = std::min<size_t>(options_.rollouts.size(), batch.groups);
@@ -76,7 +85,7 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
     lease.tags.assign(batch.tags.begin() + static_cast<ptrdiff_t>(first),
                       batch.tags.begin() + static_cast<ptrdiff_t>(last));
     lease.version = version_;
-    lease.expert_fraction = options_.config.warm_start.expert_fraction;
+    lease.expert_fraction = expert_fraction(batch.step);
     ask(
         fmt::format("actor_infer (card {})", options_.rollout_cards[i].value), options_.rollouts[i],
         [this, batch, gathered, started, then, missing](const LeaseReport& report) {
@@ -170,7 +179,7 @@ void DriverState::warm_round(uint64_t round) {
   phase_ = "warm_start";
   auto play = [this, batch, round] {
     gather(batch, [this, round](const Gathered& gathered) {
-      trajectories_ += gathered.collected.trajectories;
+      warm_trajectories_ += gathered.collected.trajectories;
       update(static_cast<uint8_t>(TrajectoryKind::warm_start), round, [this, round](const UpdateReport& report) {
         critical_seconds_ += report.compute_seconds;
         for (const auto& [key, value] : report.metrics)
@@ -188,8 +197,10 @@ void DriverState::warm_end() {
   version_ = 0;
   options_.log->stage("warm start", "publish", 1);
   double seconds = now_seconds() - step_started_;
-  if (seconds > 0 && options_.config.warm_start.steps > 0)
+  if (options_.config.warm_start.steps > 0) {
     row_->set("time/warm_start_s", seconds);
+    row_->set("warm_start/trajectories", static_cast<double>(warm_trajectories_));
+  }
   publish([this] {
     evaluate([this] { end_step(); });
   });

@@ -77,6 +77,7 @@ class DriverState {
   void ask(const std::string& role, const Handle& handle, Then then, Args&&... args);
   void begin_phase(plan::PhaseKind kind, Next next);
   void gather(Batch batch, std::function<void(Gathered)> then);
+  double expert_fraction(uint64_t round) const;
   void lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                  const std::function<void(Gathered)>& then);
   void collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
@@ -108,7 +109,8 @@ class DriverState {
   uint64_t version_ = 0;
   uint64_t warm_round_ = 0;
   uint64_t param_hash_ = 0;
-  uint64_t trajectories_ = 0;
+  uint64_t trajectories_ = 0;       // of the policy steps
+  uint64_t warm_trajectories_ = 0;  // scripted ones
   std::string phase_ = "start";
   std::optional<observe::MetricRow> row_;
   double step_started_ = 0;

@@ -210,7 +210,7 @@ void NodeState::on_stop() {
 void NodeState::on_fail(const Failure& failure) {
   if (is_shutting_down_)
     return;
-  log::error("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)
     caf::anon_send(driver_, fail_atom_v, failure);
   else {

@@ -147,11 +147,11 @@ class ReportSum {
       return;
     report.metrics.emplace_back("actor/pg_loss", pg_ / n);
     report.metrics.emplace_back("actor/entropy", entropy_ / n);
-    report.metrics.emplace_back("actor/kl_loss", kl_ / n);
     report.metrics.emplace_back("actor/clipfrac", clip_ / n);
     report.metrics.emplace_back("actor/approxkl", approx_kl_ / n);
     report.metrics.emplace_back("actor/ratio_max", ratio_max_);
   }
+  double kl_mean() const { return kl_ / std::max<double>(1, static_cast<double>(count_)); }
 
  private:
   uint64_t count_ = 0;
@@ -205,6 +205,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
       sum.add(*done);
     }
   sum.write(report, true);
+  if (config_.use_kl_loss)
+    report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
   report.metrics.emplace_back("critic/mixed_groups", static_cast<double>(advantages.groups.mixed_groups) /

@@ -212,10 +212,13 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
   // An answer ends with its closing tag, if the tag is one token: what would follow is never read.
   if (result.tokenizer->token_id("</answer>"))
     result.stop_texts.emplace_back("</answer>");
+  result.val_tag = config.val_env_manager.tags.front();
   tasks::SeedOptions seeds;
   seeds.run_seed = static_cast<uint64_t>(config.seed);
   seeds.validation_count = static_cast<uint32_t>(config.derived.val_groups);
-  result.seeds = std::make_shared<tasks::EpisodeSeeds>(seeds, result.environments.begin()->second->lake);
+  result.seeds = std::make_shared<tasks::EpisodeSeeds>(
+      seeds, result.environments.at(config.train_env_manager.tags.front())->lake,
+      result.environments.at(config.val_env_manager.tags.front())->lake);
   COHORT_ASSIGN(result.placement, make_placement(config, result.model));
   result.offload = config.placement.offload == config::OffloadPolicy::step ? plan::OffloadPolicy::step
                                                                            : plan::OffloadPolicy::never;

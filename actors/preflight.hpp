@@ -25,6 +25,7 @@ struct Preflight {
   int max_tokens_per_turn = 16;
   std::vector<std::string> stop_texts;                  // special tokens that end an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;
+  std::string val_tag;                                  // environment of the held-out maps
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
 };

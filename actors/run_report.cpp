@@ -127,7 +127,7 @@ std::string run_config_record(const std::string& run_id, const std::string& yaml
 
 std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan, uint64_t seed) {
   std::vector<uint64_t> seeds = tasks::validation_seeds(plan.seeds->options());
-  const tasks::FrozenLakeConfig& lake = plan.environments.begin()->second->lake;
+  const tasks::FrozenLakeConfig& lake = plan.environments.at(plan.val_tag)->lake;
   Rng rng = Rng(seed).fork(0x5265666572656E63);  // apart from every stream of the run
   auto success = [&](tasks::Player player) { return tasks::evaluate_scripted({player, 1}, seeds, lake, rng); };
   return {{"random valid", success(tasks::Player::random_valid)},
@@ -148,8 +148,12 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   add_facts(config, plan, folder, log, result, report);
   add_headlines(log, result, report);
   report.train_reward = observe::series_of(log.rows(), "reward/mean", "train reward");
-  report.charts = observe::standard_charts(log.rows());
-  report.step_times = observe::step_times_of(log.rows());
+  // Step 0 is the warm start: it has none of these signals, and its minute would flatten the steps' milliseconds.
+  std::span<const observe::MetricRow> steps = log.rows();
+  if (steps.size() > 1 && steps.front().step() == 0)
+    steps = steps.subspan(1);
+  report.charts = observe::standard_charts(steps);
+  report.step_times = observe::step_times_of(steps);
   if (config.recording.enabled)
     report.trajectories = pick_trajectories(folder.path / "stream", log, *plan.tokenizer);
   return observe::write_report(folder.path / "report.html", report);

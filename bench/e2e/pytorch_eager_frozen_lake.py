@@ -4,10 +4,12 @@
     OMP_NUM_THREADS=1 /usr/bin/python3 bench/e2e/pytorch_eager_frozen_lake.py --threads 1
 
 The same work as configs/frozen_lake.yaml: the same 100k-parameter Qwen2-type model, ChatML prompts of the same
-length, maps by the same generator (training never plays a held-out map), 64 groups of 8, the same optimizer,
-loss and counts. Written as one would write it for speed in eager mode: batched decode with a preallocated KV cache whose
-finished rows are compacted away, vectorised environments, log-softmax at answer positions only, micro-batches
-sorted by length. It warms up, trains, and prints one JSON line; curves go to stderr.
+length, answers of three tokens (--fmt tag: one token "<answer>Right</answer>"), maps by the same generator
+(training never plays a held-out map), 64 groups of 8, the same optimizer, loss and counts; the config's numbers
+are the defaults, each is an option. Written as one would write it for speed in eager mode: batched decode with a
+preallocated KV cache whose finished rows are compacted away, vectorised environments, log-softmax at answer
+positions only, micro-batches sorted by length, trajectories without advantage left out of the update (--train-all 1
+keeps them). It warms up, trains, and prints one JSON line; curves go to stderr.
 Debian's python3-torch and python3-numpy with libopenblas0-pthread are all it needs.
 """
 import argparse
@@ -176,8 +178,8 @@ class Model:
         return x * cos + torch.cat([-x2, x1], -1) * sin
 
     def forward(self, ids, pos, bias, cache=None, at=0):
-        """ids [B, n], pos [1, n], bias [1, heads / kv heads * n, keys]: 0 = attend, -inf = not. With a cache its columns
-        at .. at + n are written."""
+        """ids [B, n], pos [1, n], bias [1, heads / kv heads * n, keys]: 0 = attend, -inf = not. With a cache its
+        columns at .. at + n are written."""
         b, n = ids.shape
         x = self.emb[ids]
         for i, w in enumerate(self.layers):
@@ -264,7 +266,7 @@ def rollout(model, worlds, a, greedy=False):
                  None, lakes.ret, lakes.success, turns, stats)
 
 
-def scripted(worlds, a, rng):
+def scripted(worlds, a, rng, expert_fraction):
     """Transcripts of the mixed player: (ids, answer) per trajectory."""
     lakes = Lakes(worlds, a.turns, a.penalty)
     parts = [[] for _ in worlds]
@@ -275,7 +277,7 @@ def scripted(worlds, a, rng):
         head = [FIRST_USER] if lakes.turn == 0 else [NEXT_USER]
         events = EVENTS[lakes.event[rows]]
         expert = lakes.expert(rows, rng, a.ties)
-        action = np.where(rng.random(len(rows)) < a.expert, expert, rng.integers(0, 4, len(rows)))
+        action = np.where(rng.random(len(rows)) < expert_fraction, expert, rng.integers(0, 4, len(rows)))
         for i, row in enumerate(rows):
             event = [events[i]] if a.event and lakes.turn > 0 else []
             parts[row].append((np.array([*head, *event, *obs[i], ASSISTANT]), words[action[i]]))
@@ -367,7 +369,7 @@ def decayed(base, step, total, warm, tail):
     return base * min(1, (step + 1) / max(1, warm), left)
 
 
-def log(a, **row):
+def log(**row):
     print(json.dumps(row), file=sys.stderr, flush=True)
 
 
@@ -375,11 +377,14 @@ def warm_start(model, maps, a, rng):
     opt = torch.optim.AdamW(model.params, lr=a.sft_lr, betas=(0.9, 0.95), weight_decay=0.0, foreach=True)
     begin, tokens = time.time(), 0
     for step in range(a.sft_steps):
-        data = scripted(maps.train(a.sft_batch), a, rng)
+        # The teacher is an expert for the first half and grows careless over the next quarter.
+        careless = min(1, max(0, step / a.sft_steps - 0.5) / 0.25)
+        expert = a.expert + (a.expert_end - a.expert) * careless if a.expert_end >= 0 else a.expert
+        data = scripted(maps.train(a.sft_batch), a, rng, expert)
         tokens += sum(len(x) for x in data[0])
         sft_step(model, opt, decayed(a.sft_lr, step, a.sft_steps, 20, a.sft_tail), data, a)
         if a.sft_eval and (step + 1) % a.sft_eval == 0:
-            log(a, sft=step + 1, val=evaluate(model, maps, a), seconds=round(time.time() - begin, 1))
+            log(sft=step + 1, val=evaluate(model, maps, a), seconds=round(time.time() - begin, 1))
     return dict(seconds=time.time() - begin, tokens=tokens)
 
 
@@ -390,7 +395,7 @@ def run(a):
     maps, model = Maps(a.seed, a.p_train), Model(a)
     warm = warm_start(model, maps, a, rng)
     curve = [(0, *evaluate(model, maps, a))]
-    log(a, step=0, val=curve[-1][1:], sft_tokens=warm["tokens"], sft_seconds=round(warm["seconds"], 1),
+    log(step=0, val=curve[-1][1:], sft_tokens=warm["tokens"], sft_seconds=round(warm["seconds"], 1),
         params=sum(p.numel() for p in model.params))
     opt = torch.optim.AdamW(model.params, lr=a.lr, betas=(0.9, 0.95), weight_decay=0.0, foreach=True)
     clock = collections.Counter()
@@ -408,7 +413,7 @@ def run(a):
                          decoded=batch.invalid["decoded"], trained=stats["trained"])
         if (step + 1) % a.eval == 0 or step + 1 == a.steps:
             curve.append((step + 1, *evaluate(model, maps, a)))
-            log(a, step=step + 1, val=curve[-1][1:], reward=round(float(batch.ret.mean()), 3),
+            log(step=step + 1, val=curve[-1][1:], reward=round(float(batch.ret.mean()), 3),
                 mixed=round(stats["mixed"], 2), entropy=round(stats["entropy"], 3), kl=round(stats["kl"], 4),
                 turns=round(float(batch.turns.mean()), 2), invalid=round(batch.invalid["invalid"], 3),
                 gnorm=round(stats["gnorm"], 2), gen_s=round(t1 - t0, 2), train_s=round(t2 - t1, 2))
@@ -431,10 +436,11 @@ def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in dict(
             seed=1, threads=1, d=64, layers=2, heads=4, kv_heads=2, head_dim=16, ffn=192, theta=100.0, init=0.05,
-            fmt="tag", event=0, seq_len=256, p_train=0.8, turns=8, penalty=-0.1, micro=8,
-            sft_steps=200, sft_batch=64, sft_lr=4e-3, sft_tail=0.3, sft_eval=0, expert=0.5, ties="first",
-            steps=40, groups=64, group=8, minis=2, epochs=1, lr=1e-3, lr_warm=5, lr_tail=0.0, clip_low=0.2, clip_high=0.28,
-            ent=0.05, train_all=0, eval=10, skip=2).items():
+            fmt="ans", event=1, seq_len=256, p_train=0.8, turns=8, penalty=-0.1, micro=8,
+            sft_steps=200, sft_batch=64, sft_lr=4e-3, sft_tail=0.3, sft_eval=0, expert=0.5, expert_end=-1.0,
+            ties="first",
+            steps=40, groups=64, group=8, minis=2, epochs=1, lr=1e-3, lr_warm=5, lr_tail=0.0,
+            clip_low=0.2, clip_high=0.28, ent=0.05, train_all=0, eval=10, skip=2).items():
         p.add_argument("--" + name.replace("_", "-"), type=type(value), default=value)
     return p.parse_args()
 

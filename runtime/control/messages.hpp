@@ -74,7 +74,7 @@ struct Lease {
   std::vector<uint64_t> seeds;  // one environment seed per group
   uint64_t version = 0;         // weights that must be served (PLACE-5)
   std::vector<std::string> tags;  // environment tag of custom_envs, one per group
-  double expert_fraction = 0;   // warm_start: share of shortest-path actions of the scripted player
+  double expert_fraction = 0;       // warm_start: share of shortest-path actions of the scripted player
 };
 
 struct LeaseReport {

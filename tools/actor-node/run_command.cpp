@@ -174,7 +174,7 @@ std::string summary(const Session& session, const actors::RunResult& result) {
     text += fmt::format("held-out success, greedy:    before {}  after {}\n", percent(result.greedy_before),
                         percent(result.greedy_after));
   const std::string folder = session.folder.path.string();
-  text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard\n", folder, folder, folder);
+  text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard", folder, folder, folder);
   return text;
 }
 
@@ -197,8 +197,13 @@ int run_command(const RunCommand& command) {
     session.log.reset();
     session.console.reset();
     std::error_code ignored;
-    if (session.folder.is_new && !session.folder.path.empty())
+    if (session.folder.is_new && !session.folder.path.empty()) {
       std::filesystem::remove_all(session.folder.path, ignored);
+      for (std::filesystem::path parent = session.folder.path.parent_path();
+           std::filesystem::is_empty(parent, ignored); parent = parent.parent_path())
+        if (parent == std::filesystem::absolute(session.config.output_dir) || !std::filesystem::remove(parent, ignored))
+          break;
+    }
     return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
   }
   for (const config::Note& warning : session.config.warnings)
