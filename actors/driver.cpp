@@ -245,6 +245,7 @@ void DriverState::run_step(uint64_t step) {
       trajectories_ += gathered.collected.trajectories;
       step_tokens_ += static_cast<double>(gathered.collected.tokens);
       row_->set("time/generate_s", gathered.seconds);
+      row_->set("compute/generate_s", gathered.busy_seconds);
       double generated = 0;
       for (const LeaseReport& lease : gathered.leases)
         generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
@@ -257,6 +258,7 @@ void DriverState::run_step(uint64_t step) {
         update(static_cast<uint8_t>(TrajectoryKind::train), step, [this, started](const UpdateReport& report) {
           critical_seconds_ += report.compute_seconds;
           row_->set("time/update_s", now_seconds() - started);
+          row_->set("compute/update_s", report.compute_seconds);
           row_->set("train_tokens_per_s", static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
           for (const auto& [key, value] : report.metrics)
             row_->set(key, value);

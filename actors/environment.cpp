@@ -61,11 +61,15 @@ Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_frac
 
 namespace {
 
-template <class T>
-caf::result<T> to_result(Expected<T> value) {
-  if (!value)
-    return to_caf(value.error());
-  return std::move(*value);
+template <class Answer>
+Answer answer(uint64_t request, Expected<Answer> made) {
+  Answer result;
+  if (made)
+    result = std::move(*made);
+  else
+    result.error = made.error().to_string();
+  result.request = request;
+  return result;
 }
 
 }  // namespace
@@ -77,10 +81,12 @@ EnvironmentActor::behavior_type environment(EnvironmentActor::stateful_pointer<E
     self->quit(to_caf(configured.error()));
   EnvironmentState* state = &self->state;
   return {
-      [state](reset_atom, uint64_t seed) { return to_result(state->on_reset(seed)); },
-      [state](act_atom, const std::string& response) { return to_result(state->on_act(response)); },
-      [state](play_atom, uint64_t seed, double expert_fraction, uint64_t rng_key) {
-        return to_result(state->on_play(seed, expert_fraction, rng_key));
+      [state](reset_atom, uint64_t request, uint64_t seed) { return answer(request, state->on_reset(seed)); },
+      [state](act_atom, uint64_t request, const std::string& response) {
+        return answer(request, state->on_act(response));
+      },
+      [state](play_atom, uint64_t request, uint64_t seed, double expert_fraction, uint64_t rng_key) {
+        return answer(request, state->on_play(seed, expert_fraction, rng_key));
       },
   };
 }

@@ -23,6 +23,8 @@ using TurnOutputs = std::shared_ptr<std::vector<compute::TurnOutput>>;
 
 /// What an environment says after reset or an action: the text to append to the context, and what it paid.
 struct EnvTurn {
+  uint64_t request = 0;     // of the rollout: which trajectory this answers
+  std::string error;        // the game failed, empty if not
   std::string prompt;       // rendered template, ready to tokenise
   std::string observation;  // the bare observation, for the record
   float reward = 0;
@@ -35,6 +37,8 @@ struct EnvTurn {
 
 /// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i].
 struct Transcript {
+  uint64_t request = 0;
+  std::string error;
   std::vector<EnvTurn> turns;
   std::vector<std::string> responses;
 };

@@ -15,11 +15,14 @@ using CardActor = caf::typed_actor<caf::replies_to<control::card_atom, control::
 using PlacementActor =
     caf::typed_actor<caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>>;
 
-///   (reset, seed) -> EnvTurn; (act, response) -> EnvTurn; (play, seed, expert_fraction, rng_key) -> Transcript
+///   (reset, request, seed) -> EnvTurn; (act, request, response) -> EnvTurn;
+///   (play, request, seed, expert_fraction, rng_key) -> Transcript. Failures are in the answer's `error`.
+/// The rollout sends without a request: a timer per turn would cost more than the turn. The answer comes as a
+/// message of its own, and one watchdog per lease bounds the wait.
 using EnvironmentActor = caf::typed_actor<
-    caf::replies_to<control::reset_atom, uint64_t>::with<EnvTurn>,
-    caf::replies_to<control::act_atom, std::string>::with<EnvTurn>,
-    caf::replies_to<control::play_atom, uint64_t, double, uint64_t>::with<Transcript>>;
+    caf::replies_to<control::reset_atom, uint64_t, uint64_t>::with<EnvTurn>,
+    caf::replies_to<control::act_atom, uint64_t, std::string>::with<EnvTurn>,
+    caf::replies_to<control::play_atom, uint64_t, uint64_t, double, uint64_t>::with<Transcript>>;
 
 ///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full disk)
 using RecorderActor =
@@ -31,8 +34,9 @@ using RecorderActor =
 using RolloutActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
-    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<control::flush_atom>,
-    caf::reacts_to<control::fail_atom, control::Failure>>;
+    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<EnvTurn>, caf::reacts_to<Transcript>,
+    caf::reacts_to<control::flush_atom>, caf::reacts_to<control::open_atom, uint64_t>,
+    caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::fail_atom, control::Failure>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged it
 using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>>;

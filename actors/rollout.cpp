@@ -15,6 +15,13 @@ namespace cohort::actors {
 using namespace control;
 using proto::TrajectoryKind;
 
+namespace {
+
+constexpr size_t k_open_batch = 32;           // games set up before the mailbox gets its turn again
+constexpr uint64_t k_slot_mask = 0xFFFFFF;    // low bits of a request id; above them the lease's number
+
+}  // namespace
+
 RolloutState::~RolloutState() {
   // The engine's lanes and the pumps call back into this state: they stop before anything else goes.
   engine_.reset();
@@ -130,8 +137,38 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   lease_started_ = now_seconds();
   stats_at_start_ = engine_->stats();
   promise_ = self_->make_response_promise<LeaseReport>();
-  open_episodes(lease);
-  return promise_;
+  auto promise = promise_;
+  episodes_.clear();
+  episodes_.resize(lease.seeds.size() * lease.group_size);
+  opened_count_ = 0;
+  used_environments_.clear();
+  self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
+                      lease_serial_);
+  on_open(lease_serial_);
+  return promise;
+}
+
+// A few games at a time: the first ones generate while the others are still being set up.
+void RolloutState::on_open(uint64_t lease_serial) {
+  if (!is_active_ || lease_serial != lease_serial_)
+    return;
+  size_t last = std::min(episodes_.size(), opened_count_ + k_open_batch);
+  while (is_active_ && opened_count_ < last)
+    open_episode(opened_count_++);
+  if (is_active_ && opened_count_ < episodes_.size())
+    self_->send(RolloutActor{self_}, open_atom_v, lease_serial_);
+}
+
+// One timer per lease instead of one per turn; a game that hangs is named.
+void RolloutState::on_watch(uint64_t lease_serial) {
+  if (!is_active_ || lease_serial != lease_serial_)
+    return;
+  double limit = options_.environment_timeout_ms * 1e-3;
+  for (size_t slot = 0; slot < episodes_.size(); ++slot)
+    if (episodes_[slot].env_asked > 0 && now_seconds() - episodes_[slot].env_asked > limit)
+      return fail_lease(slot, "environment", {Errc::timeout, fmt::format("no answer in {} s", limit)});
+  self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
+                      lease_serial_);
 }
 
 const EnvironmentActor& RolloutState::pooled_environment(const std::string& tag, size_t position) {
@@ -141,41 +178,37 @@ const EnvironmentActor& RolloutState::pooled_environment(const std::string& tag,
   return pool[position];
 }
 
-void RolloutState::open_episodes(const Lease& lease) {
-  auto kind = static_cast<TrajectoryKind>(lease.kind);
-  size_t count = lease.seeds.size() * lease.group_size;
-  std::map<std::string, size_t> used;  // of each tag's pool
-  episodes_.clear();
-  episodes_.resize(count);
-  Rng rng = Rng(options_.seed).fork(lease.kind).fork(lease.step);
-  for (size_t slot = 0; slot < count; ++slot) {
-    Episode& episode = episodes_[slot];
-    uint32_t group = lease.first_group + static_cast<uint32_t>(slot / lease.group_size);
-    uint32_t index = static_cast<uint32_t>(slot % lease.group_size);
-    const std::string& tag = lease.tags[slot / lease.group_size];
-    episode.environment = pooled_environment(tag, used[tag]++);
-    episode.rng_key = rng.fork(group).fork(index).next_u64();
-    episode.started = now_seconds();
-    proto::Trajectory& t = episode.trajectory;
-    t.run_id = options_.run_id;
-    t.key = {kind, lease.step, group, index};
-    t.attempt = lease.attempt;
-    t.tag = tag;
-    t.seed = lease.seeds[slot / lease.group_size];
-    t.prompt_id = fmt::format("{}/{}", tag, t.seed);
-    t.weight_version_min = t.weight_version_max = lease.version;
-    if (kind == TrajectoryKind::warm_start) {
-      play_scripted(slot);
-      continue;
-    }
-    self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
-                   reset_atom_v, t.seed)
-        .then([this, slot](EnvTurn& turn) { on_reset(slot, std::move(turn)); },
-              [this, slot](caf::error& e) { fail_lease(slot, "environment reset", from_caf(e)); });
-  }
+void RolloutState::open_episode(size_t slot) {
+  auto kind = static_cast<TrajectoryKind>(lease_.kind);
+  Episode& episode = episodes_[slot];
+  size_t position = slot / lease_.group_size;
+  uint32_t group = lease_.first_group + static_cast<uint32_t>(position);
+  auto index = static_cast<uint32_t>(slot % lease_.group_size);
+  const std::string& tag = lease_.tags[position];
+  episode.environment = pooled_environment(tag, used_environments_[tag]++);
+  episode.rng_key = Rng(options_.seed).fork(lease_.kind).fork(lease_.step).fork(group).fork(index).next_u64();
+  episode.started = episode.env_asked = now_seconds();
+  proto::Trajectory& t = episode.trajectory;
+  t.run_id = options_.run_id;
+  t.key = {kind, lease_.step, group, index};
+  t.attempt = lease_.attempt;
+  t.tag = tag;
+  t.seed = lease_.seeds[position];
+  t.prompt_id = fmt::format("{}/{}", tag, t.seed);
+  t.weight_version_min = t.weight_version_max = lease_.version;
+  if (kind == TrajectoryKind::warm_start)
+    self_->send(episode.environment, play_atom_v, request_id(slot), t.seed, lease_.expert_fraction, episode.rng_key);
+  else
+    self_->send(episode.environment, reset_atom_v, request_id(slot), t.seed);
 }
 
-void RolloutState::on_reset(size_t slot, EnvTurn turn) { begin_turn(slot, turn); }
+// Returns the episode that a message of this lease is about, or null for one of a lease that is over.
+RolloutState::Episode* RolloutState::episode_of(uint64_t request) {
+  size_t slot = request & k_slot_mask;
+  if (!is_active_ || slot >= episodes_.size() || request != request_id(slot))
+    return nullptr;
+  return &episodes_[slot];
+}
 
 void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
   Episode& episode = episodes_[slot];
@@ -226,65 +259,64 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
 
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
-    size_t slot = output.request_id & 0xFFFFFF;
-    if (!is_active_ || output.request_id != request_id(slot) || slot >= episodes_.size())
-      continue;  // of a lease that has failed
-    Episode& episode = episodes_[slot];
-    if (output.tokens.empty()) {
-      fail_lease(slot, "generation", {Errc::compute, std::string(output.stop)});
-      return;
-    }
-    append_answer(episode, output);
-    self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
-                   act_atom_v, episode.trajectory.turns.back().response)
-        .then([this, slot](EnvTurn& turn) { on_env_turn(slot, turn); },
-              [this, slot](caf::error& e) { fail_lease(slot, "environment step", from_caf(e)); });
+    Episode* episode = episode_of(output.request_id);
+    if (episode == nullptr)
+      continue;
+    if (output.tokens.empty())
+      return fail_lease(output.request_id & k_slot_mask, "generation", {Errc::compute, std::string(output.stop)});
+    append_answer(*episode, output);
+    episode->env_asked = now_seconds();
+    self_->send(episode->environment, act_atom_v, output.request_id, episode->trajectory.turns.back().response);
   }
 }
 
-void RolloutState::on_env_turn(size_t slot, const EnvTurn& turn) {
-  if (!is_active_ || slot >= episodes_.size())
+void RolloutState::on_env_turn(const EnvTurn& turn) {
+  Episode* episode = episode_of(turn.request);
+  if (episode == nullptr)
     return;
-  Episode& episode = episodes_[slot];
-  proto::Turn& record = episode.trajectory.turns.back();
-  record.env_reward = turn.reward;
-  record.is_valid = turn.is_valid;
-  record.is_effective = turn.is_effective;
-  ++episode.turn;
-  if (turn.is_done)
-    finish_episode(slot, turn.stop_reason, turn.is_success);
-  else
-    begin_turn(slot, turn);
+  size_t slot = turn.request & k_slot_mask;
+  episode->env_asked = 0;
+  if (!turn.error.empty())
+    return fail_lease(slot, "environment", {Errc::internal, turn.error});
+  if (!episode->trajectory.turns.empty()) {  // not the answer to reset
+    proto::Turn& record = episode->trajectory.turns.back();
+    record.env_reward = turn.reward;
+    record.is_valid = turn.is_valid;
+    record.is_effective = turn.is_effective;
+    ++episode->turn;
+    if (turn.is_done)
+      return finish_episode(slot, turn.stop_reason, turn.is_success);
+  }
+  begin_turn(slot, turn);
 }
 
-void RolloutState::play_scripted(size_t slot) {
-  Episode& episode = episodes_[slot];
-  self_->request(episode.environment, std::chrono::milliseconds(options_.environment_timeout_ms),
-                 play_atom_v, episode.trajectory.seed, lease_.expert_fraction, episode.rng_key)
-      .then(
-          [this, slot](Transcript& game) {
-            Episode& played = episodes_[slot];
-            for (size_t i = 0; i < game.responses.size(); ++i) {
-              auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
-              auto answer = options_.tokenizer->encode(game.responses[i]);
-              if (!prompt || !answer)
-                return fail_lease(slot, "tokenizer", !prompt ? prompt.error() : answer.error());
-              played.prompt_tokens = std::move(*prompt);
-              played.observation = game.turns[i].observation;
-              played.generate_started = now_seconds();
-              compute::TurnOutput output;
-              output.tokens = std::move(*answer);
-              output.logp.assign(output.tokens.size(), 0.F);
-              append_answer(played, output);
-              proto::Turn& record = played.trajectory.turns.back();
-              record.env_reward = game.turns[i + 1].reward;
-              record.is_valid = game.turns[i + 1].is_valid;
-              record.is_effective = game.turns[i + 1].is_effective;
-              ++played.turn;
-            }
-            finish_episode(slot, game.turns.back().stop_reason, game.turns.back().is_success);
-          },
-          [this, slot](caf::error& e) { fail_lease(slot, "scripted play", from_caf(e)); });
+void RolloutState::on_transcript(const Transcript& game) {
+  Episode* episode = episode_of(game.request);
+  if (episode == nullptr)
+    return;
+  size_t slot = game.request & k_slot_mask;
+  episode->env_asked = 0;
+  if (!game.error.empty())
+    return fail_lease(slot, "scripted play", {Errc::internal, game.error});
+  for (size_t i = 0; i < game.responses.size(); ++i) {
+    auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
+    auto answer = options_.tokenizer->encode(game.responses[i]);
+    if (!prompt || !answer)
+      return fail_lease(slot, "tokenizer", !prompt ? prompt.error() : answer.error());
+    episode->prompt_tokens = std::move(*prompt);
+    episode->observation = game.turns[i].observation;
+    episode->generate_started = now_seconds();
+    compute::TurnOutput output;
+    output.tokens = std::move(*answer);
+    output.logp.assign(output.tokens.size(), 0.F);
+    append_answer(*episode, output);
+    proto::Turn& record = episode->trajectory.turns.back();
+    record.env_reward = game.turns[i + 1].reward;
+    record.is_valid = game.turns[i + 1].is_valid;
+    record.is_effective = game.turns[i + 1].is_effective;
+    ++episode->turn;
+  }
+  finish_episode(slot, game.turns.back().stop_reason, game.turns.back().is_success);
 }
 
 void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_success) {
@@ -385,7 +417,11 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
       [state](lease_atom, const Lease& lease) { return state->on_lease(lease); },
       [state](outputs_atom, const TurnOutputs& outputs) { state->on_outputs(outputs); },
+      [state](const EnvTurn& turn) { state->on_env_turn(turn); },
+      [state](const Transcript& game) { state->on_transcript(game); },
       [state](flush_atom) { state->on_flush(); },
+      [state](open_atom, uint64_t lease_serial) { state->on_open(lease_serial); },
+      [state](watch_atom, uint64_t lease_serial) { state->on_watch(lease_serial); },
       [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
   };
 }

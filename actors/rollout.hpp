@@ -54,6 +54,10 @@ class RolloutState {
   caf::result<control::CardReply> on_card(const control::CardCommand& command);
   caf::result<control::LeaseReport> on_lease(const control::Lease& lease);
   void on_outputs(const TurnOutputs& outputs);
+  void on_env_turn(const EnvTurn& turn);
+  void on_transcript(const Transcript& game);
+  void on_open(uint64_t lease_serial);
+  void on_watch(uint64_t lease_serial);
   void on_flush();
   void on_failure(const control::Failure& failure);
 
@@ -67,16 +71,15 @@ class RolloutState {
     std::string observation;
     double started = 0;
     double generate_started = 0;
+    double env_asked = 0;  // > 0 while the environment has the move
     bool is_finished = false;
   };
 
   Expected<void> check_lease(const control::Lease& lease) const;
   const EnvironmentActor& pooled_environment(const std::string& tag, size_t position);
-  void open_episodes(const control::Lease& lease);
-  void play_scripted(size_t slot);
-  void on_reset(size_t slot, EnvTurn turn);
+  void open_episode(size_t slot);
+  Episode* episode_of(uint64_t request);
   void begin_turn(size_t slot, const EnvTurn& turn);
-  void on_env_turn(size_t slot, const EnvTurn& turn);
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   void finish_episode(size_t slot, std::string stop_reason, bool is_success);
   void send_frames(bool is_last);
@@ -100,6 +103,8 @@ class RolloutState {
   bool is_active_ = false;
   caf::typed_response_promise<control::LeaseReport> promise_;
   std::vector<Episode> episodes_;
+  size_t opened_count_ = 0;
+  std::map<std::string, size_t> used_environments_;  // of each tag's pool
   std::vector<proto::Trajectory> finished_;
   size_t finished_count_ = 0;
   bool is_flush_queued_ = false;

@@ -245,6 +245,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, record_atom, "record")
   CAF_ADD_ATOM(cohort, cohort::control, flush_atom, "flush")
   CAF_ADD_ATOM(cohort, cohort::control, expect_atom, "expect")
+  CAF_ADD_ATOM(cohort, cohort::control, open_atom, "open")
+  CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
 CAF_END_TYPE_ID_BLOCK(cohort)
 
 namespace cohort::control {

@@ -35,7 +35,7 @@ TEST(EnvironmentActor, TwoThousandGamesCostNoThreadEach) {
     games.push_back(system.spawn(environment, options));
   size_t answered = 0;
   for (size_t i = 0; i < games.size(); ++i)
-    self->request(games[i], std::chrono::seconds(30), control::play_atom_v, uint64_t{i}, 1.0, uint64_t{i})
+    self->request(games[i], std::chrono::seconds(30), control::play_atom_v, uint64_t{i}, uint64_t{i}, 1.0, uint64_t{i})
         .receive([&](const Transcript& game) { answered += game.turns.back().is_success ? 1 : 0; },
                  [&](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); });
   EXPECT_EQ(answered, games.size()) << "the shortest path always arrives";
