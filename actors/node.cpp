@@ -147,6 +147,7 @@ void NodeState::spawn_rollouts() {
     options.sampling.temperature = options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
     options.sampling.top_p = static_cast<float>(sampling.top_p);
     options.sampling.top_k = static_cast<int>(sampling.top_k);
+    options.max_open_games = static_cast<size_t>(config.max_running_requests);
     options.max_tokens_per_turn = options_.plan.max_tokens_per_turn;
     options.sequence_length = static_cast<int>(config.sequence_length);
     options.stop_texts = options_.plan.stop_texts;

@@ -148,14 +148,16 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   return promise;
 }
 
-// A few games at a time: the first ones generate while the others are still being set up.
+// A few games at a time: the first ones generate while the others are still being set up. No more are open than the
+// engine runs: a game that waits is not bound to a lane yet, so the lanes stay in balance to the end.
 void RolloutState::on_open(uint64_t lease_serial) {
   if (!is_active_ || lease_serial != lease_serial_)
     return;
-  size_t last = std::min(episodes_.size(), opened_count_ + k_open_batch);
+  size_t most = std::min(episodes_.size(), finished_count_ + options_.max_open_games);
+  size_t last = std::min(most, opened_count_ + k_open_batch);
   while (is_active_ && opened_count_ < last)
     open_episode(opened_count_++);
-  if (is_active_ && opened_count_ < episodes_.size())
+  if (is_active_ && opened_count_ < most)
     self_->send(RolloutActor{self_}, open_atom_v, lease_serial_);
 }
 
@@ -196,6 +198,11 @@ void RolloutState::open_episode(size_t slot) {
   t.seed = lease_.seeds[position];
   t.prompt_id = fmt::format("{}/{}", tag, t.seed);
   t.weight_version_min = t.weight_version_max = lease_.version;
+  auto room = static_cast<size_t>(options_.sequence_length);
+  t.tokens.reserve(room);
+  t.response_mask.reserve(room);
+  t.behavior_logp.reserve(room);
+  t.token_versions.reserve(room);
   if (kind == TrajectoryKind::warm_start)
     self_->send(episode.environment, play_atom_v, request_id(slot), t.seed, lease_.expert_fraction, episode.rng_key);
   else
@@ -340,12 +347,14 @@ void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_
   episode.is_finished = true;
   finished_.push_back(std::move(t));
   ++finished_count_;
+  if (opened_count_ < episodes_.size())
+    open_episode(opened_count_++);
   if (finished_.size() >= options_.frame_trajectories || finished_count_ == episodes_.size()) {
     send_frames(finished_count_ == episodes_.size());
   } else if (!is_flush_queued_) {
-    // Behind whatever is already in the mailbox: trajectories that end together leave together.
+    // Trajectories that end within a few milliseconds leave together: a frame costs four thread hand-overs.
     is_flush_queued_ = true;
-    self_->send(RolloutActor{self_}, flush_atom_v);
+    self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.flush_delay_ms), flush_atom_v);
   }
 }
 

@@ -32,9 +32,11 @@ struct RolloutOptions {
   compute::GenerationOptions engine;
   compute::SamplingOptions sampling;
   int max_tokens_per_turn = 16;
+  size_t max_open_games = 256;        // trajectories between their first and last turn
   int sequence_length = 256;          // [tokens] context limit of a trajectory
   std::vector<std::string> stop_texts;  // special tokens that end a turn
-  size_t frame_trajectories = 32;     // a frame leaves when so many are finished, or when nothing else is pending
+  size_t frame_trajectories = 32;     // a frame leaves when so many are finished, ...
+  int flush_delay_ms = 5;             // ... or so long after the first of them
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   transport::Context* context = nullptr;

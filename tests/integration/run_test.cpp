@@ -31,7 +31,8 @@ std::vector<std::string> tiny_run(const TempFolder& folder, std::vector<std::str
                                       "actor_train.training_args.gradient_accumulation_steps=4",
                                       "warm_start.steps=6", "warm_start.batch_size=8", "warm_start.rounds=3",
                                       "cards.memory_bytes=64MiB", "cards.reserve_bytes=1MiB",
-                                      "recording.segment_bytes=2MiB", "max_running_requests=32"};
+                                      "recording.segment_bytes=2MiB", "max_running_requests=32", "placement.offload=step",
+                                      "warm_start.warmup_steps=2"};
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -109,7 +110,7 @@ TEST(Run, TwoRunsOfOneSeedHaveEqualHashesAndAnotherSeedHasNot) {
   TempFolder a, b, c;
   Process first(tiny_run(a, {"seed=7"}), a);
   ASSERT_EQ(first.wait(), 0) << first.err();
-  Process second(tiny_run(b, {"seed=7", "max_running_requests=4", "cards.threads_per_card=1"}), b);
+  Process second(tiny_run(b, {"seed=7", "max_running_requests=4", "cards.threads_per_card=1", "placement.offload=never"}), b);
   ASSERT_EQ(second.wait(), 0) << second.err();
   Process third(tiny_run(c, {"seed=8"}), c);
   ASSERT_EQ(third.wait(), 0) << third.err();

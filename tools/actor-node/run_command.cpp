@@ -130,7 +130,9 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
 
 actors::RunResult run_actors(Session& session, SignalThread& signals) {
   control::SystemOptions options;
-  options.scheduler_threads = 2;
+  // Handlers are short: few workers, or they wake each other for every message of an environment and take the cores
+  // from the lanes (two workers on two cores: a third of their time went into context switches).
+  options.scheduler_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4);
   control::SystemConfig system_config(options);
   caf::actor_system system(system_config);
   std::promise<actors::RunResult> promise;
