@@ -16,18 +16,17 @@ using proto::TrajectoryKind;
 
 void DriverState::on_start() {
   step_started_ = now_seconds();
-  if (!options_.resume_from.empty())
-    return begin_phase(PhaseKind::init, [this] { resume(); });
+  if (!options_.resume_from.empty()) return begin_phase(PhaseKind::init, [this] { resume(); });
   options_.log->stage("start", "init", -1);
   begin_phase(PhaseKind::init, [this] { warm_round(0); });
 }
 
 void DriverState::on_stop() {
-  if (is_stopping_)
-    return;
+  if (is_stopping_) return;
   is_stopping_ = true;
   options_.log->stopping();
-  options_.log->event(observe::EventLevel::info, step_, "stopping: this step is finished and saved first");
+  options_.log->event(observe::EventLevel::info, step_,
+                      "stopping: this step is finished and saved first");
 }
 
 void DriverState::on_fail(const Failure& failure) {
@@ -60,15 +59,15 @@ void DriverState::gather(Batch batch, std::function<void(Gathered)> then) {
 
 double DriverState::expert_fraction(uint64_t round) const {
   const auto& warm = options_.config.warm_start;
-  if (!warm.expert_fraction_end)
-    return warm.expert_fraction;
-  double progress = static_cast<double>(round) / static_cast<double>(std::max<int64_t>(1, warm.rounds));
+  if (!warm.expert_fraction_end) return warm.expert_fraction;
+  double progress =
+      static_cast<double>(round) / static_cast<double>(std::max<int64_t>(1, warm.rounds));
   double blend = std::clamp((progress - 0.5) / 0.25, 0.0, 1.0);
   return warm.expert_fraction + blend * (*warm.expert_fraction_end - warm.expert_fraction);
 }
 
-void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
-                            const std::function<void(Gathered)>& then) {
+void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
+                            double started, const std::function<void(Gathered)>& then) {
   size_t count = std::min<size_t>(options_.rollouts.size(), batch.groups);
   auto missing = std::make_shared<size_t>(count);
   for (size_t i = 0; i < count; ++i) {
@@ -91,15 +90,14 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
         [this, batch, gathered, started, then, missing](const LeaseReport& report) {
           gathered->leases.push_back(report);
           gathered->busy_seconds = std::max(gathered->busy_seconds, report.busy_seconds);
-          if (--*missing == 0)
-            collect(batch, gathered, started, then);
+          if (--*missing == 0) collect(batch, gathered, started, then);
         },
         lease_atom_v, lease);
   }
 }
 
-void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
-                          const std::function<void(Gathered)>& then) {
+void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
+                          double started, const std::function<void(Gathered)>& then) {
   ask(
       "actor_train", options_.trainer,
       [this, gathered, started, then](const CollectReport& report) {
@@ -110,9 +108,11 @@ void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& g
       collect_atom_v, batch.kind, batch.step);
 }
 
-void DriverState::load(const std::string& folder, std::function<void(const CheckpointReport&)> then) {
+void DriverState::load(const std::string& folder,
+                       std::function<void(const CheckpointReport&)> then) {
   phase_ = "resume";
-  ask("actor_train", options_.trainer, std::move(then), load_atom_v, CheckpointRequest{0, folder, ""});
+  ask("actor_train", options_.trainer, std::move(then), load_atom_v,
+      CheckpointRequest{0, folder, ""});
 }
 
 void DriverState::resume() {
@@ -120,24 +120,29 @@ void DriverState::resume() {
     load(options_.resume_from, [this](const CheckpointReport& report) {
       nlohmann::json state = nlohmann::json::parse(report.state_json, nullptr, false);
       if (state.is_discarded() || !state.contains("step"))
-        return on_fail({"driver", "resume", options_.resume_from + ": state.json lacks the driver's part"});
+        return on_fail(
+            {"driver", "resume", options_.resume_from + ": state.json lacks the driver's part"});
       step_ = state.at("step").get<uint64_t>();
       version_ = std::max(version_, state.at("version").get<uint64_t>());
       warm_round_ = state.at("warm_round").get<uint64_t>();
       trajectories_ = state.at("trajectories").get<uint64_t>();
       param_hash_ = report.param_hash;
       bool is_warm = state.at("stage").get<std::string>() == "warm_start";
-      options_.log->event(observe::EventLevel::info, step_,
-                          fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));
+      options_.log->event(
+          observe::EventLevel::info, step_,
+          fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));
       record(static_cast<uint16_t>(stream::RecordType::event),
              nlohmann::json{{"kind", "resume"}, {"step", step_}, {"detail", report.folder}}.dump());
-      if (is_warm)
-        return warm_round(warm_round_);
+      if (is_warm) return warm_round(warm_round_);
       result_.steps = step_;
-      publish([this] { step_ >= static_cast<uint64_t>(options_.config.max_steps) ? finish(false) : run_step(step_ + 1); });
+      publish([this] {
+        step_ >= static_cast<uint64_t>(options_.config.max_steps) ? finish(false)
+                                                                  : run_step(step_ + 1);
+      });
     });
   };
-  // The frozen reference is the policy of step 0: publish that one first, the reference keeps its copy.
+  // The frozen reference is the policy of step 0: publish that one first, the reference keeps its
+  // copy.
   if (!options_.config.derived.is_reference_needed || options_.resume_first.empty())
     return continue_run();
   load(options_.resume_first, [this, continue_run](const CheckpointReport&) {
@@ -162,15 +167,22 @@ void DriverState::warm_round(uint64_t round) {
     start_row(0);
   else if (!row_)
     start_row(0);
-  if (warm.steps == 0 || round >= static_cast<uint64_t>(warm.rounds))
-    return warm_end();
-  if (is_stopping_)
-    return checkpoint(fmt::format("warm_{}", round), [this] { finish(true); });
-  options_.log->stage("warm start", "supervised", static_cast<double>(round) / static_cast<double>(warm.rounds));
+  if (warm.steps == 0 || round >= static_cast<uint64_t>(warm.rounds)) return warm_end();
+  if (is_stopping_) return checkpoint(fmt::format("warm_{}", round), [this] { finish(true); });
+  options_.log->stage("warm start", "supervised",
+                      static_cast<double>(round) / static_cast<double>(warm.rounds));
   // Optimizer steps of this round: the steps spread evenly over the rounds.
-  auto steps_until = [&](uint64_t r) { return static_cast<uint64_t>(warm.steps) * r / static_cast<uint64_t>(warm.rounds); };
-  uint64_t count = (steps_until(round + 1) - steps_until(round)) * static_cast<uint64_t>(warm.batch_size);
-  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start), round, static_cast<uint32_t>(count), 1, {}, {}};
+  auto steps_until = [&](uint64_t r) {
+    return static_cast<uint64_t>(warm.steps) * r / static_cast<uint64_t>(warm.rounds);
+  };
+  uint64_t count =
+      (steps_until(round + 1) - steps_until(round)) * static_cast<uint64_t>(warm.batch_size);
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start),
+              round,
+              static_cast<uint32_t>(count),
+              1,
+              {},
+              {}};
   const auto& tags = options_.config.train_env_manager.tags;
   for (uint32_t group = 0; group < count; ++group) {
     batch.tags.push_back(tags[group % tags.size()]);
@@ -180,16 +192,15 @@ void DriverState::warm_round(uint64_t round) {
   auto play = [this, batch, round] {
     gather(batch, [this, round](const Gathered& gathered) {
       warm_trajectories_ += gathered.collected.trajectories;
-      update(static_cast<uint8_t>(TrajectoryKind::warm_start), round, [this, round](const UpdateReport& report) {
-        critical_seconds_ += report.compute_seconds;
-        for (const auto& [key, value] : report.metrics)
-          row_->set(key, value);
-        warm_round(round + 1);
-      });
+      update(static_cast<uint8_t>(TrajectoryKind::warm_start), round,
+             [this, round](const UpdateReport& report) {
+               critical_seconds_ += report.compute_seconds;
+               for (const auto& [key, value] : report.metrics) row_->set(key, value);
+               warm_round(round + 1);
+             });
     });
   };
-  if (round == 0 || critical_seconds_ == 0)
-    return begin_phase(PhaseKind::update, play);
+  if (round == 0 || critical_seconds_ == 0) return begin_phase(PhaseKind::update, play);
   play();
 }
 
@@ -201,33 +212,32 @@ void DriverState::warm_end() {
     row_->set("time/warm_start_s", seconds);
     row_->set("warm_start/trajectories", static_cast<double>(warm_trajectories_));
   }
-  publish([this] {
-    evaluate([this] { end_step(); });
-  });
+  publish([this] { evaluate([this] { end_step(); }); });
 }
 
-void DriverState::update(uint8_t kind, uint64_t step, std::function<void(const UpdateReport&)> then) {
+void DriverState::update(uint8_t kind, uint64_t step,
+                         std::function<void(const UpdateReport&)> then) {
   phase_ = "update";
   ask(
       "actor_train", options_.trainer,
       [this, then](const UpdateReport& report) {
         param_hash_ = report.param_hash;
         double end = options_.log->seconds_since_start();
-        options_.log->compute(step_, options_.train_card.value, "update", end - report.compute_seconds, end);
+        options_.log->compute(step_, options_.train_card.value, "update",
+                              end - report.compute_seconds, end);
         then(report);
       },
       update_atom_v, UpdateRequest{kind, step, version_ + 1});
 }
 
 void DriverState::run_step(uint64_t step) {
-  if (is_stopping_)
-    return finish(true);
+  if (is_stopping_) return finish(true);
   start_row(step);
   options_.log->stage("step", "generate", -1);
   const auto& manager = options_.config.train_env_manager;
   auto groups = static_cast<uint32_t>(options_.config.derived.groups_per_step);
   Batch batch{static_cast<uint8_t>(TrajectoryKind::train), step, groups,
-              static_cast<uint32_t>(manager.group_size), {}, {}};
+              static_cast<uint32_t>(manager.group_size),   {},   {}};
   for (uint32_t group = 0; group < groups; ++group) {
     int64_t position = group % manager.num_env_groups;
     size_t tag = 0;
@@ -250,25 +260,24 @@ void DriverState::run_step(uint64_t step) {
       for (const LeaseReport& lease : gathered.leases)
         generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
       row_->set("generate_tokens_per_s", generated / std::max(1e-9, gathered.busy_seconds));
-      for (const auto& [key, value] : gathered.collected.metrics)
-        row_->set(key, value);
+      for (const auto& [key, value] : gathered.collected.metrics) row_->set(key, value);
       options_.log->stage("step", "update", -1);
       begin_phase(PhaseKind::update, [this, step] {
         double started = now_seconds();
-        update(static_cast<uint8_t>(TrajectoryKind::train), step, [this, started](const UpdateReport& report) {
-          critical_seconds_ += report.compute_seconds;
-          row_->set("time/update_s", now_seconds() - started);
-          row_->set("compute/update_s", report.compute_seconds);
-          row_->set("train_tokens_per_s", static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
-          for (const auto& [key, value] : report.metrics)
-            row_->set(key, value);
-          ++version_;
-          publish([this] {
-            if (is_eval_step(step_) || is_stopping_)
-              return evaluate([this] { end_step(); });
-            end_step();
-          });
-        });
+        update(static_cast<uint8_t>(TrajectoryKind::train), step,
+               [this, started](const UpdateReport& report) {
+                 critical_seconds_ += report.compute_seconds;
+                 row_->set("time/update_s", now_seconds() - started);
+                 row_->set("compute/update_s", report.compute_seconds);
+                 row_->set("train_tokens_per_s", static_cast<double>(report.tokens) /
+                                                     std::max(1e-9, report.compute_seconds));
+                 for (const auto& [key, value] : report.metrics) row_->set(key, value);
+                 ++version_;
+                 publish([this] {
+                   if (is_eval_step(step_) || is_stopping_) return evaluate([this] { end_step(); });
+                   end_step();
+                 });
+               });
       });
     });
   });
@@ -277,10 +286,12 @@ void DriverState::run_step(uint64_t step) {
 void DriverState::publish(Next next) {
   double started = now_seconds();
   begin_phase(PhaseKind::publish, [this, started, next] {
-    if (row_)
-      row_->set("time/publish_s", now_seconds() - started);
+    if (row_) row_->set("time/publish_s", now_seconds() - started);
     record(static_cast<uint16_t>(stream::RecordType::weight_version),
-           nlohmann::json{{"version", version_}, {"step", step_}, {"param_hash", fmt::format("{:016x}", param_hash_)}}.dump());
+           nlohmann::json{{"version", version_},
+                          {"step", step_},
+                          {"param_hash", fmt::format("{:016x}", param_hash_)}}
+               .dump());
     next();
   });
 }
@@ -292,16 +303,16 @@ bool DriverState::is_eval_step(uint64_t step) const {
 }
 
 void DriverState::evaluate(Next next) {
-  if (options_.config.eval_steps <= 0)
-    return next();
+  if (options_.config.eval_steps <= 0) return next();
   options_.log->stage(step_ == 0 ? "evaluate" : "step", "evaluate", -1);
   double started = now_seconds();
   begin_phase(PhaseKind::evaluate, [this, started, next] {
     evaluate_kind(static_cast<uint8_t>(TrajectoryKind::val), "val/success", [this, started, next] {
-      evaluate_kind(static_cast<uint8_t>(TrajectoryKind::val_greedy), "val/success_greedy", [this, started, next] {
-        row_->set("time/evaluate_s", now_seconds() - started);
-        next();
-      });
+      evaluate_kind(static_cast<uint8_t>(TrajectoryKind::val_greedy), "val/success_greedy",
+                    [this, started, next] {
+                      row_->set("time/evaluate_s", now_seconds() - started);
+                      next();
+                    });
     });
   });
 }
@@ -329,8 +340,7 @@ void DriverState::evaluate_kind(uint8_t kind, const std::string& metric, Next ne
     bool is_greedy = metric == "val/success_greedy";
     auto& before = is_greedy ? result_.greedy_before : result_.success_before;
     auto& after = is_greedy ? result_.greedy_after : result_.success_after;
-    if (!before)
-      before = success;
+    if (!before) before = success;
     after = success;
     next();
   });
@@ -343,7 +353,8 @@ void DriverState::end_step() {
   row_->set("trajectories", static_cast<double>(trajectories_));
   row_->set("time/placement_s", placement_seconds_);
   row_->set("time/step_s", seconds);
-  row_->set("orchestrator_share", std::max(0.0, seconds - critical_seconds_) / std::max(1e-9, seconds));
+  row_->set("orchestrator_share",
+            std::max(0.0, seconds - critical_seconds_) / std::max(1e-9, seconds));
   row_->set("tokens_per_s", step_tokens_ / std::max(1e-9, seconds));
   record(static_cast<uint16_t>(stream::RecordType::step_result), row_->to_json());
   if (auto written = options_.log->row(*row_, trajectories_); !written)
@@ -353,10 +364,10 @@ void DriverState::end_step() {
   uint64_t step = step_;
   const auto& config = options_.config;
   bool is_last = step >= static_cast<uint64_t>(config.max_steps) || is_stopping_;
-  bool is_saved = step == 0 || is_last || (config.save_steps > 0 && step % static_cast<uint64_t>(config.save_steps) == 0);
+  bool is_saved = step == 0 || is_last ||
+                  (config.save_steps > 0 && step % static_cast<uint64_t>(config.save_steps) == 0);
   auto next = [this, is_last, step] { is_last ? finish(is_stopping_) : run_step(step + 1); };
-  if (is_saved)
-    return checkpoint(fmt::format("step_{}", step), next);
+  if (is_saved) return checkpoint(fmt::format("step_{}", step), next);
   next();
 }
 

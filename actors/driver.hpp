@@ -1,9 +1,10 @@
 #pragma once
-/// Driver: the agentic pipeline. Warm start rounds, then per step: generate → update → publish → evaluate → row →
-/// checkpoint. It leases groups, closes steps and reports; no tensor and no trajectory passes through it.
-/// Owner: node. Thread: CAF's scheduler. Bound: one step in flight. Every request has a time limit.
-/// The first failure (of a request, or sent by any role) ends the run with one line: role, phase, cause.
-/// Stop (Ctrl-C): the step is finished and written to a checkpoint, then the run ends as a success.
+/// Driver: the agentic pipeline. Warm start rounds, then per step: generate → update → publish →
+/// evaluate → row → checkpoint. It leases groups, closes steps and reports; no tensor and no
+/// trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: one step in flight.
+/// Every request has a time limit. The first failure (of a request, or sent by any role) ends the
+/// run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written to a
+/// checkpoint, then the run ends as a success.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -122,13 +123,16 @@ class DriverState {
 
 template <class Handle, class Then, class... Args>
 void DriverState::ask(const std::string& role, const Handle& handle, Then then, Args&&... args) {
-  if (is_over_)
-    return;
-  self_->request(handle, std::chrono::milliseconds(options_.request_timeout_ms), std::forward<Args>(args)...)
-      .then(std::move(then),
-            [this, role](caf::error& e) { on_fail({role, phase_, control::from_caf(e).to_string()}); });
+  if (is_over_) return;
+  self_
+      ->request(handle, std::chrono::milliseconds(options_.request_timeout_ms),
+                std::forward<Args>(args)...)
+      .then(std::move(then), [this, role](caf::error& e) {
+        on_fail({role, phase_, control::from_caf(e).to_string()});
+      });
 }
 
-DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self, DriverOptions options);
+DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self,
+                                  DriverOptions options);
 
 }  // namespace cohort::actors

@@ -31,7 +31,9 @@ void DriverState::checkpoint(const std::string& folder, Next next) {
   bool is_warm = folder.starts_with("warm_");
   CheckpointRequest request{step_, options_.run_folder + "/checkpoints/" + folder,
                             state_json(is_warm ? "warm_start" : "policy")};
-  self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), flush_atom_v)
+  self_
+      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
+                flush_atom_v)
       .then(
           [this, request, next](bool) {
             ask(
@@ -49,14 +51,15 @@ void DriverState::checkpoint(const std::string& folder, Next next) {
                 },
                 save_atom_v, request);
           },
-          [this](caf::error& e) { on_fail({"recorder", "checkpoint", from_caf(e).to_string()}); });
+          [this](caf::error& e) {
+            on_fail({"recorder", "checkpoint", from_caf(e).to_string()});
+          });
 }
 
 // The newest keep_checkpoints stay; step_0 stays always, because it is the reference's policy.
 void DriverState::prune_checkpoints() {
   auto keep = static_cast<size_t>(options_.config.keep_checkpoints);
-  if (keep == 0)
-    return;
+  if (keep == 0) return;
   std::vector<Checkpoint> found = list_checkpoints(options_.run_folder);
   std::erase_if(found, [](const Checkpoint& c) { return c.is_policy && c.number == 0; });
   for (size_t i = 0; i + keep < found.size(); ++i) {
@@ -66,14 +69,20 @@ void DriverState::prune_checkpoints() {
 }
 
 void DriverState::record(uint16_t type, const std::string& json) {
-  self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), record_atom_v, type, json)
+  self_
+      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
+                record_atom_v, type, json)
       .then([](bool) {},
-            [this](caf::error& e) { on_fail({"recorder", phase_, from_caf(e).to_string()}); });
+            [this](caf::error& e) {
+              on_fail({"recorder", phase_, from_caf(e).to_string()});
+            });
 }
 
 void DriverState::finish(bool is_stopped) {
   phase_ = "end";
-  self_->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), flush_atom_v)
+  self_
+      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
+                flush_atom_v)
       .then(
           [this, is_stopped](bool) {
             RunResult result = result_;
@@ -81,19 +90,21 @@ void DriverState::finish(bool is_stopped) {
             result.is_stopped = is_stopped;
             end(std::move(result));
           },
-          [this](caf::error& e) { on_fail({"recorder", "end", from_caf(e).to_string()}); });
+          [this](caf::error& e) {
+            on_fail({"recorder", "end", from_caf(e).to_string()});
+          });
 }
 
 void DriverState::end(RunResult result) {
-  if (is_over_)
-    return;
+  if (is_over_) return;
   is_over_ = true;
   result.param_hash = param_hash_;
   result.trajectories = trajectories_;
   options_.on_end(std::move(result));
 }
 
-DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self, DriverOptions options) {
+DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self,
+                                  DriverOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   self->state.open(std::move(options));
   DriverState* state = &self->state;

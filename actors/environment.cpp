@@ -13,7 +13,8 @@ Expected<void> EnvironmentState::configure(std::shared_ptr<const EnvironmentOpti
   return {};
 }
 
-tasks::PromptFields EnvironmentState::fields(std::string_view observation, std::string_view event) const {
+tasks::PromptFields EnvironmentState::fields(std::string_view observation,
+                                             std::string_view event) const {
   return {turn_ + 1, observation, lake_->actions_left(), options_->max_response_length, event};
 }
 
@@ -22,7 +23,8 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   EnvTurn turn;
   turn.observation = lake_->reset(seed);
   std::string instructions = options_->instructions.value_or(lake_->instructions());
-  turn.prompt = options_->prompt.first_turn(instructions, fields(turn.observation, lake_->initial_event()));
+  turn.prompt =
+      options_->prompt.first_turn(instructions, fields(turn.observation, lake_->initial_event()));
   return turn;
 }
 
@@ -45,7 +47,8 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   return turn;
 }
 
-Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_fraction, uint64_t rng_key) {
+Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_fraction,
+                                               uint64_t rng_key) {
   Transcript game;
   COHORT_ASSIGN(EnvTurn first, on_reset(seed));
   game.turns.push_back(std::move(first));
@@ -74,18 +77,22 @@ Answer answer(uint64_t request, Expected<Answer> made) {
 
 }  // namespace
 
-EnvironmentActor::behavior_type environment(EnvironmentActor::stateful_pointer<EnvironmentState> self,
-                                            std::shared_ptr<const EnvironmentOptions> options) {
+EnvironmentActor::behavior_type environment(
+    EnvironmentActor::stateful_pointer<EnvironmentState> self,
+    std::shared_ptr<const EnvironmentOptions> options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   if (auto configured = self->state.configure(std::move(options)); !configured)
     self->quit(to_caf(configured.error()));
   EnvironmentState* state = &self->state;
   return {
-      [state](reset_atom, uint64_t request, uint64_t seed) { return answer(request, state->on_reset(seed)); },
+      [state](reset_atom, uint64_t request, uint64_t seed) {
+        return answer(request, state->on_reset(seed));
+      },
       [state](act_atom, uint64_t request, const std::string& response) {
         return answer(request, state->on_act(response));
       },
-      [state](play_atom, uint64_t request, uint64_t seed, double expert_fraction, uint64_t rng_key) {
+      [state](play_atom, uint64_t request, uint64_t seed, double expert_fraction,
+              uint64_t rng_key) {
         return answer(request, state->on_play(seed, expert_fraction, rng_key));
       },
   };

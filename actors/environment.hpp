@@ -1,7 +1,8 @@
 #pragma once
-/// One text environment as an actor: it owns the world of one trajectory at a time and renders what the policy reads.
-/// Owner: the rollout actor that spawned it (pooled over leases). Thread: CAF's scheduler; no thread of its own, so
-/// thousands are cheap (about 1 KiB each). Holds one game. Messages and errors: EnvironmentActor in roles.hpp.
+/// One text environment as an actor: it owns the world of one trajectory at a time and renders what
+/// the policy reads. Owner: the rollout actor that spawned it (pooled over leases). Thread: CAF's
+/// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each). Holds one game.
+/// Messages and errors: EnvironmentActor in roles.hpp.
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +37,8 @@ class EnvironmentState {
   int turn_ = 0;  // answers given
 };
 
-EnvironmentActor::behavior_type environment(EnvironmentActor::stateful_pointer<EnvironmentState> self,
-                                            std::shared_ptr<const EnvironmentOptions> options);
+EnvironmentActor::behavior_type environment(
+    EnvironmentActor::stateful_pointer<EnvironmentState> self,
+    std::shared_ptr<const EnvironmentOptions> options);
 
 }  // namespace cohort::actors

@@ -13,7 +13,9 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
   std::string input = options.input.name;
   std::string output = options.output.name;
   COHORT_ASSIGN(hop->output_, transport::Sender::open(*options.context, options.output,
-                                                      [on_failed, output](Error error) { on_failed(output, std::move(error)); }));
+                                                      [on_failed, output](Error error) {
+                                                        on_failed(output, std::move(error));
+                                                      }));
   COHORT_ASSIGN(hop->input_,
                 transport::Receiver::open(
                     *options.context, options.input,
@@ -29,16 +31,17 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
 Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& delivery) const {
   const transport::Message& message = delivery.message;
   if (message.type != k_message_trajectories)
-    return Error{Errc::protocol, name_ + ": message of an unknown type " + std::to_string(message.type)};
+    return Error{Errc::protocol,
+                 name_ + ": message of an unknown type " + std::to_string(message.type)};
   auto batch = proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes());
-  if (!batch)
-    return batch.error().with_context(name_);
+  if (!batch) return batch.error().with_context(name_);
   return batch;
 }
 
 Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
   proto::Encoded encoded = proto::encode_batch(trajectories);
-  waiting_.push_back({{k_message_trajectories, std::move(encoded.header), encoded.columns}, std::move(delivery)});
+  waiting_.push_back(
+      {{k_message_trajectories, std::move(encoded.header), encoded.columns}, std::move(delivery)});
   auto flushed = flush();
   return flushed ? Expected<void>() : flushed.error();
 }
@@ -47,10 +50,8 @@ Expected<bool> Hop::flush() {
   while (!waiting_.empty()) {
     DeliveryHandle delivery = waiting_.front().delivery;
     auto sent = output_->send(waiting_.front().message, [delivery](uint64_t) { delivery->ack(); });
-    if (!sent && sent.error().code == Errc::backpressure)
-      return true;
-    if (!sent)
-      return sent.error();
+    if (!sent && sent.error().code == Errc::backpressure) return true;
+    if (!sent) return sent.error();
     waiting_.pop_front();
   }
   return false;

@@ -1,9 +1,10 @@
 #pragma once
-/// A hop of the trajectory path: frames come in on a Receiver, are transformed, and leave on a Sender. The incoming
-/// frame is acknowledged only when the next hop has acknowledged the outgoing one, so that the acknowledgement of a
-/// trajectory travels back from the stream to its producer (FLOW-2), and a hop that dies loses nothing: its producer
-/// still holds the frame. Not thread-safe: owned by one actor; callbacks of the links only touch shared handles.
-/// Bound: what waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
+/// A hop of the trajectory path: frames come in on a Receiver, are transformed, and leave on a
+/// Sender. The incoming frame is acknowledged only when the next hop has acknowledged the outgoing
+/// one, so that the acknowledgement of a trajectory travels back from the stream to its producer
+/// (FLOW-2), and a hop that dies loses nothing: its producer still holds the frame. Not
+/// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
+/// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
 #include <deque>
 #include <functional>
 #include <memory>
@@ -23,14 +24,15 @@ struct HopOptions {
 
 class Hop {
  public:
-  /// `on_delivery` and `on_failed` run on pump threads: they only send messages to the owning actor.
-  static Expected<std::unique_ptr<Hop>> open(const HopOptions& options,
-                                             std::function<void(DeliveryHandle)> on_delivery,
-                                             std::function<void(std::string link, Error)> on_failed);
+  /// `on_delivery` and `on_failed` run on pump threads: they only send messages to the owning
+  /// actor.
+  static Expected<std::unique_ptr<Hop>> open(
+      const HopOptions& options, std::function<void(DeliveryHandle)> on_delivery,
+      std::function<void(std::string link, Error)> on_failed);
   /// Decodes and validates a delivered frame; Errc::corrupt names the link.
   Expected<std::vector<proto::Trajectory>> decode(const transport::Delivery& delivery) const;
-  /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do not fit the
-  /// sender's queue wait here in order, see flush().
+  /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do
+  /// not fit the sender's queue wait here in order, see flush().
   Expected<void> forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery);
   /// Offers waiting frames again. Returns whether any is left.
   Expected<bool> flush();

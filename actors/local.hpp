@@ -1,9 +1,9 @@
 #pragma once
-/// Messages that never leave a node: they carry shared handles of data-plane objects (a delivered frame, decoded
-/// trajectories, finished turns) from the thread that made them to the actor that owns the next step. What they
-/// point to is immutable once sent. CAF refuses to serialise them, which is the point.
+/// Messages that never leave a node: they carry shared handles of data-plane objects (a delivered
+/// frame, decoded trajectories, finished turns) from the thread that made them to the actor that
+/// owns the next step. What they point to is immutable once sent. CAF refuses to serialise them,
+/// which is the point.
 #include <caf/all.hpp>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,14 +14,16 @@
 
 namespace cohort::actors {
 
-/// A frame that a link's pump thread delivered; ack() when its trajectories are recorded downstream (FLOW-2).
+/// A frame that a link's pump thread delivered; ack() when its trajectories are recorded downstream
+/// (FLOW-2).
 using DeliveryHandle = std::shared_ptr<transport::Delivery>;
 /// Decoded trajectories, shared by collector, recorder and trainer without copies.
 using TrajectoryBatch = std::shared_ptr<std::vector<proto::Trajectory>>;
 /// Everything that finished a turn in one engine iteration.
 using TurnOutputs = std::shared_ptr<std::vector<compute::TurnOutput>>;
 
-/// What an environment says after reset or an action: the text to append to the context, and what it paid.
+/// What an environment says after reset or an action: the text to append to the context, and what
+/// it paid.
 struct EnvTurn {
   uint64_t request = 0;     // of the rollout: which trajectory this answers
   std::string error;        // the game failed, empty if not

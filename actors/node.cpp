@@ -28,7 +28,8 @@ FailureSink NodeState::failure_sink() {
   return [address](Failure failure) { caf::anon_send(address, fail_atom_v, std::move(failure)); };
 }
 
-transport::LinkOptions NodeState::link(const std::string& endpoint, const std::string& label) const {
+transport::LinkOptions NodeState::link(const std::string& endpoint,
+                                       const std::string& label) const {
   transport::LinkOptions link;
   link.endpoint = "inproc://" + endpoint;
   link.run_id = options_.folder.run_id;
@@ -41,12 +42,14 @@ transport::LinkOptions NodeState::link(const std::string& endpoint, const std::s
 
 compute::CardMemory* NodeState::card(CardId id) { return cards_.at(id).get(); }
 
-compute::TrainEngineOptions NodeState::train_options(CardId id, const std::string& role, bool is_frozen) {
+compute::TrainEngineOptions NodeState::train_options(CardId id, const std::string& role,
+                                                     bool is_frozen) {
   const config::RunConfig& config = options_.config;
   const config::TrainingArgs& args = config.actor_train.training_args;
   compute::TrainEngineOptions engine;
   engine.model = options_.plan.model;
-  engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay, config.max_grad_norm};
+  engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay,
+                      config.max_grad_norm};
   engine.seed = static_cast<uint64_t>(config.seed);
   engine.threads = static_cast<int>(config.cards.threads_per_card);
   engine.micro_batch_tokens = config.micro_batch_tokens;
@@ -63,8 +66,7 @@ void NodeState::open(NodeOptions options) {
     cards_[spec.id] = std::make_unique<compute::CardMemory>(spec.id, spec.budget_bytes());
   for (const auto& [key, reward] : options_.config.rewards) {
     auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
-    if (!made)
-      return on_fail({"rewards", "start", made.error().to_string()});
+    if (!made) return on_fail({"rewards", "start", made.error().to_string()});
     rewards_.push_back(std::move(*made));
   }
   self_->set_down_handler([this](caf::down_msg& message) { on_down(message); });
@@ -93,7 +95,8 @@ void NodeState::spawn_trainer() {
         std::string receiver = receiver_name(role.role, id);
         worker.weight_links[receiver] = link("weights." + receiver, "actor_train->" + receiver);
       }
-  worker_ = watch(self_->spawn<caf::detached>(train_worker, std::move(worker)), "actor_train (worker)");
+  worker_ =
+      watch(self_->spawn<caf::detached>(train_worker, std::move(worker)), "actor_train (worker)");
   TrainerOptions options;
   options.context = context_.get();
   options.input = link("trainer", "->actor_train");
@@ -107,7 +110,8 @@ void NodeState::spawn_hops() {
   const plan::RoleSpec* role = options_.plan.placement.find("reference");
   if (role != nullptr) {
     ReferenceOptions options;
-    options.hop = {context_.get(), link("reference", "rewards->reference"), link("trainer", "reference->actor_train")};
+    options.hop = {context_.get(), link("reference", "rewards->reference"),
+                   link("trainer", "reference->actor_train")};
     std::string receiver = receiver_name(role->role, role->cards.front());
     options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
     options.engine = train_options(role->cards.front(), "reference", true);
@@ -121,7 +125,8 @@ void NodeState::spawn_reward() {
   bool has_reference = options_.plan.placement.find("reference") != nullptr;
   RewardOptions options;
   options.hop = {context_.get(), link("rewards", "actor_infer->rewards"),
-                 has_reference ? link("reference", "rewards->reference") : link("trainer", "rewards->actor_train")};
+                 has_reference ? link("reference", "rewards->reference")
+                               : link("trainer", "rewards->actor_train")};
   options.rewards = rewards_;
   options.fail = failure_sink();
   reward_ = watch(self_->spawn(reward, std::move(options)), "rewards");
@@ -139,12 +144,13 @@ void NodeState::spawn_rollouts() {
     options.engine.model = options_.plan.model;
     options.engine.card = card(id);
     options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
-    options.engine.max_running =
-        std::max<uint32_t>(1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
+    options.engine.max_running = std::max<uint32_t>(
+        1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
     options.engine.max_context = config.sequence_length;
     const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
     options.sampling.greedy = sampling.temperature == 0;
-    options.sampling.temperature = options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
+    options.sampling.temperature =
+        options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
     options.sampling.top_p = static_cast<float>(sampling.top_p);
     options.sampling.top_k = static_cast<int>(sampling.top_k);
     options.max_open_games = static_cast<size_t>(config.max_running_requests);
@@ -196,7 +202,9 @@ void NodeState::spawn_head() {
   options.train_seed = [seeds](uint64_t step, uint32_t group) {
     return seeds->seed(tasks::EpisodeUse::train, step, group);
   };
-  options.val_seed = [seeds](uint32_t group) { return seeds->seed(tasks::EpisodeUse::validation, 0, group); };
+  options.val_seed = [seeds](uint32_t group) {
+    return seeds->seed(tasks::EpisodeUse::validation, 0, group);
+  };
   options.warm_seed = [seeds](uint64_t round, uint32_t group) {
     return seeds->seed(tasks::EpisodeUse::warm_start, round, group);
   };
@@ -204,13 +212,11 @@ void NodeState::spawn_head() {
 }
 
 void NodeState::on_stop() {
-  if (driver_)
-    caf::anon_send(driver_, stop_atom_v);
+  if (driver_) caf::anon_send(driver_, stop_atom_v);
 }
 
 void NodeState::on_fail(const Failure& failure) {
-  if (is_shutting_down_)
-    return;
+  if (is_shutting_down_) return;
   log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)
     caf::anon_send(driver_, fail_atom_v, failure);
@@ -223,8 +229,7 @@ void NodeState::on_fail(const Failure& failure) {
 
 void NodeState::on_down(const caf::down_msg& message) {
   auto found = roles_.find(message.source);
-  if (is_shutting_down_ || found == roles_.end())
-    return;
+  if (is_shutting_down_ || found == roles_.end()) return;
   std::string role = found->second;
   roles_.erase(found);
   std::string reason = message.reason ? from_caf(message.reason).to_string() : "it ended by itself";
@@ -237,7 +242,8 @@ void NodeState::on_down(const caf::down_msg& message) {
   on_fail({role, "supervision", "the actor died: " + reason});
 }
 
-// From here on deaths are expected. The links' owners go first, so that no pump calls an actor that is gone.
+// From here on deaths are expected. The links' owners go first, so that no pump calls an actor that
+// is gone.
 bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
   for (const auto& [address, role] : roles_)

@@ -1,9 +1,10 @@
 #pragma once
-/// Node: spawns the role actors of this process, links them over ZeroMQ, watches them, and says why one died.
-/// Owner: main. Thread: CAF's scheduler. It monitors every role; the reward actor, which holds nothing that its
-/// producers do not still hold, is restarted (at most k_reward_restarts times a run); any other death ends the run
-/// with the role's name and reason as its first cause.
-///   (start) -> runs the pipeline; (stop) -> to the driver; result through NodeOptions::on_end, once.
+/// Node: spawns the role actors of this process, links them over ZeroMQ, watches them, and says why
+/// one died. Owner: main. Thread: CAF's scheduler. It monitors every role; the reward actor, which
+/// holds nothing that its producers do not still hold, is restarted (at most k_reward_restarts
+/// times a run); any other death ends the run with the role's name and reason as its first cause.
+///   (start) -> runs the pipeline; (stop) -> to the driver; result through NodeOptions::on_end,
+///   once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,9 +22,10 @@ namespace cohort::actors {
 
 inline constexpr int k_reward_restarts = 3;
 
-using NodeActor = caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
-                                   caf::reacts_to<control::fail_atom, control::Failure>,
-                                   caf::replies_to<control::flush_atom>::with<bool>>;
+using NodeActor =
+    caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
+                     caf::reacts_to<control::fail_atom, control::Failure>,
+                     caf::replies_to<control::flush_atom>::with<bool>>;
 
 struct NodeOptions {
   config::RunConfig config;

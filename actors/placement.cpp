@@ -22,8 +22,7 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
     return to_caf({Errc::backpressure, fmt::format("phase {} of step {} is still being set up",
                                                    plan::to_string(request_.kind), request_.step)});
   auto commands = plan::commands_for(options_.plan, ledger_, request.kind, options_.policy);
-  if (!commands)
-    return to_caf(commands.error().with_context(plan::to_string(request.kind)));
+  if (!commands) return to_caf(commands.error().with_context(plan::to_string(request.kind)));
   is_busy_ = true;
   is_published_ = false;
   request_ = request;
@@ -38,23 +37,21 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
 }
 
 void PlacementState::next() {
-  if (position_ == commands_.size())
-    return finish();
+  if (position_ == commands_.size()) return finish();
   plan::Command command = commands_[position_++];
   if (auto move = plan::transition_of(command)) {
-    if (auto begun = ledger_.begin(*move); !begun)
-      return fail(command, begun.error());
+    if (auto begun = ledger_.begin(*move); !begun) return fail(command, begun.error());
     ledger_.assert_invariants();
   }
   if (command.verb == Verb::begin_phase && ledger_.phase() != command.phase)
     if (auto begun = ledger_.begin_phase(command.phase); !begun)
       return fail(command, begun.error());
-  if (command.verb == Verb::reshard && !is_published_)
-    return publish_from_trainer(command);
+  if (command.verb == Verb::reshard && !is_published_) return publish_from_trainer(command);
   execute(command);
 }
 
-void PlacementState::send(const plan::Command& command, std::function<void(const CardReply&)> then) {
+void PlacementState::send(const plan::Command& command,
+                          std::function<void(const CardReply&)> then) {
   auto owner = options_.owners.find({command.role, command.card});
   if (owner == options_.owners.end())
     return fail(command, {Errc::not_found, "no actor owns this role on this card"});
@@ -63,16 +60,18 @@ void PlacementState::send(const plan::Command& command, std::function<void(const
     for (const plan::Command& each : commands_)
       if (each.verb == Verb::reshard)
         message.targets.push_back(receiver_name(each.role, each.card));
-  self_->request(owner->second, std::chrono::milliseconds(options_.command_timeout_ms), card_atom_v, message)
+  self_
+      ->request(owner->second, std::chrono::milliseconds(options_.command_timeout_ms), card_atom_v,
+                message)
       .then([then](const CardReply& reply) { then(reply); },
             [this, command](caf::error& e) { fail(command, from_caf(e)); });
 }
 
-// The trainer sends every bucket to every rollout and answers when all have acknowledged; then each rollout commits.
+// The trainer sends every bucket to every rollout and answers when all have acknowledged; then each
+// rollout commits.
 void PlacementState::publish_from_trainer(const plan::Command& command) {
   const plan::RoleSpec* trainer = options_.plan.owner_of(plan::Object::train_params);
-  if (trainer == nullptr)
-    return fail(command, {Errc::placement, "no role owns train_params"});
+  if (trainer == nullptr) return fail(command, {Errc::placement, "no role owns train_params"});
   plan::Command source = command;
   source.role = trainer->role;
   source.card = trainer->cards.front();
@@ -100,17 +99,16 @@ void PlacementState::execute(const plan::Command& command) {
 }
 
 void PlacementState::on_reply(const plan::Command& command, const CardReply& reply) {
-  if (auto applied = apply(command, reply); !applied)
-    return fail(command, applied.error());
+  if (auto applied = apply(command, reply); !applied) return fail(command, applied.error());
   ledger_.assert_invariants();
   report_.transitions.push_back({command, reply.bytes_on_card, reply.bytes_moved,
-                                 command_started_ - options_.run_start, now_seconds() - command_started_});
+                                 command_started_ - options_.run_start,
+                                 now_seconds() - command_started_});
   next();
 }
 
 Expected<void> PlacementState::apply(const plan::Command& command, const CardReply& reply) {
-  if (auto move = plan::transition_of(command))
-    return ledger_.commit(*move, reply.bytes_on_card);
+  if (auto move = plan::transition_of(command)) return ledger_.commit(*move, reply.bytes_on_card);
   if (command.verb == Verb::reshard) {
     plan::Shard shard{command.card, static_cast<uint32_t>(command.object), reply.checksum};
     auto acked = versions_.ack(PolicyVersion{request_.version}, shard);
@@ -122,15 +120,15 @@ Expected<void> PlacementState::apply(const plan::Command& command, const CardRep
 
 void PlacementState::finish() {
   for (const plan::RoleSpec& role : options_.plan.roles) {
-    if (plan::required_objects(role, request_.kind).empty())
-      continue;
+    if (plan::required_objects(role, request_.kind).empty()) continue;
     if (auto held = plan::check_compute(options_.plan, ledger_, role.role, request_.kind); !held)
       return fail({Verb::begin_phase, request_.kind, role.role, role.cards.front()}, held.error());
   }
-  if (request_.kind == plan::PhaseKind::publish && !versions_.is_servable(PolicyVersion{request_.version}))
+  if (request_.kind == plan::PhaseKind::publish &&
+      !versions_.is_servable(PolicyVersion{request_.version}))
     return fail({Verb::reshard, request_.kind, "actor_infer", {}},
-                {Errc::placement, fmt::format("PLACE-5: version {} lacks {} shards", request_.version,
-                                              versions_.missing_shards())});
+                {Errc::placement, fmt::format("PLACE-5: version {} lacks {} shards",
+                                              request_.version, versions_.missing_shards())});
   for (const plan::CardSpec& card : options_.plan.cards)
     report_.bytes_per_card.emplace_back(card.id.value, ledger_.bytes_on(card.id));
   report_.seconds = now_seconds() - phase_started_;
@@ -151,24 +149,26 @@ void PlacementState::finish() {
                            {"version", request_.version},
                            {"cards", cards},
                            {"seconds", report_.seconds}};
-  self_->request(options_.recorder, std::chrono::seconds(60), record_atom_v,
-                 static_cast<uint16_t>(stream::RecordType::phase), record.dump())
+  self_
+      ->request(options_.recorder, std::chrono::seconds(60), record_atom_v,
+                static_cast<uint16_t>(stream::RecordType::phase), record.dump())
       .then([this](bool) { promise_.deliver(report_); },
             [this](caf::error& e) { promise_.deliver(std::move(e)); });
 }
 
 void PlacementState::fail(const plan::Command& command, const Error& error) {
   is_busy_ = false;
-  promise_.deliver(to_caf(error.with_context(
-      fmt::format("phase {} of step {}: {}", plan::to_string(request_.kind), request_.step,
-                  plan::to_text(command)))));
+  promise_.deliver(to_caf(
+      error.with_context(fmt::format("phase {} of step {}: {}", plan::to_string(request_.kind),
+                                     request_.step, plan::to_text(command)))));
 }
 
 PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<PlacementState> self,
                                         PlacementOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   self->state.open(std::move(options));
-  return {[self](phase_atom, const PhaseRequest& request) { return self->state.on_phase(request); }};
+  return {
+      [self](phase_atom, const PhaseRequest& request) { return self->state.on_phase(request); }};
 }
 
 }  // namespace cohort::actors

@@ -1,18 +1,19 @@
 #pragma once
-/// Placement: turns "begin phase X" into card commands, sends them one after another to the actors that own the
-/// objects, and keeps the residency ledger with the bytes they measured. Policy is in runtime/plan (pure).
-/// Owner: node. Thread: CAF's scheduler. Bound: one phase at a time, later requests are refused with backpressure.
-/// PLACE-1, 2: the ledger checks each move before it is sent and after it is acknowledged. PLACE-4: a phase is
-/// granted only when check_compute holds for every role in it. PLACE-5: a version is granted for serving only when
-/// every rollout card has acknowledged the checksum that the trainer published.
+/// Placement: turns "begin phase X" into card commands, sends them one after another to the actors
+/// that own the objects, and keeps the residency ledger with the bytes they measured. Policy is in
+/// runtime/plan (pure). Owner: node. Thread: CAF's scheduler. Bound: one phase at a time, later
+/// requests are refused with backpressure. PLACE-1, 2: the ledger checks each move before it is
+/// sent and after it is acknowledged. PLACE-4: a phase is granted only when check_compute holds for
+/// every role in it. PLACE-5: a version is granted for serving only when every rollout card has
+/// acknowledged the checksum that the trainer published.
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "actors/rollout.hpp"
 #include "actors/roles.hpp"
+#include "actors/rollout.hpp"
 #include "runtime/plan/ledger.hpp"
 #include "runtime/plan/phases.hpp"
 #include "runtime/plan/version_table.hpp"

@@ -9,16 +9,21 @@ namespace {
 
 algorithms::LossAgg loss_agg(config::LossAggMode mode) {
   switch (mode) {
-    case config::LossAggMode::token_mean: return algorithms::LossAgg::token_mean;
-    case config::LossAggMode::seq_mean_token_sum: return algorithms::LossAgg::seq_mean_token_sum;
-    case config::LossAggMode::seq_mean_token_mean: return algorithms::LossAgg::seq_mean_token_mean;
-    case config::LossAggMode::seq_mean_token_sum_norm: return algorithms::LossAgg::seq_mean_token_sum_norm;
+    case config::LossAggMode::token_mean:
+      return algorithms::LossAgg::token_mean;
+    case config::LossAggMode::seq_mean_token_sum:
+      return algorithms::LossAgg::seq_mean_token_sum;
+    case config::LossAggMode::seq_mean_token_mean:
+      return algorithms::LossAgg::seq_mean_token_mean;
+    case config::LossAggMode::seq_mean_token_sum_norm:
+      return algorithms::LossAgg::seq_mean_token_sum_norm;
   }
   return algorithms::LossAgg::seq_mean_token_mean;
 }
 
 compute::MicroLoss to_micro(const algorithms::PolicyLoss& loss) {
-  return {loss.total, loss.pg_loss, loss.entropy, loss.kl, loss.clip_fraction, loss.approx_kl, loss.ratio_max};
+  return {loss.total,         loss.pg_loss,   loss.entropy,  loss.kl,
+          loss.clip_fraction, loss.approx_kl, loss.ratio_max};
 }
 
 }  // namespace
@@ -36,17 +41,18 @@ compute::LossFactory make_policy_loss(const config::RunConfig& config) {
   auto norm_length = static_cast<double>(config.sequence_length);
   return [options, norm_length](const compute::StepCounts& counts) -> compute::LossFunction {
     algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length};
-    return [options, global](const compute::MicroBatch& batch, const compute::MicroOutputs& outputs) {
-      algorithms::PolicyLossInput input;
-      input.logp = outputs.logp;
-      input.old_logp = batch.old_logp;
-      input.advantages = batch.advantages;
-      input.ref_logp = batch.ref_logp;
-      input.entropy = outputs.entropy;
-      input.seq_id = batch.seq_id;
-      input.seq_count = batch.seq_count;
-      return to_micro(algorithms::policy_loss(input, options, global));
-    };
+    return
+        [options, global](const compute::MicroBatch& batch, const compute::MicroOutputs& outputs) {
+          algorithms::PolicyLossInput input;
+          input.logp = outputs.logp;
+          input.old_logp = batch.old_logp;
+          input.advantages = batch.advantages;
+          input.ref_logp = batch.ref_logp;
+          input.entropy = outputs.entropy;
+          input.seq_id = batch.seq_id;
+          input.seq_count = batch.seq_count;
+          return to_micro(algorithms::policy_loss(input, options, global));
+        };
   };
 }
 

@@ -1,11 +1,13 @@
 #pragma once
-/// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other. Torch-free header.
+/// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other.
+/// Torch-free header.
 #include "runtime/compute/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
 
 namespace cohort::actors {
 
-/// Clipped policy loss with entropy and KL terms as `config` says, normalised by the counts of the mini-batch.
+/// Clipped policy loss with entropy and KL terms as `config` says, normalised by the counts of the
+/// mini-batch.
 compute::LossFactory make_policy_loss(const config::RunConfig& config);
 /// Negative log-likelihood of the response tokens, token mean: the supervised warm start.
 compute::LossFactory make_sft_loss();

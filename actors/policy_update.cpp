@@ -39,7 +39,8 @@ PackedBatch pack(const std::vector<Trajectory>& batch) {
   return packed;
 }
 
-compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed, size_t index) {
+compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
+                               size_t index) {
   const Trajectory& t = batch[index];
   auto first = static_cast<size_t>(packed.cu_seqlens[index]);
   size_t count = t.tokens.size();
@@ -48,8 +49,7 @@ compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const Packe
   sample.response_mask = t.response_mask;
   sample.old_logp = std::span(packed.old_logp).subspan(first, count);
   sample.advantages = std::span(packed.advantages).subspan(first, count);
-  if (!packed.ref_logp.empty())
-    sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
+  if (!packed.ref_logp.empty()) sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
   return sample;
 }
 
@@ -70,10 +70,14 @@ std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Gr
 
 algorithms::KlKind kl_kind(config::KlPenalty penalty) {
   switch (penalty) {
-    case config::KlPenalty::kl: return algorithms::KlKind::k1;
-    case config::KlPenalty::abs: return algorithms::KlKind::abs;
-    case config::KlPenalty::mse: return algorithms::KlKind::k2;
-    case config::KlPenalty::k3: return algorithms::KlKind::k3;
+    case config::KlPenalty::kl:
+      return algorithms::KlKind::k1;
+    case config::KlPenalty::abs:
+      return algorithms::KlKind::abs;
+    case config::KlPenalty::mse:
+      return algorithms::KlKind::k2;
+    case config::KlPenalty::k3:
+      return algorithms::KlKind::k3;
   }
   return algorithms::KlKind::k3;
 }
@@ -85,24 +89,24 @@ struct AdvantageMetrics {
 };
 
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
-                                           const std::vector<Trajectory>& batch, PackedBatch& packed) {
+                                           const std::vector<Trajectory>& batch,
+                                           PackedBatch& packed) {
   AdvantageMetrics metrics;
   const config::RewardNormalization& norm = config.reward_normalization;
   std::optional<std::string_view> mean_type;
   std::optional<std::string_view> std_type;
-  if (norm.norm_mean_type)
-    mean_type = config::to_string(*norm.norm_mean_type);
-  if (norm.norm_std_type)
-    std_type = config::to_string(*norm.norm_std_type);
+  if (norm.norm_mean_type) mean_type = config::to_string(*norm.norm_mean_type);
+  if (norm.norm_std_type) std_type = config::to_string(*norm.norm_std_type);
   COHORT_ASSIGN(auto norm_options, algorithms::reward_norm_options(config::to_string(norm.grouping),
-                                                                   config::to_string(norm.method), mean_type, std_type));
+                                                                   config::to_string(norm.method),
+                                                                   mean_type, std_type));
   std::vector<double> scores;
-  for (const Trajectory& t : batch)
-    scores.push_back(t.score);
+  for (const Trajectory& t : batch) scores.push_back(t.score);
   std::vector<uint32_t> groups = group_ids(batch, norm.grouping);
   std::vector<double> rewards = algorithms::agentic_reward_norm(scores, groups, norm_options);
   metrics.groups = algorithms::group_stats(scores, groups);
-  algorithms::AdvantageInput input{{packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
+  algorithms::AdvantageInput input{
+      {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
   algorithms::AdvantageOptions options;
   options.gamma = config.gamma;
   options.reward_clip = config.reward_clip;
@@ -111,17 +115,20 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   options.kl_coef = kl_coef;
   options.whiten = config.whiten_advantages;
   options.advantage_clip = config.advantage_clip;
-  COHORT_ASSIGN(metrics.summary, algorithms::compute_token_advantages(input, options, packed.advantages));
+  COHORT_ASSIGN(metrics.summary,
+                algorithms::compute_token_advantages(input, options, packed.advantages));
   if (!packed.ref_logp.empty()) {
     std::vector<float> kl(packed.mask.size());
     for (size_t i = 0; i < kl.size(); ++i)
-      kl[i] = static_cast<float>(algorithms::kl_estimate(options.kl_kind, packed.old_logp[i], packed.ref_logp[i]));
+      kl[i] = static_cast<float>(
+          algorithms::kl_estimate(options.kl_kind, packed.old_logp[i], packed.ref_logp[i]));
     metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
   }
   return metrics;
 }
 
-/// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did so.
+/// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did
+/// so.
 class ReportSum {
  public:
   void add(const compute::StepReport& report) {
@@ -143,8 +150,7 @@ class ReportSum {
     report.metrics.emplace_back("loss", loss_ / n);
     report.metrics.emplace_back("actor/grad_norm", grad_norm_ / n);
     report.metrics.emplace_back("actor/lr", learning_rate_);
-    if (!is_policy)
-      return;
+    if (!is_policy) return;
     report.metrics.emplace_back("actor/pg_loss", pg_ / n);
     report.metrics.emplace_back("actor/entropy", entropy_ / n);
     report.metrics.emplace_back("actor/clipfrac", clip_ / n);
@@ -166,28 +172,31 @@ PolicyUpdater::PolicyUpdater(UpdateOptions options)
     : config_(std::move(options.config)),
       kl_(config_.init_kl_coef, config_.target_kl, static_cast<double>(config_.kl_horizon)) {}
 
-Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine, const UpdateRequest& request,
+Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
+                                             const UpdateRequest& request,
                                              const std::vector<Trajectory>& batch) {
   double start = now_seconds();
   auto report = static_cast<TrajectoryKind>(request.kind) == TrajectoryKind::warm_start
                     ? warm_start(engine, batch)
                     : update_policy(engine, batch);
-  if (!report)
-    return report;
+  if (!report) return report;
   report->step = request.step;
   report->param_hash = engine.param_hash();
   report->compute_seconds = now_seconds() - start;
   return report;
 }
 
-Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine, const std::vector<Trajectory>& batch) {
+Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
+                                                    const std::vector<Trajectory>& batch) {
   PackedBatch packed = pack(batch);
-  COHORT_ASSIGN(AdvantageMetrics advantages, fill_advantages(config_, kl_.coefficient(), batch, packed));
+  COHORT_ASSIGN(AdvantageMetrics advantages,
+                fill_advantages(config_, kl_.coefficient(), batch, packed));
   UpdateReport report;
   ReportSum sum;
   algorithms::ScheduleOptions schedule;
   const config::TrainingArgs& args = config_.actor_train.training_args;
-  COHORT_ASSIGN(schedule.kind, algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
+  COHORT_ASSIGN(schedule.kind,
+                algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
   schedule.base = args.learning_rate;
   schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
   schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
@@ -200,17 +209,19 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
         samples.push_back(sample_of(batch, packed, i));
       auto done = engine.step(samples, loss, algorithms::learning_rate(schedule, policy_steps_));
       if (!done)
-        return done.error().with_context(fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + samples.size() - 1));
+        return done.error().with_context(
+            fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + samples.size() - 1));
       ++policy_steps_;
       sum.add(*done);
     }
   sum.write(report, true);
-  if (config_.use_kl_loss)
-    report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
+  if (config_.use_kl_loss) report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
-  report.metrics.emplace_back("critic/mixed_groups", static_cast<double>(advantages.groups.mixed_groups) /
-                                                         std::max<double>(1, static_cast<double>(advantages.groups.groups)));
+  report.metrics.emplace_back(
+      "critic/mixed_groups",
+      static_cast<double>(advantages.groups.mixed_groups) /
+          std::max<double>(1, static_cast<double>(advantages.groups.groups)));
   if (!packed.ref_logp.empty()) {
     report.metrics.emplace_back("critic/kl", advantages.kl);
     report.metrics.emplace_back("critic/kl_coef", kl_.coefficient());
@@ -219,7 +230,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   return report;
 }
 
-Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine, const std::vector<Trajectory>& batch) {
+Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
+                                                 const std::vector<Trajectory>& batch) {
   const config::WarmStartSection& warm = config_.warm_start;
   auto total = static_cast<double>(warm.steps);
   UpdateReport report;
@@ -257,7 +269,8 @@ std::string PolicyUpdater::state_json(const std::string& driver_state) const {
 
 Expected<std::string> PolicyUpdater::restore(const std::string& state) {
   nlohmann::json json = nlohmann::json::parse(state, nullptr, false);
-  for (const char* key : {"driver", "policy_optimizer_steps", "warm_start_optimizer_steps", "kl_coef"})
+  for (const char* key :
+       {"driver", "policy_optimizer_steps", "warm_start_optimizer_steps", "kl_coef"})
     if (!json.is_object() || !json.contains(key))
       return Error{Errc::corrupt, fmt::format("state.json lacks '{}'", key)};
   policy_steps_ = json["policy_optimizer_steps"].get<uint64_t>();

@@ -1,8 +1,9 @@
 #pragma once
-/// From a step's trajectories to optimizer steps: rewards → group normalisation → token advantages → mini-batches →
-/// loss, all from algorithms/, run by compute::TrainEngine. This is where the two layers meet; it has no actor in it.
-/// Not thread-safe: the train worker owns one. Order of the ROLL dialect (spec: docs/algorithms.md):
-/// normalise scores per group, put the score on the last token, KL in reward (optional), returns, whiten → mask → clip.
+/// From a step's trajectories to optimizer steps: rewards → group normalisation → token advantages
+/// → mini-batches → loss, all from algorithms/, run by compute::TrainEngine. This is where the two
+/// layers meet; it has no actor in it. Not thread-safe: the train worker owns one. Order of the
+/// ROLL dialect (spec: docs/algorithms.md): normalise scores per group, put the score on the last
+/// token, KL in reward (optional), returns, whiten → mask → clip.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@ class PolicyUpdater {
   explicit PolicyUpdater(UpdateOptions options);
   /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
   /// Errors: compute (non-finite loss or gradient, naming the mini-batch), placement (PLACE-4).
-  Expected<control::UpdateReport> update(compute::TrainEngine& engine, const control::UpdateRequest& request,
+  Expected<control::UpdateReport> update(compute::TrainEngine& engine,
+                                         const control::UpdateRequest& request,
                                          const std::vector<proto::Trajectory>& batch);
   /// The checkpoint's state.json: the driver's JSON and the updater's counters.
   std::string state_json(const std::string& driver_state) const;

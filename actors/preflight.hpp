@@ -1,6 +1,7 @@
 #pragma once
-/// What can be known before anything is started: the tokenizer covers the prompts, the model's shape holds, every role
-/// has cards, every card has room. No actor, no thread, no file but a pretrained config.json; under 10 ms.
+/// What can be known before anything is started: the tokenizer covers the prompts, the model's
+/// shape holds, every role has cards, every card has room. No actor, no thread, no file but a
+/// pretrained config.json; under 10 ms.
 #include <map>
 #include <memory>
 #include <string>
@@ -23,14 +24,15 @@ struct Preflight {
   plan::PlacementPlan placement;
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
   int max_tokens_per_turn = 16;
-  std::vector<std::string> stop_texts;                  // special tokens that end an answer
+  std::vector<std::string> stop_texts;  // special tokens that end an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;
-  std::string val_tag;                                  // environment of the held-out maps
+  std::string val_tag;  // environment of the held-out maps
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
 };
 
-/// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes, budget).
+/// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,
+/// budget).
 Expected<Preflight> preflight(const config::RunConfig& config);
 
 }  // namespace cohort::actors

@@ -6,11 +6,9 @@ using namespace control;
 
 caf::result<uint64_t> RecorderState::on_trajectories(const TrajectoryBatch& batch) {
   for (const proto::Trajectory& trajectory : *batch) {
-    if (!writer)
-      break;
+    if (!writer) break;
     auto id = writer->append_trajectory(trajectory);
-    if (!id)
-      return to_caf(id.error());
+    if (!id) return to_caf(id.error());
   }
   return batch->size();
 }
@@ -18,8 +16,7 @@ caf::result<uint64_t> RecorderState::on_trajectories(const TrajectoryBatch& batc
 caf::result<bool> RecorderState::on_json(uint16_t type, const std::string& json) {
   if (writer) {
     auto id = writer->append_json(static_cast<stream::RecordType>(type), json);
-    if (!id)
-      return to_caf(id.error());
+    if (!id) return to_caf(id.error());
   }
   return true;
 }
@@ -27,8 +24,7 @@ caf::result<bool> RecorderState::on_json(uint16_t type, const std::string& json)
 caf::result<bool> RecorderState::on_flush() {
   if (writer) {
     auto synced = writer->sync();
-    if (!synced)
-      return to_caf(synced.error());
+    if (!synced) return to_caf(synced.error());
   }
   return true;
 }
@@ -38,7 +34,9 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
   self->state.writer = std::move(writer);
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   return {
-      [self](record_atom, const TrajectoryBatch& batch) { return self->state.on_trajectories(batch); },
+      [self](record_atom, const TrajectoryBatch& batch) {
+        return self->state.on_trajectories(batch);
+      },
       [self](record_atom, uint16_t type, const std::string& json) {
         return self->state.on_json(type, json);
       },

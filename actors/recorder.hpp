@@ -1,7 +1,8 @@
 #pragma once
 /// The stream's only writer. Owner: node. Thread: its own (appends may wait for the disk).
-/// Holds no queue of its own: senders wait for its answer before they acknowledge anything (FLOW-2).
-/// Errors: io (full disk, with path and bytes) goes back to the sender, which ends the run.
+/// Holds no queue of its own: senders wait for its answer before they acknowledge anything
+/// (FLOW-2). Errors: io (full disk, with path and bytes) goes back to the sender, which ends the
+/// run.
 #include <memory>
 
 #include "actors/roles.hpp"

@@ -26,7 +26,9 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
                               }));
   COHORT_ASSIGN(hop_, Hop::open(
                           options_.hop,
-                          [address](DeliveryHandle delivery) { caf::anon_send(address, deliver_atom_v, delivery); },
+                          [address](DeliveryHandle delivery) {
+                            caf::anon_send(address, deliver_atom_v, delivery);
+                          },
                           [fail](const std::string& link, const Error& error) {
                             fail({"reference", "link", link + ": " + error.to_string()});
                           }));
@@ -43,7 +45,8 @@ void ReferenceState::on_weights(const transport::Delivery& delivery) {
   } else if (auto bucket = decode_bucket(delivery.message); !bucket) {
     broken_ = bucket.error();
   } else if (tensor::checksum64(delivery.message.body.bytes()) != bucket->checksum) {
-    broken_ = {Errc::corrupt, fmt::format("bucket at offset {}: checksum does not hold", bucket->offset_bytes)};
+    broken_ = {Errc::corrupt,
+               fmt::format("bucket at offset {}: checksum does not hold", bucket->offset_bytes)};
   } else {
     received_.update(delivery.message.body.bytes());
     buckets_.emplace_back(bucket->offset_bytes, delivery.message.body);
@@ -52,15 +55,15 @@ void ReferenceState::on_weights(const transport::Delivery& delivery) {
 }
 
 Expected<void> ReferenceState::take_weights() {
-  if (broken_.code != Errc::none)
-    return broken_;
+  if (broken_.code != Errc::none) return broken_;
   uint64_t bytes = 0;
   for (const auto& [offset, buffer] : buckets_) {
     COHORT_TRY(engine_->load_weights(offset, buffer.bytes()));
     bytes += buffer.size_bytes();
   }
   if (bytes != engine_->weight_bytes())
-    return Error{Errc::corrupt, fmt::format("{} of {} weight bytes have arrived", bytes, engine_->weight_bytes())};
+    return Error{Errc::corrupt,
+                 fmt::format("{} of {} weight bytes have arrived", bytes, engine_->weight_bytes())};
   buckets_.clear();
   return {};
 }
@@ -70,17 +73,15 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   CardReply reply{command.id, 0, 0, 0, command.version, 0};
   if (command.command.verb == Verb::reshard) {
     std::lock_guard lock(mutex_);
-    if (auto taken = take_weights(); !taken)
-      return to_caf(taken.error());
+    if (auto taken = take_weights(); !taken) return to_caf(taken.error());
     reply.checksum = received_.digest();
     return reply;
   }
-  if (command.command.verb == Verb::begin_phase)
-    return reply;
-  auto done = command.command.verb == Verb::onload ? engine_->onload(compute::TrainObject::train_params)
-                                                   : engine_->offload(compute::TrainObject::train_params);
-  if (!done)
-    return to_caf(done.error());
+  if (command.command.verb == Verb::begin_phase) return reply;
+  auto done = command.command.verb == Verb::onload
+                  ? engine_->onload(compute::TrainObject::train_params)
+                  : engine_->offload(compute::TrainObject::train_params);
+  if (!done) return to_caf(done.error());
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = done->seconds;
@@ -88,10 +89,11 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
 }
 
 void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
-  auto fail = [this](const Error& error) { options_.fail({"reference", "log_probs", error.to_string()}); };
+  auto fail = [this](const Error& error) {
+    options_.fail({"reference", "log_probs", error.to_string()});
+  };
   auto batch = hop_->decode(*delivery);
-  if (!batch)
-    return fail(batch.error());
+  if (!batch) return fail(batch.error());
   // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
   std::vector<compute::TrainSample> samples;
   std::vector<proto::Trajectory*> wanted;
@@ -102,12 +104,9 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
     }
   std::vector<std::vector<float>> log_probs;
   if (!samples.empty())
-    if (auto done = engine_->log_probs(samples, log_probs); !done)
-      return fail(done.error());
-  for (size_t i = 0; i < wanted.size(); ++i)
-    wanted[i]->ref_logp = std::move(log_probs[i]);
-  if (auto sent = hop_->forward(std::move(*batch), delivery); !sent)
-    fail(sent.error());
+    if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
+  for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
+  if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
 }
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,

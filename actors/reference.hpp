@@ -1,14 +1,15 @@
 #pragma once
-/// Reference: log-probabilities of the frozen policy for each trajectory, while others still generate.
-/// Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds. Bound: the credit of its
-/// input link. Its weights arrive over a weight link with the first publish and never change afterwards.
-/// PLACE-4: frames that arrive before ref_params are on the card are an error of the phase order, and end the run.
+/// Reference: log-probabilities of the frozen policy for each trajectory, while others still
+/// generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
+/// Bound: the credit of its input link. Its weights arrive over a weight link with the first
+/// publish and never change afterwards. PLACE-4: frames that arrive before ref_params are on the
+/// card are an error of the phase order, and end the run.
 #include <memory>
 #include <mutex>
 
 #include "actors/hop.hpp"
-#include "actors/rollout.hpp"
 #include "actors/roles.hpp"
+#include "actors/rollout.hpp"
 #include "runtime/compute/train_engine.hpp"
 #include "runtime/tensor/checksum.hpp"
 

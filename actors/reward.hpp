@@ -1,8 +1,9 @@
 #pragma once
-/// Reward: scores each trajectory as soon as it is finished and passes it on (to the reference or the trainer).
-/// Owner: node, which restarts it (it holds no state that its producer does not still hold). Thread: CAF's scheduler.
-/// Bound: the credit of its input link. Messages: RewardActor in roles.hpp.
-/// A trajectory's score is the weighted sum of its reward parts; all parts stay in the trajectory.
+/// Reward: scores each trajectory as soon as it is finished and passes it on (to the reference or
+/// the trainer). Owner: node, which restarts it (it holds no state that its producer does not still
+/// hold). Thread: CAF's scheduler. Bound: the credit of its input link. Messages: RewardActor in
+/// roles.hpp. A trajectory's score is the weighted sum of its reward parts; all parts stay in the
+/// trajectory.
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,9 +21,11 @@ struct RewardFunction {
   std::function<double(const proto::Trajectory&)> score;
 };
 
-/// Returns the built-in reward `type` ("env_return": sum of what the environment paid per turn; "success": 1 when
-/// the environment said so; "num_turns": count of turns), or Errc::config naming the known ones.
-Expected<RewardFunction> make_reward(const std::string& name, const std::string& type, double weight);
+/// Returns the built-in reward `type` ("env_return": sum of what the environment paid per turn;
+/// "success": 1 when the environment said so; "num_turns": count of turns), or Errc::config naming
+/// the known ones.
+Expected<RewardFunction> make_reward(const std::string& name, const std::string& type,
+                                     double weight);
 
 /// Fills reward_parts, score and token_rewards (the score on the last token, 0 elsewhere).
 void score_trajectory(const std::vector<RewardFunction>& rewards, proto::Trajectory& trajectory);
@@ -46,6 +49,7 @@ class RewardState {
   std::unique_ptr<Hop> hop_;
 };
 
-RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self, RewardOptions options);
+RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self,
+                                  RewardOptions options);
 
 }  // namespace cohort::actors

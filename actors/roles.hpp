@@ -1,5 +1,6 @@
 #pragma once
-/// Typed handles of the role actors that others address. The behaviors are in the file of each role.
+/// Typed handles of the role actors that others address. The behaviors are in the file of each
+/// role.
 #include <caf/all.hpp>
 
 #include "actors/local.hpp"
@@ -9,22 +10,26 @@ namespace cohort::actors {
 
 /// Whoever owns objects on a card: answers placement's commands with measured bytes.
 ///   (card, CardCommand) -> CardReply | capacity, compute, io, cancelled
-using CardActor = caf::typed_actor<caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>>;
+using CardActor = caf::typed_actor<
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>>;
 
-///   (phase, PhaseRequest) -> PhaseReport | placement, capacity, the error of the command that failed
-using PlacementActor =
-    caf::typed_actor<caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>>;
+///   (phase, PhaseRequest) -> PhaseReport | placement, capacity, the error of the command that
+///   failed
+using PlacementActor = caf::typed_actor<
+    caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>>;
 
 ///   (reset, request, seed) -> EnvTurn; (act, request, response) -> EnvTurn;
-///   (play, request, seed, expert_fraction, rng_key) -> Transcript. Failures are in the answer's `error`.
-/// The rollout sends without a request: a timer per turn would cost more than the turn. The answer comes as a
-/// message of its own, and one watchdog per lease bounds the wait.
+///   (play, request, seed, expert_fraction, rng_key) -> Transcript. Failures are in the answer's
+///   `error`.
+/// The rollout sends without a request: a timer per turn would cost more than the turn. The answer
+/// comes as a message of its own, and one watchdog per lease bounds the wait.
 using EnvironmentActor = caf::typed_actor<
     caf::replies_to<control::reset_atom, uint64_t, uint64_t>::with<EnvTurn>,
     caf::replies_to<control::act_atom, uint64_t, std::string>::with<EnvTurn>,
     caf::replies_to<control::play_atom, uint64_t, uint64_t, double, uint64_t>::with<Transcript>>;
 
-///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full disk)
+///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full
+///   disk)
 using RecorderActor =
     caf::typed_actor<caf::replies_to<control::record_atom, TrajectoryBatch>::with<uint64_t>,
                      caf::replies_to<control::record_atom, uint16_t, std::string>::with<bool>,
@@ -34,11 +39,13 @@ using RecorderActor =
 using RolloutActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
-    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<EnvTurn>, caf::reacts_to<Transcript>,
-    caf::reacts_to<control::flush_atom>, caf::reacts_to<control::open_atom, uint64_t>,
-    caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::fail_atom, control::Failure>>;
+    caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<EnvTurn>,
+    caf::reacts_to<Transcript>, caf::reacts_to<control::flush_atom>,
+    caf::reacts_to<control::open_atom, uint64_t>, caf::reacts_to<control::watch_atom, uint64_t>,
+    caf::reacts_to<control::fail_atom, control::Failure>>;
 
-///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged it
+///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
+///   it
 using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
 
 using ReferenceActor = caf::typed_actor<
@@ -46,26 +53,35 @@ using ReferenceActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
 
 /// The compute side of the trainer, on a thread of its own.
-///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) -> CheckpointReport
+///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) ->
+///   CheckpointReport
 using TrainWorkerActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
-    caf::replies_to<control::update_atom, control::UpdateRequest, TrajectoryBatch>::with<control::UpdateReport>,
-    caf::replies_to<control::save_atom, control::CheckpointRequest>::with<control::CheckpointReport>,
-    caf::replies_to<control::load_atom, control::CheckpointRequest>::with<control::CheckpointReport>>;
+    caf::replies_to<control::update_atom, control::UpdateRequest,
+                    TrajectoryBatch>::with<control::UpdateReport>,
+    caf::replies_to<control::save_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>,
+    caf::replies_to<control::load_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>>;
 
 /// Collector and front of the trainer.
-///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the stream
+///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
+///   stream
 using TrainerActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
-    caf::replies_to<control::save_atom, control::CheckpointRequest>::with<control::CheckpointReport>,
-    caf::replies_to<control::load_atom, control::CheckpointRequest>::with<control::CheckpointReport>>;
+    caf::replies_to<control::save_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>,
+    caf::replies_to<control::load_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>>;
 
-///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with its first cause
-using DriverActor = caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
-                                     caf::reacts_to<control::fail_atom, control::Failure>>;
+///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with
+///   its first cause
+using DriverActor =
+    caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
+                     caf::reacts_to<control::fail_atom, control::Failure>>;
 
 }  // namespace cohort::actors

@@ -17,13 +17,15 @@ using proto::TrajectoryKind;
 
 namespace {
 
-constexpr size_t k_open_batch = 32;           // games set up before the mailbox gets its turn again
-constexpr uint64_t k_slot_mask = 0xFFFFFF;    // low bits of a request id; above them the lease's number
+constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
+constexpr uint64_t k_slot_mask =
+    0xFFFFFF;  // low bits of a request id; above them the lease's number
 
 }  // namespace
 
 RolloutState::~RolloutState() {
-  // The engine's lanes and the pumps call back into this state: they stop before anything else goes.
+  // The engine's lanes and the pumps call back into this state: they stop before anything else
+  // goes.
   engine_.reset();
   weights_.reset();
   output_.reset();
@@ -34,7 +36,8 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   for (const std::string& text : options_.stop_texts) {
     auto id = options_.tokenizer->token_id(text);
     if (!id)
-      return Error{Errc::config, fmt::format("stop text '{}' is not a token of the vocabulary", text)};
+      return Error{Errc::config,
+                   fmt::format("stop text '{}' is not a token of the vocabulary", text)};
     stop_ids_.push_back(*id);
   }
   COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
@@ -46,17 +49,19 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   auto fail = [this](const std::string& link, const Error& error) {
     options_.fail({options_.role, "link", link + ": " + error.to_string()});
   };
-  COHORT_ASSIGN(weights_, transport::Receiver::open(
-                              *options_.context, options_.weights_link,
-                              [this](transport::Delivery delivery) { on_weights(std::move(delivery)); },
-                              [fail](const std::string& peer, Error error) { fail(peer, error); }));
+  COHORT_ASSIGN(weights_,
+                transport::Receiver::open(
+                    *options_.context, options_.weights_link,
+                    [this](transport::Delivery delivery) { on_weights(std::move(delivery)); },
+                    [fail](const std::string& peer, Error error) { fail(peer, error); }));
   COHORT_ASSIGN(output_,
                 transport::Sender::open(*options_.context, options_.output_link,
                                         [fail](Error error) { fail("rollout output", error); }));
   return {};
 }
 
-// Pump thread. The engine verifies each bucket against its checksum; a bad one shows at commit (PLACE-5).
+// Pump thread. The engine verifies each bucket against its checksum; a bad one shows at commit
+// (PLACE-5).
 void RolloutState::on_weights(transport::Delivery delivery) {
   const transport::Message& message = delivery.message;
   Expected<void> done;
@@ -68,13 +73,13 @@ void RolloutState::on_weights(transport::Delivery delivery) {
                  : Expected<void>(begin.error());
   } else {
     auto bucket = decode_bucket(message);
-    done = bucket ? engine_->write_weights(bucket->offset_bytes, message.body.bytes(), bucket->checksum)
+    done = bucket ? engine_->write_weights(bucket->offset_bytes, message.body.bytes(),
+                                           bucket->checksum)
                   : Expected<void>(bucket.error());
     std::lock_guard lock(received_mutex_);
     received_.update(message.body.bytes());
   }
-  if (!done)
-    log::warn("weights: {}", done.error().to_string());
+  if (!done) log::warn("weights: {}", done.error().to_string());
   delivery.ack();
 }
 
@@ -87,22 +92,29 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
   CardReply reply{command.id, 0, 0, 0, command.version, 0};
   Expected<compute::Residency> done = compute::Residency{};
   switch (command.command.verb) {
-    case Verb::onload: done = engine_->onload_params(); break;
-    case Verb::offload: done = engine_->offload_params(); break;
-    case Verb::init_cache: done = engine_->init_cache(command.command.bytes); break;
-    case Verb::free_cache: done = engine_->free_cache(); break;
+    case Verb::onload:
+      done = engine_->onload_params();
+      break;
+    case Verb::offload:
+      done = engine_->offload_params();
+      break;
+    case Verb::init_cache:
+      done = engine_->init_cache(command.command.bytes);
+      break;
+    case Verb::free_cache:
+      done = engine_->free_cache();
+      break;
     case Verb::reshard: {
       auto committed = engine_->commit_weights(command.version);
-      if (!committed)
-        return to_caf(committed.error());
+      if (!committed) return to_caf(committed.error());
       std::lock_guard lock(received_mutex_);
       reply.checksum = received_.digest();
       break;
     }
-    case Verb::begin_phase: break;
+    case Verb::begin_phase:
+      break;
   }
-  if (!done)
-    return to_caf(done.error());
+  if (!done) return to_caf(done.error());
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = now_seconds() - start;
@@ -118,8 +130,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
-  if (static_cast<TrajectoryKind>(lease.kind) == TrajectoryKind::warm_start)
-    return {};
+  if (static_cast<TrajectoryKind>(lease.kind) == TrajectoryKind::warm_start) return {};
   if (engine_->weight_version() != lease.version)
     return Error{Errc::placement, fmt::format("PLACE-5: lease wants version {}, served is {}",
                                               lease.version, engine_->weight_version())};
@@ -127,8 +138,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 }
 
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
-  if (auto checked = check_lease(lease); !checked)
-    return to_caf(checked.error());
+  if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
   lease_ = lease;
   is_active_ = true;
   ++lease_serial_;
@@ -142,34 +152,35 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   episodes_.resize(lease.seeds.size() * lease.group_size);
   opened_count_ = 0;
   used_environments_.clear();
-  self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
+  self_->delayed_send(RolloutActor{self_},
+                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
                       lease_serial_);
   on_open(lease_serial_);
   return promise;
 }
 
-// A few games at a time: the first ones generate while the others are still being set up. No more are open than the
-// engine runs: a game that waits is not bound to a lane yet, so the lanes stay in balance to the end.
+// A few games at a time: the first ones generate while the others are still being set up. No more
+// are open than the engine runs: a game that waits is not bound to a lane yet, so the lanes stay in
+// balance to the end.
 void RolloutState::on_open(uint64_t lease_serial) {
-  if (!is_active_ || lease_serial != lease_serial_)
-    return;
+  if (!is_active_ || lease_serial != lease_serial_) return;
   size_t most = std::min(episodes_.size(), finished_count_ + options_.max_open_games);
   size_t last = std::min(most, opened_count_ + k_open_batch);
-  while (is_active_ && opened_count_ < last)
-    open_episode(opened_count_++);
+  while (is_active_ && opened_count_ < last) open_episode(opened_count_++);
   if (is_active_ && opened_count_ < most)
     self_->send(RolloutActor{self_}, open_atom_v, lease_serial_);
 }
 
 // One timer per lease instead of one per turn; a game that hangs is named.
 void RolloutState::on_watch(uint64_t lease_serial) {
-  if (!is_active_ || lease_serial != lease_serial_)
-    return;
+  if (!is_active_ || lease_serial != lease_serial_) return;
   double limit = options_.environment_timeout_ms * 1e-3;
   for (size_t slot = 0; slot < episodes_.size(); ++slot)
     if (episodes_[slot].env_asked > 0 && now_seconds() - episodes_[slot].env_asked > limit)
-      return fail_lease(slot, "environment", {Errc::timeout, fmt::format("no answer in {} s", limit)});
-  self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
+      return fail_lease(slot, "environment",
+                        {Errc::timeout, fmt::format("no answer in {} s", limit)});
+  self_->delayed_send(RolloutActor{self_},
+                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
                       lease_serial_);
 }
 
@@ -188,7 +199,8 @@ void RolloutState::open_episode(size_t slot) {
   auto index = static_cast<uint32_t>(slot % lease_.group_size);
   const std::string& tag = lease_.tags[position];
   episode.environment = pooled_environment(tag, used_environments_[tag]++);
-  episode.rng_key = Rng(options_.seed).fork(lease_.kind).fork(lease_.step).fork(group).fork(index).next_u64();
+  episode.rng_key =
+      Rng(options_.seed).fork(lease_.kind).fork(lease_.step).fork(group).fork(index).next_u64();
   episode.started = episode.env_asked = now_seconds();
   proto::Trajectory& t = episode.trajectory;
   t.run_id = options_.run_id;
@@ -204,24 +216,24 @@ void RolloutState::open_episode(size_t slot) {
   t.behavior_logp.reserve(room);
   t.token_versions.reserve(room);
   if (kind == TrajectoryKind::warm_start)
-    self_->send(episode.environment, play_atom_v, request_id(slot), t.seed, lease_.expert_fraction, episode.rng_key);
+    self_->send(episode.environment, play_atom_v, request_id(slot), t.seed, lease_.expert_fraction,
+                episode.rng_key);
   else
     self_->send(episode.environment, reset_atom_v, request_id(slot), t.seed);
 }
 
-// Returns the episode that a message of this lease is about, or null for one of a lease that is over.
+// Returns the episode that a message of this lease is about, or null for one of a lease that is
+// over.
 RolloutState::Episode* RolloutState::episode_of(uint64_t request) {
   size_t slot = request & k_slot_mask;
-  if (!is_active_ || slot >= episodes_.size() || request != request_id(slot))
-    return nullptr;
+  if (!is_active_ || slot >= episodes_.size() || request != request_id(slot)) return nullptr;
   return &episodes_[slot];
 }
 
 void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
   Episode& episode = episodes_[slot];
   auto tokens = options_.tokenizer->encode(turn.prompt);
-  if (!tokens)
-    return fail_lease(slot, "tokenizer", tokens.error());
+  if (!tokens) return fail_lease(slot, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
   if (room < 1)  // ROLL: the unanswered turn is dropped
@@ -235,8 +247,7 @@ void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
   request.max_new_tokens = std::min(options_.max_tokens_per_turn, room);
   request.stop_ids = stop_ids_;
   request.sampling = options_.sampling;
-  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy)
-    request.sampling.greedy = true;
+  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
   request.rng_key = episode.rng_key;
   request.turn = episode.turn;
   if (auto submitted = engine_->submit(std::move(request)); !submitted)
@@ -267,44 +278,40 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
     Episode* episode = episode_of(output.request_id);
-    if (episode == nullptr)
-      continue;
+    if (episode == nullptr) continue;
     if (output.tokens.empty())
-      return fail_lease(output.request_id & k_slot_mask, "generation", {Errc::compute, std::string(output.stop)});
+      return fail_lease(output.request_id & k_slot_mask, "generation",
+                        {Errc::compute, std::string(output.stop)});
     append_answer(*episode, output);
     episode->env_asked = now_seconds();
-    self_->send(episode->environment, act_atom_v, output.request_id, episode->trajectory.turns.back().response);
+    self_->send(episode->environment, act_atom_v, output.request_id,
+                episode->trajectory.turns.back().response);
   }
 }
 
 void RolloutState::on_env_turn(const EnvTurn& turn) {
   Episode* episode = episode_of(turn.request);
-  if (episode == nullptr)
-    return;
+  if (episode == nullptr) return;
   size_t slot = turn.request & k_slot_mask;
   episode->env_asked = 0;
-  if (!turn.error.empty())
-    return fail_lease(slot, "environment", {Errc::internal, turn.error});
+  if (!turn.error.empty()) return fail_lease(slot, "environment", {Errc::internal, turn.error});
   if (!episode->trajectory.turns.empty()) {  // not the answer to reset
     proto::Turn& record = episode->trajectory.turns.back();
     record.env_reward = turn.reward;
     record.is_valid = turn.is_valid;
     record.is_effective = turn.is_effective;
     ++episode->turn;
-    if (turn.is_done)
-      return finish_episode(slot, turn.stop_reason, turn.is_success);
+    if (turn.is_done) return finish_episode(slot, turn.stop_reason, turn.is_success);
   }
   begin_turn(slot, turn);
 }
 
 void RolloutState::on_transcript(const Transcript& game) {
   Episode* episode = episode_of(game.request);
-  if (episode == nullptr)
-    return;
+  if (episode == nullptr) return;
   size_t slot = game.request & k_slot_mask;
   episode->env_asked = 0;
-  if (!game.error.empty())
-    return fail_lease(slot, "scripted play", {Errc::internal, game.error});
+  if (!game.error.empty()) return fail_lease(slot, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
     auto answer = options_.tokenizer->encode(game.responses[i]);
@@ -329,8 +336,7 @@ void RolloutState::on_transcript(const Transcript& game) {
 void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_success) {
   Episode& episode = episodes_[slot];
   proto::Trajectory& t = episode.trajectory;
-  if (t.key.kind != TrajectoryKind::warm_start)
-    engine_->finish(request_id(slot));
+  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(slot));
   double valid = 0;
   double effective = 0;
   for (const proto::Turn& turn : t.turns) {
@@ -347,21 +353,21 @@ void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_
   episode.is_finished = true;
   finished_.push_back(std::move(t));
   ++finished_count_;
-  if (opened_count_ < episodes_.size())
-    open_episode(opened_count_++);
+  if (opened_count_ < episodes_.size()) open_episode(opened_count_++);
   if (finished_.size() >= options_.frame_trajectories || finished_count_ == episodes_.size()) {
     send_frames(finished_count_ == episodes_.size());
   } else if (!is_flush_queued_) {
-    // Trajectories that end within a few milliseconds leave together: a frame costs four thread hand-overs.
+    // Trajectories that end within a few milliseconds leave together: a frame costs four thread
+    // hand-overs.
     is_flush_queued_ = true;
-    self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.flush_delay_ms), flush_atom_v);
+    self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.flush_delay_ms),
+                        flush_atom_v);
   }
 }
 
 void RolloutState::on_flush() {
   is_flush_queued_ = false;
-  if (is_active_)
-    send_frames(finished_count_ == episodes_.size());
+  if (is_active_) send_frames(finished_count_ == episodes_.size());
 }
 
 void RolloutState::send_frames(bool is_last) {
@@ -378,8 +384,7 @@ void RolloutState::send_frames(bool is_last) {
       self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
     }
   }
-  if (is_last && finished_.empty())
-    maybe_report();
+  if (is_last && finished_.empty()) maybe_report();
 }
 
 void RolloutState::maybe_report() {
@@ -391,21 +396,22 @@ void RolloutState::maybe_report() {
   report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
   report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
   for (size_t lane = 0; lane < now.lanes.size(); ++lane)
-    report.busy_seconds = std::max(
-        report.busy_seconds, now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
+    report.busy_seconds =
+        std::max(report.busy_seconds,
+                 now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
   report.wall_seconds = now_seconds() - lease_started_;
   episodes_.clear();
   promise_.deliver(report);
 }
 
 void RolloutState::fail_lease(size_t slot, const std::string& what, const Error& error) {
-  if (!is_active_)
-    return;
+  if (!is_active_) return;
   is_active_ = false;
   for (size_t i = 0; i < episodes_.size(); ++i)
     if (!episodes_[i].is_finished && episodes_[i].trajectory.key.kind != TrajectoryKind::warm_start)
       engine_->finish(request_id(i));
-  std::string where = fmt::format("rollout {}, trajectory slot {}, {}", options_.replica, slot, what);
+  std::string where =
+      fmt::format("rollout {}, trajectory slot {}, {}", options_.replica, slot, what);
   promise_.deliver(to_caf(error.with_context(where)));
 }
 

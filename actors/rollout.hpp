@@ -1,11 +1,12 @@
 #pragma once
 /// Rollout: plays leased groups of trajectories with the generation engine and the environments.
-/// Owner: node. Thread: CAF's scheduler for the routing; generation runs on the engine's lanes, weights arrive on
-/// the pump thread of its weight link. Bound: one lease at a time (a second one is refused with backpressure);
-/// the frames it has not yet handed to the reward link are at most the trajectories of that lease (FLOW-4).
-/// PLACE-4: a lease is refused unless infer_params and kv_cache are on the card.
-/// PLACE-5: a lease is refused unless the engine serves exactly the leased version.
-/// A trajectory leaves for the reward actor as soon as it is finished, in small batches.
+/// Owner: node. Thread: CAF's scheduler for the routing; generation runs on the engine's lanes,
+/// weights arrive on the pump thread of its weight link. Bound: one lease at a time (a second one
+/// is refused with backpressure); the frames it has not yet handed to the reward link are at most
+/// the trajectories of that lease (FLOW-4). PLACE-4: a lease is refused unless infer_params and
+/// kv_cache are on the card. PLACE-5: a lease is refused unless the engine serves exactly the
+/// leased version. A trajectory leaves for the reward actor as soon as it is finished, in small
+/// batches.
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/roles.hpp"
 #include "actors/environment.hpp"
+#include "actors/roles.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 #include "runtime/tensor/checksum.hpp"
@@ -32,11 +33,11 @@ struct RolloutOptions {
   compute::GenerationOptions engine;
   compute::SamplingOptions sampling;
   int max_tokens_per_turn = 16;
-  size_t max_open_games = 256;        // trajectories between their first and last turn
-  int sequence_length = 256;          // [tokens] context limit of a trajectory
+  size_t max_open_games = 256;          // trajectories between their first and last turn
+  int sequence_length = 256;            // [tokens] context limit of a trajectory
   std::vector<std::string> stop_texts;  // special tokens that end a turn
-  size_t frame_trajectories = 32;     // a frame leaves when so many are finished, ...
-  int flush_delay_ms = 5;             // ... or so long after the first of them
+  size_t frame_trajectories = 32;       // a frame leaves when so many are finished, ...
+  int flush_delay_ms = 5;               // ... or so long after the first of them
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   transport::Context* context = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-/// <output_dir>/<exp_name>/<run id>/ : what a run leaves behind (DESIGN 11), made at start, found again at resume.
-/// No actor in it. Files only; not thread-safe.
+/// <output_dir>/<exp_name>/<run id>/ : what a run leaves behind (DESIGN 11), made at start, found
+/// again at resume. No actor in it. Files only; not thread-safe.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -31,9 +31,10 @@ struct RunFolder {
 /// Returns the complete checkpoints of a run folder, oldest first (warm_* before step_*).
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder);
 
-/// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes the newest
-/// checkpoint under output_dir/exp_name (none: a new run), a path takes that checkpoint or the newest in that run.
-/// Returns Errc::io (path and errno) or Errc::not_found naming the path and what is missing in it.
+/// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes
+/// the newest checkpoint under output_dir/exp_name (none: a new run), a path takes that checkpoint
+/// or the newest in that run. Returns Errc::io (path and errno) or Errc::not_found naming the path
+/// and what is missing in it.
 Expected<RunFolder> open_run_folder(const config::RunConfig& config);
 
 /// Writes `text` to `path` by way of a temporary file and a rename.

@@ -22,9 +22,11 @@ Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
     COHORT_TRY(jsonl.truncate_after_step(*options.resume_after));
     COHORT_ASSIGN(rows, observe::read_metrics(folder / "metrics.jsonl"));
   }
-  COHORT_ASSIGN(observe::TensorBoardWriter tensorboard, observe::TensorBoardWriter::open(std::move(tb)));
-  COHORT_ASSIGN(std::unique_ptr<observe::TraceWriter> trace,
-                observe::TraceWriter::open(folder / "trace.json", options.resume_after.has_value()));
+  COHORT_ASSIGN(observe::TensorBoardWriter tensorboard,
+                observe::TensorBoardWriter::open(std::move(tb)));
+  COHORT_ASSIGN(
+      std::unique_ptr<observe::TraceWriter> trace,
+      observe::TraceWriter::open(folder / "trace.json", options.resume_after.has_value()));
   COHORT_TRY(tensorboard.text("config", 0, "```yaml\n" + options.config_yaml + "\n```"));
   std::unique_ptr<RunLog> log(
       new RunLog(std::move(options), std::move(jsonl), std::move(tensorboard), std::move(trace)));
@@ -37,8 +39,8 @@ Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
   return log;
 }
 
-RunLog::RunLog(RunLogOptions options, observe::JsonlSink jsonl, observe::TensorBoardWriter tensorboard,
-               std::unique_ptr<observe::TraceWriter> trace)
+RunLog::RunLog(RunLogOptions options, observe::JsonlSink jsonl,
+               observe::TensorBoardWriter tensorboard, std::unique_ptr<observe::TraceWriter> trace)
     : options_(std::move(options)),
       jsonl_(std::move(jsonl)),
       tensorboard_(std::move(tensorboard)),
@@ -55,7 +57,8 @@ RunLog::RunLog(RunLogOptions options, observe::JsonlSink jsonl, observe::TensorB
     state.step = options_.resume_after.value_or(0);
     state.references = options_.references;
     for (const observe::CardInfo& card : options_.cards)
-      state.cards.push_back({fmt::format("card {}", card.card), card.role, 0, 0, card.budget_bytes});
+      state.cards.push_back(
+          {fmt::format("card {}", card.card), card.role, 0, 0, card.budget_bytes});
   });
 }
 
@@ -64,8 +67,7 @@ double RunLog::seconds_since_start() const { return now_seconds() - start_; }
 void RunLog::phase(const control::PhaseReport& report) {
   std::string phase(plan::to_string(report.kind));
   for (const control::Transition& t : report.transitions) {
-    if (t.command.verb == plan::Command::Verb::begin_phase)
-      continue;
+    if (t.command.verb == plan::Command::Verb::begin_phase) continue;
     observe::Transition shown;
     shown.step = report.step;
     shown.card = t.command.card.value;
@@ -79,7 +81,8 @@ void RunLog::phase(const control::PhaseReport& report) {
     shown.end_s = t.start_seconds + t.seconds;
     auto track = trace_->track(fmt::format("card {}", t.command.card.value), "placement");
     observe::TraceArg args[] = {{"bytes", static_cast<double>(shown.bytes)}};
-    trace_->span(track, plan::to_text(t.command), phase, start_us_ + static_cast<int64_t>(1e6 * shown.start_s),
+    trace_->span(track, plan::to_text(t.command), phase,
+                 start_us_ + static_cast<int64_t>(1e6 * shown.start_s),
                  start_us_ + static_cast<int64_t>(1e6 * shown.end_s), args);
     report_.transitions.push_back(std::move(shown));
   }
@@ -93,10 +96,12 @@ void RunLog::phase(const control::PhaseReport& report) {
   });
 }
 
-void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s, double end_s) {
+void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
+                     double end_s) {
   report_.compute.push_back({step, card, phase, start_s, end_s});
   trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
-               start_us_ + static_cast<int64_t>(1e6 * start_s), start_us_ + static_cast<int64_t>(1e6 * end_s));
+               start_us_ + static_cast<int64_t>(1e6 * start_s),
+               start_us_ + static_cast<int64_t>(1e6 * end_s));
 }
 
 void RunLog::stage(const std::string& stage, const std::string& phase, double done) {
@@ -126,8 +131,9 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
   COHORT_TRY(tensorboard_.scalars(row));
   rows_.push_back(row);
   if (auto sampled = row.number("val/success"))
-    report_.evaluations.push_back({row.step(), trajectories, *sampled,
-                                   row.number("val/success_greedy").value_or(observe::k_not_measured)});
+    report_.evaluations.push_back(
+        {row.step(), trajectories, *sampled,
+         row.number("val/success_greedy").value_or(observe::k_not_measured)});
   std::vector<observe::StepTimes> times = observe::step_times_of({&row, 1});
   options_.console->step_done([&](observe::ConsoleState& state) {
     state.step = row.step();
@@ -138,8 +144,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
       state.success_step = row.step();
     }
     state.reward_mean = row.number("reward/mean");
-    if (state.reward_mean)
-      state.reward_history.push_back(*state.reward_mean);
+    if (state.reward_mean) state.reward_history.push_back(*state.reward_mean);
     state.entropy = row.number("actor/entropy");
     state.kl = row.number("actor/approxkl");
     state.clip_fraction = row.number("actor/clipfrac");
@@ -158,8 +163,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
 
 Expected<void> RunLog::close() {
   auto traced = trace_->close();
-  if (!traced)
-    log::warn("trace: {}", traced.error().to_string());
+  if (!traced) log::warn("trace: {}", traced.error().to_string());
   COHORT_TRY(jsonl_.sync());
   return tensorboard_.close();
 }

@@ -1,6 +1,7 @@
 #pragma once
-/// Where the driver's numbers go: console, metrics.jsonl, TensorBoard, trace.json, and what report.html needs.
-/// Owner: the driver, alone. Bound: one ReportData (transitions of the whole run: about 100 bytes each).
+/// Where the driver's numbers go: console, metrics.jsonl, TensorBoard, trace.json, and what
+/// report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the whole
+/// run: about 100 bytes each).
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,8 @@ class RunLog {
   /// A granted phase: its transitions, and the bytes on each card from now on.
   void phase(const control::PhaseReport& report);
   /// Compute of a phase on one card, in seconds since the start of the run.
-  void compute(uint64_t step, uint32_t card, const std::string& phase, double start_s, double end_s);
+  void compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
+               double end_s);
   void stage(const std::string& stage, const std::string& phase, double done);
   void event(observe::EventLevel level, uint64_t step, const std::string& text);
   /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard.

@@ -16,13 +16,13 @@ using namespace control;
 Expected<void> TrainWorkerState::open(TrainWorkerOptions options) {
   options_ = std::move(options);
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
-  if (!options_.pretrain.empty())
-    COHORT_TRY(engine_->load_model(options_.pretrain));
+  if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
   updater_ = std::make_unique<PolicyUpdater>(options_.update);
   FailureSink fail = options_.fail;
   for (const auto& [receiver, link] : options_.weight_links) {
     std::string link_name = link.name;
-    COHORT_ASSIGN(auto sender, transport::Sender::open(*options_.context, link, [fail, link_name](Error error) {
+    COHORT_ASSIGN(auto sender,
+                  transport::Sender::open(*options_.context, link, [fail, link_name](Error error) {
                     fail({"actor_train", "publish", link_name + ": " + error.to_string()});
                   }));
     links_[receiver] = std::move(sender);
@@ -37,39 +37,37 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
     return Error{Errc::placement, "PLACE-4: publish before train_params are on the card"};
   std::vector<compute::WeightBucket> buckets = engine_->weight_buckets(options_.bucket_bytes);
   tensor::Checksum whole;
-  for (const compute::WeightBucket& bucket : buckets)
-    whole.update(bucket.bytes.bytes());
+  for (const compute::WeightBucket& bucket : buckets) whole.update(bucket.bytes.bytes());
   std::vector<transport::Sender*> targets;
   for (const std::string& target : command.targets) {
     auto link = links_.find(target);
-    if (link == links_.end())
-      return Error{Errc::not_found, "publish: no weight link to " + target};
+    if (link == links_.end()) return Error{Errc::not_found, "publish: no weight link to " + target};
     targets.push_back(link->second.get());
   }
   for (transport::Sender* link : targets) {
     auto begun = link->send(encode(WeightsBegin{command.version, engine_->weight_bytes()}));
-    if (!begun)
-      return begun.error().with_context("publish");
+    if (!begun) return begun.error().with_context("publish");
   }
   double deadline = start + options_.publish_timeout_ms * 1e-3;
   for (const compute::WeightBucket& bucket : buckets) {
-    WeightsBucket header{command.version, bucket.offset_bytes, tensor::checksum64(bucket.bytes.bytes())};
+    WeightsBucket header{command.version, bucket.offset_bytes,
+                         tensor::checksum64(bucket.bytes.bytes())};
     for (transport::Sender* link : targets) {
       auto sent = link->send(encode(header, bucket.bytes));
       while (!sent && sent.error().code == Errc::backpressure && now_seconds() < deadline) {
         link->wait_drained(10);
         sent = link->send(encode(header, bucket.bytes));
       }
-      if (!sent)
-        return sent.error().with_context("publish");
+      if (!sent) return sent.error().with_context("publish");
       reply.bytes_moved += bucket.bytes.size_bytes();
     }
   }
   for (transport::Sender* link : targets)
     if (!link->wait_drained(static_cast<int>(1000 * std::max(0.0, deadline - now_seconds()))))
-      return Error{Errc::timeout, fmt::format("publish of version {}: a rollout has not acknowledged "
-                                              "every bucket within {} ms",
-                                              command.version, options_.publish_timeout_ms)};
+      return Error{Errc::timeout,
+                   fmt::format("publish of version {}: a rollout has not acknowledged "
+                               "every bucket within {} ms",
+                               command.version, options_.publish_timeout_ms)};
   reply.checksum = whole.digest();
   reply.seconds = now_seconds() - start;
   return reply;
@@ -80,19 +78,18 @@ caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
   if (command.command.verb == Verb::reshard) {
     auto reply = publish(command);
-    if (!reply)
-      return to_caf(reply.error());
+    if (!reply) return to_caf(reply.error());
     return *reply;
   }
   CardReply reply{command.id, 0, 0, 0, command.version, 0};
-  if (command.command.verb == Verb::begin_phase)
-    return reply;
-  compute::TrainObject object = command.command.object == Object::train_params ? compute::TrainObject::train_params
-                                : command.command.object == Object::grads      ? compute::TrainObject::grads
-                                                                               : compute::TrainObject::optimizer;
-  auto done = command.command.verb == Verb::onload ? engine_->onload(object) : engine_->offload(object);
-  if (!done)
-    return to_caf(done.error());
+  if (command.command.verb == Verb::begin_phase) return reply;
+  compute::TrainObject object =
+      command.command.object == Object::train_params ? compute::TrainObject::train_params
+      : command.command.object == Object::grads      ? compute::TrainObject::grads
+                                                     : compute::TrainObject::optimizer;
+  auto done =
+      command.command.verb == Verb::onload ? engine_->onload(object) : engine_->offload(object);
+  if (!done) return to_caf(done.error());
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = done->seconds;
@@ -102,26 +99,26 @@ caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
 caf::result<UpdateReport> TrainWorkerState::on_update(const UpdateRequest& request,
                                                       const TrajectoryBatch& batch) {
   auto report = updater_->update(*engine_, request, *batch);
-  if (!report)
-    return to_caf(report.error().with_context(fmt::format("step {}", request.step)));
+  if (!report) return to_caf(report.error().with_context(fmt::format("step {}", request.step)));
   return *report;
 }
 
 caf::result<CheckpointReport> TrainWorkerState::on_save(const CheckpointRequest& request) {
   double start = now_seconds();
-  // The folder gets its name when everything is in it: a kill at any point leaves the old state or the new one.
+  // The folder gets its name when everything is in it: a kill at any point leaves the old state or
+  // the new one.
   std::filesystem::path partial = request.folder + ".partial";
   auto saved = engine_->save(partial);
-  if (saved)
-    saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
-  if (!saved)
-    return to_caf(saved.error());
+  if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
+  if (!saved) return to_caf(saved.error());
   std::error_code error;
   std::filesystem::remove_all(request.folder, error);
   std::filesystem::rename(partial, request.folder, error);
   if (error)
-    return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(), request.folder, error.message())});
-  return CheckpointReport{request.folder, engine_->param_hash(), request.state_json, now_seconds() - start};
+    return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(),
+                                         request.folder, error.message())});
+  return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
+                          now_seconds() - start};
 }
 
 caf::result<CheckpointReport> TrainWorkerState::on_load(const CheckpointRequest& request) {
@@ -129,16 +126,15 @@ caf::result<CheckpointReport> TrainWorkerState::on_load(const CheckpointRequest&
   if (auto loaded = engine_->load(request.folder); !loaded)
     return to_caf(loaded.error().with_context(request.folder));
   auto state = read_file(request.folder + "/state.json");
-  if (!state)
-    return to_caf(state.error());
+  if (!state) return to_caf(state.error());
   auto driver_state = updater_->restore(*state);
-  if (!driver_state)
-    return to_caf(driver_state.error().with_context(request.folder));
-  return CheckpointReport{request.folder, engine_->param_hash(), *driver_state, now_seconds() - start};
+  if (!driver_state) return to_caf(driver_state.error().with_context(request.folder));
+  return CheckpointReport{request.folder, engine_->param_hash(), *driver_state,
+                          now_seconds() - start};
 }
 
-TrainWorkerActor::behavior_type train_worker(TrainWorkerActor::stateful_pointer<TrainWorkerState> self,
-                                             TrainWorkerOptions options) {
+TrainWorkerActor::behavior_type train_worker(
+    TrainWorkerActor::stateful_pointer<TrainWorkerState> self, TrainWorkerOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   FailureSink fail = options.fail;
   if (auto opened = self->state.open(std::move(options)); !opened) {

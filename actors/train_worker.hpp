@@ -1,17 +1,18 @@
 #pragma once
-/// The trainer's compute side: owns the TrainEngine, updates the policy, publishes weights, writes checkpoints.
-/// Owner: node. Thread: its own (detached), because a handler computes for seconds; nobody waits on it without a
-/// time limit. Holds one batch at a time. PLACE-4: an update without train_params, grads and optimizer on the card
-/// is refused by the engine. PLACE-5: reshard sends every bucket with its checksum to every rollout and answers only
-/// when all of them have acknowledged.
+/// The trainer's compute side: owns the TrainEngine, updates the policy, publishes weights, writes
+/// checkpoints. Owner: node. Thread: its own (detached), because a handler computes for seconds;
+/// nobody waits on it without a time limit. Holds one batch at a time. PLACE-4: an update without
+/// train_params, grads and optimizer on the card is refused by the engine. PLACE-5: reshard sends
+/// every bucket with its checksum to every rollout and answers only when all of them have
+/// acknowledged.
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/policy_update.hpp"
-#include "actors/rollout.hpp"
 #include "actors/roles.hpp"
+#include "actors/rollout.hpp"
 #include "runtime/compute/train_engine.hpp"
 
 namespace cohort::actors {
@@ -21,7 +22,7 @@ struct TrainWorkerOptions {
   UpdateOptions update;
   transport::Context* context = nullptr;
   std::map<std::string, transport::LinkOptions> weight_links;  // by control::receiver_name()
-  size_t bucket_bytes = size_t{4} << 20;             // model_update_buffer_size of a CPU card
+  size_t bucket_bytes = size_t{4} << 20;  // model_update_buffer_size of a CPU card
   int publish_timeout_ms = 600000;
   std::string pretrain;  // checkpoint folder to start from, or empty
   FailureSink fail;
@@ -46,7 +47,7 @@ class TrainWorkerState {
   std::map<std::string, std::unique_ptr<transport::Sender>> links_;
 };
 
-TrainWorkerActor::behavior_type train_worker(TrainWorkerActor::stateful_pointer<TrainWorkerState> self,
-                                             TrainWorkerOptions options);
+TrainWorkerActor::behavior_type train_worker(
+    TrainWorkerActor::stateful_pointer<TrainWorkerState> self, TrainWorkerOptions options);
 
 }  // namespace cohort::actors

@@ -19,8 +19,9 @@ Expected<void> TrainerState::open(TrainerOptions options) {
   COHORT_ASSIGN(input_, transport::Receiver::open(
                             *options_.context, options_.input,
                             [address](transport::Delivery delivery) {
-                              caf::anon_send(address, deliver_atom_v,
-                                             std::make_shared<transport::Delivery>(std::move(delivery)));
+                              caf::anon_send(
+                                  address, deliver_atom_v,
+                                  std::make_shared<transport::Delivery>(std::move(delivery)));
                             },
                             [fail](const std::string& peer, Error error) {
                               fail({"actor_train", "link", peer + ": " + error.to_string()});
@@ -30,12 +31,12 @@ Expected<void> TrainerState::open(TrainerOptions options) {
 
 void TrainerState::on_delivery(const DeliveryHandle& delivery) {
   const transport::Message& message = delivery->message;
-  auto decoded = message.type == k_message_trajectories
-                     ? proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes())
-                     : Expected<std::vector<proto::Trajectory>>(
-                           Error{Errc::protocol, fmt::format("message of an unknown type {}", message.type)});
-  if (!decoded)
-    return options_.fail({"actor_train", "collect", decoded.error().to_string()});
+  auto decoded =
+      message.type == k_message_trajectories
+          ? proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes())
+          : Expected<std::vector<proto::Trajectory>>(
+                Error{Errc::protocol, fmt::format("message of an unknown type {}", message.type)});
+  if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *decoded) {
     plan::SampleKey key{static_cast<uint8_t>(t.key.kind), t.key.step, t.key.group, t.key.index};
@@ -45,8 +46,9 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
     else
       log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
   }
-  self_->request(options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms), record_atom_v,
-                 TrajectoryBatch(fresh))
+  self_
+      ->request(options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+                record_atom_v, TrajectoryBatch(fresh))
       .then([this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
             [this](caf::error& e) {
               options_.fail({"actor_train", "record", from_caf(e).to_string()});
@@ -59,17 +61,16 @@ void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandl
   for (proto::Trajectory& t : *batch) {
     plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
     auto step = steps_.find(key);
-    if (step == steps_.end())
-      continue;
+    if (step == steps_.end()) continue;
     step->second.trajectories.push_back(std::move(t));
     maybe_complete(key, step->second);
   }
 }
 
 caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
-  auto opened = collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
-  if (!opened)
-    return to_caf(opened.error());
+  auto opened =
+      collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
+  if (!opened) return to_caf(opened.error());
   steps_[{request.kind, request.step}] = {};
   return true;
 }
@@ -96,8 +97,7 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   CollectReport report;
   report.step = key.step;
   report.trajectories = step.trajectories.size();
-  for (const proto::Trajectory& t : step.trajectories)
-    report.tokens += t.tokens.size();
+  for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
   report.metrics = rollout_metrics(step.trajectories);
   step.has_waiting = false;
   auto waiting = step.waiting;
@@ -113,10 +113,10 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
 caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) {
   // FLOW-1: closing hands the step over once; what goes to the engine leaves the collector.
   auto closed = collector_.close_step({request.kind, request.step});
-  if (!closed)
-    return to_caf(closed.error().with_context("update"));
+  if (!closed) return to_caf(closed.error().with_context("update"));
   auto step = steps_.find({request.kind, request.step});
-  auto batch = std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
+  auto batch =
+      std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
   steps_.erase(step);
   auto promise = self_->make_response_promise<UpdateReport>();
   self_->request(options_.worker, compute_timeout(), update_atom_v, request, TrajectoryBatch(batch))
@@ -125,7 +125,8 @@ caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) 
   return promise;
 }
 
-std::vector<std::pair<std::string, double>> rollout_metrics(const std::vector<proto::Trajectory>& batch) {
+std::vector<std::pair<std::string, double>> rollout_metrics(
+    const std::vector<proto::Trajectory>& batch) {
   std::map<std::string, double> sums;
   double score_min = batch.empty() ? 0 : batch.front().score;
   double score_max = score_min;
@@ -138,17 +139,17 @@ std::vector<std::pair<std::string, double>> rollout_metrics(const std::vector<pr
     score_max = std::max(score_max, t.score);
     tokens += static_cast<double>(t.tokens.size());
     answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
-    for (const auto& [name, value] : t.metrics)
-      sums["env/" + t.tag + "/" + name] += value;
+    for (const auto& [name, value] : t.metrics) sums["env/" + t.tag + "/" + name] += value;
   }
   double count = std::max<double>(1, static_cast<double>(batch.size()));
   std::vector<std::pair<std::string, double>> metrics = {
-      {"reward/mean", score / count},          {"rollout/score/mean", score / count},
-      {"rollout/score/max", score_max},        {"rollout/score/min", score_min},
+      {"reward/mean", score / count},
+      {"rollout/score/mean", score / count},
+      {"rollout/score/max", score_max},
+      {"rollout/score/min", score_min},
       {"rollout/response_length/mean", answers / count},
       {"rollout/prompt_length/mean", (tokens - answers) / count}};
-  for (const auto& [name, sum] : sums)
-    metrics.emplace_back(name, sum / count);
+  for (const auto& [name, sum] : sums) metrics.emplace_back(name, sum / count);
   return metrics;
 }
 

@@ -1,16 +1,16 @@
 #pragma once
-/// Trainer: the collector in front of the training engine. A delivered trajectory is checked against what the step
-/// expects, written to the stream, and only then acknowledged and counted.
-/// Owner: node. Thread: CAF's scheduler; the engine is on the train worker's thread. Bound: the trajectories of the
-/// steps it was told to expect; an unexpected one is refused, recorded as an event, and acknowledged.
-/// FLOW-1: a trajectory (kind, step, group, index) is handed to the engine at most once. FLOW-2: recorded before ack.
-/// Messages: TrainerActor in roles.hpp.
+/// Trainer: the collector in front of the training engine. A delivered trajectory is checked
+/// against what the step expects, written to the stream, and only then acknowledged and counted.
+/// Owner: node. Thread: CAF's scheduler; the engine is on the train worker's thread. Bound: the
+/// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
+/// event, and acknowledged. FLOW-1: a trajectory (kind, step, group, index) is handed to the engine
+/// at most once. FLOW-2: recorded before ack. Messages: TrainerActor in roles.hpp.
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "actors/rollout.hpp"
 #include "actors/roles.hpp"
+#include "actors/rollout.hpp"
 #include "runtime/plan/collector.hpp"
 
 namespace cohort::actors {
@@ -55,8 +55,10 @@ class TrainerState {
   std::map<plan::StepKey, Step> steps_;
 };
 
-/// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean, env/<tag>/*, success.
-std::vector<std::pair<std::string, double>> rollout_metrics(const std::vector<proto::Trajectory>& batch);
+/// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean,
+/// env/<tag>/*, success.
+std::vector<std::pair<std::string, double>> rollout_metrics(
+    const std::vector<proto::Trajectory>& batch);
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
                                     TrainerOptions options);

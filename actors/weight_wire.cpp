@@ -15,9 +15,10 @@ std::string pack(const Pod& pod) {
 template <class Pod>
 Expected<Pod> unpack(const transport::Message& message, uint32_t type) {
   if (message.type != type || message.header.size() != sizeof(Pod))
-    return Error{Errc::protocol, fmt::format("weight link: message of type {} with a header of {} bytes, "
-                                             "expected type {} with {} bytes",
-                                             message.type, message.header.size(), type, sizeof(Pod))};
+    return Error{Errc::protocol,
+                 fmt::format("weight link: message of type {} with a header of {} bytes, "
+                             "expected type {} with {} bytes",
+                             message.type, message.header.size(), type, sizeof(Pod))};
   Pod pod;
   std::memcpy(&pod, message.header.data(), sizeof(Pod));
   return pod;

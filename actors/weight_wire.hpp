@@ -1,6 +1,6 @@
 #pragma once
-/// The two message types of a weight link (trainer → rollout): what is coming, and one bucket of it.
-/// Little-endian PODs in the header of a transport::Message; the bucket's bytes are its body.
+/// The two message types of a weight link (trainer → rollout): what is coming, and one bucket of
+/// it. Little-endian PODs in the header of a transport::Message; the bucket's bytes are its body.
 #include <cstdint>
 #include <string>
 

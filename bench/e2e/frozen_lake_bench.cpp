@@ -1,7 +1,8 @@
-// frozen_lake_bench [CONFIG [key=value …]]: runs the whole node on the FrozenLake configuration and prints one JSON line:
-// seconds per phase, tokens/s of generation and training as shares of the matrix-product ceiling measured in the
-// same run (before and after, so that a noisy host shows), trajectories/s, and the orchestrator's share of a step.
-// Medians over the steps of the run (the first is warm-up). COHORT_BIN_DIR names the folder of actor-node.
+// frozen_lake_bench [CONFIG [key=value …]]: runs the whole node on the FrozenLake configuration and
+// prints one JSON line: seconds per phase, tokens/s of generation and training as shares of the
+// matrix-product ceiling measured in the same run (before and after, so that a noisy host shows),
+// trajectories/s, and the orchestrator's share of a step. Medians over the steps of the run (the
+// first is warm-up). COHORT_BIN_DIR names the folder of actor-node.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -20,13 +21,11 @@ struct Quantiles {
 };
 
 Quantiles quantiles(std::vector<double> x) {
-  if (x.empty())
-    return {};
+  if (x.empty()) return {};
   std::sort(x.begin(), x.end());
   Quantiles q{x[x.size() / 2], 0, x[std::min(x.size() - 1, x.size() * 99 / 100)], x.size()};
   std::vector<double> deviations;
-  for (double value : x)
-    deviations.push_back(std::abs(value - q.median));
+  for (double value : x) deviations.push_back(std::abs(value - q.median));
   std::sort(deviations.begin(), deviations.end());
   q.mad = deviations[deviations.size() / 2];
   return q;
@@ -48,34 +47,34 @@ double memcpy_gb_per_s() {
   return best;
 }
 
-// Weights that multiply each token once, for the default policy (d 64, 2 layers, ffn 192, GQA 4/2 x 16), without
-// embedding look-up, attention scores and the output head: a floor of the work, so the shares are floors too.
+// Weights that multiply each token once, for the default policy (d 64, 2 layers, ffn 192, GQA 4/2 x
+// 16), without embedding look-up, attention scores and the output head: a floor of the work, so the
+// shares are floors too.
 constexpr double k_matrix_weights = 2 * (64 * 128 + 64 * 64 + 3 * 64 * 192);
 
 std::vector<double> column(const std::vector<nlohmann::json>& rows, const char* name) {
   std::vector<double> values;
   for (const auto& row : rows)
-    if (row.contains(name) && row[name].is_number())
-      values.push_back(row[name].get<double>());
+    if (row.contains(name) && row[name].is_number()) values.push_back(row[name].get<double>());
   return values;
 }
 
 nlohmann::json summarise(const std::vector<nlohmann::json>& rows, double gflops) {
   nlohmann::json out;
-  for (const char* name : {"time/generate_s", "time/update_s", "time/publish_s", "time/placement_s", "time/evaluate_s",
-                           "time/step_s", "orchestrator_share", "generate_tokens_per_s", "train_tokens_per_s",
-                           "tokens_per_s"})
+  for (const char* name : {"time/generate_s", "time/update_s", "time/publish_s", "time/placement_s",
+                           "time/evaluate_s", "time/step_s", "orchestrator_share",
+                           "generate_tokens_per_s", "train_tokens_per_s", "tokens_per_s"})
     out[name] = to_json(quantiles(column(rows, name)));
   std::vector<double> rate;
   for (const auto& row : rows)
-    if (!row.contains("val/success"))
-      rate.push_back(512 / row.at("time/step_s").get<double>());
+    if (!row.contains("val/success")) rate.push_back(512 / row.at("time/step_s").get<double>());
   out["trajectories_per_s"] = to_json(quantiles(rate));
   double cores = std::thread::hardware_concurrency();
   double ceiling = gflops * 1e9 * cores;
   out["generate_share_of_gemm"] =
       quantiles(column(rows, "generate_tokens_per_s")).median * 2 * k_matrix_weights / ceiling;
-  out["train_share_of_gemm"] = quantiles(column(rows, "train_tokens_per_s")).median * 6 * k_matrix_weights / ceiling;
+  out["train_share_of_gemm"] =
+      quantiles(column(rows, "train_tokens_per_s")).median * 6 * k_matrix_weights / ceiling;
   return out;
 }
 
@@ -87,8 +86,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> command = {cohort::test::binary("actor-node"), "run",
                                       argc > 1 ? argv[1] : "configs/frozen_lake.yaml", "--plain",
                                       "output_dir=" + folder.path().string()};
-  for (int i = 2; i < argc; ++i)
-    command.emplace_back(argv[i]);
+  for (int i = 2; i < argc; ++i) command.emplace_back(argv[i]);
   double before = cohort::compute::measured_gemm_gflops();
   double copy = memcpy_gb_per_s();
   double start = cohort::now_seconds();

@@ -1,5 +1,6 @@
 #pragma once
-/// COHORT_CHECK: a broken invariant ends the process, in every build type. The process is the restart unit.
+/// COHORT_CHECK: a broken invariant ends the process, in every build type. The process is the
+/// restart unit.
 #include <string_view>
 
 namespace cohort {
@@ -9,8 +10,8 @@ namespace cohort {
 }  // namespace cohort
 
 /// `message` (evaluated only on failure) names the invariant by its label, e.g. "PLACE-2: …".
-#define COHORT_CHECK(condition, message)                                  \
-  do {                                                                    \
-    if (!(condition)) [[unlikely]]                                        \
-      ::cohort::check_failed(__FILE__, __LINE__, #condition, (message));  \
+#define COHORT_CHECK(condition, message)                                 \
+  do {                                                                   \
+    if (!(condition)) [[unlikely]]                                       \
+      ::cohort::check_failed(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

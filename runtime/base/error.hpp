@@ -1,6 +1,7 @@
 #pragma once
-/// Expected failures as values. An Error says what, where (file:line, key, card, peer) and what to do.
-/// Thread-safety: value types. Codes and their numbers are append-only: they cross actor borders.
+/// Expected failures as values. An Error says what, where (file:line, key, card, peer) and what to
+/// do. Thread-safety: value types. Codes and their numbers are append-only: they cross actor
+/// borders.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,18 +16,18 @@ namespace cohort {
 enum class Errc : uint8_t {
   none = 0,
   invalid_argument = 1,
-  config = 2,        // the user's configuration is wrong; detail starts with file:line
+  config = 2,  // the user's configuration is wrong; detail starts with file:line
   not_found = 3,
   io = 4,            // file system; detail names the path and errno's text
   corrupt = 5,       // checksum, magic or structure does not hold; detail names the record
   backpressure = 6,  // a bounded queue is full; retry after credit comes back
   timeout = 7,
-  closed = 8,        // the peer or the object is gone or is shutting down
-  compute = 9,       // a tensor computation failed (shape, NaN, allocator)
-  capacity = 10,     // bytes would exceed a card's or a buffer's bound
-  placement = 11,    // a PLACE-* rule would be broken by the user's mapping
-  protocol = 12,     // a peer sent something that the wire format forbids
-  cancelled = 13,    // stopped on request
+  closed = 8,      // the peer or the object is gone or is shutting down
+  compute = 9,     // a tensor computation failed (shape, NaN, allocator)
+  capacity = 10,   // bytes would exceed a card's or a buffer's bound
+  placement = 11,  // a PLACE-* rule would be broken by the user's mapping
+  protocol = 12,   // a peer sent something that the wire format forbids
+  cancelled = 13,  // stopped on request
   internal = 14,
 };
 
@@ -51,9 +52,18 @@ class [[nodiscard]] Expected {
   Expected(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
-  T& value() & { check(); return std::get<0>(state_); }
-  const T& value() const& { check(); return std::get<0>(state_); }
-  T&& value() && { check(); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    check();
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    check();
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    check();
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -65,9 +75,7 @@ class [[nodiscard]] Expected {
   }
 
  private:
-  void check() const {
-    COHORT_CHECK(has_value(), std::get<1>(state_).to_string());
-  }
+  void check() const { COHORT_CHECK(has_value(), std::get<1>(state_).to_string()); }
   std::variant<T, Error> state_;
 };
 
@@ -91,10 +99,9 @@ class [[nodiscard]] Expected<void> {
 }  // namespace cohort
 
 /// Returns the error of `expr` from the enclosing function, or goes on. `expr` is an Expected<…>.
-#define COHORT_TRY(expr)                                \
-  do {                                                  \
-    if (auto cohort_try_ = (expr); !cohort_try_)        \
-      return cohort_try_.error();                       \
+#define COHORT_TRY(expr)                                                     \
+  do {                                                                       \
+    if (auto cohort_try_ = (expr); !cohort_try_) return cohort_try_.error(); \
   } while (false)
 
 #define COHORT_CONCAT_INNER(a, b) a##b
@@ -104,6 +111,5 @@ class [[nodiscard]] Expected<void> {
   COHORT_ASSIGN_IMPL(COHORT_CONCAT(cohort_assign_, __LINE__), declaration, expr)
 #define COHORT_ASSIGN_IMPL(temporary, declaration, expr) \
   auto temporary = (expr);                               \
-  if (!temporary)                                        \
-    return temporary.error();                            \
+  if (!temporary) return temporary.error();              \
   declaration = std::move(*temporary)

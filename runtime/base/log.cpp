@@ -11,10 +11,14 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warn: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warn:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -35,9 +39,7 @@ Expected<void> open(const std::string& path, Level console_level) try {
   return Error{Errc::io, std::string("log file: ") + e.what()};
 }
 
-void write(Level level, std::string_view text) {
-  spdlog::log(to_spdlog(level), "{}", text);
-}
+void write(Level level, std::string_view text) { spdlog::log(to_spdlog(level), "{}", text); }
 
 void flush() { spdlog::default_logger()->flush(); }
 

@@ -1,7 +1,8 @@
 #pragma once
-/// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as
-/// easy as 1, 2, 3"). A number is a pure function of (key, counter), so a trajectory draws the same numbers
-/// whatever shares its batch, thread or process (DESIGN 12). Value types, not thread-safe per object.
+/// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers:
+/// as easy as 1, 2, 3"). A number is a pure function of (key, counter), so a trajectory draws the
+/// same numbers whatever shares its batch, thread or process (DESIGN 12). Value types, not
+/// thread-safe per object.
 #include <array>
 #include <cstdint>
 
@@ -40,7 +41,8 @@ class Rng {
  public:
   Rng() = default;
   explicit constexpr Rng(uint64_t seed) : key_(mix64(seed)) {}
-  /// Returns an independent generator for a sub-entity, e.g. rng.fork(step).fork(group).fork(index).
+  /// Returns an independent generator for a sub-entity, e.g.
+  /// rng.fork(step).fork(group).fork(index).
   constexpr Rng fork(uint64_t id) const {
     Rng child;
     child.key_ = mix64(key_ ^ mix64(id + 0x632BE59BD9B4E019));
@@ -48,14 +50,16 @@ class Rng {
   }
   constexpr void seek(uint64_t position) { position_ = position; }
   constexpr uint64_t next_u64() {
-    PhiloxCounter bits = philox4x32({static_cast<uint32_t>(position_), static_cast<uint32_t>(position_ >> 32), 0, 0},
-                                    {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+    PhiloxCounter bits =
+        philox4x32({static_cast<uint32_t>(position_), static_cast<uint32_t>(position_ >> 32), 0, 0},
+                   {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
     ++position_;
     return (uint64_t{bits[1]} << 32) | bits[0];
   }
   /// Returns a uniform double in [0, 1) with 53 random bits.
   constexpr double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1.0p-53; }
-  /// Returns a uniform integer in [0, bound), bound > 0 (bias below 2^-32 for bounds that fit 32 bits).
+  /// Returns a uniform integer in [0, bound), bound > 0 (bias below 2^-32 for bounds that fit 32
+  /// bits).
   constexpr uint64_t below(uint64_t bound) {
     return static_cast<uint64_t>((static_cast<Wide>(next_u64()) * bound) >> 64);
   }

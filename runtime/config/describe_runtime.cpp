@@ -42,11 +42,12 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
             "is a uniform valid one.",
             between(0, 1)},
            w.expert_fraction);
-  v.optional_number({"expert_fraction_end", "driver",
-            "expert_fraction holds for half of the rounds, goes linearly to this value over the next "
-            "quarter, and stays there; ~: it never changes.",
-            between(0, 1)},
-           w.expert_fraction_end);
+  v.optional_number(
+      {"expert_fraction_end", "driver",
+       "expert_fraction holds for half of the rounds, goes linearly to this value over the next "
+       "quarter, and stays there; ~: it never changes.",
+       between(0, 1)},
+      w.expert_fraction_end);
   v.leave();
 }
 

@@ -165,7 +165,8 @@ struct WarmStartSection {
   int64_t warmup_steps = 0;
   double decay_fraction = 0.0;   // last share of the steps over which the rate falls linearly to 0
   double expert_fraction = 0.5;  // probability that a scripted action is the shortest path's
-  std::optional<double> expert_fraction_end;  // set: half the rounds at expert_fraction, a quarter linear to this, rest
+  std::optional<double> expert_fraction_end;  // set: half the rounds at expert_fraction, a quarter
+                                              // linear to this, rest
   bool operator==(const WarmStartSection&) const = default;
 };
 

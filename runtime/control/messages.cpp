@@ -15,7 +15,8 @@ caf::error to_caf(const Error& error) {
 Error from_caf(const caf::error& error) {
   if (error.category() == caf::atom("cohort")) {
     const caf::message& context = error.context();
-    std::string detail = context.match_elements<std::string>() ? context.get_as<std::string>(0) : "";
+    std::string detail =
+        context.match_elements<std::string>() ? context.get_as<std::string>(0) : "";
     return {static_cast<Errc>(error.code()), std::move(detail)};
   }
   if (error == caf::sec::request_timeout)

@@ -1,11 +1,10 @@
 #pragma once
-/// The control plane's vocabulary: every message that one actor sends to another, and the bridge between
-/// cohort::Error and caf::error. Control messages carry ids and metadata, never tensors (< 64 KiB); what a
-/// trajectory holds travels on the data plane (runtime/transport).
-/// Rules: atoms have at most 10 characters and all stand here (two atoms of the same text are one type);
-/// fields are append-only; every type round-trips in tests/golden/control_messages_test.cpp.
+/// The control plane's vocabulary: every message that one actor sends to another, and the bridge
+/// between cohort::Error and caf::error. Control messages carry ids and metadata, never tensors (<
+/// 64 KiB); what a trajectory holds travels on the data plane (runtime/transport). Rules: atoms
+/// have at most 10 characters and all stand here (two atoms of the same text are one type); fields
+/// are append-only; every type round-trips in tests/golden/control_messages_test.cpp.
 #include <caf/all.hpp>
-
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -23,7 +22,8 @@ struct CardCommand {
   uint64_t id = 0;  // rises by one per command of a run
   plan::Command command;
   uint64_t version = 0;  // policy version that a reshard publishes, else unused
-  std::vector<std::string> targets;  // reshard, to the trainer: receivers as receiver_name() spells them
+  std::vector<std::string>
+      targets;  // reshard, to the trainer: receivers as receiver_name() spells them
 };
 
 /// Returns the name of a weight receiver, e.g. "actor_infer@1".
@@ -60,7 +60,7 @@ struct PhaseReport {
   plan::PhaseKind kind = plan::PhaseKind::init;
   double seconds = 0;
   std::vector<Transition> transitions;
-  uint64_t checksum = 0;                                      // publish: hash of the published weights
+  uint64_t checksum = 0;  // publish: hash of the published weights
   std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
 };
 
@@ -71,10 +71,10 @@ struct Lease {
   uint32_t attempt = 0;
   uint32_t first_group = 0;
   uint32_t group_size = 1;
-  std::vector<uint64_t> seeds;  // one environment seed per group
-  uint64_t version = 0;         // weights that must be served (PLACE-5)
+  std::vector<uint64_t> seeds;    // one environment seed per group
+  uint64_t version = 0;           // weights that must be served (PLACE-5)
   std::vector<std::string> tags;  // environment tag of custom_envs, one per group
-  double expert_fraction = 0;       // warm_start: share of shortest-path actions of the scripted player
+  double expert_fraction = 0;  // warm_start: share of shortest-path actions of the scripted player
 };
 
 struct LeaseReport {
@@ -142,7 +142,8 @@ struct Failure {
 namespace cohort::plan {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Command& x) {
-  return f(caf::meta::type_name("Command"), x.verb, x.phase, x.role, x.card.value, x.object, x.to, x.bytes);
+  return f(caf::meta::type_name("Command"), x.verb, x.phase, x.role, x.card.value, x.object, x.to,
+           x.bytes);
 }
 }  // namespace cohort::plan
 
@@ -153,8 +154,8 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
-  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds, x.version,
-           x.checksum);
+  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
+           x.version, x.checksum);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
@@ -162,18 +163,18 @@ typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Transition& x) {
-  return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved, x.start_seconds,
-           x.seconds);
+  return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved,
+           x.start_seconds, x.seconds);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
-  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, x.seconds, x.transitions, x.checksum,
-           x.bytes_per_card);
+  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, x.seconds, x.transitions,
+           x.checksum, x.bytes_per_card);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
-  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.first_group, x.group_size, x.seeds,
-           x.version, x.tags, x.expert_fraction);
+  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.first_group, x.group_size,
+           x.seeds, x.version, x.tags, x.expert_fraction);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
@@ -203,7 +204,8 @@ typename Inspector::result_type inspect(Inspector& f, CheckpointRequest& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
-  return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json, x.seconds);
+  return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json,
+           x.seconds);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
@@ -253,7 +255,8 @@ namespace cohort::control {
 
 /// Error → caf::error of category "cohort": code = Errc, context = detail text.
 caf::error to_caf(const Error& error);
-/// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's text.
+/// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's
+/// text.
 Error from_caf(const caf::error& error);
 /// For set_exception_handler: keeps what() of an exception that leaked out of a handler.
 caf::error to_error(const std::exception_ptr& leaked);

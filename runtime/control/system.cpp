@@ -6,12 +6,13 @@ namespace cohort::control {
 
 SystemConfig::SystemConfig(const SystemOptions& options) {
   add_message_types<caf::id_block::cohort>();
-  add_error_category(caf::atom("cohort"), [](uint8_t code, caf::atom_value, const caf::message& context) {
-    std::string text(to_string(static_cast<Errc>(code)));
-    if (context.match_elements<std::string>())
-      text += ": " + context.get_as<std::string>(0);
-    return text;
-  });
+  add_error_category(caf::atom("cohort"),
+                     [](uint8_t code, caf::atom_value, const caf::message& context) {
+                       std::string text(to_string(static_cast<Errc>(code)));
+                       if (context.match_elements<std::string>())
+                         text += ": " + context.get_as<std::string>(0);
+                       return text;
+                     });
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }

@@ -10,8 +10,8 @@ struct SystemOptions {
 };
 
 /// Registers the message types and the error category; sets the scheduler.
-/// The "sharing" policy is chosen over CAF's default "stealing", whose idle workers sleep up to 10 ms
-/// between polls: that would be longer than a whole generation turn of a small policy.
+/// The "sharing" policy is chosen over CAF's default "stealing", whose idle workers sleep up to 10
+/// ms between polls: that would be longer than a whole generation turn of a small policy.
 class SystemConfig : public caf::actor_system_config {
  public:
   explicit SystemConfig(const SystemOptions& options);

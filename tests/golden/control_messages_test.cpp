@@ -1,8 +1,9 @@
-// Every control message survives the wire: written with save() (an unregistered type would be silently empty) and
-// read back equal, field by field, by comparing a second serialisation.
+// Every control message survives the wire: written with save() (an unregistered type would be
+// silently empty) and read back equal, field by field, by comparing a second serialisation.
+#include <gtest/gtest.h>
+
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
-#include <gtest/gtest.h>
 
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
@@ -33,14 +34,16 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   SystemConfig config({.scheduler_threads = 1, .is_test = true});
   caf::actor_system system{config};
   plan::Command command{plan::Command::Verb::onload, plan::PhaseKind::update, "actor_train", {3},
-                        plan::Object::optimizer, plan::Place::card, 4096};
+                        plan::Object::optimizer,     plan::Place::card,       4096};
   Transition transition{command, 4096, 4095, 1.5, 0.25};
   std::vector<std::pair<std::string, double>> metrics = {{"loss", 0.5}, {"actor/entropy", 1.25}};
   round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, {"actor_infer@1"}}));
   round_trip(system, caf::make_message(CardReply{7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF}));
   round_trip(system, caf::make_message(phase_atom_v, PhaseRequest{3, plan::PhaseKind::publish, 9}));
-  round_trip(system, caf::make_message(PhaseReport{3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}}));
-  round_trip(system, caf::make_message(lease_atom_v, Lease{1, 2, 3, 4, 5, {6, 7}, 8, {"a", "b"}, 0.5}));
+  round_trip(system, caf::make_message(PhaseReport{
+                         3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}}));
+  round_trip(system,
+             caf::make_message(lease_atom_v, Lease{1, 2, 3, 4, 5, {6, 7}, 8, {"a", "b"}, 0.5}));
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 0.5, 0.25}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));

@@ -1,4 +1,5 @@
-// The whole node as a user runs it: real processes, real files. A tiny policy keeps a run under a second or two.
+// The whole node as a user runs it: real processes, real files. A tiny policy keeps a run under a
+// second or two.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,20 +19,37 @@ std::string config_path() {
 }
 
 std::vector<std::string> tiny_run(const TempFolder& folder, std::vector<std::string> more = {}) {
-  std::vector<std::string> command = {test::binary("actor-node"), "run", "--plain", config_path(),
-                                      "output_dir=" + folder.path().string(), "model.hidden_size=16",
-                                      "model.num_attention_heads=2", "model.num_key_value_heads=1",
-                                      "model.head_dim=8", "model.intermediate_size=32",
-                                      "model.num_hidden_layers=1", "max_steps=4", "eval_steps=2", "save_steps=1",
-                                      "rollout_batch_size=32", "train_env_manager.num_env_groups=8",
+  std::vector<std::string> command = {test::binary("actor-node"),
+                                      "run",
+                                      "--plain",
+                                      config_path(),
+                                      "output_dir=" + folder.path().string(),
+                                      "model.hidden_size=16",
+                                      "model.num_attention_heads=2",
+                                      "model.num_key_value_heads=1",
+                                      "model.head_dim=8",
+                                      "model.intermediate_size=32",
+                                      "model.num_hidden_layers=1",
+                                      "max_steps=4",
+                                      "eval_steps=2",
+                                      "save_steps=1",
+                                      "rollout_batch_size=32",
+                                      "train_env_manager.num_env_groups=8",
                                       "train_env_manager.num_groups_partition=[8]",
-                                      "train_env_manager.group_size=4", "val_batch_size=16",
-                                      "val_env_manager.num_env_groups=16", "val_env_manager.num_groups_partition=[16]",
+                                      "train_env_manager.group_size=4",
+                                      "val_batch_size=16",
+                                      "val_env_manager.num_env_groups=16",
+                                      "val_env_manager.num_groups_partition=[16]",
                                       "actor_train.training_args.per_device_train_batch_size=4",
                                       "actor_train.training_args.gradient_accumulation_steps=4",
-                                      "warm_start.steps=6", "warm_start.batch_size=8", "warm_start.rounds=3",
-                                      "cards.memory_bytes=64MiB", "cards.reserve_bytes=1MiB",
-                                      "recording.segment_bytes=2MiB", "max_running_requests=32", "placement.offload=step",
+                                      "warm_start.steps=6",
+                                      "warm_start.batch_size=8",
+                                      "warm_start.rounds=3",
+                                      "cards.memory_bytes=64MiB",
+                                      "cards.reserve_bytes=1MiB",
+                                      "recording.segment_bytes=2MiB",
+                                      "max_running_requests=32",
+                                      "placement.offload=step",
                                       "warm_start.warmup_steps=2"};
   command.insert(command.end(), more.begin(), more.end());
   return command;
@@ -40,8 +58,7 @@ std::vector<std::string> tiny_run(const TempFolder& folder, std::vector<std::str
 std::string run_folder(const Process& process) {
   std::string out = process.out();
   size_t at = out.rfind("run: ");
-  if (at == std::string::npos)
-    return "";
+  if (at == std::string::npos) return "";
   return out.substr(at + 5, out.find('\n', at) - at - 5);
 }
 
@@ -63,7 +80,8 @@ size_t line_count(const std::filesystem::path& path) {
 
 std::filesystem::path only_run(const TempFolder& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
     return entry.path();
   return {};
 }
@@ -73,11 +91,13 @@ TEST(Run, LeavesEverythingBehindThatItPromises) {
   Process run(tiny_run(folder), folder);
   ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
   std::string path = run_folder(run);
-  for (const char* name : {"config.yaml", "plan.json", "metrics.jsonl", "trace.json", "report.html",
-                           "checkpoints/step_0/model.safetensors", "checkpoints/step_4/state.json", "log/node_0.log"})
+  for (const char* name :
+       {"config.yaml", "plan.json", "metrics.jsonl", "trace.json", "report.html",
+        "checkpoints/step_0/model.safetensors", "checkpoints/step_4/state.json", "log/node_0.log"})
     EXPECT_TRUE(std::filesystem::exists(path + "/" + name)) << name;
   std::string out = run.out();
-  EXPECT_EQ(out.substr(out.rfind("run: ")), "run: " + path + "\n") << "the last line names the folder";
+  EXPECT_EQ(out.substr(out.rfind("run: ")), "run: " + path + "\n")
+      << "the last line names the folder";
   std::ifstream in(path + "/metrics.jsonl");
   size_t rows = 0;
   for (std::string line; std::getline(in, line); ++rows) {
@@ -85,10 +105,10 @@ TEST(Run, LeavesEverythingBehindThatItPromises) {
     EXPECT_EQ(row.at("step").get<size_t>(), rows);
     EXPECT_TRUE(row.contains("param_hash") && row.contains("loss")) << line;
     if (rows > 0)
-      for (const char* key : {"reward/mean", "time/generate_s", "time/update_s", "orchestrator_share", "tokens_per_s"})
+      for (const char* key : {"reward/mean", "time/generate_s", "time/update_s",
+                              "orchestrator_share", "tokens_per_s"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
-    if (rows % 2 == 0)
-      EXPECT_TRUE(row.contains("val/success")) << line;
+    if (rows % 2 == 0) EXPECT_TRUE(row.contains("val/success")) << line;
   }
   EXPECT_EQ(rows, 5U);
 }
@@ -103,14 +123,17 @@ TEST(Run, StreamHoldsEveryTrajectoryOnceAndVerifies) {
   std::string jsonl = (folder.path() / "all.jsonl").string();
   Process exported({test::binary("traj"), "export", path, "--jsonl", jsonl}, folder);
   ASSERT_EQ(exported.wait(), 0) << exported.err();
-  EXPECT_EQ(line_count(jsonl), 48U + 4 * 32 + 3 * 2 * 16) << "FLOW-1: warm start, 4 steps, 3 evaluations of 2 kinds";
+  EXPECT_EQ(line_count(jsonl), 48U + 4 * 32 + 3 * 2 * 16)
+      << "FLOW-1: warm start, 4 steps, 3 evaluations of 2 kinds";
 }
 
 TEST(Run, TwoRunsOfOneSeedHaveEqualHashesAndAnotherSeedHasNot) {
   TempFolder a, b, c;
   Process first(tiny_run(a, {"seed=7"}), a);
   ASSERT_EQ(first.wait(), 0) << first.err();
-  Process second(tiny_run(b, {"seed=7", "max_running_requests=4", "cards.threads_per_card=1", "placement.offload=never"}), b);
+  Process second(tiny_run(b, {"seed=7", "max_running_requests=4", "cards.threads_per_card=1",
+                              "placement.offload=never"}),
+                 b);
   ASSERT_EQ(second.wait(), 0) << second.err();
   Process third(tiny_run(c, {"seed=8"}), c);
   ASSERT_EQ(third.wait(), 0) << third.err();
@@ -128,11 +151,14 @@ TEST(Run, KilledAtAnyStepAndResumedEndsWithTheSameHash) {
   for (size_t rows : {0U, 1U, 3U}) {
     TempFolder folder;
     Process victim(tiny_run(folder), folder);
-    test::wait_until([&] {
-      auto run = only_run(folder);
-      return !victim.is_running() || (!run.empty() && std::filesystem::exists(run / "metrics.jsonl") &&
-                                      line_count(run / "metrics.jsonl") >= rows);
-    }, 60000);
+    test::wait_until(
+        [&] {
+          auto run = only_run(folder);
+          return !victim.is_running() ||
+                 (!run.empty() && std::filesystem::exists(run / "metrics.jsonl") &&
+                  line_count(run / "metrics.jsonl") >= rows);
+        },
+        60000);
     victim.send(SIGKILL);
     victim.wait();
     Process resumed(tiny_run(folder, {"resume_from_checkpoint=true"}), folder);
@@ -146,15 +172,18 @@ TEST(Run, KilledAtAnyStepAndResumedEndsWithTheSameHash) {
 TEST(Run, CtrlCFinishesTheStepSavesAndExitsZero) {
   TempFolder folder;
   Process run(tiny_run(folder, {"max_steps=500", "save_steps=1000"}), folder);
-  ASSERT_TRUE(test::wait_until([&] {
-    auto path = only_run(folder);
-    return !path.empty() && line_count(path / "metrics.jsonl") >= 2;
-  }, 60000));
+  ASSERT_TRUE(test::wait_until(
+      [&] {
+        auto path = only_run(folder);
+        return !path.empty() && line_count(path / "metrics.jsonl") >= 2;
+      },
+      60000));
   run.send(SIGINT);
   ASSERT_EQ(run.wait(), 0) << run.err();
   auto rows = hashes(run_folder(run));
   ASSERT_FALSE(rows.empty());
-  EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/checkpoints/step_" + std::to_string(rows.rbegin()->first)));
+  EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/checkpoints/step_" +
+                                      std::to_string(rows.rbegin()->first)));
 }
 
 struct BadStart {
@@ -189,9 +218,9 @@ TEST(Run, MissingConfigFileIsNamed) {
 
 TEST(Run, ReferenceAndKlTermsRun) {
   TempFolder folder;
-  std::vector<std::string> with_reference = {"init_kl_coef=0.05", "add_token_level_kl=true", "use_kl_loss=true",
-                                             "kl_loss_coef=0.01", "kl_penalty=k3",
-                                             "+reference.device_mapping=list(range(1,2))"};
+  std::vector<std::string> with_reference = {
+      "init_kl_coef=0.05", "add_token_level_kl=true", "use_kl_loss=true",
+      "kl_loss_coef=0.01", "kl_penalty=k3",           "+reference.device_mapping=list(range(1,2))"};
   Process run(tiny_run(folder, with_reference), folder);
   ASSERT_EQ(run.wait(), 0) << run.err();
   std::ifstream in(run_folder(run) + "/metrics.jsonl");

@@ -1,5 +1,6 @@
 #pragma once
-/// Child processes for integration tests: start, wait with a limit, kill. Owner: the test. Every wait has an end.
+/// Child processes for integration tests: start, wait with a limit, kill. Owner: the test. Every
+/// wait has an end.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -49,8 +50,7 @@ class TempFolder {
 inline bool wait_until(const std::function<bool()>& condition, int limit_ms) {
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > end)
-      return false;
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
     ::usleep(500);
   }
@@ -85,9 +85,15 @@ class Process {
     poll();
     return !is_done_;
   }
-  /// Returns the exit code, -signal if it was killed, or -1000 if `limit_ms` passed (then it is killed).
+  /// Returns the exit code, -signal if it was killed, or -1000 if `limit_ms` passed (then it is
+  /// killed).
   int wait(int limit_ms = 60000) {
-    if (!wait_until([this] { poll(); return is_done_; }, limit_ms)) {
+    if (!wait_until(
+            [this] {
+              poll();
+              return is_done_;
+            },
+            limit_ms)) {
       send(SIGKILL);
       ::waitpid(pid_, &status_, 0);
       is_done_ = true;
@@ -108,8 +114,7 @@ class Process {
     ::dup2(file, fd);
   }
   void poll() {
-    if (!is_done_ && ::waitpid(pid_, &status_, WNOHANG) == pid_)
-      is_done_ = true;
+    if (!is_done_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) is_done_ = true;
   }
   std::filesystem::path out_, err_;
   pid_t pid_ = -1;

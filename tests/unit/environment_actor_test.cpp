@@ -16,7 +16,8 @@ std::shared_ptr<const EnvironmentOptions> lake_options() {
   auto compiled = tasks::PromptTemplate::create(prompt);
   tasks::FrozenLakeConfig lake;
   lake.max_steps = 8;
-  return std::make_shared<const EnvironmentOptions>(EnvironmentOptions{lake, std::move(*compiled), std::nullopt, 4});
+  return std::make_shared<const EnvironmentOptions>(
+      EnvironmentOptions{lake, std::move(*compiled), std::nullopt, 4});
 }
 
 size_t thread_count() {
@@ -31,11 +32,11 @@ TEST(EnvironmentActor, TwoThousandGamesCostNoThreadEach) {
   auto options = lake_options();
   size_t before = thread_count();
   std::vector<EnvironmentActor> games;
-  for (int i = 0; i < 2048; ++i)
-    games.push_back(system.spawn(environment, options));
+  for (int i = 0; i < 2048; ++i) games.push_back(system.spawn(environment, options));
   size_t answered = 0;
   for (size_t i = 0; i < games.size(); ++i)
-    self->request(games[i], std::chrono::seconds(30), control::play_atom_v, uint64_t{i}, uint64_t{i}, 1.0, uint64_t{i})
+    self->request(games[i], std::chrono::seconds(30), control::play_atom_v, uint64_t{i},
+                  uint64_t{i}, 1.0, uint64_t{i})
         .receive([&](const Transcript& game) { answered += game.turns.back().is_success ? 1 : 0; },
                  [&](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); });
   EXPECT_EQ(answered, games.size()) << "the shortest path always arrives";

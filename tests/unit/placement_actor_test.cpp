@@ -1,4 +1,5 @@
-// Placement over CAF's test coordinator (one thread, fake clock): what it sends, in what order, and what it refuses.
+// Placement over CAF's test coordinator (one thread, fake clock): what it sends, in what order, and
+// what it refuses.
 #include <gtest/gtest.h>
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -32,8 +33,12 @@ CardActor::behavior_type owner_behavior(CardActor::pointer, std::shared_ptr<Owne
     if (owner->is_failing && command.command.verb == owner->fails_at)
       return to_caf({Errc::compute, "the card is broken"});
     bool holds = command.command.to == plan::Place::card;
-    return CardReply{command.id, holds ? command.command.bytes + owner->extra_bytes : 0, command.command.bytes, 0.001,
-                     command.version, owner->checksum};
+    return CardReply{command.id,
+                     holds ? command.command.bytes + owner->extra_bytes : 0,
+                     command.command.bytes,
+                     0.001,
+                     command.version,
+                     owner->checksum};
   }};
 }
 
@@ -43,7 +48,9 @@ class PlacementActorTest : public ::testing::Test {
     recorder_ = system_.spawn(recorder, std::shared_ptr<stream::Writer>());
     auto plan = plan::plan_placement(
         plan::PlacementMode::separate, {{{0}, 8 * k_mib, k_mib}, {{1}, 8 * k_mib, k_mib}},
-        {{"actor_train", {{0}}, {{Object::train_params, k_mib}, {Object::grads, k_mib}, {Object::optimizer, 2 * k_mib}}},
+        {{"actor_train",
+          {{0}},
+          {{Object::train_params, k_mib}, {Object::grads, k_mib}, {Object::optimizer, 2 * k_mib}}},
          {"actor_infer", {{1}}, {{Object::infer_params, k_mib}, {Object::kv_cache, 4 * k_mib}}}});
     ASSERT_TRUE(plan) << plan.error().detail;
     PlacementOptions options;
@@ -54,7 +61,8 @@ class PlacementActorTest : public ::testing::Test {
     placement_ = system_.spawn(placement, std::move(options));
   }
   Expected<PhaseReport> phase(PhaseKind kind, uint64_t version = 0) {
-    auto request = self_->request(placement_, caf::infinite, phase_atom_v, PhaseRequest{1, kind, version});
+    auto request =
+        self_->request(placement_, caf::infinite, phase_atom_v, PhaseRequest{1, kind, version});
     scheduler_.run();
     Expected<PhaseReport> result = Error{Errc::timeout, "no answer"};
     request.receive([&](PhaseReport& report) { result = std::move(report); },
@@ -64,7 +72,8 @@ class PlacementActorTest : public ::testing::Test {
 
   SystemConfig config_{{.scheduler_threads = 1, .is_test = true}};
   caf::actor_system system_{config_};
-  caf::scheduler::test_coordinator& scheduler_ = dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  caf::scheduler::test_coordinator& scheduler_ =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
   caf::scoped_actor self_{system_};
   std::shared_ptr<Owner> train_ = std::make_shared<Owner>();
   std::shared_ptr<Owner> infer_ = std::make_shared<Owner>();
@@ -74,7 +83,8 @@ class PlacementActorTest : public ::testing::Test {
 
 TEST_F(PlacementActorTest, AStepMovesObjectsByAcknowledgedMessages) {
   start();
-  for (PhaseKind kind : {PhaseKind::init, PhaseKind::publish, PhaseKind::generate, PhaseKind::update})
+  for (PhaseKind kind :
+       {PhaseKind::init, PhaseKind::publish, PhaseKind::generate, PhaseKind::update})
     ASSERT_TRUE(phase(kind)) << plan::to_string(kind);
   auto count = [](const Owner& owner, Verb verb) {
     return std::count_if(owner.seen.begin(), owner.seen.end(),
@@ -95,7 +105,8 @@ TEST_F(PlacementActorTest, Place5AVersionWithAnotherChecksumIsNotServed) {
   ASSERT_TRUE(phase(PhaseKind::init));
   auto published = phase(PhaseKind::publish);
   ASSERT_FALSE(published);
-  EXPECT_NE(published.error().detail.find("PLACE-5"), std::string::npos) << published.error().detail;
+  EXPECT_NE(published.error().detail.find("PLACE-5"), std::string::npos)
+      << published.error().detail;
 }
 
 TEST_F(PlacementActorTest, Place2MoreBytesThanTheCardHasAreNamed) {

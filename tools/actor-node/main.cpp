@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-
 #include <string>
 
 #include "tools/actor-node/run_command.hpp"
@@ -11,11 +10,13 @@ int main(int argc, char** argv) {
   cohort::RunCommand command;
   CLI::App* run = app.add_subcommand("run", "run a configuration on this node");
   run->add_option("config", command.config_path, "YAML file (ROLL dialect)")->required();
-  run->add_option("overrides", command.overrides, "key=value changes, e.g. seed=3 output_dir=/tmp/runs");
+  run->add_option("overrides", command.overrides,
+                  "key=value changes, e.g. seed=3 output_dir=/tmp/runs");
   run->add_flag("-q,--quiet", command.is_quiet, "print warnings, errors and the last line only");
   run->add_flag("--plain", command.is_plain, "one line per step, also on a terminal");
   run->footer(
-      "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit 0; twice: leave at once.\n"
+      "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
+      "0; twice: leave at once.\n"
       "Exit codes: 0 done or stopped, 1 the run failed, 2 the configuration cannot run.");
   try {
     app.parse(argc, argv);

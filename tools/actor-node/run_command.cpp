@@ -27,25 +27,24 @@ int fail(int code, const Error& error) {
   return code;
 }
 
-/// Waits for SIGINT and SIGTERM on a thread of its own (they are blocked in all others). First: `on_stop`.
-/// Second: leave at once, the run can be resumed from its last checkpoint.
+/// Waits for SIGINT and SIGTERM on a thread of its own (they are blocked in all others). First:
+/// `on_stop`. Second: leave at once, the run can be resumed from its last checkpoint.
 class SignalThread {
  public:
   SignalThread() {
     sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGUSR2})
-      sigaddset(&set_, signal);
+    for (int signal : {SIGINT, SIGTERM, SIGUSR2}) sigaddset(&set_, signal);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
   void start(std::function<void()> on_stop) {
     thread_ = std::thread([this, on_stop = std::move(on_stop)] {
       for (int count = 0;;) {
         int signal = 0;
-        if (sigwait(&set_, &signal) != 0 || signal == SIGUSR2)
-          return;
+        if (sigwait(&set_, &signal) != 0 || signal == SIGUSR2) return;
         if (++count == 2) {
           constexpr char k_restore[] = "\x1b[?25h\nerror: stopped at once by a second signal\n";
-          [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, k_restore, sizeof(k_restore) - 1);
+          [[maybe_unused]] ssize_t written =
+              ::write(STDERR_FILENO, k_restore, sizeof(k_restore) - 1);
           _exit(130);
         }
         on_stop();
@@ -87,16 +86,18 @@ struct Session {
 };
 
 Expected<void> open_stream(Session& session) {
-  if (!session.config.recording.enabled)
-    return {};
+  if (!session.config.recording.enabled) return {};
   stream::WriterOptions options;
   options.segment_bytes = session.config.recording.segment_bytes;
   options.run_id = session.folder.run_id;
-  COHORT_ASSIGN(stream::Writer writer, stream::Writer::open(session.folder.path / "stream", options));
+  COHORT_ASSIGN(stream::Writer writer,
+                stream::Writer::open(session.folder.path / "stream", options));
   session.writer = std::make_shared<stream::Writer>(std::move(writer));
-  COHORT_ASSIGN([[maybe_unused]] stream::RecordId config_id,
-                session.writer->append_json(stream::RecordType::run_config,
-                                            actors::run_config_record(session.folder.run_id, session.config.resolved_yaml)));
+  COHORT_ASSIGN(
+      [[maybe_unused]] stream::RecordId config_id,
+      session.writer->append_json(
+          stream::RecordType::run_config,
+          actors::run_config_record(session.folder.run_id, session.config.resolved_yaml)));
   COHORT_ASSIGN([[maybe_unused]] stream::RecordId plan_id,
                 session.writer->append_json(stream::RecordType::plan, session.plan.plan_json));
   return session.writer->sync();
@@ -112,15 +113,15 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   COHORT_TRY(log::open((session.folder.path / "log" / "node_0.log").string(), log::Level::error));
   COHORT_TRY(open_stream(session));
   observe::ConsoleOptions options = observe::choose_console(command.is_quiet);
-  if (command.is_plain && !command.is_quiet)
-    options.mode = observe::ConsoleMode::plain;
+  if (command.is_plain && !command.is_quiet) options.mode = observe::ConsoleMode::plain;
   session.console = std::make_unique<observe::Console>(options);
   actors::RunLogOptions log;
   log.run_folder = session.folder.path;
   log.run_name = session.config.exp_name;
   log.total_steps = static_cast<uint64_t>(session.config.max_steps);
   log.resume_after = session.folder.resume_step;
-  log.references = actors::scripted_references(session.plan, static_cast<uint64_t>(session.config.seed));
+  log.references =
+      actors::scripted_references(session.plan, static_cast<uint64_t>(session.config.seed));
   log.cards = card_infos(session.plan.placement);
   log.config_yaml = session.config.resolved_yaml;
   log.console = session.console.get();
@@ -130,9 +131,11 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
 
 actors::RunResult run_actors(Session& session, SignalThread& signals) {
   control::SystemOptions options;
-  // Handlers are short: few workers, or they wake each other for every message of an environment and take the cores
-  // from the lanes (two workers on two cores: a third of their time went into context switches).
-  options.scheduler_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4);
+  // Handlers are short: few workers, or they wake each other for every message of an environment
+  // and take the cores from the lanes (two workers on two cores: a third of their time went into
+  // context switches).
+  options.scheduler_threads =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4);
   control::SystemConfig system_config(options);
   caf::actor_system system(system_config);
   std::promise<actors::RunResult> promise;
@@ -145,8 +148,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   node_options.writer = session.writer;
   node_options.log = session.log.get();
   node_options.on_end = [&](actors::RunResult result) {
-    if (!is_set.exchange(true))
-      promise.set_value(std::move(result));
+    if (!is_set.exchange(true)) promise.set_value(std::move(result));
   };
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });
@@ -170,13 +172,14 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   for (const observe::ReferenceLine& line : session.log->report().references)
     text += fmt::format("reference  {:<28} {:.3f}\n", line.name, line.value);
   if (result.success_before)
-    text += fmt::format("held-out success, sampled:   before {}  after {}\n", percent(result.success_before),
-                        percent(result.success_after));
+    text += fmt::format("held-out success, sampled:   before {}  after {}\n",
+                        percent(result.success_before), percent(result.success_after));
   if (result.greedy_before)
-    text += fmt::format("held-out success, greedy:    before {}  after {}\n", percent(result.greedy_before),
-                        percent(result.greedy_after));
+    text += fmt::format("held-out success, greedy:    before {}  after {}\n",
+                        percent(result.greedy_before), percent(result.greedy_after));
   const std::string folder = session.folder.path.string();
-  text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard", folder, folder, folder);
+  text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard",
+                      folder, folder, folder);
   return text;
 }
 
@@ -186,12 +189,10 @@ int run_command(const RunCommand& command) {
   SignalThread signals;
   Session session;
   auto config = config::load(command.config_path, command.overrides);
-  if (!config)
-    return fail(2, config.error());
+  if (!config) return fail(2, config.error());
   session.config = std::move(*config);
   auto plan = actors::preflight(session.config);
-  if (!plan)
-    return fail(2, plan.error());
+  if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
   if (auto opened = open_folder(session, command); !opened) {
     // Nothing has run: what this start has made goes away again.
@@ -203,30 +204,33 @@ int run_command(const RunCommand& command) {
       std::filesystem::remove_all(session.folder.path, ignored);
       for (std::filesystem::path parent = session.folder.path.parent_path();
            std::filesystem::is_empty(parent, ignored); parent = parent.parent_path())
-        if (parent == std::filesystem::absolute(session.config.output_dir) || !std::filesystem::remove(parent, ignored))
+        if (parent == std::filesystem::absolute(session.config.output_dir) ||
+            !std::filesystem::remove(parent, ignored))
           break;
     }
     return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
   }
   for (const config::Note& warning : session.config.warnings)
     session.log->event(observe::EventLevel::warning, 0,
-                       fmt::format("{}{}: {}", warning.where.empty() ? "" : warning.where + ": ", warning.key, warning.text));
+                       fmt::format("{}{}: {}", warning.where.empty() ? "" : warning.where + ": ",
+                                   warning.key, warning.text));
   double gflops = compute::measured_gemm_gflops();
   log::info("gemm 512^3: {:.1f} GFLOP/s on one thread", gflops);
   if (gflops < 20)
-    session.log->event(observe::EventLevel::warning, 0,
-                       fmt::format("matrix products run at {:.1f} GFLOP/s: is a reference BLAS in use? install "
-                                   "libopenblas0-pthread",
-                                   gflops));
+    session.log->event(
+        observe::EventLevel::warning, 0,
+        fmt::format("matrix products run at {:.1f} GFLOP/s: is a reference BLAS in use? install "
+                    "libopenblas0-pthread",
+                    gflops));
   actors::RunResult result = run_actors(session, signals);
   if (session.writer)
     if (auto closed = session.writer->close(); !closed && result.is_ok) {
       result.is_ok = false;
       result.error = closed.error().to_string();
     }
-  auto reported = actors::write_run_report(session.config, session.plan, session.folder, *session.log, result);
-  if (!reported)
-    log::warn("report: {}", reported.error().to_string());
+  auto reported =
+      actors::write_run_report(session.config, session.plan, session.folder, *session.log, result);
+  if (!reported) log::warn("report: {}", reported.error().to_string());
   if (auto closed = session.log->close(); !closed)
     log::warn("metrics: {}", closed.error().to_string());
   if (result.is_ok)

@@ -12,8 +12,8 @@ struct RunCommand {
   bool is_plain = false;  // lines even on a terminal
 };
 
-/// Returns the exit code: 0 done or stopped by Ctrl-C, 1 the run failed, 2 the configuration is wrong.
-/// Prints one line that names the first cause of a failure.
+/// Returns the exit code: 0 done or stopped by Ctrl-C, 1 the run failed, 2 the configuration is
+/// wrong. Prints one line that names the first cause of a failure.
 int run_command(const RunCommand& command);
 
 }  // namespace cohort

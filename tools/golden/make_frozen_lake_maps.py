@@ -1,26 +1,45 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data/frozen_lake_maps.txt: what numpy draws, for runtime/tasks to reproduce bit for bit.
+"""Writes tests/golden/data/frozen_lake_maps.txt: what numpy draws, for runtime/tasks to reproduce
+bit for bit.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install numpy
     /tmp/venv/bin/python tools/golden/make_frozen_lake_maps.py
 
-The maps are drawn the way gymnasium-style FrozenLake environments draw them (see random_map). Lines:
+The maps are drawn the way gymnasium-style FrozenLake environments draw them (see random_map).
+Lines:
     state    SEED  WORD32...              SeedSequence(SEED).generate_state(8)
     raw      SEED  WORD64...              PCG64(SeedSequence(SEED)).random_raw(8)
     random   SEED  HEX...                 Generator.random(), eight times, as float.hex()
     integers SEED  BOUND VALUE...         Generator.integers(0, BOUND), twelve times
-    mixed    SEED  VALUE...               integers(0, 5), random() >= .5, in turns: the 32-bit buffer survives
+    mixed    SEED  VALUE...               integers(0, 5), random() >= .5, in turns: the 32-bit
+    buffer survives
     choice   SEED  INDEX...               Generator.choice(4, p=[.1, .2, .3, .4]), twenty times
-    slip     SEED  TURN...                thirds of Generator.random() after one draw: 0, 1 or 2, twenty times
+    slip     SEED  TURN...                thirds of Generator.random() after one draw: 0, 1 or
+    2, twenty times
     map      SEED SIZE P ROW/ROW/...      the map
 """
+
 import pathlib
 
 import numpy
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/data/frozen_lake_maps.txt"
 SEEDS = [0, 1, 2, 42, 2**31 - 1, 2**32 - 1, 2**32, 2**40 + 7, 2**64 - 1]
-BOUNDS = [1, 2, 3, 4, 8, 10, 1000, 2**31 + 11, 2**32 - 1, 2**32, 2**32 + 1, 2**40 + 3, 2**62 + 2**61 + 5]
+BOUNDS = [
+    1,
+    2,
+    3,
+    4,
+    8,
+    10,
+    1000,
+    2**31 + 11,
+    2**32 - 1,
+    2**32,
+    2**32 + 1,
+    2**40 + 3,
+    2**62 + 2**61 + 5,
+]
 
 
 def generator(seed):
@@ -79,13 +98,29 @@ def lines():
         yield " ".join(map(str, ["random", seed, *(float(rng.random()).hex() for _ in range(8))]))
         for bound in BOUNDS:
             rng = generator(seed)
-            yield " ".join(map(str, ["integers", seed, bound, *(int(rng.integers(0, bound)) for _ in range(12))]))
+            yield " ".join(
+                map(
+                    str,
+                    ["integers", seed, bound, *(int(rng.integers(0, bound)) for _ in range(12))],
+                )
+            )
         yield " ".join(map(str, ["mixed", seed, *mixed(seed)]))
         rng = generator(seed)
-        yield " ".join(map(str, ["choice", seed, *(int(rng.choice(4, p=[0.1, 0.2, 0.3, 0.4])) for _ in range(20))]))
+        yield " ".join(
+            map(
+                str,
+                ["choice", seed, *(int(rng.choice(4, p=[0.1, 0.2, 0.3, 0.4])) for _ in range(20))],
+            )
+        )
         yield " ".join(map(str, ["slip", seed, *slips(seed)]))
-    cases = [(seed, size, 0.8) for size in (4, 8) for seed in (*range(160), *range(1_000_000, 1_000_160))]
-    cases += [(seed, size, p) for seed in range(20) for size, p in ((2, 0.3), (3, 0.5), (5, 0.6), (6, 0.95), (4, 1.0))]
+    cases = [
+        (seed, size, 0.8) for size in (4, 8) for seed in (*range(160), *range(1_000_000, 1_000_160))
+    ]
+    cases += [
+        (seed, size, p)
+        for seed in range(20)
+        for size, p in ((2, 0.3), (3, 0.5), (5, 0.6), (6, 0.95), (4, 1.0))
+    ]
     cases += [(seed, 4, 0.8) for seed in SEEDS]
     for seed, size, p in cases:
         yield f"map {seed} {size} {p} {'/'.join(random_map(seed, size, p))}"

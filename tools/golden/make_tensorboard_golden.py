@@ -7,6 +7,7 @@
 
 The golden test compares our bytes with the .bin files, and the .json with what must have been read.
 """
+
 import json
 import pathlib
 import shutil

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.caps: file <= 600 lines, function <= 70 lines, line <= 100 characters (STYLE 3.2)."""
+
 import re
 
 import common
@@ -17,8 +18,10 @@ ACCESS = re.compile(r"^\s*(public|private|protected)\s*:(?!:)")
 
 def is_value_brace(head):
     """True for the brace of "A(int a) : a_{a}": an initialiser inside a constructor's list."""
-    return (re.search(r"\)\s*(noexcept\b[^:]*)?:(?!:)", head) is not None
-            and re.search(r"[\w>]\s*$", head) is not None)
+    return (
+        re.search(r"\)\s*(noexcept\b[^:]*)?:(?!:)", head) is not None
+        and re.search(r"[\w>]\s*$", head) is not None
+    )
 
 
 def opens_function(head):
@@ -33,13 +36,14 @@ def opens_function(head):
     if head.count("(") != head.count(")"):
         return False  # an argument list, or a lambda inside one
     # ") {", ") const {", ") -> T {", ") : member_(x) {"
-    tail = head[head.rfind(")") + 1:]
+    tail = head[head.rfind(")") + 1 :]
     return re.fullmatch(r"[\s\w:<>,&*\-\]\[]*", tail) is not None
 
 
 def blank_directives(code):
-    return re.sub(r"^[ \t]*#(?:.*\\\n)*.*$", lambda m: re.sub(r"[^\n]", " ", m.group()), code,
-                  flags=re.M)
+    return re.sub(
+        r"^[ \t]*#(?:.*\\\n)*.*$", lambda m: re.sub(r"[^\n]", " ", m.group()), code, flags=re.M
+    )
 
 
 def cpp_functions(text):
@@ -55,7 +59,7 @@ def cpp_functions(text):
             if braces[-1]:
                 continue
             if start is None and opens_function(head):
-                head = head[ACCESS.match(head).end():] if ACCESS.match(head) else head
+                head = head[ACCESS.match(head).end() :] if ACCESS.match(head) else head
                 start = i - len(head.lstrip())
                 start_depth = len(braces) - 1
         elif c == "}":
@@ -71,6 +75,7 @@ def cpp_functions(text):
 
 def python_functions(text):
     import ast
+
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.lineno, node.end_lineno
@@ -105,7 +110,8 @@ def check_text(path, text):
     for first, last in functions_of(path, text):
         if last - first + 1 > FUNCTION_LINES:
             complaints.append(
-                f"{path}:{first}: function of {last - first + 1} lines > {FUNCTION_LINES}")
+                f"{path}:{first}: function of {last - first + 1} lines > {FUNCTION_LINES}"
+            )
     return complaints
 
 

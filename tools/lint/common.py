@@ -1,4 +1,5 @@
 """Shared by the lints: which files count, how a complaint is printed. Standard library only."""
+
 import os
 import re
 import sys
@@ -38,8 +39,8 @@ def blank_comments_and_strings(text):
         elif text.startswith("/*", i):
             end = text.find("*/", i + 2)
             blank(n if end < 0 else end + 2)
-        elif text.startswith('R"', i) and not re.match(r"\w", text[i - 1:i]):
-            mark = text[i + 2:text.find("(", i)]
+        elif text.startswith('R"', i) and not re.match(r"\w", text[i - 1 : i]):
+            mark = text[i + 2 : text.find("(", i)]
             end = text.find(")" + mark + '"', i)
             blank(n if end < 0 else end + len(mark) + 2)
         elif text[i] == '"' or (text[i] == "'" and not (i and text[i - 1].isalnum())):

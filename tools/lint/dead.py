@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.dead: each .cpp and .hpp is listed in a CMake file or included by a file that is alive."""
+
 import os
 import re
 
@@ -32,8 +33,11 @@ def check(root):
             if include in files and include not in alive:
                 alive.add(include)
                 queue.append(include)
-    return [f"{path}:1: in no CMake file, and nothing alive includes it"
-            for path in files if path not in alive]
+    return [
+        f"{path}:1: in no CMake file, and nothing alive includes it"
+        for path in files
+        if path not in alive
+    ]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.docs: each relative link of a *.md file points at something that exists."""
+
 import os
 import re
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.format: clang-format --dry-run on our C++ files; exit status 77 = skipped, no tool."""
+
 import os
 import shutil
 import subprocess
@@ -18,8 +19,13 @@ def find_tool():
 
 
 def check_files(tool, root, paths):
-    result = subprocess.run([tool, "--dry-run", "--Werror", "--ferror-limit=1", *paths], cwd=root,
-                            capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [tool, "--dry-run", "--Werror", "--ferror-limit=1", *paths],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return [line for line in result.stderr.splitlines() if ": error:" in line]
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.headers: a public header begins with #pragma once and a /// head block (STYLE 3.3, 3.5)."""
+
 import common
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.layers: each #include must be allowed by layers.txt (the matrix of STYLE 3.1)."""
+
 import os
 import re
 

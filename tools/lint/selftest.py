@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """lint.selftest: each lint accepts a good sample and complains about each bad one."""
+
 import os
 import tempfile
 import unittest
@@ -35,14 +36,18 @@ class Layers(Sample):
         return layers.check(self.root)
 
     def test_downward_include_is_fine(self):
-        for path, target in (("runtime/plan/a.cpp", "runtime/base/ids.hpp"),
-                             ("actors/a.cpp", "runtime/plan/ledger.hpp"),
-                             ("tests/unit/a.cpp", "actors/node.hpp")):
+        for path, target in (
+            ("runtime/plan/a.cpp", "runtime/base/ids.hpp"),
+            ("actors/a.cpp", "runtime/plan/ledger.hpp"),
+            ("tests/unit/a.cpp", "actors/node.hpp"),
+        ):
             self.assertEqual(self.complaints(path, f'#include "{target}"'), [])
 
     def test_upward_include_is_named_with_its_line(self):
-        self.assertEqual(self.complaints("runtime/plan/a.cpp", '#include "runtime/proto/x.hpp"'),
-                         ["runtime/plan/a.cpp:2: runtime/plan may not include runtime/proto"])
+        self.assertEqual(
+            self.complaints("runtime/plan/a.cpp", '#include "runtime/proto/x.hpp"'),
+            ["runtime/plan/a.cpp:2: runtime/plan may not include runtime/proto"],
+        )
 
     def test_lower_layers_see_no_actors_and_no_tools(self):
         for target in ("actors/a.hpp", "tools/a.hpp", "tests/support/a.hpp"):
@@ -50,20 +55,28 @@ class Layers(Sample):
             self.assertEqual(len(found), 1, target)
 
     def test_owned_headers(self):
-        bad = (("runtime/plan/a.cpp", "<caf/all.hpp>"), ("runtime/plan/a.cpp", "<torch/torch.h>"),
-               ("runtime/observe/a.cpp", "<yaml-cpp/yaml.h>"),
-               ("actors/a.hpp", "<ATen/core/Tensor.h>"),
-               ("runtime/stream/a.cpp", '"trajectory.pb.h"'), ("actors/a.cpp", "<zmq.hpp>"),
-               ("runtime/plan/a.cpp", "<spdlog/spdlog.h>"),
-               ("runtime/transport/a.cpp", "<google/protobuf/message.h>"))
+        bad = (
+            ("runtime/plan/a.cpp", "<caf/all.hpp>"),
+            ("runtime/plan/a.cpp", "<torch/torch.h>"),
+            ("runtime/observe/a.cpp", "<yaml-cpp/yaml.h>"),
+            ("actors/a.hpp", "<ATen/core/Tensor.h>"),
+            ("runtime/stream/a.cpp", '"trajectory.pb.h"'),
+            ("actors/a.cpp", "<zmq.hpp>"),
+            ("runtime/plan/a.cpp", "<spdlog/spdlog.h>"),
+            ("runtime/transport/a.cpp", "<google/protobuf/message.h>"),
+        )
         for path, include in bad:
             self.assertTrue(self.complaints(path, "#include " + include), (path, include))
             os.remove(os.path.join(self.root, path))
 
     def test_owners_and_tests_may(self):
-        good = (("runtime/control/a.hpp", "<caf/all.hpp>"), ("actors/a.cpp", "<torch/torch.h>"),
-                ("runtime/config/a.cpp", "<yaml-cpp/yaml.h>"), ("bench/micro/a.cpp", "<zmq.hpp>"),
-                ("runtime/proto/a.cpp", '"runtime/proto/trajectory.pb.h"'))
+        good = (
+            ("runtime/control/a.hpp", "<caf/all.hpp>"),
+            ("actors/a.cpp", "<torch/torch.h>"),
+            ("runtime/config/a.cpp", "<yaml-cpp/yaml.h>"),
+            ("bench/micro/a.cpp", "<zmq.hpp>"),
+            ("runtime/proto/a.cpp", '"runtime/proto/trajectory.pb.h"'),
+        )
         for path, include in good:
             self.assertEqual(self.complaints(path, "#include " + include), [])
 
@@ -86,22 +99,34 @@ class Caps(unittest.TestCase):
         self.assertEqual(len(caps.check_text("a.proto", "x" * 101 + "\n")), 1)
 
     def test_every_shape_of_function_is_measured(self):
-        for head in ("void f()", "int A::f(int a, std::vector<int> b) const noexcept",
-                     "auto f(int a) -> std::pair<int, int>", "A::A(int a) : a_(a), b_{a}",
-                     "TEST(Suite, Name)", "static bool operator==(const A& a, const A& b)",
-                     "template <class T>\nExpected<T> f(T x) requires Small<T>", "A::~A()",
-                     "void f(std::string text = \"{\")"):
+        for head in (
+            "void f()",
+            "int A::f(int a, std::vector<int> b) const noexcept",
+            "auto f(int a) -> std::pair<int, int>",
+            "A::A(int a) : a_(a), b_{a}",
+            "TEST(Suite, Name)",
+            "static bool operator==(const A& a, const A& b)",
+            "template <class T>\nExpected<T> f(T x) requires Small<T>",
+            "A::~A()",
+            'void f(std::string text = "{")',
+        ):
             self.assertEqual(len(self.long_function(head, 90)), 1, head)
             self.assertEqual(self.long_function(head, 60), [], head)
 
     def test_exact_bound(self):
         self.assertEqual(self.long_function("void f()", 70), [])
-        self.assertEqual(self.long_function("void f()", 71),
-                         ["a.cpp:1: function of 71 lines > 70"])
+        self.assertEqual(self.long_function("void f()", 71), ["a.cpp:1: function of 71 lines > 70"])
 
     def test_other_braces_are_not_functions(self):
-        for head in ("namespace a", "class A : public B", "struct A", "enum class E : int",
-                     "namespace {\nnamespace b", "int table[] =", 'extern "C"'):
+        for head in (
+            "namespace a",
+            "class A : public B",
+            "struct A",
+            "enum class E : int",
+            "namespace {\nnamespace b",
+            "int table[] =",
+            'extern "C"',
+        ):
             closing = "}\n" if head.count("{") else ""
             self.assertEqual(caps.check_text("a.cpp", head + " {\n" + self.body(200) + closing), [])
 
@@ -110,7 +135,7 @@ class Caps(unittest.TestCase):
         self.assertEqual(caps.check_text("a.hpp", text), ["a.hpp:3: function of 80 lines > 70"])
 
     def test_braces_in_strings_and_comments_do_not_count(self):
-        text = "void f() {\n  g(\"}\", '}', R\"x(}}})x\");  // }\n  /* } */\n" + self.body(80)
+        text = 'void f() {\n  g("}", \'}\', R"x(}}})x");  // }\n  /* } */\n' + self.body(80)
         self.assertEqual(len(caps.check_text("a.cpp", text)), 1)
         small = "int x = 1'000;\nvoid f() { g('{'); }\n"
         self.assertEqual(caps.check_text("a.cpp", small * 80), [])
@@ -124,19 +149,28 @@ class Caps(unittest.TestCase):
 class Headers(unittest.TestCase):
     def test_both_parts_are_needed(self):
         self.assertEqual(headers.check_text("a.hpp", HEAD), [])
-        for text in ("", "/// x\n#pragma once\n", "#pragma once\n", "#pragma once\n// no\n",
-                     "#pragma once\n\n/// late\n"):
+        for text in (
+            "",
+            "/// x\n#pragma once\n",
+            "#pragma once\n",
+            "#pragma once\n// no\n",
+            "#pragma once\n\n/// late\n",
+        ):
             self.assertEqual(len(headers.check_text("a.hpp", text)), 1, text)
 
 
 class Docs(Sample):
     def test_links(self):
         self.write("docs/real.md", "# x\n")
-        text = ("[a](real.md) [b](real.md#x) [c](https://x.y/z) [d](#here) `[e](no.md)`\n"
-                "```\n[f](no.md)\n```\n")
+        text = (
+            "[a](real.md) [b](real.md#x) [c](https://x.y/z) [d](#here) `[e](no.md)`\n"
+            "```\n[f](no.md)\n```\n"
+        )
         self.assertEqual(docs.check_text(self.root, "docs/a.md", text), [])
-        self.assertEqual(docs.check_text(self.root, "docs/a.md", "x\n[g](gone.md)\n"),
-                         ["docs/a.md:2: link to gone.md: no such file"])
+        self.assertEqual(
+            docs.check_text(self.root, "docs/a.md", "x\n[g](gone.md)\n"),
+            ["docs/a.md:2: link to gone.md: no such file"],
+        )
 
 
 class Dead(Sample):
@@ -146,8 +180,10 @@ class Dead(Sample):
         self.write("runtime/a/used.hpp", HEAD)
         self.write("runtime/a/old.cpp", '#include "runtime/a/old.hpp"\n')
         self.write("runtime/a/old.hpp", HEAD)
-        self.assertEqual([c.split(":")[0] for c in dead.check(self.root)],
-                         ["runtime/a/old.cpp", "runtime/a/old.hpp"])
+        self.assertEqual(
+            [c.split(":")[0] for c in dead.check(self.root)],
+            ["runtime/a/old.cpp", "runtime/a/old.hpp"],
+        )
 
 
 class Format(Sample):
