@@ -261,8 +261,7 @@ class Model:
 Batch = collections.namedtuple("Batch", "ids answer logp lengths group ret success turns invalid")
 
 def rollout(model, worlds, a, greedy=False):
-    """Plays all worlds together. ids, answer (1 = sampled), logp: lists per trajectory, in
-    world order."""
+    """Plays all worlds together; lists per trajectory in world order (answer: 1 = sampled)."""
     lakes = Lakes(worlds, a.turns, a.penalty)
     total, limit = len(worlds), a.seq_len
     words = ANSWER_IDS[a.fmt]
@@ -331,7 +330,6 @@ def rollout(model, worlds, a, greedy=False):
         turns,
         stats,
     )
-
 def scripted(worlds, a, rng, expert_fraction):
     """Transcripts of the mixed player: (ids, answer) per trajectory."""
     lakes = Lakes(worlds, a.turns, a.penalty)
