@@ -1,4 +1,4 @@
 cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp DEPS cohort::actors)
 cohort_test(run_integration_test integration TIMEOUT 300
-  SOURCES integration/run_test.cpp DEPS nlohmann_json::nlohmann_json)
+  SOURCES integration/run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

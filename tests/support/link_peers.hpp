@@ -114,15 +114,23 @@ struct Consumer {
   std::unique_ptr<Receiver> receiver;
 
   void open(Context& context, LinkOptions options) {
-    auto opened = Receiver::open(
-        context, std::move(options),
-        [this](Delivery delivery) {
-          if (acks_at_once) delivery.ack();
-          board.change([&] { deliveries.push_back(std::move(delivery)); });
-        },
-        [this](std::string peer, Error error) {
-          board.change([&] { lost.emplace_back(std::move(peer), std::move(error)); });
-        });
+    auto try_open = [&] {
+      return Receiver::open(
+          context, options,
+          [this](Delivery delivery) {
+            if (acks_at_once) delivery.ack();
+            board.change([&] { deliveries.push_back(std::move(delivery)); });
+          },
+          [this](std::string peer, Error error) {
+            board.change([&] { lost.emplace_back(std::move(peer), std::move(error)); });
+          });
+    };
+    // ZeroMQ's I/O thread gives a port back a moment after its socket is closed.
+    auto opened = try_open();
+    for (int tries = 0; !opened && opened.error().code == Errc::io && tries < 2000; ++tries) {
+      ::usleep(1000);
+      opened = try_open();
+    }
     ASSERT_TRUE(opened) << opened.error().to_string();
     receiver = std::move(*opened);
   }

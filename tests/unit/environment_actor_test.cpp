@@ -15,7 +15,7 @@ std::shared_ptr<const EnvironmentOptions> lake_options() {
   prompt.shows_instructions = false;
   auto compiled = tasks::PromptTemplate::create(prompt);
   tasks::FrozenLakeConfig lake;
-  lake.max_steps = 8;
+  lake.max_steps = 16;  // longer than any shortest path
   return std::make_shared<const EnvironmentOptions>(
       EnvironmentOptions{lake, std::move(*compiled), std::nullopt, 4});
 }

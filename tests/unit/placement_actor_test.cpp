@@ -60,6 +60,11 @@ class PlacementActorTest : public ::testing::Test {
     options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
     placement_ = system_.spawn(placement, std::move(options));
   }
+  // A promise in its state keeps the actor alive: it is told to go, as node does.
+  void TearDown() override {
+    caf::anon_send_exit(placement_, caf::exit_reason::user_shutdown);
+    scheduler_.run();
+  }
   Expected<PhaseReport> phase(PhaseKind kind, uint64_t version = 0) {
     auto request =
         self_->request(placement_, caf::infinite, phase_atom_v, PhaseRequest{1, kind, version});
