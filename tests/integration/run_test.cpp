@@ -104,11 +104,14 @@ TEST(Run, LeavesEverythingBehindThatItPromises) {
     auto row = nlohmann::json::parse(line);
     EXPECT_EQ(row.at("step").get<size_t>(), rows);
     EXPECT_TRUE(row.contains("param_hash") && row.contains("loss")) << line;
-    if (rows > 0)
+    if (rows > 0) {
       for (const char* key : {"reward/mean", "time/generate_s", "time/update_s",
                               "orchestrator_share", "tokens_per_s"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
-    if (rows % 2 == 0) EXPECT_TRUE(row.contains("val/success")) << line;
+    }
+    if (rows % 2 == 0) {
+      EXPECT_TRUE(row.contains("val/success")) << line;
+    }
   }
   EXPECT_EQ(rows, 5U);
 }
