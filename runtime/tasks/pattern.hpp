@@ -1,13 +1,11 @@
 #pragma once
-/// Regular expressions over bytes in linear time: what the policy wrote is hostile input, and a
-/// backtracking matcher would let it stall an actor (or overflow its stack). A Pike virtual machine
-/// (R. Cox, "Regular Expression Matching: the Virtual Machine Approach", 2009) with Perl's
-/// priorities, so that the first match and its groups are those of Python's re.search(pattern,
-/// text, re.DOTALL). Understood: literals, '.', classes [a-z^], escapes \d \w \s \D \W \S \n \t \r
-/// and quoted punctuation, groups ( ) (?: ), '|', greedy and lazy * + ? {n} {n,} {n,m}, anchors ^
-/// $. Anything else is an error, not a guess. Immutable after compile: any thread may search.
-#include <bitset>
+/// Regular expressions as Python's re.search(expression, text, re.DOTALL) has them, by PCRE2 (its
+/// JIT where the machine has one): what ROLL's action patterns are written in. Bytes, not
+/// characters: a model's text may end inside a UTF-8 character. Immutable after compile: any thread
+/// may search. Bound: a search that backtracks more than k_match_limit times counts as no match, so
+/// hostile text costs milliseconds, never a hang.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -18,18 +16,11 @@ namespace cohort::tasks {
 
 class Pattern {
  public:
-  using ByteSet = std::bitset<256>;
-  enum class Op : uint8_t { set, split, jump, save, begin, end, match };
-  /// One instruction of the machine. split prefers x to y; save stores the position into slot x.
-  struct Instruction {
-    Op op = Op::match;
-    uint32_t x = 0;
-    uint32_t y = 0;
-  };
   /// Captured texts; [0] is the whole match, an absent group took no part in it.
   using Match = std::vector<std::optional<std::string_view>>;
+  static constexpr uint32_t k_match_limit = 1'000'000;
 
-  /// Returns Errc::invalid_argument with the offset if the text is not an expression we understand.
+  /// Returns Errc::invalid_argument with the offset if the text is no expression.
   static Expected<Pattern> compile(std::string_view expression);
   /// Returns the first match in `text` ('.' matches newlines too), or nothing.
   std::optional<Match> search(std::string_view text) const;
@@ -39,8 +30,7 @@ class Pattern {
  private:
   Pattern() = default;
 
-  std::vector<Instruction> program_;
-  std::vector<ByteSet> sets_;
+  std::shared_ptr<const void> code_;  // pcre2_code
   size_t group_count_ = 0;
 };
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <unordered_map>
 #include <utility>
 
@@ -70,7 +70,7 @@ class WordTokenizer final : public Tokenizer {
 
  private:
   struct TrieNode {
-    std::map<char, size_t> next;
+    std::array<uint32_t, 256> next{};  // 0: no such edge, the root is nobody's child
     int32_t id = -1;
   };
 
@@ -80,9 +80,11 @@ class WordTokenizer final : public Tokenizer {
       return Error{Errc::invalid_argument, fmt::format("vocabulary: '{}' is there twice", text)};
     size_t node = 0;
     for (char c : text) {
-      auto [edge, is_new] = trie_[node].next.try_emplace(c, trie_.size());
-      node = edge->second;
-      if (is_new) trie_.emplace_back();
+      uint32_t& edge = trie_[node].next[static_cast<unsigned char>(c)];
+      bool is_new = edge == 0;
+      if (is_new) edge = static_cast<uint32_t>(trie_.size());
+      node = edge;
+      if (is_new) trie_.emplace_back();  // `edge` is dangling from here
     }
     trie_[node].id = vocab_size();
     texts_.push_back(text);
@@ -93,9 +95,9 @@ class WordTokenizer final : public Tokenizer {
     int32_t best = -1;
     size_t node = 0;
     for (char c : text) {
-      auto edge = trie_[node].next.find(c);
-      if (edge == trie_[node].next.end()) break;
-      node = edge->second;
+      uint32_t edge = trie_[node].next[static_cast<unsigned char>(c)];
+      if (edge == 0) break;
+      node = edge;
       if (trie_[node].id >= 0) best = trie_[node].id;
     }
     return best;
