@@ -30,6 +30,13 @@ void DriverState::on_stop() {
 }
 
 void DriverState::on_fail(const Failure& failure) {
+  if (failure.is_consequence) {  // the supervisor's word on the first cause is on its way
+    Failure last_resort = failure;
+    last_resort.is_consequence = false;
+    self_->delayed_send(DriverActor{self_}, std::chrono::milliseconds(options_.verdict_wait_ms),
+                        fail_atom_v, std::move(last_resort));
+    return;
+  }
   RunResult result = result_;
   result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   end(std::move(result));

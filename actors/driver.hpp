@@ -46,6 +46,7 @@ struct DriverOptions {
   std::function<uint64_t(uint64_t round, uint32_t group)> warm_seed;
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
   int request_timeout_ms = 3600000;
+  int verdict_wait_ms = 500;  // a consequence waits so long for its cause
 };
 
 class DriverState {
@@ -127,9 +128,8 @@ void DriverState::ask(const std::string& role, const Handle& handle, Then then, 
   self_
       ->request(handle, std::chrono::milliseconds(options_.request_timeout_ms),
                 std::forward<Args>(args)...)
-      .then(std::move(then), [this, role](caf::error& e) {
-        on_fail({role, phase_, control::from_caf(e).to_string()});
-      });
+      .then(std::move(then),
+            [this, role](caf::error& e) { on_fail(control::failure_of(role, phase_, e)); });
 }
 
 DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self,

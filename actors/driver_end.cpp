@@ -51,9 +51,7 @@ void DriverState::checkpoint(const std::string& folder, Next next) {
                 },
                 save_atom_v, request);
           },
-          [this](caf::error& e) {
-            on_fail({"recorder", "checkpoint", from_caf(e).to_string()});
-          });
+          [this](caf::error& e) { on_fail(failure_of("recorder", "checkpoint", e)); });
 }
 
 // The newest keep_checkpoints stay; step_0 stays always, because it is the reference's policy.
@@ -72,10 +70,7 @@ void DriverState::record(uint16_t type, const std::string& json) {
   self_
       ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
                 record_atom_v, type, json)
-      .then([](bool) {},
-            [this](caf::error& e) {
-              on_fail({"recorder", phase_, from_caf(e).to_string()});
-            });
+      .then([](bool) {}, [this](caf::error& e) { on_fail(failure_of("recorder", phase_, e)); });
 }
 
 void DriverState::finish(bool is_stopped) {
@@ -90,9 +85,7 @@ void DriverState::finish(bool is_stopped) {
             result.is_stopped = is_stopped;
             end(std::move(result));
           },
-          [this](caf::error& e) {
-            on_fail({"recorder", "end", from_caf(e).to_string()});
-          });
+          [this](caf::error& e) { on_fail(failure_of("recorder", "end", e)); });
 }
 
 void DriverState::end(RunResult result) {

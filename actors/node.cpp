@@ -20,6 +20,7 @@ template <class Handle>
 Handle NodeState::watch(Handle handle, const std::string& role) {
   roles_[handle.address()] = role;
   self_->monitor(handle);
+  if (options_.on_spawn) options_.on_spawn(role, handle.address());
   return handle;
 }
 
@@ -218,7 +219,7 @@ void NodeState::on_stop() {
 void NodeState::on_fail(const Failure& failure) {
   if (is_shutting_down_) return;
   log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
-  if (driver_)
+  if (driver_)  // it ends the run with the first cause
     caf::anon_send(driver_, fail_atom_v, failure);
   else {
     RunResult result;
@@ -239,6 +240,7 @@ void NodeState::on_down(const caf::down_msg& message) {
     reward_ = nullptr;
     return spawn_reward();
   }
+  if (role == "driver") driver_ = nullptr;  // nobody else is left to end the run
   on_fail({role, "supervision", "the actor died: " + reason});
 }
 

@@ -34,6 +34,8 @@ struct NodeOptions {
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   RunLog* log = nullptr;
   std::function<void(RunResult)> on_end;
+  /// Told of every role actor that starts, restarts included. May be empty.
+  std::function<void(const std::string& role, const caf::actor_addr& actor)> on_spawn;
 };
 
 class NodeState {

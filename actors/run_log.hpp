@@ -24,7 +24,7 @@ struct RunLogOptions {
   std::vector<observe::ReferenceLine> references;
   std::vector<observe::CardInfo> cards;
   std::string config_yaml;
-  observe::Console* console = nullptr;
+  observe::Console* console = nullptr;  // required; outlives the log
 };
 
 class RunLog {

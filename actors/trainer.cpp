@@ -50,9 +50,7 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
       ->request(options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
                 record_atom_v, TrajectoryBatch(fresh))
       .then([this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
-            [this](caf::error& e) {
-              options_.fail({"actor_train", "record", from_caf(e).to_string()});
-            });
+            [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); });
 }
 
 // FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.

@@ -26,6 +26,11 @@ Error from_caf(const caf::error& error) {
   return {Errc::internal, caf::to_string(error)};
 }
 
+Failure failure_of(std::string role, std::string phase, const caf::error& error) {
+  Error e = from_caf(error);
+  return {std::move(role), std::move(phase), e.to_string(), e.code == Errc::closed};
+}
+
 caf::error to_error(const std::exception_ptr& leaked) {
   try {
     std::rethrow_exception(leaked);

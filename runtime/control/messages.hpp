@@ -130,11 +130,12 @@ struct CheckpointReport {
   double seconds = 0;
 };
 
-/// First cause of a failed run: who, where, what.
+/// Why a run fails: who, where, what.
 struct Failure {
   std::string role;
   std::string phase;
   std::string detail;
+  bool is_consequence = false;  // somebody else died first, and the supervisor knows who
 };
 
 }  // namespace cohort::control
@@ -209,7 +210,7 @@ typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
-  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail);
+  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence);
 }
 }  // namespace cohort::control
 
@@ -258,6 +259,8 @@ caf::error to_caf(const Error& error);
 /// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's
 /// text.
 Error from_caf(const caf::error& error);
+/// Returns the failure of a request that `role` was to answer. A dead receiver is a consequence.
+Failure failure_of(std::string role, std::string phase, const caf::error& error);
 /// For set_exception_handler: keeps what() of an exception that leaked out of a handler.
 caf::error to_error(const std::exception_ptr& leaked);
 

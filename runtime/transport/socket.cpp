@@ -142,19 +142,26 @@ Expected<Socket> Socket::open(const std::shared_ptr<Context::Handle>& context, i
 }
 
 Socket::Socket(Socket&& other) noexcept
-    : context_(std::move(other.context_)), socket_(std::exchange(other.socket_, nullptr)) {}
+    : context_(std::move(other.context_)),
+      socket_(std::exchange(other.socket_, nullptr)),
+      bound_(std::move(other.bound_)) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     close();
     context_ = std::move(other.context_);
     socket_ = std::exchange(other.socket_, nullptr);
+    bound_ = std::move(other.bound_);
   }
   return *this;
 }
 
 void Socket::close() {
-  if (void* socket = std::exchange(socket_, nullptr)) zmq_close(socket);
+  if (void* socket = std::exchange(socket_, nullptr)) {
+    // libzmq's reaper frees the name some time later; whoever replaces this end binds it now.
+    if (bound_.starts_with("inproc://")) zmq_unbind(socket, bound_.c_str());
+    zmq_close(socket);
+  }
   context_.reset();
 }
 
@@ -165,7 +172,8 @@ Expected<std::string> Socket::bind(const std::string& endpoint) {
   size_t size = text.size();
   if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, text.data(), &size) != 0 || size == 0)
     return zmq_failure(Errc::io, "cannot resolve " + endpoint);
-  return std::string(text.data(), size - 1);
+  bound_ = std::string(text.data(), size - 1);
+  return bound_;
 }
 
 Expected<void> Socket::connect(const std::string& endpoint) {

@@ -67,6 +67,7 @@ class Socket {
  private:
   std::shared_ptr<Context::Handle> context_;
   void* socket_ = nullptr;
+  std::string bound_;  // resolved endpoint, or empty
 };
 
 /// Wakes a pump that sleeps in wait(). A pump that is awake costs its callers no system call.

@@ -51,7 +51,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
-  round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail"}));
+  round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true}));
 }
 
 TEST(ControlMessages, ErrorsKeepCodeAndText) {

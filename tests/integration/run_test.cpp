@@ -212,6 +212,47 @@ TEST(Run, WhatCannotRunIsRefusedBeforeAnythingIsMade) {
   }
 }
 
+/// Runs `command` where `folder` is a disk of `size`; exit code 77 where namespaces are not
+/// allowed.
+std::vector<std::string> on_small_disk(const std::filesystem::path& folder, const std::string& size,
+                                       const std::vector<std::string>& command) {
+  std::vector<std::string> all = {"unshare",
+                                  "-rm",
+                                  "sh",
+                                  "-c",
+                                  "mount -t tmpfs -o size=" + size + " tmpfs " + folder.string() +
+                                      " 2>/dev/null || exit 77; \"$@\"; code=$?; " +
+                                      test::binary("traj") + " verify " + folder.string() +
+                                      "/frozen_lake/*; echo verify=$?; exit $code",
+                                  "sh"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+TEST(Run, FullDiskEndsTheRunWithItsNameAndAStreamThatVerifies) {
+  TempFolder folder;
+  TempFolder disk;
+  auto command = tiny_run(disk, {"max_steps=3000", "eval_steps=3000", "save_steps=3000"});
+  Process run(on_small_disk(disk.path(), "6m", command), folder);
+  int code = run.wait(60000);
+  if (code == 77) GTEST_SKIP() << "no user namespace with a tmpfs here";
+  EXPECT_EQ(code, 1) << run.err();
+  EXPECT_NE(run.err().find("No space left"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find(disk.path().string()), std::string::npos) << run.err();
+  EXPECT_NE(run.out().find("verify=0"), std::string::npos) << run.out();
+  EXPECT_EQ(run.err().find("terminate"), std::string::npos) << run.err();
+}
+
+TEST(Run, DiskTooSmallFromTheStartIsRefused) {
+  TempFolder folder;
+  TempFolder disk;
+  Process run(on_small_disk(disk.path(), "2m", tiny_run(disk)), folder);
+  int code = run.wait(10000);
+  if (code == 77) GTEST_SKIP() << "no user namespace with a tmpfs here";
+  EXPECT_GT(code, 0);
+  EXPECT_NE(run.err().find("free"), std::string::npos) << run.err();
+}
+
 TEST(Run, MissingConfigFileIsNamed) {
   TempFolder folder;
   Process run({test::binary("actor-node"), "run", "/nonexistent/x.yaml"}, folder);

@@ -1,0 +1,258 @@
+// One node in this process: what happens to a run when one of its actors dies, and what the trainer
+// acknowledges when.
+#include "actors/node.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "actors/trainer.hpp"
+#include "actors/weight_wire.hpp"
+#include "runtime/config/load.hpp"
+#include "runtime/control/system.hpp"
+#include "runtime/proto/codec.hpp"
+#include "runtime/stream/reader.hpp"
+#include "tests/support/process.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using control::deliver_atom_v;
+
+config::RunConfig tiny_config(const std::filesystem::path& folder) {
+  const std::vector<std::string> overrides = {
+      "output_dir=" + folder.string(),
+      "model.hidden_size=16",
+      "model.num_attention_heads=2",
+      "model.num_key_value_heads=1",
+      "model.head_dim=8",
+      "model.intermediate_size=32",
+      "model.num_hidden_layers=1",
+      "max_steps=3",
+      "eval_steps=100",
+      "save_steps=100",
+      "rollout_batch_size=32",
+      "train_env_manager.num_env_groups=8",
+      "train_env_manager.num_groups_partition=[8]",
+      "train_env_manager.group_size=4",
+      "val_batch_size=16",
+      "val_env_manager.num_env_groups=16",
+      "val_env_manager.num_groups_partition=[16]",
+      "actor_train.training_args.per_device_train_batch_size=4",
+      "actor_train.training_args.gradient_accumulation_steps=4",
+      "warm_start.steps=4",
+      "warm_start.batch_size=8",
+      "warm_start.rounds=2",
+      "warm_start.warmup_steps=2",
+      "cards.memory_bytes=64MiB",
+      "cards.reserve_bytes=1MiB"};
+  auto config = config::load(
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/frozen_lake.yaml", overrides);
+  EXPECT_TRUE(config) << config.error().detail;
+  return std::move(*config);
+}
+
+/// Runs a node to its end. `on_spawn` sees every role actor.
+class NodeRun {
+ public:
+  using OnSpawn = std::function<void(caf::actor_system&, const std::string& role, int nth,
+                                     const caf::actor_addr& actor)>;
+  explicit NodeRun(OnSpawn on_spawn = {}) : on_spawn_(std::move(on_spawn)) {}
+
+  RunResult run() {
+    NodeOptions options;
+    options.config = tiny_config(folder_.path());
+    auto plan = preflight(options.config);
+    EXPECT_TRUE(plan) << plan.error().detail;
+    options.plan = *plan;
+    auto opened = open_run_folder(options.config);
+    EXPECT_TRUE(opened) << opened.error().detail;
+    options.folder = *opened;
+    run_folder = options.folder.path;
+    stream::WriterOptions stream;
+    stream.run_id = options.folder.run_id;
+    auto writer = stream::Writer::open(run_folder / "stream", stream);
+    EXPECT_TRUE(writer) << writer.error().detail;
+    options.writer = std::make_shared<stream::Writer>(std::move(*writer));
+    RunLogOptions log;
+    log.run_folder = run_folder;
+    log.total_steps = 3;
+    observe::Console console(observe::choose_console(/*is_quiet=*/true));
+    log.console = &console;
+    auto run_log = RunLog::open(std::move(log));
+    EXPECT_TRUE(run_log) << run_log.error().detail;
+    options.log = run_log->get();
+    RunResult result = run_node(options);
+    EXPECT_TRUE(options.writer->close());
+    return result;
+  }
+
+  std::filesystem::path run_folder;
+
+ private:
+  RunResult run_node(NodeOptions& options) {
+    control::SystemConfig config({.scheduler_threads = 1, .is_test = false});
+    caf::actor_system system{config};
+    std::promise<RunResult> promise;
+    std::atomic<bool> is_set = false;
+    options.on_end = [&](RunResult result) {
+      if (!is_set.exchange(true)) promise.set_value(std::move(result));
+    };
+    std::map<std::string, int> counts;  // only the node's thread of the moment touches it
+    options.on_spawn = [&](const std::string& role, const caf::actor_addr& actor) {
+      if (on_spawn_) on_spawn_(system, role, counts[role]++, actor);
+    };
+    auto address = system.spawn(node, options);
+    caf::anon_send(address, control::start_atom_v);
+    auto future = promise.get_future();
+    bool is_over = future.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    EXPECT_TRUE(is_over) << "the run hangs";
+    RunResult result = is_over ? future.get() : RunResult{};
+    caf::scoped_actor self{system};
+    self->request(address, std::chrono::seconds(10), control::flush_atom_v)
+        .receive([](bool) {}, [](const caf::error&) {});
+    caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+    return result;
+  }
+
+  test::TempFolder folder_;
+  OnSpawn on_spawn_;
+};
+
+std::multiset<proto::TrajectoryKey> keys_in_stream(const std::filesystem::path& run_folder) {
+  std::multiset<proto::TrajectoryKey> keys;
+  auto reader = stream::Reader::open(run_folder / "stream");
+  EXPECT_TRUE(reader) << reader.error().detail;
+  for (;;) {
+    auto record = reader->next();
+    EXPECT_TRUE(record) << record.error().detail;
+    if (!record || !*record) return keys;
+    if ((*record)->info.type == stream::RecordType::trajectory)
+      keys.insert(*(*record)->info.key.trajectory);
+  }
+}
+
+TEST(Node, RunsToItsEnd) {
+  NodeRun run;
+  RunResult result = run.run();
+  EXPECT_TRUE(result.is_ok) << result.error;
+  EXPECT_EQ(result.steps, 3U);
+}
+
+// The frames that the dead actor had not passed on come again; the collector drops what comes twice
+// (FLOW-1).
+TEST(Node, ARewardActorThatDiesIsRestartedAndNothingIsLostOrTrainedTwice) {
+  NodeRun calm;
+  RunResult expected = calm.run();
+  ASSERT_TRUE(expected.is_ok) << expected.error;
+  // Killed in the middle of its work: whenever some more trajectories have come through.
+  std::atomic<int> kills = 0;
+  std::vector<std::jthread> killers;
+  NodeRun run([&](caf::actor_system&, const std::string& role, int nth,
+                  const caf::actor_addr& actor) {
+    if (role != "rewards" || nth >= k_reward_restarts) return;
+    killers.emplace_back([&, nth, actor](std::stop_token stop) {
+      auto wanted = static_cast<size_t>(8 + 30 * nth);
+      test::wait_until(
+          [&] { return stop.stop_requested() || keys_in_stream(run.run_folder).size() >= wanted; },
+          30000);
+      if (stop.stop_requested()) return;
+      ++kills;
+      caf::anon_send_exit(actor, caf::exit_reason::kill);
+    });
+  });
+  RunResult result = run.run();
+  killers.clear();
+  EXPECT_EQ(kills, k_reward_restarts);
+  EXPECT_TRUE(result.is_ok) << result.error;
+  EXPECT_EQ(result.param_hash, expected.param_hash);
+  EXPECT_EQ(result.trajectories, expected.trajectories);
+  EXPECT_TRUE(keys_in_stream(run.run_folder) == keys_in_stream(calm.run_folder));
+}
+
+TEST(Node, ARewardActorThatKeepsDyingEndsTheRunWithItsName) {
+  NodeRun run([&](caf::actor_system&, const std::string& role, int, const caf::actor_addr& actor) {
+    if (role == "rewards") caf::anon_send_exit(actor, caf::exit_reason::kill);
+  });
+  RunResult result = run.run();
+  EXPECT_FALSE(result.is_ok);
+  EXPECT_NE(result.error.find("rewards"), std::string::npos) << result.error;
+}
+
+TEST(Node, AnyOtherActorThatDiesEndsTheRunWithItsName) {
+  for (const char* victim : {"actor_train", "actor_infer", "recorder", "placement", "driver"}) {
+    NodeRun run(
+        [&](caf::actor_system&, const std::string& role, int, const caf::actor_addr& actor) {
+          if (role.starts_with(victim) && role.find("worker") == std::string::npos)
+            caf::anon_send_exit(actor, caf::exit_reason::kill);
+        });
+    RunResult result = run.run();
+    EXPECT_FALSE(result.is_ok) << victim;
+    EXPECT_NE(result.error.find(victim), std::string::npos) << result.error;
+  }
+}
+
+// ---- FLOW-2 --------------------------------------------------------------
+
+struct SlowDisk {
+  std::mutex mutex;
+  caf::typed_response_promise<uint64_t> waiting;
+  std::atomic<size_t> asked = 0;
+};
+
+RecorderActor::behavior_type slow_recorder(RecorderActor::pointer self,
+                                           std::shared_ptr<SlowDisk> disk) {
+  return {[self, disk](control::record_atom, const TrajectoryBatch&) -> caf::result<uint64_t> {
+            std::lock_guard lock(disk->mutex);
+            disk->waiting = self->make_response_promise<uint64_t>();
+            ++disk->asked;
+            return disk->waiting;
+          },
+          [](control::record_atom, uint16_t, const std::string&) { return true; },
+          [](control::flush_atom) { return true; }};
+}
+
+TEST(Trainer, AcknowledgesAFrameOnlyAfterItsRecord) {
+  control::SystemConfig config({.scheduler_threads = 1, .is_test = false});
+  caf::actor_system system{config};
+  transport::Context context;
+  auto disk = std::make_shared<SlowDisk>();
+  TrainerOptions options;
+  options.context = &context;
+  options.input.endpoint = "inproc://trainer";
+  options.input.run_id = "run";
+  options.recorder = system.spawn(slow_recorder, disk);
+  options.fail = [](const control::Failure& failure) { ADD_FAILURE() << failure.detail; };
+  auto address = system.spawn(trainer, options);
+  auto sender = transport::Sender::open(context, options.input, [](const Error&) {});
+  ASSERT_TRUE(sender) << sender.error().detail;
+  proto::Trajectory trajectory;
+  trajectory.key = {proto::TrajectoryKind::train, 1, 0, 0};
+  trajectory.tokens = {1, 2, 3};
+  trajectory.response_mask = {0, 1, 1};
+  trajectory.behavior_logp = {0, -1, -1};
+  trajectory.token_versions = {0, 0, 0};
+  trajectory.token_rewards = {0, 0, 1};
+  proto::Encoded encoded = proto::encode_batch(std::span(&trajectory, 1));
+  std::atomic<bool> is_acked = false;
+  ASSERT_TRUE((*sender)->send({k_message_trajectories, std::move(encoded.header), encoded.columns},
+                              [&](uint64_t) { is_acked = true; }));
+  ASSERT_TRUE(test::wait_until([&] { return disk->asked == 1; }, 10000));
+  EXPECT_FALSE((*sender)->wait_drained(200)) << "acknowledged before it was recorded";
+  EXPECT_FALSE(is_acked);
+  {
+    std::lock_guard lock(disk->mutex);
+    disk->waiting.deliver(uint64_t{1});
+  }
+  EXPECT_TRUE((*sender)->wait_drained(10000));
+  EXPECT_TRUE(is_acked);
+  caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
+}
+
+}  // namespace
+}  // namespace cohort::actors
