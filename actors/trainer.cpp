@@ -108,6 +108,18 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   waiting.deliver(report);
 }
 
+Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint64_t policy_version,
+                               uint64_t bound) {
+  for (const proto::Trajectory& t : batch)
+    if (t.weight_version_min + bound < policy_version)
+      return Error{Errc::protocol,
+                   fmt::format("FLOW-3: trajectory of step {}, group {}, index {} has tokens of "
+                               "version {}; the policy is at {} and the bound is {}",
+                               t.key.step, t.key.group, t.key.index, t.weight_version_min,
+                               policy_version, bound)};
+  return {};
+}
+
 caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) {
   // FLOW-1: closing hands the step over once; what goes to the engine leaves the collector.
   auto closed = collector_.close_step({request.kind, request.step});
@@ -116,6 +128,10 @@ caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) 
   auto batch =
       std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
   steps_.erase(step);
+  // Steps are synchronous: what the present version did not generate is not trained on.
+  if (static_cast<proto::TrajectoryKind>(request.kind) == proto::TrajectoryKind::train)
+    if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
+      return to_caf(fresh.error());
   auto promise = self_->make_response_promise<UpdateReport>();
   self_->request(options_.worker, compute_timeout(), update_atom_v, request, TrajectoryBatch(batch))
       .then([promise](const UpdateReport& report) mutable { promise.deliver(report); },

@@ -4,7 +4,8 @@
 /// Owner: node. Thread: CAF's scheduler; the engine is on the train worker's thread. Bound: the
 /// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
 /// event, and acknowledged. FLOW-1: a trajectory (kind, step, group, index) is handed to the engine
-/// at most once. FLOW-2: recorded before ack. Messages: TrainerActor in roles.hpp.
+/// at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages: TrainerActor
+/// in roles.hpp.
 #include <map>
 #include <memory>
 #include <utility>
@@ -54,6 +55,11 @@ class TrainerState {
   plan::Collector collector_;
   std::map<plan::StepKey, Step> steps_;
 };
+
+/// FLOW-3. Returns Errc::protocol, naming the trajectory, if a token is more than `bound` versions
+/// older than the policy that it is to train.
+Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint64_t policy_version,
+                               uint64_t bound);
 
 /// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean,
 /// env/<tag>/*, success.

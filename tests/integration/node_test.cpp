@@ -254,5 +254,16 @@ TEST(Trainer, AcknowledgesAFrameOnlyAfterItsRecord) {
   caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
 }
 
+TEST(Trainer, ATokenOlderThanTheBoundIsRefused) {  // FLOW-3
+  std::vector<proto::Trajectory> batch(2);
+  batch[0].weight_version_min = 5;
+  batch[1].weight_version_min = 4;
+  batch[1].key = {proto::TrajectoryKind::train, 6, 2, 1};
+  EXPECT_TRUE(check_staleness(batch, 5, 1));
+  auto refused = check_staleness(batch, 5, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("group 2, index 1"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace cohort::actors
