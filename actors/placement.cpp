@@ -18,6 +18,9 @@ void PlacementState::open(PlacementOptions options) {
 }
 
 caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
+  if (is_failed_)  // some cards may have obeyed and others not: no later phase can be trusted
+    return to_caf({Errc::placement, fmt::format("phase {} of step {} comes after a failed one",
+                                                plan::to_string(request.kind), request.step)});
   if (is_busy_)
     return to_caf({Errc::backpressure, fmt::format("phase {} of step {} is still being set up",
                                                    plan::to_string(request_.kind), request_.step)});
@@ -46,6 +49,8 @@ void PlacementState::next() {
   if (command.verb == Verb::begin_phase && ledger_.phase() != command.phase)
     if (auto begun = ledger_.begin_phase(command.phase); !begun)
       return fail(command, begun.error());
+  if (auto held = plan::check_command(options_.plan, ledger_, command); !held)  // PLACE-4
+    return fail(command, held.error());
   if (command.verb == Verb::reshard && !is_published_) return publish_from_trainer(command);
   execute(command);
 }
@@ -140,6 +145,7 @@ void PlacementState::finish() {
                      {"verb", plan::to_string(t.command.verb)},
                      {"object", plan::to_string(t.command.object)},
                      {"to", plan::to_string(t.command.to)},
+                     {"planned_bytes", t.command.bytes},
                      {"bytes", t.bytes_on_card},
                      {"moved_bytes", t.bytes_moved},
                      {"start_s", t.start_seconds},
@@ -158,6 +164,8 @@ void PlacementState::finish() {
 
 void PlacementState::fail(const plan::Command& command, const Error& error) {
   is_busy_ = false;
+  is_failed_ = true;
+  versions_.abandon();
   promise_.deliver(to_caf(
       error.with_context(fmt::format("phase {} of step {}: {}", plan::to_string(request_.kind),
                                      request_.step, plan::to_text(command)))));

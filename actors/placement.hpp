@@ -52,6 +52,7 @@ class PlacementState {
   plan::Ledger ledger_;
   plan::VersionTable versions_;
   bool is_busy_ = false;
+  bool is_failed_ = false;
   bool is_published_ = false;  // the trainer has sent the version of this phase
   uint64_t published_checksum_ = 0;
   uint64_t next_id_ = 1;

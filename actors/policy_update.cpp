@@ -77,6 +77,7 @@ algorithms::KlKind kl_kind(config::KlPenalty penalty) {
     case config::KlPenalty::mse:
       return algorithms::KlKind::k2;
     case config::KlPenalty::k3:
+    case config::KlPenalty::full:  // refused by preflight
       return algorithms::KlKind::k3;
   }
   return algorithms::KlKind::k3;

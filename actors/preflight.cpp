@@ -3,30 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
-#include "runtime/plan/memory_model.hpp"
+#include "actors/job_json.hpp"
+#include "actors/vocabulary.hpp"
+#include "runtime/config/not_built.hpp"
 
 namespace cohort::actors {
 namespace {
 
 Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(
     const config::ModelSection& model) {
-  tasks::WordVocabulary vocabulary;
-  if (!model.vocabulary.empty()) {
-    vocabulary.specials = {"<pad>", "<|im_end|>"};
-    for (const std::string& word : model.vocabulary)
-      if (word != "<pad>" && word != "<|im_end|>") vocabulary.words.push_back(word);
-  } else if (model.tokenizer == "frozen_lake") {
-    vocabulary = tasks::frozen_lake_vocabulary();
-  } else {
-    return Error{
-        Errc::config,
-        fmt::format("model.tokenizer: no built-in vocabulary '{}'; there is frozen_lake, or give "
-                    "a list of words",
-                    model.tokenizer)};
-  }
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(model));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
 }
@@ -111,114 +102,66 @@ plan::ModelShape make_shape(const compute::ModelConfig& model) {
           model.tie_word_embeddings};
 }
 
-std::vector<CardId> card_ids(const std::vector<uint32_t>& mapping) {
-  std::vector<CardId> cards;
-  for (uint32_t id : mapping) cards.push_back({id});
-  std::sort(cards.begin(), cards.end());
-  return cards;
-}
-
-Expected<plan::PlacementPlan> make_placement(const config::RunConfig& config,
-                                             const compute::ModelConfig& model) {
-  plan::ModelShape shape = make_shape(model);
-  COHORT_TRY(plan::check_shape(shape));
-  bool is_bf16 = model.dtype == tensor::Dtype::bf16;
-  plan::TrainMemory train;
-  train.param_bytes = is_bf16 ? 2 : 4;
-  train.has_master = is_bf16;
-  plan::InferMemory infer;
-  infer.param_bytes = infer.kv_element_bytes = is_bf16 ? 2 : 4;
-  // Every running trajectory may fill its whole context; a cache that does not fit is made smaller,
-  // and then trajectories wait for blocks.
-  infer.kv_tokens = static_cast<uint64_t>(config.max_running_requests * config.sequence_length);
-  bool has_reference = config.derived.is_reference_needed;
-  plan::CardSpec card{{}, config.cards.memory_bytes, config.cards.reserve_bytes};
-  uint64_t fixed =
-      plan::infer_bytes(shape, infer)[plan::Object::infer_params] +
-      (has_reference ? plan::reference_bytes(shape, train.param_bytes)[plan::Object::ref_params]
-                     : 0);
-  uint64_t room = card.budget_bytes() > fixed ? card.budget_bytes() - fixed : 0;
-  uint64_t fitting = plan::kv_tokens_within(shape, infer, room);
-  uint64_t least = static_cast<uint64_t>(config.sequence_length * config.cards.threads_per_card);
-  if (fitting >= least)
-    infer.kv_tokens = std::min(infer.kv_tokens, fitting);
-  else
-    infer.kv_tokens = least;  // refused below, with the arithmetic
-  std::vector<plan::RoleSpec> roles = {
-      {"actor_train", card_ids(config.actor_train.device_mapping), plan::train_bytes(shape, train)},
-      {"actor_infer", card_ids(config.actor_infer.device_mapping),
-       plan::infer_bytes(shape, infer)}};
-  if (has_reference)
-    roles.push_back({"reference", card_ids(config.reference.device_mapping),
-                     plan::reference_bytes(shape, train.param_bytes)});
-  std::set<CardId> ids;
-  for (const plan::RoleSpec& role : roles) ids.insert(role.cards.begin(), role.cards.end());
-  std::vector<plan::CardSpec> cards;
-  for (CardId id : ids) {
-    card.id = id;
-    cards.push_back(card);
-  }
-  auto mode = config.placement.mode == config::PlacementMode::separate
-                  ? plan::PlacementMode::separate
-                  : plan::PlacementMode::timeshare;
-  return plan::plan_placement(mode, std::move(cards), std::move(roles));
-}
-
-// One train card and one reference card in this version; more of them need sharded training.
-Expected<void> check_cards(const config::RunConfig& config) {
-  if (config.actor_train.device_mapping.size() != 1)
-    return Error{
-        Errc::config,
-        fmt::format("actor_train.device_mapping: {} cards; this version trains on one card (raise "
-                    "cards.threads_per_card to use more cores)",
-                    config.actor_train.device_mapping.size())};
-  if (config.actor_infer.device_mapping.empty())
-    return Error{
-        Errc::config,
-        "actor_infer.device_mapping: no card; give it at least one, e.g. list(range(1,2))"};
-  if (config.derived.is_reference_needed && config.reference.device_mapping.size() != 1)
-    return Error{
-        Errc::config,
-        fmt::format("reference.device_mapping: {} cards; a KL to the reference needs one card (or "
-                    "set init_kl_coef=0 and use_kl_loss=false)",
-                    config.reference.device_mapping.size())};
+// The job that `actor-node plan` shows is the one that runs: same roles, same bytes.
+Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
+  JobOptions options;
+  options.card = "cpu";
+  options.vocab_size = static_cast<uint64_t>(result.model.vocab_size);
+  for (const std::string& name : model_names(config))
+    options.models[name] = make_shape(result.model);
+  COHORT_ASSIGN(Job job, job_of(config, options));
+  COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
+  COHORT_TRY(plan::check_capacity(plan.placement));
+  for (const plan::RoleSpec& role : plan.placement.roles)
+    if (role.role != "actor_train" && role.role != "actor_infer" && role.role != "reference")
+      return Error{Errc::config,
+                   fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
+                               "run by this version; remove the key",
+                               role.role)};
+  result.plan_json = job_json(config, job, plan).dump(2);
+  result.placement = std::move(plan.placement);
+  result.offload = job.spec.offload;
   return {};
 }
 
-std::string make_plan_json(const plan::PlacementPlan& plan, const compute::ModelConfig& model,
-                           const config::RunConfig& config) {
-  nlohmann::json roles = nlohmann::json::array();
-  for (const plan::RoleSpec& role : plan.roles) {
-    nlohmann::json bytes;
-    for (const auto& [object, size] : role.bytes_per_card)
-      bytes[std::string(plan::to_string(object))] = size;
-    std::vector<uint32_t> cards;
-    for (CardId card : role.cards) cards.push_back(card.value);
-    roles.push_back({{"role", role.role}, {"cards", cards}, {"bytes_per_card", bytes}});
-  }
-  nlohmann::json peaks = nlohmann::json::array();
-  for (const plan::PhaseBytes& peak : plan.peak_bytes)
-    peaks.push_back(
-        {{"card", peak.card.value}, {"phase", plan::to_string(peak.phase)}, {"bytes", peak.bytes}});
-  nlohmann::json json = {{"mode", plan::to_string(plan.mode)},
-                         {"card_capacity_bytes", config.cards.memory_bytes},
-                         {"card_reserve_bytes", config.cards.reserve_bytes},
-                         {"parameters", compute::parameter_count(compute::layout_of(model))},
-                         {"roles", roles},
-                         {"peak_bytes", peaks},
-                         {"optimizer_steps_per_step", config.derived.optimizer_steps_per_step},
-                         {"optimizer_batch", config.derived.optimizer_batch},
-                         {"total_optimizer_steps", config.derived.total_optimizer_steps}};
-  return json.dump(2);
+// What load() accepts, and plans, is more than what this version runs.
+Expected<void> check_built(const config::RunConfig& config) {
+  std::string text;
+  for (const config::Note& note : config::not_built(config))
+    text += fmt::format("{}{}{}{}: {}", text.empty() ? "" : "\n", note.where,
+                        note.where.empty() ? "" : ": ", note.key, note.text);
+  if (!text.empty()) return Error{Errc::config, text};
+  return {};
+}
+
+Expected<void> check_files(const config::RunConfig& config) {
+  std::error_code failure;
+  if (config.pretrain.empty() || std::filesystem::is_directory(config.pretrain, failure)) return {};
+  return Error{Errc::config,
+               fmt::format("pretrain: no folder '{}' (nothing is downloaded: give a local folder "
+                           "with config.json and safetensors)",
+                           config.pretrain)};
+}
+
+Expected<void> check_cards(const config::RunConfig& config) {
+  if (config.derived.is_reference_needed && config.reference.device_mapping.empty())
+    return Error{
+        Errc::config,
+        "reference.device_mapping: no card; a KL to the reference needs one (or set init_kl_coef=0 "
+        "and use_kl_loss=false)"};
+  return {};
 }
 
 }  // namespace
 
 Expected<Preflight> preflight(const config::RunConfig& config) {
   Preflight result;
+  COHORT_TRY(check_built(config));
+  COHORT_TRY(check_files(config));
   COHORT_TRY(check_cards(config));
   COHORT_ASSIGN(result.tokenizer, make_tokenizer(config.model));
-  result.model = make_model(config, result.tokenizer->vocab_size());
+  COHORT_ASSIGN(int64_t vocab_size, vocab_size_of(config.model, result.tokenizer->vocab_size()));
+  result.model = make_model(config, vocab_size);
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
   std::set<std::string> tags(config.train_env_manager.tags.begin(),
@@ -240,11 +183,7 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
   result.seeds = std::make_shared<tasks::EpisodeSeeds>(
       seeds, result.environments.at(config.train_env_manager.tags.front())->lake,
       result.environments.at(config.val_env_manager.tags.front())->lake);
-  COHORT_ASSIGN(result.placement, make_placement(config, result.model));
-  result.offload = config.placement.offload == config::OffloadPolicy::step
-                       ? plan::OffloadPolicy::step
-                       : plan::OffloadPolicy::never;
-  result.plan_json = make_plan_json(result.placement, result.model, config);
+  COHORT_TRY(plan_run(config, result));
   result.checkpoint_bytes =
       12 * static_cast<uint64_t>(
                compute::layout_of(result.model).total_elements);  // weights and two moments

@@ -49,7 +49,7 @@ struct CardLedger {
 
   void give_back(const std::string& object, uint64_t size_bytes) {
     std::lock_guard lock(mutex);
-    COHORT_CHECK(bytes_in_use >= size_bytes, "PLACE-3: more bytes freed than taken");
+    COHORT_CHECK(bytes_in_use >= size_bytes, "PLACE-2: more bytes freed than taken");
     bytes_in_use -= size_bytes;
     auto it = bytes_by_object.find(object);
     it->second -= size_bytes;

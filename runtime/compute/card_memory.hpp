@@ -1,7 +1,7 @@
 #pragma once
 /// The virtual card of the `cpu` platform: a byte budget and the storage that objects take from it.
 /// Owner: the card's actor (or a test); engines borrow a pointer. Thread-safe.
-/// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-3: an allocation that would break
+/// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-2: an allocation that would break
 /// it is refused with Errc::capacity and changes nothing). Storage of 128 KiB and more is mapped
 /// from the OS and unmapped when its last handle dies, so that the process's resident memory falls
 /// at once; smaller storage comes from the heap.

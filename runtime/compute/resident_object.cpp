@@ -30,14 +30,14 @@ Expected<Residency> ResidentObject::offload() {
   COHORT_ASSIGN(std::shared_ptr<std::byte> host, allocate_host(size_bytes_));
   std::memcpy(host.get(), card_.data(), size_bytes_);
   host_ = std::move(host);
-  COHORT_CHECK(card_.use_count() == 1, "PLACE-3: offload while a tensor still holds card bytes");
+  COHORT_CHECK(card_.use_count() == 1, "PLACE-2: offload while a tensor still holds card bytes");
   card_.reset();
   return Residency{0, size_bytes_, now_seconds() - begin};
 }
 
 Residency ResidentObject::drop() {
   const double begin = now_seconds();
-  COHORT_CHECK(card_.use_count() <= 1, "PLACE-3: drop while a tensor still holds card bytes");
+  COHORT_CHECK(card_.use_count() <= 1, "PLACE-2: drop while a tensor still holds card bytes");
   card_.reset();
   host_.reset();
   return Residency{0, 0, now_seconds() - begin};

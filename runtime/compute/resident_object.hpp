@@ -32,7 +32,7 @@ class ResidentObject {
   Expected<void> materialise();
   /// Host or absent (then zeros) -> card. Errc::capacity changes nothing.
   Expected<Residency> onload(CardMemory& card);
-  /// Card -> host; card bytes are freed. COHORT_CHECKs that nobody else holds them (PLACE-3).
+  /// Card -> host; card bytes are freed. COHORT_CHECKs that nobody else holds them (PLACE-2).
   Expected<Residency> offload();
   /// Card or host -> absent.
   Residency drop();

@@ -1,6 +1,7 @@
 #include "runtime/config/binder.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,6 +10,8 @@
 
 namespace cohort::config {
 namespace {
+
+constexpr size_t k_typing_error_max = 2;  // letters, where other names are let through
 
 class Binder final : public Visitor {
  public:
@@ -32,6 +35,29 @@ class Binder final : public Visitor {
     const Entry* entry = take(key);
     bool is_definition = frames_.size() == 1 && definitions_.contains(std::string(key.name));
     if (entry != nullptr && !is_definition) findings_.note(path_of(key.name), key.doc);
+  }
+
+  void tuning(std::span<const std::string_view> names, std::string_view reason) override {
+    std::vector<std::string> present;
+    for (std::string_view name : names) {
+      bool is_definition = frames_.size() == 1 && definitions_.contains(std::string(name));
+      if (take(Key{name, "", ""}) != nullptr && !is_definition) present.emplace_back(name);
+    }
+    note_together(present, reason);
+  }
+
+  void rest(std::string_view reason, std::span<const std::string_view> foreign) override {
+    std::vector<std::string> present;
+    for (const Entry& entry : frames_.back().node->entries) {
+      const std::vector<std::string>& known = frames_.back().known;
+      bool is_known = std::find(known.begin(), known.end(), entry.key) != known.end();
+      std::string near = is_known ? "" : nearest_name(entry.key, known);
+      bool is_meant = !near.empty() && edit_distance(entry.key, near) <= k_typing_error_max;
+      bool is_foreign = std::find(foreign.begin(), foreign.end(), entry.key) != foreign.end();
+      if (!is_known && !is_meant && !is_foreign) present.push_back(entry.key);
+    }
+    for (const std::string& name : present) take(Key{name, "", ""});
+    note_together(present, reason);
   }
 
   bool enter(const Key& key, bool) override {
@@ -72,6 +98,14 @@ class Binder final : public Visitor {
     const Mark& mark =
         entry.node().mark.line > 0 || entry.mark.line == 0 ? entry.node().mark : entry.mark;
     findings_.problems.push_back({mark, fmt::format("{}: {}", path, text)});
+  }
+
+  void note_together(const std::vector<std::string>& names, std::string_view reason) {
+    if (names.empty()) return;
+    std::string where = findings_.present.at(path_of(names.front())).file_line();
+    std::string keys =
+        names.size() == 1 ? names.front() : fmt::format("{{{}}}", fmt::join(names, ", "));
+    findings_.notes.push_back({path_of(keys), where, std::string(reason)});
   }
 
   /// Marks the key as known; returns its entry if it is there.

@@ -1,13 +1,11 @@
-/// Rules on roles, the model, environments and Cohort's own keys.
+/// Rules on roles, their cards and engines, the model, and Cohort's own keys.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 
 #include "runtime/config/check.hpp"
-#include "runtime/config/suggest.hpp"
 
 namespace cohort::config {
 namespace {
@@ -19,30 +17,137 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, failure);
 }
 
-void check_cards(const RunConfig& c, Findings& f, const WorkerConfig& role,
-                 const std::string& name) {
+/// The engine's cut must divide the cards; gives the copies of the model (D for a train role).
+void complete_parallel(WorkerConfig& w, Findings& f, const std::string& name) {
+  StrategySettings& s = w.strategy_args;
   std::string path = name + ".device_mapping";
-  if (has_problem(f, path) || has_problem(f, "num_gpus_per_node")) return;
-  for (uint32_t id : role.device_mapping) {
-    if (id >= static_cast<uint64_t>(c.num_gpus_per_node))
-      return f.problem(path,
-                       fmt::format("card {} does not exist: a run has one node, with cards 0..{} "
-                                   "(num_gpus_per_node {})",
-                                   id, c.num_gpus_per_node - 1, c.num_gpus_per_node));
+  s.virtual_pipeline_size = std::max<int64_t>(s.virtual_pipeline_size, 1);
+  auto cards = static_cast<int64_t>(w.device_mapping.size());
+  int64_t cut = s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size;
+  if (cards == 0 || has_problem(f, path)) return;
+  s.data_parallel_size = std::max<int64_t>(cards / cut, 1);
+  if (cards % cut == 0) return;
+  std::string factors = fmt::format("tensor parallel {} x pipeline parallel {}",
+                                    s.tensor_parallel_size, s.pipeline_parallel_size);
+  if (s.context_parallel_size > 1)
+    factors += fmt::format(" x context parallel {}", s.context_parallel_size);
+  f.problem(path, fmt::format("{} cards are not a multiple of {} = {}; {}", cards, cut, factors,
+                              nearest_multiples(cards, cut)));
+}
+
+void complete_role(WorkerConfig& w, Findings& f, const std::string& name, const RunConfig& c) {
+  complete_parallel(w, f, name);
+  if (w.model_args.lora_alpha == 0) w.model_args.lora_alpha = 2 * w.model_args.lora_rank;
+  w.model_args.ulysses_size = std::max<int64_t>(w.model_args.ulysses_size, 1);
+  bool has_envs = name == "actor_train" || name == "actor_infer" || name == "reference" ||
+                  name == "critic";  // ROLL hands the global ones to these four
+  if (has_envs) w.system_envs.insert(c.system_envs.begin(), c.system_envs.end());
+}
+
+void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const std::string& name) {
+  if (has_problem(f, name)) return;
+  bool is_mapped = !role.device_mapping.empty() || has_problem(f, name + ".device_mapping");
+  std::string_view runs = c.pipeline == Pipeline::agentic || c.pipeline == Pipeline::rlvr
+                              ? "every run"
+                              : to_string(c.pipeline);
+  if (!role.is_configured)
+    f.problem(name, fmt::format("missing: {} needs this role, with a device_mapping", runs));
+  else if (!is_mapped)
+    f.problem(name + ".device_mapping", "missing: the role needs at least one card");
+}
+
+void require_roles(const RunConfig& c, Findings& f) {
+  if (c.pipeline == Pipeline::sft) return require(c, f, c.sft_train, "sft_train");
+  if (c.pipeline == Pipeline::distill) {
+    require(c, f, c.student, "student");
+    return require(c, f, c.teacher, "teacher");
+  }
+  require(c, f, c.actor_train, "actor_train");
+  if (c.pipeline != Pipeline::dpo) require(c, f, c.actor_infer, "actor_infer");
+}
+
+/// Node of a card: id div num_gpus_per_node.
+void count_nodes(RunConfig& c, Findings& f) {
+  if (has_problem(f, "num_gpus_per_node") || has_problem(f, "num_nodes")) return;
+  uint32_t id_max = 0;
+  std::string widest;
+  for (const NamedRole& x : roles_of(c))
+    for (uint32_t id : x.role->device_mapping)
+      if (id >= id_max) {
+        id_max = id;
+        widest = x.name;
+      }
+  c.derived.num_nodes = id_max / c.num_gpus_per_node + 1;
+  if (c.num_nodes > 0 && c.num_nodes != c.derived.num_nodes)
+    f.warn("num_nodes",
+           fmt::format("{} has no effect (ROLL rewrites it): card {} of {} makes it {} of {} cards",
+                       c.num_nodes, id_max, widest, c.derived.num_nodes, c.num_gpus_per_node));
+  if (f.has("num_gpus_per_node") && !f.has("platform"))
+    f.warn(
+        "num_gpus_per_node",
+        fmt::format("{} counts here: card id div {} is its node; ROLL overwrites it with the cards "
+                    "that the driver sees",
+                    c.num_gpus_per_node, c.num_gpus_per_node));
+}
+
+bool is_contiguous(std::vector<uint32_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  return ids.empty() || ids.back() - ids.front() + 1 == ids.size();
+}
+
+void check_weight_sync(const RunConfig& c, Findings& f) {
+  for (const auto& [name, role] :
+       {std::pair{"actor_train", &c.actor_train}, std::pair{"actor_infer", &c.actor_infer}}) {
+    std::string path = std::string(name) + ".device_mapping";
+    if (!has_problem(f, path) && !is_contiguous(role->device_mapping))
+      f.warn(path,
+             "the card ids have gaps: ROLL's weight transfer asserts contiguous ids and would not "
+             "start; here they are allowed");
   }
 }
 
-void check_role(const RunConfig& c, Findings& f, const WorkerConfig& role, const std::string& name,
-                bool is_required) {
-  if (has_problem(f, name)) return;
-  bool is_mapped = !role.device_mapping.empty() || has_problem(f, name + ".device_mapping");
-  if (is_required && !role.is_configured)
-    f.problem(name, "missing: every run needs this role, with a device_mapping");
-  else if (is_required && !is_mapped)
-    f.problem(name + ".device_mapping", "missing: the role needs at least one card");
-  check_cards(c, f, role, name);
-  if (role.model_args.dtype == ModelDtype::fp16)
-    f.problem(name + ".model_args.dtype", "fp16 is not built in; use bf16 or fp32");
+void check_engines(const RunConfig& c, Findings& f) {
+  const StrategySettings& train = c.actor_train.strategy_args;
+  bool is_deepspeed = train.strategy == Strategy::deepspeed_train;
+  const std::string stage = "actor_train.strategy_args.strategy_config.zero_optimization.stage";
+  if (is_deepspeed && train.zero_stage == 0 && f.has(stage))
+    f.warn(stage,
+           "ZeRO stage 0: ROLL's deepspeed_train refuses it; here every card holds all of the "
+           "training state");
+  Strategy infer = c.actor_infer.strategy_args.strategy;
+  if (infer != Strategy::vllm && infer != Strategy::sglang && infer != Strategy::none)
+    f.warn("actor_infer.strategy_args.strategy_name",
+           fmt::format("{}: ROLL takes vllm or sglang here only", to_string(infer)));
+  const StrategySettings& s = c.actor_infer.strategy_args;
+  if (s.max_model_len && *s.max_model_len < c.sequence_length)
+    f.warn(
+        "actor_infer.strategy_args.strategy_config.max_model_len",
+        c.pipeline == Pipeline::rlvr
+            ? fmt::format("{} is below prompt_length {} + response_length {} = {}: answers are cut "
+                          "at {} tokens, never reach the padded width, and max_len_mask cannot "
+                          "fire",
+                          *s.max_model_len, c.prompt_length, c.sequence_length - c.prompt_length,
+                          c.sequence_length, *s.max_model_len)
+            : fmt::format("{} is below sequence_length {}: trajectories end there",
+                          *s.max_model_len, c.sequence_length));
+  int64_t longest = s.max_model_len.value_or(c.sequence_length);
+  if (!s.enable_chunked_prefill && s.max_num_batched_tokens < longest)
+    f.warn("actor_infer.strategy_args.strategy_config.max_num_batched_tokens",
+           fmt::format("{} is below the longest sequence {}: without enable_chunked_prefill vLLM "
+                       "would not start",
+                       s.max_num_batched_tokens, longest));
+}
+
+/// deepspeed_train, vllm and hf_infer are what the built-in engine stands for; the others by name.
+void name_engines(RunConfig& c, Findings& f) {
+  for (const NamedRole& x : roles_of(c)) {
+    const StrategySettings& s = x.role->strategy_args;
+    bool is_usual = s.strategy == Strategy::deepspeed_train || s.strategy == Strategy::vllm ||
+                    s.strategy == Strategy::hf_infer || s.strategy == Strategy::none;
+    if (!is_usual)
+      f.warn(x.name + ".strategy_args.strategy_name",
+             fmt::format("{}: not built in; the built-in engine is used", s.strategy_name));
+  }
 }
 
 void check_shape(ModelSection& m, Findings& f) {
@@ -71,129 +176,48 @@ void check_shape(ModelSection& m, Findings& f) {
 }
 
 void check_paths(const RunConfig& c, Findings& f, const LoadOptions& options) {
-  if (c.pretrain.empty() && !c.model.is_configured && !has_problem(f, "model") &&
-      !has_problem(f, "pretrain"))
+  bool is_policy = c.pipeline != Pipeline::distill;
+  bool has_model = !c.pretrain.empty() || c.model.is_configured ||
+                   !c.actor_train.model_args.model_name_or_path.empty() ||
+                   !c.sft_train.model_args.model_name_or_path.empty();
+  if (is_policy && !has_model && usable(f, {"model", "pretrain"}))
     f.problem("pretrain",
               "missing: give a checkpoint folder, or a `model` section for a random start");
-  if (!options.check_files) return;
-  if (!c.pretrain.empty() && !is_folder(c.pretrain))
-    f.problem("pretrain",
-              fmt::format("no folder '{}' (nothing is downloaded: give a local folder with "
-                          "config.json and safetensors)",
-                          c.pretrain));
   const std::string& checkpoint = c.resume_from_checkpoint.path;
-  if (!checkpoint.empty() && !is_folder(checkpoint))
+  if (options.check_files && !checkpoint.empty() && !is_folder(checkpoint))
     f.problem("resume_from_checkpoint", fmt::format("no folder '{}'", checkpoint));
-}
-
-void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& name) {
-  std::string path = name + ".num_groups_partition";
-  auto tags = static_cast<int64_t>(m.tags.size());
-  if (has_problem(f, path) || has_problem(f, name + ".num_env_groups")) return;
-  if (m.num_groups_partition.empty()) {
-    for (int64_t i = 0; i < tags; ++i)
-      m.num_groups_partition.push_back(m.num_env_groups / tags +
-                                       (i < m.num_env_groups % tags ? 1 : 0));
-    return;
-  }
-  if (m.num_groups_partition.size() != m.tags.size())
-    return f.problem(path,
-                     fmt::format("{} numbers for {} tags", m.num_groups_partition.size(), tags));
-  int64_t sum = 0;
-  std::string arithmetic;
-  for (int64_t groups : m.num_groups_partition) {
-    sum += std::min<int64_t>(groups, int64_t{1} << 40);
-    arithmetic += fmt::format("{}{}", arithmetic.empty() ? "" : " + ", groups);
-  }
-  if (sum != m.num_env_groups)
-    f.problem(path,
-              fmt::format("{} = {}, not num_env_groups {}", arithmetic, sum, m.num_env_groups));
-}
-
-/// Problems of the template texts and of the turn budget of one environment that is played.
-void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTemplate& e) {
-  static const std::vector<std::string> k_placeholders = {"turn_idx", "observation", "actions_left",
-                                                          "max_response_length", "event"};
-  std::string path = "custom_envs." + tag;
-  if (e.env_type != EnvType::frozen_lake)
-    return f.problem(path + ".env_type", fmt::format("{} is not built in (built in: frozen_lake)",
-                                                     to_string(e.env_type)));
-  std::string_view text = e.agent_template;
-  if (text.find("{observation}") == std::string_view::npos &&
-      !has_problem(f, path + ".agent_template"))
-    f.problem(path + ".agent_template", "has no {observation}: the policy would see nothing");
-  for (size_t open = text.find('{'); open != std::string_view::npos;
-       open = text.find('{', open + 1)) {
-    size_t close = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", open + 1);
-    if (close == std::string_view::npos || text[close] != '}' || close == open + 1) continue;
-    std::string name(text.substr(open + 1, close - open - 1));
-    if (std::find(k_placeholders.begin(), k_placeholders.end(), name) == k_placeholders.end())
-      f.problem(path + ".agent_template", fmt::format("unknown placeholder '{{{}}}'{}", name,
-                                                      did_you_mean(name, k_placeholders)));
-  }
-  int64_t new_tokens = c.actor_infer.generating_args.max_new_tokens;
-  if (e.max_tokens_per_step > new_tokens) {
-    f.warn(path + ".max_tokens_per_step",
-           fmt::format("{} is cut to max_new_tokens {}", e.max_tokens_per_step, new_tokens));
-    e.max_tokens_per_step = new_tokens;
-  }
-  if (c.sequence_length > 0 && e.max_steps * e.max_tokens_per_step >= c.sequence_length)
-    f.warn(path + ".max_steps",
-           fmt::format("{} turns of {} answer tokens alone fill sequence_length {}: long "
-                       "trajectories will be cut",
-                       e.max_steps, e.max_tokens_per_step, c.sequence_length));
-}
-
-void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::string& name) {
-  if (has_problem(f, name) || has_problem(f, name + ".tags")) return;
-  if (m.tags.empty())
-    return f.problem(name + ".tags", "missing: name at least one entry of custom_envs");
-  std::vector<std::string> known;
-  for (const auto& [tag, environment] : c.custom_envs) known.push_back(tag);
-  for (const std::string& tag : m.tags) {
-    bool is_broken = has_problem(f, "custom_envs") || has_problem(f, "custom_envs." + tag);
-    if (!c.custom_envs.contains(tag) && !is_broken)
-      f.problem(name + ".tags",
-                fmt::format("there is no custom_envs.{}{}", tag, did_you_mean(tag, known)));
-  }
-  complete_partition(m, f, name);
 }
 
 }  // namespace
 
+std::vector<NamedRole> roles_of(RunConfig& c) {
+  std::vector<NamedRole> roles;
+  for (const auto& [name, role] :
+       {std::pair{"actor_train", &c.actor_train}, std::pair{"actor_infer", &c.actor_infer},
+        std::pair{"reference", &c.reference}, std::pair{"critic", &c.critic},
+        std::pair{"reward_model", &c.reward_model}, std::pair{"sft_train", &c.sft_train},
+        std::pair{"student", &c.student}, std::pair{"teacher", &c.teacher}})
+    if (role->is_configured) roles.push_back({name, role});
+  for (auto& [name, reward] : c.rewards)
+    if (!reward.worker.device_mapping.empty()) roles.push_back({"rewards." + name, &reward.worker});
+  return roles;
+}
+
 void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
-  check_role(c, f, c.actor_train, "actor_train", true);
-  check_role(c, f, c.actor_infer, "actor_infer", true);
-  check_role(c, f, c.reference, "reference", false);
+  for (const NamedRole& x : roles_of(c)) complete_role(*x.role, f, x.name, c);
+  require_roles(c, f);
+  if (!c.actor_infer.device_mapping.empty())
+    c.derived.infer_replicas = c.actor_infer.strategy_args.data_parallel_size;
+  count_nodes(c, f);
+  check_weight_sync(c, f);
+  name_engines(c, f);
   if (c.actor_infer.generating_args.top_k < 0) c.actor_infer.generating_args.top_k = 0;
   if (c.model.is_configured) check_shape(c.model, f);
-  if (c.rewards.empty() && !has_problem(f, "rewards")) c.rewards["env_return"] = {};
   check_paths(c, f, options);
 }
 
-void check_environments(RunConfig& c, Findings& f) {
-  std::vector<std::string> played = c.train_env_manager.tags;
-  check_manager(c, f, c.train_env_manager, "train_env_manager");
-  if (c.eval_steps > 0) {
-    check_manager(c, f, c.val_env_manager, "val_env_manager");
-    played.insert(played.end(), c.val_env_manager.tags.begin(), c.val_env_manager.tags.end());
-  }
-  for (auto& [tag, environment] : c.custom_envs) {
-    if (std::find(played.begin(), played.end(), tag) != played.end())
-      check_environment(c, f, tag, environment);
-    else
-      f.note("custom_envs." + tag, "no environment manager plays this tag");
-  }
-}
-
 void check_runtime(RunConfig& c, Findings& f) {
-  if (c.platform != Platform::cpu)
-    f.problem("platform",
-              fmt::format("{} is not built into this binary; it has: cpu", to_string(c.platform)));
-  if (c.placement.mode == PlacementMode::timeshare)
-    f.problem("placement.mode",
-              "timeshare is not built into this binary; use separate, with cards of their own for "
-              "actor_train and actor_infer");
+  check_engines(c, f);
   if (c.cards.reserve_bytes >= c.cards.memory_bytes)
     f.problem("cards.reserve_bytes", fmt::format("{} bytes leave nothing of memory_bytes {}",
                                                  c.cards.reserve_bytes, c.cards.memory_bytes));

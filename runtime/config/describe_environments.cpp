@@ -5,7 +5,8 @@ namespace cohort::config {
 namespace {
 
 void describe_manager(Visitor& v, EnvManagerConfig& m, const Key& key) {
-  if (!v.enter(key, true)) return;
+  if (!v.enter(key, m.is_configured)) return;
+  m.is_configured = true;
   v.integer({"num_env_groups", "driver", "Groups that play at once: different maps.",
              between(1, 1 << 20)},
             m.num_env_groups);
@@ -21,11 +22,26 @@ void describe_manager(Visitor& v, EnvManagerConfig& m, const Key& key) {
   v.integer({"max_env_num_per_worker", "environments",
              "Environments of one environment actor; 0: all.", at_least(0)},
             m.max_env_num_per_worker);
-  v.only({"group_size_redundancy", "config", "every trajectory that is started is used"}, "0");
-  v.only({"group_filter_cls", "config", "no group is dropped"}, "~");
-  v.inert({"max_traj_per_env"}, "follows from the batch size");
-  v.inert({"llm_proxy", "worker_cls", "world_size", "system_envs", "name", "max_concurrency",
-           "format_penalty"},
+  v.integer(
+      {"group_size_redundancy", "plan",
+       "Started beyond group_size; a group is complete without its slowest.", between(0, 1 << 16)},
+      m.group_size_redundancy);
+  v.nullable_text({"group_filter_cls", "plan", "ROLL's class that drops groups; ~: none is."},
+                  m.group_filter_cls);
+  v.integer({"max_traj_per_env", "plan",
+             "Trajectories of one environment; -1: follows from the batch size.", at_least(-1)},
+            m.max_traj_per_env);
+  if (v.enter({"llm_proxy", "plan", "Who answers the environments."},
+              m.llm_proxy_type != "policy" || v.is_listing())) {
+    v.text({"proxy_type", "plan", "policy: actor_infer; openai and random are not built in."},
+           m.llm_proxy_type);
+    v.inert({"proxy_config"}, "belongs to a proxy that is not built in");
+    v.leave();
+  }
+  v.inert({"worker_cls", "device_mapping", "num_gpus_per_worker", "infer_batch_size", "model_args",
+           "data_args", "generating_args", "strategy_args", "training_args", "backend_timeout",
+           "model_update_frequency", "agent_runner_config", "env_num_per_worker", "world_size",
+           "system_envs", "name", "max_concurrency", "format_penalty"},
           "belongs to ROLL's environment workers");
   v.leave();
 }
@@ -53,14 +69,17 @@ void describe_frozen_lake(Visitor& v, FrozenLakeSection& e) {
                   e.env_instruction);
   v.inert({"max_steps"}, "max_steps of the custom_envs entry decides");
   v.inert({"env_instruction_template", "render_mode", "grid_lookup", "grid_vocab", "action_lookup",
-           "map_seed", "desc"},
+           "map_seed", "desc", "special_token_list", "seed", "map_lookup"},
           "symbols and action words are fixed");
   v.leave();
 }
 
 void describe_environment(Visitor& v, EnvTemplate& e) {
-  v.choice({"env_type", "environments", "Kind of the environment; frozen_lake is built in."},
-           e.env_type);
+  v.env_type({"env_type", "environments", "Kind of the environment; frozen_lake is built in."},
+             e.env_type, e.env_type_name);
+  v.nullable_text({"env_manager_cls", "plan",
+                   "ROLL's class that runs it; a step manager gives one sample per turn."},
+                  e.env_manager_cls);
   v.integer({"max_steps", "environments", "Turns of a trajectory.", between(1, 1 << 16)},
             e.max_steps);
   v.integer({"max_tokens_per_step", "environments",
@@ -78,9 +97,11 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
     describe_frozen_lake(v, e.env_config);
   else
     v.inert({"env_config"}, "the environment is not built in");
-  v.inert({"env_manager_cls", "use_thread_lock", "max_env_step_concurrent", "agent_runner_cls",
-           "max_actions_per_traj"},
+  v.inert({"use_thread_lock", "max_env_step_concurrent", "agent_runner_cls", "max_actions_per_traj",
+           "history_length"},
           "belongs to ROLL's environment workers");
+  if (e.env_type != EnvType::frozen_lake)
+    v.rest("belongs to an environment that is not built in", {});
 }
 
 }  // namespace

@@ -8,6 +8,11 @@ constexpr double k_mib = 1024.0 * 1024.0;
 
 void describe_cards(Visitor& v, CardsSection& c) {
   if (!v.enter({"cards", "placement", "What a card has."}, true)) return;
+  v.text(
+      {"type", "plan",
+       "Card type that `actor-node plan` counts with: 910A, A2, A3, H100, H200, A100-40, A100-80 "
+       "or cpu; empty: follows from the platform."},
+      c.type);
   v.bytes(
       {"memory_bytes", "placement", "Memory of a card; on the cpu platform its budget.", above(0)},
       c.memory_bytes);
@@ -55,7 +60,7 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
 
 void describe_runtime(Visitor& v, RunConfig& c) {
   v.choice({"platform", "placement, compute",
-            "What a card is. cuda and npu are not built into this binary."},
+            "What a card is. Plans know all three; this binary runs cpu."},
            c.platform);
   v.choice({"determinism", "everything",
             "strict: two runs of one config give the same parameter hash after every "
@@ -64,8 +69,8 @@ void describe_runtime(Visitor& v, RunConfig& c) {
   describe_cards(v, c.cards);
   if (v.enter({"placement", "placement", "Who shares cards, and what leaves them."}, true)) {
     v.choice({"mode", "placement",
-              "separate: train and infer roles never share a card. timeshare is not built into "
-              "this binary."},
+              "separate: train and infer roles never share a card. timeshare: they share cards and "
+              "take turns; planned, not run by this version."},
              c.placement.mode);
     v.choice({"offload", "placement",
               "never: objects stay on their cards; step: each role's objects leave when its "

@@ -3,12 +3,22 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <map>
 #include <set>
 #include <string>
 #include <system_error>
 
+#include "runtime/config/text.hpp"
+
 namespace cohort::config {
 namespace {
+
+/// An id and the character where it, or its range, begins.
+struct Card {
+  int64_t id = 0;
+  size_t at = 0;
+};
+using Cards = std::vector<Card>;
 
 /// Grammar: sum = term {"+" term}; term = "list" "(" sum ")" | "range" "(" int {"," int} ")" | list
 /// | "(" sum ")"; list = "[" [int {"," int} [","]] "]".
@@ -16,24 +26,27 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  Expected<std::vector<int64_t>> run() {
-    COHORT_ASSIGN(std::vector<int64_t> ids, sum(0));
+  Expected<Cards> run() {
+    COHORT_ASSIGN(Cards cards, sum(0));
     skip_space();
-    if (at_ < text_.size()) return fault("the end");
-    return ids;
+    if (at_ < text_.size()) return fault("'+' or the end");
+    return cards;
+  }
+
+  /// `at`: the character that is not what was expected.
+  Error fault_at(size_t at, std::string_view expected) const {
+    std::string found =
+        at < text_.size() ? fmt::format("'{}'", shown_text(text_.substr(at), 12)) : "the end";
+    return {Errc::config, fmt::format("'{}': expected {} at character {}, found {} (forms: [0, 1], "
+                                      "list(range(0,4)) + list(range(8,12)))",
+                                      shown_text(text_, 100), expected, at + 1, found)};
   }
 
  private:
-  Error fault(std::string_view expected) const {
-    std::string found = at_ < text_.size() ? fmt::format("'{}'", text_.substr(at_, 12)) : "the end";
-    return {Errc::config, fmt::format("'{}': expected {} at character {}, found {} (forms: [0, 1], "
-                                      "list(range(0,4)) + list(range(8,12)))",
-                                      text_.substr(0, 100), expected, at_ + 1, found)};
-  }
+  Error fault(std::string_view expected) const { return fault_at(at_, expected); }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n'))
-      ++at_;
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
   }
 
   bool take(std::string_view token) {
@@ -48,71 +61,76 @@ class Parser {
     return {};
   }
 
-  Expected<int64_t> integer() {
+  Expected<Card> integer() {
     skip_space();
-    int64_t value = 0;
-    auto [end, failure] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (failure != std::errc{} || value > k_max_card_id + 1 || value < -k_max_card_id - 1)
-      return fault("a card id");
+    Card card{0, at_};
+    auto [end, failure] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), card.id);
+    if (failure != std::errc{} || card.id > k_max_card_id + 1 || card.id < -k_max_card_id - 1)
+      return fault(fmt::format("a number in 0..{}", k_max_card_id));
     at_ = static_cast<size_t>(end - text_.data());
-    return value;
+    return card;
   }
 
-  Expected<std::vector<int64_t>> integers(std::string_view close) {
-    std::vector<int64_t> values;
+  Expected<Cards> integers(std::string_view close) {
+    Cards values;
     while (!take(close)) {
       if (!values.empty()) {
-        COHORT_TRY(need(","));
+        if (!take(",")) return fault(fmt::format("',' or '{}'", close));
         if (take(close)) break;
       }
-      COHORT_ASSIGN(int64_t value, integer());
+      COHORT_ASSIGN(Card value, integer());
       values.push_back(value);
-      if (values.size() > k_max_mapped_cards)
-        return fault(fmt::format("at most {} cards", k_max_mapped_cards));
+      if (values.size() > k_max_mapped_cards) return fault_at(value.at, too_many());
     }
     return values;
   }
 
-  Expected<std::vector<int64_t>> range() {
-    COHORT_ASSIGN(std::vector<int64_t> arguments, integers(")"));
-    if (arguments.empty() || arguments.size() > 3) return fault("range with 1 to 3 numbers before");
-    int64_t begin = arguments.size() > 1 ? arguments[0] : 0;
-    int64_t end = arguments.size() > 1 ? arguments[1] : arguments[0];
-    int64_t step = arguments.size() > 2 ? arguments[2] : 1;
-    if (step == 0) return fault("a step other than 0 before");
-    std::vector<int64_t> ids;
+  static std::string too_many() { return fmt::format("at most {} cards", k_max_mapped_cards); }
+
+  /// Stands behind "range(", which began at `start`.
+  Expected<Cards> range(size_t start) {
+    COHORT_ASSIGN(Cards arguments, integers(")"));
+    if (arguments.empty() || arguments.size() > 3)
+      return fault_at(start, "1 to 3 numbers in range(...)");
+    int64_t begin = arguments.size() > 1 ? arguments[0].id : 0;
+    int64_t end = arguments[arguments.size() > 1 ? 1 : 0].id;
+    int64_t step = arguments.size() > 2 ? arguments[2].id : 1;
+    if (step == 0) return fault_at(arguments[2].at, "a step other than 0");
+    Cards cards;
     for (int64_t id = begin; step > 0 ? id < end : id > end; id += step) {
-      ids.push_back(id);
-      if (ids.size() > k_max_mapped_cards)
-        return fault(fmt::format("at most {} cards", k_max_mapped_cards));
+      cards.push_back({id, start});
+      if (cards.size() > k_max_mapped_cards) return fault_at(start, too_many());
     }
-    return ids;
+    return cards;
   }
 
-  Expected<std::vector<int64_t>> term(int depth) {
-    static constexpr int k_max_depth = 16;  // parentheses
-    if (depth > k_max_depth) return fault("fewer parentheses");
+  Expected<Cards> term(int depth) {
+    static constexpr int k_max_parentheses = 16;
+    if (depth > k_max_parentheses) return fault("fewer parentheses");
+    skip_space();
+    size_t start = at_;
     if (take("range")) {
       COHORT_TRY(need("("));
-      return range();
+      return range(start);
     }
     if (take("[")) return integers("]");
     bool is_list = take("list");
     if (!take("(")) return fault(is_list ? "'('" : "list(...), range(...) or [...]");
-    COHORT_ASSIGN(std::vector<int64_t> ids, sum(depth + 1));
-    COHORT_TRY(need(")"));
-    return ids;
+    COHORT_ASSIGN(Cards cards, sum(depth + 1));
+    if (!take(")")) return fault("'+' or ')'");
+    return cards;
   }
 
-  Expected<std::vector<int64_t>> sum(int depth) {
-    COHORT_ASSIGN(std::vector<int64_t> ids, term(depth));
+  Expected<Cards> sum(int depth) {
+    COHORT_ASSIGN(Cards cards, term(depth));
     while (take("+")) {
-      COHORT_ASSIGN(std::vector<int64_t> more, term(depth));
-      ids.insert(ids.end(), more.begin(), more.end());
-      if (ids.size() > k_max_mapped_cards)
-        return fault(fmt::format("at most {} cards", k_max_mapped_cards));
+      skip_space();
+      size_t start = at_;
+      COHORT_ASSIGN(Cards more, term(depth));
+      cards.insert(cards.end(), more.begin(), more.end());
+      if (cards.size() > k_max_mapped_cards) return fault_at(start, too_many());
     }
-    return ids;
+    return cards;
   }
 
   std::string_view text_;
@@ -137,8 +155,23 @@ Expected<std::vector<uint32_t>> check_device_ids(const std::vector<int64_t>& ids
 }
 
 Expected<std::vector<uint32_t>> parse_device_mapping(std::string_view expression) {
-  COHORT_ASSIGN(std::vector<int64_t> ids, Parser(expression).run());
-  return check_device_ids(ids);
+  Parser parser(expression);
+  COHORT_ASSIGN(Cards cards, parser.run());
+  std::map<int64_t, size_t> places;
+  std::vector<uint32_t> ids;
+  for (const Card& card : cards) {
+    if (card.id < 0 || card.id > k_max_card_id)
+      return parser.fault_at(
+          card.at, fmt::format("card ids in 0..{} (this gives {})", k_max_card_id, card.id));
+    auto [first, is_new] = places.emplace(card.id, card.at);
+    if (!is_new)
+      return parser.fault_at(card.at,
+                             fmt::format("each card once (card id {} is listed twice, first at "
+                                         "character {})",
+                                         card.id, first->second + 1));
+    ids.push_back(static_cast<uint32_t>(card.id));
+  }
+  return ids;
 }
 
 }  // namespace cohort::config

@@ -12,8 +12,8 @@ namespace cohort::config {
 inline constexpr int64_t k_max_card_id = 65535;  // a typing error, not a cluster, beyond it
 inline constexpr size_t k_max_mapped_cards = 4096;
 
-/// Returns the ids in the order written. Errc::config says at which character it stops; ids are
-/// distinct.
+/// Returns the ids in the order written; gaps and any order are fine. Returns Errc::config with the
+/// character and what was expected there: also for a card that is listed twice or out of range.
 Expected<std::vector<uint32_t>> parse_device_mapping(std::string_view expression);
 
 /// Checks ids that came as a YAML list: in range, distinct, not too many.

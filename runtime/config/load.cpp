@@ -86,6 +86,7 @@ bool same_settings(const RunConfig& a, const RunConfig& b) {
   for (RunConfig* config : {&x, &y}) {
     config->notes.clear();
     config->warnings.clear();
+    config->origins.clear();
     config->resolved_yaml.clear();
   }
   return x == y;

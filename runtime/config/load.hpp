@@ -18,7 +18,7 @@ struct LoadOptions {
   bool check_files = true;  // whether `pretrain` and a resume path must exist now
 };
 
-/// Reads `path` and applies `overrides` ("a.b=c", "+a.b=c", "~a.b"; values are YAML), in order.
+/// Reads `path` and applies `overrides` ("a.b=c", "+a.b=c", "~a.b"; see override.hpp), in order.
 /// Returns Errc::not_found if the file is missing, Errc::io if it cannot be read, else Errc::config
 /// with up to ten lines "file:line:column: what", one for each problem.
 Expected<RunConfig> load(const std::filesystem::path& path,

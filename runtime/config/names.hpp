@@ -3,10 +3,12 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/config/run_config.hpp"
+#include "runtime/config/enums.hpp"
 
 namespace cohort::config {
 
+std::span<const std::string_view> names_of(Dialect);
+std::span<const std::string_view> names_of(Pipeline);
 std::span<const std::string_view> names_of(Platform);
 std::span<const std::string_view> names_of(AdvEstimator);
 std::span<const std::string_view> names_of(KlPenalty);
@@ -14,12 +16,21 @@ std::span<const std::string_view> names_of(LossAggMode);
 std::span<const std::string_view> names_of(Grouping);
 std::span<const std::string_view> names_of(NormMethod);
 std::span<const std::string_view> names_of(NormScope);
+std::span<const std::string_view> names_of(RatioType);
+std::span<const std::string_view> names_of(CorrectionType);
+std::span<const std::string_view> names_of(ImportanceSampling);
+std::span<const std::string_view> names_of(PgVariant);
+std::span<const std::string_view> names_of(BatchAdjustMode);
 std::span<const std::string_view> names_of(SchedulerType);
 std::span<const std::string_view> names_of(ModelDtype);
+std::span<const std::string_view> names_of(AttnImplementation);
+std::span<const std::string_view> names_of(ModelType);
+std::span<const std::string_view> names_of(Strategy);
 std::span<const std::string_view> names_of(PlacementMode);
 std::span<const std::string_view> names_of(OffloadPolicy);
 std::span<const std::string_view> names_of(Determinism);
 std::span<const std::string_view> names_of(RewardType);
+std::span<const std::string_view> names_of(RewardFilter);
 std::span<const std::string_view> names_of(EnvType);
 
 }  // namespace cohort::config

@@ -155,7 +155,11 @@ std::optional<int64_t> as_int(const Node& node) {
 std::optional<double> as_double(const Node& node) {
   if (node.kind != NodeKind::scalar || node.is_quoted) return std::nullopt;
   if (auto integer = as_int(node)) return static_cast<double>(*integer);
-  std::string_view text = node.scalar;
+  std::string digits;  // 1_000.5 as PyYAML reads it
+  std::copy_if(node.scalar.begin(), node.scalar.end(), std::back_inserter(digits),
+               [](char c) { return c != '_'; });
+  std::string_view text = digits;
+  if (node.scalar.starts_with('_')) return std::nullopt;
   if (text.starts_with('+')) text.remove_prefix(1);
   // from_chars would also take "inf" and "nan": no key wants them
   if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return std::nullopt;

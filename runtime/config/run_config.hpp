@@ -10,32 +10,26 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/config/enums.hpp"
 
 namespace cohort::config {
 
-enum class Platform : uint8_t { cpu, cuda, npu };
-enum class AdvEstimator : uint8_t { gae, grpo, reinforce };
-enum class KlPenalty : uint8_t { kl, abs, mse, k3 };
-enum class LossAggMode : uint8_t {
-  token_mean,
-  seq_mean_token_sum,
-  seq_mean_token_mean,
-  seq_mean_token_sum_norm
-};
-enum class Grouping : uint8_t { traj_group_id, tags, batch };
-enum class NormMethod : uint8_t { identity, mean, mean_std, asym_clip };
-enum class NormScope : uint8_t { none, batch, group };
-enum class SchedulerType : uint8_t { constant, linear, cosine };
-enum class ModelDtype : uint8_t { fp32, bf16, fp16 };
-enum class PlacementMode : uint8_t { separate, timeshare };
-enum class OffloadPolicy : uint8_t { never, step };
-enum class Determinism : uint8_t { strict, relaxed };
-enum class RewardType : uint8_t { env_return };
-enum class EnvType : uint8_t { frozen_lake, sokoban, webshop };
-
 struct ModelArgs {
   ModelDtype dtype = ModelDtype::bf16;
+  std::string model_name_or_path;  // empty: `pretrain` (critic: `reward_pretrain`)
+  std::string adapter_name_or_path;
+  std::optional<AttnImplementation> attn_implementation;
+  std::optional<ModelType> model_type;    // none: a causal language model
+  bool is_gradient_checkpointing = true;  // the key is disable_gradient_checkpointing
+  int64_t ulysses_size = 1;               // cards that share a sequence (Ulysses)
+  std::vector<std::string> lora_target;   // empty: full fine-tuning
+  int64_t lora_rank = 8;
+  int64_t lora_alpha = 0;  // 0 in the file: 2 * lora_rank; set after load
+  double lora_dropout = 0.0;
+  std::vector<std::string> freeze_module_prefix;
   bool operator==(const ModelArgs&) const = default;
 };
 
@@ -61,25 +55,92 @@ struct GeneratingArgs {
   int64_t num_beams = 1;
   int64_t num_return_sequences = 1;
   double repetition_penalty = 1.0;
+  std::vector<std::string> stop_strings;
   bool operator==(const GeneratingArgs&) const = default;
 };
 
-/// One role: actor_train, actor_infer or reference. Keys that a role does not use stay at their
-/// defaults.
+/// ROLL's data_args: where prompts come from and how they become chats.
+struct DataArgs {
+  bool is_configured = false;
+  std::string template_name = "native";  // key `template`: a chat template
+  std::vector<std::string> file_name;
+  std::string eval_file_name;
+  std::vector<std::pair<std::string, double>>
+      domain_interleave_probs;  // share of a step's prompts, file order
+  std::string dataset_type = "json";
+  std::string messages;  // column names; empty: not given
+  std::string prompt;
+  std::string response = "solution";
+  std::string tag = "tag";
+  std::string id = "id";
+  bool operator==(const DataArgs&) const = default;
+};
+
+/// The engine of a role: its name as written, and from its strategy_config, whatever the engine
+/// calls it, what decides cards, bytes and batches.
+struct StrategySettings {
+  std::string strategy_name;           // as written; "" when missing
+  Strategy strategy = Strategy::none;  // the same as a value; after load never none with cards
+
+  // how the role cuts the model over its cards
+  int64_t tensor_parallel_size = 1;
+  int64_t pipeline_parallel_size = 1;
+  int64_t context_parallel_size = 1;
+  int64_t expert_parallel_size = 1;
+  int64_t virtual_pipeline_size = 1;
+  int64_t data_parallel_size = 1;  // not a key: cards / (TP * PP * CP), set after load
+  bool sequence_parallel = false;
+
+  // deepspeed_*: the ZeRO map
+  int64_t zero_stage = 0;
+  bool offload_optimizer = false;  // to the host (device: cpu)
+  bool offload_param = false;
+  // fsdp2_*: cards that share one copy; 0: all of the role
+  int64_t fsdp_size = 0;
+  bool reshard_after_forward = true;
+  // megatron_train
+  bool use_distributed_optimizer = false;
+  bool recompute_granularity_full = false;
+
+  // vllm and sglang
+  double gpu_memory_utilization = 0.9;   // [share of the card] weights, activations and KV cache
+  int64_t block_size = 16;               // [tokens] of a KV block
+  std::optional<int64_t> max_model_len;  // [tokens]; none: the model's own
+  int64_t max_num_batched_tokens = 8192;
+  int64_t max_num_seqs = 256;
+  bool enforce_eager = false;
+  bool enable_prefix_caching = true;
+  bool enable_chunked_prefill = true;
+  bool free_cache_engine = true;  // the KV cache leaves its card between generations
+  std::string load_format = "dummy";
+  std::string kv_cache_dtype = "auto";
+  int64_t sleep_level = 1;
+  bool operator==(const StrategySettings&) const = default;
+};
+
+/// One role: actor_train, actor_infer, reference, critic, reward_model, or a reward with a model of
+/// its own. Keys that a role does not use stay at their defaults.
 struct WorkerConfig {
   bool is_configured = false;  // the section is in the file
   ModelArgs model_args;
   TrainingArgs training_args;
   GeneratingArgs generating_args;
-  std::string strategy_name;             // as written; the built-in engine serves every name
+  DataArgs data_args;
+  StrategySettings strategy_args;
   std::vector<uint32_t> device_mapping;  // global card ids, distinct; empty: a CPU role
+  int64_t world_size = 0;                // processes of a CPU role; 0: not given
   int64_t infer_batch_size = 16;         // log-probability micro-batch [trajectories]
+  std::optional<PgVariant> pg_variant;   // none: ppo
+  bool param_offload = false;      // weights leave their cards between phases (verl's fsdp_config)
+  bool optimizer_offload = false;  // likewise gradients and optimizer
+  std::map<std::string, std::string> system_envs;  // after load with the file's global ones
   bool operator==(const WorkerConfig&) const = default;
 };
 
 /// Shape of the policy under Hugging Face's names. vocab_size is the tokenizer's.
 struct ModelSection {
   bool is_configured = false;
+  int64_t vocab_size = 0;  // 0: the tokenizer's; more: rows that no text has, as HF models pad
   int64_t hidden_size = 64;
   int64_t num_hidden_layers = 2;
   int64_t num_attention_heads = 4;
@@ -105,18 +166,43 @@ struct RewardNormalization {
   bool operator==(const RewardNormalization&) const = default;
 };
 
+/// Which prompts of a domain are dropped by the scores of their group.
+struct QueryFilter {
+  RewardFilter type = RewardFilter::no_filter;
+  double threshold_down = 0.0;  // mean_filter keeps down < mean < up
+  double threshold_up = 1.0;
+  double std_threshold = 0.0;  // std_filter keeps deviation > this
+  bool operator==(const QueryFilter&) const = default;
+};
+
+/// One entry of rewards: for rlvr a domain with its scorer.
 struct RewardConfig {
-  RewardType type = RewardType::env_return;
+  RewardType type = RewardType::env_return;  // missing in the file: follows from worker_cls
   double weight = 1.0;
+  std::vector<std::string> tag_included;  // tags of the data that this domain scores
+  bool use_local = true;
+  std::string code_url;
+  std::string judge_model_type;
+  std::string judge_prompt;
+  std::string judge_model_name;
+  std::string judge_api_url;
+  QueryFilter query_filter_config;
+  std::string worker_cls;  // ROLL's class; "" in an entry of our own
+  WorkerConfig worker;     // world_size, model_args, device_mapping … of the same section
   bool operator==(const RewardConfig&) const = default;
 };
 
 struct EnvManagerConfig {
+  bool is_configured = false;
   int64_t num_env_groups = 128;
   int64_t group_size = 1;  // trajectories on one map
   std::vector<std::string> tags;
   std::vector<int64_t> num_groups_partition;  // groups per tag; after load as long as `tags`
   int64_t max_env_num_per_worker = 0;         // environments per environment actor; 0: all in one
+  int64_t group_size_redundancy = 0;          // started beyond group_size, the slowest are dropped
+  int64_t max_traj_per_env = -1;              // -1: follows from the batch
+  std::string group_filter_cls;               // "": no group is dropped
+  std::string llm_proxy_type = "policy";
   bool operator==(const EnvManagerConfig&) const = default;
 };
 
@@ -134,7 +220,9 @@ struct FrozenLakeSection {
 /// One entry of custom_envs, keyed by its tag.
 struct EnvTemplate {
   EnvType env_type = EnvType::frozen_lake;
-  int64_t max_steps = 10;  // turns per trajectory
+  std::string env_type_name = "frozen_lake";  // as written
+  std::string env_manager_cls;                // ROLL's class; "": the trajectory manager
+  int64_t max_steps = 10;                     // turns per trajectory
   int64_t max_tokens_per_step =
       64;  // answer tokens per turn; after load never above the two other limits
   std::string agent_system_template;
@@ -144,7 +232,8 @@ struct EnvTemplate {
 };
 
 struct CardsSection {
-  uint64_t memory_bytes = uint64_t{2} << 30;    // budget of one card
+  std::string type;                           // of plans, e.g. A2; empty: follows from the platform
+  uint64_t memory_bytes = uint64_t{2} << 30;  // budget of one card
   uint64_t reserve_bytes = uint64_t{64} << 20;  // of it kept free for work space
   int64_t threads_per_card = 1;
   bool operator==(const CardsSection&) const = default;
@@ -189,16 +278,145 @@ struct ResumeSection {
   bool operator==(const ResumeSection&) const = default;
 };
 
+/// validation of rlvr: evaluation data and its sampling.
+struct ValidationSection {
+  bool is_configured = false;
+  DataArgs data_args;
+  GeneratingArgs generating_args;
+  bool operator==(const ValidationSection&) const = default;
+};
+
+struct CheckpointSection {
+  bool is_configured = false;
+  std::string type;
+  std::string output_dir;
+  bool operator==(const CheckpointSection&) const = default;
+};
+
+/// Weights and filters against the gap between the engine's log-probabilities and the trainer's.
+struct TrainInferCorrection {
+  bool is_weighted = false;  // is_weight.enabled
+  CorrectionType weight_type = CorrectionType::token;
+  std::optional<double> upper_bound = 1.2;
+  int64_t filter_count = 0;  // entries of filters that are enabled
+  bool operator==(const TrainInferCorrection&) const = default;
+};
+
+/// Keys of rlvr that filter or weigh samples.
+struct RlvrSection {
+  double rl_loss_coef = 1.0;
+  ImportanceSampling importance_sampling = ImportanceSampling::token;
+  bool difficulty_loss_weight = false;
+  bool length_loss_weight = false;
+  bool max_len_mask = false;  // drop answers that fill the padded width
+  bool difficulty_mask = false;
+  double difficulty_low_threshold = 0.0;
+  double difficulty_high_threshold = 1.0;
+  bool error_max_len_clip = false;
+  int64_t error_max_len_threshold = 9'999'999'999;
+  bool val_greedy = false;
+  int64_t val_n_sample = 1;
+  bool is_num_return_sequences_expand = false;
+  bool is_use_additional_prompts = false;
+  int64_t max_additional_running_prompts = 16;
+  int64_t generate_opt_level = 1;
+  bool operator==(const RlvrSection&) const = default;
+};
+
+/// What verl's keys say beyond ROLL's; only the verl dialect fills it.
+struct VerlSection {
+  bool hybrid_engine = true;        // one pool of cards for all roles
+  int64_t ppo_mini_batch_size = 0;  // [prompts] of an optimizer step
+  int64_t ppo_micro_batch_size_per_gpu = 0;
+  int64_t log_prob_micro_batch_size_per_gpu = 0;
+  int64_t ref_log_prob_micro_batch_size_per_gpu = 0;
+  bool use_dynamic_bsz = false;
+  int64_t ppo_max_token_len_per_gpu = 16384;
+  bool use_kl_in_reward = false;
+  bool norm_adv_by_std_in_grpo = true;
+  bool filter_overlong_prompts = false;
+  std::string truncation = "error";
+  std::vector<std::string> train_files;
+  std::vector<std::string> val_files;
+  int64_t train_rows = 0;  // 0: not known before the files are read
+  int64_t total_epochs = 30;
+  int64_t total_training_steps = 0;  // 0: follows from the rows and epochs
+  bool val_before_train = true;
+  int64_t agent_workers = 8;
+  // what decides a number or a loss and has no key of ROLL's
+  std::string adv_estimator = "gae";  // verl's name: the *_vectorized ones differ from their likes
+  std::string loss_mode = "vanilla";
+  std::string kl_loss_type = "low_var_kl";
+  std::string kl_reward_type = "kl";
+  double clip_ratio_c = 3.0;
+  std::optional<double> loss_scale_factor;  // of seq-mean-token-sum-norm; none: R
+  bool is_kl_adaptive = false;
+  int64_t lr_warmup_steps = 0;  // [RL steps]: verl's schedule moves once per RL step
+  double min_lr_ratio = 0.0;    // floor of the cosine
+  double num_cycles = 0.5;
+  bool log_prob_use_dynamic_bsz = false;
+  bool ref_log_prob_use_dynamic_bsz = false;
+  int64_t log_prob_max_token_len_per_gpu = 16384;
+  int64_t ref_log_prob_max_token_len_per_gpu = 16384;
+  bool recompute_old_log_prob = true;  // false: on-policy steps skip that pass (A3 recipe)
+  bool swap_optimizer = false;         // MindSpeed: optimizer on the host, streamed in the step
+  bool grad_offload = false;           // Megatron
+  bool is_group_filtered = false;      // DAPO's filter_groups
+  std::string group_metric;
+  int64_t max_num_gen_batches = 0;  // 0: no bound
+  int64_t gen_batch_size = 0;       // [prompts]
+  std::string rollout_is;           // "", token or sequence
+  double rollout_is_threshold = 2.0;
+  std::string rollout_rs;
+  bool bypass_mode = false;
+  std::string reward_function_path;  // "": the scorer follows from data_source
+  std::string reward_function_name = "compute_score";
+  std::string reward_manager = "naive";
+  int64_t overlong_buffer_len = 0;  // [tokens]; 0: off
+  double overlong_penalty_factor = 1.0;
+  std::string reward_fn_key = "data_source";
+  std::string reward_model_path;  // "": none
+  bool is_multi_turn = false;
+  bool val_only = false;
+  double staleness_threshold = 0.0;  // fully_async; 0: none
+  bool operator==(const VerlSection&) const = default;
+};
+
 /// Numbers that follow from the keys; roll.md 2.6 has the algebra.
 struct Derived {
-  int64_t train_cards = 0;               // D
+  int64_t train_cards = 0;               // cards of actor_train
+  int64_t train_dp = 0;                  // D: train cards / (TP * PP * CP)
+  int64_t infer_replicas = 0;            // actor_infer cards / (TP * PP)
+  int64_t group_size = 1;                // trajectories of one map or prompt
+  int64_t trajectories_per_step = 0;     // N
   int64_t optimizer_batch = 0;           // P·A·D [trajectories]
-  int64_t optimizer_steps_per_step = 0;  // ppo_epochs · rollout_batch_size / optimizer_batch
+  int64_t optimizer_steps_per_step = 0;  // ppo_epochs · N / optimizer_batch
   int64_t total_optimizer_steps = 0;     // over the run, warm start apart
   int64_t warmup_steps = 0;              // of the learning rate, after warmup_ratio
-  int64_t groups_per_step = 0;           // rollout_batch_size / group_size
+  int64_t groups_per_step = 0;           // agentic: N / group_size; rlvr: prompts
   int64_t val_groups = 0;                // val_batch_size / val group_size
-  bool is_reference_needed = false;      // init_kl_coef > 0 or use_kl_loss
+  int64_t num_nodes = 1;                 // of the device mappings
+  int64_t train_environments = 0;        // that live at once
+  int64_t val_environments = 0;
+  int64_t train_environment_workers = 0;  // ROLL's processes; ours are actors
+  int64_t val_environment_workers = 0;
+  std::vector<std::pair<std::string, int64_t>> domain_prompts;  // rlvr: prompts of a step by domain
+  bool is_reference_needed = false;                             // init_kl_coef > 0 or use_kl_loss
+  bool is_reference_metric_only = false;  // it is built, and only draws a chart
+  bool recompute_old_log_prob = false;
+  std::string recompute_reason;  // why, or why not
+  bool has_group_baseline = false;
+  std::string group_baseline;  // "reward_normalization mean_std by traj_group_id", "none"
+  // verl dialect (verl.md 2.1)
+  int64_t trajectories_per_rank = 0;  // N / D
+  int64_t mini_batch_per_rank = 0;    // normalised: ppo_mini_batch_size · n / D [trajectories]
+  int64_t gradient_accumulation = 0;  // passes of an optimizer step; 0: cut by tokens
+  int64_t log_prob_passes = 0;        // of a rank per step, under the actor; 0: cut by tokens
+  int64_t ref_log_prob_passes = 0;
+  int64_t train_rows = 0;    // after train_max_samples; 0: not known
+  int64_t dropped_rows = 0;  // of an epoch, its last incomplete batch
+  int64_t steps_per_epoch = 0;
+  int64_t total_steps = 0;  // 0: not known before the files are read
   bool operator==(const Derived&) const = default;
 };
 
@@ -211,6 +429,8 @@ struct Note {
 };
 
 struct RunConfig {
+  Dialect dialect = Dialect::roll;
+  Pipeline pipeline = Pipeline::agentic;  // missing: follows from the other keys
   std::string exp_name = "cohort";
   int64_t seed = 42;
   std::string output_dir = "./output";
@@ -231,9 +451,17 @@ struct RunConfig {
   int64_t prompt_length = 1024;
   int64_t max_tokens_per_step = 0;  // 0: each environment's own value
   int64_t num_gpus_per_node = 8;
+  int64_t num_nodes = 0;                      // 0: follows from the device mappings
+  int64_t num_return_sequences_in_group = 1;  // rlvr: answers to a prompt
+  double async_generation_ratio = 0.0;
+  BatchAdjustMode batch_adjust_mode = BatchAdjustMode::copy;
+  std::map<std::string, std::string> system_envs;
+  CheckpointSection checkpoint_config;
+  std::string track_with = "tensorboard";
+  int64_t model_update_buffer_size_mb = 1024;  // bucket of a weight transfer
 
   int64_t ppo_epochs = 1;
-  AdvEstimator adv_estimator = AdvEstimator::gae;  // ROLL's default, refused unless said otherwise
+  AdvEstimator adv_estimator = AdvEstimator::gae;  // ROLL's default: needs a critic
   double gamma = 1.0;
   double lambd = 0.95;
   double init_kl_coef = 0.2;  // ROLL's default: builds a reference
@@ -244,6 +472,7 @@ struct RunConfig {
   bool use_kl_loss = false;
   double kl_loss_coef = 0.0;
   bool whiten_advantages = false;
+  bool whiten_rewards = false;
   std::optional<double> advantage_clip;
   std::optional<double> reward_clip;
   double entropy_loss_coef = 0.0;
@@ -255,13 +484,34 @@ struct RunConfig {
   bool dual_clip_loss = false;
   LossAggMode loss_agg_mode = LossAggMode::seq_mean_token_mean;
   RewardNormalization reward_normalization;
+  std::optional<NormScope> norm_mean_type;  // rlvr's reward normalisation
+  std::optional<NormScope> norm_std_type;
+  RatioType ratio_type = RatioType::token;
+  double step_reward_gamma = 0.95;  // gigpo and step_reinforce
+  double step_reward_weight = 1.0;
+  double episode_reward_weight = 1.0;
+  std::optional<double> value_clip;  // critic
+  int64_t critic_warmup = 0;         // [steps] before the policy is updated
+  bool enable_reference = false;
+  bool enable_old_logprobs_recompute = false;
+  bool force_disable_old_logprobs_recompute = false;
+  TrainInferCorrection train_infer_correction;
+  RlvrSection rlvr;  // its keys are at the top of the file
+  VerlSection verl;
 
-  std::string pretrain;  // checkpoint folder; empty: random initialisation of `model`
+  std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
+  std::string reward_pretrain;  // of the critic
   ModelSection model;
   WorkerConfig actor_train;
   WorkerConfig actor_infer;
   WorkerConfig reference;
-  std::map<std::string, RewardConfig> rewards;  // never empty after load
+  WorkerConfig critic;        // built when adv_estimator is gae
+  WorkerConfig reward_model;  // judge that several rewards share
+  WorkerConfig sft_train;     // pipeline sft
+  WorkerConfig student;       // pipeline distill
+  WorkerConfig teacher;
+  std::map<std::string, RewardConfig> rewards;  // agentic: never empty after load
+  ValidationSection validation;
   EnvManagerConfig train_env_manager;
   EnvManagerConfig val_env_manager;
   std::map<std::string, EnvTemplate> custom_envs;
@@ -275,29 +525,15 @@ struct RunConfig {
   int64_t max_running_requests = 128;  // trajectories that generate at once, per infer card
 
   Derived derived;
-  std::vector<Note> notes;     // keys that ROLL knows and that have no effect here
-  std::vector<Note> warnings;  // inert or contradictory settings
-  std::string resolved_yaml;   // every key with its value; load() of it gives the same settings
+  std::vector<Note> notes;                     // keys that ROLL knows and that have no effect here
+  std::vector<Note> warnings;                  // inert or contradictory settings
+  std::map<std::string, std::string> origins;  // key -> "file:line" or override that set it
+  std::string resolved_yaml;  // every key with its value; load() of it gives the same settings
   bool operator==(const RunConfig&) const = default;
 };
 
-/// Returns whether two configs have equal settings; notes, warnings and texts are not compared.
+/// Returns whether two configs have equal settings; notes, warnings, origins and texts are not
+/// compared.
 bool same_settings(const RunConfig& a, const RunConfig& b);
-
-/// Names as the YAML spells them.
-std::string_view to_string(Platform x);
-std::string_view to_string(AdvEstimator x);
-std::string_view to_string(KlPenalty x);
-std::string_view to_string(LossAggMode x);
-std::string_view to_string(Grouping x);
-std::string_view to_string(NormMethod x);
-std::string_view to_string(NormScope x);
-std::string_view to_string(SchedulerType x);
-std::string_view to_string(ModelDtype x);
-std::string_view to_string(PlacementMode x);
-std::string_view to_string(OffloadPolicy x);
-std::string_view to_string(Determinism x);
-std::string_view to_string(RewardType x);
-std::string_view to_string(EnvType x);
 
 }  // namespace cohort::config

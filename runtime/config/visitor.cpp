@@ -108,6 +108,40 @@ void Visitor::integer(const Key& key, int64_t& x) {
   value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
 }
 
+void Visitor::negated(const Key& key, bool& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    auto value = as_bool(node);
+    if (!value && node.kind != NodeKind::null) return expected("true or false", node);
+    x = !value.value_or(false);
+    return {};
+  };
+  value(key, "bool", read, [&x] { return plain(x ? "false" : "true"); });
+}
+
+void Visitor::nullable_integer(const Key& key, int64_t& x) {
+  std::string type = "integer" + key.range.text();
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = node.kind == NodeKind::null ? std::optional<int64_t>(0) : as_int(node);
+    if (!value || !key.range.contains(static_cast<double>(*value)))
+      return expected("an " + type, node);
+    x = *value;
+    return {};
+  };
+  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+}
+
+void Visitor::optional_integer(const Key& key, std::optional<int64_t>& x) {
+  std::string type = "integer" + key.range.text() + " or ~";
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = as_int(node);
+    if (node.kind != NodeKind::null && (!value || !key.range.contains(static_cast<double>(*value))))
+      return expected("an " + type, node);
+    x = value;
+    return {};
+  };
+  value(key, type, read, [&x] { return x ? plain(fmt::format("{}", *x)) : Node{}; });
+}
+
 void Visitor::number(const Key& key, double& x) {
   std::string type = "number" + key.range.text();
   auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
@@ -178,6 +212,66 @@ void Visitor::texts(const Key& key, std::vector<std::string>& x) {
     Node node;
     node.kind = NodeKind::sequence;
     for (const std::string& item : x) node.items.push_back(string_node(item));
+    return node;
+  });
+}
+
+void Visitor::text_or_texts(const Key& key, std::vector<std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind == NodeKind::scalar) return read_string(node, x.emplace_back());
+    if (node.kind != NodeKind::sequence) return expected("a text or a list of texts", node);
+    for (const Node& item : node.items) COHORT_TRY(read_string(item, x.emplace_back()));
+    return {};
+  };
+  value(key, "text or list of texts", read, [&x] {
+    Node node;
+    node.kind = x.empty() ? NodeKind::null : NodeKind::sequence;
+    for (const std::string& item : x) node.items.push_back(string_node(item));
+    return node;
+  });
+}
+
+void Visitor::text_map(const Key& key, std::map<std::string, std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind != NodeKind::map) return expected("a map of names to texts", node);
+    for (const Entry& entry : node.entries) {
+      if (entry.node().kind != NodeKind::scalar)
+        return Error{Errc::config, fmt::format("expected a text for {}, got {}", entry.key,
+                                               describe_value(entry.node()))};
+      x[entry.key] = entry.node().scalar;
+    }
+    return {};
+  };
+  value(key, "map of texts", read, [&x] {
+    Node node = Node::make_map({});
+    for (const auto& [name, text] : x) node.set(name, {}, string_node(text));
+    return node;
+  });
+}
+
+void Visitor::number_map(const Key& key, std::vector<std::pair<std::string, double>>& x) {
+  std::string type = fmt::format("map of numbers{}", key.range.text());
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind != NodeKind::map) return expected("a " + type, node);
+    for (const Entry& entry : node.entries) {
+      auto number = as_double(entry.node());
+      if (!number || !key.range.contains(*number))
+        return Error{Errc::config,
+                     fmt::format("expected a number{} for {}, got {}", key.range.text(), entry.key,
+                                 describe_value(entry.node()))};
+      x.emplace_back(entry.key, *number);
+    }
+    return {};
+  };
+  value(key, type, read, [&x] {
+    Node node = Node::make_map({});
+    for (const auto& [name, number] : x) node.set(name, {}, plain(fmt::format("{}", number)));
     return node;
   });
 }
@@ -253,6 +347,41 @@ void Visitor::resume(const Key& key, ResumeSection& x) {
   });
 }
 
+void Visitor::strategy(const Key& key, StrategySettings& x) {
+  std::span<const std::string_view> names = names_of(Strategy{});
+  names = names.subspan(1);  // "none" is no name
+  auto read = [&x, names](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::null) return {};
+    auto found = std::find(names.begin(), names.end(), node.scalar);
+    if (node.kind != NodeKind::scalar || found == names.end())
+      return Error{
+          Errc::config,
+          fmt::format("expected one of {}, got {}{}", fmt::join(names, ", "), describe_value(node),
+                      did_you_mean(node.scalar, {names.begin(), names.end()}))};
+    x.strategy_name = node.scalar;
+    x.strategy = static_cast<Strategy>(found - names.begin() + 1);
+    return {};
+  };
+  value(key, fmt::format("{} | ~", fmt::join(names, " | ")), read,
+        [&x] { return x.strategy_name.empty() ? Node{} : string_node(x.strategy_name); });
+}
+
+void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
+  std::span<const std::string_view> names = names_of(EnvType{});
+  names = names.first(names.size() - 1);  // "other" is no name
+  auto read = [&x, &name, names](const Node& node) -> Expected<void> {
+    COHORT_TRY(read_string(node, name));
+    auto found = std::find(names.begin(), names.end(), name);
+    std::string near = found == names.end() ? did_you_mean(name, {names.begin(), names.end()}) : "";
+    if (!near.empty())
+      return Error{Errc::config, fmt::format("there is no environment '{}'{}", name, near)};
+    x = static_cast<EnvType>(found - names.begin());  // not found: other
+    return {};
+  };
+  value(key, fmt::format("{} | the id of another one", fmt::join(names, " | ")), read,
+        [&name] { return string_node(name); });
+}
+
 void Visitor::tokenizer(const Key& key, std::string& name, std::vector<std::string>& vocabulary) {
   static constexpr std::array<std::string_view, 1> k_built_in = {"frozen_lake"};
   auto read = [&](const Node& node) -> Expected<void> {
@@ -299,6 +428,16 @@ void Visitor::only(const Key& key, std::string_view allowed) {
 void Visitor::inert(std::initializer_list<std::string_view> names, std::string_view reason) {
   for (std::string_view name : names) inert(Key{name, "nobody", reason});
 }
+
+void Visitor::tuning(std::span<const std::string_view> names, std::string_view reason) {
+  for (std::string_view name : names) inert(Key{name, "nobody", reason});
+}
+
+void Visitor::tuning(std::initializer_list<std::string_view> names, std::string_view reason) {
+  tuning(std::span<const std::string_view>(names.begin(), names.size()), reason);
+}
+
+void Visitor::rest(std::string_view, std::span<const std::string_view>) {}
 
 void Visitor::choice_index(const Key& key, std::span<const std::string_view> names,
                            std::optional<size_t>& index, bool is_nullable) {

@@ -6,10 +6,12 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -56,18 +58,30 @@ class Visitor {
                      const WriteValue& write) = 0;
   /// A key that ROLL knows and that does nothing here; key.doc says why.
   virtual void inert(const Key& key) = 0;
+  /// Keys that tune ROLL's engine and do nothing here: those of a section that are there become one
+  /// note.
+  virtual void tuning(std::span<const std::string_view> names, std::string_view reason);
+  /// The section passes on what it does not know: its other keys become one note, unless a name is
+  /// so near a known one that it is meant, or is one of `foreign`: another engine's. The last call
+  /// in a section.
+  virtual void rest(std::string_view reason, std::span<const std::string_view> foreign);
   /// A section. Returns whether to go into it; leave() follows only then.
   virtual bool enter(const Key& key, bool is_configured) = 0;
   virtual void leave() = 0;
   /// A map with names of the user's choice: calls `on_entry` inside each section.
   virtual void each(const Key& key, const std::vector<std::string>& present,
                     const std::function<void(const std::string& name)>& on_entry) = 0;
+  /// True for struct -> YAML: what does nothing in this config may be left out.
+  virtual bool is_writing() const { return false; }
   /// True for the table of all keys: sections that depend on a value are shown too.
   virtual bool is_listing() const { return false; }
 
   // -- typed keys, in terms of value() ---------------------------------------
   void boolean(const Key& key, bool& x);
+  void negated(const Key& key, bool& x);  // the key says the contrary of the member
   void integer(const Key& key, int64_t& x);
+  void nullable_integer(const Key& key, int64_t& x);  // ~ is 0
+  void optional_integer(const Key& key, std::optional<int64_t>& x);
   void number(const Key& key, double& x);
   void optional_number(const Key& key, std::optional<double>& x);
   void bytes(const Key& key, uint64_t& x);  // 1073741824, 256MiB, 1GiB
@@ -75,13 +89,19 @@ class Visitor {
   void nullable_text(const Key& key, std::string& x);  // ~ is ""
   void optional_text(const Key& key, std::optional<std::string>& x);
   void texts(const Key& key, std::vector<std::string>& x);
+  void text_or_texts(const Key& key, std::vector<std::string>& x);  // one text is a list of one
+  void text_map(const Key& key, std::map<std::string, std::string>& x);  // name -> scalar
+  void number_map(const Key& key, std::vector<std::pair<std::string, double>>& x);
   void integers(const Key& key, std::vector<int64_t>& x);
   void cards(const Key& key, std::vector<uint32_t>& x);
   void resume(const Key& key, ResumeSection& x);
+  void strategy(const Key& key, StrategySettings& x);  // its name; ~ keeps x.strategy
+  void env_type(const Key& key, EnvType& x, std::string& name);
   void tokenizer(const Key& key, std::string& name, std::vector<std::string>& vocabulary);
-  /// A key of ROLL's that may be there with one value only.
+  /// A key that may be there with one value only.
   void only(const Key& key, std::string_view allowed);
   void inert(std::initializer_list<std::string_view> names, std::string_view reason);
+  void tuning(std::initializer_list<std::string_view> names, std::string_view reason);
 
   template <class E>
   void choice(const Key& key, E& x) {
@@ -108,7 +128,22 @@ void describe(Visitor& visitor, RunConfig& config);
 
 // Parts of it, by section.
 void describe_algorithm(Visitor& visitor, RunConfig& config);
+void describe_rlvr(Visitor& visitor, RunConfig& config);
 void describe_roles(Visitor& visitor, RunConfig& config);
+void describe_rewards(Visitor& visitor, RunConfig& config);
+void describe_strategy(Visitor& visitor, StrategySettings& settings);
+void describe_data_args(Visitor& visitor, DataArgs& data);
+void describe_generating_args(Visitor& visitor, GeneratingArgs& sampling);
+/// A role. What it does decides which of its keys have an effect.
+struct RoleUse {
+  bool is_train = false;
+  bool is_infer = false;   // generates
+  bool is_reward = false;  // a rule unless it has cards
+};
+void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
+/// The keys of a role that are not sections: cards, batch sizes, environment variables.
+void describe_worker_keys(Visitor& visitor, WorkerConfig& worker, RoleUse use);
+void describe_model_args(Visitor& visitor, ModelArgs& model);
 void describe_environments(Visitor& visitor, RunConfig& config);
 void describe_runtime(Visitor& visitor, RunConfig& config);
 

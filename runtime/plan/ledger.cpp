@@ -42,10 +42,17 @@ Ledger::Ledger(PlacementMode mode, const std::vector<CardSpec>& cards) : mode_(m
   }
 }
 
+Ledger::Span Ledger::entries_on(CardId card) const {
+  auto end = entries_.lower_bound({card, {}, {}});
+  auto begin = end;
+  while (end != entries_.end() && end->first.card == card) ++end;
+  return {begin, end};
+}
+
 Expected<void> Ledger::check_classes(const Transition& x) const {
   if (mode_ != PlacementMode::separate) return {};
-  for (const auto& [key, entry] : entries_) {
-    if (key.card != x.card || !may_be_on_card(entry)) continue;
+  for (const auto& [key, entry] : entries_on(x.card)) {
+    if (!may_be_on_card(entry)) continue;
     if (is_train_class(key.object) == is_train_class(x.object)) continue;
     return Error{Errc::placement,
                  "PLACE-1: " + describe(x) + " would join " + describe(key) +
@@ -57,9 +64,8 @@ Expected<void> Ledger::check_classes(const Transition& x) const {
 
 Expected<void> Ledger::check_reshard_pair(const Transition& x) const {
   if (mode_ != PlacementMode::timeshare || phase_ == PhaseKind::publish) return {};
-  for (const auto& [key, entry] : entries_) {
-    if (key.card != x.card || !may_be_on_card(entry) || !are_reshard_pair(key.object, x.object))
-      continue;
+  for (const auto& [key, entry] : entries_on(x.card)) {
+    if (!may_be_on_card(entry) || !are_reshard_pair(key.object, x.object)) continue;
     return Error{Errc::placement, "PLACE-3: " + describe(x) + " would join " + describe(key) +
                                       " outside reshard (phase " +
                                       std::string(phase_ ? to_string(*phase_) : "none") + ")"};
@@ -148,10 +154,9 @@ Expected<void> Ledger::begin_phase(PhaseKind phase) {
                                        " is not acknowledged yet"};
   if (mode_ == PlacementMode::timeshare && phase != PhaseKind::publish) {
     for (const auto& [key, entry] : entries_)
-      for (const auto& [other, other_entry] : entries_)
-        if (key.card == other.card && key.object == Object::train_params &&
-            other.object == Object::infer_params && entry.place == Place::card &&
-            other_entry.place == Place::card)
+      for (const auto& [other, other_entry] : entries_on(key.card))
+        if (key.object == Object::train_params && other.object == Object::infer_params &&
+            entry.place == Place::card && other_entry.place == Place::card)
           return Error{Errc::placement, "PLACE-3: " + describe(key) + " and " + describe(other) +
                                             " are both on card " + std::to_string(key.card.value) +
                                             " when phase " + std::string(to_string(phase)) +
@@ -168,8 +173,7 @@ Place Ledger::place_of(const std::string& role, CardId card, Object object) cons
 
 uint64_t Ledger::bytes_on(CardId card) const {
   uint64_t sum = 0;
-  for (const auto& [key, entry] : entries_)
-    if (key.card == card) sum += held_bytes(entry);
+  for (const auto& [key, entry] : entries_on(card)) sum += held_bytes(entry);
   return sum;
 }
 
@@ -188,8 +192,8 @@ void Ledger::note_peak(CardId card) { peaks_[card] = std::max(peaks_[card], byte
 void Ledger::assert_invariants() const {
   for (const auto& [id, card] : cards_) {
     bool has_train = false, has_infer = false, has_train_params = false, has_infer_params = false;
-    for (const auto& [key, entry] : entries_) {
-      if (key.card != id || !may_be_on_card(entry)) continue;
+    for (const auto& [key, entry] : entries_on(id)) {
+      if (!may_be_on_card(entry)) continue;
       (is_train_class(key.object) ? has_train : has_infer) = true;
       has_train_params |= key.object == Object::train_params;
       has_infer_params |= key.object == Object::infer_params;

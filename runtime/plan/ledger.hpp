@@ -89,10 +89,17 @@ class Ledger {
   Expected<void> check_reshard_pair(const Transition& transition) const;
   Expected<void> check_bytes(const Transition& transition, uint64_t bytes) const;
   void note_peak(CardId card);
+  using Entries = std::map<Key, Entry>;
+  struct Span {  // std::ranges::subrange does not compile under clang 14
+    Entries::const_iterator first, last;
+    Entries::const_iterator begin() const { return first; }
+    Entries::const_iterator end() const { return last; }
+  };
+  Span entries_on(CardId card) const;
 
   PlacementMode mode_ = PlacementMode::separate;
   std::map<CardId, CardSpec> cards_;
-  std::map<Key, Entry> entries_;
+  Entries entries_;
   std::map<CardId, uint64_t> peaks_;
   std::optional<PhaseKind> phase_;
 };

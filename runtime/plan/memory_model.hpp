@@ -2,36 +2,41 @@
 /// Bytes of each residency object, from shapes alone. Pure. The ledger corrects them by
 /// measurement.
 ///
-/// Parameters of the decoder family of DESIGN 7: embedding (tied with the output head, or a second
-/// matrix); per layer two norms, q, k, v (with biases when attention_bias), o, gate, up, down; a
-/// final norm. Each tensor starts at a multiple of k_alignment_elements in the flat buffer, so a
-/// prediction is padded.
+/// Two kinds of arithmetic. The built-in engine (runtime/compute on the cpu platform), to the byte:
+/// one flat buffer in which each tensor, or fused group of tensors, starts at a multiple of
+/// k_alignment_elements; generation in f32 packs the weights into panels of columns. The named
+/// engines, by what they are known to hold per element (state_of): DeepSpeed keeps bf16 parameters
+/// and gradients, and f32 master and moments with the optimizer; FSDP (as verl sets it up) f32
+/// parameters, gradients and moments, all cut over the ranks; Megatron bf16 parameters, f32
+/// gradients, f32 master and moments. ZeRO stage 1 cuts the optimizer, 2 gradients too, 3
+/// parameters too (arXiv 1910.02054, section 5); CPU offload moves an object to host memory.
+///
+/// MEM-1: the shards of all ranks together hold every parameter at least once; exactly once where
+/// every degree divides and nothing is replicated.
 #include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/plan/model_shape.hpp"
 #include "runtime/plan/residency.hpp"
 
 namespace cohort::plan {
 
 inline constexpr uint64_t k_alignment_elements = 16;  // 64 bytes of f32: one cache line
 
-struct ModelShape {
-  uint64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
-  uint64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
-  bool attention_bias = false;
-  bool tie_word_embeddings = true;
-};
-
 enum class OptimizerKind : uint8_t { sgd = 0, adamw = 1 };  // 0 and 2 moments per parameter
 
+/// Training state of the built-in engine.
 struct TrainMemory {
   uint64_t param_bytes = 4;  // per element as the forward pass reads it
   uint64_t grad_bytes = 4;   // per element
   uint64_t grad_copies = 1;  // one per training thread when each sums its own
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool has_master = false;  // an f32 copy beside bf16 parameters, counted with the optimizer
-  uint64_t shards = 1;      // ZeRO-style equal cut of parameters, gradients and moments over cards
+  bool has_master_in_params = false;  // … counted with the parameters
+  uint64_t shards = 1;  // ZeRO-style equal cut of parameters, gradients and moments over cards
 };
 
 struct InferMemory {
@@ -39,14 +44,22 @@ struct InferMemory {
   uint64_t kv_element_bytes = 4;  // per element of the KV cache
   uint64_t kv_tokens = 0;         // token slots of one card's cache, rounded up to whole blocks
   uint64_t kv_block_tokens = 16;
+  uint64_t panel_columns = 0;  // >0: weights in panels, value vectors padded to 16 (CPU f32 runner)
 };
 
-/// Returns the parameters of the model, without padding.
-uint64_t parameter_count(const ModelShape& shape);
-/// Returns the elements of the flat buffer: each tensor padded to k_alignment_elements.
-uint64_t flat_element_count(const ModelShape& shape);
-/// Returns bytes of keys and values of one token over all layers.
+/// Returns what runtime/compute allocates for parameters of `param_bytes` (2 or 4) per element.
+TrainMemory builtin_train_memory(uint64_t param_bytes);
+/// Likewise; kv_tokens is left at 0.
+InferMemory builtin_infer_memory(uint64_t param_bytes);
+
+/// Returns the elements of the flat buffer, as compute::layout_of lays it out.
+uint64_t flat_element_count(const ModelShape& shape, HeadKind head = HeadKind::language);
+/// Returns the floats of the CPU f32 runner's weights, whose matrices are panels of columns.
+uint64_t panel_element_count(const ModelShape& shape, uint64_t panel_columns);
+/// Returns bytes of keys and values of one token over all layers (of the latent with MLA).
 uint64_t kv_bytes_per_token(const ModelShape& shape, uint64_t element_bytes);
+/// Returns the same as `memory` lays it out.
+uint64_t kv_bytes_per_token(const ModelShape& shape, const InferMemory& memory);
 
 /// Returns train_params, grads and optimizer per card.
 std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory);
@@ -61,8 +74,44 @@ std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemo
 /// Returns the token slots (whole blocks) of a cache that fits in `bytes`.
 uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes);
 
-/// Returns Errc::invalid_argument, naming the field, for a zero size, heads that are not a multiple
-/// of the key-value heads, or a product that would not fit 64 bits.
-Expected<void> check_shape(const ModelShape& shape);
+/// Whose arithmetic a role's bytes follow.
+enum class Engine : uint8_t { builtin, deepspeed, fsdp, megatron, vllm, sglang, hf };
+std::string_view to_string(Engine engine);
+
+/// Bytes per element of a training engine's objects.
+struct StateBytes {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+StateBytes state_of(Engine engine, uint64_t param_bytes);
+
+/// How a role cuts the model; ZeRO comes after it.
+struct ShardCut {
+  uint32_t tp = 1, pp = 1;
+  uint32_t ep = 1, expert_tp = 1;               // experts over ep slots, each cut by expert_tp
+  std::vector<uint32_t> layers_per_stage = {};  // empty: stage_layers
+};
+
+struct ShardElements {
+  uint64_t dense = 0, experts = 0;
+  uint64_t total() const { return dense + experts; }
+  bool operator==(const ShardElements&) const = default;
+};
+
+/// Returns layers per stage, as even as pp allows, larger stages first.
+std::vector<uint32_t> stage_layers(uint64_t layers, uint32_t pp);
+/// Returns the elements that one rank of `stage` holds. REQUIRES: check_cut passed.
+ShardElements shard_elements(const ModelShape& shape, const ShardCut& cut, uint32_t stage,
+                             HeadKind head = HeadKind::language);
+/// Returns the stage that holds the most, the first of equals.
+uint32_t largest_stage(const ModelShape& shape, const ShardCut& cut,
+                       HeadKind head = HeadKind::language);
+/// Returns Errc::invalid_argument, with the nearest values that work, for TP that does not divide
+/// the heads (or neither divides nor is a multiple of the key-value heads), EP that does not divide
+/// the experts, more stages than layers, or layers_per_stage that do not sum up. `role` is named.
+Expected<void> check_cut(const ModelShape& shape, const ShardCut& cut, const std::string& role);
+
+/// Returns KV bytes of one token on one card: `layers` of the stage, key-value heads over TP (one
+/// at least), the latent whole.
+uint64_t kv_bytes_on_card(const ModelShape& shape, const ShardCut& cut, uint64_t element_bytes);
 
 }  // namespace cohort::plan

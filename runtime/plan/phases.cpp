@@ -2,56 +2,12 @@
 
 #include <algorithm>
 
+#include "runtime/plan/phases_table.hpp"
+
 namespace cohort::plan {
 namespace {
 
 using Verb = Command::Verb;
-
-/// Where the head table sends train-class objects under policy `step`; none = stays.
-std::optional<Place> train_target(PhaseKind phase, Object object) {
-  bool is_grads = object == Object::grads || object == Object::critic_grads;
-  switch (phase) {
-    case PhaseKind::init:
-    case PhaseKind::generate:
-    case PhaseKind::reference:
-    case PhaseKind::evaluate:
-      return is_grads ? Place::absent : Place::host;
-    case PhaseKind::publish:
-      return object == Object::train_params ? std::optional{Place::card} : std::nullopt;
-    case PhaseKind::update:
-      return Place::card;
-    case PhaseKind::checkpoint:
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-/// The same for infer-class objects.
-std::optional<Place> infer_target(PhaseKind phase, Object object) {
-  bool generates = phase == PhaseKind::generate || phase == PhaseKind::evaluate;
-  if (phase == PhaseKind::init) return std::nullopt;
-  switch (object) {
-    case Object::kv_cache:
-      return generates ? Place::card : Place::absent;
-    case Object::infer_params:
-      return generates || phase == PhaseKind::publish ? std::optional{Place::card} : std::nullopt;
-    case Object::ref_params:
-      return phase == PhaseKind::publish || phase == PhaseKind::generate ||
-                     phase == PhaseKind::reference
-                 ? std::optional{Place::card}
-                 : std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::optional<Place> target_of(OffloadPolicy policy, PhaseKind phase, Object object) {
-  if (policy == OffloadPolicy::never && phase == PhaseKind::init)
-    return is_train_class(object) ? std::optional{Place::card} : std::nullopt;
-  auto target = is_train_class(object) ? train_target(phase, object) : infer_target(phase, object);
-  if (policy == OffloadPolicy::never && target != Place::card) return std::nullopt;
-  return target;
-}
 
 /// Parameters come before what is computed from them, the cache comes last.
 int arrival_rank(Object object) {
@@ -81,23 +37,9 @@ Command move_to(Place to, PhaseKind phase, const RoleSpec& role, CardId card, Ob
   return {verb, phase, role.role, card, object, to, to == Place::card ? bytes : 0};
 }
 
-/// Appends the moves of one direction: `to_card` says which.
-void add_moves(std::vector<Command>& commands, const PlacementPlan& plan, const Ledger& ledger,
-               PhaseKind phase, OffloadPolicy policy, bool to_card) {
-  size_t first = commands.size();
-  for (const RoleSpec& role : plan.roles)
-    for (const auto& [object, bytes] : role.bytes_per_card) {
-      auto target = target_of(policy, phase, object);
-      if (!target || (*target == Place::card) != to_card) continue;
-      for (CardId card : role.cards)
-        if (ledger.place_of(role.role, card, object) != *target)
-          commands.push_back(move_to(*target, phase, role, card, object, bytes));
-    }
-  auto begin = commands.begin() + static_cast<ptrdiff_t>(first);
-  std::stable_sort(begin, commands.end(), [&](const Command& a, const Command& b) {
-    int rank_a = arrival_rank(a.object), rank_b = arrival_rank(b.object);
-    return to_card ? rank_a < rank_b : rank_a > rank_b;
-  });
+/// Returns true if the reference computes in a phase of its own.
+bool takes_turns(const RoleSpec& role) {
+  return role.has(Object::ref_params) && !role.shared_cards.empty();
 }
 
 /// Returns true if the publish to come must also fill the reference: it has never had weights.
@@ -107,15 +49,67 @@ bool is_unfilled_reference(const RoleSpec& role, const Ledger& ledger) {
          });
 }
 
-void add_reshards(std::vector<Command>& commands, const PlacementPlan& plan, const Ledger& ledger) {
+/// Appends the moves of one direction: `to_card` says which.
+void add_moves(std::vector<Command>& commands, const PlacementPlan& plan, const Ledger& ledger,
+               PhaseKind phase, OffloadPolicy policy, bool to_card) {
+  size_t first = commands.size();
   for (const RoleSpec& role : plan.roles)
-    for (Object object : {Object::infer_params, Object::ref_params}) {
-      if (!role.has(object)) continue;
-      if (object == Object::ref_params && !is_unfilled_reference(role, ledger)) continue;
-      for (CardId card : role.cards)
-        commands.push_back({Verb::reshard, PhaseKind::publish, role.role, card, object, Place::card,
-                            role.bytes_per_card.at(object)});
-    }
+    for (const auto& [object, bytes] : role.bytes_per_card)
+      for (CardId card : role.cards) {
+        Place now = ledger.place_of(role.role, card, object);
+        auto target = target_of(plan, policy, phase, {role, card, object, now});
+        if (target && *target != now && (*target == Place::card) == to_card)
+          commands.push_back(move_to(*target, phase, role, card, object, bytes));
+      }
+  auto begin = commands.begin() + static_cast<ptrdiff_t>(first);
+  std::stable_sort(begin, commands.end(), [&](const Command& a, const Command& b) {
+    int rank_a = arrival_rank(a.object), rank_b = arrival_rank(b.object);
+    return to_card ? rank_a < rank_b : rank_a > rank_b;
+  });
+}
+
+void add_reshards(std::vector<Command>& commands, const RoleSpec& role, Object object) {
+  for (CardId card : role.cards)
+    commands.push_back({Verb::reshard, PhaseKind::publish, role.role, card, object, Place::card,
+                        role.bytes_per_card.at(object)});
+}
+
+/// Appends the fill of a reference that takes turns: it comes, gets its weights, and leaves its
+/// shared cards before infer_params need the room.
+void add_fill(std::vector<Command>& commands, const RoleSpec& role, const Ledger& ledger) {
+  uint64_t bytes = role.bytes_per_card.at(Object::ref_params);
+  for (CardId card : role.cards)
+    if (ledger.place_of(role.role, card, Object::ref_params) != Place::card)
+      commands.push_back(
+          move_to(Place::card, PhaseKind::publish, role, card, Object::ref_params, bytes));
+  add_reshards(commands, role, Object::ref_params);
+  for (CardId card : role.shared_cards)
+    commands.push_back(
+        move_to(Place::host, PhaseKind::publish, role, card, Object::ref_params, bytes));
+}
+
+/// Appends what follows begin_phase in publish: arrivals, fills and reshards.
+void add_publish(std::vector<Command>& commands, const PlacementPlan& plan, const Ledger& ledger,
+                 OffloadPolicy policy) {
+  std::vector<Command> arrivals, fills;
+  add_moves(arrivals, plan, ledger, PhaseKind::publish, policy, true);
+  for (const RoleSpec& role : plan.roles) {
+    if (!takes_turns(role) || !is_unfilled_reference(role, ledger)) continue;
+    std::erase_if(arrivals, [&](const Command& x) { return x.role == role.role; });
+    add_fill(fills, role, ledger);
+  }
+  if (!fills.empty()) {
+    auto infer = std::stable_partition(arrivals.begin(), arrivals.end(), [](const Command& x) {
+      return x.object != Object::infer_params;
+    });
+    arrivals.insert(infer, fills.begin(), fills.end());
+  }
+  commands.insert(commands.end(), arrivals.begin(), arrivals.end());
+  for (const RoleSpec& role : plan.roles) {
+    if (role.has(Object::infer_params)) add_reshards(commands, role, Object::infer_params);
+    if (!takes_turns(role) && is_unfilled_reference(role, ledger))
+      add_reshards(commands, role, Object::ref_params);
+  }
 }
 
 bool has_part(const RoleSpec& role, PhaseKind phase) {
@@ -129,10 +123,10 @@ bool has_part(const RoleSpec& role, PhaseKind phase) {
 void add_begin(std::vector<Command>& commands, const PlacementPlan& plan, const Ledger& ledger,
                PhaseKind phase) {
   for (const RoleSpec& role : plan.roles) {
-    bool takes_part = has_part(role, phase);
     bool is_only_reference = role.has(Object::ref_params) && !role.has(Object::infer_params);
-    if (phase == PhaseKind::publish && is_only_reference && !is_unfilled_reference(role, ledger))
-      takes_part = false;
+    bool takes_part = phase == PhaseKind::publish && is_only_reference
+                          ? is_unfilled_reference(role, ledger)
+                          : has_part(role, phase);
     if (!takes_part) continue;
     for (CardId card : role.cards)
       commands.push_back(
@@ -182,6 +176,18 @@ Expected<void> check_needs(const PlacementPlan& plan, const Ledger& ledger, Phas
   return {};
 }
 
+/// Returns Errc::placement, beginning with `what`, unless the object is on the card and at rest.
+Expected<void> check_there(const Ledger& ledger, const RoleSpec& role, CardId card, Object object,
+                           const std::string& what) {
+  auto found = ledger.entries().find({card, role.role, object});
+  Place place = ledger.place_of(role.role, card, object);
+  bool is_moving = found != ledger.entries().end() && found->second.in_flight;
+  if (place == Place::card && !is_moving) return {};
+  return Error{Errc::placement, what + ": " + std::string(to_string(object)) + " on card " +
+                                    std::to_string(card.value) + " is " +
+                                    (is_moving ? "moving" : std::string(to_string(place)))};
+}
+
 }  // namespace
 
 Expected<std::vector<Command>> commands_for(const PlacementPlan& plan, const Ledger& ledger,
@@ -189,16 +195,35 @@ Expected<std::vector<Command>> commands_for(const PlacementPlan& plan, const Led
   if (ledger.has_in_flight())
     return Error{Errc::protocol, "phases: phase " + std::string(to_string(phase)) +
                                      " is asked for while a transition is in flight"};
+  COHORT_TRY(check_policy(plan, policy));
   COHORT_TRY(check_needs(plan, ledger, phase));
   std::vector<Command> commands;
   add_moves(commands, plan, ledger, phase, policy, false);
-  if (phase == PhaseKind::publish) add_begin(commands, plan, ledger, phase);
-  add_moves(commands, plan, ledger, phase, policy, true);
-  if (phase == PhaseKind::publish)
-    add_reshards(commands, plan, ledger);
-  else
+  if (phase == PhaseKind::publish) {
     add_begin(commands, plan, ledger, phase);
+    add_publish(commands, plan, ledger, policy);
+  } else {
+    add_moves(commands, plan, ledger, phase, policy, true);
+    add_begin(commands, plan, ledger, phase);
+  }
   return commands;
+}
+
+Expected<void> check_policy(const PlacementPlan& plan, OffloadPolicy policy) {
+  if (plan.mode != PlacementMode::timeshare || policy != OffloadPolicy::never) return {};
+  for (const SharedCards& x : shared_cards_of(plan.roles))
+    return Error{Errc::placement,
+                 "phases: offload policy never keeps every object on its card, but " +
+                     x.train_role + " and " + x.infer_role + " take turns on cards " +
+                     to_text(x.cards) + "; say placement.offload=step"};
+  return {};
+}
+
+std::vector<PhaseKind> step_phases(const PlacementPlan& plan) {
+  std::vector<PhaseKind> phases = {PhaseKind::publish, PhaseKind::generate};
+  if (std::ranges::any_of(plan.roles, takes_turns)) phases.push_back(PhaseKind::reference);
+  phases.push_back(PhaseKind::update);
+  return phases;
 }
 
 std::optional<Transition> transition_of(const Command& x) {
@@ -230,6 +255,7 @@ std::vector<Object> required_objects(const RoleSpec& role, PhaseKind phase) {
       break;
   }
   std::erase_if(wanted, [&](Object object) { return !role.has(object); });
+  if (takes_turns(role) && phase != PhaseKind::reference) std::erase(wanted, Object::ref_params);
   return wanted;
 }
 
@@ -246,20 +272,25 @@ Expected<void> check_compute(const PlacementPlan& plan, const Ledger& ledger, st
                  what + ": the ledger is in phase " +
                      std::string(ledger.phase() ? to_string(*ledger.phase()) : "none")};
   for (CardId card : role->cards)
-    for (Object object : required_objects(*role, phase)) {
-      auto found = ledger.entries().find({card, role->role, object});
-      Place place = ledger.place_of(role->role, card, object);
-      bool is_moving = found != ledger.entries().end() && found->second.in_flight;
-      if (place != Place::card || is_moving)
-        return Error{Errc::placement, what + ": " + std::string(to_string(object)) + " on card " +
-                                          std::to_string(card.value) + " is " +
-                                          (is_moving ? "moving" : std::string(to_string(place)))};
-    }
+    for (Object object : required_objects(*role, phase))
+      COHORT_TRY(check_there(ledger, *role, card, object, what));
   return {};
 }
 
-std::string_view to_string(OffloadPolicy policy) {
-  return policy == OffloadPolicy::never ? "never" : "step";
+Expected<void> check_command(const PlacementPlan& plan, const Ledger& ledger, const Command& x) {
+  if (x.verb == Verb::begin_phase) {
+    const RoleSpec* role = plan.find(x.role);
+    bool is_free =
+        x.phase == PhaseKind::publish || (role && required_objects(*role, x.phase).empty());
+    return is_free ? Expected<void>{} : check_compute(plan, ledger, x.role, x.phase);
+  }
+  if (x.verb != Verb::reshard) return {};
+  const RoleSpec* role = plan.find(x.role);
+  const RoleSpec* train = plan.owner_of(Object::train_params);
+  std::string what = "PLACE-4: " + to_text(x);
+  if (!role || !train) return Error{Errc::not_found, what + ": no such role, or none that trains"};
+  COHORT_TRY(check_there(ledger, *role, x.card, x.object, what));
+  return check_compute(plan, ledger, train->role, PhaseKind::publish);
 }
 
 std::string_view to_string(Command::Verb verb) {

@@ -6,23 +6,13 @@
 /// every command. Asked again after all of them, it gives no moves. A command that fails ends the
 /// run: the ledger does not know which reshard was cut short.
 ///
-/// Separate mode, offload policy `step` (ROLL's default), "-" means stays where it is:
-///   phase      train_params grads  optimizer  infer_params kv_cache ref_params
-///   init       host         absent host       -            -        -
-///   publish    card         -      -          card         absent   card  (then reshard)
-///   generate   host         absent host       card         card     card
-///   reference  host         absent host       -            absent   card
-///   update     card         card   card       -            absent   -
-///   evaluate   host         absent host       card         card     -
-///   checkpoint -            -      -          -            absent   -
-/// critic_* moves as train_*, but needs no card in publish. Policy `never`: train objects go to
-/// their cards in init, infer objects in the first phase that needs them, and nothing leaves.
+/// The tables of what goes where are in phases_table.hpp.
 /// PLACE-4: no compute command goes to a role whose objects are not all on its cards
 /// (check_compute).
 ///
 /// To execute a list, in order: a move is ledger.begin, message, acknowledgement, ledger.commit;
-/// begin_phase is ledger.begin_phase, then check_compute (not in publish), then the message;
-/// reshard is check_compute of its role and of the train role, then the message.
+/// begin_phase is ledger.begin_phase, then check_command, then the message; reshard is
+/// check_command, then the message.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,8 +25,6 @@
 #include "runtime/plan/residency.hpp"
 
 namespace cohort::plan {
-
-enum class OffloadPolicy : uint8_t { never = 0, step = 1 };
 
 struct Command {
   enum class Verb : uint8_t {
@@ -61,18 +49,28 @@ struct Command {
 /// reshard of actor_infer (and of a reference that has no weights yet), and one begin_phase per
 /// card of each role that computes in it (of every role in init). In publish begin_phase stands
 /// before the moves onto infer cards and the reshards, because it opens the window in which PLACE-3
-/// lets both parameter sets share a card. Returns Errc::protocol if a transition is in flight, or
-/// if the phase needs weights that are absent: publish, update and checkpoint need init before
-/// them, generate, reference and evaluate need publish.
+/// lets both parameter sets share a card; a reference that takes turns is filled and offloaded
+/// before infer_params arrive. Returns Errc::protocol if a transition is in flight, or if the phase
+/// needs weights that are absent: publish, update and checkpoint need init before them, generate,
+/// reference and evaluate need publish. Returns what check_policy returns.
 Expected<std::vector<Command>> commands_for(const PlacementPlan& plan, const Ledger& ledger,
                                             PhaseKind phase, OffloadPolicy policy);
+
+/// Returns Errc::placement for policy `never` where roles take turns on a card (names both and the
+/// cards).
+Expected<void> check_policy(const PlacementPlan& plan, OffloadPolicy policy);
+
+/// Returns the phases of one step, in order: publish, generate, reference if it has a turn of its
+/// own, update. Advantages come between reference and update and move nothing.
+std::vector<PhaseKind> step_phases(const PlacementPlan& plan);
 
 /// Returns the ledger transition of a command that moves an object; none for reshard and
 /// begin_phase.
 std::optional<Transition> transition_of(const Command& command);
 
 /// Returns the objects that `role` needs on its cards to compute in `phase`: empty if it has no
-/// part in it, and for init and checkpoint, which work from the host as well.
+/// part in it, and for init and checkpoint, which work from the host as well. A reference with
+/// shared cards computes in phase reference, any other beside generation.
 std::vector<Object> required_objects(const RoleSpec& role, PhaseKind phase);
 
 /// PLACE-4. Returns Errc::placement, naming role, phase, card and object, if something is not on
@@ -81,7 +79,12 @@ std::vector<Object> required_objects(const RoleSpec& role, PhaseKind phase);
 Expected<void> check_compute(const PlacementPlan& plan, const Ledger& ledger, std::string_view role,
                              PhaseKind phase);
 
-std::string_view to_string(OffloadPolicy policy);
+/// PLACE-4 for one command, asked right before its message is sent: begin_phase as check_compute
+/// (nothing in publish, whose objects come after it); reshard needs its object on its card and the
+/// train role ready to publish. Moves are the ledger's matter and always pass.
+Expected<void> check_command(const PlacementPlan& plan, const Ledger& ledger,
+                             const Command& command);
+
 std::string_view to_string(Command::Verb verb);
 /// Returns one line, e.g. "onload actor_train.optimizer on card 0 (807,424 bytes)".
 std::string to_text(const Command& command);

@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include "runtime/plan/phases_table.hpp"
+
 namespace cohort::plan {
 namespace {
 
@@ -11,13 +13,6 @@ uint64_t saturating_add(uint64_t a, uint64_t b) {
   return a > std::numeric_limits<uint64_t>::max() - b ? std::numeric_limits<uint64_t>::max()
                                                       : a + b;
 }
-
-/// One object of one role on the card in question.
-struct Demand {
-  const RoleSpec* role;
-  Object object;
-  uint64_t bytes;
-};
 
 bool holds_class(const RoleSpec& role, bool train_class) {
   return std::ranges::any_of(role.bytes_per_card,
@@ -66,81 +61,69 @@ Expected<void> check_role(const RoleSpec& role, const std::vector<CardSpec>& car
 }
 
 /// PLACE-1, before anything runs.
-Expected<void> check_overlap(const std::vector<RoleSpec>& roles) {
-  for (const RoleSpec& train : roles) {
-    if (!holds_class(train, true)) continue;
-    for (const RoleSpec& infer : roles) {
-      if (!holds_class(infer, false)) continue;
-      if (&train == &infer)
-        return Error{Errc::placement, "placement: separate mode: " + train.role +
-                                          " holds train-class and infer-class objects itself "
-                                          "(PLACE-1)"};
-      std::vector<CardId> shared;
-      std::ranges::set_intersection(train.cards, infer.cards, std::back_inserter(shared));
-      if (!shared.empty())
-        return Error{Errc::placement, "placement: separate mode: " + train.role + " " +
-                                          to_text(train.cards) + " and " + infer.role + " " +
-                                          to_text(infer.cards) + " share card" +
-                                          (shared.size() > 1 ? "s " : " ") + to_text(shared) +
-                                          " (PLACE-1); give them disjoint device_mapping lists"};
-    }
+Expected<void> check_overlap(PlacementMode mode, const std::vector<RoleSpec>& roles) {
+  for (const RoleSpec& role : roles)
+    if (holds_class(role, true) && holds_class(role, false))
+      return Error{Errc::placement,
+                   "placement: " + role.role +
+                       " holds train-class and infer-class objects itself; make it two roles"};
+  if (mode == PlacementMode::timeshare) return {};
+  std::string pairs;
+  for (const SharedCards& x : shared_cards_of(roles)) {
+    auto cards_of = [&](const std::string& name) {
+      return name + " " + to_text(std::ranges::find(roles, name, &RoleSpec::role)->cards);
+    };
+    pairs += (pairs.empty() ? "" : ", ") + cards_of(x.train_role) + " and " +
+             cards_of(x.infer_role) + " share card" + (x.cards.size() > 1 ? "s " : " ") +
+             to_text(x.cards);
   }
-  return {};
+  if (pairs.empty()) return {};
+  return Error{Errc::placement, "placement: separate mode: " + pairs +
+                                    " (PLACE-1); move one role, or say placement.mode=timeshare "
+                                    "to let them take turns"};
 }
 
-std::vector<Demand> demands_on(const std::vector<RoleSpec>& roles, CardId card, bool train_class) {
-  std::vector<Demand> demands;
-  for (const RoleSpec& role : roles) {
-    if (!std::ranges::binary_search(role.cards, card)) continue;
-    for (const auto& [object, bytes] : role.bytes_per_card)
-      if (is_train_class(object) == train_class) demands.push_back({&role, object, bytes});
-  }
-  return demands;
-}
-
-uint64_t total_of(const std::vector<Demand>& demands) {
+uint64_t total_of(const std::vector<HeldObject>& held) {
   uint64_t total = 0;
-  for (const Demand& x : demands) total = saturating_add(total, x.bytes);
+  for (const HeldObject& x : held) total = saturating_add(total, x.bytes);
   return total;
 }
 
-/// Returns "; raise …, or …": what would make the demands fit.
-std::string remedies(const std::vector<Demand>& demands, const CardSpec& card) {
-  uint64_t total = total_of(demands), budget = card.budget_bytes();
+/// Returns "; raise …, or …": what would make the objects fit.
+std::string remedies(const PhaseBytes& peak, const CardSpec& card) {
+  uint64_t budget = card.budget_bytes();
   std::string text = "; raise cards.memory_bytes to at least " +
-                     with_thousands(saturating_add(total, card.reserve_bytes));
+                     with_thousands(saturating_add(peak.bytes, card.reserve_bytes));
   bool has_smaller_remedy = false;
-  for (const Demand& x : demands) {
-    uint64_t others = total - x.bytes;
+  for (const HeldObject& x : peak.objects) {
+    uint64_t others = peak.bytes - x.bytes;
     if (others >= budget) continue;
     if (x.object == Object::kv_cache) {
-      text += ", or lower " + x.role->role + "'s kv_cache to at most " +
-              with_thousands(budget - others) + " bytes";
+      text += ", or lower " + x.role + "'s kv_cache to at most " + with_thousands(budget - others) +
+              " bytes";
       has_smaller_remedy = true;
-    } else if (x.object == Object::ref_params && x.role != demands.front().role) {
-      text += ", or give " + x.role->role + " another card (or drop it: no KL, no reference)";
+    } else if (x.object == Object::ref_params && x.role != peak.objects.front().role) {
+      text += ", or give " + x.role + " another card (or drop it: no KL, no reference)";
       has_smaller_remedy = true;
     }
   }
   return has_smaller_remedy ? text : text + ", or choose a smaller model";
 }
 
-Error over_budget(const std::vector<Demand>& demands, const CardSpec& card, PhaseKind phase) {
-  std::string roles, sum;
-  const RoleSpec* previous = nullptr;
-  for (const Demand& x : demands) {
-    if (x.role != previous) roles += (roles.empty() ? "" : " + ") + x.role->role;
+Error over_budget(const PhaseBytes& peak, const CardSpec& card) {
+  std::string roles, sum, previous;
+  for (const HeldObject& x : peak.objects) {
+    if (x.role != previous) roles += (roles.empty() ? "" : " + ") + x.role;
     previous = x.role;
     sum += (sum.empty() ? "" : " + ") + std::string(to_string(x.object)) + " " +
            with_thousands(x.bytes);
   }
   return Error{Errc::capacity,
                "placement: card " + std::to_string(card.id.value) + " cannot hold " + roles +
-                   " in phase " + std::string(to_string(phase)) + ": " + sum + " = " +
-                   with_thousands(total_of(demands)) + " bytes > " +
-                   with_thousands(card.budget_bytes()) + " (capacity " +
-                   with_thousands(card.capacity_bytes) + " - reserve " +
-                   with_thousands(card.reserve_bytes) + ")" + remedies(demands, card)};
+                   " in phase " + std::string(to_string(peak.phase)) + ": " + sum + " = " +
+                   with_thousands(peak.bytes) + " bytes > " + with_thousands(card.budget_bytes()) +
+                   " (capacity " + with_thousands(card.capacity_bytes) + " - reserve " +
+                   with_thousands(card.reserve_bytes) + ")" + remedies(peak, card)};
 }
 
 }  // namespace
@@ -155,12 +138,26 @@ const RoleSpec* PlacementPlan::owner_of(Object object) const {
   return found == roles.end() ? nullptr : &*found;
 }
 
-Expected<PlacementPlan> plan_placement(PlacementMode mode, std::vector<CardSpec> cards,
-                                       std::vector<RoleSpec> roles) {
-  if (mode != PlacementMode::separate)
-    return Error{Errc::placement,
-                 "placement: mode timeshare has no phase table in this version; "
-                 "use placement.mode: separate with disjoint device_mapping lists"};
+bool RoleSpec::is_shared(CardId card) const {
+  return std::ranges::binary_search(shared_cards, card);
+}
+
+std::vector<SharedCards> shared_cards_of(const std::vector<RoleSpec>& roles) {
+  std::vector<SharedCards> pairs;
+  for (const RoleSpec& train : roles) {
+    if (!holds_class(train, true)) continue;
+    for (const RoleSpec& infer : roles) {
+      if (!holds_class(infer, false)) continue;
+      SharedCards pair{train.role, infer.role, {}};
+      std::ranges::set_intersection(train.cards, infer.cards, std::back_inserter(pair.cards));
+      if (!pair.cards.empty()) pairs.push_back(std::move(pair));
+    }
+  }
+  return pairs;
+}
+
+Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
+                                std::vector<RoleSpec> roles) {
   std::ranges::sort(cards, {}, &CardSpec::id);
   COHORT_TRY(check_cards(cards));
   std::set<std::string> names;
@@ -170,20 +167,77 @@ Expected<PlacementPlan> plan_placement(PlacementMode mode, std::vector<CardSpec>
     if (!names.insert(role.role).second)
       return Error{Errc::placement, "placement: role " + role.role + " is described twice"};
   }
-  COHORT_TRY(check_overlap(roles));
-  PlacementPlan plan{mode, std::move(cards), std::move(roles), {}};
-  for (const CardSpec& card : plan.cards) {
-    // In separate mode a card's peak is in one of these two: publish and evaluate need a subset of
-    // generate's objects, the first publish a subset of update's on a train card (phases.hpp).
-    for (PhaseKind phase : {PhaseKind::generate, PhaseKind::update}) {
-      auto demands = demands_on(plan.roles, card.id, phase == PhaseKind::update);
-      if (demands.empty()) continue;
-      uint64_t total = total_of(demands);
-      if (total > card.budget_bytes()) return over_budget(demands, card, phase);
-      plan.peak_bytes.push_back({card.id, phase, total});
-    }
+  COHORT_TRY(check_overlap(mode, roles));
+  std::set<CardId> shared;
+  for (const SharedCards& pair : shared_cards_of(roles))
+    shared.insert(pair.cards.begin(), pair.cards.end());
+  for (RoleSpec& role : roles) {
+    role.shared_cards.clear();
+    std::ranges::set_intersection(role.cards, shared, std::back_inserter(role.shared_cards));
   }
+  PlacementPlan plan{mode, std::move(cards), std::move(roles), {}};
+  for (const CardSpec& card : plan.cards)
+    for (PhaseKind phase :
+         {PhaseKind::publish, PhaseKind::generate, PhaseKind::reference, PhaseKind::update}) {
+      PhaseBytes peak{card.id, phase, 0, held_in(plan, card.id, phase)};
+      if (peak.objects.empty()) continue;
+      // A card of one class has its peak in update or in generate (phases_table.hpp).
+      bool is_train = is_train_class(peak.objects.front().object);
+      if (!shared.contains(card.id) &&
+          phase != (is_train ? PhaseKind::update : PhaseKind::generate))
+        continue;
+      peak.bytes = total_of(peak.objects);
+      plan.peak_bytes.push_back(std::move(peak));
+    }
   return plan;
+}
+
+Expected<void> check_capacity(const PlacementPlan& plan) {
+  for (const PhaseBytes& peak : plan.peak_bytes) {
+    const CardSpec& card = *std::ranges::find(plan.cards, peak.card, &CardSpec::id);
+    if (peak.bytes > card.budget_bytes()) return over_budget(peak, card);
+  }
+  return {};
+}
+
+Expected<PlacementPlan> plan_placement(PlacementMode mode, std::vector<CardSpec> cards,
+                                       std::vector<RoleSpec> roles) {
+  COHORT_ASSIGN(PlacementPlan plan, lay_out(mode, std::move(cards), std::move(roles)));
+  COHORT_TRY(check_capacity(plan));
+  return plan;
+}
+
+std::vector<std::string> engine_notes(const PlacementPlan& plan, bool is_npu) {
+  std::vector<std::string> notes;
+  auto pairs = shared_cards_of(plan.roles);
+  for (const SharedCards& x : pairs)
+    notes.push_back(x.train_role + " and " + x.infer_role + " take turns on cards " +
+                    to_text(x.cards));
+  if (!pairs.empty()) {
+    notes.emplace_back(
+        "generation engine: infer_params outside the engine's own memory pool, because a pool that "
+        "owns them cannot give their bytes back when they are offloaded");
+    notes.emplace_back(
+        "generation engine: kv_cache is initialised after train_params and the optimizer have left "
+        "(init_cache late), not when the engine starts");
+  }
+  if (!pairs.empty() && is_npu) {
+    notes.emplace_back(
+        "generation engine on npu: sleep mode off; over several nodes it does not return card "
+        "memory, so offload and free_cache take its place");
+    notes.emplace_back(
+        "npu: two processes use one card: set HCCL_NPU_SOCKET_PORT_RANGE=auto, or both bind "
+        "device port 16666");
+  }
+  for (const RoleSpec& role : plan.roles) {
+    if (!role.is_optimizer_swapped) continue;
+    for (const auto& [object, bytes] : role.bytes_per_card)
+      if (object == Object::optimizer || object == Object::critic_optimizer)
+        notes.push_back(role.role +
+                        ": master weights and moments stay on the host, streamed through " +
+                        with_thousands(bytes) + " bytes per card in update");
+  }
+  return notes;
 }
 
 }  // namespace cohort::plan

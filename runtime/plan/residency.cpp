@@ -49,6 +49,10 @@ std::string_view to_string(PlacementMode mode) {
   return mode == PlacementMode::separate ? "separate" : "timeshare";
 }
 
+std::string_view to_string(OffloadPolicy policy) {
+  return policy == OffloadPolicy::never ? "never" : "step";
+}
+
 std::string_view to_string(PhaseKind phase) {
   switch (phase) {
     case PhaseKind::init:

@@ -34,13 +34,15 @@ inline constexpr std::array k_objects = {
 
 enum class Place : uint8_t { absent = 0, host = 1, card = 2 };
 enum class PlacementMode : uint8_t { separate = 0, timeshare = 1 };
+/// never: objects stay on their cards; step: they leave when their phase has ended.
+enum class OffloadPolicy : uint8_t { never = 0, step = 1 };
 
 /// A stretch of a step in which the residency of cards does not change.
 enum class PhaseKind : uint8_t {
   init = 0,
   publish = 1,    // weights move from the train to the infer layout (reshard)
   generate = 2,   // rollout and, beside it, the reference's log-probs
-  reference = 3,  // log-probs of the reference alone, when they are not computed beside generation
+  reference = 3,  // log-probs of the reference alone, when it takes turns with other roles
   update = 4,     // the supervised warm start is an update too
   evaluate = 5,
   checkpoint = 6,
@@ -67,6 +69,7 @@ bool is_infer_class(Object object);
 std::string_view to_string(Object object);
 std::string_view to_string(Place place);
 std::string_view to_string(PlacementMode mode);
+std::string_view to_string(OffloadPolicy policy);
 std::string_view to_string(PhaseKind phase);
 
 /// Returns e.g. "1,614,848".

@@ -1,13 +1,11 @@
-/// Collector under duplicated, reordered, re-run and late delivery (FLOW-1), credit window
-/// (FLOW-4), packing (SPLIT-1, 2, 3) and batch algebra's remedies (BATCH-1).
+/// Collector under duplicated, reordered, re-run and late delivery (FLOW-1), and batch
+/// algebra's remedies (BATCH-1).
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "runtime/plan/batch.hpp"
 #include "runtime/plan/collector.hpp"
-#include "runtime/plan/credit.hpp"
-#include "runtime/plan/packing.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {
@@ -70,51 +68,6 @@ TEST(CollectorProperty, EveryOrderOfASmallStepClosesAlike) {  // FLOW-1, exhaust
     }
     ASSERT_EQ(collector.close_step({0, 1}).value(), sorted);
   } while (std::next_permutation(order.begin(), order.end()));
-}
-
-TEST(CreditProperty, WindowIsNeverExceeded) {  // FLOW-4
-  Rng rng{test::property_seed(5)};
-  CreditWindow window{1000};
-  std::map<uint64_t, uint64_t> held;
-  for (int i = 0; i < 20000; ++i) {
-    uint64_t id = rng.below(40), bytes = 1 + rng.below(200), sum = 0;
-    if (rng.below(2)) {
-      if (window.take(id, bytes)) held[id] = bytes;
-    } else {
-      auto found = held.find(id);
-      ASSERT_EQ(window.give_back(id), found == held.end() ? 0 : found->second);
-      held.erase(id);
-    }
-    for (const auto& [other, size] : held) sum += size;
-    ASSERT_EQ(window.used_bytes(), sum);
-    window.assert_invariants();
-  }
-}
-
-TEST(PackingProperty, EveryIndexOnceWithinBoundsAndDeterministic) {  // SPLIT-1, SPLIT-2, SPLIT-3
-  Rng rng{test::property_seed(13)};
-  for (int round = 0; round < 300; ++round) {
-    std::vector<uint32_t> lengths(rng.below(200));
-    for (uint32_t& length : lengths) length = static_cast<uint32_t>(1 + rng.below(300));
-    PackOptions options{.max_tokens = 300 + rng.below(2000),
-                        .max_sequences = rng.below(2) ? 0 : 1 + rng.below(20),
-                        .threads = static_cast<uint32_t>(1 + rng.below(4))};
-    auto batches = pack(lengths, options);
-    ASSERT_TRUE(batches) << batches.error().to_string();
-    assert_invariants(*batches, lengths, options);
-    ASSERT_EQ(*batches, pack(lengths, options).value());
-  }
-}
-
-TEST(PackingProperty, ThreadsCarryEvenLoads) {
-  Rng rng{test::property_seed(17)};
-  for (int round = 0; round < 50; ++round) {
-    std::vector<uint32_t> lengths(256);
-    for (uint32_t& length : lengths) length = static_cast<uint32_t>(100 + rng.below(600));
-    auto batches = pack(lengths, {.max_tokens = 8192, .threads = 2});
-    ASSERT_TRUE(batches);
-    EXPECT_LE(imbalance(*batches, 2), 1.02);
-  }
 }
 
 /// Returns the numbers of the list that follows `label` in `text`.

@@ -46,9 +46,9 @@ TEST(ConfigErrors, UnknownKeys) {
 
 TEST(ConfigErrors, Types) {
   expect_refused({
-      {"max_steps=ten", "max_steps: expected an integer in 1..10000000, got 'ten'"},
-      {"max_steps='3'", "max_steps: expected an integer in 1..10000000, got the string '3'"},
-      {"max_steps=3.5", "max_steps: expected an integer in 1..10000000, got '3.5'"},
+      {"max_steps=ten", "max_steps: expected an integer in -1..10000000, got 'ten'"},
+      {"max_steps='3'", "max_steps: expected an integer in -1..10000000, got the string '3'"},
+      {"max_steps=3.5", "max_steps: expected an integer in -1..10000000, got '3.5'"},
       {"seed=~", "seed: expected an integer of at least 0, got null"},
       {"seed=99999999999999999999",
        "seed: expected an integer of at least 0, got '99999999999999999999'"},
@@ -87,9 +87,6 @@ TEST(ConfigErrors, Cards) {
        "actor_train.device_mapping: expected a card id, got 'x'"},
       {"actor_train.device_mapping=[0, 0]",
        "actor_train.device_mapping: card id 0 is listed twice"},
-      {"actor_train.device_mapping=[8]",
-       "actor_train.device_mapping: card 8 does not exist: a run has one node, with cards 0..7 "
-       "(num_gpus_per_node 8)"},
       {"actor_infer.device_mapping=~",
        "actor_infer.device_mapping: missing: the role needs at least one card"},
       {"cards={memory_bytes: 64MiB, reserve_bytes: 64MiB}",
@@ -97,34 +94,9 @@ TEST(ConfigErrors, Cards) {
   });
 }
 
-TEST(ConfigErrors, NotBuiltIn) {
-  expect_refused({
-      {"platform=cuda", "platform: cuda is not built into this binary; it has: cpu"},
-      {"platform=npu", "platform: npu is not built into this binary; it has: cpu"},
-      {"placement.mode=timeshare",
-       "placement.mode: timeshare is not built into this binary; use separate, with cards of their "
-       "own for "
-       "actor_train and actor_infer"},
-      {"adv_estimator=gae",
-       "adv_estimator: gae needs a critic, which is not built into this binary; use grpo or "
-       "reinforce"},
-      {"actor_train.model_args.dtype=fp16",
-       "actor_train.model_args.dtype: fp16 is not built in; use bf16 or fp32"},
-      {"actor_infer.generating_args.num_beams=4",
-       "actor_infer.generating_args.num_beams: '4' is not built in: only 1 is accepted (sampling "
-       "only)"},
-      {"async_generation_ratio=1",
-       "async_generation_ratio: '1' is not built in: only 0 is accepted (generation and update "
-       "take turns)"},
-      {"custom_envs.Lake.env_type=sokoban",
-       "custom_envs.Lake.env_type: sokoban is not built in (built in: frozen_lake)"},
-      {"pretrain=Qwen/Qwen2.5-0.5B",
-       "pretrain: no folder 'Qwen/Qwen2.5-0.5B' (nothing is downloaded: give a local folder with "
-       "config.json and "
-       "safetensors)"},
-      {"resume_from_checkpoint=/nowhere/step_3",
-       "resume_from_checkpoint: no folder '/nowhere/step_3'"},
-  });
+TEST(ConfigErrors, Paths) {
+  expect_refused({{"resume_from_checkpoint=/nowhere/step_3",
+                   "resume_from_checkpoint: no folder '/nowhere/step_3'"}});
 }
 
 TEST(ConfigErrors, BatchAlgebraShowsTheArithmetic) {
@@ -132,9 +104,6 @@ TEST(ConfigErrors, BatchAlgebraShowsTheArithmetic) {
       {"rollout_batch_size=18",
        "rollout_batch_size: 18 is not a multiple of train_env_manager.group_size 4; nearest that "
        "work: 16, 20"},
-      {"rollout_batch_size=20",
-       "rollout_batch_size: 20 is not a multiple of 8 = per_device_train_batch_size 4 x "
-       "gradient_accumulation_steps 2 x 1 train card; nearest that work: 16, 24"},
       {"rollout_batch_size=0",
        "rollout_batch_size: 0 is not a multiple of train_env_manager.group_size 4; the smallest "
        "that works: 4"},
@@ -146,11 +115,6 @@ TEST(ConfigErrors, BatchAlgebraShowsTheArithmetic) {
        "train_env_manager.num_groups_partition: 3 = 3, not num_env_groups 4"},
       {"train_env_manager.num_groups_partition=[2, 2]",
        "train_env_manager.num_groups_partition: 2 numbers for 1 tags"},
-      {"train_env_manager.group_size=1",
-       "train_env_manager.group_size: 1 under reward_normalization by traj_group_id makes every "
-       "advantage 0: nothing "
-       "would be learnt; use at least 2 (ROLL's examples use 8), or reward_normalization.grouping: "
-       "batch"},
   });
 }
 
@@ -188,9 +152,6 @@ TEST(ConfigErrors, RulesAcrossKeys) {
 
 TEST(ConfigErrors, MissingKeys) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"~adv_estimator",
-       "adv_estimator: missing: ROLL's default gae needs a critic, which is not built into this "
-       "binary; say adv_estimator: grpo or reinforce"},
       {"~actor_train", "actor_train: missing: every run needs this role, with a device_mapping"},
       {"~actor_infer", "actor_infer: missing: every run needs this role, with a device_mapping"},
       {"~sequence_length",
@@ -223,12 +184,11 @@ TEST(ConfigErrors, NameFileLineAndColumn) {
 
 TEST(ConfigErrors, AllAreReportedInFileOrderUpToTen) {
   auto result = load_text(std::string(k_small_config) + "gamma: 2\nseed: x\nlambd: y\n", "x.yaml",
-                          {"~adv_estimator"});
+                          {"~model"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().detail,
-            "x.yaml:1:1: adv_estimator: missing: ROLL's default gae needs a critic, which is not "
-            "built into this "
-            "binary; say adv_estimator: grpo or reinforce\n"
+            "x.yaml:1:1: pretrain: missing: give a checkpoint folder, or a `model` section for a "
+            "random start\n"
             "x.yaml:27:8: gamma: expected a number in 0..1, got '2'\n"
             "x.yaml:28:7: seed: expected an integer of at least 0, got 'x'\n"
             "x.yaml:29:8: lambd: expected a number in 0..1, got 'y'");
@@ -258,9 +218,11 @@ TEST(ConfigErrors, FilesThatAreNone) {
   EXPECT_EQ(load(folder / "list.yaml").error().detail,
             (folder / "list.yaml").string() + ":1:1: expected a map of keys, got a list");
   std::ofstream(folder / "frag.yaml") << "defaults:\n  - ../x/none@_here_\n";
-  EXPECT_EQ(load(folder / "frag.yaml").error().detail,
-            (folder / "frag.yaml").string() + ":2:5: defaults entry '../x/none@_here_': no file " +
-                (folder.parent_path() / "x/none.yaml").string());
+  EXPECT_TRUE(load(folder / "frag.yaml")
+                  .error()
+                  .detail.starts_with((folder / "frag.yaml").string() +
+                                      ":2:5: defaults entry '../x/none@_here_': no file " +
+                                      (folder.parent_path() / "x/none.yaml").string()));
   fs::remove_all(folder);
 }
 

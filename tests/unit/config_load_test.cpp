@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "runtime/config/load.hpp"
+#include "runtime/config/not_built.hpp"
 #include "runtime/config/schema.hpp"
 #include "tests/support/config_text.hpp"
 
@@ -108,6 +109,37 @@ TEST(ConfigLoad, WarnsAboutInertSettings) {
        "64 turns of 4 answer tokens"},
       {{"eval_steps=5"}, "eval_steps", "more than max_steps 4"},
       {{"target_kl=0.1"}, "target_kl", "without add_token_level_kl"},
+      {{"~adv_estimator"}, "adv_estimator", "left to its default gae, which needs a critic"},
+      {{"adv_estimator=gae"}, "adv_estimator", "gae needs a critic"},
+      {{"train_env_manager.group_size=1"},
+       "train_env_manager.group_size",
+       "makes every advantage 0"},
+      {{"actor_infer.strategy_args={strategy_name: vllm, strategy_config: {max_model_len: 100}}"},
+       "actor_infer.strategy_args.strategy_config.max_model_len",
+       "100 is below sequence_length 128"},
+      {{"actor_train.strategy_args.strategy_name=megatron_train"},
+       "actor_train.strategy_args.strategy_name",
+       "megatron_train: not built in; the built-in engine is used"},
+      {{"actor_infer.strategy_args.strategy_name=hf_infer"},
+       "actor_infer.strategy_args.strategy_name",
+       "ROLL takes vllm or sglang here only"},
+      {{"num_gpus_per_node=4"}, "num_gpus_per_node", "ROLL overwrites it"},
+      {{"num_nodes=3"}, "num_nodes", "3 has no effect"},
+      {{"actor_train.device_mapping=[0, 2]",
+        "actor_train.training_args.gradient_accumulation_steps=1"},
+       "actor_train.device_mapping",
+       "asserts contiguous ids"},
+      {{"reference.device_mapping=[2, 3]"},
+       "reference.device_mapping",
+       "cards 2, 3 idle: no reference is built"},
+      {{"custom_envs.Lake.env_manager_cls=roll.x.StepEnvManager"},
+       "custom_envs.Lake.env_manager_cls",
+       "can end after 1/10 of the run"},
+      {{"rollout_batch_size=20"},
+       "actor_train.training_args.lr_scheduler_type",
+       "= 10 optimizer steps, the run takes 12"},
+      {{"num_return_sequences_in_group=8"}, "num_return_sequences_in_group", "no effect"},
+      {{"norm_mean_type=group"}, "norm_mean_type", "use reward_normalization"},
   };
   for (const Case& x : cases) {
     auto result = load_small(x.overrides);
@@ -121,30 +153,71 @@ TEST(ConfigLoad, WarnsAboutInertSettings) {
 TEST(ConfigLoad, ListsKeysWithoutEffect) {
   RunConfig config = loaded(load_small(
       {"logging_dir=./logs", "actor_train.model_args.attn_implementation=fa2",
-       "actor_infer.strategy_args={strategy_name: vllm, strategy_config: {block_size: 16}}"}));
+       "actor_infer.strategy_args={strategy_name: vllm, strategy_config: {swap_space: 4, dtype: "
+       "auto}}"}));
   ASSERT_EQ(config.notes.size(), 3u);
   EXPECT_EQ(config.notes[0].key, "logging_dir");
   EXPECT_EQ(config.notes[0].where, "override 'logging_dir=./logs'");
-  EXPECT_NE(find_note(config.notes, "actor_infer.strategy_args.strategy_config"), nullptr);
+  EXPECT_NE(
+      find_note(config.notes, "actor_infer.strategy_args.strategy_config.{dtype, swap_space}"),
+      nullptr);
   EXPECT_NE(config.resolved_yaml.find("# no effect: logging_dir ("), std::string::npos);
 }
 
-TEST(ConfigLoad, SeedConfigKeysAreAllKnown) {
-  // given the agentic seed, when what this binary lacks is overridden, then nothing is unknown
-  auto result =
-      load(source_path("tests/golden/data/config/agentic_frozen_lake_npu.yaml"),
-           {"val_env_manager.tags=[FrozenLake]", "val_env_manager.num_groups_partition=[1024]",
-            "pretrain=~", "model.hidden_size=64"});
-  RunConfig config = loaded(std::move(result));
-  EXPECT_EQ(config.derived.optimizer_batch, 512);
-  EXPECT_EQ(config.derived.optimizer_steps_per_step, 2);
-  EXPECT_EQ(config.custom_envs.at("FrozenLake").max_tokens_per_step, 64);
-  EXPECT_EQ(config.actor_infer.device_mapping, (std::vector<uint32_t>{4, 5, 6, 7}));
-  for (const char* key :
-       {"hydra", "logging_dir", "render_save_dir", "system_envs", "checkpoint_config",
-        "reward_pretrain", "reference", "actor_train.data_args",
-        "actor_train.model_args.attn_implementation", "custom_envs.SimpleSokoban"})
-    EXPECT_NE(find_note(config.notes, key), nullptr) << key;
+// What this version plans and does not run is a warning by name, never a refusal.
+TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
+  struct Case {
+    std::string override_text;
+    std::string key;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {"platform=npu", "platform", "npu is not built into this binary"},
+      {"placement.mode=timeshare", "placement.mode", "use separate"},
+      {"adv_estimator=gigpo", "adv_estimator", "gigpo is not built in; use grpo or reinforce"},
+      {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
+      {"whiten_rewards=true", "whiten_rewards", "use reward_normalization"},
+      {"ratio_type=segment", "ratio_type", "the ratio is per token"},
+      {"async_generation_ratio=1", "async_generation_ratio", "use 0"},
+      {"max_steps=-1", "max_steps", "give a number of steps"},
+      {"rollout_batch_size=20", "rollout_batch_size",
+       "20 is not a multiple of 8 = per_device_train_batch_size 4 x gradient_accumulation_steps 2 "
+       "x "
+       "1 train card, and no trajectory is copied or dropped to fill a batch (ROLL's "
+       "batch_adjust_mode copy would); nearest that work: 16, 24"},
+      {"actor_train.device_mapping=[0, 2]", "actor_train.device_mapping", "trains on one card"},
+      {"actor_infer.device_mapping=[9]", "num_nodes", "2 nodes; this version runs one"},
+      {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
+      {"actor_train.model_args.lora_target=all", "actor_train.model_args.lora_target", "LoRA"},
+      {"actor_train.pg_variant=topr", "actor_train.pg_variant", "PPO's clipped one"},
+      {"actor_train.training_args.lr_scheduler_type=polynomial",
+       "actor_train.training_args.lr_scheduler_type", "use constant, linear or cosine"},
+      {"actor_infer.generating_args.num_beams=4", "actor_infer.generating_args.num_beams", "use 1"},
+      {"actor_infer.generating_args.stop_strings=[x]", "actor_infer.generating_args.stop_strings",
+       "end-of-turn token"},
+      {"train_env_manager.group_size_redundancy=1", "train_env_manager.group_size_redundancy",
+       "use 0"},
+      {"custom_envs.Lake.env_type=sokoban", "custom_envs.Lake.env_type",
+       "sokoban is not built in (built in: frozen_lake)"},
+      {"custom_envs.Lake.env_type='rg:letter_counting'", "custom_envs.Lake.env_type",
+       "rg:letter_counting is not built in"},
+      {"rewards.env_return.type=math_rule", "rewards.env_return.type", "use env_return"},
+      {"train_infer_correction.is_weight.enabled=true", "train_infer_correction", "remove it"},
+      {"train_infer_correction.filters=[{enabled: true, ratio_low: 0.5}]", "train_infer_correction",
+       "remove it"},
+  };
+  for (const Case& x : cases) {
+    auto result = load_small({x.override_text});
+    ASSERT_TRUE(result) << x.override_text << result.error().detail;
+    std::vector<Note> missing = not_built(*result);
+    const Note* note = find_note(missing, x.key);
+    ASSERT_NE(note, nullptr) << x.override_text;
+    EXPECT_NE(note->text.find(x.text), std::string::npos) << note->text;
+    bool is_warned = std::any_of(result->warnings.begin(), result->warnings.end(),
+                                 [&](const Note& warning) { return warning.key == x.key; });
+    EXPECT_TRUE(is_warned) << x.key;
+  }
+  EXPECT_TRUE(not_built(loaded(load_small())).empty());
 }
 
 TEST(ConfigLoad, DefinitionsForInterpolationNeedNoSchema) {
@@ -158,6 +231,12 @@ TEST(ConfigLoad, ResolvedTextIsComplete) {
   RunConfig again = loaded(load_text(config.resolved_yaml, "resolved.yaml"));
   EXPECT_TRUE(same_settings(config, again));
   EXPECT_EQ(config.resolved_yaml, again.resolved_yaml);
+  // given the run folder's config.yaml, then nothing in it is warned about
+  RunConfig shipped = loaded(load(source_path("configs/frozen_lake.yaml")));
+  for (const RunConfig& x : {again, loaded(load_text(shipped.resolved_yaml, "resolved.yaml"))}) {
+    EXPECT_TRUE(x.warnings.empty()) << x.warnings[0].key << ": " << x.warnings[0].text;
+    EXPECT_TRUE(x.notes.empty()) << x.notes[0].key << ": " << x.notes[0].text;
+  }
 }
 
 }  // namespace

@@ -139,6 +139,8 @@ TEST_F(PlacementActorTest, AFailedCommandNamesPhaseObjectAndCause) {
   ASSERT_FALSE(updated);
   for (const char* part : {"update", "train_params", "card 0", "the card is broken"})
     EXPECT_NE(updated.error().detail.find(part), std::string::npos) << updated.error().detail;
+  train_->is_failing = false;
+  EXPECT_FALSE(phase(PhaseKind::publish)) << "nobody knows what the cards hold after a failure";
 }
 
 }  // namespace

@@ -85,18 +85,120 @@ TEST(Batch, ZeroAndHugeNumbersAreNamed) {
             std::string::npos);
 }
 
-TEST(Batch, MiniBatchesCoverTheStep) {  // BATCH-1
-  auto plan =
-      plan_batch({.rollout_batch_size = 96, .group_size = 8, .gradient_accumulation_steps = 32});
-  ASSERT_TRUE(plan);
-  uint64_t next = 0;
-  for (uint64_t i = 0; i < 3; ++i) {
-    auto range = mini_batch_range(*plan, i);
-    EXPECT_EQ(range.begin, next);
-    next = range.end;
-  }
-  EXPECT_EQ(next, 96u);
-  EXPECT_DEATH(mini_batch_range(*plan, 3), "BATCH-1");
+uint64_t number(const BatchPlan& plan, std::string_view name) {
+  for (const PlanNumber& x : plan.numbers)
+    if (x.name == name) return x.value;
+  ADD_FAILURE() << "no number " << name;
+  return 0;
+}
+
+TEST(Batch, SeedTwoOfRoll) {  // 32 prompts * 8, P*A*D = 1*32*8
+  auto plan = plan_batch({.rollout_batch_size = 32,
+                          .group_size = 8,
+                          .gradient_accumulation_steps = 32,
+                          .train_cards = 8,
+                          .has_kl = true,
+                          .kind = BatchKind::rlvr,
+                          .infer_cards = 4});
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->trajectories, 256u);
+  EXPECT_EQ(plan->optimizer_batch, 256u);
+  EXPECT_EQ(plan->optimizer_steps_per_step, 1u);
+  EXPECT_TRUE(plan->recompute_old_log_prob);  // the default KL
+  EXPECT_EQ(plan->per_rank, 32u);
+  EXPECT_EQ(plan->replicas, 4u);
+}
+
+TEST(Batch, SeedThreeOfRoll) {  // 64 prompts * 8, P*A*D = 1*32*8, 500 steps
+  auto plan = plan_batch({.rollout_batch_size = 64,
+                          .group_size = 8,
+                          .gradient_accumulation_steps = 32,
+                          .train_cards = 8,
+                          .max_steps = 500,
+                          .has_kl = true,
+                          .kind = BatchKind::rlvr});
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->trajectories, 512u);
+  EXPECT_EQ(plan->optimizer_batch, 256u);
+  EXPECT_EQ(plan->optimizer_steps_per_step, 2u);
+  EXPECT_EQ(plan->optimizer_steps_total, 1000u);
+  EXPECT_TRUE(plan->recompute_old_log_prob);
+}
+
+BatchOptions quickstart() {  // spec/verl.md 2.1
+  return {.rollout_batch_size = 128,
+          .group_size = 5,
+          .train_cards = 8,
+          .max_steps = 0,
+          .has_kl = true,
+          .kind = BatchKind::verl,
+          .log_prob_batch_size = 40,
+          .infer_cards = 8,
+          .infer_tp = 2,
+          .mini_batch_size = 64,
+          .micro_batch_size = 20,
+          .agent_workers = 8,
+          .dataset_rows = 7473,
+          .total_epochs = 1,
+          .test_freq = 5};
+}
+
+TEST(Batch, QuickstartOfVerl) {
+  auto plan = plan_batch(quickstart());
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->trajectories, 640u);
+  EXPECT_EQ(plan->per_rank, 80u);
+  EXPECT_EQ(plan->mini_per_rank, 40u);
+  EXPECT_EQ(plan->accumulation, 2u);
+  EXPECT_EQ(plan->optimizer_steps_per_step, 2u);
+  EXPECT_TRUE(plan->recompute_old_log_prob);
+  EXPECT_EQ(plan->log_prob_passes, 2u);
+  EXPECT_EQ(plan->replicas, 4u);
+  EXPECT_EQ(plan->steps, 58u);
+  EXPECT_EQ(plan->optimizer_steps_total, 116u);
+  EXPECT_EQ(number(*plan, "rows dropped per epoch"), 49u);
+  EXPECT_EQ(number(*plan, "trajectories per agent worker"), 80u);
+  EXPECT_EQ(number(*plan, "validations"), 13u);  // 0, 5, 10, …, 55, 58
+  for (const PlanNumber& x : plan->numbers) EXPECT_FALSE(x.arithmetic.empty()) << x.name;
+}
+
+TEST(Batch, VerlDivisibilityShowsArithmeticAndNearestValues) {
+  BatchOptions x = quickstart();
+  x.micro_batch_size = 16;
+  EXPECT_EQ(refusal(x),
+            "batch: mini-batch per rank 64*5/8 = 40 is not a multiple of "
+            "actor.ppo_micro_batch_size_per_gpu 16: 40 = 2*16 + 8; nearest "
+            "ppo_micro_batch_size_per_gpu that works: 10, 20");
+  x = quickstart();
+  x.mini_batch_size = 48;
+  EXPECT_NE(refusal(x).find("128 = 2*48 + 32"), std::string::npos) << refusal(x);
+  EXPECT_NE(refusal(x).find("nearest ppo_mini_batch_size: 32, 64"), std::string::npos);
+  x = quickstart();
+  x.mini_batch_size = 4;
+  EXPECT_NE(refusal(x).find("4 * rollout.n 5 = 20 does not split over 8 data-parallel ranks: 20 = "
+                            "2*8 + 4; nearest ppo_mini_batch_size that works: 8"),
+            std::string::npos)
+      << refusal(x);
+  x = quickstart();
+  x.infer_tp = 3;
+  EXPECT_NE(refusal(x).find("infer cards 8 is not a multiple of"), std::string::npos);
+  x = quickstart();
+  x.mini_batch_size = 256;
+  EXPECT_NE(refusal(x).find("is below actor.ppo_mini_batch_size 256"), std::string::npos);
+}
+
+TEST(Batch, RlvrNearestPromptsKeepTheMiniBatchWhole) {
+  std::string text = refusal({.rollout_batch_size = 30,
+                              .group_size = 8,
+                              .gradient_accumulation_steps = 32,
+                              .train_cards = 8,
+                              .kind = BatchKind::rlvr});
+  EXPECT_NE(text.find("rollout_batch_size 30 * 8 = 240 is not a multiple of P*A*D = 1*32*8 = 256"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("240 = 0*256 + 240; nearest rollout_batch_size that works: 32"),
+            std::string::npos);
+  EXPECT_NE(text.find("nearest gradient_accumulation_steps: 30"), std::string::npos);
 }
 
 }  // namespace

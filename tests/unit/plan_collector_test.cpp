@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/collector.hpp"
-#include "runtime/plan/credit.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -78,27 +77,6 @@ TEST(Collector, OpenStepsAreBoundedAndKindsAreApart) {
   EXPECT_EQ(collector.offer({1, 1, 0, 0}), Verdict::late);
   EXPECT_TRUE(collector.open_step({0, 2}, 1, 1));
   EXPECT_EQ(collector.open_step({0, 9}, 0, 1).error().code, Errc::invalid_argument);
-}
-
-TEST(CreditWindow, BlocksWhenFullAndFreesOnReturn) {  // FLOW-4
-  CreditWindow window{100};
-  ASSERT_TRUE(window.take(1, 60));
-  EXPECT_EQ(window.take(2, 60).error().code, Errc::backpressure);
-  EXPECT_EQ(window.take(3, 101).error().code, Errc::capacity);
-  EXPECT_EQ(window.give_back(1), 60u);
-  EXPECT_TRUE(window.take(2, 60));
-  window.assert_invariants();
-}
-
-TEST(CreditWindow, RepeatsNeitherLeakNorDouble) {  // FLOW-4
-  CreditWindow window{100};
-  ASSERT_TRUE(window.take(1, 60));
-  ASSERT_TRUE(window.take(1, 60));
-  EXPECT_EQ(window.take(1, 61).error().code, Errc::invalid_argument);
-  EXPECT_EQ(window.used_bytes(), 60u);
-  EXPECT_EQ(window.give_back(1), 60u);
-  EXPECT_EQ(window.give_back(1), 0u);
-  EXPECT_EQ(window.free_bytes(), 100u);
 }
 
 }  // namespace

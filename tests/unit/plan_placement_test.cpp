@@ -35,9 +35,11 @@ TEST(Placement, AcceptsDisjointRolesAndGivesPeaks) {
 }
 
 TEST(Placement, OverlapNamesBothRolesAndTheCards) {  // PLACE-1
-  EXPECT_EQ(refusal(make_cards(4, 1000, 0), {train_role(0, 3), infer_role(1, 3)}),
-            "placement: placement: separate mode: actor_train [0, 1, 2] and actor_infer [1, 2, 3] "
-            "share cards [1, 2] (PLACE-1); give them disjoint device_mapping lists");
+  EXPECT_EQ(
+      refusal(make_cards(4, 1000, 0), {train_role(0, 3), infer_role(1, 3)}),
+      "placement: placement: separate mode: actor_train [0, 1, 2] and actor_infer [1, 2, 3] "
+      "share cards [1, 2] (PLACE-1); move one role, or say placement.mode=timeshare to let them "
+      "take turns");
 }
 
 TEST(Placement, OverBudgetShowsTheArithmeticAndTheRemedy) {  // PLACE-2
@@ -87,10 +89,21 @@ TEST(Placement, HugeBytesDoNotWrapAround) {
             std::string::npos);
 }
 
-TEST(Placement, TimeshareIsRefusedByName) {
-  auto plan = plan_placement(PlacementMode::timeshare, make_cards(2, 300, 0), {train_role()});
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().code, Errc::placement);
+TEST(Placement, EveryOverlappingPairIsNamed) {  // PLACE-1
+  std::string text = refusal(
+      make_cards(4, 1000, 0),
+      {train_role(0, 3), infer_role(2, 2), make_role("reference", 0, 1, {Object::ref_params}, 1)});
+  EXPECT_NE(text.find("actor_train [0, 1, 2] and actor_infer [2, 3] share card [2], actor_train "
+                      "[0, 1, 2] and reference [0] share card [0] (PLACE-1)"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Placement, TheRemedyOfAnOverlapWorks) {
+  auto plan = plan_placement(PlacementMode::timeshare, make_cards(4, 300, 0),
+                             {train_role(0, 3), infer_role(1, 3)});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->find("actor_infer")->shared_cards, (std::vector<CardId>{{1}, {2}}));
 }
 
 TEST(Placement, RolesWithoutCardObjectsNeedNoCards) {

@@ -1,6 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "tools/actor-node/doctor_command.hpp"
+#include "tools/actor-node/plan_command.hpp"
+#include "tools/actor-node/rescale_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
 int main(int argc, char** argv) {
@@ -9,20 +12,27 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cohort::RunCommand command;
   CLI::App* run = app.add_subcommand("run", "run a configuration on this node");
-  run->add_option("config", command.config_path, "YAML file (ROLL dialect)")->required();
-  run->add_option("overrides", command.overrides,
-                  "key=value changes, e.g. seed=3 output_dir=/tmp/runs");
+  cohort::add_dialect_options(*run, command.input);
   run->add_flag("-q,--quiet", command.is_quiet, "print warnings, errors and the last line only");
   run->add_flag("--plain", command.is_plain, "one line per step, also on a terminal");
   run->footer(
       "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
       "0; twice: leave at once.\n"
       "Exit codes: 0 done or stopped, 1 the run failed, 2 the configuration cannot run.");
+  cohort::PlanCommand plan_options;
+  CLI::App* plan = cohort::add_plan_command(app, plan_options);
+  cohort::DoctorCommand doctor_options;
+  CLI::App* doctor = cohort::add_doctor_command(app, doctor_options);
+  cohort::RescaleCommand rescale_options;
+  CLI::App* rescale = cohort::add_rescale_command(app, rescale_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     int code = app.exit(e);
     return code == 0 ? 0 : 2;
   }
+  if (plan->parsed()) return cohort::plan_command(plan_options);
+  if (doctor->parsed()) return cohort::doctor_command(doctor_options);
+  if (rescale->parsed()) return cohort::rescale_command(rescale_options);
   return cohort::run_command(command);
 }

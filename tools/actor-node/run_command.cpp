@@ -16,7 +16,6 @@
 #include "actors/run_report.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/compute/cpu_setup.hpp"
-#include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
 
 namespace cohort {
@@ -188,7 +187,7 @@ std::string summary(const Session& session, const actors::RunResult& result) {
 int run_command(const RunCommand& command) {
   SignalThread signals;
   Session session;
-  auto config = config::load(command.config_path, command.overrides);
+  auto config = load_config(command.input, true);
   if (!config) return fail(2, config.error());
   session.config = std::move(*config);
   auto plan = actors::preflight(session.config);

@@ -1,13 +1,11 @@
 #pragma once
 /// `actor-node run CONFIG [key=value …]`: one node, one run, from the file to the last line.
-#include <string>
-#include <vector>
+#include "tools/actor-node/plan_input.hpp"
 
 namespace cohort {
 
 struct RunCommand {
-  std::string config_path;
-  std::vector<std::string> overrides;  // key=value, +key=value, ~key
+  PlanInput input;  // the config, as `actor-node plan` takes it
   bool is_quiet = false;
   bool is_plain = false;  // lines even on a terminal
 };

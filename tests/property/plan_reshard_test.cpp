@@ -1,0 +1,416 @@
+/// Random models and layouts: RESHARD-1 by moving tensors whose elements are their own indices,
+/// against an oracle that enumerates shards element by element; RESHARD-2 and 3 by counting.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "runtime/plan/reshard_apply.hpp"
+#include "tests/support/plan_gen.hpp"
+#include "tests/support/reshard_models.hpp"
+
+namespace cohort::plan {
+namespace {
+
+uint32_t pick(Rng& rng, std::initializer_list<uint32_t> values) {
+  return values.begin()[rng.below(values.size())];
+}
+
+// ---- generators -----------------------------------------------------------------------------
+
+TensorSpec random_family(Rng& rng, uint32_t layers, uint32_t experts) {
+  TensorSpec x;
+  auto draw = [&](uint64_t most) { return 1 + rng.below(most); };
+  x.kind = static_cast<TensorSpec::Kind>(rng.below(experts > 0 ? 3 : 2));
+  x.where = static_cast<TensorSpec::Where>(rng.below(4));
+  if (x.kind == TensorSpec::Kind::expert) {
+    x.where = TensorSpec::Where::layers;
+    x.experts = experts;
+  }
+  x.first_layer = static_cast<uint32_t>(rng.below(layers + 1));
+  x.end_layer = x.first_layer + static_cast<uint32_t>(rng.below(layers + 1 - x.first_layer));
+  if (rng.below(2)) x.first_layer = 0, x.end_layer = layers;
+  x.parts = x.kind == TensorSpec::Kind::replicated ? 1 : pick(rng, {2, 4, 12, 12});
+  x.may_repeat = x.parts == 2;
+  x.outer = draw(3);
+  x.split = x.parts * draw(3);
+  x.inner = draw(4);
+  x.tp_first = rng.below(2);
+  x.element_bytes = 8;  // an index
+  return x;
+}
+
+ModelTensors random_model(Rng& rng) {
+  ModelTensors model{static_cast<uint32_t>(1 + rng.below(6)), {}};
+  uint32_t experts = pick(rng, {0, 4, 6, 12});
+  for (uint64_t i = 0, count = 1 + rng.below(4); i < count; ++i) {
+    model.tensors.push_back(random_family(rng, model.layers, experts));
+    model.tensors.back().name = "family " + std::to_string(i);
+  }
+  return model;
+}
+
+std::vector<uint32_t> random_slots(Rng& rng, uint32_t experts, uint32_t ep) {
+  std::vector<uint32_t> row;
+  for (uint32_t i = 0; i < experts; ++i) row.push_back(i % ep);
+  for (size_t i = row.size(); i > 1; --i) std::swap(row[i - 1], row[rng.below(i)]);
+  return row;
+}
+
+/// A layout that the model allows, on some of the first `cards` cards from `first` on.
+ShardLayout random_layout(Rng& rng, const ModelTensors& model, uint32_t first, uint32_t cards) {
+  uint32_t experts = 0;
+  for (const TensorSpec& x : model.tensors) experts = std::max(experts, x.experts);
+  for (;;) {
+    ShardLayout x = test::make_layout("random", pick(rng, {1, 2, 3, 4}), pick(rng, {1, 1, 2, 3}),
+                                      pick(rng, {1, 2, 3, 4}), pick(rng, {1, 2, 3, 4, 6}));
+    x.expert_tp = pick(rng, {1, 1, 2});
+    x.zero_stage = rng.below(3) ? 0 : 3;
+    x.order = static_cast<ShardLayout::Order>(rng.below(2));
+    std::vector<CardId> pool = consecutive_cards(cards, first);
+    for (size_t i = pool.size(); i > 1; --i) std::swap(pool[i - 1], pool[rng.below(i)]);
+    if (pool.size() < x.ranks.size()) continue;
+    pool.resize(x.ranks.size());
+    x.ranks = pool;
+    for (uint32_t stage = 0, left = model.layers; stage < x.pp; ++stage) {
+      x.layers_per_stage.push_back(stage + 1 == x.pp ? left
+                                                     : static_cast<uint32_t>(rng.below(left + 1)));
+      left -= x.layers_per_stage.back();
+    }
+    if (experts > 0 && experts % x.ep == 0 && x.tp * x.dp % (x.ep * x.expert_tp) == 0 &&
+        rng.below(3) == 0)
+      for (uint32_t i = 0, rows = rng.below(2) ? 1 : x.expert_replicas(); i < rows; ++i)
+        x.expert_slots.push_back(random_slots(rng, experts, x.ep));
+    if (check_layout(model, x)) return x;
+  }
+}
+
+// ---- oracle ---------------------------------------------------------------------------------
+
+uint64_t element_id(uint64_t family, uint64_t layer, uint64_t expert, uint64_t element) {
+  return ((family * 64 + layer) * 64 + expert) << 32 | element;
+}
+
+/// The elements of a position's buffer, in order: written from the words of reshard_layout.hpp.
+std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x, uint32_t position) {
+  uint32_t tp = position % x.tp, rest = position / x.tp;
+  bool is_tp_dp_pp = x.order == ShardLayout::Order::tp_dp_pp;
+  uint32_t dp = is_tp_dp_pp ? rest % x.dp : rest / x.pp;
+  uint32_t pp = is_tp_dp_pp ? rest / x.dp : rest % x.pp;
+  uint32_t q = tp + x.tp * dp;
+  uint32_t etp = q % x.expert_tp, ep = q / x.expert_tp % x.ep, replica = q / x.expert_tp / x.ep;
+  uint64_t first = 0;
+  for (uint32_t i = 0; i < pp; ++i) first += x.layers_per_stage[i];
+  std::vector<uint64_t> result;
+  for (uint64_t family = 0; family < model.tensors.size(); ++family) {
+    const TensorSpec& spec = model.tensors[family];
+    bool is_expert = spec.kind == TensorSpec::Kind::expert;
+    uint64_t degree = is_expert ? x.expert_tp : x.tp, t = is_expert ? etp : tp;
+    if (spec.kind == TensorSpec::Kind::replicated) degree = 1, t = 0;
+    if (degree > spec.parts) t = t * spec.parts / degree, degree = spec.parts;
+    uint64_t begin = spec.split * t / degree, end = spec.split * (t + 1) / degree;
+    for (uint64_t layer = 0; layer < std::max(model.layers, 1u); ++layer) {
+      bool is_mine = layer >= first && layer < first + x.layers_per_stage[pp] &&
+                     layer >= spec.first_layer && layer < spec.end_layer;
+      if (spec.where != TensorSpec::Where::layers)
+        is_mine = layer == 0 && ((pp == 0 && spec.where != TensorSpec::Where::last_stage) ||
+                                 (pp + 1 == x.pp && spec.where != TensorSpec::Where::first_stage));
+      if (!is_mine) continue;
+      for (uint32_t expert = 0; expert < std::max(spec.experts, 1u); ++expert) {
+        if (is_expert) {
+          uint32_t slot = x.expert_slots.empty()       ? expert / (spec.experts / x.ep)
+                          : x.expert_slots.size() == 1 ? x.expert_slots[0][expert]
+                                                       : x.expert_slots[replica][expert];
+          if (slot != ep) continue;
+        }
+        std::vector<uint64_t> slice;
+        for (uint64_t o = 0; o < spec.outer; ++o)
+          for (uint64_t s = begin; s < end; ++s)
+            for (uint64_t i = 0; i < spec.inner; ++i)
+              slice.push_back(
+                  element_id(family, layer, expert, (o * spec.split + s) * spec.inner + i));
+        uint64_t copies = x.zero_stage < 3 ? 1 : is_expert ? x.expert_replicas() : x.dp;
+        uint64_t which = x.zero_stage < 3 ? 0 : is_expert ? replica : dp;
+        uint64_t part = (slice.size() + copies - 1) / copies;
+        for (uint64_t i = part * which; i < std::min<uint64_t>(part * (which + 1), slice.size());
+             ++i)
+          result.push_back(slice[i]);
+      }
+    }
+  }
+  return result;
+}
+
+using Shard = std::vector<uint64_t>;
+std::map<uint32_t, Shard> shards_of(const ModelTensors& model, const ShardLayout& x) {
+  std::map<uint32_t, Shard> shards;  // by card id
+  for (uint32_t i = 0; i < x.ranks.size(); ++i) shards[x.ranks[i].value] = shard_of(model, x, i);
+  return shards;
+}
+
+std::vector<std::byte> bytes_of(const Shard& shard) {
+  std::vector<std::byte> bytes(shard.size() * 8);
+  if (!shard.empty()) std::memcpy(bytes.data(), shard.data(), bytes.size());
+  return bytes;
+}
+
+std::string describe(const ShardLayout& x) {
+  std::string text = "tp " + std::to_string(x.tp) + " pp " + std::to_string(x.pp) + " dp " +
+                     std::to_string(x.dp) + " ep " + std::to_string(x.ep) + " expert_tp " +
+                     std::to_string(x.expert_tp) + " zero " + std::to_string(x.zero_stage) +
+                     " order " + std::to_string(static_cast<int>(x.order)) + " layers";
+  for (uint32_t n : x.layers_per_stage) text += " " + std::to_string(n);
+  text += " cards";
+  for (CardId card : x.ranks) text += " " + std::to_string(card.value);
+  for (const auto& row : x.expert_slots) {
+    text += " slots";
+    for (uint32_t slot : row) text += " " + std::to_string(slot);
+  }
+  return text;
+}
+// ---- properties -----------------------------------------------------------------------------
+
+struct Case {
+  ModelTensors model;
+  ShardLayout from, to;
+  ReshardOptions options;
+};
+
+Case random_case(Rng& rng) {
+  Case x;
+  x.model = random_model(rng);
+  uint32_t cards = static_cast<uint32_t>(12 + rng.below(20));
+  x.from = random_layout(rng, x.model, 0, cards);
+  x.to = random_layout(rng, x.model, pick(rng, {0, 0, 5, cards}), cards);
+  x.options.mode = static_cast<ReshardMode>(rng.below(4));
+  if (rng.below(2)) x.options.mode = ReshardMode::p2p;
+  x.options.bucket_bytes = rng.below(3) ? 8 + rng.below(2000) : 0;
+  x.options.permute_experts = rng.below(2);
+  x.options.balance_senders = rng.below(4);
+  x.options.ranks_per_node = pick(rng, {0, 2, 4, 8});
+  x.options.relay = rng.below(2);
+  return x;
+}
+
+void check_target(const Case& x, const ReshardPlan& plan) {
+  auto before = shards_of(x.model, plan.from), after = shards_of(x.model, plan.to);
+  std::vector<std::vector<std::byte>> buffers;
+  for (CardId card : plan.cards) buffers.push_back(bytes_of(before[card.value]));
+  auto result = apply_reshard(plan, buffers);
+  if (plan.transfers.empty()) return;  // a model without a byte
+  ASSERT_TRUE(result) << result.error().to_string();
+  for (size_t i = 0; i < plan.cards.size(); ++i)
+    ASSERT_TRUE((*result)[i] == bytes_of(after[plan.cards[i].value])) << "card " << i;  // RESHARD-1
+}
+
+void check_bounds(const Case& x, const ReshardPlan& plan) {
+  auto before = shards_of(x.model, plan.from), after = shards_of(x.model, plan.to);
+  for (size_t i = 0; i < plan.cards.size(); ++i) {
+    uint32_t card = plan.cards[i].value;
+    std::set<uint64_t> have(before[card].begin(), before[card].end());
+    uint64_t missing = 0;
+    for (uint64_t id : after[card]) missing += have.count(id) == 0;
+    const RankBytes& row = plan.ranks[i];
+    EXPECT_EQ(row.lower_bound, missing * 8);
+    EXPECT_EQ(row.resident_before, before[card].size() * 8);
+    EXPECT_EQ(row.resident_after, after[card].size() * 8);
+    EXPECT_GE(row.receive, row.lower_bound);
+    if (plan.mode == ReshardMode::p2p) {
+      EXPECT_EQ(row.receive, row.lower_bound);
+    }
+  }
+}
+
+void check_tables(const Case& x, const ReshardPlan& plan) {
+  uint64_t sent = 0, by_step = 0, by_family = 0;
+  for (const RankBytes& row : plan.ranks) sent += row.send;
+  for (const StepBytes& row : plan.steps) by_step += row.receive_total;
+  for (const FamilyBytes& row : plan.families) by_family += row.receive_total;
+  EXPECT_EQ(sent, plan.receive_total());
+  EXPECT_EQ(by_step, sent);
+  EXPECT_EQ(by_family, sent);
+  ReshardOptions tables = x.options;
+  tables.tables_only = true;
+  auto again = plan_reshard(x.model, x.from, x.to, tables);
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->transfers.empty());
+  EXPECT_EQ(again->ranks, plan.ranks);
+  EXPECT_EQ(again->steps, plan.steps);
+}
+
+/// What a node needs and does not have enters it exactly once.
+void check_relay(const Case& x, const ReshardPlan& plan) {
+  if (plan.mode != ReshardMode::p2p || !x.options.relay) return;
+  auto node = [&](uint32_t card) {
+    return x.options.ranks_per_node == 0 ? 0 : card / x.options.ranks_per_node;
+  };
+  std::map<uint32_t, std::set<uint64_t>> have, need;
+  for (const auto& [card, shard] : shards_of(x.model, plan.from))
+    have[node(card)].insert(shard.begin(), shard.end());
+  for (const auto& [card, shard] : shards_of(x.model, plan.to))
+    need[node(card)].insert(shard.begin(), shard.end());
+  uint64_t missing = 0;
+  for (const auto& [at, ids] : need)
+    for (uint64_t id : ids) missing += have[at].count(id) == 0;
+  EXPECT_EQ(plan.inter_node_bytes, missing * 8);
+}
+
+TEST(ReshardProperty, EveryModeReachesTheTargetWithinItsBounds) {
+  Rng rng{test::property_seed(11)};
+  std::map<std::string, int> seen;
+  for (int i = 0; i < 1500 && !testing::Test::HasFailure(); ++i) {
+    Case x = random_case(rng);
+    auto plan = plan_reshard(x.model, x.from, x.to, x.options);
+    if (!plan) {
+      EXPECT_EQ(plan.error().code, Errc::capacity) << plan.error().to_string();
+      EXPECT_GT(x.options.bucket_bytes, 0u);
+      ++seen["bucket too small"];
+      continue;
+    }
+    SCOPED_TRACE("case " + std::to_string(i) + ", mode " + std::string(to_string(plan->mode)));
+    assert_invariants(*plan);
+    check_target(x, *plan);
+    check_bounds(x, *plan);
+    check_tables(x, *plan);
+    check_relay(x, *plan);
+    EXPECT_EQ(*plan_reshard(x.model, x.from, x.to, x.options), *plan);
+    ++seen[std::string(to_string(plan->mode))];
+  }
+  for (const auto& [what, count] : seen) std::printf("%s: %d\n", what.c_str(), count);
+  for (const char* mode : {"all_gather", "tp_then_pp", "directed", "p2p"})
+    EXPECT_GT(seen[mode], 99);
+}
+
+/// The busiest sender against the bound that no choice of senders can beat.
+TEST(ReshardProperty, SendersAreBalanced) {
+  Rng rng{test::property_seed(13)};
+  double worst = 0, sum = 0;
+  int count = 0;
+  for (int i = 0; i < 400; ++i) {
+    ModelTensors model = test::dense_decoder(static_cast<uint32_t>(4 * (1 + rng.below(4))), 512, 16,
+                                             pick(rng, {2, 4, 8}), 2048, 4096);
+    auto layout = [&](uint32_t first) {
+      ShardLayout x = test::make_layout("random", pick(rng, {1, 2, 4, 8}), pick(rng, {1, 2, 4}),
+                                        pick(rng, {1, 2, 3, 4}), 1, first);
+      return x;
+    };
+    ShardLayout from = layout(0);
+    ShardLayout to = layout(rng.below(2) ? 0 : static_cast<uint32_t>(from.ranks.size()));
+    ReshardOptions options;
+    options.bucket_bytes = 1 << 20;
+    auto plan = plan_reshard(model, from, to, options);
+    ASSERT_TRUE(plan) << plan.error().to_string();
+    if (plan->send_bound == 0) continue;
+    uint64_t most = std::ranges::max(plan->ranks, {}, &RankBytes::send).send;
+    ASSERT_GE(most, plan->send_bound);
+    uint64_t unit = options.bucket_bytes / 64;  // a sender is loaded by whole units
+    EXPECT_LE(most, plan->send_bound + 3 * unit) << describe(from) << "\n -> " << describe(to);
+    double ratio = static_cast<double>(most) / static_cast<double>(plan->send_bound);
+    worst = std::max(worst, ratio);
+    sum += ratio;
+    ++count;
+  }
+  std::printf("busiest sender / bound: mean %.4f, worst %.4f of %d plans\n", sum / count, worst,
+              count);
+  EXPECT_LT(sum / count, 1.01);
+}
+
+TEST(ReshardProperty, PermutedExpertsNeverMoveMore) {
+  Rng rng{test::property_seed(17)};
+  for (int i = 0; i < 300; ++i) {
+    Case x = random_case(rng);
+    x.options = {};
+    x.options.tables_only = true;
+    x.to.expert_slots.clear();
+    ReshardPlan permuted = *plan_reshard(x.model, x.from, x.to, x.options);
+    x.options.permute_experts = false;
+    ReshardPlan natural = *plan_reshard(x.model, x.from, x.to, x.options);
+    ASSERT_LE(permuted.receive_total(), natural.receive_total());
+    ASSERT_EQ(permuted.is_permuted, permuted.receive_total() < natural.receive_total());
+  }
+}
+
+std::string describe(const Case& x) { return describe(x.from) + "\n -> " + describe(x.to); }
+
+/// Bytes of the best of all expert slots, one row for every replica alike, by trying each.
+uint64_t least_bytes(Case x) {
+  uint32_t experts = x.model.tensors[0].experts;
+  std::vector<uint32_t> row;
+  for (uint32_t i = 0; i < experts; ++i) row.push_back(i / (experts / x.to.ep));
+  uint64_t least = ~uint64_t{0};
+  do {
+    x.to.expert_slots = {row};
+    least = std::min(least, plan_reshard(x.model, x.from, x.to, x.options)->lower_bound_total());
+  } while (std::ranges::next_permutation(row).found);
+  return least;
+}
+
+TEST(ReshardProperty, PermutedExpertsMoveLeast) {
+  Rng rng{test::property_seed(19)};
+  int count = 0, single = 0;
+  double worst = 1;
+  for (int i = 0; i < 2000; ++i) {
+    Case x;
+    x.model = {static_cast<uint32_t>(1 + rng.below(5)), {}};
+    x.model.tensors = {
+        test::layer_tensor("experts", TensorSpec::Kind::expert, 0, x.model.layers, 1, 4, 1, 4)};
+    x.model.tensors[0].experts = pick(rng, {4, 6});
+    x.from = random_layout(rng, x.model, 0, 16);
+    x.to = random_layout(rng, x.model, 0, 16);
+    x.to.expert_slots.clear();
+    x.options.tables_only = true;
+    if (x.to.ep < 2 || x.to.expert_replicas() > 1) continue;
+    uint64_t ours = plan_reshard(x.model, x.from, x.to, x.options)->lower_bound_total();
+    uint64_t least = least_bytes(x);
+    ASSERT_GE(ours, least);
+    ++count;
+    bool is_plain = x.to.pp == 1 && x.to.expert_tp == 1 && x.from.expert_slots.size() < 2;
+    if (is_plain) {  // a slot is one card, and replicas are alike
+      ++single;
+      EXPECT_EQ(ours, least) << describe(x);
+    }
+    if (least > 0) worst = std::max(worst, static_cast<double>(ours) / static_cast<double>(least));
+  }
+  std::printf("%d plans, %d of them plain; worst against the best slots: %.3f\n", count, single,
+              worst);
+  EXPECT_GT(single, 10);
+  EXPECT_LT(worst, 1.05);
+}
+
+TEST(ReshardErrors, SayWhatDoesNotFit) {
+  ModelTensors model = test::dense_decoder(6, 64, 8, 2, 128, 256);
+  ShardLayout good = test::make_layout("train", 2, 2, 2, 1);
+  auto message = [&](ShardLayout from, ReshardOptions options = {}) {
+    auto plan = plan_reshard(model, from, good, options);
+    return plan ? std::string("accepted") : plan.error().detail;
+  };
+  EXPECT_EQ(message(good), "accepted");
+  ShardLayout x = test::make_layout("train", 3, 1, 1, 1);
+  EXPECT_EQ(message(x), "reshard: layout train: tp 3 does not divide the 8 parts of q");
+  x = good;
+  x.ranks[3] = x.ranks[1];
+  EXPECT_EQ(message(x), "reshard: layout train: card 1 is named twice; a card has one position");
+  x = good;
+  x.ranks.pop_back();
+  EXPECT_EQ(message(x),
+            "reshard: layout train: tp 2 x dp 2 x pp 2 = 8, but 7 cards are given; give exactly "
+            "that many");
+  x = good;
+  x.layers_per_stage = {3, 4};
+  EXPECT_EQ(message(x),
+            "reshard: layout train: layers_per_stage names 2 stages with 7 layers; pp is 2 and the "
+            "model has 6 layers");
+  x = test::make_layout("train", 1, 4, 1, 1);
+  EXPECT_EQ(message(x),
+            "reshard: layout train: pp 4 does not divide 6 layers; say layers_per_stage");
+  x = test::make_layout("train", 1, 1, 2, 3);
+  EXPECT_EQ(message(x), "reshard: layout train: ep 3 x expert_tp 1 does not divide tp x dp = 2");
+  ReshardOptions tiny;
+  tiny.bucket_bytes = 1;
+  EXPECT_EQ(message(good, tiny), "reshard: bucket_bytes 1 is below one element of 2 bytes");
+}
+
+}  // namespace
+}  // namespace cohort::plan

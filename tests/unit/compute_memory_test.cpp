@@ -1,0 +1,125 @@
+// The planner's bytes against what the built-in engines take, to the byte.
+#include <gtest/gtest.h>
+
+#include "runtime/compute/cpu/decode_kernels.hpp"
+#include "runtime/compute/generation.hpp"
+#include "runtime/compute/model.hpp"
+#include "runtime/compute/train_engine.hpp"
+#include "runtime/plan/memory_model.hpp"
+
+namespace cohort {
+namespace {
+
+compute::ModelConfig model(int64_t vocab, int64_t hidden, int64_t layers, int64_t heads,
+                           int64_t kv_heads, int64_t head_dim, int64_t intermediate) {
+  compute::ModelConfig out;
+  out.vocab_size = vocab;
+  out.hidden_size = hidden;
+  out.num_hidden_layers = layers;
+  out.num_attention_heads = heads;
+  out.num_key_value_heads = kv_heads;
+  out.head_dim = head_dim;
+  out.intermediate_size = intermediate;
+  out.max_position = 64;
+  return out;
+}
+
+plan::ModelShape shape_of(const compute::ModelConfig& x) {
+  plan::ModelShape out;
+  out.vocab_size = static_cast<uint64_t>(x.vocab_size);
+  out.hidden_size = static_cast<uint64_t>(x.hidden_size);
+  out.num_hidden_layers = static_cast<uint64_t>(x.num_hidden_layers);
+  out.num_attention_heads = static_cast<uint64_t>(x.num_attention_heads);
+  out.num_key_value_heads = static_cast<uint64_t>(x.num_key_value_heads);
+  out.head_dim = static_cast<uint64_t>(x.head_dim);
+  out.intermediate_size = static_cast<uint64_t>(x.intermediate_size);
+  out.attention_bias = x.attention_bias;
+  out.tie_word_embeddings = x.tie_word_embeddings;
+  return out;
+}
+
+/// Shapes with and without padding, and Qwen2.5-0.5B's; each with both biases and both heads.
+std::vector<compute::ModelConfig> models() {
+  std::vector<compute::ModelConfig> out;
+  for (compute::ModelConfig x : {model(19, 32, 2, 4, 2, 16, 40), model(10, 6, 3, 3, 1, 2, 7),
+                                 model(60, 64, 2, 4, 2, 16, 192), model(101, 30, 1, 5, 5, 6, 50),
+                                 model(151936, 896, 24, 14, 2, 64, 4864)})
+    for (bool bias : {false, true})
+      for (bool tied : {false, true}) {
+        x.attention_bias = bias;
+        x.tie_word_embeddings = tied;
+        out.push_back(x);
+      }
+  return out;
+}
+
+TEST(MemoryAgreement, FlatElementsAreThoseOfTheLayout) {
+  for (const compute::ModelConfig& x : models()) {
+    compute::ParameterLayout layout = compute::layout_of(x);
+    EXPECT_EQ(plan::flat_element_count(shape_of(x)), static_cast<uint64_t>(layout.total_elements));
+    EXPECT_EQ(plan::parameter_count(shape_of(x)),
+              static_cast<uint64_t>(compute::parameter_count(layout)));
+  }
+}
+
+TEST(MemoryAgreement, HfConfigIsReadAlike) {
+  for (const compute::ModelConfig& x : models()) {
+    auto shape = plan::shape_of_hf_config(compute::to_hf_json(x), "m");
+    ASSERT_TRUE(shape) << shape.error().detail;
+    EXPECT_EQ(plan::parameter_count(*shape),
+              static_cast<uint64_t>(compute::parameter_count(compute::layout_of(x))));
+  }
+}
+
+TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
+  for (compute::ModelConfig x : {models()[1], models()[6]})
+    for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+      x.dtype = dtype;
+      compute::CardMemory card(CardId{0}, uint64_t{64} << 20);
+      compute::TrainEngineOptions options;
+      options.model = x;
+      options.card = &card;
+      auto engine = compute::TrainEngine::create(options).value();
+      auto bytes =
+          plan::train_bytes(shape_of(x), plan::builtin_train_memory(tensor::size_of(dtype)));
+      EXPECT_EQ(engine->object_bytes(compute::TrainObject::train_params),
+                bytes.at(plan::Object::train_params));
+      EXPECT_EQ(engine->object_bytes(compute::TrainObject::grads), bytes.at(plan::Object::grads));
+      EXPECT_EQ(engine->object_bytes(compute::TrainObject::optimizer),
+                bytes.at(plan::Object::optimizer));
+      uint64_t sum = 0;
+      for (auto object : {compute::TrainObject::train_params, compute::TrainObject::grads,
+                          compute::TrainObject::optimizer})
+        ASSERT_TRUE(engine->onload(object));
+      for (auto [object, size] : bytes) sum += size;
+      EXPECT_EQ(card.bytes_in_use(), sum);
+    }
+}
+
+TEST(MemoryAgreement, GenerationObjectsInBothTypes) {
+  for (compute::ModelConfig x : models()) {
+    if (x.vocab_size > 1000 || x.head_dim % 2 != 0) continue;
+    for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+      x.dtype = dtype;
+      compute::CardMemory card(CardId{0}, uint64_t{64} << 20);
+      compute::GenerationOptions options;
+      options.model = x;
+      options.card = &card;
+      auto engine = compute::GenerationEngine::create(options).value();
+      plan::InferMemory memory = plan::builtin_infer_memory(tensor::size_of(dtype));
+      if (memory.panel_columns > 0)
+        memory.panel_columns = static_cast<uint64_t>(compute::cpu::decode_kernels().panel);
+      memory.kv_tokens = 160;
+      auto bytes = plan::infer_bytes(shape_of(x), memory);
+      EXPECT_EQ(engine->param_bytes_on_card(), bytes.at(plan::Object::infer_params));
+      EXPECT_EQ(engine->kv_bytes_per_token(), plan::kv_bytes_per_token(shape_of(x), memory));
+      ASSERT_TRUE(engine->onload_params());
+      ASSERT_TRUE(engine->init_cache(bytes.at(plan::Object::kv_cache)));
+      EXPECT_EQ(card.bytes_in_use(),
+                bytes.at(plan::Object::infer_params) + bytes.at(plan::Object::kv_cache));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort

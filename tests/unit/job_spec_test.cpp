@@ -1,0 +1,229 @@
+/// RunConfig -> plan::JobSpec: which roles, whose arithmetic, which card, which batch.
+#include "actors/job_spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/config/load.hpp"
+#include "runtime/config/verl_load.hpp"
+#include "tests/support/config_text.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using plan::Engine;
+using Overrides = std::vector<std::string>;
+
+config::RunConfig seed(const std::string& name, const Overrides& overrides = {}) {
+  config::LoadOptions options;
+  options.check_files = false;
+  auto config =
+      config::load(test::source_path("tests/data/seed_configs/" + name), overrides, options);
+  EXPECT_TRUE(config) << config.error().detail;
+  return config ? *config : config::RunConfig{};
+}
+
+Job job_for(const config::RunConfig& config, const JobOptions& options = {}) {
+  auto job = job_of(config, options);
+  EXPECT_TRUE(job) << job.error().detail;
+  return job ? *job : Job{};
+}
+
+const plan::RoleJob* find_role(const Job& job, const std::string& name) {
+  auto at = std::ranges::find(job.spec.roles, name, &plan::RoleJob::name);
+  return at == job.spec.roles.end() ? nullptr : &*at;
+}
+
+bool assumes(const Job& job, const std::string& key) {
+  return std::ranges::find(job.assumptions, key, &plan::PlanWarning::key) != job.assumptions.end();
+}
+
+constexpr auto k_agentic = "agentic_frozen_lake_npu.yaml";
+constexpr auto k_qwen3 = "qwen3_8b_rlvr_deepspeed.yaml";
+constexpr auto k_multinode = "rlvr_npu_multinode.yaml";
+
+TEST(JobSpec, RolesOfTheAgenticSeed) {
+  Job job = job_for(seed(k_agentic));
+  ASSERT_EQ(job.spec.roles.size(), 2u);  // the reference is mapped, and nothing needs it
+  const plan::RoleJob& train = *find_role(job, "actor_train");
+  EXPECT_EQ(train.engine, Engine::deepspeed);
+  EXPECT_EQ(train.zero_stage, 3u);
+  EXPECT_EQ(train.micro_batch, 2u);
+  EXPECT_EQ(train.log_prob_micro_batch, 2u);
+  EXPECT_EQ(train.param_bytes, 2u);
+  EXPECT_TRUE(train.gradient_checkpointing);
+  EXPECT_EQ(train.cards, (std::vector<CardId>{{0}, {1}, {2}, {3}}));
+  const plan::RoleJob& infer = *find_role(job, "actor_infer");
+  EXPECT_EQ(infer.engine, Engine::vllm);
+  EXPECT_DOUBLE_EQ(infer.memory_utilization, 0.8);
+  EXPECT_EQ(infer.block_tokens, 16u);
+  EXPECT_EQ(job.spec.sequence_length, 8192u);
+  EXPECT_EQ(job.model_name, "Qwen/Qwen2.5-0.5B-Instruct");
+  EXPECT_EQ(plan::parameter_count(job.spec.model), 494'032'768u);
+}
+
+TEST(JobSpec, ReferenceAndItsOffloadOfTheMultiNodeSeed) {
+  Job job = job_for(seed(k_multinode));
+  ASSERT_EQ(job.spec.roles.size(), 3u);
+  EXPECT_TRUE(find_role(job, "actor_train")->offload_optimizer);
+  EXPECT_FALSE(find_role(job, "actor_train")->offload_params);
+  EXPECT_EQ(find_role(job, "reference")->engine, Engine::hf);
+  EXPECT_EQ(find_role(job, "reference")->log_prob_micro_batch, 8u);
+  EXPECT_EQ(find_role(job, "actor_infer")->max_model_len, 8000u);
+  EXPECT_EQ(job.spec.prompt_length, 2048u);
+  EXPECT_EQ(job.spec.response_length, 4096u);
+  EXPECT_EQ(job.spec.cards_per_node, 8u);
+}
+
+TEST(JobSpec, EngineFollowsTheStrategysName) {
+  struct Case {
+    std::string strategy;
+    Engine engine;
+  };
+  for (const Case& x :
+       {Case{"deepspeed_train", Engine::deepspeed}, Case{"fsdp2_train", Engine::fsdp},
+        Case{"megatron_train", Engine::megatron}}) {
+    Job job = job_for(seed(k_agentic, {"actor_train.strategy_args.strategy_name=" + x.strategy,
+                                       "actor_train.strategy_args.strategy_config=~"}));
+    EXPECT_EQ(find_role(job, "actor_train")->engine, x.engine) << x.strategy;
+    EXPECT_EQ(find_role(job, "actor_train")->engine_asked, x.strategy);
+  }
+}
+
+TEST(JobSpec, MegatronCutsExpertsByTensorParallelToo) {
+  const std::string strategy = "actor_train.strategy_args.strategy_";
+  Job job = job_for(seed(k_multinode, {"pretrain=Qwen/Qwen3-30B-A3B", strategy + "config=~",
+                                       strategy + "name=megatron_train",
+                                       "+" + strategy + "config.tensor_model_parallel_size=2",
+                                       "+" + strategy + "config.expert_model_parallel_size=4",
+                                       "+" + strategy + "config.use_distributed_optimizer=true"}));
+  const plan::RoleJob& train = *find_role(job, "actor_train");
+  EXPECT_EQ(train.tp, 2u);
+  EXPECT_EQ(train.ep, 4u);
+  EXPECT_EQ(train.expert_tp, 2u);
+  EXPECT_EQ(train.zero_stage, 1u);
+}
+
+TEST(JobSpec, CriticIsBuiltForGaeAlone) {
+  Overrides critic = {"+critic.device_mapping=list(range(0,8))",
+                      "+critic.strategy_args.strategy_name=deepspeed_train",
+                      "+critic.model_args.dtype=bf16"};
+  Job with = job_for(seed(k_qwen3, critic));
+  ASSERT_NE(find_role(with, "critic"), nullptr);
+  EXPECT_FALSE(assumes(with, "adv_estimator"));
+  critic.push_back("+adv_estimator=grpo");
+  EXPECT_EQ(find_role(job_for(seed(k_qwen3, critic)), "critic"), nullptr);
+  Job without = job_for(seed(k_qwen3));  // the excerpt leaves adv_estimator out: gae
+  EXPECT_EQ(find_role(without, "critic"), nullptr);
+  EXPECT_TRUE(assumes(without, "adv_estimator"));
+}
+
+TEST(JobSpec, RewardWithCardsIsARole) {
+  Job job = job_for(seed(k_qwen3, {"+rewards.math_rule.device_mapping=list(range(14,16))",
+                                   "+rewards.math_rule.strategy_args.strategy_name=hf_infer"}));
+  const plan::RoleJob* reward = find_role(job, "rewards.math_rule");
+  ASSERT_NE(reward, nullptr);
+  EXPECT_EQ(reward->cards.size(), 2u);
+}
+
+struct CardCase {
+  const char* name;
+  Overrides overrides;
+  std::string card, wanted;
+  bool is_assumed;
+};
+
+TEST(JobSpec, CardTypeIsSaidOrAssumedAndThenSaid) {
+  for (const CardCase& x : {
+           CardCase{"HCCL_* in system_envs", {}, "", "A2", true},
+           CardCase{"--card wins", {"+cards.type=A2"}, "H200", "H200", false},
+           CardCase{"cards.type", {"+cards.type=A3"}, "", "A3", false},
+           CardCase{"platform cuda", {"+platform=cuda"}, "", "H100", true},
+           CardCase{"platform npu", {"+platform=npu"}, "", "A2", true},
+           CardCase{"platform cpu", {"+platform=cpu"}, "", "cpu", false},
+       }) {
+    JobOptions options;
+    options.card = x.card;
+    Job job = job_for(seed(k_agentic, x.overrides), options);
+    EXPECT_EQ(job.spec.card.name, x.wanted) << x.name;
+    EXPECT_EQ(assumes(job, "card"), x.is_assumed) << x.name;
+  }
+  JobOptions unknown;
+  unknown.card = "B200";
+  auto job = job_of(seed(k_agentic), unknown);
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().detail.find("A100-80"), std::string::npos);
+}
+
+TEST(JobSpec, CpuPlatformIsTheBuiltInEngineWithTheConfigsBytes) {
+  auto config =
+      test::load_small({"platform=cpu", "+cards.memory_bytes=512MiB", "+cards.reserve_bytes=8MiB",
+                        "+cards.threads_per_card=3", "+max_running_requests=5"});
+  ASSERT_TRUE(config) << config.error().detail;
+  JobOptions options;
+  options.vocab_size = 33;
+  Job job = job_for(*config, options);
+  EXPECT_EQ(job.spec.card.capacity_bytes, uint64_t{512} << 20);
+  EXPECT_EQ(job.spec.card.reserve_bytes, uint64_t{8} << 20);
+  EXPECT_EQ(job.spec.model.vocab_size, 33u);
+  EXPECT_EQ(job.spec.offload, plan::OffloadPolicy::never);  // the key's default: what a run does
+  for (const plan::RoleJob& role : job.spec.roles) {
+    EXPECT_EQ(role.engine, Engine::builtin);
+    EXPECT_EQ(role.threads, 3u);
+    EXPECT_EQ(role.max_running, 5u);
+    EXPECT_EQ(role.packed_tokens, 2048u);
+    EXPECT_EQ(role.zero_stage, 0u);
+  }
+}
+
+TEST(JobSpec, ObjectsLeaveTheirCardsAsRollDoesUnlessTheKeySaysOtherwise) {
+  EXPECT_EQ(job_for(seed(k_agentic)).spec.offload, plan::OffloadPolicy::step);
+  EXPECT_EQ(job_for(seed(k_agentic, {"+placement.offload=never"})).spec.offload,
+            plan::OffloadPolicy::never);
+}
+
+TEST(JobSpec, ShapeOfALocalFolderWinsOverTheTable) {
+  config::RunConfig config = seed(k_multinode);
+  EXPECT_EQ(model_names(config), (std::vector<std::string>{"/data/models/Qwen2.5-7B"}));
+  JobOptions options;
+  plan::ModelShape shape = *plan::find_model("Qwen3-4B");
+  options.models["/data/models/Qwen2.5-7B"] = shape;
+  EXPECT_EQ(job_for(config, options).spec.model, shape);
+}
+
+TEST(JobSpec, UnknownModelNamesTheRoleAndTheWayOut) {
+  auto job = job_of(seed(k_agentic, {"pretrain=acme/Frob-9000B"}));
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().detail.find("actor_train: "), std::string::npos) << job.error().detail;
+  EXPECT_NE(job.error().detail.find("config.json"), std::string::npos) << job.error().detail;
+}
+
+TEST(JobSpec, VerlKeysBecomeTheSameWords) {
+  auto config = config::load_verl(
+      {"algorithm.adv_estimator=grpo", "data.train_files=/data/gsm8k/train.parquet",
+       "data.train_batch_size=128", "data.max_prompt_length=512", "data.max_response_length=128",
+       "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct",
+       "actor_rollout_ref.actor.ppo_mini_batch_size=64",
+       "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=20",
+       "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=40",
+       "actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+       "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.n=5",
+       "trainer.n_gpus_per_node=8"},
+      {.check_files = false});
+  ASSERT_TRUE(config) << config.error().detail;
+  Job job = job_for(*config);
+  EXPECT_EQ(job.spec.dialect, plan::Dialect::verl);
+  EXPECT_EQ(job.spec.mode, plan::PlacementMode::timeshare);
+  EXPECT_TRUE(job.spec.overlap_is_verl_pool);
+  EXPECT_EQ(find_role(job, "actor_train")->engine, Engine::fsdp);
+  EXPECT_EQ(find_role(job, "actor_train")->micro_batch, 20u);
+  EXPECT_EQ(find_role(job, "actor_infer")->tp, 2u);
+  ASSERT_TRUE(job.spec.batch);
+  EXPECT_EQ(job.spec.batch->kind, plan::BatchKind::verl);
+  EXPECT_EQ(job.spec.batch->mini_batch_size, 64u);
+  EXPECT_EQ(job.spec.batch->group_size, 5u);
+}
+
+}  // namespace
+}  // namespace cohort::actors

@@ -1,0 +1,152 @@
+// Shapes: published parameter counts, spec/reshard.md's table, config.json, names, card types.
+#include <gtest/gtest.h>
+
+#include "runtime/plan/card_types.hpp"
+#include "runtime/plan/memory_model.hpp"
+
+namespace cohort::plan {
+namespace {
+
+uint64_t parameters(std::string_view name) {
+  auto shape = find_model(name);
+  EXPECT_TRUE(shape) << name;
+  EXPECT_TRUE(check_shape(*shape)) << name;
+  return shape ? parameter_count(*shape) : 0;
+}
+
+/// Sum over the families whose names begin with `prefix`, of one layer.
+uint64_t layer_elements(const ModelShape& shape, std::string_view prefix) {
+  uint64_t sum = 0;
+  for (const ShapeTensor& tensor : tensors_of(shape))
+    if (tensor.spec.name.starts_with(prefix)) sum += tensor.elements() * tensor.count(1);
+  return sum;
+}
+
+TEST(ModelTable, PublishedParameterCounts) {
+  EXPECT_EQ(parameters("Qwen2.5-0.5B"), 494'032'768u);    // 0.49 B
+  EXPECT_EQ(parameters("Qwen2.5-1.5B"), 1'543'714'304u);  // 1.54 B
+  EXPECT_EQ(parameters("Qwen2.5-3B"), 3'085'938'688u);    // 3.09 B
+  EXPECT_EQ(parameters("Qwen2.5-7B"), 7'615'616'512u);    // 7.62 B
+  EXPECT_EQ(parameters("Qwen2-7B"), 7'615'616'512u);
+  EXPECT_EQ(parameters("Qwen2.5-14B"), 14'770'033'664u);    // 14.77 B
+  EXPECT_EQ(parameters("Qwen2.5-32B"), 32'763'876'352u);    // 32.76 B
+  EXPECT_EQ(parameters("Qwen2.5-72B"), 72'706'203'648u);    // 72.71 B
+  EXPECT_EQ(parameters("Qwen3-0.6B"), 596'049'920u);        // 0.60 B
+  EXPECT_EQ(parameters("Qwen3-1.7B"), 1'720'574'976u);      // 1.72 B
+  EXPECT_EQ(parameters("Qwen3-4B"), 4'022'468'096u);        // 4.02 B
+  EXPECT_EQ(parameters("Qwen3-8B"), 8'190'735'360u);        // 8.19 B
+  EXPECT_EQ(parameters("Qwen3-14B"), 14'768'307'200u);      // 14.77 B
+  EXPECT_EQ(parameters("Qwen3-32B"), 32'762'123'264u);      // 32.76 B
+  EXPECT_EQ(parameters("Qwen3-30B-A3B"), 30'532'122'624u);  // 30.53 B
+  EXPECT_EQ(parameters("DeepSeek-V3"), 671'026'419'200u);   // spec/reshard.md, without MTP
+  EXPECT_EQ(parameters("DeepSeek-R1"), 671'026'419'200u);
+}
+
+TEST(ModelTable, DeepSeekFamiliesAreThoseOfTheReshardTable) {
+  ModelShape x = *find_model("DeepSeek-V3");
+  uint64_t norms = layer_elements(x, "attention_norm") + layer_elements(x, "mlp_norm");
+  EXPECT_EQ(layer_elements(x, "attention.") + norms, 187'121'664u);
+  EXPECT_EQ(layer_elements(x, "experts.") / 256, 44'040'192u);
+  EXPECT_EQ(layer_elements(x, "experts.w13") * 2,
+            uint64_t{14} << 30);  // bytes, bf16: 14.0 GiB a layer
+  EXPECT_EQ(layer_elements(x, "shared."), 44'040'192u);
+  EXPECT_EQ(layer_elements(x, "mlp."), 396'361'728u);
+  EXPECT_EQ(layer_elements(x, "embedding"), 926'679'040u);
+  uint64_t experts = 0;
+  for (const TensorSpec& tensor : reshard_tensors_of(x, 2).tensors)
+    if (tensor.kind == TensorSpec::Kind::expert)
+      experts += tensor.outer * tensor.split * tensor.inner * tensor.experts *
+                 (tensor.end_layer - tensor.first_layer);
+  EXPECT_EQ(experts, uint64_t{58} * 256 * 44'040'192);  // 653.909 B
+  EXPECT_EQ(model_bytes(reshard_tensors_of(x, 2)), 2 * 671'026'419'200u);
+}
+
+TEST(ModelTable, NamesOfHubPathsAndCaches) {
+  auto name = [](std::string_view path) {
+    auto shape = find_model(path);
+    return shape ? shape->name : shape.error().detail;
+  };
+  EXPECT_EQ(name("Qwen/Qwen2.5-0.5B-Instruct"), "Qwen2.5-0.5B");
+  EXPECT_EQ(name("/data/models/Qwen2.5-7B"), "Qwen2.5-7B");
+  EXPECT_EQ(name("/data/models/qwen3-8b-base/"), "Qwen3-8B");
+  EXPECT_EQ(name("deepseek-ai/DeepSeek-R1-0528"), "DeepSeek-R1");
+  EXPECT_EQ(name("Qwen/Qwen3-30B-A3B-Thinking-2507"), "Qwen3-30B-A3B");
+  EXPECT_EQ(name("/c/hub/models--Qwen--Qwen3-4B/snapshots/1cfa9a7"), "Qwen3-4B");
+}
+
+TEST(ModelTable, AnotherModelIsNotMistakenAndNearestNamesAreGiven) {
+  for (const char* other : {"deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "Qwen/Qwen2.5-7B-AWQ",
+                            "Qwen/Qwen2.5-VL-7B-Instruct", "", "/"})
+    EXPECT_EQ(find_model(other).error().code, Errc::not_found) << other;
+  std::string text = find_model("Qwen/Qwen3-9B").error().detail;
+  EXPECT_NE(text.find("nearest: Qwen3-4B, Qwen3-8B"), std::string::npos) << text;
+}
+
+TEST(HfConfig, ReadsTheFamily) {
+  auto qwen = shape_of_hf_config(R"({"model_type": "qwen2", "vocab_size": 151936,
+    "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
+    "num_key_value_heads": 2, "intermediate_size": 4864, "tie_word_embeddings": true,
+    "max_position_embeddings": 32768})",
+                                 "mine");
+  ASSERT_TRUE(qwen) << qwen.error().detail;
+  ModelShape same = *find_model("Qwen2.5-0.5B");
+  same.name = "mine";
+  EXPECT_EQ(*qwen, same);
+  auto moe = shape_of_hf_config(R"({"model_type": "qwen3_moe", "vocab_size": 151936,
+    "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "head_dim": 128,
+    "num_key_value_heads": 4, "intermediate_size": 6144, "num_experts": 128,
+    "num_experts_per_tok": 8, "moe_intermediate_size": 768, "decoder_sparse_step": 1,
+    "mlp_only_layers": [], "max_position_embeddings": 40960})",
+                                "Qwen3-30B-A3B");
+  ASSERT_TRUE(moe) << moe.error().detail;
+  EXPECT_EQ(*moe, *find_model("Qwen3-30B-A3B"));
+  auto deepseek = shape_of_hf_config(R"({"model_type": "deepseek_v3", "vocab_size": 129280,
+    "hidden_size": 7168, "num_hidden_layers": 61, "num_attention_heads": 128,
+    "num_key_value_heads": 128, "intermediate_size": 18432, "q_lora_rank": 1536,
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+    "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
+    "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+    "max_position_embeddings": 163840})",
+                                     "DeepSeek-V3");
+  ASSERT_TRUE(deepseek) << deepseek.error().detail;
+  EXPECT_EQ(*deepseek, *find_model("DeepSeek-V3"));
+}
+
+TEST(HfConfig, ErrorsNameTheKey) {
+  auto error = [](std::string_view text) {
+    auto shape = shape_of_hf_config(text, "m");
+    return shape ? "accepted" : shape.error().detail;
+  };
+  EXPECT_EQ(error("{"), "model m: config.json is not a JSON object");
+  EXPECT_EQ(error("[1]"), "model m: config.json is not a JSON object");
+  EXPECT_NE(error(R"({"model_type": "gpt2"})").find("model_type 'gpt2' is not one of"),
+            std::string::npos);
+  EXPECT_EQ(error(R"({"model_type": "llama"})"), "model m: config.json: no key 'vocab_size'");
+  EXPECT_NE(error(R"({"model_type": "llama", "vocab_size": "a"})").find("'vocab_size' is \"a\""),
+            std::string::npos);
+  EXPECT_NE(error(R"({"model_type": "llama", "vocab_size": -1})").find("from 0 to 2^32"),
+            std::string::npos);
+  EXPECT_EQ(error(R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 4,
+              "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 2,
+              "intermediate_size": 8})"),
+            "model m: num_attention_heads 3 is not a multiple of num_key_value_heads 2");
+}
+
+TEST(CardTypes, ByEveryNameInUse) {
+  EXPECT_EQ(find_card_type("A2")->capacity_bytes, uint64_t{64} << 30);
+  EXPECT_EQ(find_card_type("Ascend910B3")->name, "A2");
+  EXPECT_EQ(find_card_type("910b")->series, hccl::Series::a2);
+  EXPECT_EQ(find_card_type("ascend 910c")->cards_per_node, 16u);
+  EXPECT_EQ(find_card_type("910A")->capacity_bytes, uint64_t{32} << 30);
+  EXPECT_EQ(find_card_type("a100")->name, "A100-80");
+  EXPECT_EQ(find_card_type("H200")->link_gb_per_s, 450);
+  EXPECT_NE(find_card_type("V100").error().detail.find("910A, A2, A3, H100, H200, A100-40"),
+            std::string::npos);
+  for (const CardType& type : card_types()) {
+    if (type.name == "cpu") continue;
+    EXPECT_LT(type.reserve_bytes, type.capacity_bytes / 10) << type.name;
+  }
+}
+
+}  // namespace
+}  // namespace cohort::plan

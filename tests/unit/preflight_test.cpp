@@ -1,0 +1,74 @@
+#include "actors/preflight.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/config_text.hpp"
+
+namespace cohort::actors {
+namespace {
+
+std::string refusal(const std::vector<std::string>& overrides) {
+  auto config = test::load_small(overrides);
+  EXPECT_TRUE(config) << config.error().detail;
+  if (!config) return "";
+  auto plan = preflight(*config);
+  EXPECT_FALSE(plan) << overrides.front();
+  if (plan) return "";
+  EXPECT_EQ(plan.error().code, Errc::config);
+  return plan.error().detail;
+}
+
+// load() takes what this version cannot run; the run refuses it by key, place and remedy.
+TEST(Preflight, RefusesWhatIsNotBuilt) {
+  EXPECT_EQ(refusal({"platform=cuda"}),
+            "override 'platform=cuda': platform: cuda is not built into this binary; it has: cpu");
+  EXPECT_EQ(refusal({"placement.mode=timeshare"}),
+            "override 'placement.mode=timeshare': placement.mode: timeshare; use separate, with "
+            "cards of their own for actor_train and actor_infer");
+  EXPECT_EQ(refusal({"~adv_estimator"}),
+            "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
+            "grpo or reinforce");
+  EXPECT_EQ(refusal({"async_generation_ratio=1"}),
+            "override 'async_generation_ratio=1': async_generation_ratio: 1 is not built in: "
+            "generation and update take turns; use 0");
+  EXPECT_EQ(refusal({"actor_train.model_args.dtype=fp16"}),
+            "override 'actor_train.model_args.dtype=fp16': actor_train.model_args.dtype: fp16 is "
+            "not built in; use bf16 or fp32");
+  EXPECT_EQ(refusal({"custom_envs.Lake.env_type=sokoban"}),
+            "override 'custom_envs.Lake.env_type=sokoban': custom_envs.Lake.env_type: sokoban is "
+            "not built in (built in: frozen_lake); take Lake out of the tags of the env managers");
+  EXPECT_EQ(
+      refusal({"rollout_batch_size=20"}),
+      "override 'rollout_batch_size=20': rollout_batch_size: 20 is not a multiple of 8 = "
+      "per_device_train_batch_size 4 x gradient_accumulation_steps 2 x 1 train card, and no "
+      "trajectory is copied or dropped to fill a batch (ROLL's batch_adjust_mode copy would); "
+      "nearest that work: 16, 24");
+}
+
+TEST(Preflight, RefusesAModelThatIsNoFolder) {
+  EXPECT_EQ(refusal({"pretrain=Qwen/Qwen2.5-0.5B"}),
+            "pretrain: no folder 'Qwen/Qwen2.5-0.5B' (nothing is downloaded: give a local folder "
+            "with config.json and safetensors)");
+}
+
+TEST(Preflight, ListsAllOfThem) {
+  std::string text = refusal({"actor_train.device_mapping=[0, 2]",
+                              "actor_train.training_args.gradient_accumulation_steps=1",
+                              "actor_infer.generating_args.num_beams=4"});
+  EXPECT_NE(text.find("actor_train.device_mapping: 2 cards; this version trains on one card"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("num_beams: 4 is not built in: sampling only; use 1"), std::string::npos)
+      << text;
+}
+
+TEST(Preflight, TakesTheShippedConfig) {
+  auto config = config::load(test::source_path("configs/frozen_lake.yaml"));
+  ASSERT_TRUE(config) << config.error().detail;
+  auto plan = preflight(*config);
+  EXPECT_TRUE(plan) << plan.error().detail;
+}
+
+}  // namespace
+}  // namespace cohort::actors

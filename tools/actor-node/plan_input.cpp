@@ -1,0 +1,97 @@
+#include "tools/actor-node/plan_input.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "actors/vocabulary.hpp"
+#include "runtime/config/load.hpp"
+#include "runtime/config/verl_load.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uintmax_t k_config_json_max = uintmax_t{4} << 20;
+
+Expected<std::string> read_file(const fs::path& path) {
+  std::error_code failed;
+  uintmax_t size = fs::file_size(path, failed);
+  if (failed) return Error{Errc::io, fmt::format("{}: {}", path.string(), failed.message())};
+  if (size > k_config_json_max)
+    return Error{Errc::config, fmt::format("{}: {} bytes are no config.json", path.string(), size)};
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return Error{Errc::io, fmt::format("{}: cannot be read", path.string())};
+  return text.str();
+}
+
+/// Shapes of the checkpoints that are folders here. A name that is none is the planner's to know.
+Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunConfig& config) {
+  std::map<std::string, plan::ModelShape> shapes;
+  for (const std::string& name : actors::model_names(config)) {
+    fs::path file = fs::path(name) / "config.json";
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) continue;
+    COHORT_ASSIGN(std::string text, read_file(file));
+    COHORT_ASSIGN(plan::ModelShape shape, plan::shape_of_hf_config(text, file.string()));
+    if (shape.name.empty()) shape.name = file.string();
+    shapes[name] = std::move(shape);
+  }
+  return shapes;
+}
+
+/// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
+Expected<uint64_t> vocabulary_size(const config::RunConfig& config) {
+  if (!actors::model_names(config).empty()) return uint64_t{0};
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, actors::vocabulary_of(config.model));
+  COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
+  COHORT_ASSIGN(int64_t size, actors::vocab_size_of(config.model, tokenizer->vocab_size()));
+  return static_cast<uint64_t>(size);
+}
+
+std::vector<std::string> verl_words(const PlanInput& input) {
+  std::vector<std::string> words;
+  if (!input.config_folder.empty()) words.push_back("--config-path=" + input.config_folder);
+  if (!input.config_name.empty()) words.push_back("--config-name=" + input.config_name);
+  if (!input.config_path.empty()) words.push_back(input.config_path);
+  words.insert(words.end(), input.overrides.begin(), input.overrides.end());
+  return words;
+}
+
+}  // namespace
+
+Expected<config::RunConfig> load_config(const PlanInput& input, bool check_files) {
+  config::LoadOptions options;
+  options.check_files = check_files;
+  if (input.dialect == "verl") return config::load_verl(verl_words(input), options);
+  if (input.dialect != "roll")
+    return Error{Errc::invalid_argument,
+                 fmt::format("--dialect {}: one of roll, verl", input.dialect)};
+  if (!input.config_folder.empty() || !input.config_name.empty())
+    return Error{Errc::invalid_argument,
+                 "--config-path and --config-name belong to --dialect verl; a ROLL config is named "
+                 "by its path"};
+  if (input.config_path.empty())
+    return Error{Errc::invalid_argument, "no config; name a YAML file (or --dialect verl …)"};
+  return config::load(input.config_path, input.overrides, options);
+}
+
+Expected<PlannedJob> plan_input(const PlanInput& input) {
+  PlannedJob out;
+  COHORT_ASSIGN(out.config, load_config(input, false));
+  actors::JobOptions options;
+  options.card = input.card;
+  options.config_name = fs::path(input.config_path).filename().string();
+  COHORT_ASSIGN(options.models, read_shapes(out.config));
+  COHORT_ASSIGN(options.vocab_size, vocabulary_size(out.config));
+  COHORT_ASSIGN(out.job, actors::job_of(out.config, options));
+  COHORT_ASSIGN(out.plan, plan::plan_job(out.job.spec));
+  return out;
+}
+
+}  // namespace cohort

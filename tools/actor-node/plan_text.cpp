@@ -1,0 +1,246 @@
+#include "tools/actor-node/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <span>
+
+#include "tools/actor-node/plan_bytes.hpp"
+
+namespace cohort {
+namespace {
+
+using plan::with_thousands;
+
+std::string plural(uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", with_thousands(count), count == 1 ? one : many);
+}
+
+std::string verdict(const plan::JobPlan& plan) {
+  std::string fullest =
+      fmt::format("fullest is card {} in {}: {} of {} ({})", plan.peak_card.value,
+                  to_string(plan.peak_phase), bytes_text(plan.peak_bytes),
+                  bytes_text(plan.budget_bytes), percent_text(plan.peak_bytes, plan.budget_bytes));
+  if (plan.fits) return "FITS · " + fullest;
+  if (plan.peak_bytes <= plan.budget_bytes)
+    return "DOES NOT FIT · the KV cache holds not one whole sequence; " + fullest;
+  return "DOES NOT FIT · " + fullest;
+}
+
+std::string model_line(const PlannedJob& job) {
+  const plan::ModelShape& shape = job.job.spec.model;
+  std::string out = fmt::format("{} · {} parameters", job.job.model_name,
+                                with_thousands(plan::parameter_count(shape)));
+  if (shape.moe)
+    out += fmt::format(" · {} experts, {} for a token", shape.moe->num_experts,
+                       shape.moe->experts_per_token);
+  std::set<std::string_view> dtypes;
+  for (const config::WorkerConfig* x : {&job.config.actor_train, &job.config.actor_infer})
+    if (x->is_configured) dtypes.insert(config::to_string(x->model_args.dtype));
+  for (std::string_view dtype : dtypes) out += fmt::format(" · {}", dtype);
+  return out;
+}
+
+std::string cards_line(const PlannedJob& job) {
+  const plan::JobSpec& spec = job.job.spec;
+  uint32_t per_node = spec.cards_per_node > 0 ? spec.cards_per_node : spec.card.cards_per_node;
+  std::set<uint32_t> nodes;
+  for (const plan::CardSpec& card : job.plan.placement.cards)
+    nodes.insert(per_node == 0 ? 0 : card.id.value / per_node);
+  return fmt::format("{} × {} ({}, {}) on {} · {}", job.plan.placement.cards.size(), spec.card.name,
+                     spec.card.device, bytes_text(spec.card.capacity_bytes),
+                     plural(nodes.size(), "node", "nodes"), to_string(job.plan.placement.mode));
+}
+
+/// What takes no card: environments and rule rewards.
+std::string cpu_line(const config::RunConfig& c) {
+  std::string out;
+  auto add = [&](const std::string& text) { out += (out.empty() ? "" : " · ") + text; };
+  if (c.derived.train_environments > 0)
+    add(fmt::format("{} train + {} validation environments",
+                    with_thousands(static_cast<uint64_t>(c.derived.train_environments)),
+                    with_thousands(static_cast<uint64_t>(c.derived.val_environments))));
+  for (const auto& [name, reward] : c.rewards)
+    if (reward.worker.device_mapping.empty())
+      add(fmt::format("rewards.{}{}", name,
+                      reward.worker.world_size > 0
+                          ? fmt::format(" in {} workers", reward.worker.world_size)
+                          : ""));
+  return out;
+}
+
+void add_header(Page& page, const PlannedJob& job, const std::string& config_name) {
+  const config::RunConfig& c = job.config;
+  page.heading("actor-node plan", config_name);
+  auto row = [&](std::string_view name, const std::string& text, Tone tone = Tone::plain) {
+    if (!text.empty()) page.wrapped(fmt::format("  {:<9}", name), text, tone);
+  };
+  row("run", fmt::format("{} · {} · {} · {}", c.exp_name,
+                         c.dialect == config::Dialect::verl ? "verl dialect" : "ROLL dialect",
+                         config::to_string(c.pipeline), config::to_string(c.adv_estimator)));
+  row("model", model_line(job));
+  row("cards", cards_line(job));
+  row("CPU", cpu_line(c));
+  row("verdict", verdict(job.plan), job.plan.fits ? Tone::good : Tone::bad);
+}
+
+void add_batch(Page& page, const PlannedJob& job) {
+  if (!job.plan.batch) return;
+  page.heading("BATCH");
+  std::vector<Row> rows;
+  for (const plan::PlanNumber& x : job.plan.batch->numbers)
+    rows.push_back({{x.name, with_thousands(x.value), x.arithmetic}, Tone::plain});
+  page.table(2, {{}, {true, 0}, {}}, rows);
+  if (!job.config.derived.recompute_reason.empty())
+    page.wrapped("  ", fmt::format("old log-probs {}: {}",
+                                   job.config.derived.recompute_old_log_prob
+                                       ? "computed before the update"
+                                       : "taken from the update's first pass",
+                                   job.config.derived.recompute_reason));
+  if (!job.config.derived.group_baseline.empty())
+    page.wrapped("  ", "group baseline: " + job.config.derived.group_baseline);
+}
+
+std::string bound_text(const plan::ReshardLine& x) {
+  if (x.receive_total == x.lower_bound_total) return "lower bound";
+  if (x.lower_bound_total == 0) return "bound is 0";
+  return fmt::format("{:.2f} × bound", static_cast<double>(x.receive_total) /
+                                           static_cast<double>(x.lower_bound_total));
+}
+
+void add_reshard(Page& page, const PlannedJob& job) {
+  if (job.plan.reshard.empty()) return;
+  page.heading("WEIGHTS TO THE ROLLOUT",
+               "once per step: most that one card moves; bound: what cards lack");
+  std::vector<Row> rows = {
+      {{"mode", "receives", "sends", "stages", "all cards", "time", ""}, Tone::faint}};
+  for (const plan::ReshardLine& x : job.plan.reshard) {
+    std::string name(to_string(x.mode));
+    std::vector<std::string> rest = {"", "", "", "", "", "not possible: " + x.refused};
+    if (x.refused.empty())
+      rest = {bytes_text(x.receive_max),   bytes_text(x.send_max),  bytes_text(x.staging_max),
+              bytes_text(x.receive_total), seconds_text(x.seconds), bound_text(x)};
+    // Modes that come to the same share a line.
+    if (std::ranges::equal(std::span(rows.back().cells).subspan(1), rest)) {
+      rows.back().cells[0] += ", " + name;
+      continue;
+    }
+    rest.insert(rest.begin(), name);
+    rows.push_back({rest, x.mode == plan::ReshardMode::p2p ? Tone::good : Tone::plain});
+  }
+  size_t modes = page.width() < 100 ? 12 : 34;
+  page.table(2, {{false, modes}, {true, 0}, {true, 0}, {true, 0}, {true, 0}, {true, 0}, {}}, rows);
+}
+
+void add_traffic(Page& page, const PlannedJob& job) {
+  if (job.plan.traffic.empty()) return;
+  page.heading("TRAFFIC OF A STEP", "most that one card moves, and all cards together");
+  std::vector<Row> rows = {{{"", "a card", "all", "time", ""}, Tone::faint}};
+  for (const plan::TrafficLine& x : job.plan.traffic)
+    rows.push_back({{x.name, bytes_text(x.bytes_max_card), bytes_text(x.bytes_total),
+                     seconds_text(x.seconds), x.arithmetic},
+                    Tone::plain});
+  size_t names = page.width() < 100 ? 20 : 30;
+  page.table(2, {{false, names}, {true, 0}, {true, 0}, {true, 0}, {}}, rows);
+  if (job.plan.host_bytes_per_node > 0)
+    page.wrapped("  ", fmt::format("host memory of a node: up to {} of what leaves its cards",
+                                   bytes_text(job.plan.host_bytes_per_node)));
+}
+
+/// "line 12" in the config itself, "name.yaml:3" elsewhere.
+std::string place_text(const std::string& where, const std::string& config_name) {
+  if (where.empty()) return "";
+  std::string name = std::filesystem::path(where).filename().string();
+  std::string own = std::filesystem::path(config_name).filename().string();
+  if (!own.empty() && name.starts_with(own + ":")) return "line " + name.substr(own.size() + 1);
+  return where.find('\'') == std::string::npos ? name : where;
+}
+
+std::string keyed(const config::Note& note, const std::string& config_name) {
+  std::string place = place_text(note.where, config_name);
+  return place.empty() ? note.key : fmt::format("{} ({})", note.key, place);
+}
+
+/// Keys that do nothing, those with the same reason together.
+void add_notes(Page& page, const PlannedJob& job, const std::string& config_name) {
+  const std::vector<config::Note>& notes = job.config.notes;
+  if (notes.empty()) return;
+  page.heading("KEYS WITHOUT EFFECT", fmt::format("{}", notes.size()));
+  std::vector<std::pair<std::string, std::string>> reasons;
+  for (const config::Note& note : notes) {
+    auto at = std::ranges::find(reasons, note.text, &std::pair<std::string, std::string>::first);
+    if (at == reasons.end()) at = reasons.insert(reasons.end(), {note.text, ""});
+    at->second += (at->second.empty() ? "" : ", ") + keyed(note, config_name);
+  }
+  for (const auto& [reason, keys] : reasons) page.wrapped("  - ", keys + ": " + reason);
+}
+
+constexpr std::string_view k_not_run =
+    "not run by this version: ";  // config::not_built's, in load()
+
+void add_warnings(Page& page, const PlannedJob& job, const std::string& config_name) {
+  std::vector<const config::Note*> warnings, not_run;
+  for (const config::Note& x : job.config.warnings)
+    (x.text.starts_with(k_not_run) ? not_run : warnings).push_back(&x);
+  if (!not_run.empty()) {
+    page.heading("PLANNED, NOT RUN BY THIS VERSION", fmt::format("{}", not_run.size()));
+    for (const config::Note* x : not_run)
+      page.wrapped("  - ", keyed(*x, config_name) + ": " + x->text.substr(k_not_run.size()));
+  }
+  size_t count = warnings.size() + job.plan.warnings.size();
+  if (count == 0) return;
+  page.heading("WARNINGS", fmt::format("{}", count));
+  for (const config::Note* x : warnings)
+    page.wrapped("  ! ", keyed(*x, config_name) + ": " + x->text, Tone::careful);
+  for (const plan::PlanWarning& x : job.plan.warnings)
+    page.wrapped("  ! ", with_short_lists(x.text), Tone::careful);
+}
+
+void add_good_to_know(Page& page, const PlannedJob& job) {
+  if (job.job.assumptions.empty() && job.plan.notes.empty()) return;
+  page.heading("GOOD TO KNOW");
+  for (const plan::PlanWarning& x : job.job.assumptions)
+    page.wrapped("  - ", x.key + ": " + x.text);
+  for (const std::string& note : job.plan.notes) page.wrapped("  - ", with_short_lists(note));
+}
+
+void add_remedies(Page& page, const PlannedJob& job) {
+  if (job.plan.fits) return;
+  page.heading("WHAT WOULD HELP", "each tried by planning the changed job");
+  if (job.plan.remedies.empty())
+    page.wrapped("  ", "none of the changes that the planner knows applies to this job");
+  std::vector<Row> rows;
+  for (const plan::Remedy& x : job.plan.remedies) {
+    std::string peak = x.refused.empty() ? fmt::format("{} of {}", bytes_text(x.peak_bytes),
+                                                       bytes_text(x.budget_bytes))
+                                         : "";
+    std::string text = x.refused.empty() ? x.text : fmt::format("{} ({})", x.text, x.refused);
+    rows.push_back({{x.fits ? "fits" : "no", peak, text}, x.fits ? Tone::good : Tone::plain});
+  }
+  page.table(2, {{}, {true, 0}, {}}, rows);
+}
+
+}  // namespace
+
+std::string plan_text(const PlannedJob& job, const std::string& config_name,
+                      const PageStyle& style) {
+  Page page(style);
+  add_header(page, job, config_name);
+  add_cards(page, job);
+  add_roles(page, job);
+  add_batch(page, job);
+  add_phases(page, job);
+  add_reshard(page, job);
+  add_traffic(page, job);
+  add_notes(page, job, config_name);
+  add_good_to_know(page, job);
+  add_warnings(page, job, config_name);
+  add_remedies(page, job);
+  page.blank();
+  page.wrapped("", verdict(job.plan), job.plan.fits ? Tone::good : Tone::bad);
+  return page.text();
+}
+
+}  // namespace cohort
