@@ -70,13 +70,4 @@ Expected<const KeyInfo*> find_key(const std::vector<KeyInfo>& keys, std::string_
   return found.front();
 }
 
-std::optional<std::string> value_text(const RunConfig& config, std::string_view path) {
-  Node tree = to_node(config);
-  const Node* node = tree.at_path(path);
-  if (node == nullptr) return std::nullopt;
-  std::string text = to_yaml(*node);
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
 }  // namespace cohort::config

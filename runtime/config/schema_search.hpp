@@ -1,8 +1,5 @@
 #pragma once
-/// Finding a key of the schema by what a user types, and its value in a loaded config: what
-/// `plan --explain KEY` stands on. Pure.
-#include <optional>
-#include <string>
+/// Finding a key of the schema by what a user types: what `plan --explain KEY` stands on. Pure.
 #include <string_view>
 #include <vector>
 
@@ -16,9 +13,5 @@ namespace cohort::config {
 /// keys that end so when there are several, Errc::not_found with the nearest ones when there is
 /// none. The pointer is into `keys`: all_keys() or verl_keys().
 Expected<const KeyInfo*> find_key(const std::vector<KeyInfo>& keys, std::string_view path);
-
-/// YAML of the value that `path` (a whole one, with the file's names) has in `config`; none when it
-/// has none, as a key without effect.
-std::optional<std::string> value_text(const RunConfig& config, std::string_view path);
 
 }  // namespace cohort::config

@@ -132,8 +132,8 @@ struct TrafficLine {
 };
 
 struct Remedy {
-  std::string key;   // "cpu_offload", "batch_1", "max_model_len", "utilization", "more_cards",
-                     // "checkpointing", "all"
+  std::string key;   // "cpu_offload", "batch_1", "log_prob_batch", "max_model_len", "utilization",
+                     // "more_cards", "checkpointing", "all"
   std::string text;  // what to set, in the config's own keys
   uint64_t peak_bytes = 0, budget_bytes = 0;
   CardId card;

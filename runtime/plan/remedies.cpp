@@ -80,6 +80,27 @@ std::optional<Change> batch_one(const JobSpec& spec) {
   return out;
 }
 
+/// Log-probability passes of one sequence: their logits are often the largest thing on a card.
+std::optional<Change> log_prob_one(const JobSpec& spec) {
+  Change out{"log_prob_batch", "", spec, ""};
+  for (RoleJob& job : out.spec.roles) {
+    bool computes = trains(job) || job.name == "reference";
+    if (!computes || job.cards.empty() || job.packed_tokens > 0 || job.log_prob_micro_batch <= 1)
+      continue;
+    job.log_prob_micro_batch = 1;
+    if (job.name == "actor_train" && out.spec.batch) out.spec.batch->log_prob_batch_size = 1;
+    if (!out.text.empty()) out.text += ", ";
+    if (spec.dialect == Dialect::roll)
+      out.text += job.name + ".infer_batch_size=1";
+    else
+      out.text += job.name == "reference"
+                      ? "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1"
+                      : "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1";
+  }
+  if (out.text.empty()) return std::nullopt;
+  return out;
+}
+
 std::optional<Change> checkpointing(const JobSpec& spec) {
   Change out{"checkpointing", "", spec, ""};
   for (RoleJob& job : out.spec.roles) {
@@ -228,6 +249,7 @@ Change all_together(const JobSpec& spec) {
   };
   join(cpu_offload(out.spec));
   join(batch_one(out.spec));
+  join(log_prob_one(out.spec));
   join(checkpointing(out.spec));
   join(shorter(out.spec, job::sequence_length(out.spec) / 2));
   return out;
@@ -242,7 +264,7 @@ std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan) {
     bool helps = remedy.fits || !remedy.refused.empty() || remedy.peak_bytes < plan.peak_bytes;
     if (helps) remedies.push_back(std::move(remedy));
   };
-  for (auto make : {cpu_offload, batch_one, checkpointing})
+  for (auto make : {cpu_offload, batch_one, log_prob_one, checkpointing})
     if (auto change = make(spec)) keep(trial(std::move(*change)));
   Search lengths, shares, cards;
   uint64_t length = job::sequence_length(spec);

@@ -35,13 +35,9 @@ TEST(SchemaSearch, NamesTheNearest) {
   EXPECT_EQ(found(""), "there is no key ''");
 }
 
-TEST(SchemaSearch, GivesValueAndOrigin) {
+TEST(SchemaSearch, GivesTheOrigin) {
   auto config = test::load_small({"seed=7"});
   ASSERT_TRUE(config);
-  EXPECT_EQ(value_text(*config, "seed"), "7");
-  EXPECT_EQ(value_text(*config, "custom_envs.Lake.max_tokens_per_step"), "4");
-  EXPECT_EQ(value_text(*config, "reward_normalization.method"), "mean_std");
-  EXPECT_EQ(value_text(*config, "logging_dir"), std::nullopt);
   EXPECT_EQ(config->origins.at("seed"), "override 'seed=7'");
   EXPECT_EQ(config->origins.at("reward_normalization.method"), "small.yaml:8");
   EXPECT_FALSE(config->origins.contains("gamma"));
