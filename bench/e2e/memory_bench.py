@@ -3,7 +3,7 @@
 same configuration on the cpu platform.
 
     bench/e2e/memory_bench.py [--bin build/release/bin] [--work DIR] CONFIG [key=value ...]
-    bench/e2e/memory_bench.py --qwen            # a random policy of Qwen2.5-0.5B's shape, 2 steps
+    bench/e2e/memory_bench.py --qwen    # a random policy of Qwen2.5-0.5B's shape, 20 GB
 
 Two comparisons, one JSON line:
   objects   each residency object on each card: the bytes planned for it against the bytes that its
@@ -26,7 +26,7 @@ QWEN = (
     "model.vocab_size=151936 model.hidden_size=896 model.num_hidden_layers=24 "
     "model.num_attention_heads=14 model.num_key_value_heads=2 model.head_dim=64 "
     "model.intermediate_size=4864 model.initializer_range=0.02 model.rope_theta=1000000 "
-    "cards.memory_bytes=12GiB max_steps=1 eval_steps=-1 save_steps=100 "
+    "cards.memory_bytes=12GiB max_steps=2 eval_steps=-1 save_steps=100 "
     "rollout_batch_size=16 train_env_manager.num_env_groups=4 train_env_manager.group_size=4 "
     "train_env_manager.num_groups_partition=[4] val_batch_size=4 val_env_manager.num_env_groups=4 "
     "val_env_manager.num_groups_partition=[4] warm_start.steps=0 "
@@ -64,12 +64,16 @@ def run(command):
 
 
 def windows(run_folder):
-    """{phase: [(begin, end)]} in seconds since 1970, from the run's trace; the first step is left
-    out of publish, because gradients and moments are not touched before the first update."""
+    """{phase: [(begin, end)]} in seconds since 1970, from the run's trace, after the first update:
+    before it nobody has touched the pages of gradients and moments."""
     events = json.loads((pathlib.Path(run_folder) / "trace.json").read_text())
     spans = {}
     first_update = min(
-        (e["ts"] for e in events if e.get("name") == "update" and e.get("cat") == "compute"),
+        (
+            e["ts"] + e["dur"]
+            for e in events
+            if (e.get("name"), e.get("cat")) == ("update", "compute")
+        ),
         default=0,
     )
     for e in events:
@@ -78,7 +82,7 @@ def windows(run_folder):
         name = e["name"] if e["cat"] == "compute" else e["cat"]
         if e["cat"] != "compute" and not e["name"].startswith("reshard"):
             continue
-        if name == "publish" and e["ts"] < first_update:
+        if e["ts"] < first_update:
             continue
         spans.setdefault(name, []).append((e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6))
     return spans

@@ -113,12 +113,18 @@ void put_activations(const JobSpec& spec, RoleFacts& role) {
     uint64_t layers = role.layers + (is_half ? 1 : 0);
     put(role.update, role, "activations", pass.tokens * layers * per_layer,
         pass.arithmetic + " * " + std::to_string(layers) + " layers * " + text(per_layer) + " B");
-    // One gradient of the whole model per thread, added to the sum in order; in bf16 tensor by
-    // tensor through an f32 copy, of which the embedding's is the largest.
-    uint64_t gradient = flat_element_count(role.shape, role.head) * job.param_bytes +
-                        (is_half ? role.shape.vocab_size * role.shape.hidden_size * 4 : 0);
-    put(role.update, role, "micro-batch gradients", gradient * job.threads,
-        std::to_string(job.threads) + " threads * " + text(gradient));
+    // Backward frees a layer's activations as it makes that layer's gradient, and begins with the
+    // gradient of the output end: the fullest moment of a thread is its begin, or its end with the
+    // gradient of the whole model. In bf16 tensor by tensor through an f32 copy, of which the
+    // embedding's is the largest.
+    uint64_t whole = flat_element_count(role.shape, role.head) * job.param_bytes;
+    uint64_t first = role.shape.vocab_size * role.shape.hidden_size * job.param_bytes;
+    uint64_t activations = pass.tokens / job.threads * layers * per_layer;
+    uint64_t beside = std::max(std::min(first, whole), whole - std::min(whole, activations));
+    if (is_half) beside += role.shape.vocab_size * role.shape.hidden_size * 4;
+    put(role.update, role, "micro-batch gradients", beside * job.threads,
+        std::to_string(job.threads) + " threads * " + text(beside) +
+            " beside the activations that are left");
     return;
   }
   uint64_t element = std::max<uint64_t>(job.param_bytes, 2);
