@@ -43,6 +43,13 @@ transport::LinkOptions NodeState::link(const std::string& endpoint,
 
 compute::CardMemory* NodeState::card(CardId id) { return cards_.at(id).get(); }
 
+// A role on a thread of its own may still be in a command when the node has gone.
+std::shared_ptr<const void> NodeState::keeps(CardId id) const {
+  return std::make_shared<
+      std::pair<std::shared_ptr<transport::Context>, std::shared_ptr<compute::CardMemory>>>(
+      context_, cards_.at(id));
+}
+
 compute::TrainEngineOptions NodeState::train_options(CardId id, const std::string& role,
                                                      bool is_frozen) {
   const config::RunConfig& config = options_.config;
@@ -64,7 +71,7 @@ void NodeState::open(NodeOptions options) {
   options_ = std::move(options);
   context_ = std::make_shared<transport::Context>();
   for (const plan::CardSpec& spec : options_.plan.placement.cards)
-    cards_[spec.id] = std::make_unique<compute::CardMemory>(spec.id, spec.budget_bytes());
+    cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
   for (const auto& [key, reward] : options_.config.rewards) {
     auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
     if (!made) return on_fail({"rewards", "start", made.error().to_string()});
@@ -88,6 +95,7 @@ void NodeState::spawn_trainer() {
   worker.engine = train_options(train_card, "actor_train", false);
   worker.update.config = options_.config;
   worker.context = context_.get();
+  worker.keeps = keeps(train_card);
   worker.pretrain = options_.config.pretrain;
   worker.fail = failure_sink();
   for (const plan::RoleSpec& role : options_.plan.placement.roles)
@@ -116,6 +124,7 @@ void NodeState::spawn_hops() {
     std::string receiver = receiver_name(role->role, role->cards.front());
     options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
     options.engine = train_options(role->cards.front(), "reference", true);
+    options.keeps = keeps(role->cards.front());
     options.fail = failure_sink();
     reference_ = watch(self_->spawn<caf::detached>(reference, std::move(options)), "reference");
   }
@@ -144,6 +153,7 @@ void NodeState::spawn_rollouts() {
     options.run_id = options_.folder.run_id;
     options.engine.model = options_.plan.model;
     options.engine.card = card(id);
+    options.keeps = keeps(id);
     options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
     options.engine.max_running = std::max<uint32_t>(
         1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);

@@ -55,6 +55,7 @@ class NodeState {
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role, bool is_frozen);
   compute::CardMemory* card(CardId id);
+  std::shared_ptr<const void> keeps(CardId id) const;
   void spawn_trainer();
   void spawn_hops();
   void spawn_rollouts();
@@ -65,7 +66,7 @@ class NodeState {
   NodeActor::pointer self_;
   NodeOptions options_;
   std::shared_ptr<transport::Context> context_;
-  std::map<CardId, std::unique_ptr<compute::CardMemory>> cards_;
+  std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
   std::map<caf::actor_addr, std::string> roles_;
   std::vector<RewardFunction> rewards_;
   RecorderActor recorder_;

@@ -19,6 +19,7 @@ struct ReferenceOptions {
   HopOptions hop;
   transport::LinkOptions weights_link;
   compute::TrainEngineOptions engine;  // is_frozen
+  std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
   FailureSink fail;
 };
 

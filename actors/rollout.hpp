@@ -43,6 +43,7 @@ struct RolloutOptions {
   transport::Context* context = nullptr;
   transport::LinkOptions weights_link;  // this rollout receives
   transport::LinkOptions output_link;   // this rollout sends
+  std::shared_ptr<const void> keeps;    // card and context: an actor may end after its node
   int environment_timeout_ms = 60000;
   FailureSink fail;
 };

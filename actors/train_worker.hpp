@@ -24,7 +24,8 @@ struct TrainWorkerOptions {
   std::map<std::string, transport::LinkOptions> weight_links;  // by control::receiver_name()
   size_t bucket_bytes = size_t{4} << 20;  // model_update_buffer_size of a CPU card
   int publish_timeout_ms = 600000;
-  std::string pretrain;  // checkpoint folder to start from, or empty
+  std::string pretrain;               // checkpoint folder to start from, or empty
+  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;
 };
 
