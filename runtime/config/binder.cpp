@@ -191,4 +191,15 @@ void bind_tree(const Node& root, const std::set<std::string>& definitions, RunCo
   Binder(definitions, findings).run(root, config);
 }
 
+Error error_of(const std::vector<Problem>& problems) {
+  constexpr size_t k_reported_problems_max = 10;
+  std::string text;
+  for (size_t i = 0; i < std::min(problems.size(), k_reported_problems_max); ++i)
+    text += fmt::format("{}{}: {}", i > 0 ? "\n" : "", problems[i].mark.file_line_column(),
+                        problems[i].text);
+  if (problems.size() > k_reported_problems_max)
+    text += fmt::format("\n… and {} more", problems.size() - k_reported_problems_max);
+  return {Errc::config, text};
+}
+
 }  // namespace cohort::config

@@ -34,4 +34,8 @@ struct Findings {
 void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
                Findings& findings);
 
+/// Returns Errc::config with a line "file:line:column: what" for each problem, in the order given;
+/// of more than ten the first ten, which is what fits a screen.
+Error error_of(const std::vector<Problem>& problems);
+
 }  // namespace cohort::config

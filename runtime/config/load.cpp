@@ -15,9 +15,6 @@
 namespace cohort::config {
 namespace {
 
-constexpr size_t k_reported_problems_max =
-    10;  // what fits a screen; the rest follows once these are mended
-
 Error report(std::vector<Problem> problems, const Mark& root) {
   auto place = [&](const Problem& x) {
     bool is_elsewhere = x.mark.source != root.source;
@@ -25,13 +22,7 @@ Error report(std::vector<Problem> problems, const Mark& root) {
   };
   std::stable_sort(problems.begin(), problems.end(),
                    [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
-  std::string text;
-  for (size_t i = 0; i < std::min(problems.size(), k_reported_problems_max); ++i)
-    text += fmt::format("{}{}: {}", i > 0 ? "\n" : "", problems[i].mark.file_line_column(),
-                        problems[i].text);
-  if (problems.size() > k_reported_problems_max)
-    text += fmt::format("\n… and {} more", problems.size() - k_reported_problems_max);
-  return {Errc::config, text};
+  return error_of(problems);
 }
 
 std::string resolved_text(const RunConfig& config) {

@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t k_reported_problems_max = 10;  // as load(): what fits a screen
-
 Mark command_line() { return {std::make_shared<const std::string>("command line"), 0, 0}; }
 
 Error wrong(std::string_view text) { return {Errc::config, fmt::format("command line: {}", text)}; }
@@ -145,13 +143,7 @@ Error report(std::vector<Problem> problems, const std::vector<std::string>& args
   };
   std::stable_sort(problems.begin(), problems.end(),
                    [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
-  std::string text;
-  for (size_t i = 0; i < std::min(problems.size(), k_reported_problems_max); ++i)
-    text += fmt::format("{}{}: {}", i > 0 ? "\n" : "", problems[i].mark.file_line_column(),
-                        problems[i].text);
-  if (problems.size() > k_reported_problems_max)
-    text += fmt::format("\n… and {} more", problems.size() - k_reported_problems_max);
-  return {Errc::config, text};
+  return error_of(problems);
 }
 
 /// The config in verl's own keys; load_verl() of it gives the same settings.

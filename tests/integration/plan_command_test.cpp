@@ -10,7 +10,7 @@
 
 #include "tests/support/config_text.hpp"
 #include "tests/support/process.hpp"
-#include "tests/support/quickstart.hpp"
+#include "tests/support/verl_command.hpp"
 
 namespace cohort {
 namespace {
@@ -109,7 +109,7 @@ TEST(PlanCommand, KeysThatRollIgnoresAreListed) {
 }
 
 TEST(PlanCommand, VerlQuickstartGivesItsNumbers) {
-  Words words = test::verl_quickstart();
+  Words words = test::quickstart();
   words.insert(words.begin(), {"--dialect", "verl", "--json"});
   PlanOutput output = run(words);
   EXPECT_EQ(output.exit_code, 0) << output.err;
