@@ -48,6 +48,11 @@ void DriverState::begin_phase(PhaseKind kind, Next next) {
       "placement", options_.placement,
       [this, next](const PhaseReport& report) {
         placement_seconds_ += report.seconds;
+        for (const std::string& alarm : report.alarms) {
+          options_.log->event(observe::EventLevel::warning, step_, alarm);
+          record(static_cast<uint16_t>(stream::RecordType::event),
+                 nlohmann::json{{"kind", "leak"}, {"step", step_}, {"detail", alarm}}.dump());
+        }
         options_.log->phase(report);
         next();
       },
@@ -97,7 +102,16 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
         [this, batch, gathered, started, then, missing](const LeaseReport& report) {
           gathered->leases.push_back(report);
           gathered->busy_seconds = std::max(gathered->busy_seconds, report.busy_seconds);
-          if (--*missing == 0) collect(batch, gathered, started, then);
+          if (--*missing > 0) return;
+          gathered->generate_seconds = now_seconds() - started;
+          bool is_train = batch.kind == static_cast<uint8_t>(TrajectoryKind::train);
+          if (!is_train || !options_.has_reference_phase)
+            return collect(batch, gathered, started, then);
+          // What was played waits at the reference until its weights have the card.
+          options_.log->stage("step", "reference", -1);
+          begin_phase(PhaseKind::reference, [this, batch, gathered, started, then] {
+            collect(batch, gathered, started, then);
+          });
         },
         lease_atom_v, lease);
   }
@@ -110,6 +124,7 @@ void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& g
       [this, gathered, started, then](const CollectReport& report) {
         gathered->collected = report;
         gathered->seconds = now_seconds() - started;
+        if (!options_.has_reference_phase) gathered->generate_seconds = gathered->seconds;
         then(*gathered);
       },
       collect_atom_v, batch.kind, batch.step);
@@ -257,11 +272,14 @@ void DriverState::run_step(uint64_t step) {
     gather(batch, [this, step](const Gathered& gathered) {
       double end = options_.log->seconds_since_start();
       for (CardId card : options_.rollout_cards)
-        options_.log->compute(step, card.value, "generate", end - gathered.seconds, end);
+        options_.log->compute(step, card.value, "generate", end - gathered.seconds,
+                              end - gathered.seconds + gathered.generate_seconds);
       critical_seconds_ += gathered.busy_seconds;
       trajectories_ += gathered.collected.trajectories;
       step_tokens_ += static_cast<double>(gathered.collected.tokens);
-      row_->set("time/generate_s", gathered.seconds);
+      row_->set("time/generate_s", gathered.generate_seconds);
+      if (options_.has_reference_phase)
+        row_->set("time/reference_s", gathered.seconds - gathered.generate_seconds);
       row_->set("compute/generate_s", gathered.busy_seconds);
       double generated = 0;
       for (const LeaseReport& lease : gathered.leases)

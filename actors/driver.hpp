@@ -39,6 +39,7 @@ struct DriverOptions {
   std::vector<CardId> rollout_cards;
   CardId train_card;
   TrainerActor trainer;
+  bool has_reference_phase = false;  // the reference takes turns with other roles
   RecorderActor recorder;
   RunLog* log = nullptr;
   std::function<uint64_t(uint64_t step, uint32_t group)> train_seed;
@@ -72,6 +73,7 @@ class DriverState {
     std::vector<control::LeaseReport> leases;
     control::CollectReport collected;
     double seconds = 0;
+    double generate_seconds = 0;  // the same, but for a reference phase
     double busy_seconds = 0;  // the busiest lane of all rollouts: the critical path of generation
   };
 

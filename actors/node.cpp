@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
 #include "actors/reference.hpp"
@@ -35,10 +37,28 @@ transport::LinkOptions NodeState::link(const std::string& endpoint,
   link.endpoint = "inproc://" + endpoint;
   link.run_id = options_.folder.run_id;
   link.name = label;
-  link.credit_bytes = options_.config.transport.credit_bytes;
-  link.queue_bytes = options_.config.transport.queue_bytes;
+  // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
+  // wait for itself.
+  uint64_t held = has_reference_phase() ? step_bytes() : 0;
+  link.credit_bytes = std::max(options_.config.transport.credit_bytes, held);
+  link.queue_bytes = std::max(options_.config.transport.queue_bytes, held);
   link.chunk_bytes = options_.config.transport.chunk_bytes;
   return link;
+}
+
+bool NodeState::has_reference_phase() const {
+  std::vector<plan::PhaseKind> phases = plan::step_phases(options_.plan.placement);
+  return std::ranges::find(phases, plan::PhaseKind::reference) != phases.end();
+}
+
+// More than the trajectories of a step can take in frames: 13 bytes of columns a token, and texts.
+uint64_t NodeState::step_bytes() const {
+  constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
+  const config::RunConfig& c = options_.config;
+  uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
+                          static_cast<uint64_t>(c.train_env_manager.group_size);
+  return trajectories *
+         (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
 }
 
 compute::CardMemory* NodeState::card(CardId id) { return cards_.at(id).get(); }
@@ -125,6 +145,7 @@ void NodeState::spawn_hops() {
     options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
     options.engine = train_options(role->cards.front(), "reference", true);
     options.keeps = keeps(role->cards.front());
+    options.takes_turns = has_reference_phase();
     options.fail = failure_sink();
     reference_ = watch(self_->spawn<caf::detached>(reference, std::move(options)), "reference");
   }
@@ -206,6 +227,7 @@ void NodeState::spawn_head() {
   options.rollout_cards = infer->cards;
   options.train_card = train_card;
   options.trainer = trainer_;
+  options.has_reference_phase = has_reference_phase();
   options.recorder = recorder_;
   options.log = options_.log;
   options.on_end = options_.on_end;

@@ -53,6 +53,7 @@ class NodeState {
   template <class Handle>
   Handle watch(Handle handle, const std::string& role);
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
+  uint64_t step_bytes() const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role, bool is_frozen);
   compute::CardMemory* card(CardId id);
   std::shared_ptr<const void> keeps(CardId id) const;
@@ -62,6 +63,7 @@ class NodeState {
   void spawn_reward();
   void spawn_head();
   FailureSink failure_sink();
+  bool has_reference_phase() const;
 
   NodeActor::pointer self_;
   NodeOptions options_;

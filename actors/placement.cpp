@@ -32,7 +32,8 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
   commands_ = std::move(*commands);
   position_ = 0;
   phase_started_ = now_seconds();
-  report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}};
+  report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}, {}};
+  process_bytes_.clear();
   promise_ = self_->make_response_promise<PhaseReport>();
   auto promise = promise_;
   next();
@@ -106,6 +107,10 @@ void PlacementState::execute(const plan::Command& command) {
 void PlacementState::on_reply(const plan::Command& command, const CardReply& reply) {
   if (auto applied = apply(command, reply); !applied) return fail(command, applied.error());
   ledger_.assert_invariants();
+  if (!reply.process.empty()) {
+    allocated_[command.card] = reply.card_bytes;
+    process_bytes_[reply.process] = reply.process_bytes;
+  }
   report_.transitions.push_back({command, reply.bytes_on_card, reply.bytes_moved,
                                  command_started_ - options_.run_start,
                                  now_seconds() - command_started_});
@@ -123,6 +128,16 @@ Expected<void> PlacementState::apply(const plan::Command& command, const CardRep
   return {};
 }
 
+// The numbers of the ledger against real memory: the allocator's of each card, and each process.
+void PlacementState::watch_memory() {
+  for (const auto& [card, bytes] : allocated_)
+    if (auto alarm = leaks_.card(card, request_.kind, ledger_.bytes_on(card), bytes))
+      report_.alarms.push_back(*alarm);
+  for (const auto& [process, bytes] : process_bytes_)
+    if (auto alarm = leaks_.process(process, request_.kind, bytes))
+      report_.alarms.push_back(*alarm);
+}
+
 void PlacementState::finish() {
   for (const plan::RoleSpec& role : options_.plan.roles) {
     if (plan::required_objects(role, request_.kind).empty()) continue;
@@ -136,6 +151,7 @@ void PlacementState::finish() {
                                               request_.version, versions_.missing_shards())});
   for (const plan::CardSpec& card : options_.plan.cards)
     report_.bytes_per_card.emplace_back(card.id.value, ledger_.bytes_on(card.id));
+  watch_memory();
   report_.seconds = now_seconds() - phase_started_;
   is_busy_ = false;
   nlohmann::json cards = nlohmann::json::array();
@@ -150,11 +166,11 @@ void PlacementState::finish() {
                      {"moved_bytes", t.bytes_moved},
                      {"start_s", t.start_seconds},
                      {"seconds", t.seconds}});
-  nlohmann::json record = {{"step", request_.step},
-                           {"phase", plan::to_string(request_.kind)},
-                           {"version", request_.version},
-                           {"cards", cards},
-                           {"seconds", report_.seconds}};
+  nlohmann::json record = {
+      {"step", request_.step},           {"phase", plan::to_string(request_.kind)},
+      {"version", request_.version},     {"cards", cards},
+      {"process_bytes", process_bytes_}, {"alarms", report_.alarms},
+      {"seconds", report_.seconds}};
   self_
       ->request(options_.recorder, std::chrono::seconds(60), record_atom_v,
                 static_cast<uint16_t>(stream::RecordType::phase), record.dump())

@@ -14,6 +14,7 @@
 
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "runtime/plan/leak_watch.hpp"
 #include "runtime/plan/ledger.hpp"
 #include "runtime/plan/phases.hpp"
 #include "runtime/plan/version_table.hpp"
@@ -44,6 +45,7 @@ class PlacementState {
   Expected<void> apply(const plan::Command& command, const control::CardReply& reply);
   void publish_from_trainer(const plan::Command& command);
   void finish();
+  void watch_memory();
   void fail(const plan::Command& command, const Error& error);
   void send(const plan::Command& command, std::function<void(const control::CardReply&)> then);
 
@@ -51,6 +53,9 @@ class PlacementState {
   PlacementOptions options_;
   plan::Ledger ledger_;
   plan::VersionTable versions_;
+  plan::LeakWatch leaks_;
+  std::map<CardId, uint64_t> allocated_;           // by the last answer from the card
+  std::map<std::string, uint64_t> process_bytes_;  // likewise, in this phase
   bool is_busy_ = false;
   bool is_failed_ = false;
   bool is_published_ = false;  // the trainer has sent the version of this phase

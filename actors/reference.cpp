@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/card_reading.hpp"
 #include "actors/weight_wire.hpp"
 
 namespace cohort::actors {
@@ -15,6 +16,7 @@ ReferenceState::~ReferenceState() {
 
 Expected<void> ReferenceState::open(ReferenceOptions options) {
   options_ = std::move(options);
+  has_turn_ = !options_.takes_turns;
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
   auto address = ReferenceActor{self_};
   FailureSink fail = options_.fail;
@@ -70,14 +72,19 @@ Expected<void> ReferenceState::take_weights() {
 
 caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
-  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  CardReply reply = reply_to(command);
   if (command.command.verb == Verb::reshard) {
     std::lock_guard lock(mutex_);
     if (auto taken = take_weights(); !taken) return to_caf(taken.error());
     reply.checksum = received_.digest();
+    read_memory(*options_.engine.card, reply);
     return reply;
   }
-  if (command.command.verb == Verb::begin_phase) return reply;
+  take_turn(command.command.verb, command.command.phase);
+  if (command.command.verb == Verb::begin_phase) {
+    read_memory(*options_.engine.card, reply);
+    return reply;
+  }
   auto done = command.command.verb == Verb::onload
                   ? engine_->onload(compute::TrainObject::train_params)
                   : engine_->offload(compute::TrainObject::train_params);
@@ -85,7 +92,19 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = done->seconds;
+  read_memory(*options_.engine.card, reply);
   return reply;
+}
+
+// What waits is sent again to itself: the answer to placement comes before the computing.
+void ReferenceState::take_turn(plan::Command::Verb verb, plan::PhaseKind phase) {
+  if (!options_.takes_turns) return;
+  if (verb == plan::Command::Verb::offload) has_turn_ = false;
+  if (verb != plan::Command::Verb::begin_phase || phase != plan::PhaseKind::reference) return;
+  has_turn_ = true;
+  for (DeliveryHandle& delivery : held_)
+    caf::anon_send(ReferenceActor{self_}, deliver_atom_v, std::move(delivery));
+  held_.clear();
 }
 
 void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
@@ -102,6 +121,10 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
       samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
       wanted.push_back(&t);
     }
+  if (!samples.empty() && !has_turn_) {
+    held_.push_back(delivery);
+    return;
+  }
   std::vector<std::vector<float>> log_probs;
   if (!samples.empty())
     if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());

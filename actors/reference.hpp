@@ -1,9 +1,11 @@
 #pragma once
 /// Reference: log-probabilities of the frozen policy for each trajectory, while others still
 /// generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
-/// Bound: the credit of its input link. Its weights arrive over a weight link with the first
-/// publish and never change afterwards. PLACE-4: frames that arrive before ref_params are on the
-/// card are an error of the phase order, and end the run.
+/// Bound: the credit of its input link. Where it takes turns on its card, what is to be trained on
+/// waits here, unacknowledged, until phase reference begins: the links up to here then carry a
+/// whole step. Its weights arrive over a weight link with the first publish and never change
+/// afterwards. PLACE-4: frames that arrive before ref_params are on the card are an error of the
+/// phase order, and end the run.
 #include <memory>
 #include <mutex>
 
@@ -19,6 +21,7 @@ struct ReferenceOptions {
   HopOptions hop;
   transport::LinkOptions weights_link;
   compute::TrainEngineOptions engine;  // is_frozen
+  bool takes_turns = false;            // it has the card in phase reference only
   std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
   FailureSink fail;
 };
@@ -33,6 +36,7 @@ class ReferenceState {
   void on_delivery(const DeliveryHandle& delivery);
 
  private:
+  void take_turn(plan::Command::Verb verb, plan::PhaseKind phase);
   void on_weights(const transport::Delivery& delivery);
   Expected<void> take_weights();
 
@@ -40,6 +44,8 @@ class ReferenceState {
   ReferenceOptions options_;
   std::unique_ptr<compute::TrainEngine> engine_;
   std::unique_ptr<Hop> hop_;
+  bool has_turn_ = true;
+  std::vector<DeliveryHandle> held_;
   std::mutex mutex_;  // guards what the pump thread fills
   std::vector<std::pair<uint64_t, tensor::Buffer>> buckets_;
   tensor::Checksum received_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/card_reading.hpp"
 #include "actors/weight_wire.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -89,7 +90,7 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
     return to_caf({Errc::placement, fmt::format("PLACE-4: {} on card {} while a lease runs",
                                                 options_.role, command.command.card.value)});
   double start = now_seconds();
-  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  CardReply reply = reply_to(command);
   Expected<compute::Residency> done = compute::Residency{};
   switch (command.command.verb) {
     case Verb::onload:
@@ -118,6 +119,7 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = now_seconds() - start;
+  read_memory(*options_.engine.card, reply);
   return reply;
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "actors/card_reading.hpp"
 #include "actors/run_folder.hpp"
 #include "actors/weight_wire.hpp"
 #include "runtime/base/clock.hpp"
@@ -31,7 +32,7 @@ Expected<void> TrainWorkerState::open(TrainWorkerOptions options) {
 }
 
 Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
-  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  CardReply reply = reply_to(command);
   double start = now_seconds();
   if (!engine_->is_on_card(compute::TrainObject::train_params))
     return Error{Errc::placement, "PLACE-4: publish before train_params are on the card"};
@@ -79,9 +80,11 @@ caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
   if (command.command.verb == Verb::reshard) {
     auto reply = publish(command);
     if (!reply) return to_caf(reply.error());
+    read_memory(*options_.engine.card, *reply);
     return *reply;
   }
-  CardReply reply{command.id, 0, 0, 0, command.version, 0};
+  CardReply reply = reply_to(command);
+  read_memory(*options_.engine.card, reply);
   if (command.command.verb == Verb::begin_phase) return reply;
   compute::TrainObject object =
       command.command.object == Object::train_params ? compute::TrainObject::train_params
@@ -93,6 +96,7 @@ caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = done->seconds;
+  read_memory(*options_.engine.card, reply);
   return reply;
 }
 

@@ -70,7 +70,7 @@ void describe_runtime(Visitor& v, RunConfig& c) {
   if (v.enter({"placement", "placement", "Who shares cards, and what leaves them."}, true)) {
     v.choice({"mode", "placement",
               "separate: train and infer roles never share a card. timeshare: they share cards and "
-              "take turns; planned, not run by this version."},
+              "take turns."},
              c.placement.mode);
     v.choice({"offload", "placement",
               "never: objects stay on their cards; step: each role's objects leave when its "

@@ -33,9 +33,6 @@ void add_run(const RunConfig& c, List& list) {
               fmt::format("{}; only agentic is built in", to_string(c.pipeline)));
   list.add_if(c.platform != Platform::cpu, "platform",
               fmt::format("{} is not built into this binary; it has: cpu", to_string(c.platform)));
-  list.add_if(c.placement.mode == PlacementMode::timeshare, "placement.mode",
-              "timeshare; use separate, with cards of their own for actor_train "
-              "and actor_infer");
   list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
   list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
               fmt::format("{} is not built in: generation and update take turns; use 0",

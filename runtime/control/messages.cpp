@@ -41,4 +41,11 @@ caf::error to_error(const std::exception_ptr& leaked) {
   }
 }
 
+CardReply reply_to(const CardCommand& command) {
+  CardReply reply;
+  reply.id = command.id;
+  reply.version = command.version;
+  return reply;
+}
+
 }  // namespace cohort::control

@@ -36,7 +36,10 @@ struct CardReply {
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  uint64_t checksum = 0;  // reshard: xxh3 of the whole published parameter buffer
+  uint64_t checksum = 0;       // reshard: xxh3 of the whole published parameter buffer
+  uint64_t card_bytes = 0;     // given out by the card's allocator after the command, to whomever
+  std::string process = {};    // where the card is, e.g. "process 4711"
+  uint64_t process_bytes = 0;  // anonymous memory of that process
 };
 
 /// Driver → placement: bring every card into the state that `kind` needs.
@@ -62,6 +65,7 @@ struct PhaseReport {
   std::vector<Transition> transitions;
   uint64_t checksum = 0;  // publish: hash of the published weights
   std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
+  std::vector<std::string> alarms = {};  // memory that was not given back (LEAK-1, LEAK-2)
 };
 
 /// Driver → rollout: play `groups` x `group_size` trajectories.
@@ -156,7 +160,7 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
   return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
-           x.version, x.checksum);
+           x.version, x.checksum, x.card_bytes, x.process, x.process_bytes);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
@@ -170,7 +174,7 @@ typename Inspector::result_type inspect(Inspector& f, Transition& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
   return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, x.seconds, x.transitions,
-           x.checksum, x.bytes_per_card);
+           x.checksum, x.bytes_per_card, x.alarms);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
@@ -256,6 +260,8 @@ namespace cohort::control {
 
 /// Error → caf::error of category "cohort": code = Errc, context = detail text.
 caf::error to_caf(const Error& error);
+/// Returns an answer that says nothing yet but what it answers.
+CardReply reply_to(const CardCommand& command);
 /// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's
 /// text.
 Error from_caf(const caf::error& error);

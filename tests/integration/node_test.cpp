@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <future>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -23,33 +25,34 @@ namespace {
 
 using control::deliver_atom_v;
 
-config::RunConfig tiny_config(const std::filesystem::path& folder) {
-  const std::vector<std::string> overrides = {
-      "output_dir=" + folder.string(),
-      "model.hidden_size=16",
-      "model.num_attention_heads=2",
-      "model.num_key_value_heads=1",
-      "model.head_dim=8",
-      "model.intermediate_size=32",
-      "model.num_hidden_layers=1",
-      "max_steps=3",
-      "eval_steps=100",
-      "save_steps=100",
-      "rollout_batch_size=32",
-      "train_env_manager.num_env_groups=8",
-      "train_env_manager.num_groups_partition=[8]",
-      "train_env_manager.group_size=4",
-      "val_batch_size=16",
-      "val_env_manager.num_env_groups=16",
-      "val_env_manager.num_groups_partition=[16]",
-      "actor_train.training_args.per_device_train_batch_size=4",
-      "actor_train.training_args.gradient_accumulation_steps=4",
-      "warm_start.steps=4",
-      "warm_start.batch_size=8",
-      "warm_start.rounds=2",
-      "warm_start.warmup_steps=2",
-      "cards.memory_bytes=64MiB",
-      "cards.reserve_bytes=1MiB"};
+config::RunConfig tiny_config(const std::filesystem::path& folder,
+                              const std::vector<std::string>& more) {
+  std::vector<std::string> overrides = {"output_dir=" + folder.string(),
+                                        "model.hidden_size=16",
+                                        "model.num_attention_heads=2",
+                                        "model.num_key_value_heads=1",
+                                        "model.head_dim=8",
+                                        "model.intermediate_size=32",
+                                        "model.num_hidden_layers=1",
+                                        "max_steps=3",
+                                        "eval_steps=100",
+                                        "save_steps=100",
+                                        "rollout_batch_size=32",
+                                        "train_env_manager.num_env_groups=8",
+                                        "train_env_manager.num_groups_partition=[8]",
+                                        "train_env_manager.group_size=4",
+                                        "val_batch_size=16",
+                                        "val_env_manager.num_env_groups=16",
+                                        "val_env_manager.num_groups_partition=[16]",
+                                        "actor_train.training_args.per_device_train_batch_size=4",
+                                        "actor_train.training_args.gradient_accumulation_steps=4",
+                                        "warm_start.steps=4",
+                                        "warm_start.batch_size=8",
+                                        "warm_start.rounds=2",
+                                        "warm_start.warmup_steps=2",
+                                        "cards.memory_bytes=64MiB",
+                                        "cards.reserve_bytes=1MiB"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
   auto config = config::load(
       std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/frozen_lake.yaml", overrides);
   EXPECT_TRUE(config) << config.error().detail;
@@ -61,11 +64,12 @@ class NodeRun {
  public:
   using OnSpawn = std::function<void(caf::actor_system&, const std::string& role, int nth,
                                      const caf::actor_addr& actor)>;
-  explicit NodeRun(OnSpawn on_spawn = {}) : on_spawn_(std::move(on_spawn)) {}
+  explicit NodeRun(OnSpawn on_spawn = {}, std::vector<std::string> overrides = {})
+      : on_spawn_(std::move(on_spawn)), overrides_(std::move(overrides)) {}
 
   RunResult run() {
     NodeOptions options;
-    options.config = tiny_config(folder_.path());
+    options.config = tiny_config(folder_.path(), overrides_);
     auto plan = preflight(options.config);
     EXPECT_TRUE(plan) << plan.error().detail;
     options.plan = *plan;
@@ -121,6 +125,7 @@ class NodeRun {
 
   test::TempFolder folder_;
   OnSpawn on_spawn_;
+  std::vector<std::string> overrides_;
 };
 
 std::multiset<proto::TrajectoryKey> keys_in_stream(const std::filesystem::path& run_folder) {
@@ -141,6 +146,47 @@ TEST(Node, RunsToItsEnd) {
   RunResult result = run.run();
   EXPECT_TRUE(result.is_ok) << result.error;
   EXPECT_EQ(result.steps, 3U);
+}
+
+/// Returns the values of one key in the rows of metrics.jsonl.
+std::vector<std::string> values_of(const std::filesystem::path& run_folder,
+                                   const std::string& key) {
+  std::vector<std::string> values;
+  std::ifstream file(run_folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);)
+    values.push_back(nlohmann::json::parse(line).value(key, nlohmann::json()).dump());
+  return values;
+}
+
+std::vector<std::string> run_hashes(const std::vector<std::string>& overrides) {
+  NodeRun run({}, overrides);
+  RunResult result = run.run();
+  EXPECT_TRUE(result.is_ok) << result.error;
+  std::vector<std::string> hashes = values_of(run.run_folder, "param_hash");
+  EXPECT_EQ(hashes.size(), 4U);
+  return hashes;
+}
+
+// What shares a card takes turns; what is computed does not change.
+TEST(Node, TimeshareGivesTheHashesOfSeparateStepByStep) {
+  EXPECT_EQ(run_hashes({"placement.mode=timeshare", "placement.offload=step",
+                        "actor_infer.device_mapping=list(range(0,1))", "num_gpus_per_node=1"}),
+            run_hashes({}));
+}
+
+// The reference has the card after generation: what was played waits for it.
+TEST(Node, TimeshareWithAReferenceOnTheSameCardGivesTheHashesOfSeparate) {
+  const std::vector<std::string> kl = {"use_kl_loss=true", "kl_loss_coef=0.1"};
+  std::vector<std::string> apart = kl, together = kl;
+  apart.insert(apart.end(),
+               {"reference.device_mapping=list(range(1,2))", "placement.offload=step"});
+  together.insert(together.end(),
+                  {"placement.mode=timeshare", "placement.offload=step",
+                   "actor_infer.device_mapping=list(range(0,1))", "num_gpus_per_node=1",
+                   "reference.device_mapping=list(range(0,1))"});
+  std::vector<std::string> expected = run_hashes(apart);
+  EXPECT_EQ(run_hashes(together), expected);
+  EXPECT_NE(expected, run_hashes({}));  // the KL term is there
 }
 
 // The frames that the dead actor had not passed on come again; the collector drops what comes twice

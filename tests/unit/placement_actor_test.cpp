@@ -33,12 +33,12 @@ CardActor::behavior_type owner_behavior(CardActor::pointer, std::shared_ptr<Owne
     if (owner->is_failing && command.command.verb == owner->fails_at)
       return to_caf({Errc::compute, "the card is broken"});
     bool holds = command.command.to == plan::Place::card;
-    return CardReply{command.id,
-                     holds ? command.command.bytes + owner->extra_bytes : 0,
-                     command.command.bytes,
-                     0.001,
-                     command.version,
-                     owner->checksum};
+    CardReply reply = control::reply_to(command);
+    reply.bytes_on_card = holds ? command.command.bytes + owner->extra_bytes : 0;
+    reply.bytes_moved = command.command.bytes;
+    reply.seconds = 0.001;
+    reply.checksum = owner->checksum;
+    return reply;
   }};
 }
 

@@ -22,9 +22,6 @@ std::string refusal(const std::vector<std::string>& overrides) {
 TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"platform=cuda"}),
             "override 'platform=cuda': platform: cuda is not built into this binary; it has: cpu");
-  EXPECT_EQ(refusal({"placement.mode=timeshare"}),
-            "override 'placement.mode=timeshare': placement.mode: timeshare; use separate, with "
-            "cards of their own for actor_train and actor_infer");
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
             "grpo or reinforce");

@@ -1,0 +1,16 @@
+#include "actors/card_reading.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "runtime/platform/process_memory.hpp"
+
+namespace cohort::actors {
+
+void read_memory(const compute::CardMemory& card, control::CardReply& reply) {
+  reply.card_bytes = card.bytes_in_use();
+  reply.process = fmt::format("process {}", ::getpid());
+  reply.process_bytes = platform::anonymous_bytes();
+}
+
+}  // namespace cohort::actors

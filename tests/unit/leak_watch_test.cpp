@@ -1,0 +1,49 @@
+#include "runtime/plan/leak_watch.hpp"
+
+#include <gtest/gtest.h>
+
+namespace cohort::plan {
+namespace {
+
+constexpr uint64_t k_gib = uint64_t{1} << 30;
+
+TEST(LeakWatch, ACardThatHoldsWhatTheLedgerSaysIsQuiet) {
+  LeakWatch watch;
+  EXPECT_FALSE(watch.card({2}, PhaseKind::generate, 100, 100));
+  EXPECT_FALSE(watch.card({2}, PhaseKind::generate, 100, 0));
+}
+
+TEST(LeakWatch, BytesOfNoObjectAreNamedWithCardAndPhase) {
+  auto alarm = LeakWatch{}.card({2}, PhaseKind::generate, 1000, 5096);
+  ASSERT_TRUE(alarm);
+  EXPECT_EQ(*alarm,
+            "LEAK-1: card 2 in phase generate: 4,096 bytes belong to no object (allocated 5,096, "
+            "objects 1,000)");
+}
+
+TEST(LeakWatch, AProcessThatReturnsToItsLevelIsQuiet) {
+  LeakWatch watch;
+  for (int step = 0; step < 300; ++step)
+    EXPECT_FALSE(watch.process("process 1", PhaseKind::update, k_gib + (step % 7) * 1024));
+}
+
+// Phases have levels of their own: what a card holds in update it does not hold in generate.
+TEST(LeakWatch, LevelsBelongToPhases) {
+  LeakWatch watch;
+  for (int step = 0; step < 10; ++step) {
+    EXPECT_FALSE(watch.process("process 1", PhaseKind::generate, k_gib));
+    EXPECT_FALSE(watch.process("process 1", PhaseKind::update, 4 * k_gib));
+  }
+}
+
+TEST(LeakWatch, ASlowLeakIsToldOncePerRise) {
+  LeakWatch watch;
+  int alarms = 0;
+  for (uint64_t step = 0; step < 300; ++step)
+    alarms += watch.process("process 1", PhaseKind::update, k_gib + step * (k_gib / 300)) ? 1 : 0;
+  EXPECT_GE(alarms, 5);
+  EXPECT_LE(alarms, 14);
+}
+
+}  // namespace
+}  // namespace cohort::plan
