@@ -6,9 +6,6 @@
 
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
-#include "actors/reference.hpp"
-#include "actors/rollout.hpp"
-#include "actors/train_worker.hpp"
 #include "actors/trainer.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -31,67 +28,23 @@ FailureSink NodeState::failure_sink() {
   return [address](Failure failure) { caf::anon_send(address, fail_atom_v, std::move(failure)); };
 }
 
-transport::LinkOptions NodeState::link(const std::string& endpoint,
-                                       const std::string& label) const {
-  transport::LinkOptions link;
-  link.endpoint = "inproc://" + endpoint;
-  link.run_id = options_.folder.run_id;
-  link.name = label;
-  // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
-  // wait for itself.
-  uint64_t held = has_reference_phase() ? step_bytes() : 0;
-  link.credit_bytes = std::max(options_.config.transport.credit_bytes, held);
-  link.queue_bytes = std::max(options_.config.transport.queue_bytes, held);
-  link.chunk_bytes = options_.config.transport.chunk_bytes;
-  return link;
-}
-
-bool NodeState::has_reference_phase() const {
-  std::vector<plan::PhaseKind> phases = plan::step_phases(options_.plan.placement);
-  return std::ranges::find(phases, plan::PhaseKind::reference) != phases.end();
-}
-
-// More than the trajectories of a step can take in frames: 13 bytes of columns a token, and texts.
-uint64_t NodeState::step_bytes() const {
-  constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
-  const config::RunConfig& c = options_.config;
-  uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
-                          static_cast<uint64_t>(c.train_env_manager.group_size);
-  return trajectories *
-         (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
-}
-
-compute::CardMemory* NodeState::card(CardId id) { return cards_.at(id).get(); }
-
-// A role on a thread of its own may still be in a command when the node has gone.
-std::shared_ptr<const void> NodeState::keeps(CardId id) const {
-  return std::make_shared<
-      std::pair<std::shared_ptr<transport::Context>, std::shared_ptr<compute::CardMemory>>>(
-      context_, cards_.at(id));
-}
-
-compute::TrainEngineOptions NodeState::train_options(CardId id, const std::string& role,
-                                                     bool is_frozen) {
-  const config::RunConfig& config = options_.config;
-  const config::TrainingArgs& args = config.actor_train.training_args;
-  compute::TrainEngineOptions engine;
-  engine.model = options_.plan.model;
-  engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay,
-                      config.max_grad_norm};
-  engine.seed = static_cast<uint64_t>(config.seed);
-  engine.threads = static_cast<int>(config.cards.threads_per_card);
-  engine.micro_batch_tokens = config.micro_batch_tokens;
-  engine.card = card(id);
-  engine.role = role;
-  engine.is_frozen = is_frozen;
-  return engine;
+template <class Handle>
+Handle NodeState::holder(const std::string& role, CardId card) const {
+  return caf::actor_cast<Handle>(holders_.at({role, card}).actor);
 }
 
 void NodeState::open(NodeOptions options) {
   options_ = std::move(options);
-  context_ = std::make_shared<transport::Context>();
-  for (const plan::CardSpec& spec : options_.plan.placement.cards)
-    cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
+  RoleSpawnerOptions roles;
+  roles.config = &options_.config;
+  roles.plan = &options_.plan;
+  roles.run_id = options_.folder.run_id;
+  roles.socket_folder = options_.socket_folder;
+  roles.fail = failure_sink();
+  if (options_.processes.empty())
+    for (const plan::CardSpec& card : options_.plan.placement.cards) roles.cards.push_back(card.id);
+  spawner_ = std::make_unique<RoleSpawner>(std::move(roles));
+  is_ready_.assign(options_.processes.size(), false);
   for (const auto& [key, reward] : options_.config.rewards) {
     auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
     if (!made) return on_fail({"rewards", "start", made.error().to_string()});
@@ -102,102 +55,101 @@ void NodeState::open(NodeOptions options) {
 
 void NodeState::on_start() {
   recorder_ = watch(self_->spawn<caf::detached>(recorder, options_.writer), "recorder");
+  if (options_.processes.empty()) {
+    spawn_cards();
+    return start_run();
+  }
+  self_->delayed_send(NodeActor{self_}, std::chrono::milliseconds(options_.join_timeout_ms),
+                      watch_atom_v, uint64_t{0});
+}
+
+caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
+  if (hello.slot >= options_.processes.size())
+    return to_caf({Errc::not_found, fmt::format("this run has no slot {}: it has {}", hello.slot,
+                                                options_.processes.size())});
+  ProcessWelcome welcome;
+  welcome.run_id = options_.folder.run_id;
+  welcome.run_folder = options_.folder.path;
+  welcome.socket_folder = options_.socket_folder;
+  for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
+  return welcome;
+}
+
+void NodeState::on_ready(const ProcessReady& ready) {
+  if (ready.slot >= is_ready_.size() || is_ready_[ready.slot] || is_shutting_down_) return;
+  is_ready_[ready.slot] = true;
+  for (const RoleHandle& role : ready.roles) {
+    holders_[{role.role, CardId{role.card}}] = {role.actor, true};
+    caf::actor_addr address = caf::actor_cast<caf::actor_addr>(role.actor);
+    roles_[address] = receiver_name(role.role, CardId{role.card});
+    remote_.insert(address);
+    self_->monitor(role.actor);
+  }
+  if (std::ranges::find(is_ready_, false) == is_ready_.end()) start_run();
+}
+
+void NodeState::on_watch() {
+  for (size_t slot = 0; slot < is_ready_.size() && !is_shutting_down_; ++slot)
+    if (!is_ready_[slot])
+      return on_fail(
+          {fmt::format("process {} (cards {})", slot, plan::to_text(options_.processes[slot])),
+           "start", fmt::format("it has not joined within {} ms", options_.join_timeout_ms)});
+}
+
+void NodeState::spawn_cards() {
+  caf::actor_system& system = self_->home_system();
+  auto hold = [this](const std::string& role, CardId card, auto handle, const std::string& label) {
+    holders_[{role, card}] = {caf::actor_cast<caf::strong_actor_ptr>(handle), false};
+    watch(handle, label);
+  };
+  for (const plan::RoleSpec& role : options_.plan.placement.roles)
+    for (CardId card : role.cards) {
+      std::string label = receiver_name(role.role, card);
+      if (role.role == "actor_train")
+        hold(role.role, card, spawner_->train_worker(system, card), label + " (worker)");
+      else if (role.role == "actor_infer")
+        hold(role.role, card, spawner_->rollout(system, card), label);
+      else
+        hold(role.role, card, spawner_->reference(system, card), label);
+    }
+}
+
+void NodeState::start_run() {
+  if (std::exchange(is_begun_, true)) return;
   spawn_trainer();
-  spawn_hops();
-  spawn_rollouts();
+  spawn_reward();
   spawn_head();
   caf::anon_send(driver_, start_atom_v);
 }
 
 void NodeState::spawn_trainer() {
-  CardId train_card = options_.plan.placement.find("actor_train")->cards.front();
-  TrainWorkerOptions worker;
-  worker.engine = train_options(train_card, "actor_train", false);
-  worker.update.config = options_.config;
-  worker.context = context_.get();
-  worker.keeps = keeps(train_card);
-  worker.pretrain = options_.config.pretrain;
-  worker.fail = failure_sink();
-  for (const plan::RoleSpec& role : options_.plan.placement.roles)
-    if (role.role == "actor_infer" || role.role == "reference")
-      for (CardId id : role.cards) {
-        std::string receiver = receiver_name(role.role, id);
-        worker.weight_links[receiver] = link("weights." + receiver, "actor_train->" + receiver);
-      }
-  worker_ =
-      watch(self_->spawn<caf::detached>(train_worker, std::move(worker)), "actor_train (worker)");
   TrainerOptions options;
-  options.context = context_.get();
-  options.input = link("trainer", "->actor_train");
+  options.context = spawner_->context();
+  options.input = spawner_->link("trainer", "->actor_train");
   options.recorder = recorder_;
-  options.worker = worker_;
+  for (CardId card : options_.plan.placement.find("actor_train")->cards) {
+    TrainRank rank{card, {}, {}, {}};
+    if (!holders_.at({"actor_train", card}).is_remote) {
+      rank.worker = holder<TrainWorkerActor>("actor_train", card);
+    } else {
+      rank.remote = holder<TrainRankActor>("actor_train", card);
+      rank.batches = spawner_->batch_link(card);
+    }
+    options.ranks.push_back(std::move(rank));
+  }
   options.fail = failure_sink();
   trainer_ = watch(self_->spawn(trainer, std::move(options)), "actor_train");
-}
-
-void NodeState::spawn_hops() {
-  const plan::RoleSpec* role = options_.plan.placement.find("reference");
-  if (role != nullptr) {
-    ReferenceOptions options;
-    options.hop = {context_.get(), link("reference", "rewards->reference"),
-                   link("trainer", "reference->actor_train")};
-    std::string receiver = receiver_name(role->role, role->cards.front());
-    options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
-    options.engine = train_options(role->cards.front(), "reference", true);
-    options.keeps = keeps(role->cards.front());
-    options.takes_turns = has_reference_phase();
-    options.fail = failure_sink();
-    reference_ = watch(self_->spawn<caf::detached>(reference, std::move(options)), "reference");
-  }
-  spawn_reward();
 }
 
 void NodeState::spawn_reward() {
   bool has_reference = options_.plan.placement.find("reference") != nullptr;
   RewardOptions options;
-  options.hop = {context_.get(), link("rewards", "actor_infer->rewards"),
-                 has_reference ? link("reference", "rewards->reference")
-                               : link("trainer", "rewards->actor_train")};
+  options.hop = {spawner_->context(), spawner_->link("rewards", "actor_infer->rewards"),
+                 has_reference ? spawner_->link("reference", "rewards->reference")
+                               : spawner_->link("trainer", "rewards->actor_train")};
   options.rewards = rewards_;
   options.fail = failure_sink();
   reward_ = watch(self_->spawn(reward, std::move(options)), "rewards");
-}
-
-void NodeState::spawn_rollouts() {
-  const plan::RoleSpec* role = options_.plan.placement.find("actor_infer");
-  const config::RunConfig& config = options_.config;
-  uint32_t replica = 0;
-  for (CardId id : role->cards) {
-    RolloutOptions options;
-    options.replica = replica++;
-    options.seed = static_cast<uint64_t>(config.seed);
-    options.run_id = options_.folder.run_id;
-    options.engine.model = options_.plan.model;
-    options.engine.card = card(id);
-    options.keeps = keeps(id);
-    options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
-    options.engine.max_running = std::max<uint32_t>(
-        1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
-    options.engine.max_context = config.sequence_length;
-    const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
-    options.sampling.greedy = sampling.temperature == 0;
-    options.sampling.temperature =
-        options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
-    options.sampling.top_p = static_cast<float>(sampling.top_p);
-    options.sampling.top_k = static_cast<int>(sampling.top_k);
-    options.max_open_games = static_cast<size_t>(config.max_running_requests);
-    options.max_tokens_per_turn = options_.plan.max_tokens_per_turn;
-    options.sequence_length = static_cast<int>(config.sequence_length);
-    options.stop_texts = options_.plan.stop_texts;
-    options.tokenizer = options_.plan.tokenizer;
-    options.environments = options_.plan.environments;
-    options.context = context_.get();
-    std::string receiver = receiver_name(role->role, id);
-    options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
-    options.output_link = link("rewards", receiver + "->rewards");
-    options.fail = failure_sink();
-    rollouts_.push_back(watch(self_->spawn(rollout, std::move(options)), receiver));
-  }
 }
 
 void NodeState::spawn_head() {
@@ -206,13 +158,10 @@ void NodeState::spawn_head() {
   placing.policy = options_.plan.offload;
   placing.recorder = recorder_;
   placing.run_start = now_seconds() - options_.log->seconds_since_start();
-  const plan::RoleSpec* infer = placing.plan.find("actor_infer");
+  for (const auto& [key, holder] : holders_)
+    placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
+  const std::vector<CardId>& infer = placing.plan.find("actor_infer")->cards;
   CardId train_card = placing.plan.find("actor_train")->cards.front();
-  placing.owners[{"actor_train", train_card}] = caf::actor_cast<CardActor>(trainer_);
-  for (size_t i = 0; i < infer->cards.size(); ++i)
-    placing.owners[{"actor_infer", infer->cards[i]}] = caf::actor_cast<CardActor>(rollouts_[i]);
-  if (const plan::RoleSpec* role = placing.plan.find("reference"))
-    placing.owners[{"reference", role->cards.front()}] = caf::actor_cast<CardActor>(reference_);
   placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
 
   DriverOptions options;
@@ -223,11 +172,11 @@ void NodeState::spawn_head() {
   options.resume_first = options_.folder.resume_first;
   options.attempt = options_.folder.attempt;
   options.placement = placement_;
-  options.rollouts = rollouts_;
-  options.rollout_cards = infer->cards;
+  for (CardId card : infer) options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
+  options.rollout_cards = infer;
   options.train_card = train_card;
   options.trainer = trainer_;
-  options.has_reference_phase = has_reference_phase();
+  options.has_reference_phase = spawner_->has_reference_phase();
   options.recorder = recorder_;
   options.log = options_.log;
   options.on_end = options_.on_end;
@@ -250,7 +199,8 @@ void NodeState::on_stop() {
 
 void NodeState::on_fail(const Failure& failure) {
   if (is_shutting_down_) return;
-  log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  if (!failure.is_consequence)
+    log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)  // it ends the run with the first cause
     caf::anon_send(driver_, fail_atom_v, failure);
   else {
@@ -273,7 +223,9 @@ void NodeState::on_down(const caf::down_msg& message) {
     return spawn_reward();
   }
   if (role == "driver") driver_ = nullptr;  // nobody else is left to end the run
-  on_fail({role, "supervision", "the actor died: " + reason});
+  // Of a process that ends, the roles are heard of first; why, only its supervisor knows.
+  bool is_consequence = remote_.contains(message.source) && driver_;
+  on_fail({role, "supervision", "the actor died: " + reason, is_consequence});
 }
 
 // From here on deaths are expected. The links' owners go first, so that no pump calls an actor that
@@ -294,6 +246,9 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](stop_atom) { state->on_stop(); },
       [state](fail_atom, const Failure& failure) { state->on_fail(failure); },
       [state](flush_atom) { return state->on_shutdown(); },
+      [state](join_atom, const ProcessHello& hello) { return state->on_join(hello); },
+      [state](ready_atom, const ProcessReady& ready) { state->on_ready(ready); },
+      [state](watch_atom, uint64_t) { state->on_watch(); },
   };
 }
 

@@ -3,29 +3,27 @@
 /// one died. Owner: main. Thread: CAF's scheduler. It monitors every role; the reward actor, which
 /// holds nothing that its producers do not still hold, is restarted (at most k_reward_restarts
 /// times a run); any other death ends the run with the role's name and reason as its first cause.
-///   (start) -> runs the pipeline; (stop) -> to the driver; result through NodeOptions::on_end,
-///   once.
+/// Cards may be in other processes (NodeOptions::processes): the node waits, for join_timeout_ms,
+/// until all have joined and said which role actors they hold, and uses those like its own. A role
+/// that dies with its process is told by whoever watches the processes; until then it counts as a
+/// consequence. Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/driver.hpp"
 #include "actors/preflight.hpp"
 #include "actors/reward.hpp"
+#include "actors/role_spawner.hpp"
 #include "actors/run_folder.hpp"
-#include "runtime/compute/train_engine.hpp"
 #include "runtime/stream/writer.hpp"
 
 namespace cohort::actors {
 
 inline constexpr int k_reward_restarts = 3;
-
-using NodeActor =
-    caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
-                     caf::reacts_to<control::fail_atom, control::Failure>,
-                     caf::replies_to<control::flush_atom>::with<bool>>;
 
 struct NodeOptions {
   config::RunConfig config;
@@ -33,6 +31,9 @@ struct NodeOptions {
   RunFolder folder;
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   RunLog* log = nullptr;
+  std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
+  std::string socket_folder;                   // of the ipc sockets; empty: all cards are here
+  int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.
   std::function<void(const std::string& role, const caf::actor_addr& actor)> on_spawn;
@@ -48,35 +49,39 @@ class NodeState {
   void on_fail(const control::Failure& failure);
   void on_down(const caf::down_msg& message);
   bool on_shutdown();
+  caf::result<control::ProcessWelcome> on_join(const control::ProcessHello& hello);
+  void on_ready(const control::ProcessReady& ready);
+  void on_watch();
 
  private:
   template <class Handle>
   Handle watch(Handle handle, const std::string& role);
-  transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
-  uint64_t step_bytes() const;
-  compute::TrainEngineOptions train_options(CardId card, const std::string& role, bool is_frozen);
-  compute::CardMemory* card(CardId id);
-  std::shared_ptr<const void> keeps(CardId id) const;
+  /// Who holds a role on a card, in this process or another.
+  struct Holder {
+    caf::strong_actor_ptr actor;
+    bool is_remote = false;
+  };
+  void spawn_cards();
+  void start_run();
   void spawn_trainer();
-  void spawn_hops();
-  void spawn_rollouts();
   void spawn_reward();
   void spawn_head();
   FailureSink failure_sink();
-  bool has_reference_phase() const;
+  template <class Handle>
+  Handle holder(const std::string& role, CardId card) const;
 
   NodeActor::pointer self_;
   NodeOptions options_;
-  std::shared_ptr<transport::Context> context_;
-  std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
+  std::unique_ptr<RoleSpawner> spawner_;
+  std::map<std::pair<std::string, CardId>, Holder> holders_;
+  std::vector<bool> is_ready_;  // by slot of a process
+  bool is_begun_ = false;
   std::map<caf::actor_addr, std::string> roles_;
+  std::set<caf::actor_addr> remote_;  // of roles_, those of other processes
   std::vector<RewardFunction> rewards_;
   RecorderActor recorder_;
-  TrainWorkerActor worker_;
   TrainerActor trainer_;
-  ReferenceActor reference_;
   RewardActor reward_;
-  std::vector<RolloutActor> rollouts_;
   PlacementActor placement_;
   DriverActor driver_;
   int reward_restarts_ = 0;

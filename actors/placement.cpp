@@ -73,30 +73,49 @@ void PlacementState::send(const plan::Command& command,
             [this, command](caf::error& e) { fail(command, from_caf(e)); });
 }
 
-// The trainer sends every bucket to every rollout and answers when all have acknowledged; then each
-// rollout commits.
+// The train cards send, all at once, and answer when every rollout has acknowledged what they sent;
+// then each rollout commits.
 void PlacementState::publish_from_trainer(const plan::Command& command) {
   const plan::RoleSpec* trainer = options_.plan.owner_of(plan::Object::train_params);
   if (trainer == nullptr) return fail(command, {Errc::placement, "no role owns train_params"});
-  plan::Command source = command;
-  source.role = trainer->role;
-  source.card = trainer->cards.front();
-  source.object = plan::Object::train_params;
   command_started_ = now_seconds();
-  send(source, [this, command, source](const CardReply& reply) {
-    is_published_ = true;
-    published_checksum_ = reply.checksum;
-    report_.checksum = reply.checksum;
-    std::vector<plan::Shard> shards;
-    for (const plan::Command& each : commands_)
-      if (each.verb == Verb::reshard)
-        shards.push_back({each.card, static_cast<uint32_t>(each.object), reply.checksum});
-    if (auto begun = versions_.begin(PolicyVersion{request_.version}, shards); !begun)
-      return fail(source, begun.error());
-    report_.transitions.push_back({source, reply.bytes_on_card, reply.bytes_moved,
-                                   command_started_ - options_.run_start, reply.seconds});
-    execute(command);
-  });
+  auto missing = std::make_shared<size_t>(trainer->cards.size());
+  std::vector<CardId> sources = trainer->cards;
+  for (CardId card : sources) {
+    if (is_failed_) return;
+    plan::Command source = command;
+    source.role = trainer->role;
+    source.card = card;
+    source.object = plan::Object::train_params;
+    send(source, [this, command, source, missing](const CardReply& reply) {
+      on_source(source, reply);
+      if (!is_failed_ && --*missing == 0) begin_version(command, reply.checksum);
+    });
+  }
+}
+
+// Every train card has the same version: their checksums of it must agree.
+void PlacementState::on_source(const plan::Command& source, const CardReply& reply) {
+  if (is_failed_) return;
+  if (report_.checksum != 0 && report_.checksum != reply.checksum)
+    return fail(source, {Errc::corrupt, fmt::format("PLACE-5: it published {:016x}, another train "
+                                                    "card {:016x}",
+                                                    reply.checksum, report_.checksum)});
+  report_.checksum = reply.checksum;
+  note_memory(source, reply);
+  report_.transitions.push_back({source, reply.bytes_on_card, reply.bytes_moved,
+                                 command_started_ - options_.run_start, reply.seconds});
+}
+
+void PlacementState::begin_version(const plan::Command& command, uint64_t checksum) {
+  is_published_ = true;
+  std::vector<plan::Shard> shards;
+  for (const plan::Command& each : commands_)
+    if (each.verb == Verb::reshard)
+      shards.push_back({each.card, static_cast<uint32_t>(each.object), checksum});
+  if (auto begun = versions_.begin(PolicyVersion{request_.version}, shards); !begun)
+    return fail(command, begun.error());
+  execute(command);
 }
 
 void PlacementState::execute(const plan::Command& command) {
@@ -107,10 +126,7 @@ void PlacementState::execute(const plan::Command& command) {
 void PlacementState::on_reply(const plan::Command& command, const CardReply& reply) {
   if (auto applied = apply(command, reply); !applied) return fail(command, applied.error());
   ledger_.assert_invariants();
-  if (!reply.process.empty()) {
-    allocated_[command.card] = reply.card_bytes;
-    process_bytes_[reply.process] = reply.process_bytes;
-  }
+  note_memory(command, reply);
   report_.transitions.push_back({command, reply.bytes_on_card, reply.bytes_moved,
                                  command_started_ - options_.run_start,
                                  now_seconds() - command_started_});
@@ -126,6 +142,12 @@ Expected<void> PlacementState::apply(const plan::Command& command, const CardRep
       return acked.error().with_context(fmt::format("PLACE-5: version {}", request_.version));
   }
   return {};
+}
+
+void PlacementState::note_memory(const plan::Command& command, const CardReply& reply) {
+  if (reply.process.empty()) return;
+  allocated_[command.card] = reply.card_bytes;
+  process_bytes_[reply.process] = reply.process_bytes;
 }
 
 // The numbers of the ledger against real memory: the allocator's of each card, and each process.
@@ -179,6 +201,7 @@ void PlacementState::finish() {
 }
 
 void PlacementState::fail(const plan::Command& command, const Error& error) {
+  if (is_failed_) return;  // the first cause is told
   is_busy_ = false;
   is_failed_ = true;
   versions_.abandon();

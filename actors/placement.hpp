@@ -44,6 +44,9 @@ class PlacementState {
   void on_reply(const plan::Command& command, const control::CardReply& reply);
   Expected<void> apply(const plan::Command& command, const control::CardReply& reply);
   void publish_from_trainer(const plan::Command& command);
+  void on_source(const plan::Command& source, const control::CardReply& reply);
+  void begin_version(const plan::Command& command, uint64_t checksum);
+  void note_memory(const plan::Command& command, const control::CardReply& reply);
   void finish();
   void watch_memory();
   void fail(const plan::Command& command, const Error& error);
@@ -59,7 +62,6 @@ class PlacementState {
   bool is_busy_ = false;
   bool is_failed_ = false;
   bool is_published_ = false;  // the trainer has sent the version of this phase
-  uint64_t published_checksum_ = 0;
   uint64_t next_id_ = 1;
   double phase_started_ = 0;
   double command_started_ = 0;

@@ -64,11 +64,21 @@ using TrainWorkerActor = caf::typed_actor<
     caf::replies_to<control::load_atom,
                     control::CheckpointRequest>::with<control::CheckpointReport>>;
 
+/// A train worker in another process, behind the link that brings it the step's trajectories.
+///   (update, UpdateRequest) -> UpdateReport once they are here; the rest as the worker
+using TrainRankActor = caf::typed_actor<
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
+    caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
+    caf::replies_to<control::save_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>,
+    caf::replies_to<control::load_atom,
+                    control::CheckpointRequest>::with<control::CheckpointReport>>;
+
 /// Collector and front of the trainer.
 ///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
 ///   stream
 using TrainerActor = caf::typed_actor<
-    caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
@@ -83,5 +93,16 @@ using TrainerActor = caf::typed_actor<
 using DriverActor =
     caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
                      caf::reacts_to<control::fail_atom, control::Failure>>;
+
+/// The supervisor of a run. (start): begin; (stop): to the driver; (fail, cause): end the run;
+/// (flush) -> true: everything is told to end. From processes that hold cards:
+/// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady)
+using NodeActor = caf::typed_actor<
+    caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
+    caf::reacts_to<control::fail_atom, control::Failure>,
+    caf::replies_to<control::flush_atom>::with<bool>,
+    caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
+    caf::reacts_to<control::ready_atom, control::ProcessReady>,
+    caf::reacts_to<control::watch_atom, uint64_t>>;
 
 }  // namespace cohort::actors

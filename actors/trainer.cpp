@@ -12,10 +12,96 @@ namespace cohort::actors {
 
 using namespace control;
 
+namespace {
+
+constexpr size_t k_frame_trajectories = 128;  // of a frame to a rank in another process
+
+uint64_t hash_in(const UpdateReport& report) { return report.param_hash; }
+uint64_t hash_in(const CheckpointReport& report) { return report.param_hash; }
+void take_slowest(UpdateReport& report, const UpdateReport& other) {
+  report.compute_seconds = std::max(report.compute_seconds, other.compute_seconds);
+}
+void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
+  report.seconds = std::max(report.seconds, other.seconds);
+}
+
+}  // namespace
+
+/// What all ranks are asked at once. The first error is the answer; without one it is the first
+/// rank's report, if all ranks have the same parameters.
+template <class Report>
+struct TrainerState::Agreement {
+  std::string what;
+  std::vector<Report> reports;  // by rank
+  size_t missing = 0;
+  bool is_over = false;
+  caf::typed_response_promise<Report> promise;
+};
+
+template <class Report>
+std::shared_ptr<TrainerState::Agreement<Report>> TrainerState::agreement(std::string what) {
+  auto result = std::make_shared<Agreement<Report>>();
+  result->what = std::move(what);
+  result->reports.resize(options_.ranks.size());
+  result->missing = options_.ranks.size();
+  result->promise = self_->make_response_promise<Report>();
+  return result;
+}
+
+template <class Report, class... Args>
+void TrainerState::ask(size_t rank, const std::shared_ptr<Agreement<Report>>& agreement,
+                       const Args&... args) {
+  auto then = [this, rank, agreement](const Report& report) {
+    agreement->reports[rank] = report;
+    if (agreement->is_over || --agreement->missing > 0) return;
+    agreement->is_over = true;
+    Report& first = agreement->reports.front();
+    for (size_t i = 1; i < agreement->reports.size(); ++i) {
+      if (hash_in(agreement->reports[i]) != hash_in(first)) {
+        agreement->promise.deliver(
+            to_caf({Errc::internal,
+                    fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank 0 {:016x}",
+                                agreement->what, i, options_.ranks[i].card.value,
+                                hash_in(agreement->reports[i]), hash_in(first))}));
+        return;
+      }
+      take_slowest(first, agreement->reports[i]);
+    }
+    agreement->promise.deliver(first);
+  };
+  auto failed = [agreement](caf::error& e) {
+    if (std::exchange(agreement->is_over, true)) return;
+    agreement->promise.deliver(std::move(e));
+  };
+  auto limit = std::chrono::milliseconds(options_.compute_timeout_ms);
+  const TrainRank& to = options_.ranks[rank];
+  if constexpr (std::is_same_v<Report, UpdateReport>) {
+    if (to.worker)
+      self_->request(to.worker, limit, update_atom_v, args...).then(then, failed);
+    else
+      self_->request(to.remote, limit, update_atom_v, std::get<0>(std::tie(args...)))
+          .then(then, failed);
+  } else if (to.worker) {
+    self_->request(to.worker, limit, args...).then(then, failed);
+  } else {
+    self_->request(to.remote, limit, args...).then(then, failed);
+  }
+}
+
 Expected<void> TrainerState::open(TrainerOptions options) {
   options_ = std::move(options);
   auto address = TrainerActor{self_};
   FailureSink fail = options_.fail;
+  for (const TrainRank& rank : options_.ranks) {
+    batches_.emplace_back();
+    if (rank.worker) continue;
+    std::string label = rank.batches.name;
+    COHORT_ASSIGN(
+        batches_.back(),
+        transport::Sender::open(*options_.context, rank.batches, [fail, label](const Error& error) {
+          fail({"actor_train", "link", label + ": " + error.to_string()});
+        }));
+  }
   COHORT_ASSIGN(input_, transport::Receiver::open(
                             *options_.context, options_.input,
                             [address](transport::Delivery delivery) {
@@ -132,11 +218,43 @@ caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) 
   if (static_cast<proto::TrajectoryKind>(request.kind) == proto::TrajectoryKind::train)
     if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
       return to_caf(fresh.error());
-  auto promise = self_->make_response_promise<UpdateReport>();
-  self_->request(options_.worker, compute_timeout(), update_atom_v, request, TrajectoryBatch(batch))
-      .then([promise](const UpdateReport& report) mutable { promise.deliver(report); },
-            [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
-  return promise;
+  UpdateRequest order = request;
+  order.trajectories = batch->size();
+  auto agreed = agreement<UpdateReport>(fmt::format("update of step {}", request.step));
+  for (size_t rank = 0; rank < options_.ranks.size(); ++rank) {
+    if (auto sent = send_batch(rank, *batch); !sent) return to_caf(sent.error());
+    ask(rank, agreed, order, TrajectoryBatch(batch));
+  }
+  return agreed->promise;
+}
+
+// The link's queue holds a step (RoleSpawner::link), so nothing is left to be sent again.
+Expected<void> TrainerState::send_batch(size_t rank, const std::vector<proto::Trajectory>& batch) {
+  if (batches_[rank] == nullptr) return {};
+  for (size_t first = 0; first < batch.size(); first += k_frame_trajectories) {
+    size_t count = std::min(k_frame_trajectories, batch.size() - first);
+    proto::Encoded encoded = proto::encode_batch(std::span(batch).subspan(first, count));
+    auto sent =
+        batches_[rank]->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    if (!sent) return sent.error().with_context(options_.ranks[rank].batches.name);
+  }
+  return {};
+}
+
+template <class Atom>
+caf::result<CheckpointReport> TrainerState::checkpoint(Atom atom, const CheckpointRequest& request,
+                                                       std::string what) {
+  auto agreed = agreement<CheckpointReport>(std::move(what));
+  for (size_t rank = 0; rank < options_.ranks.size(); ++rank) ask(rank, agreed, atom, request);
+  return agreed->promise;
+}
+
+caf::result<CheckpointReport> TrainerState::on_save(const CheckpointRequest& request) {
+  return checkpoint(save_atom_v, request, fmt::format("checkpoint of step {}", request.step));
+}
+
+caf::result<CheckpointReport> TrainerState::on_load(const CheckpointRequest& request) {
+  return checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder));
 }
 
 std::vector<std::pair<std::string, double>> rollout_metrics(
@@ -177,19 +295,12 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
   }
   TrainerState* state = &self->state;
   return {
-      [self](card_atom atom, const CardCommand& command) {
-        return self->delegate(self->state.worker(), atom, command);
-      },
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
       [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
       [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },
-      [self](save_atom atom, const CheckpointRequest& request) {
-        return self->delegate(self->state.worker(), atom, request);
-      },
-      [self](load_atom atom, const CheckpointRequest& request) {
-        return self->delegate(self->state.worker(), atom, request);
-      },
+      [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
+      [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },
   };
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 /// Trainer: the collector in front of the training engine. A delivered trajectory is checked
 /// against what the step expects, written to the stream, and only then acknowledged and counted.
-/// Owner: node. Thread: CAF's scheduler; the engine is on the train worker's thread. Bound: the
+/// Every rank of actor_train (one per card) gets the whole step and computes its share; their
+/// reports must agree. Owner: node. Thread: CAF's scheduler; the engines are on the train workers'
+/// threads, here or in other processes. Bound: the
 /// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
 /// event, and acknowledged. FLOW-1: a trajectory (kind, step, group, index) is handed to the engine
 /// at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages: TrainerActor
@@ -16,11 +18,20 @@
 
 namespace cohort::actors {
 
+/// One rank of actor_train: a worker in this process, or one in another, which gets its batches
+/// over a link.
+struct TrainRank {
+  CardId card;
+  TrainWorkerActor worker;
+  TrainRankActor remote;           // if not worker
+  transport::LinkOptions batches;  // likewise
+};
+
 struct TrainerOptions {
   transport::Context* context = nullptr;
   transport::LinkOptions input;
   RecorderActor recorder;
-  TrainWorkerActor worker;
+  std::vector<TrainRank> ranks;  // in the order of actor_train's cards
   int record_timeout_ms = 60000;
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
   FailureSink fail;
@@ -35,12 +46,21 @@ class TrainerState {
   caf::result<bool> on_expect(const control::CollectRequest& request);
   caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
-  const TrainWorkerActor& worker() const { return options_.worker; }
-  std::chrono::milliseconds compute_timeout() const {
-    return std::chrono::milliseconds(options_.compute_timeout_ms);
-  }
+  caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
+  caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);
 
  private:
+  template <class Report>
+  struct Agreement;
+  template <class Report, class... Args>
+  void ask(size_t rank, const std::shared_ptr<Agreement<Report>>& agreement, const Args&... args);
+  template <class Report>
+  std::shared_ptr<Agreement<Report>> agreement(std::string what);
+  template <class Atom>
+  caf::result<control::CheckpointReport> checkpoint(Atom atom,
+                                                    const control::CheckpointRequest& request,
+                                                    std::string what);
+  Expected<void> send_batch(size_t rank, const std::vector<proto::Trajectory>& batch);
   struct Step {
     std::vector<proto::Trajectory> trajectories;  // recorded
     caf::typed_response_promise<control::CollectReport> waiting;
@@ -52,6 +72,7 @@ class TrainerState {
   TrainerActor::pointer self_;
   TrainerOptions options_;
   std::unique_ptr<transport::Receiver> input_;
+  std::vector<std::unique_ptr<transport::Sender>> batches_;  // by rank; null: in this process
   plan::Collector collector_;
   std::map<plan::StepKey, Step> steps_;
 };

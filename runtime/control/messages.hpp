@@ -111,6 +111,7 @@ struct UpdateRequest {
   uint8_t kind = 0;
   uint64_t step = 0;
   uint64_t next_version = 0;
+  uint64_t trajectories = 0;  // of the batch; told to ranks that get it over a link
 };
 
 struct UpdateReport {
@@ -132,6 +133,35 @@ struct CheckpointReport {
   uint64_t param_hash = 0;
   std::string state_json;  // load: what was saved
   double seconds = 0;
+};
+
+/// A process that holds cards of the run → the run's node: what am I to hold?
+struct ProcessHello {
+  uint32_t slot = 0;  // as its command line says
+  int32_t pid = 0;
+};
+
+/// The node's answer. The configuration is config.yaml in run_folder.
+struct ProcessWelcome {
+  std::string run_id;
+  std::string run_folder;
+  std::string socket_folder;  // of the run's ipc sockets
+  std::string rendezvous_host;
+  uint16_t rendezvous_port = 0;  // where ranks in several processes find each other
+  std::vector<uint32_t> cards;
+};
+
+/// One role actor of a process.
+struct RoleHandle {
+  std::string role;
+  uint32_t card = 0;
+  caf::strong_actor_ptr actor;
+};
+
+/// A process → the node: its role actors are there.
+struct ProcessReady {
+  uint32_t slot = 0;
+  std::vector<RoleHandle> roles;
 };
 
 /// Why a run fails: who, where, what.
@@ -196,7 +226,7 @@ typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
-  return f(caf::meta::type_name("UpdateRequest"), x.kind, x.step, x.next_version);
+  return f(caf::meta::type_name("UpdateRequest"), x.kind, x.step, x.next_version, x.trajectories);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateReport& x) {
@@ -211,6 +241,23 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
   return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json,
            x.seconds);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
+  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
+  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.socket_folder,
+           x.rendezvous_host, x.rendezvous_port, x.cards);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
+  return f(caf::meta::type_name("RoleHandle"), x.role, x.card, x.actor);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
+  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
@@ -234,6 +281,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::CheckpointRequest))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::CheckpointReport))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::Failure))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessHello))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
   CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
   CAF_ADD_ATOM(cohort, cohort::control, phase_atom, "phase")
   CAF_ADD_ATOM(cohort, cohort::control, lease_atom, "lease")
@@ -254,6 +305,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, expect_atom, "expect")
   CAF_ADD_ATOM(cohort, cohort::control, open_atom, "open")
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
+  CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
+  CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
 CAF_END_TYPE_ID_BLOCK(cohort)
 
 namespace cohort::control {

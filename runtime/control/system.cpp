@@ -1,5 +1,7 @@
 #include "runtime/control/system.hpp"
 
+#include <caf/io/all.hpp>
+
 #include "runtime/control/messages.hpp"
 
 namespace cohort::control {
@@ -13,6 +15,7 @@ SystemConfig::SystemConfig(const SystemOptions& options) {
                          text += ": " + context.get_as<std::string>(0);
                        return text;
                      });
+  if (options.has_network) load<caf::io::middleman>();
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }

@@ -6,7 +6,8 @@ namespace cohort::control {
 
 struct SystemOptions {
   int scheduler_threads = 2;
-  bool is_test = false;  // one thread and a fake clock (caf::scheduler::test_coordinator)
+  bool has_network = false;  // actors of other processes can be reached (caf::io)
+  bool is_test = false;      // one thread and a fake clock (caf::scheduler::test_coordinator)
 };
 
 /// Registers the message types and the error category; sets the scheduler.

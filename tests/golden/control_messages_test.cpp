@@ -49,10 +49,16 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 0.5, 0.25}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));
-  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{1, 2, 3}));
+  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
+  round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2}));
+  round_trip(system, caf::make_message(
+                         ProcessWelcome{"run", "folder", "sockets", "127.0.0.1", 4711, {0, 1}}));
+  caf::scoped_actor self{system};
+  round_trip(system,
+             caf::make_message(ready_atom_v, ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}}));
   round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true}));
 }
 

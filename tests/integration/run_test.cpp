@@ -6,72 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tests/support/process.hpp"
+#include "tests/support/tiny_run.hpp"
 
 namespace cohort {
 namespace {
 
+using test::config_path;
+using test::hashes;
 using test::Process;
+using test::run_folder;
 using test::TempFolder;
-
-std::string config_path() {
-  return std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/frozen_lake.yaml";
-}
-
-std::vector<std::string> tiny_run(const TempFolder& folder, std::vector<std::string> more = {}) {
-  std::vector<std::string> command = {test::binary("actor-node"),
-                                      "run",
-                                      "--plain",
-                                      config_path(),
-                                      "output_dir=" + folder.path().string(),
-                                      "model.hidden_size=16",
-                                      "model.num_attention_heads=2",
-                                      "model.num_key_value_heads=1",
-                                      "model.head_dim=8",
-                                      "model.intermediate_size=32",
-                                      "model.num_hidden_layers=1",
-                                      "max_steps=4",
-                                      "eval_steps=2",
-                                      "save_steps=1",
-                                      "rollout_batch_size=32",
-                                      "train_env_manager.num_env_groups=8",
-                                      "train_env_manager.num_groups_partition=[8]",
-                                      "train_env_manager.group_size=4",
-                                      "val_batch_size=16",
-                                      "val_env_manager.num_env_groups=16",
-                                      "val_env_manager.num_groups_partition=[16]",
-                                      "actor_train.training_args.per_device_train_batch_size=4",
-                                      "actor_train.training_args.gradient_accumulation_steps=4",
-                                      "warm_start.steps=6",
-                                      "warm_start.batch_size=8",
-                                      "warm_start.rounds=3",
-                                      "cards.memory_bytes=64MiB",
-                                      "cards.reserve_bytes=1MiB",
-                                      "recording.segment_bytes=2MiB",
-                                      "max_running_requests=32",
-                                      "placement.offload=step",
-                                      "warm_start.warmup_steps=2"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
-}
-
-std::string run_folder(const Process& process) {
-  std::string out = process.out();
-  size_t at = out.rfind("run: ");
-  if (at == std::string::npos) return "";
-  return out.substr(at + 5, out.find('\n', at) - at - 5);
-}
-
-std::map<uint64_t, std::string> hashes(const std::string& folder) {
-  std::map<uint64_t, std::string> result;
-  std::ifstream in(folder + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    auto row = nlohmann::json::parse(line, nullptr, false);
-    if (!row.is_discarded())
-      result[row.at("step").get<uint64_t>()] = row.at("param_hash").get<std::string>();
-  }
-  return result;
-}
+using test::tiny_run;
 
 size_t line_count(const std::filesystem::path& path) {
   std::string text = test::slurp(path);

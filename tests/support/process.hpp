@@ -80,6 +80,7 @@ class Process {
     }
   }
   Process(const Process&) = delete;
+  pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
   bool is_running() {
     poll();

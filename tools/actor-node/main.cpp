@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "tools/actor-node/card_command.hpp"
 #include "tools/actor-node/doctor_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/rescale_command.hpp"
@@ -15,6 +16,9 @@ int main(int argc, char** argv) {
   cohort::add_dialect_options(*run, command.input);
   run->add_flag("-q,--quiet", command.is_quiet, "print warnings, errors and the last line only");
   run->add_flag("--plain", command.is_plain, "one line per step, also on a terminal");
+  run->add_option("--processes", command.processes,
+                  "hold the cards in N processes of their own, split evenly (0: in this one)")
+      ->check(CLI::Range(0, 4096));
   run->footer(
       "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
       "0; twice: leave at once.\n"
@@ -23,6 +27,8 @@ int main(int argc, char** argv) {
   CLI::App* plan = cohort::add_plan_command(app, plan_options);
   cohort::DoctorCommand doctor_options;
   CLI::App* doctor = cohort::add_doctor_command(app, doctor_options);
+  cohort::CardCommand card_options;
+  CLI::App* card = cohort::add_card_command(app, card_options);
   cohort::RescaleCommand rescale_options;
   CLI::App* rescale = cohort::add_rescale_command(app, rescale_options);
   try {
@@ -34,5 +40,6 @@ int main(int argc, char** argv) {
   if (plan->parsed()) return cohort::plan_command(plan_options);
   if (doctor->parsed()) return cohort::doctor_command(doctor_options);
   if (rescale->parsed()) return cohort::rescale_command(rescale_options);
+  if (card->parsed()) return cohort::card_command(card_options);
   return cohort::run_command(command);
 }

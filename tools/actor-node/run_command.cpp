@@ -1,11 +1,12 @@
 #include "tools/actor-node/run_command.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/compute/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
+#include "tools/actor-node/card_processes.hpp"
 
 namespace cohort {
 namespace {
@@ -26,20 +28,27 @@ int fail(int code, const Error& error) {
   return code;
 }
 
-/// Waits for SIGINT and SIGTERM on a thread of its own (they are blocked in all others). First:
-/// `on_stop`. Second: leave at once, the run can be resumed from its last checkpoint.
+/// Hears SIGINT and SIGTERM. A handler, not a blocked signal: OpenBLAS starts threads before main
+/// that block nothing, and the kernel may choose one of them. First signal: `on_stop`, on a thread
+/// of its own. Second: leave at once, the run can be resumed from its last checkpoint.
 class SignalThread {
  public:
   SignalThread() {
-    sigemptyset(&set_);
-    for (int signal : {SIGINT, SIGTERM, SIGUSR2}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    if (::pipe2(pipe_, O_CLOEXEC) != 0) return;
+    write_end_ = pipe_[1];
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      int saved = errno;
+      [[maybe_unused]] ssize_t written = ::write(write_end_, "s", 1);
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    for (int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
   }
   void start(std::function<void()> on_stop) {
     thread_ = std::thread([this, on_stop = std::move(on_stop)] {
-      for (int count = 0;;) {
-        int signal = 0;
-        if (sigwait(&set_, &signal) != 0 || signal == SIGUSR2) return;
+      char byte = 0;
+      for (int count = 0; ::read(pipe_[0], &byte, 1) == 1 && byte == 's';) {
         if (++count == 2) {
           constexpr char k_restore[] = "\x1b[?25h\nerror: stopped at once by a second signal\n";
           [[maybe_unused]] ssize_t written =
@@ -51,14 +60,14 @@ class SignalThread {
     });
   }
   ~SignalThread() {
-    if (thread_.joinable()) {
-      pthread_kill(thread_.native_handle(), SIGUSR2);
-      thread_.join();
-    }
+    if (!thread_.joinable()) return;
+    [[maybe_unused]] ssize_t written = ::write(pipe_[1], "e", 1);
+    thread_.join();
   }
 
  private:
-  sigset_t set_{};
+  static inline std::atomic<int> write_end_ = -1;  // a handler knows nothing but globals
+  int pipe_[2] = {-1, -1};
   std::thread thread_;
 };
 
@@ -82,6 +91,7 @@ struct Session {
   std::shared_ptr<stream::Writer> writer;
   std::unique_ptr<observe::Console> console;
   std::unique_ptr<actors::RunLog> log;
+  std::unique_ptr<CardProcesses> processes;  // null: the cards are in this one
 };
 
 Expected<void> open_stream(Session& session) {
@@ -135,6 +145,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   // context switches).
   options.scheduler_threads =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4);
+  options.has_network = session.processes != nullptr;
   control::SystemConfig system_config(options);
   caf::actor_system system(system_config);
   std::promise<actors::RunResult> promise;
@@ -149,9 +160,17 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   node_options.on_end = [&](actors::RunResult result) {
     if (!is_set.exchange(true)) promise.set_value(std::move(result));
   };
+  if (session.processes) {
+    node_options.processes = session.processes->cards();
+    node_options.socket_folder = session.processes->socket_folder();
+  }
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });
   caf::anon_send(node, control::start_atom_v);
+  if (session.processes)
+    if (auto started = session.processes->start(system, node); !started)
+      caf::anon_send(node, control::fail_atom_v,
+                     control::Failure{"node", "start", started.error().to_string()});
   actors::RunResult result = future.get();
   {
     caf::scoped_actor self{system};
@@ -159,6 +178,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
         .receive([](bool) {}, [](caf::error&) {});
   }
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  if (session.processes) session.processes->finish(5000);
   return result;
 }
 
@@ -193,6 +213,11 @@ int run_command(const RunCommand& command) {
   auto plan = actors::preflight(session.config);
   if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
+  if (command.processes > 0) {
+    auto processes = CardProcesses::create(session.plan.placement, command.processes);
+    if (!processes) return fail(2, processes.error());
+    session.processes = std::move(*processes);
+  }
   if (auto opened = open_folder(session, command); !opened) {
     // Nothing has run: what this start has made goes away again.
     session.writer.reset();

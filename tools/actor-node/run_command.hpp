@@ -5,7 +5,8 @@
 namespace cohort {
 
 struct RunCommand {
-  PlanInput input;  // the config, as `actor-node plan` takes it
+  PlanInput input;       // the config, as `actor-node plan` takes it
+  size_t processes = 0;  // that hold the cards; 0: this one does
   bool is_quiet = false;
   bool is_plain = false;  // lines even on a terminal
 };

@@ -1,0 +1,52 @@
+#include "actors/card_process.hpp"
+
+#include <algorithm>
+
+namespace cohort::actors {
+
+using namespace control;
+
+void CardProcessState::open(CardProcessOptions options) {
+  options_ = std::move(options);
+  RoleSpawnerOptions spawner;
+  spawner.config = &options_.config;
+  spawner.plan = &options_.plan;
+  spawner.run_id = options_.welcome.run_id;
+  spawner.socket_folder = options_.welcome.socket_folder;
+  for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
+  auto node = options_.node;
+  spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };
+  spawner_ = std::make_unique<RoleSpawner>(spawner);
+  self_->set_down_handler([this](const caf::down_msg&) { on_stop("the run's node is gone"); });
+  self_->monitor(options_.node);
+  ProcessReady ready{options_.slot, {}};
+  caf::actor_system& system = self_->home_system();
+  for (const plan::RoleSpec& role : options_.plan.placement.roles)
+    for (CardId card : role.cards) {
+      if (std::ranges::find(spawner.cards, card) == spawner.cards.end()) continue;
+      caf::strong_actor_ptr actor;
+      if (role.role == "actor_train")
+        actor = caf::actor_cast<caf::strong_actor_ptr>(
+            spawner_->train_rank(system, card, spawner_->train_worker(system, card)));
+      else if (role.role == "actor_infer")
+        actor = caf::actor_cast<caf::strong_actor_ptr>(spawner_->rollout(system, card));
+      else
+        actor = caf::actor_cast<caf::strong_actor_ptr>(spawner_->reference(system, card));
+      ready.roles.push_back({role.role, card.value, actor});
+      roles_.push_back(actor);
+    }
+  self_->send(options_.node, ready_atom_v, ready);
+}
+
+void CardProcessState::on_stop(const std::string& reason) {
+  if (!std::exchange(is_over_, true)) options_.on_end(reason);
+}
+
+CardProcessActor::behavior_type card_process(
+    CardProcessActor::stateful_pointer<CardProcessState> self, CardProcessOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  self->state.open(std::move(options));
+  return {[self](stop_atom) { self->state.on_stop(""); }};
+}
+
+}  // namespace cohort::actors

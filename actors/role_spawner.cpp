@@ -1,0 +1,168 @@
+#include "actors/role_spawner.hpp"
+
+#include <algorithm>
+
+#include "actors/reference.hpp"
+#include "actors/train_rank.hpp"
+#include "actors/train_worker.hpp"
+
+namespace cohort::actors {
+
+using control::receiver_name;
+
+RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
+    : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
+  for (const plan::CardSpec& spec : options_.plan->placement.cards)
+    if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
+      cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
+}
+
+bool RoleSpawner::has_reference_phase() const {
+  std::vector<plan::PhaseKind> phases = plan::step_phases(options_.plan->placement);
+  return std::ranges::find(phases, plan::PhaseKind::reference) != phases.end();
+}
+
+// More than the trajectories of a step can take in frames: 13 bytes of columns a token, and texts.
+uint64_t RoleSpawner::step_bytes() const {
+  constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
+  const config::RunConfig& c = *options_.config;
+  uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
+                          static_cast<uint64_t>(c.train_env_manager.group_size);
+  trajectories = std::max(trajectories, static_cast<uint64_t>(c.warm_start.batch_size) *
+                                            static_cast<uint64_t>(c.warm_start.steps));
+  return trajectories *
+         (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
+}
+
+transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
+                                         const std::string& name) const {
+  transport::LinkOptions link;
+  link.endpoint = options_.socket_folder.empty()
+                      ? "inproc://" + endpoint
+                      : "ipc://" + options_.socket_folder + "/" + endpoint;
+  link.run_id = options_.run_id;
+  link.name = name;
+  // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
+  // wait for itself.
+  uint64_t held = has_reference_phase() ? step_bytes() : 0;
+  link.credit_bytes = std::max(options_.config->transport.credit_bytes, held);
+  link.queue_bytes = std::max(options_.config->transport.queue_bytes, held);
+  link.chunk_bytes = options_.config->transport.chunk_bytes;
+  return link;
+}
+
+// A step is sent at once.
+transport::LinkOptions RoleSpawner::batch_link(CardId card) const {
+  std::string name = receiver_name("actor_train", card);
+  transport::LinkOptions options = link("batches." + name, "collector->" + name);
+  options.queue_bytes = std::max<size_t>(options.queue_bytes, step_bytes());
+  options.credit_bytes = std::max<size_t>(options.credit_bytes, step_bytes());
+  return options;
+}
+
+// A role on a thread of its own may still be in a command when its spawner has gone.
+std::shared_ptr<const void> RoleSpawner::keeps(CardId id) const {
+  return std::make_shared<
+      std::pair<std::shared_ptr<transport::Context>, std::shared_ptr<compute::CardMemory>>>(
+      context_, cards_.at(id));
+}
+
+compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::string& role,
+                                                       bool is_frozen) const {
+  const config::RunConfig& config = *options_.config;
+  const config::TrainingArgs& args = config.actor_train.training_args;
+  compute::TrainEngineOptions engine;
+  engine.model = options_.plan->model;
+  engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay,
+                      config.max_grad_norm};
+  engine.seed = static_cast<uint64_t>(config.seed);
+  engine.threads = static_cast<int>(config.cards.threads_per_card);
+  engine.micro_batch_tokens = config.micro_batch_tokens;
+  engine.card = cards_.at(id).get();
+  engine.role = role;
+  engine.is_frozen = is_frozen;
+  return engine;
+}
+
+TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
+  TrainWorkerOptions worker;
+  worker.engine = train_options(card, "actor_train", false);
+  worker.update.config = *options_.config;
+  worker.context = context_.get();
+  worker.keeps = keeps(card);
+  worker.pretrain = options_.config->pretrain;
+  worker.fail = options_.fail;
+  for (const plan::RoleSpec& role : options_.plan->placement.roles)
+    if (role.role == "actor_infer" || role.role == "reference")
+      for (CardId id : role.cards) {
+        std::string receiver = receiver_name(role.role, id);
+        worker.weight_links[receiver] = link("weights." + receiver, "actor_train->" + receiver);
+      }
+  return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
+}
+
+TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
+                                       TrainWorkerActor worker) const {
+  TrainRankOptions rank;
+  rank.context = context_.get();
+  rank.keeps = keeps(card);
+  rank.input = batch_link(card);
+  rank.worker = std::move(worker);
+  rank.fail = options_.fail;
+  return system.spawn(actors::train_rank, std::move(rank));
+}
+
+ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
+  ReferenceOptions options;
+  options.hop = {context_.get(), link("reference", "rewards->reference"),
+                 link("trainer", "reference->actor_train")};
+  std::string receiver = receiver_name("reference", card);
+  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
+  options.engine = train_options(card, "reference", true);
+  // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
+  // products give a row other bits in another shape (seen on AVX-512): each sample is its own
+  // batch.
+  if (options_.config->determinism == config::Determinism::strict)
+    options.engine.micro_batch_tokens = 1;
+  options.keeps = keeps(card);
+  options.takes_turns = has_reference_phase();
+  options.fail = options_.fail;
+  return system.spawn<caf::detached>(actors::reference, std::move(options));
+}
+
+RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const {
+  const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
+  const config::RunConfig& config = *options_.config;
+  const Preflight& plan = *options_.plan;
+  RolloutOptions options;
+  options.replica = static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.run_id = options_.run_id;
+  options.engine.model = plan.model;
+  options.engine.card = cards_.at(card).get();
+  options.keeps = keeps(card);
+  options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
+  options.engine.max_running = std::max<uint32_t>(
+      1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
+  options.engine.max_context = config.sequence_length;
+  const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
+  options.sampling.greedy = sampling.temperature == 0;
+  options.sampling.temperature =
+      options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
+  options.sampling.top_p = static_cast<float>(sampling.top_p);
+  options.sampling.top_k = static_cast<int>(sampling.top_k);
+  options.max_open_games = static_cast<size_t>(config.max_running_requests);
+  options.max_tokens_per_turn = plan.max_tokens_per_turn;
+  options.sequence_length = static_cast<int>(config.sequence_length);
+  options.stop_texts = plan.stop_texts;
+  options.tokenizer = plan.tokenizer;
+  options.environments = plan.environments;
+  options.context = context_.get();
+  std::string receiver = receiver_name(role.role, card);
+  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
+  options.output_link = link("rewards", receiver + "->rewards");
+  options.fail = options_.fail;
+  return system.spawn(actors::rollout, std::move(options));
+}
+
+}  // namespace cohort::actors

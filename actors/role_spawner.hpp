@@ -1,0 +1,55 @@
+#pragma once
+/// Makes the role actors of the cards of this process, with their links: the same code for a node
+/// that has all cards and for a process that has some (card_process.hpp). Owner: the node or the
+/// card process. Not thread-safe. Holds the ZeroMQ context and the cards of this process; an actor
+/// that may end after it keeps its part of them alive.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/preflight.hpp"
+#include "actors/roles.hpp"
+#include "actors/rollout.hpp"
+#include "runtime/compute/train_engine.hpp"
+
+namespace cohort::actors {
+
+struct RoleSpawnerOptions {
+  const config::RunConfig* config = nullptr;  // outlives the spawner
+  const Preflight* plan = nullptr;            // likewise
+  std::string run_id;
+  std::vector<CardId> cards;  // of this process
+  std::string socket_folder;  // of the run's ipc sockets; empty: one process, links are inproc
+  FailureSink fail;
+};
+
+class RoleSpawner {
+ public:
+  explicit RoleSpawner(RoleSpawnerOptions options);
+
+  transport::Context* context() const { return context_.get(); }
+  /// Returns the options of the link to `endpoint`, a name that is unique in the run.
+  transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
+  /// Returns the options of the link that brings a train card in another process its batches.
+  transport::LinkOptions batch_link(CardId card) const;
+  /// Returns true if the reference computes in a phase of its own.
+  bool has_reference_phase() const;
+
+  TrainWorkerActor train_worker(caf::actor_system& system, CardId card) const;
+  TrainRankActor train_rank(caf::actor_system& system, CardId card, TrainWorkerActor worker) const;
+  RolloutActor rollout(caf::actor_system& system, CardId card) const;
+  ReferenceActor reference(caf::actor_system& system, CardId card) const;
+
+ private:
+  std::shared_ptr<const void> keeps(CardId card) const;
+  uint64_t step_bytes() const;
+  compute::TrainEngineOptions train_options(CardId card, const std::string& role,
+                                            bool is_frozen) const;
+
+  RoleSpawnerOptions options_;
+  std::shared_ptr<transport::Context> context_;
+  std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
+};
+
+}  // namespace cohort::actors

@@ -1,0 +1,121 @@
+// Cards in processes of their own: the same run, and what happens when one of them ends.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/support/tiny_run.hpp"
+
+namespace cohort {
+namespace {
+
+using test::Process;
+using test::TempFolder;
+
+std::vector<std::string> with_processes(std::vector<std::string> command, int count) {
+  command.insert(command.begin() + 2, {"--processes", std::to_string(count)});
+  return command;
+}
+
+/// Returns the pid of the child that holds slot `slot` of the run's process, or -1.
+pid_t child_of(pid_t parent, int slot) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string line = test::slurp(entry.path() / "cmdline");
+    std::replace(line.begin(), line.end(), '\0', ' ');
+    std::string wanted =
+        " --slot " + std::to_string(slot) + " --parent " + std::to_string(parent) + " ";
+    if (line.find(wanted) != std::string::npos) return std::stoi(name);
+  }
+  return -1;
+}
+
+bool has_children(pid_t parent) { return child_of(parent, 0) > 0 || child_of(parent, 1) > 0; }
+
+bool has_first_row(const TempFolder& folder) {
+  std::error_code error;
+  for (const auto& run : std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
+    if (!test::hashes(run.path().string()).empty()) return true;
+  return false;
+}
+
+TEST(Processes, GiveTheHashesOfOneProcess) {
+  TempFolder folder;
+  Process alone(test::tiny_run(folder), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  Process apart(with_processes(test::tiny_run(folder), 2), folder);
+  pid_t parent = apart.pid();
+  ASSERT_EQ(apart.wait(), 0) << apart.err();
+  auto expected = test::hashes(test::run_folder(alone));
+  EXPECT_EQ(expected.size(), 5U);
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), expected);
+  EXPECT_FALSE(has_children(parent));
+}
+
+TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
+  TempFolder folder;
+  const std::vector<std::string> more = {"use_kl_loss=true",
+                                         "kl_loss_coef=0.1",
+                                         "placement.mode=timeshare",
+                                         "num_gpus_per_node=2",
+                                         "actor_infer.device_mapping=list(range(0,2))",
+                                         "reference.device_mapping=list(range(1,2))"};
+  Process alone(test::tiny_run(folder, more), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  Process apart(with_processes(test::tiny_run(folder, more), 2), folder);
+  ASSERT_EQ(apart.wait(), 0) << apart.err();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
+}
+
+TEST(Processes, AChildThatIsKilledIsNamedWithItsCards) {
+  const std::vector<std::string> names = {"process 0 (cards [0]: actor_train)",
+                                          "process 1 (cards [1]: actor_infer)"};
+  for (int slot = 0; slot < 2; ++slot) {
+    TempFolder folder;
+    Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
+                folder);
+    ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+    pid_t child = child_of(run.pid(), slot);
+    ASSERT_GT(child, 0);
+    ::kill(child, SIGKILL);
+    EXPECT_EQ(run.wait(20000), 1);
+    EXPECT_NE(run.err().find("error: " + names[static_cast<size_t>(slot)] +
+                             " in phase supervision: it was killed by signal 9"),
+              std::string::npos)
+        << run.err();
+    EXPECT_FALSE(has_children(run.pid()));
+  }
+}
+
+TEST(Processes, NobodyOutlivesTheRun) {
+  TempFolder folder;
+  Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
+              folder);
+  ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+  run.send(SIGKILL);
+  run.wait(20000);
+  EXPECT_TRUE(test::wait_until([&] { return !has_children(run.pid()); }, 10000));
+}
+
+TEST(Processes, AStopFinishesTheStepAndSavesIt) {
+  TempFolder folder;
+  Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
+              folder);
+  ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+  run.send(SIGINT);
+  EXPECT_EQ(run.wait(20000), 0) << run.err();
+  std::string path = test::run_folder(run);
+  uint64_t last = test::hashes(path).rbegin()->first;
+  EXPECT_TRUE(std::filesystem::exists(path + "/checkpoints/step_" + std::to_string(last)));
+}
+
+TEST(Processes, MoreThanCardsAreRefused) {
+  TempFolder folder;
+  Process run(with_processes(test::tiny_run(folder), 3), folder);
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_NE(run.err().find("--processes 3: the configuration uses 2 cards"), std::string::npos)
+      << run.err();
+}
+
+}  // namespace
+}  // namespace cohort

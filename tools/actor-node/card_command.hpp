@@ -1,0 +1,24 @@
+#pragma once
+/// `actor-node card`: a process that holds some of a run's cards. Started by `actor-node run
+/// --processes N`, not by hand; ends with the node that it joins.
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace cohort {
+
+struct CardCommand {
+  std::string node;  // host:port of the run's node
+  uint32_t slot = 0;
+  int parent = 0;  // process that started this one: it does not outlive it
+};
+
+CLI::App* add_card_command(CLI::App& app, CardCommand& command);
+
+/// Returns 0 when the run has ended, 1 after a failure, which the node is told.
+int card_command(const CardCommand& command);
+
+}  // namespace cohort
