@@ -14,6 +14,7 @@
 #include "actors/roles.hpp"
 #include "actors/run_log.hpp"
 #include "runtime/config/run_config.hpp"
+#include "runtime/control/request.hpp"
 
 namespace cohort::actors {
 
@@ -127,11 +128,10 @@ class DriverState {
 template <class Handle, class Then, class... Args>
 void DriverState::ask(const std::string& role, const Handle& handle, Then then, Args&&... args) {
   if (is_over_) return;
-  self_
-      ->request(handle, std::chrono::milliseconds(options_.request_timeout_ms),
-                std::forward<Args>(args)...)
-      .then(std::move(then),
-            [this, role](caf::error& e) { on_fail(control::failure_of(role, phase_, e)); });
+  control::send_request(
+      self_, handle, std::chrono::milliseconds(options_.request_timeout_ms), std::move(then),
+      [this, role](caf::error& e) { on_fail(control::failure_of(role, phase_, e)); },
+      std::forward<Args>(args)...);
 }
 
 DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self,

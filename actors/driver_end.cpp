@@ -31,27 +31,25 @@ void DriverState::checkpoint(const std::string& folder, Next next) {
   bool is_warm = folder.starts_with("warm_");
   CheckpointRequest request{step_, options_.run_folder + "/checkpoints/" + folder,
                             state_json(is_warm ? "warm_start" : "policy")};
-  self_
-      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
-                flush_atom_v)
-      .then(
-          [this, request, next](bool) {
-            ask(
-                "actor_train", options_.trainer,
-                [this, next](const CheckpointReport& report) {
-                  log::info("checkpoint {} ({:.3f} s)", report.folder, report.seconds);
-                  record(static_cast<uint16_t>(stream::RecordType::checkpoint),
-                         nlohmann::json{{"step", step_},
-                                        {"folder", report.folder},
-                                        {"param_hash", fmt::format("{:016x}", report.param_hash)},
-                                        {"seconds", report.seconds}}
-                             .dump());
-                  prune_checkpoints();
-                  next();
-                },
-                save_atom_v, request);
-          },
-          [this](caf::error& e) { on_fail(failure_of("recorder", "checkpoint", e)); });
+  send_request(
+      self_, options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
+      [this, request, next](bool) {
+        ask(
+            "actor_train", options_.trainer,
+            [this, next](const CheckpointReport& report) {
+              log::info("checkpoint {} ({:.3f} s)", report.folder, report.seconds);
+              record(static_cast<uint16_t>(stream::RecordType::checkpoint),
+                     nlohmann::json{{"step", step_},
+                                    {"folder", report.folder},
+                                    {"param_hash", fmt::format("{:016x}", report.param_hash)},
+                                    {"seconds", report.seconds}}
+                         .dump());
+              prune_checkpoints();
+              next();
+            },
+            save_atom_v, request);
+      },
+      [this](caf::error& e) { on_fail(failure_of("recorder", "checkpoint", e)); }, flush_atom_v);
 }
 
 // The newest keep_checkpoints stay; step_0 stays always, because it is the reference's policy.
@@ -67,25 +65,23 @@ void DriverState::prune_checkpoints() {
 }
 
 void DriverState::record(uint16_t type, const std::string& json) {
-  self_
-      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
-                record_atom_v, type, json)
-      .then([](bool) {}, [this](caf::error& e) { on_fail(failure_of("recorder", phase_, e)); });
+  send_request(
+      self_, options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms), [](bool) {},
+      [this](caf::error& e) { on_fail(failure_of("recorder", phase_, e)); }, record_atom_v, type,
+      json);
 }
 
 void DriverState::finish(bool is_stopped) {
   phase_ = "end";
-  self_
-      ->request(options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
-                flush_atom_v)
-      .then(
-          [this, is_stopped](bool) {
-            RunResult result = result_;
-            result.is_ok = true;
-            result.is_stopped = is_stopped;
-            end(std::move(result));
-          },
-          [this](caf::error& e) { on_fail(failure_of("recorder", "end", e)); });
+  send_request(
+      self_, options_.recorder, std::chrono::milliseconds(options_.request_timeout_ms),
+      [this, is_stopped](bool) {
+        RunResult result = result_;
+        result.is_ok = true;
+        result.is_stopped = is_stopped;
+        end(std::move(result));
+      },
+      [this](caf::error& e) { on_fail(failure_of("recorder", "end", e)); }, flush_atom_v);
 }
 
 void DriverState::end(RunResult result) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/control/request.hpp"
 #include "runtime/stream/record.hpp"
 
 namespace cohort::actors {
@@ -66,11 +67,10 @@ void PlacementState::send(const plan::Command& command,
     for (const plan::Command& each : commands_)
       if (each.verb == Verb::reshard)
         message.targets.push_back(receiver_name(each.role, each.card));
-  self_
-      ->request(owner->second, std::chrono::milliseconds(options_.command_timeout_ms), card_atom_v,
-                message)
-      .then([then](const CardReply& reply) { then(reply); },
-            [this, command](caf::error& e) { fail(command, from_caf(e)); });
+  send_request(
+      self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
+      [then](const CardReply& reply) { then(reply); },
+      [this, command](caf::error& e) { fail(command, from_caf(e)); }, card_atom_v, message);
 }
 
 // The train cards send, all at once, and answer when every rollout has acknowledged what they sent;
@@ -193,11 +193,11 @@ void PlacementState::finish() {
       {"version", request_.version},     {"cards", cards},
       {"process_bytes", process_bytes_}, {"alarms", report_.alarms},
       {"seconds", report_.seconds}};
-  self_
-      ->request(options_.recorder, std::chrono::seconds(60), record_atom_v,
-                static_cast<uint16_t>(stream::RecordType::phase), record.dump())
-      .then([this](bool) { promise_.deliver(report_); },
-            [this](caf::error& e) { promise_.deliver(std::move(e)); });
+  send_request(
+      self_, options_.recorder, std::chrono::seconds(60),
+      [this](bool) { promise_.deliver(report_); },
+      [this](caf::error& e) { promise_.deliver(std::move(e)); }, record_atom_v,
+      static_cast<uint16_t>(stream::RecordType::phase), record.dump());
 }
 
 void PlacementState::fail(const plan::Command& command, const Error& error) {

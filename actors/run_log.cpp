@@ -11,6 +11,21 @@ namespace cohort::actors {
 
 using observe::MetricRow;
 
+namespace {
+
+// What the report's timelines show. A run has no end in sight: the oldest half goes when it is
+// full.
+constexpr size_t k_shown_max = 4096;
+
+template <class T>
+void push_bounded(std::vector<T>& to, T value) {
+  if (to.size() >= k_shown_max)
+    to.erase(to.begin(), to.begin() + static_cast<ptrdiff_t>(k_shown_max / 2));
+  to.push_back(std::move(value));
+}
+
+}  // namespace
+
 Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
   std::filesystem::path folder = options.run_folder;
   COHORT_ASSIGN(observe::JsonlSink jsonl, observe::JsonlSink::open(folder / "metrics.jsonl"));
@@ -30,8 +45,7 @@ Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
   COHORT_TRY(tensorboard.text("config", 0, "```yaml\n" + options.config_yaml + "\n```"));
   std::unique_ptr<RunLog> log(
       new RunLog(std::move(options), std::move(jsonl), std::move(tensorboard), std::move(trace)));
-  log->rows_ = std::move(rows);
-  for (const MetricRow& row : log->rows_)
+  for (const MetricRow& row : rows)
     if (auto sampled = row.number("val/success"))
       log->report_.evaluations.push_back(
           {row.step(), static_cast<uint64_t>(row.number("trajectories").value_or(0)), *sampled,
@@ -62,6 +76,10 @@ RunLog::RunLog(RunLogOptions options, observe::JsonlSink jsonl,
   });
 }
 
+Expected<std::vector<MetricRow>> RunLog::rows() const {
+  return observe::read_metrics(std::filesystem::path(options_.run_folder) / "metrics.jsonl");
+}
+
 double RunLog::seconds_since_start() const { return now_seconds() - start_; }
 
 void RunLog::phase(const control::PhaseReport& report) {
@@ -84,7 +102,7 @@ void RunLog::phase(const control::PhaseReport& report) {
     trace_->span(track, plan::to_text(t.command), phase,
                  start_us_ + static_cast<int64_t>(1e6 * shown.start_s),
                  start_us_ + static_cast<int64_t>(1e6 * shown.end_s), args);
-    report_.transitions.push_back(std::move(shown));
+    push_bounded(report_.transitions, std::move(shown));
   }
   options_.console->update([&](observe::ConsoleState& state) {
     for (const auto& [card, bytes] : report.bytes_per_card)
@@ -98,7 +116,7 @@ void RunLog::phase(const control::PhaseReport& report) {
 
 void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
                      double end_s) {
-  report_.compute.push_back({step, card, phase, start_s, end_s});
+  push_bounded(report_.compute, {step, card, phase, start_s, end_s});
   trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
                start_us_ + static_cast<int64_t>(1e6 * start_s),
                start_us_ + static_cast<int64_t>(1e6 * end_s));
@@ -117,7 +135,7 @@ void RunLog::event(observe::EventLevel level, uint64_t step, const std::string& 
       {observe::EventLevel::info, "info"},
       {observe::EventLevel::warning, "warning"},
       {observe::EventLevel::error, "error"}};
-  report_.events.push_back({seconds_since_start(), step, k_kinds.at(level), text});
+  push_bounded(report_.events, {seconds_since_start(), step, k_kinds.at(level), text});
   options_.console->event(level, text);
   log::info("step {}: {}", step, text);
 }
@@ -129,7 +147,6 @@ void RunLog::stopping() {
 Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
   COHORT_TRY(jsonl_.write(row));
   COHORT_TRY(tensorboard_.scalars(row));
-  rows_.push_back(row);
   if (auto sampled = row.number("val/success"))
     report_.evaluations.push_back(
         {row.step(), trajectories, *sampled,

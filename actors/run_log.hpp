@@ -44,7 +44,8 @@ class RunLog {
   void stopping();
   Expected<void> close();
   observe::ReportData& report() { return report_; }
-  const std::vector<observe::MetricRow>& rows() const { return rows_; }
+  /// Reads the rows of the run back from metrics.jsonl: memory holds none.
+  Expected<std::vector<observe::MetricRow>> rows() const;
   double seconds_since_start() const;
 
  private:
@@ -55,7 +56,6 @@ class RunLog {
   observe::TensorBoardWriter tensorboard_;
   std::unique_ptr<observe::TraceWriter> trace_;
   observe::ReportData report_;
-  std::vector<observe::MetricRow> rows_;
   double start_ = 0;
   int64_t start_us_ = 0;
 };

@@ -55,15 +55,15 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
 // A person wants to see the same maps early and late: three held-out groups at the first and the
 // last evaluation, and a group of the last training step.
 std::vector<observe::TrajectoryView> pick_trajectories(const std::filesystem::path& stream,
-                                                       const RunLog& log,
+                                                       std::span<const observe::MetricRow> rows,
                                                        const tasks::Tokenizer& tokenizer) {
   using proto::TrajectoryKind;
   std::vector<observe::TrajectoryView> views;
   auto reader = stream::Reader::open(stream);
-  if (!reader || log.rows().empty()) return views;
-  uint64_t first = log.rows().front().step();
+  if (!reader || rows.empty()) return views;
+  uint64_t first = rows.front().step();
   uint64_t last_val = first;
-  for (const observe::MetricRow& row : log.rows())
+  for (const observe::MetricRow& row : rows)
     if (row.number("val/success")) last_val = row.step();
   std::vector<proto::TrajectoryKey> keys;
   for (uint32_t group : {0U, 1U, 2U}) {
@@ -71,7 +71,7 @@ std::vector<observe::TrajectoryView> pick_trajectories(const std::filesystem::pa
     if (last_val != first) keys.push_back({TrajectoryKind::val, last_val, group, 0});
   }
   for (uint32_t index : {0U, 1U})
-    keys.push_back({TrajectoryKind::train, log.rows().back().step(), 0, index});
+    keys.push_back({TrajectoryKind::train, rows.back().step(), 0, index});
   for (const proto::TrajectoryKey& key : keys) {
     auto record = reader->find(key);
     if (!record || !*record) continue;
@@ -102,11 +102,12 @@ void add_facts(const config::RunConfig& config, const Preflight& plan, const Run
       {"parameter hash", fmt::format("{:016x}", result.param_hash)}};
 }
 
-void add_headlines(const RunLog& log, const RunResult& result, observe::ReportData& report) {
+void add_headlines(std::span<const observe::MetricRow> rows, const RunResult& result,
+                   observe::ReportData& report) {
   auto mean_of = [&](const char* name) {
     double sum = 0;
     double count = 0;
-    for (const observe::MetricRow& row : log.rows())
+    for (const observe::MetricRow& row : rows)
       if (auto value = row.number(name); value && row.step() > 0) {
         sum += *value;
         ++count;
@@ -142,6 +143,7 @@ std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan, u
 Expected<void> write_run_report(const config::RunConfig& config, const Preflight& plan,
                                 const RunFolder& folder, RunLog& log, const RunResult& result) {
   observe::ReportData& report = log.report();
+  COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   report.summary = fmt::format("GRPO on FrozenLake: {} trajectories in {} steps, placement {}.",
                                plan::with_thousands(result.trajectories), result.steps,
                                plan::to_string(plan.placement.mode));
@@ -151,16 +153,16 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   report.evaluation_maps =
       static_cast<uint64_t>(config.derived.val_groups * config.val_env_manager.group_size);
   add_facts(config, plan, folder, log, result, report);
-  add_headlines(log, result, report);
-  report.train_reward = observe::series_of(log.rows(), "reward/mean", "train reward");
+  add_headlines(rows, result, report);
+  report.train_reward = observe::series_of(rows, "reward/mean", "train reward");
   // Step 0 is the warm start: it has none of these signals, and its minute would flatten the steps'
   // milliseconds.
-  std::span<const observe::MetricRow> steps = log.rows();
+  std::span<const observe::MetricRow> steps = rows;
   if (steps.size() > 1 && steps.front().step() == 0) steps = steps.subspan(1);
   report.charts = observe::standard_charts(steps);
   report.step_times = observe::step_times_of(steps);
   if (config.recording.enabled)
-    report.trajectories = pick_trajectories(folder.path / "stream", log, *plan.tokenizer);
+    report.trajectories = pick_trajectories(folder.path / "stream", rows, *plan.tokenizer);
   return observe::write_report(folder.path / "report.html", report);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "actors/weight_wire.hpp"
+#include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {
@@ -66,11 +67,11 @@ void TrainRankState::maybe_update() {
                                      t.key.step, request_.step)}));
     return;
   }
-  self_
-      ->request(options_.worker, std::chrono::milliseconds(options_.compute_timeout_ms),
-                update_atom_v, request_, TrajectoryBatch(batch))
-      .then([promise](const UpdateReport& report) mutable { promise.deliver(report); },
-            [promise](caf::error& e) mutable { promise.deliver(std::move(e)); });
+  send_request(
+      self_, options_.worker, std::chrono::milliseconds(options_.compute_timeout_ms),
+      [promise](const UpdateReport& report) mutable { promise.deliver(report); },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); }, update_atom_v, request_,
+      TrajectoryBatch(batch));
 }
 
 TrainRankActor::behavior_type train_rank(TrainRankActor::stateful_pointer<TrainRankState> self,

@@ -6,6 +6,7 @@
 
 #include "actors/weight_wire.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {
@@ -77,14 +78,14 @@ void TrainerState::ask(size_t rank, const std::shared_ptr<Agreement<Report>>& ag
   const TrainRank& to = options_.ranks[rank];
   if constexpr (std::is_same_v<Report, UpdateReport>) {
     if (to.worker)
-      self_->request(to.worker, limit, update_atom_v, args...).then(then, failed);
+      send_request(self_, to.worker, limit, then, failed, update_atom_v, args...);
     else
-      self_->request(to.remote, limit, update_atom_v, std::get<0>(std::tie(args...)))
-          .then(then, failed);
+      send_request(self_, to.remote, limit, then, failed, update_atom_v,
+                   std::get<0>(std::tie(args...)));
   } else if (to.worker) {
-    self_->request(to.worker, limit, args...).then(then, failed);
+    send_request(self_, to.worker, limit, then, failed, args...);
   } else {
-    self_->request(to.remote, limit, args...).then(then, failed);
+    send_request(self_, to.remote, limit, then, failed, args...);
   }
 }
 
@@ -132,11 +133,11 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
     else
       log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
   }
-  self_
-      ->request(options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
-                record_atom_v, TrajectoryBatch(fresh))
-      .then([this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
-            [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); });
+  send_request(
+      self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+      [this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
+      [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); },
+      record_atom_v, TrajectoryBatch(fresh));
 }
 
 // FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.

@@ -13,6 +13,8 @@
 namespace cohort::stream {
 namespace {
 
+constexpr size_t k_index_entries_max = 1024;  // in memory before they are written
+
 // Segments that wait for a sync(); beyond it, a roll syncs the oldest itself, so that neither open
 // files nor dirty pages pile up in a run that never syncs.
 constexpr size_t k_unsynced_segments_max = 4;
@@ -125,6 +127,7 @@ Expected<RecordId> Writer::State::write(RecordInfo info, uint64_t checksum,
     written_back = offset;
   }
   if (index.is_open()) index_pending.push_back(encode_index_entry(info, stream_id));
+  if (index_pending.size() >= k_index_entries_max) flush_index();
   return info.id;
 }
 
