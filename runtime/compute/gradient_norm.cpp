@@ -23,13 +23,14 @@ double rounded(double value) {
 
 uint32_t largest_magnitude(std::span<const float> values) {
   uint32_t most = 0;
-  for (const float value : values) most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7FFFFFFF);
+  for (const float value : values)
+    most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7FFFFFFF);
   return most;
 }
 
 SquareSum sum_of_squares(std::span<const float> values, uint32_t largest) {
   constexpr size_t k_lanes = 8, k_block = size_t{1} << 20;  // 2^20 highs of 2^26 are exact in f64
-  constexpr double k_step = 67108864.0;                    // 2^26
+  constexpr double k_step = 67108864.0;                     // 2^26
   const double scale = std::ldexp(1.0, -exponent_above(largest));
   SquareSum sum;
   for (size_t begin = 0; begin < values.size(); begin += k_block) {

@@ -116,6 +116,7 @@ struct ParameterShard {
 
 class TrainEngine {
  public:
+  struct State;  // the inside, private to the folder (train_state.hpp)
   /// Initialises parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by
   /// 1/sqrt(2 L), norms 1, biases 0), on the host. Returns Errc::invalid_argument for a bad config.
   static Expected<std::unique_ptr<TrainEngine>> create(const TrainEngineOptions& options);
@@ -124,9 +125,9 @@ class TrainEngine {
   ~TrainEngine();
 
   /// Moves an object to the card, or readies it where it rests: an offloaded one stays on the host
-  /// and takes no card bytes, of a swapped optimizer one piece comes along. Gradients have no contents between steps: they are taken as
-  /// zeros. Idempotent. Returns Errc::capacity, changing nothing, if the card's budget does not
-  /// allow it.
+  /// and takes no card bytes, of a swapped optimizer one piece comes along. Gradients have no
+  /// contents between steps: they are taken as zeros. Idempotent. Returns Errc::capacity, changing
+  /// nothing, if the card's budget does not allow it.
   Expected<Residency> onload(TrainObject object);
   /// Moves an object to the host (gradients: drops them) and frees its card memory. Idempotent.
   Expected<Residency> offload(TrainObject object);
@@ -156,12 +157,13 @@ class TrainEngine {
   /// ZeRO 3; empty if the group is lost. A publisher that moves shards uses shards() instead.
   std::vector<WeightBucket> weight_buckets(size_t bucket_bytes) const;
   /// Returns what this rank holds of each tensor in the model's dtype, in layout order: whole
-  /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload, offload,
-  /// step or load; train_params must not be absent.
+  /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload,
+  /// offload, step or load; train_params must not be absent.
   std::vector<ParameterShard> shards() const;
   /// The same of the f32 master: whole tensors at stage 0 and, in f32, below stage 3.
   std::vector<ParameterShard> master_shards() const;
-  /// Overwrites a piece of the parameters (of which each rank takes what it holds), in the model's dtype; offset and size in whole elements.
+  /// Overwrites a piece of the parameters (of which each rank takes what it holds), in the model's
+  /// dtype; offset and size in whole elements.
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all
@@ -169,16 +171,15 @@ class TrainEngine {
   /// optimizer. Collective: the folder must be one for all ranks; each writes its slices of the
   /// moments (optimizer-R-of-N.safetensors), rank 0 the model and, when all are on disk, the state.
   Expected<void> save(const std::filesystem::path& folder) const;
-  /// Collective. Reads what save() wrote, on any number of ranks and at any stage; bits are checked by hash. Returns Errc::corrupt or
-  /// Errc::invalid_argument naming the first tensor that does not fit; parameters and moments are
-  /// unchanged then.
+  /// Collective. Reads what save() wrote, on any number of ranks and at any stage; bits are checked
+  /// by hash. Returns Errc::corrupt or Errc::invalid_argument naming the first tensor that does not
+  /// fit; parameters and moments are unchanged then.
   Expected<void> load(const std::filesystem::path& folder);
-  /// Collective. Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments start at
-  /// zero.
+  /// Collective. Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments
+  /// start at zero.
   Expected<void> load_model(const std::filesystem::path& folder);
 
  private:
-  struct State;
   explicit TrainEngine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

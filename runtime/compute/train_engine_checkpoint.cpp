@@ -75,6 +75,10 @@ Expected<void> check_hash(const nlohmann::json& state, const char* key,
   return {};
 }
 
+std::span<float> flat_of(const TrainEngine::State& s, const HeldBuffer& buffer) {
+  return {reinterpret_cast<float*>(buffer.data), s.flat_elements()};
+}
+
 Expected<void> write_text(const fs::path& path, const std::string& text) {
   const std::span<const std::byte> part = std::as_bytes(std::span(text));
   return write_synced(path, std::span(&part, 1));
@@ -86,18 +90,18 @@ Expected<void> TrainEngine::save(const fs::path& folder) const {
   State& s = *state_;
   COHORT_ASSIGN(AtomicFolder output, AtomicFolder::create(folder));
   std::vector<NamedTensor> tensors;
-  append_tensors(s.layout, s.master_span(), "", tensors);
+  append_tensors(s.layout, flat_of(s, s.master_buffer()), "", tensors);
   COHORT_TRY(write_safetensors(output.path() / "model.safetensors", tensors, {{"format", "pt"}}));
   nlohmann::ordered_json state = {
       {"format", k_format}, {"optimizer_steps", s.steps}, {"param_hash", hex(param_hash())}};
   if (!s.options.is_frozen) {
-    COHORT_TRY(s.moments.materialise());
+    COHORT_TRY(s.optimizer.materialise());
     tensors.clear();
-    append_tensors(s.layout, s.m_span(), "exp_avg.", tensors);
-    append_tensors(s.layout, s.v_span(), "exp_avg_sq.", tensors);
+    append_tensors(s.layout, flat_of(s, s.m_buffer()), "exp_avg.", tensors);
+    append_tensors(s.layout, flat_of(s, s.v_buffer()), "exp_avg_sq.", tensors);
     COHORT_TRY(write_safetensors(output.path() / "optimizer.safetensors", tensors, {}));
-    state["exp_avg_hash"] = hex(hash_of(s.m_span()));
-    state["exp_avg_sq_hash"] = hex(hash_of(s.v_span()));
+    state["exp_avg_hash"] = hex(hash_of(flat_of(s, s.m_buffer())));
+    state["exp_avg_sq_hash"] = hex(hash_of(flat_of(s, s.v_buffer())));
   }
   COHORT_TRY(write_text(output.path() / "config.json", to_hf_json(s.options.model)));
   COHORT_TRY(write_text(output.path() / "train_state.json", state.dump(2) + "\n"));
@@ -113,23 +117,23 @@ Expected<void> TrainEngine::load(const fs::path& folder) {
     return Error{Errc::corrupt,
                  (folder / "train_state.json").string() + ": needs format 1 and optimizer_steps"};
   const fs::path model = folder / "model.safetensors", moments = folder / "optimizer.safetensors";
-  std::vector<float> parameters(s.elements()), m, v;
+  std::vector<float> parameters(s.flat_elements()), m, v;
   COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(model));
   COHORT_TRY(read_flat(file, model.string(), s.layout, "", parameters));
   COHORT_TRY(check_hash(json, "param_hash", parameters, folder));
   if (!s.options.is_frozen) {
-    m.resize(s.elements());
-    v.resize(s.elements());
+    m.resize(s.flat_elements());
+    v.resize(s.flat_elements());
     COHORT_ASSIGN(SafetensorsFile other, SafetensorsFile::open(moments));
     COHORT_TRY(read_flat(other, moments.string(), s.layout, "exp_avg.", m));
     COHORT_TRY(read_flat(other, moments.string(), s.layout, "exp_avg_sq.", v));
     COHORT_TRY(check_hash(json, "exp_avg_hash", m, folder));
     COHORT_TRY(check_hash(json, "exp_avg_sq_hash", v, folder));
-    COHORT_TRY(s.moments.materialise());
-    std::copy(m.begin(), m.end(), s.m_span().begin());
-    std::copy(v.begin(), v.end(), s.v_span().begin());
+    COHORT_TRY(s.optimizer.materialise());
+    std::copy(m.begin(), m.end(), flat_of(s, s.m_buffer()).begin());
+    std::copy(v.begin(), v.end(), flat_of(s, s.v_buffer()).begin());
   }
-  std::copy(parameters.begin(), parameters.end(), s.master_span().begin());
+  std::copy(parameters.begin(), parameters.end(), flat_of(s, s.master_buffer()).begin());
   s.refresh_compute();
   s.steps = steps->get<uint64_t>();
   return {};
@@ -139,13 +143,13 @@ Expected<void> TrainEngine::load_model(const fs::path& folder) {
   State& s = *state_;
   const fs::path path = folder / "model.safetensors";
   COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
-  std::vector<float> parameters(s.elements());
+  std::vector<float> parameters(s.flat_elements());
   COHORT_TRY(read_flat(file, path.string(), s.layout, "", parameters));
-  std::copy(parameters.begin(), parameters.end(), s.master_span().begin());
+  std::copy(parameters.begin(), parameters.end(), flat_of(s, s.master_buffer()).begin());
   s.refresh_compute();
   s.steps = 0;
-  if (!s.moments.is_absent()) {
-    for (std::span<float> values : {s.m_span(), s.v_span()})
+  if (!s.optimizer.is_absent()) {
+    for (std::span<float> values : {flat_of(s, s.m_buffer()), flat_of(s, s.v_buffer())})
       std::fill(values.begin(), values.end(), 0.0f);
   }
   return {};

@@ -24,8 +24,7 @@ ZeroLayout::ZeroLayout(const ParameterLayout& layout, int ranks) : ranks_(ranks)
     offsets_.push_back(ranks == 1 ? spec.offset : next);
     next += divide_up(spec.count, ranks);
   }
-  shard_elements_ =
-      ranks == 1 ? layout.total_elements : divide_up(next, k_alignment) * k_alignment;
+  shard_elements_ = ranks == 1 ? layout.total_elements : divide_up(next, k_alignment) * k_alignment;
   const std::vector<int64_t> begins = unit_begins(layout);
   size_t spec = 0;
   for (size_t i = 0; i < begins.size(); ++i) {

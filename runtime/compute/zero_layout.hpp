@@ -25,8 +25,8 @@ struct TensorPart {
 
 struct ZeroUnit {
   size_t first_spec = 0, end_spec = 0;
-  int64_t begin = 0, end = 0;                 // [elements] in the flat buffer, padding included
-  int64_t shard_begin = 0, shard_count = 0;   // [elements] in every rank's shard
+  int64_t begin = 0, end = 0;                // [elements] in the flat buffer, padding included
+  int64_t shard_begin = 0, shard_count = 0;  // [elements] in every rank's shard
   int64_t elements() const { return end - begin; }
 };
 
