@@ -28,3 +28,6 @@ cohort_test(collectives_test integration SOURCES integration/collectives_test.cp
 cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute)
 target_compile_options(zero_train_test PRIVATE -fPIC)
 target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)
+cohort_test(zero_process_test integration SOURCES integration/zero_process_test.cpp DEPS cohort::compute)
+target_compile_options(zero_process_test PRIVATE -fPIC)
+target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)
