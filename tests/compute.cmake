@@ -22,3 +22,12 @@ cohort_test(generation_property_test property
   SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp
   DEPS cohort::compute)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)
+
+# Ranks: threads and forked processes.
+cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
+cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute)
+target_compile_options(zero_train_test PRIVATE -fPIC)
+target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)
+cohort_test(zero_process_test integration SOURCES integration/zero_process_test.cpp DEPS cohort::compute)
+target_compile_options(zero_process_test PRIVATE -fPIC)
+target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)

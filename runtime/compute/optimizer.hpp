@@ -1,37 +1,30 @@
 #pragma once
-/// AdamW on the flat parameter buffer. Torch-free pure functions over f32 memory (fp32 master).
+/// AdamW on pieces of the parameters. Torch-free pure functions over f32 memory (fp32 master).
+/// Elementwise: pieces may be cut anywhere.
 #include <cstdint>
-#include <span>
-#include <vector>
 
-#include "runtime/base/error.hpp"
-#include "runtime/compute/model.hpp"
 #include "runtime/compute/train_engine.hpp"
 
 namespace cohort::compute {
 
-/// A contiguous piece of the flat buffer with one decay setting.
-struct DecayRange {
-  int64_t offset = 0, count = 0;  // [elements]
+/// What all pieces of one step share.
+struct AdamwScale {
+  float grad_scale = 1, learning_rate = 0, beta1 = 0, beta2 = 0, eps = 0;
+  float weight_decay = 0;  // of pieces that are decayed
+  float bias1 = 1, bias2 = 1;
+};
+
+/// Of AdamW step number `step` (1, 2, …) with gradients of L2 norm `norm`, clipped to
+/// options.max_grad_norm.
+AdamwScale adamw_scale(const OptimizerOptions& options, double norm, double learning_rate,
+                       uint64_t step);
+
+struct AdamwPiece {
+  float *parameters = nullptr, *m = nullptr, *v = nullptr;
+  const float* gradients = nullptr;
+  int64_t count = 0;
   bool is_decayed = false;
-  bool operator==(const DecayRange&) const = default;
 };
-
-/// Returns ranges that cover the flat buffer once, in order, neighbours merged; padding goes with
-/// its group.
-std::vector<DecayRange> decay_ranges(const ParameterLayout& layout);
-
-struct FlatState {
-  std::span<float> parameters, m, v;
-  std::span<const float> gradients;
-};
-
-/// Returns the L2 norm of `gradients` (f64 sum in a fixed order).
-double gradient_norm(std::span<const float> gradients);
-
-/// Clips to options.max_grad_norm and takes AdamW step number `step` (1, 2, …). Returns the norm
-/// before clipping, or Errc::compute, changing nothing, if it is not finite (TRAIN-2).
-Expected<double> adamw_step(const FlatState& state, std::span<const DecayRange> ranges,
-                            const OptimizerOptions& options, double learning_rate, uint64_t step);
+void adamw_step(const AdamwPiece& piece, const AdamwScale& scale);
 
 }  // namespace cohort::compute

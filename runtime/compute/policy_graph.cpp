@@ -53,45 +53,69 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
 
 }  // namespace
 
+Tensor view_leaf(const Tensor& flat, int64_t begin, int64_t offset, int64_t rows, int64_t columns,
+                 bool is_trained, std::vector<PolicyWeights::Leaf>& leaves) {
+  Tensor view = flat.narrow(0, offset - begin, rows * columns).detach();
+  if (columns > 1) view = view.view({rows, columns});
+  view.set_requires_grad(is_trained);
+  leaves.push_back({view, offset});
+  return view;
+}
+
+PolicyWeights::Layer view_layer(const Tensor& flat, int64_t begin, const LayerOffsets& at,
+                                const ModelConfig& c, bool is_trained,
+                                std::vector<PolicyWeights::Leaf>& leaves) {
+  auto leaf = [&](int64_t offset, int64_t rows, int64_t columns) {
+    return view_leaf(flat, begin, offset, rows, columns, is_trained, leaves);
+  };
+  PolicyWeights::Layer layer;
+  layer.input_norm = leaf(at.input_norm, c.hidden_size, 1);
+  layer.qkv_weight = leaf(at.qkv_weight, c.qkv_size(), c.hidden_size);
+  if (at.qkv_bias >= 0) layer.qkv_bias = leaf(at.qkv_bias, c.qkv_size(), 1);
+  layer.o_weight = leaf(at.o_weight, c.hidden_size, c.q_size());
+  layer.post_norm = leaf(at.post_norm, c.hidden_size, 1);
+  layer.gate_up = leaf(at.gate_up, 2 * c.intermediate_size, c.hidden_size);
+  layer.down = leaf(at.down, c.hidden_size, c.intermediate_size);
+  return layer;
+}
+
 PolicyWeights view_weights(const Tensor& flat, const ModelConfig& c, const ParameterLayout& layout,
                            bool is_trained) {
   PolicyWeights weights;
   auto leaf = [&](int64_t offset, int64_t rows, int64_t columns) {
-    Tensor view = flat.narrow(0, offset, rows * columns).detach();
-    if (columns > 1) view = view.view({rows, columns});
-    view.set_requires_grad(is_trained);
-    weights.leaves.push_back({view, offset});
-    return view;
+    return view_leaf(flat, 0, offset, rows, columns, is_trained, weights.leaves);
   };
   weights.embedding = leaf(layout.embedding, c.vocab_size, c.hidden_size);
-  for (const LayerOffsets& at : layout.layers) {
-    PolicyWeights::Layer layer;
-    layer.input_norm = leaf(at.input_norm, c.hidden_size, 1);
-    layer.qkv_weight = leaf(at.qkv_weight, c.qkv_size(), c.hidden_size);
-    if (at.qkv_bias >= 0) layer.qkv_bias = leaf(at.qkv_bias, c.qkv_size(), 1);
-    layer.o_weight = leaf(at.o_weight, c.hidden_size, c.q_size());
-    layer.post_norm = leaf(at.post_norm, c.hidden_size, 1);
-    layer.gate_up = leaf(at.gate_up, 2 * c.intermediate_size, c.hidden_size);
-    layer.down = leaf(at.down, c.hidden_size, c.intermediate_size);
-    weights.layers.push_back(std::move(layer));
-  }
+  for (const LayerOffsets& at : layout.layers)
+    weights.layers.push_back(view_layer(flat, 0, at, c, is_trained, weights.leaves));
   weights.final_norm = leaf(layout.final_norm, c.hidden_size, 1);
   const bool is_tied = layout.lm_head == layout.embedding;
   weights.lm_head = is_tied ? weights.embedding : leaf(layout.lm_head, c.vocab_size, c.hidden_size);
   return weights;
 }
 
+Tensor run_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
+                 const ops::RopeTable& rope, const PackedBatch& batch, bool is_last) {
+  return is_last ? last_layer(x, layer, config, rope, batch)
+                 : full_layer(x, layer, config, rope, batch);
+}
+
+ops::TokenLogProbs run_head(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
+                            const ModelConfig& config, const PackedBatch& batch,
+                            int64_t logits_max) {
+  Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
+  constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
+  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
+  return ops::token_log_probs(h, lm_head, batch.target, chunk_rows);
+}
+
 ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
                                     const ops::RopeTable& rope, const PackedBatch& batch,
                                     int64_t logits_max) {
   Tensor x = ops::embedding(weights.embedding, batch.ids);
-  for (size_t i = 0; i + 1 < weights.layers.size(); ++i)
-    x = full_layer(x, weights.layers[i], config, rope, batch);
-  x = last_layer(x, weights.layers.back(), config, rope, batch);
-  Tensor h = ops::rms_norm(x, weights.final_norm, config.rms_norm_eps);
-  constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
-  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
-  return ops::token_log_probs(h, weights.lm_head, batch.target, chunk_rows);
+  for (size_t i = 0; i < weights.layers.size(); ++i)
+    x = run_layer(x, weights.layers[i], config, rope, batch, i + 1 == weights.layers.size());
+  return run_head(x, weights.final_norm, weights.lm_head, config, batch, logits_max);
 }
 
 }  // namespace cohort::compute

@@ -30,6 +30,24 @@ struct PolicyWeights {
 PolicyWeights view_weights(const at::Tensor& flat, const ModelConfig& config,
                            const ParameterLayout& layout, bool is_trained);
 
+/// The same for one layer, of a tensor that holds the flat buffer from element `begin` on; its
+/// leaves are appended.
+PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const LayerOffsets& offsets,
+                                const ModelConfig& config, bool is_trained,
+                                std::vector<PolicyWeights::Leaf>& leaves);
+/// One tensor [rows, columns], or [rows] if `columns` is 1.
+at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, int64_t offset, int64_t rows,
+                     int64_t columns, bool is_trained, std::vector<PolicyWeights::Leaf>& leaves);
+
+/// One layer of policy_log_probs; the last one returns batch.query_rows only.
+at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,
+                     const ModelConfig& config, const ops::RopeTable& rope,
+                     const PackedBatch& batch, bool is_last);
+/// What comes after the layers.
+ops::TokenLogProbs run_head(const at::Tensor& x, const at::Tensor& final_norm,
+                            const at::Tensor& lm_head, const ModelConfig& config,
+                            const PackedBatch& batch, int64_t logits_max);
+
 /// Returns log-probability and entropy [M] of the batch's targets. `logits_max` bounds the logits
 /// alive [floats].
 ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,

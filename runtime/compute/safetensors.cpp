@@ -116,10 +116,10 @@ std::string header_text(std::span<const NamedTensor> tensors,
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const NamedTensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", tensor.dtype},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
-    offset += tensor.bytes.size();
+    const uint64_t end = offset + *shape_bytes(tensor.shape, element_bytes(tensor.dtype));
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
   }
   std::string text = header.dump();
   constexpr size_t k_padding = 64;  // tensors start on a cache line
@@ -179,6 +179,57 @@ Expected<void> write_safetensors(const std::filesystem::path& path,
                                                    std::as_bytes(std::span(header))};
   for (const NamedTensor& tensor : tensors) parts.push_back(tensor.bytes);
   return write_synced(path, parts);
+}
+
+Expected<SafetensorsWriter> SafetensorsWriter::create(
+    const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+    const std::map<std::string, std::string>& metadata) {
+  uint64_t total = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const auto bytes = shape_bytes(tensor.shape, element_bytes(tensor.dtype));
+    if (!bytes || __builtin_add_overflow(total, *bytes, &total))
+      return Error{Errc::invalid_argument, fmt::format("{}: tensor '{}' has a shape that overflows",
+                                                       path.string(), tensor.name)};
+  }
+  const std::string header = header_text(tensors, metadata);
+  const auto size = static_cast<uint64_t>(header.size());
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return Error{Errc::io, path.string() + ": " + std::strerror(errno)};
+  SafetensorsWriter writer(path, fd, total + size + sizeof size);
+  COHORT_TRY(writer.append(std::as_bytes(std::span(&size, 1))));
+  COHORT_TRY(writer.append(std::as_bytes(std::span(header))));
+  return writer;
+}
+
+SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      bytes_left_(other.bytes_left_) {}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Expected<void> SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  if (bytes.size() > bytes_left_)
+    return Error{Errc::invalid_argument, fmt::format("{}: {} bytes, {} are left by the header",
+                                                     path_.string(), bytes.size(), bytes_left_)};
+  bytes_left_ -= bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return Error{Errc::io, path_.string() + ": " + std::strerror(errno)};
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Expected<void> SafetensorsWriter::finish() {
+  if (bytes_left_ != 0)
+    return Error{Errc::invalid_argument,
+                 fmt::format("{}: {} bytes are missing", path_.string(), bytes_left_)};
+  if (::fsync(fd_) != 0) return Error{Errc::io, path_.string() + ": " + std::strerror(errno)};
+  return {};
 }
 
 Expected<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -35,6 +36,30 @@ struct NamedTensor {
 Expected<void> write_safetensors(const std::filesystem::path& path,
                                  std::span<const NamedTensor> tensors,
                                  const std::map<std::string, std::string>& metadata);
+
+/// The same with bytes that come one tensor after the other: only names, types and shapes are known
+/// at first. Owner: one thread.
+class SafetensorsWriter {
+ public:
+  /// Begins a new or truncated file; the bytes of `tensors` are not looked at.
+  static Expected<SafetensorsWriter> create(const std::filesystem::path& path,
+                                            std::span<const NamedTensor> tensors,
+                                            const std::map<std::string, std::string>& metadata);
+  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
+  ~SafetensorsWriter();
+  /// Appends bytes in the order of the tensors.
+  Expected<void> append(std::span<const std::byte> bytes);
+  /// Syncs to disk. Returns Errc::invalid_argument if bytes are missing or too many.
+  Expected<void> finish();
+
+ private:
+  SafetensorsWriter(std::filesystem::path path, int fd, uint64_t bytes_left)
+      : path_(std::move(path)), fd_(fd), bytes_left_(bytes_left) {}
+  std::filesystem::path path_;
+  int fd_ = -1;
+  uint64_t bytes_left_ = 0;
+};
 
 class SafetensorsFile {
  public:

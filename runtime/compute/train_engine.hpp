@@ -9,10 +9,19 @@
 /// rate) only:
 ///          gradients are added in micro-batch order, whatever `threads` is and whoever finishes
 ///          first.
+/// TRAIN-3: with a group, parameters after step() are the same bits for any number of ranks, any
+///          ZeRO stage, and offload or swap on or off (reduce: ordered).
 /// TRAIN-2: a step whose gradient norm is not finite changes nothing and is Errc::compute.
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
 /// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
-/// gradients wait.
+/// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
+/// and one layer's activations.
+///
+/// Ranks: one engine per card, joined by `group`. Calls marked "collective" are made by every rank
+/// in the same order with the same arguments; each rank computes its share of the micro-batches and
+/// all of them end alike: with the same report, or with an error that names the first rank that
+/// failed. After Errc::closed or Errc::timeout (a rank is gone) parameters may be half way through
+/// a step: load() a checkpoint in a new group.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +38,7 @@
 
 namespace cohort::compute {
 
+class Collectives;
 struct MicroBatch;  // loss_factory.hpp, with the other three
 struct MicroOutputs;
 struct MicroLoss;
@@ -51,6 +61,23 @@ struct OptimizerOptions {
   double max_grad_norm = 1;  // global L2 norm; <= 0 switches clipping off
 };
 
+/// How gradients of several ranks become one sum.
+enum class GradientReduce : uint8_t {
+  ordered = 0,   // in micro-batch order: the bits do not depend on the number of ranks
+  per_card = 1,  // ZeRO 0 and 1: each card sums its own, one exchange per step, in rank order
+};
+
+/// The training state over the ranks of a group (arXiv 1910.02054): stage 1 cuts the optimizer, 2
+/// gradients too, 3 parameters too. zero_layout.hpp says who holds what.
+struct ZeroOptions {
+  Collectives* group = nullptr;  // outlives the engine; nullptr: alone
+  int stage = 0;                 // 0..3
+  GradientReduce reduce = GradientReduce::ordered;
+  bool offload_optimizer = false;  // it stays on the host, and the optimizer's arithmetic with it
+  bool offload_params = false;     // they stay on the host; units come to the card when needed
+  bool swap_optimizer = false;     // it stays on the host; the step streams it through the card
+};
+
 struct TrainEngineOptions {
   ModelConfig model;
   OptimizerOptions optimizer;
@@ -62,6 +89,7 @@ struct TrainEngineOptions {
   CardMemory* card = nullptr;    // outlives the engine
   std::string role = "actor_train";  // prefix of object names on the card
   bool is_frozen = false;            // reference: parameters only, step() is an error
+  ZeroOptions zero;
 };
 
 struct StepReport {
@@ -79,8 +107,16 @@ struct WeightBucket {
   tensor::Buffer bytes;
 };
 
+/// Elements [begin, end) of one tensor taken flat, as a rank holds them.
+struct ParameterShard {
+  std::string_view name;  // of the layout
+  int64_t begin = 0, end = 0;
+  std::span<const std::byte> bytes;  // (end - begin) elements of the dtype that was asked for
+};
+
 class TrainEngine {
  public:
+  struct State;  // the inside, private to the folder (train_state.hpp)
   /// Initialises parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by
   /// 1/sqrt(2 L), norms 1, biases 0), on the host. Returns Errc::invalid_argument for a bad config.
   static Expected<std::unique_ptr<TrainEngine>> create(const TrainEngineOptions& options);
@@ -88,25 +124,27 @@ class TrainEngine {
   TrainEngine& operator=(const TrainEngine&) = delete;
   ~TrainEngine();
 
-  /// Moves an object to the card. Gradients have no contents between steps: they are taken as
-  /// zeros. Idempotent. Returns Errc::capacity, changing nothing, if the card's budget does not
-  /// allow it.
+  /// Moves an object to the card, or readies it where it rests: an offloaded one stays on the host
+  /// and takes no card bytes, of a swapped optimizer one piece comes along. Gradients have no
+  /// contents between steps: they are taken as zeros. Idempotent. Returns Errc::capacity, changing
+  /// nothing, if the card's budget does not allow it.
   Expected<Residency> onload(TrainObject object);
   /// Moves an object to the host (gradients: drops them) and frees its card memory. Idempotent.
   Expected<Residency> offload(TrainObject object);
-  /// Returns the bytes the object takes on the card.
+  /// Returns the bytes the object takes on the card (0: it rests on the host).
   uint64_t object_bytes(TrainObject object) const;
   bool is_on_card(TrainObject object) const;
 
-  /// One optimizer step over all `samples`. Returns Errc::placement (PLACE-4),
+  /// One optimizer step over all `samples`. Collective. Returns Errc::placement (PLACE-4),
   /// Errc::invalid_argument naming the sample, or Errc::compute naming the step (TRAIN-2).
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
                             double learning_rate);
-  /// out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.
+  /// Collective. out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.
   Expected<void> log_probs(std::span<const TrainSample> samples,
                            std::vector<std::vector<float>>& out);
 
-  /// Returns xxh3-64 of the flat f32 master parameters.
+  /// Returns xxh3-64 of the flat f32 master parameters, however they are cut. Collective where they
+  /// are (ZeRO 3; bf16 from stage 1 on); then 0 if the group is lost, which the next call explains.
   uint64_t param_hash() const;
   /// Returns the number of optimizer steps taken (saved and loaded with the moments).
   uint64_t optimizer_steps() const;
@@ -115,25 +153,33 @@ class TrainEngine {
 
   /// Returns the size of all buckets together: layout().total_elements in the model's dtype.
   uint64_t weight_bytes() const;
-  /// Copies the parameters into buckets of at most `bucket_bytes` (a multiple of 64).
+  /// Copies the parameters into buckets of at most `bucket_bytes` (a multiple of 64). Collective at
+  /// ZeRO 3; empty if the group is lost. A publisher that moves shards uses shards() instead.
   std::vector<WeightBucket> weight_buckets(size_t bucket_bytes) const;
-  /// Overwrites a piece of the parameters, in the model's dtype; offset and size in whole elements.
+  /// Returns what this rank holds of each tensor in the model's dtype, in layout order: whole
+  /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload,
+  /// offload, step or load; train_params must not be absent.
+  std::vector<ParameterShard> shards() const;
+  /// The same of the f32 master: whole tensors at stage 0 and, in f32, below stage 3.
+  std::vector<ParameterShard> master_shards() const;
+  /// Overwrites a piece of the parameters (of which each rank takes what it holds), in the model's
+  /// dtype; offset and size in whole elements.
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all
   /// or nothing, on disk when it returns; replaces an existing folder. A frozen engine writes no
-  /// optimizer.
+  /// optimizer. Collective: the folder must be one for all ranks; each writes its slices of the
+  /// moments (optimizer-R-of-N.safetensors), rank 0 the model and, when all are on disk, the state.
   Expected<void> save(const std::filesystem::path& folder) const;
-  /// Reads what save() wrote; bits are checked by hash. Returns Errc::corrupt or
-  /// Errc::invalid_argument naming the first tensor that does not fit; parameters and moments are
-  /// unchanged then.
+  /// Collective. Reads what save() wrote, on any number of ranks and at any stage; bits are checked
+  /// by hash. Returns Errc::corrupt or Errc::invalid_argument naming the first tensor that does not
+  /// fit; parameters and moments are unchanged then.
   Expected<void> load(const std::filesystem::path& folder);
-  /// Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments start at
-  /// zero.
+  /// Collective. Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments
+  /// start at zero.
   Expected<void> load_model(const std::filesystem::path& folder);
 
  private:
-  struct State;
   explicit TrainEngine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

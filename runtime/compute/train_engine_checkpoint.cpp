@@ -1,14 +1,13 @@
-// TrainEngine: save and load. model.safetensors has HF names in f32; optimizer.safetensors has
-// exp_avg.<name> and exp_avg_sq.<name>; train_state.json ties them together by hash.
+// TrainEngine: save. model.safetensors is a whole Hugging Face file in f32 at every checkpoint: the
+// parameter hash has each unit gathered anyhow, and rank 0 writes it as it passes. Moments are not
+// gathered: alone they are whole tensors (exp_avg.<name>, exp_avg_sq.<name>) in
+// optimizer.safetensors, else each rank writes its slices. train_state.json ties them together.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/compute/atomic_folder.hpp"
-#include "runtime/compute/safetensors.hpp"
+#include "runtime/compute/checkpoint_slices.hpp"
 #include "runtime/compute/train_state.hpp"
 #include "runtime/tensor/checksum.hpp"
 
@@ -16,139 +15,146 @@ namespace cohort::compute {
 namespace {
 
 namespace fs = std::filesystem;
+using State = TrainEngine::State;
 
-constexpr int k_format = 1;  // of train_state.json
+constexpr int k_format_whole = 1, k_format_slices = 2;  // of train_state.json
+constexpr size_t k_path_max = 4096;
 
 std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
-
-uint64_t hash_of(std::span<const float> values) {
-  return tensor::checksum64(std::as_bytes(values));
-}
-
-void append_tensors(const ParameterLayout& layout, std::span<const float> flat,
-                    const std::string& prefix, std::vector<NamedTensor>& tensors) {
-  for (const ParameterSpec& spec : layout.specs)
-    tensors.push_back({prefix + spec.name, "F32", spec.shape,
-                       std::as_bytes(flat.subspan(static_cast<size_t>(spec.offset),
-                                                  static_cast<size_t>(spec.count)))});
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-/// Fills `flat` (zeros in the padding) with the tensors called prefix + name.
-Expected<void> read_flat(const SafetensorsFile& file, const std::string& where,
-                         const ParameterLayout& layout, const std::string& prefix,
-                         std::span<float> flat) {
-  for (const ParameterSpec& spec : layout.specs) {
-    const NamedTensor* tensor = file.find(prefix + spec.name);
-    if (tensor == nullptr)
-      return Error{Errc::invalid_argument,
-                   fmt::format("{}: no tensor '{}'", where, prefix + spec.name)};
-    if (tensor->shape != spec.shape)
-      return Error{Errc::invalid_argument,
-                   fmt::format("{}: tensor '{}' has shape {}, the model needs {}", where,
-                               tensor->name, shape_text(tensor->shape), shape_text(spec.shape))};
-    COHORT_TRY(copy_to_f32(
-        *tensor, flat.subspan(static_cast<size_t>(spec.offset), static_cast<size_t>(spec.count))));
-  }
-  return {};
-}
-
-Expected<nlohmann::json> read_json(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return Error{Errc::corrupt, path.string() + ": not a JSON object"};
-  return json;
-}
-
-Expected<void> check_hash(const nlohmann::json& state, const char* key,
-                          std::span<const float> values, const fs::path& folder) {
-  auto it = state.find(key);
-  const std::string found = hex(hash_of(values));
-  if (it == state.end() || !it->is_string() || it->get<std::string>() != found)
-    return Error{Errc::corrupt, fmt::format("{}: {} is {}, train_state.json says otherwise",
-                                            folder.string(), key, found)};
-  return {};
-}
 
 Expected<void> write_text(const fs::path& path, const std::string& text) {
   const std::span<const std::byte> part = std::as_bytes(std::span(text));
   return write_synced(path, std::span(&part, 1));
 }
 
+/// This rank's part of each tensor in `buffer`, as slices, or whole if there is one rank.
+void append_slices(const State& s, const HeldBuffer& buffer, const std::string& prefix,
+                   std::vector<NamedTensor>& tensors) {
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const ParameterSpec& of = s.layout.specs[spec];
+    const TensorPart part = s.zero.part(spec, s.rank());
+    if (part.count() == 0) continue;
+    const bool is_whole = s.ranks() == 1;
+    tensors.push_back(
+        {is_whole ? prefix + of.name : slice_name(prefix + of.name, part),
+         "F32",
+         is_whole ? of.shape : std::vector<int64_t>{part.count()},
+         {s.find(buffer, spec, part.begin), static_cast<size_t>(part.count()) * sizeof(float)}});
+  }
+}
+
+uint64_t hash_of(std::span<const NamedTensor> tensors) {
+  tensor::Checksum sum;
+  for (const NamedTensor& tensor : tensors) sum.update(tensor.bytes);
+  return sum.digest();
+}
+
+uint64_t hash_of(const State& s, const HeldBuffer& flat) {
+  return tensor::checksum64({flat.data, s.flat_elements() * sizeof(float)});
+}
+
+/// Writes this rank's moments and tells all ranks its file's hash.
+Expected<void> save_moments(State& s, const fs::path& folder, nlohmann::ordered_json& state) {
+  std::vector<NamedTensor> tensors;
+  append_slices(s, s.m_buffer(), "exp_avg.", tensors);
+  append_slices(s, s.v_buffer(), "exp_avg_sq.", tensors);
+  if (s.ranks() == 1) {
+    state["exp_avg_hash"] = hex(hash_of(s, s.m_buffer()));
+    state["exp_avg_sq_hash"] = hex(hash_of(s, s.v_buffer()));
+    return write_safetensors(folder / "optimizer.safetensors", tensors, {});
+  }
+  const auto written = write_safetensors(folder / slice_file(s.rank(), s.ranks()), tensors, {});
+  COHORT_TRY(s.agree(written, 0, "save"));
+  const uint64_t hash = hash_of(tensors);
+  COHORT_ASSIGN(auto all,
+                s.gather_bytes(std::as_bytes(std::span(&hash, 1)),
+                               std::vector<size_t>(static_cast<size_t>(s.ranks()), sizeof hash)));
+  for (int rank = 0; rank < s.ranks(); ++rank) {
+    uint64_t of_rank = 0;
+    std::memcpy(&of_rank, all[static_cast<size_t>(rank)].data(), sizeof of_rank);
+    const TensorPart first = s.zero.part(0, rank);
+    state["slices"].push_back({{"file", slice_file(rank, s.ranks())},
+                               {"first", slice_name("exp_avg." + s.layout.specs[0].name, first)},
+                               {"hash", hex(of_rank)}});
+  }
+  return {};
+}
+
+/// Gathers the model unit by unit; rank 0 writes it on the way. Returns its hash.
+Expected<uint64_t> save_model(const State& s, const fs::path& folder) {
+  std::vector<NamedTensor> tensors;
+  for (const ParameterSpec& spec : s.layout.specs)
+    tensors.push_back({spec.name, "F32", spec.shape, {}});
+  Expected<void> written;  // of rank 0: the others go on gathering
+  std::optional<SafetensorsWriter> writer;
+  if (s.rank() == 0) {
+    auto created =
+        SafetensorsWriter::create(folder / "model.safetensors", tensors, {{"format", "pt"}});
+    if (created)
+      writer.emplace(std::move(*created));
+    else
+      written = created.error();
+  }
+  auto visit = [&](const ZeroUnit& unit, std::span<const float> values) -> Expected<void> {
+    for (size_t spec = unit.first_spec; writer && written && spec < unit.end_spec; ++spec) {
+      const ParameterSpec& of = s.layout.specs[spec];
+      written = writer->append(std::as_bytes(values.subspan(
+          static_cast<size_t>(of.offset - unit.begin), static_cast<size_t>(of.count))));
+    }
+    return {};
+  };
+  COHORT_ASSIGN(const uint64_t hash, s.hash_master(visit));
+  if (writer && written) written = writer->finish();
+  COHORT_TRY(s.agree(written, hash, "save"));
+  return hash;
+}
+
+/// Rank 0 makes the folder under its temporary name and tells the others where it is.
+Expected<fs::path> share_folder(const State& s, const fs::path& folder,
+                                std::optional<AtomicFolder>& output) {
+  Expected<void> made;
+  std::string path(k_path_max, '\0');
+  if (s.rank() == 0) {
+    auto created = AtomicFolder::create(folder);
+    if (created) {
+      output.emplace(std::move(*created));
+      path.replace(0, output->path().string().size(), output->path().string());
+    } else {
+      made = created.error();
+    }
+    if (made && path.size() != k_path_max)
+      made = Error{Errc::invalid_argument,
+                   fmt::format("{}: path is over {} characters", folder.string(), k_path_max)};
+    path.resize(k_path_max);
+  }
+  COHORT_TRY(s.agree(made, 0, "save"));
+  if (s.ranks() > 1)
+    COHORT_TRY(s.options.zero.group->broadcast(std::as_writable_bytes(std::span(path)), 0));
+  return fs::path(path.c_str());
+}
+
 }  // namespace
 
 Expected<void> TrainEngine::save(const fs::path& folder) const {
   State& s = *state_;
-  COHORT_ASSIGN(AtomicFolder output, AtomicFolder::create(folder));
-  std::vector<NamedTensor> tensors;
-  append_tensors(s.layout, s.master_span(), "", tensors);
-  COHORT_TRY(write_safetensors(output.path() / "model.safetensors", tensors, {{"format", "pt"}}));
-  nlohmann::ordered_json state = {
-      {"format", k_format}, {"optimizer_steps", s.steps}, {"param_hash", hex(param_hash())}};
-  if (!s.options.is_frozen) {
-    COHORT_TRY(s.moments.materialise());
-    tensors.clear();
-    append_tensors(s.layout, s.m_span(), "exp_avg.", tensors);
-    append_tensors(s.layout, s.v_span(), "exp_avg_sq.", tensors);
-    COHORT_TRY(write_safetensors(output.path() / "optimizer.safetensors", tensors, {}));
-    state["exp_avg_hash"] = hex(hash_of(s.m_span()));
-    state["exp_avg_sq_hash"] = hex(hash_of(s.v_span()));
+  Expected<void> ready;
+  if (!s.options.is_frozen) ready = s.optimizer.materialise();
+  COHORT_TRY(s.agree(ready, s.steps, "save"));
+  std::optional<AtomicFolder> output;
+  COHORT_ASSIGN(const fs::path path, share_folder(s, folder, output));
+  COHORT_ASSIGN(const uint64_t hash, save_model(s, path));
+  const bool has_slices = s.ranks() > 1 && !s.options.is_frozen;
+  nlohmann::ordered_json state = {{"format", has_slices ? k_format_slices : k_format_whole},
+                                  {"optimizer_steps", s.steps},
+                                  {"param_hash", hex(hash)}};
+  if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
+  Expected<void> done;  // the folder gets its name when every rank's part is on disk
+  if (s.rank() == 0) {
+    done = write_text(path / "config.json", to_hf_json(s.options.model));
+    if (done) done = write_text(path / "train_state.json", state.dump(2) + "\n");
+    if (done) done = output->commit();
   }
-  COHORT_TRY(write_text(output.path() / "config.json", to_hf_json(s.options.model)));
-  COHORT_TRY(write_text(output.path() / "train_state.json", state.dump(2) + "\n"));
-  return output.commit();
-}
-
-Expected<void> TrainEngine::load(const fs::path& folder) {
-  State& s = *state_;
-  COHORT_ASSIGN(nlohmann::json json, read_json(folder / "train_state.json"));
-  auto steps = json.find("optimizer_steps");
-  if (json.value("format", nlohmann::json()) != k_format || steps == json.end() ||
-      !steps->is_number_unsigned())
-    return Error{Errc::corrupt,
-                 (folder / "train_state.json").string() + ": needs format 1 and optimizer_steps"};
-  const fs::path model = folder / "model.safetensors", moments = folder / "optimizer.safetensors";
-  std::vector<float> parameters(s.elements()), m, v;
-  COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(model));
-  COHORT_TRY(read_flat(file, model.string(), s.layout, "", parameters));
-  COHORT_TRY(check_hash(json, "param_hash", parameters, folder));
-  if (!s.options.is_frozen) {
-    m.resize(s.elements());
-    v.resize(s.elements());
-    COHORT_ASSIGN(SafetensorsFile other, SafetensorsFile::open(moments));
-    COHORT_TRY(read_flat(other, moments.string(), s.layout, "exp_avg.", m));
-    COHORT_TRY(read_flat(other, moments.string(), s.layout, "exp_avg_sq.", v));
-    COHORT_TRY(check_hash(json, "exp_avg_hash", m, folder));
-    COHORT_TRY(check_hash(json, "exp_avg_sq_hash", v, folder));
-    COHORT_TRY(s.moments.materialise());
-    std::copy(m.begin(), m.end(), s.m_span().begin());
-    std::copy(v.begin(), v.end(), s.v_span().begin());
-  }
-  std::copy(parameters.begin(), parameters.end(), s.master_span().begin());
-  s.refresh_compute();
-  s.steps = steps->get<uint64_t>();
-  return {};
-}
-
-Expected<void> TrainEngine::load_model(const fs::path& folder) {
-  State& s = *state_;
-  const fs::path path = folder / "model.safetensors";
-  COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
-  std::vector<float> parameters(s.elements());
-  COHORT_TRY(read_flat(file, path.string(), s.layout, "", parameters));
-  std::copy(parameters.begin(), parameters.end(), s.master_span().begin());
-  s.refresh_compute();
-  s.steps = 0;
-  if (!s.moments.is_absent()) {
-    for (std::span<float> values : {s.m_span(), s.v_span()})
-      std::fill(values.begin(), values.end(), 0.0f);
-  }
-  return {};
+  return s.agree(done, 0, "save");
 }
 
 }  // namespace cohort::compute

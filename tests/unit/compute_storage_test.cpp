@@ -6,9 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <set>
 
+#include "runtime/base/rng.hpp"
 #include "runtime/compute/atomic_folder.hpp"
 #include "runtime/compute/card_memory.hpp"
 #include "runtime/compute/model.hpp"
@@ -177,12 +177,18 @@ TEST(ModelConfig, HfJsonRoundTrips) {
 
 struct FlatVectors {
   std::vector<float> p, g, m, v;
-  FlatState state() { return {p, m, v, g}; }
+  AdamwPiece piece(size_t begin, size_t end, bool is_decayed) {
+    return {p.data() + begin,
+            m.data() + begin,
+            v.data() + begin,
+            g.data() + begin,
+            static_cast<int64_t>(end - begin),
+            is_decayed};
+  }
 };
 
 TEST(AdamW, FollowsTheFormulaForTenSteps) {
   FlatVectors x{{1, -2, 0.5f, 3}, {}, {0, 0, 0, 0}, {0, 0, 0, 0}};
-  const DecayRange ranges[] = {{0, 2, true}, {2, 2, false}};
   const OptimizerOptions options{
       .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .max_grad_norm = 0};
   std::vector<double> p(x.p.begin(), x.p.end()), m(4), v(4);
@@ -197,49 +203,49 @@ TEST(AdamW, FollowsTheFormulaForTenSteps) {
           m[i] / (1 - std::pow(0.9, s)) / (std::sqrt(v[i] / (1 - std::pow(0.95, s))) + 1e-8);
       p[i] = p[i] * (1 - 0.01 * decay) - 0.01 * update;
     }
-    adamw_step(x.state(), ranges, options, 0.01, step).value();
+    const AdamwScale scale = adamw_scale(options, 1e9, 0.01, step);
+    adamw_step(x.piece(0, 2, true), scale);
+    adamw_step(x.piece(2, 4, false), scale);
     for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(x.p[i], p[i], 2e-6) << step << " " << i;
   }
 }
 
 TEST(AdamW, ClipsByTheGlobalNorm) {
   FlatVectors clipped{{0, 0}, {30, 40}, {0, 0}, {0, 0}};
-  const DecayRange range[] = {{0, 2, true}};
-  EXPECT_EQ(adamw_step(clipped.state(), range, {.max_grad_norm = 1}, 0.1, 1).value(), 50.0);
+  const OptimizerOptions options{.max_grad_norm = 1};
+  adamw_step(clipped.piece(0, 2, true), adamw_scale(options, 50.0, 0.1, 1));
   EXPECT_NEAR(clipped.m[0], 0.1 * 0.6, 1e-7);  // (1 - beta1) * g / 50
   EXPECT_NEAR(clipped.m[1], 0.1 * 0.8, 1e-7);
+  EXPECT_EQ(adamw_scale(options, 0.5, 0.1, 1).grad_scale, 1.0f);
 }
 
-TEST(AdamW, ANonFiniteGradientChangesNothing) {  // TRAIN-2
-  for (float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    FlatVectors x{{1, 2}, {0.5f, bad}, {0, 0}, {0, 0}};
-    const DecayRange range[] = {{0, 2, true}};
-    auto result = adamw_step(x.state(), range, {}, 0.1, 12);
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, Errc::compute);
-    EXPECT_NE(result.error().detail.find("step 12"), std::string::npos);
-    EXPECT_EQ(x.p, (std::vector<float>{1, 2}));
-    EXPECT_EQ(x.m, (std::vector<float>{0, 0}));
+TEST(AdamW, PiecesMayBeCutAnywhere) {  // TRAIN-3 rests on it
+  Rng rng(3);
+  FlatVectors whole, cut;
+  for (int i = 0; i < 1000; ++i) {
+    whole.p.push_back(static_cast<float>(rng.uniform()));
+    whole.g.push_back(static_cast<float>(rng.uniform() - 0.5));
+    whole.m.push_back(static_cast<float>(rng.uniform() - 0.5));
+    whole.v.push_back(static_cast<float>(rng.uniform()));
   }
+  cut = whole;
+  const AdamwScale scale = adamw_scale({.weight_decay = 0.1, .max_grad_norm = 1}, 3, 0.01, 5);
+  adamw_step(whole.piece(0, 1000, true), scale);
+  for (size_t at = 0; at < 1000;) {
+    const size_t end = std::min<size_t>(1000, at + 1 + rng.below(40));
+    adamw_step(cut.piece(at, end, true), scale);
+    at = end;
+  }
+  EXPECT_EQ(cut.p, whole.p);
+  EXPECT_EQ(cut.m, whole.m);
+  EXPECT_EQ(cut.v, whole.v);
 }
 
 TEST(AdamW, DecaySkipsNormsAndBiases) {
   ParameterLayout layout = layout_of(small_config());
-  int64_t next = 0;
-  std::set<std::string> decayed;
-  for (const DecayRange& range : decay_ranges(layout)) {
-    EXPECT_EQ(range.offset, next);
-    next = range.offset + range.count;
-    for (const ParameterSpec& spec : layout.specs) {
-      if (spec.offset >= range.offset && spec.offset < next && range.is_decayed)
-        decayed.insert(spec.name);
-    }
-  }
-  EXPECT_EQ(next, layout.total_elements);
-  EXPECT_TRUE(decayed.contains("model.layers.1.mlp.down_proj.weight"));
-  EXPECT_FALSE(decayed.contains("model.layers.1.self_attn.k_proj.bias"));
-  EXPECT_FALSE(decayed.contains("model.norm.weight"));
+  EXPECT_TRUE(layout.find("model.layers.1.mlp.down_proj.weight")->is_decayed);
+  EXPECT_FALSE(layout.find("model.layers.1.self_attn.k_proj.bias")->is_decayed);
+  EXPECT_FALSE(layout.find("model.norm.weight")->is_decayed);
 }
 
 // ---- files -----------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+// TrainEngine: the parameters as others see them: hash, buckets, shards.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/check.hpp"
+#include "runtime/compute/train_state.hpp"
+#include "runtime/compute/zero_exchange.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::compute {
+namespace {
+
+using State = TrainEngine::State;
+
+/// All parameters in the model's dtype, gathered.
+Expected<std::vector<std::byte>> whole_parameters(const State& s) {
+  const HeldBuffer params = s.params_buffer();
+  std::vector<std::byte> whole(s.flat_elements() * s.compute_element());
+  COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create_on_host(s, params.element));
+  for (const ZeroUnit& unit : s.zero.units())
+    COHORT_TRY(exchange.gather(unit, params,
+                               whole.data() + static_cast<size_t>(unit.begin) * params.element));
+  return whole;
+}
+
+std::vector<ParameterShard> shards_of(const State& s, const HeldBuffer& buffer) {
+  std::vector<ParameterShard> shards;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const TensorPart part = s.held(buffer, spec);
+    if (part.count() == 0) continue;
+    shards.push_back(
+        {s.layout.specs[spec].name,
+         part.begin,
+         part.end,
+         {s.find(buffer, spec, part.begin), static_cast<size_t>(part.count()) * buffer.element}});
+  }
+  return shards;
+}
+
+}  // namespace
+
+Expected<uint64_t> TrainEngine::State::hash_master(
+    const std::function<Expected<void>(const ZeroUnit&, std::span<const float>)>& visit) const {
+  const HeldBuffer from = master_buffer();
+  tensor::Checksum sum;
+  COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create_on_host(*this, sizeof(float)));
+  std::vector<float> values;
+  for (const ZeroUnit& unit : zero.units()) {
+    std::span<const float> whole;
+    if (from.is_cut) {
+      values.assign(static_cast<size_t>(unit.elements()), 0.0f);
+      COHORT_TRY(exchange.gather(unit, from, reinterpret_cast<std::byte*>(values.data())));
+      whole = values;
+    } else {
+      whole = {reinterpret_cast<const float*>(from.data) + unit.begin,
+               static_cast<size_t>(unit.elements())};
+    }
+    sum.update(std::as_bytes(whole));
+    if (visit) COHORT_TRY(visit(unit, whole));
+  }
+  return sum.digest();
+}
+
+uint64_t TrainEngine::param_hash() const {
+  auto hash = state_->hash_master({});
+  return hash ? *hash : 0;
+}
+
+uint64_t TrainEngine::weight_bytes() const {
+  return state_->flat_elements() * state_->compute_element();
+}
+
+std::vector<WeightBucket> TrainEngine::weight_buckets(size_t bucket_bytes) const {
+  COHORT_CHECK(bucket_bytes > 0 && bucket_bytes % 64 == 0, "bucket_bytes is a multiple of 64");
+  const State& s = *state_;
+  const uint64_t total = weight_bytes();
+  const HeldBuffer params = s.params_buffer();
+  std::vector<WeightBucket> buckets;
+  std::span<const std::byte> source(params.data, total);
+  std::vector<std::byte> gathered;
+  if (params.is_cut) {
+    auto whole = whole_parameters(s);
+    if (!whole) return buckets;
+    gathered = std::move(*whole);
+    source = gathered;
+  }
+  for (uint64_t offset = 0; offset < total; offset += bucket_bytes) {
+    const size_t size = std::min<uint64_t>(bucket_bytes, total - offset);
+    if (params.data != nullptr) {
+      buckets.push_back({offset, tensor::Buffer::copy_of(source.subspan(offset, size))});
+      continue;
+    }
+    // bf16 at stage 0 without its copy on the card: rounded from the master
+    tensor::Buffer buffer = tensor::Buffer::allocate(size);
+    auto* to = reinterpret_cast<uint16_t*>(buffer.mutable_bytes().data());
+    const auto* from = reinterpret_cast<const float*>(s.master.data()) + offset / sizeof *to;
+    for (size_t i = 0; i < size / sizeof *to; ++i) to[i] = to_bf16(from[i]);
+    buckets.push_back({offset, std::move(buffer)});
+  }
+  return buckets;
+}
+
+std::vector<ParameterShard> TrainEngine::shards() const {
+  const HeldBuffer params = state_->params_buffer();
+  if (params.data == nullptr) return {};
+  return shards_of(*state_, params);
+}
+
+std::vector<ParameterShard> TrainEngine::master_shards() const {
+  const HeldBuffer master = state_->master_buffer();
+  if (master.data == nullptr) return {};
+  return shards_of(*state_, master);
+}
+
+Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes) {
+  const State& s = *state_;
+  const size_t element = s.compute_element();
+  if (offset_bytes % element != 0 || bytes.size() % element != 0 || offset_bytes > weight_bytes() ||
+      bytes.size() > weight_bytes() - offset_bytes)
+    return Error{Errc::invalid_argument,
+                 fmt::format("weights: {} bytes at {} do not fit {} bytes of {}-byte elements",
+                             bytes.size(), offset_bytes, weight_bytes(), element)};
+  const auto begin = static_cast<int64_t>(offset_bytes / element);
+  const int64_t end = begin + static_cast<int64_t>(bytes.size() / element);
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const int64_t offset = s.layout.specs[spec].offset;
+    const int64_t first = std::max(begin, offset);
+    const int64_t last = std::min(end, offset + s.layout.specs[spec].count);
+    if (first >= last) continue;
+    values.resize(static_cast<size_t>(last - first));
+    const std::byte* from = bytes.data() + static_cast<size_t>(first - begin) * element;
+    if (!s.is_bf16()) {
+      std::memcpy(values.data(), from, values.size() * sizeof(float));
+    } else {
+      for (size_t i = 0; i < values.size(); ++i) {
+        uint16_t half = 0;
+        std::memcpy(&half, from + i * sizeof half, sizeof half);
+        values[i] = from_bf16(half);
+      }
+    }
+    s.store_parameters(spec, first - offset, values);
+  }
+  return {};
+}
+
+}  // namespace cohort::compute

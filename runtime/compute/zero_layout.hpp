@@ -1,0 +1,56 @@
+#pragma once
+/// Who holds what when the training state is cut over ranks. Pure, torch-free value types.
+///
+/// ZERO-1: each tensor, taken flat, is cut in N consecutive parts of ceil(count / N) elements, the
+/// last ones short or empty: the cut of plan::Shards, so that a publisher can address it.
+/// ZERO-2: a rank's parts lie in its shard in tensor order, at offsets that are the same on every
+/// rank: each tensor takes ceil(count / N) there, and what is short ends in zeros. With one rank a
+/// shard is the flat buffer itself.
+/// ZERO-3: units (embedding; each layer; final norm and untied head) are consecutive in the flat
+/// buffer and in the shard, so that one message per rank moves a unit.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/compute/model.hpp"
+
+namespace cohort::compute {
+
+/// Elements [begin, end) of a tensor taken flat.
+struct TensorPart {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
+  bool operator==(const TensorPart&) const = default;
+};
+
+struct ZeroUnit {
+  size_t first_spec = 0, end_spec = 0;
+  int64_t begin = 0, end = 0;                // [elements] in the flat buffer, padding included
+  int64_t shard_begin = 0, shard_count = 0;  // [elements] in every rank's shard
+  int64_t elements() const { return end - begin; }
+};
+
+class ZeroLayout {
+ public:
+  ZeroLayout() = default;
+  /// REQUIRES ranks >= 1.
+  ZeroLayout(const ParameterLayout& layout, int ranks);
+
+  int ranks() const { return ranks_; }
+  const std::vector<ZeroUnit>& units() const { return units_; }
+  /// Returns the elements of a shard, a multiple of k_alignment.
+  int64_t shard_elements() const { return shard_elements_; }
+  /// Returns where the part of tensor `spec` begins in a shard.
+  int64_t shard_offset(size_t spec) const { return offsets_[spec]; }
+  TensorPart part(size_t spec, int rank) const;
+  /// Returns the most elements that a unit has in a shard.
+  int64_t largest_unit_part() const;
+
+ private:
+  int ranks_ = 1;
+  int64_t shard_elements_ = 0;
+  std::vector<int64_t> counts_, offsets_;  // by spec
+  std::vector<ZeroUnit> units_;
+};
+
+}  // namespace cohort::compute
