@@ -14,6 +14,7 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.run_id = options_.welcome.run_id;
   spawner.socket_folder = options_.welcome.socket_folder;
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
+  spawner.rendezvous = options_.rendezvous;
   auto node = options_.node;
   spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };
   spawner_ = std::make_unique<RoleSpawner>(spawner);

@@ -117,6 +117,23 @@ void fill_engine(plan::RoleJob& job, const Section& section, const RunConfig& c)
     job.packed_tokens = count(verl.ref_log_prob_max_token_len_per_gpu);
 }
 
+}  // namespace
+
+ZeroSettings zero_of(const RunConfig& c) {
+  const config::StrategySettings& s = c.actor_train.strategy_args;
+  ZeroSettings zero;
+  zero.offload_optimizer = s.offload_optimizer;
+  zero.swap_optimizer = c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
+  if (c.actor_train.device_mapping.size() < 2) return zero;
+  zero.stage = static_cast<uint32_t>(count(s.zero_stage));
+  if (s.strategy == Strategy::fsdp2_train) zero.stage = 3;
+  if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
+  zero.offload_params = s.offload_param && zero.stage == 3;
+  return zero;
+}
+
+namespace {
+
 /// The built-in engine has keys of its own; what the others' keys say does not change its bytes.
 void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
   constexpr uint64_t k_logits_max = uint64_t{1} << 20;  // TrainEngineOptions::logits_max
@@ -124,6 +141,12 @@ void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
   job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
   job.max_running = count(c.max_running_requests);
   job.threads = degree(c.cards.threads_per_card);
+  if (job.name != "actor_train") return;
+  ZeroSettings zero = zero_of(c);
+  job.zero_stage = zero.stage;
+  job.offload_optimizer = zero.offload_optimizer;
+  job.offload_params = zero.offload_params;
+  job.swap_optimizer = zero.swap_optimizer;
 }
 
 plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,

@@ -33,6 +33,16 @@ struct Job {
 /// Empty: the model is the `model` section.
 std::vector<std::string> model_names(const config::RunConfig& config);
 
+/// How the training state is cut over the train cards and where it rests.
+struct ZeroSettings {
+  uint32_t stage = 0;  // 0 on one card: there is nothing to cut
+  bool offload_optimizer = false, offload_params = false, swap_optimizer = false;
+};
+
+/// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
+/// Megatron's distributed optimizer as stage 1.
+ZeroSettings zero_of(const config::RunConfig& config);
+
 /// Returns Errc::not_found for a card type or a model without a known shape (with the nearest
 /// names), Errc::config for what cannot be planned (a pipeline without rollout).
 Expected<Job> job_of(const config::RunConfig& config, const JobOptions& options = {});

@@ -40,6 +40,7 @@ void NodeState::open(NodeOptions options) {
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
   roles.socket_folder = options_.socket_folder;
+  roles.rendezvous = options_.rendezvous;
   roles.fail = failure_sink();
   if (options_.processes.empty())
     for (const plan::CardSpec& card : options_.plan.placement.cards) roles.cards.push_back(card.id);
@@ -71,6 +72,8 @@ caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
   welcome.run_id = options_.folder.run_id;
   welcome.run_folder = options_.folder.path;
   welcome.socket_folder = options_.socket_folder;
+  welcome.rendezvous_host = "127.0.0.1";
+  welcome.rendezvous_port = options_.rendezvous ? options_.rendezvous->port() : uint16_t{0};
   for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
   return welcome;
 }
@@ -232,6 +235,7 @@ void NodeState::on_down(const caf::down_msg& message) {
 // is gone.
 bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
+  if (spawner_) spawner_->abort_groups("the run ends");
   for (const auto& [address, role] : roles_)
     caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   return true;

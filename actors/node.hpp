@@ -31,8 +31,9 @@ struct NodeOptions {
   RunFolder folder;
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   RunLog* log = nullptr;
-  std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
-  std::string socket_folder;                   // of the ipc sockets; empty: all cards are here
+  std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
+  std::string socket_folder;                        // of the ipc sockets; empty: all cards are here
+  std::shared_ptr<compute::Rendezvous> rendezvous;  // of ranks in several processes; else null
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.

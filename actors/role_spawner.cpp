@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/job_spec.hpp"
 #include "actors/reference.hpp"
 #include "actors/train_rank.hpp"
 #include "actors/train_worker.hpp"
@@ -10,8 +11,20 @@ namespace cohort::actors {
 
 using control::receiver_name;
 
+void GroupList::add(const std::shared_ptr<compute::Collectives>& group) {
+  std::lock_guard lock(mutex_);
+  groups_.push_back(group);
+}
+
+void GroupList::abort(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  for (const auto& group : groups_)
+    if (auto alive = group.lock()) alive->abort(reason);
+}
+
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
+  if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
   for (const plan::CardSpec& spec : options_.plan->placement.cards)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
       cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
@@ -84,9 +97,31 @@ compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::str
   return engine;
 }
 
+std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
+  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
+  if (cards.size() < 2) return std::nullopt;
+  compute::GroupOptions group;
+  group.name = "actor_train";
+  group.rank = static_cast<int>(std::ranges::find(cards, card) - cards.begin());
+  group.size = static_cast<int>(cards.size());
+  for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
+  group.rendezvous = options_.rendezvous;
+  return group;
+}
+
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
   worker.engine = train_options(card, "actor_train", false);
+  ZeroSettings zero = zero_of(*options_.config);
+  worker.engine.zero.stage = static_cast<int>(zero.stage);
+  worker.engine.zero.offload_optimizer = zero.offload_optimizer;
+  worker.engine.zero.offload_params = zero.offload_params;
+  worker.engine.zero.swap_optimizer = zero.swap_optimizer;
+  worker.engine.zero.reduce = options_.config->determinism == config::Determinism::strict
+                                  ? compute::GradientReduce::ordered
+                                  : compute::GradientReduce::per_card;
+  worker.group = train_group(card);
+  worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
   worker.context = context_.get();
   worker.keeps = keeps(card);

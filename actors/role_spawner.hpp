@@ -5,15 +5,29 @@
 /// that may end after it keeps its part of them alive.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "actors/preflight.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "runtime/compute/collectives.hpp"
 #include "runtime/compute/train_engine.hpp"
 
 namespace cohort::actors {
+
+/// The groups that actors of this process have joined. Thread-safe.
+class GroupList {
+ public:
+  void add(const std::shared_ptr<compute::Collectives>& group);
+  /// Ends what waits in them, so that nobody hangs on a rank that has failed.
+  void abort(const std::string& reason);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<compute::Collectives>> groups_;
+};
 
 struct RoleSpawnerOptions {
   const config::RunConfig* config = nullptr;  // outlives the spawner
@@ -21,6 +35,8 @@ struct RoleSpawnerOptions {
   std::string run_id;
   std::vector<CardId> cards;  // of this process
   std::string socket_folder;  // of the run's ipc sockets; empty: one process, links are inproc
+  /// Where ranks find each other; null: all are in this process.
+  std::shared_ptr<compute::Rendezvous> rendezvous;
   FailureSink fail;
 };
 
@@ -28,6 +44,8 @@ class RoleSpawner {
  public:
   explicit RoleSpawner(RoleSpawnerOptions options);
 
+  /// From here on collectives fail: the run ends.
+  void abort_groups(const std::string& reason) const { groups_->abort(reason); }
   transport::Context* context() const { return context_.get(); }
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
@@ -44,10 +62,12 @@ class RoleSpawner {
  private:
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
+  std::optional<compute::GroupOptions> train_group(CardId card) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role,
                                             bool is_frozen) const;
 
   RoleSpawnerOptions options_;
+  std::shared_ptr<GroupList> groups_ = std::make_shared<GroupList>();
   std::shared_ptr<transport::Context> context_;
   std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
 };

@@ -16,6 +16,11 @@ using namespace control;
 
 Expected<void> TrainWorkerState::open(TrainWorkerOptions options) {
   options_ = std::move(options);
+  if (options_.group) {
+    COHORT_ASSIGN(group_, compute::Collectives::join(*options_.group));
+    options_.on_group(group_);
+    options_.engine.zero.group = group_.get();
+  }
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
   if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
   updater_ = std::make_unique<PolicyUpdater>(options_.update);
@@ -40,7 +45,11 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
   tensor::Checksum whole;
   for (const compute::WeightBucket& bucket : buckets) whole.update(bucket.bytes.bytes());
   std::vector<transport::Sender*> targets;
-  for (const std::string& target : command.targets) {
+  // All ranks have the whole version: each sends it to its share of the receivers.
+  size_t ranks = group_ == nullptr ? 1 : static_cast<size_t>(group_->size());
+  for (size_t i = 0; i < command.targets.size(); ++i) {
+    const std::string& target = command.targets[i];
+    if (ranks > 1 && i % ranks != static_cast<size_t>(group_->rank())) continue;
     auto link = links_.find(target);
     if (link == links_.end()) return Error{Errc::not_found, "publish: no weight link to " + target};
     targets.push_back(link->second.get());
@@ -113,6 +122,9 @@ caf::result<CheckpointReport> TrainWorkerState::on_save(const CheckpointRequest&
   // the new one.
   std::filesystem::path partial = request.folder + ".partial";
   auto saved = engine_->save(partial);
+  if (saved && !is_first())
+    return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
+                            now_seconds() - start};
   if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
   if (!saved) return to_caf(saved.error());
   std::error_code error;

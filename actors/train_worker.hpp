@@ -1,24 +1,29 @@
 #pragma once
-/// The trainer's compute side: owns the TrainEngine, updates the policy, publishes weights, writes
-/// checkpoints. Owner: node. Thread: its own (detached), because a handler computes for seconds;
-/// nobody waits on it without a time limit. Holds one batch at a time. PLACE-4: an update without
-/// train_params, grads and optimizer on the card is refused by the engine. PLACE-5: reshard sends
-/// every bucket with its checksum to every rollout and answers only when all of them have
-/// acknowledged.
+/// The trainer's compute side on one card, one rank of the train cards' group: owns the
+/// TrainEngine, updates the policy, publishes weights, writes checkpoints. Owner: node. Thread: its
+/// own (detached), because a handler computes for seconds; nobody waits on it without a time limit.
+/// Holds one batch at a time. PLACE-4: an update without train_params, grads and optimizer on the
+/// card is refused by the engine. PLACE-5: reshard sends every bucket with its checksum to every
+/// rollout and answers only when all of them have acknowledged.
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/policy_update.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "runtime/compute/collectives.hpp"
 #include "runtime/compute/train_engine.hpp"
 
 namespace cohort::actors {
 
 struct TrainWorkerOptions {
   compute::TrainEngineOptions engine;
+  std::optional<compute::GroupOptions> group;  // of the train cards; none: this is the only one
+  /// Told of the group once it is joined: whoever ends the run ends waiting ranks through it.
+  std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   UpdateOptions update;
   transport::Context* context = nullptr;
   std::map<std::string, transport::LinkOptions> weight_links;  // by control::receiver_name()
@@ -42,7 +47,10 @@ class TrainWorkerState {
  private:
   Expected<control::CardReply> publish(const control::CardCommand& command);
 
+  bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
+
   TrainWorkerOptions options_;
+  std::shared_ptr<compute::Collectives> group_;
   std::unique_ptr<compute::TrainEngine> engine_;
   std::unique_ptr<PolicyUpdater> updater_;
   std::map<std::string, std::unique_ptr<transport::Sender>> links_;

@@ -40,11 +40,6 @@ void add_run(const RunConfig& c, List& list) {
 }
 
 void add_cards(const RunConfig& c, List& list) {
-  size_t train = c.actor_train.device_mapping.size();
-  list.add_if(train > 1, "actor_train.device_mapping",
-              fmt::format("{} cards; this version trains on one card (raise cards.threads_per_card "
-                          "to use more cores)",
-                          train));
   size_t reference = c.reference.device_mapping.size();
   list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
               fmt::format("{} cards; this version computes the reference on one card", reference));
