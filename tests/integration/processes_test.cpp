@@ -67,6 +67,39 @@ TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
   EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
 }
 
+// One card, two train and two infer cards, four cards in turns, four processes: the same policy.
+TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
+  TempFolder folder;
+  Process alone(test::tiny_run(folder), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  auto expected = test::hashes(test::run_folder(alone));
+  const std::string accumulate = "actor_train.training_args.gradient_accumulation_steps=";
+  const std::vector<std::string> apart = {
+      "num_gpus_per_node=4", "actor_train.device_mapping=list(range(0,2))",
+      "actor_infer.device_mapping=list(range(2,4))", accumulate + "2"};
+  const std::vector<std::string> together = {"num_gpus_per_node=4", "placement.mode=timeshare",
+                                             "actor_train.device_mapping=list(range(0,4))",
+                                             "actor_infer.device_mapping=list(range(0,4))",
+                                             accumulate + "1"};
+  struct Case {
+    std::vector<std::string> cards;
+    int stage, processes;
+  };
+  const std::vector<Case> cases = {
+      {apart, 1, 0}, {apart, 3, 4}, {together, 2, 0}, {together, 3, 2}};
+  for (const Case& x : cases) {
+    auto more = x.cards;
+    more.push_back("actor_train.strategy_args.strategy_config.zero_optimization.stage=" +
+                   std::to_string(x.stage));
+    auto command = test::tiny_run(folder, more);
+    if (x.processes > 0) command = with_processes(command, x.processes);
+    Process run(command, folder);
+    ASSERT_EQ(run.wait(), 0) << run.err();
+    EXPECT_EQ(test::hashes(test::run_folder(run)), expected)
+        << "ZeRO " << x.stage << ", processes " << x.processes;
+  }
+}
+
 TEST(Processes, AChildThatIsKilledIsNamedWithItsCards) {
   const std::vector<std::string> names = {"process 0 (cards [0]: actor_train)",
                                           "process 1 (cards [1]: actor_infer)"};
