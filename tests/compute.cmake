@@ -25,7 +25,7 @@ cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS c
 
 # Ranks: threads and forked processes.
 cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
-cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute)
+cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)
 target_compile_options(zero_train_test PRIVATE -fPIC)
 target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)
 cohort_test(zero_process_test integration SOURCES integration/zero_process_test.cpp DEPS cohort::compute)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -44,7 +45,7 @@ struct CardLedger {
   CardId card;
   uint64_t budget_bytes = 0;
   mutable std::mutex mutex;
-  uint64_t bytes_in_use = 0;
+  uint64_t bytes_in_use = 0, peak_bytes = 0;
   std::map<std::string, uint64_t> bytes_by_object;
 
   void give_back(const std::string& object, uint64_t size_bytes) {
@@ -99,6 +100,7 @@ Expected<CardStorage> CardMemory::allocate(const std::string& object, uint64_t s
           fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", ledger_->card.value,
                       object, size_bytes, ledger_->bytes_in_use, ledger_->budget_bytes)};
     ledger_->bytes_in_use += size_bytes;
+    ledger_->peak_bytes = std::max(ledger_->peak_bytes, ledger_->bytes_in_use);
     ledger_->bytes_by_object[object] += size_bytes;
   }
   auto block = std::make_shared<detail::CardBlock>();
@@ -120,6 +122,16 @@ uint64_t CardMemory::budget_bytes() const { return ledger_->budget_bytes; }
 uint64_t CardMemory::bytes_in_use() const {
   std::lock_guard lock(ledger_->mutex);
   return ledger_->bytes_in_use;
+}
+
+uint64_t CardMemory::peak_bytes() const {
+  std::lock_guard lock(ledger_->mutex);
+  return ledger_->peak_bytes;
+}
+
+void CardMemory::reset_peak() {
+  std::lock_guard lock(ledger_->mutex);
+  ledger_->peak_bytes = ledger_->bytes_in_use;
 }
 
 std::map<std::string, uint64_t> CardMemory::bytes_by_object() const {

@@ -53,6 +53,9 @@ class CardMemory {
   CardId card() const;
   uint64_t budget_bytes() const;
   uint64_t bytes_in_use() const;
+  /// Returns the most bytes that were in use at once since reset_peak().
+  uint64_t peak_bytes() const;
+  void reset_peak();
   /// Returns bytes by object name, for reports.
   std::map<std::string, uint64_t> bytes_by_object() const;
 

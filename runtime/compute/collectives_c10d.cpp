@@ -304,8 +304,8 @@ class C10dGroup final : public Collectives {
       std::lock_guard lock(state_);
       if (error_) return false;
       waited_for_ = work;
+      ++waits_;
     }
-    changed_.notify_all();
     struct Reset {
       C10dGroup& group;
       ~Reset() {
@@ -317,14 +317,16 @@ class C10dGroup final : public Collectives {
   }
 
   /// Ends a long wait when another rank has told a cause: the ranks that are waited for may be
-  /// alive.
+  /// alive. Looks now and then instead of being woken by every wait.
   void watch(const std::stop_token& stop) {
     std::unique_lock lock(state_);
-    while (changed_.wait(lock, stop, [this] { return bool(waited_for_); })) {
-      const Work watched = waited_for_;
-      changed_.wait_for(lock, stop, Milliseconds(k_watch_ms),
-                        [&] { return waited_for_ != watched; });
-      if (stop.stop_requested() || waited_for_ != watched) continue;
+    uint64_t seen = 0;
+    for (;;) {
+      changed_.wait_for(lock, stop, Milliseconds(k_watch_ms), [] { return false; });
+      if (stop.stop_requested()) return;
+      const bool is_long = waited_for_ && waits_ == seen;
+      seen = waits_;
+      if (!is_long || error_) continue;
       lock.unlock();
       const auto cause = roll_.cause();
       lock.lock();
@@ -374,6 +376,7 @@ class C10dGroup final : public Collectives {
   bool is_busy_ = false;
   const char* what_ = "";
   Work waited_for_;
+  uint64_t waits_ = 0;
   std::optional<Error> error_;
   std::condition_variable_any changed_;
   std::jthread watcher_;

@@ -40,7 +40,8 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   if (mine) mine = validate(samples, s.options.model);
   StepPlan plan;
   if (mine) plan = plan_step(s, samples);
-  auto exchange = UnitExchange::create(s, s.compute_element());
+  const size_t element = s.stage() == 3 ? s.compute_element() : 0;  // else nothing is gathered
+  auto exchange = UnitExchange::create(s, element);
   if (mine && !exchange) mine = exchange.error();
   COHORT_TRY(s.agree(mine, plan.fingerprint, "log_probs"));
   out.resize(samples.size());

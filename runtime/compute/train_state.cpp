@@ -93,8 +93,9 @@ TensorPart TrainEngine::State::held(const HeldBuffer& buffer, size_t spec) const
 }
 
 std::byte* TrainEngine::State::find(const HeldBuffer& buffer, size_t spec, int64_t at) const {
-  const int64_t index = buffer.is_cut ? zero.shard_offset(spec) + at - zero.part(spec, rank()).begin
-                                      : layout.specs[spec].offset + at;
+  const int64_t index = buffer.is_cut
+                            ? zero.shard_offset(spec, rank()) + at - zero.part(spec, rank()).begin
+                            : layout.specs[spec].offset + at;
   return buffer.data + static_cast<size_t>(index) * buffer.element;
 }
 
@@ -208,7 +209,7 @@ Expected<void> TrainEngine::State::agree(const Expected<void>& mine, uint64_t fi
     StatusRecord other;
     std::memcpy(&other, all[r].data(), sizeof other);
     other.text[sizeof other.text - 1] = '\0';
-    if (other.code != 0) return Error{static_cast<Errc>(other.code), other.text};
+    if (other.code != 0) return Error{static_cast<Errc>(other.code), std::string(other.text)};
     std::memcpy(&record, all[0].data(), sizeof record);
     if (other.fingerprint != record.fingerprint)
       return Error{Errc::invalid_argument,

@@ -83,7 +83,7 @@ void UnitExchange::add_part(const ZeroUnit& unit, const std::byte* from, bool is
   const size_t element = is_half ? sizeof(uint16_t) : sizeof(float);
   for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
     const TensorPart part = s.zero.part(spec, s.rank());
-    const auto at = static_cast<size_t>(s.zero.shard_offset(spec) - unit.shard_begin);
+    const auto at = static_cast<size_t>(s.zero.shard_offset(spec, s.rank()) - unit.shard_begin);
     if (part.count() == 0) continue;
     add_gradient(s.find_float(grads, spec, part.begin), from + at * element, part.count(), is_half);
   }
@@ -118,7 +118,8 @@ Expected<void> UnitExchange::add_gradients(const ZeroUnit& unit, const std::vect
       const std::byte* from = mine->find(s.layout.specs[spec].offset);
       if (from == nullptr || part.count() == 0) continue;
       std::memcpy(
-          message + static_cast<size_t>(s.zero.shard_offset(spec) - unit.shard_begin) * element,
+          message +
+              static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) * element,
           from + static_cast<size_t>(part.begin) * element,
           static_cast<size_t>(part.count()) * element);
     }
@@ -140,10 +141,10 @@ Expected<void> UnitExchange::sum_gradients(const ZeroUnit& unit) {
     std::byte* message = slot(send_, bytes, rank);
     for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, rank);
-      std::memcpy(message + static_cast<size_t>(s.zero.shard_offset(spec) - unit.shard_begin) *
-                                sizeof(float),
-                  s.find(grads, spec, part.begin),
-                  static_cast<size_t>(part.count()) * sizeof(float));
+      std::memcpy(
+          message + static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) *
+                        sizeof(float),
+          s.find(grads, spec, part.begin), static_cast<size_t>(part.count()) * sizeof(float));
     }
     send.emplace_back(message, bytes);
     receive.emplace_back(slot(receive_, bytes, rank), bytes);
@@ -167,14 +168,14 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
     return {};
   }
   std::byte* mine = from.data + static_cast<size_t>(unit.shard_begin) * element;
-  auto place = [&](size_t spec) {
-    return static_cast<size_t>(s.zero.shard_offset(spec) - unit.shard_begin) * element;
+  auto place = [&](size_t spec, int rank) {
+    return static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) * element;
   };
   if (!from.is_cut) {
     mine = send_;
     for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, s.rank());
-      std::memcpy(mine + place(spec), s.find(from, spec, part.begin),
+      std::memcpy(mine + place(spec, s.rank()), s.find(from, spec, part.begin),
                   static_cast<size_t>(part.count()) * element);
     }
   }
@@ -187,7 +188,7 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
       const TensorPart part = s.zero.part(spec, rank);
       const int64_t at = s.layout.specs[spec].offset + part.begin - unit.begin;
       std::memcpy(to + static_cast<size_t>(at) * element,
-                  all[static_cast<size_t>(rank)].data() + place(spec),
+                  all[static_cast<size_t>(rank)].data() + place(spec, rank),
                   static_cast<size_t>(part.count()) * element);
     }
   }

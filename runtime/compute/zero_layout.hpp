@@ -2,10 +2,11 @@
 /// Who holds what when the training state is cut over ranks. Pure, torch-free value types.
 ///
 /// ZERO-1: each tensor, taken flat, is cut in N consecutive parts of ceil(count / N) elements, the
-/// last ones short or empty: the cut of plan::Shards, so that a publisher can address it.
-/// ZERO-2: a rank's parts lie in its shard in tensor order, at offsets that are the same on every
-/// rank: each tensor takes ceil(count / N) there, and what is short ends in zeros. With one rank a
-/// shard is the flat buffer itself.
+/// last ones short or empty: the cut of plan::Shards, so that a publisher can address it. Gate and
+/// up are one tensor there, and are cut as one here.
+/// ZERO-2: a rank's parts lie in its shard in tensor order. Each cut tensor takes ceil(count / N)
+/// elements there, at the same offset on every rank, and what is short ends in zeros. With one rank
+/// a shard is the flat buffer itself.
 /// ZERO-3: units (embedding; each layer; final norm and untied head) are consecutive in the flat
 /// buffer and in the shard, so that one message per rank moves a unit.
 #include <cstddef>
@@ -40,16 +41,23 @@ class ZeroLayout {
   const std::vector<ZeroUnit>& units() const { return units_; }
   /// Returns the elements of a shard, a multiple of k_alignment.
   int64_t shard_elements() const { return shard_elements_; }
-  /// Returns where the part of tensor `spec` begins in a shard.
-  int64_t shard_offset(size_t spec) const { return offsets_[spec]; }
   TensorPart part(size_t spec, int rank) const;
+  /// Returns where part(spec, rank) begins in the shard of `rank`.
+  int64_t shard_offset(size_t spec, int rank) const;
   /// Returns the most elements that a unit has in a shard.
   int64_t largest_unit_part() const;
 
  private:
   int ranks_ = 1;
   int64_t shard_elements_ = 0;
-  std::vector<int64_t> counts_, offsets_;  // by spec
+  /// Of a parameter tensor: the tensor it is cut with.
+  struct Cut {
+    int64_t count = 0;        // [elements] of the parameter
+    int64_t before = 0;       // … of the cut tensor that come before it
+    int64_t width = 0;        // of a part of the cut tensor
+    int64_t shard_begin = 0;  // of the cut tensor
+  };
+  std::vector<Cut> cuts_;  // by spec
   std::vector<ZeroUnit> units_;
 };
 

@@ -32,6 +32,11 @@ struct RoleFacts {
   Object params_object() const;
 };
 
+/// The built-in engine with the whole model in a card's group: its flat buffers, cut by ZeRO alone.
+bool is_builtin_whole(const RoleFacts& role);
+/// Its training state over the cards of the role.
+TrainMemory builtin_memory(const RoleFacts& role);
+
 uint64_t sequence_length(const JobSpec& spec);
 uint64_t divide_up(uint64_t value, uint64_t by);
 uint64_t sum_of(const std::vector<TransientBytes>& transients);

@@ -106,18 +106,17 @@ void put(RoleFacts& role, Object object, CutBytes value, bool is_on_host) {
                           value.arithmetic + (is_on_host ? ", in host memory" : "")});
 }
 
-/// The built-in engine with the whole model on one card: its flat buffers, padding included.
-bool is_builtin_whole(const RoleFacts& role) {
-  return role.job.engine == Engine::builtin && role.job.tp * role.job.pp == 1 &&
-         role.job.zero_stage == 0;
-}
-
 void put_builtin(RoleFacts& role, const std::map<Object, uint64_t>& bytes) {
   uint64_t elements = flat_element_count(role.shape, role.head);
   for (auto [object, size] : bytes) {
     role.card_bytes[object] = size;
-    std::string arithmetic = text(elements) + " elements with padding * " +
-                             std::to_string(size / std::max<uint64_t>(elements, 1)) + " B";
+    uint64_t each = size / std::max<uint64_t>(elements, 1);
+    std::string arithmetic =
+        text(elements) + " elements with padding * " + std::to_string(each) + " B";
+    if (each * elements != size)
+      arithmetic = "ZeRO " + std::to_string(role.job.zero_stage) + " over " +
+                   std::to_string(role.ways) +
+                   " cards, each tensor's part rounded up: " + text(size / 4) + " * 4 B";
     role.numbers.push_back({std::string(to_string(object)), size, arithmetic});
   }
 }
@@ -129,9 +128,11 @@ void put_trained(RoleFacts& role) {
   Object optimizer = is_critic ? Object::critic_optimizer : Object::optimizer;
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
-    TrainMemory memory = builtin_train_memory(job.param_bytes);
+    TrainMemory memory = builtin_memory(role);
     put_builtin(role,
                 is_critic ? critic_bytes(role.shape, memory) : train_bytes(role.shape, memory));
+    for (auto [object, bytes] : train_host_bytes(role.shape, memory))
+      if (bytes > 0) role.host_bytes[object == Object::train_params ? params : optimizer] = bytes;
     return;
   }
   StateBytes state = state_of(job.engine, job.param_bytes);
@@ -152,9 +153,9 @@ void put_trained(RoleFacts& role) {
 void put_frozen(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
-    // A frozen training engine: the f32 copy beside bf16 parameters is there too.
-    uint64_t bytes = state_of(Engine::builtin, job.param_bytes).params;
-    put_builtin(role, reference_bytes(role.shape, bytes));
+    // A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
+    auto bytes = train_bytes(role.shape, builtin_memory(role));
+    put_builtin(role, {{Object::ref_params, bytes.at(Object::train_params)}});
     return;
   }
   bool is_cut = job.zero_stage >= 3 || job.engine == Engine::fsdp;
@@ -225,6 +226,20 @@ Expected<void> check_names(const JobSpec& spec) {
 }
 
 }  // namespace
+
+bool is_builtin_whole(const RoleFacts& role) {
+  return role.job.engine == Engine::builtin && role.job.tp * role.job.pp == 1;
+}
+
+TrainMemory builtin_memory(const RoleFacts& role) {
+  TrainMemory memory = builtin_train_memory(role.job.param_bytes);
+  memory.shards = std::max(role.ways, 1u);
+  memory.zero_stage = role.job.zero_stage;
+  memory.offload_optimizer = role.job.offload_optimizer;
+  memory.offload_params = role.job.offload_params;
+  memory.swap_optimizer = role.job.swap_optimizer && !role.job.offload_optimizer;
+  return memory;
+}
 
 Object RoleFacts::params_object() const {
   switch (kind) {

@@ -81,15 +81,22 @@ TrafficLine moved_objects(const JobSpec& spec, const std::vector<RoleFacts>& rol
 }
 
 /// ZeRO's volumes (arXiv 1910.02054, section 7): gradients reduced and results gathered, 2 * shard,
-/// once per optimizer step; with cut parameters 3 * shard, once per micro-batch.
+/// once per optimizer step; with cut parameters 3 * shard, once per micro-batch. The built-in
+/// engine adds gradients in micro-batch order, so that they travel once per micro-batch at every
+/// stage.
 std::optional<TrafficLine> gradients(const JobSpec& spec, const RoleFacts& role,
                                      const JobPlan& plan) {
   if (role.ways < 2 || !plan.batch) return std::nullopt;
   bool is_cut = role.job.zero_stage >= 3 || role.job.engine == Engine::fsdp;
   uint64_t steps = plan.batch->optimizer_steps_per_step;
   uint64_t passes = is_cut ? steps * std::max<uint64_t>(plan.batch->accumulation, 1) : steps;
+  uint64_t rounds = std::max<uint64_t>(plan.batch->accumulation, 1);
+  bool is_ordered = is_builtin_whole(role) && !is_cut;
   uint64_t shard = role.shard.total() * std::max<uint64_t>(role.job.param_bytes, 2);
-  uint64_t volume = shard / role.ways * (role.ways - 1) * (is_cut ? 3 : 2);
+  uint64_t volume = shard / role.ways * (role.ways - 1) *
+                    (is_cut       ? 3
+                     : is_ordered ? rounds + 1
+                                  : 2);
   TrafficLine line;
   line.name = role.job.name + " collectives";
   line.bytes_max_card = volume * passes;
@@ -97,8 +104,11 @@ std::optional<TrafficLine> gradients(const JobSpec& spec, const RoleFacts& role,
   line.seconds =
       seconds(line.bytes_max_card, spans_nodes(spec, role.job.cards) ? spec.card.network_gb_per_s
                                                                      : spec.card.link_gb_per_s);
-  line.arithmetic = std::to_string(passes) + (is_cut ? " passes * 3" : " steps * 2") + " * " +
-                    text(shard) + " * " + std::to_string(role.ways - 1) + "/" +
+  line.arithmetic = std::to_string(passes) +
+                    (is_cut       ? " passes * 3"
+                     : is_ordered ? " steps * (" + std::to_string(rounds) + " micro-batches + 1)"
+                                  : " steps * 2") +
+                    " * " + text(shard) + " * " + std::to_string(role.ways - 1) + "/" +
                     std::to_string(role.ways);
   return line;
 }

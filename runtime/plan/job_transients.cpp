@@ -103,8 +103,44 @@ void put(std::vector<TransientBytes>& to, const RoleFacts& role, std::string nam
   if (bytes > 0) to.push_back({role.job.name, std::move(name), bytes, std::move(arithmetic)});
 }
 
+bool is_by_unit(const RoleFacts& role) {
+  return is_builtin_whole(role) && (role.job.zero_stage >= 3 || role.job.offload_params);
+}
+
+/// Messages between the ranks of the built-in engine, and the unit that is there whole.
+void put_builtin_buffers(const RoleFacts& role, bool is_trained, std::vector<TransientBytes>& to) {
+  if (!is_builtin_whole(role)) return;
+  TrainBuffers buffers = train_buffers(role.shape, builtin_memory(role), role.head);
+  bool is_cut = role.job.zero_stage >= 3;
+  if (is_trained || is_cut)
+    put(to, role, "exchange buffers", buffers.exchange,
+        "2 messages of the largest unit over " + std::to_string(role.ways) + " ranks");
+  put(to, role, "gathered unit", buffers.gathered,
+      is_cut ? "the largest unit whole" : "the largest unit, from the host");
+}
+
+/// By unit one micro-batch is in flight: the inputs of all layers, one layer's activations, and the
+/// gradient of a unit (of a tied table too, until the embedding's share joins the head's).
+void put_builtin_by_unit(const JobSpec& spec, RoleFacts& role) {
+  const RoleJob& job = role.job;
+  uint64_t tokens = std::max(job.packed_tokens, sequence_length(spec));
+  if (job.packed_tokens == 0) tokens = job.micro_batch * sequence_length(spec);
+  uint64_t input = role.shape.hidden_size * job.param_bytes;
+  uint64_t layer = builtin_layer_bytes(role.shape, job.param_bytes, sequence_length(spec));
+  if (job.param_bytes < 4) layer *= 2;  // composed operations take another share in the backward
+  put(role.update, role, "activations (by unit)", tokens * (role.layers * input + layer),
+      text(tokens) + " tokens * (" + std::to_string(role.layers) + " layers * " + text(input) +
+          " + one layer " + text(layer) + ")");
+  TrainMemory whole = builtin_memory(role);
+  whole.zero_stage = 3;
+  uint64_t unit = train_buffers(role.shape, whole, role.head).gathered;
+  if (role.shape.tie_word_embeddings && role.head == HeadKind::language) unit *= 2;
+  put(role.update, role, "unit gradients", unit, "of the largest unit");
+}
+
 void put_activations(const JobSpec& spec, RoleFacts& role) {
   const RoleJob& job = role.job;
+  if (is_by_unit(role)) return put_builtin_by_unit(spec, role);
   PassTokens pass = pass_tokens(spec, job, job.micro_batch);
   if (job.engine == Engine::builtin) {
     bool is_half = job.param_bytes < 4;
@@ -115,13 +151,11 @@ void put_activations(const JobSpec& spec, RoleFacts& role) {
         pass.arithmetic + " * " + std::to_string(layers) + " layers * " + text(per_layer) + " B");
     // Backward frees a layer's activations as it makes that layer's gradient, and begins with the
     // gradient of the output end: the fullest moment of a thread is its begin, or its end with the
-    // gradient of the whole model. In bf16 tensor by tensor through an f32 copy, of which the
-    // embedding's is the largest.
+    // gradient of the whole model.
     uint64_t whole = flat_element_count(role.shape, role.head) * job.param_bytes;
     uint64_t first = role.shape.vocab_size * role.shape.hidden_size * job.param_bytes;
     uint64_t activations = pass.tokens / job.threads * layers * per_layer;
     uint64_t beside = std::max(std::min(first, whole), whole - std::min(whole, activations));
-    if (is_half) beside += role.shape.vocab_size * role.shape.hidden_size * 4;
     put(role.update, role, "micro-batch gradients", beside * job.threads,
         std::to_string(job.threads) + " threads * " + text(beside) +
             " beside the activations that are left");
@@ -217,7 +251,7 @@ Pieces pieces_of(const RoleFacts& role) {
 /// Parameters that are cut or on the host come to the card layer by layer: the current layer, the
 /// next one, and an end of the model.
 void put_gather(const RoleFacts& role, bool is_cut, std::vector<TransientBytes>& to) {
-  if (!is_cut && !role.job.offload_params) return;
+  if (is_builtin_whole(role) || (!is_cut && !role.job.offload_params)) return;
   Pieces pieces = pieces_of(role);
   uint64_t bytes = std::max<uint64_t>(role.job.param_bytes, 2);
   uint64_t elements = std::min(2 * pieces.layer + pieces.end, role.shard.total());
@@ -230,6 +264,7 @@ void put_gather(const RoleFacts& role, bool is_cut, std::vector<TransientBytes>&
 /// ZeRO 3 hold a layer's whole gradients until they are cut.
 void put_buckets(const RoleFacts& role, std::vector<TransientBytes>& to) {
   const RoleJob& job = role.job;
+  if (is_builtin_whole(role)) return;
   uint64_t element = state_of(job.engine, job.param_bytes).grads;
   if (job.engine == Engine::fsdp || job.zero_stage >= 3) {
     uint64_t layer = pieces_of(role).layer;
@@ -255,6 +290,7 @@ void put_forward(const JobSpec& spec, RoleFacts& role) {
       pass.arithmetic + " * " + text(layer) + " B");
   put_logits(spec, role, job.log_prob_micro_batch, false, role.log_prob);
   put_gather(role, job.zero_stage >= 3 || job.engine == Engine::fsdp, role.log_prob);
+  put_builtin_buffers(role, false, role.log_prob);
 }
 
 /// What a serving engine sets aside: the widest layer for max_batched_tokens, and the sampler's
@@ -293,6 +329,7 @@ void add_transients(const JobSpec& spec, RoleFacts& role) {
       put_logits(spec, role, job.micro_batch, true, role.update);
       put_gather(role, is_cut, role.update);
       put_buckets(role, role.update);
+      put_builtin_buffers(role, true, role.update);
       break;
     }
     case RoleKind::infer:

@@ -26,14 +26,82 @@ void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
   }
 }
 
-std::map<Object, uint64_t> optimised_bytes(uint64_t elements, const TrainMemory& memory,
-                                           Object params, Object grads, Object optimizer) {
-  uint64_t shard = round_up(divide_up(elements, memory.shards), k_alignment_elements);
-  uint64_t moments = memory.optimizer == OptimizerKind::adamw ? 2 : 0;
-  uint64_t state = 4 * (moments + (memory.has_master ? 1 : 0));  // f32 all
-  return {{params, shard * (memory.param_bytes + (memory.has_master_in_params ? 4 : 0))},
-          {grads, shard * memory.grad_bytes * memory.grad_copies},
-          {optimizer, shard * state}};
+/// Elements of one card's shard, as compute::ZeroLayout lays it out.
+uint64_t shard_element_count(const ModelShape& shape, HeadKind head, uint64_t shards) {
+  if (shards <= 1) return flat_element_count(shape, head);
+  uint64_t sum = 0;
+  for (const ShapeTensor& tensor : tensors_of(shape, head))
+    sum += divide_up(tensor.elements(), shards) * tensor.count();
+  return round_up(sum, k_alignment_elements);
+}
+
+/// Objects of a card, or what of them rests on the host.
+struct TrainedBytes {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+
+struct TrainedElements {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+TrainedElements trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  uint64_t flat = flat_element_count(shape, head);
+  uint64_t shard = shard_element_count(shape, head, x.shards);
+  return {x.zero_stage >= 3 ? shard : flat, x.zero_stage >= 2 ? shard : flat,
+          x.zero_stage >= 1 ? shard : flat};
+}
+
+/// f32 arrays of the optimizer: from stage 1 on the master is cut with the moments.
+uint64_t optimizer_arrays(const TrainMemory& x) {
+  bool has_master = x.has_master || (x.has_master_in_params && x.zero_stage >= 1);
+  return (x.optimizer == OptimizerKind::adamw ? 2 : 0) + (has_master ? 1 : 0);
+}
+
+uint64_t param_element_bytes(const TrainMemory& x) {
+  return x.param_bytes + (x.has_master_in_params && x.zero_stage == 0 ? 4 : 0);
+}
+
+TrainedBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  constexpr uint64_t k_pieces = 16;  // of a swapped optimizer
+  TrainedElements elements = trained_elements(shape, head, x);
+  if (x.swap_optimizer)
+    elements.optimizer = round_up(divide_up(elements.optimizer, k_pieces), k_alignment_elements);
+  return {x.offload_params ? 0 : elements.params * param_element_bytes(x),
+          elements.grads * x.grad_bytes * x.grad_copies,
+          x.offload_optimizer ? 0 : elements.optimizer * 4 * optimizer_arrays(x)};
+}
+
+TrainedBytes host_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  TrainedElements elements = trained_elements(shape, head, x);
+  bool is_hosted = x.offload_optimizer || x.swap_optimizer;
+  return {x.offload_params ? elements.params * param_element_bytes(x) : 0, 0,
+          is_hosted ? elements.optimizer * 4 * optimizer_arrays(x) : 0};
+}
+
+/// The model in the pieces that ranks exchange.
+struct UnitElements {
+  uint64_t flat = 0;   // whole, with padding
+  uint64_t parts = 0;  // of one rank
+};
+struct ModelUnits {
+  UnitElements embedding, layer, last;
+};
+ModelUnits units_of(const ModelShape& shape, HeadKind head, uint64_t shards) {
+  ModelUnits units;
+  std::vector<ShapeTensor> tensors = tensors_of(shape, head);
+  bool is_first = true;
+  for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
+    UnitElements& unit = is_first                                    ? units.embedding
+                         : group.front().spec.where == Where::layers ? units.layer
+                                                                     : units.last;
+    is_first = false;
+    uint64_t elements = 0;
+    for (const ShapeTensor& tensor : group) {
+      elements += tensor.elements();
+      unit.parts += divide_up(tensor.elements(), shards);
+    }
+    unit.flat += round_up(elements, k_alignment_elements);
+  });
+  return units;
 }
 
 uint64_t block_tokens(const InferMemory& memory) {
@@ -106,8 +174,31 @@ uint64_t kv_bytes_per_token(const ModelShape& x, const InferMemory& memory) {
 }
 
 std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  return optimised_bytes(flat_element_count(shape), memory, Object::train_params, Object::grads,
-                         Object::optimizer);
+  TrainedBytes bytes = card_bytes(shape, HeadKind::language, memory);
+  return {{Object::train_params, bytes.params},
+          {Object::grads, bytes.grads},
+          {Object::optimizer, bytes.optimizer}};
+}
+
+std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory) {
+  TrainedBytes bytes = host_bytes(shape, HeadKind::language, memory);
+  return {{Object::train_params, bytes.params}, {Object::optimizer, bytes.optimizer}};
+}
+
+TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKind head) {
+  ModelUnits units = units_of(shape, head, std::max<uint64_t>(x.shards, 1));
+  TrainBuffers out;
+  if (x.shards > 1) {
+    // Gradients travel as products make them; at stage 0 their f32 sums are gathered too.
+    uint64_t element = x.zero_stage == 0 ? 4 : x.param_bytes;
+    uint64_t part = std::max({units.embedding.parts, units.layer.parts, units.last.parts});
+    out.exchange = 2 * x.shards * part * element;
+  }
+  if (x.zero_stage < 3 && !x.offload_params) return out;
+  bool is_tied = shape.tie_word_embeddings && head == HeadKind::language;
+  uint64_t last = units.last.flat + (is_tied ? units.embedding.flat : 0);
+  out.gathered = std::max({units.embedding.flat, units.layer.flat, last}) * x.param_bytes;
+  return out;
 }
 
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
@@ -123,8 +214,10 @@ std::map<Object, uint64_t> reference_bytes(const ModelShape& shape, uint64_t par
 }
 
 std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  return optimised_bytes(flat_element_count(shape, HeadKind::value), memory, Object::critic_params,
-                         Object::critic_grads, Object::critic_optimizer);
+  TrainedBytes bytes = card_bytes(shape, HeadKind::value, memory);
+  return {{Object::critic_params, bytes.params},
+          {Object::critic_grads, bytes.grads},
+          {Object::critic_optimizer, bytes.optimizer}};
 }
 
 uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes) {

@@ -28,7 +28,8 @@ inline constexpr uint64_t k_alignment_elements = 16;  // 64 bytes of f32: one ca
 
 enum class OptimizerKind : uint8_t { sgd = 0, adamw = 1 };  // 0 and 2 moments per parameter
 
-/// Training state of the built-in engine.
+/// Training state of the built-in engine. ZeRO cuts each tensor, taken flat, in `shards` parts of
+/// ceil(count / shards) elements (runtime/compute/zero_layout.hpp).
 struct TrainMemory {
   uint64_t param_bytes = 4;  // per element as the forward pass reads it
   uint64_t grad_bytes = 4;   // per element
@@ -36,7 +37,10 @@ struct TrainMemory {
   OptimizerKind optimizer = OptimizerKind::adamw;
   bool has_master = false;  // an f32 copy beside bf16 parameters, counted with the optimizer
   bool has_master_in_params = false;  // … counted with the parameters
-  uint64_t shards = 1;  // ZeRO-style equal cut of parameters, gradients and moments over cards
+  uint64_t shards = 1;                // cards of the group
+  uint32_t zero_stage = 0;            // 1 cuts the optimizer, 2 gradients too, 3 parameters too
+  bool offload_optimizer = false, offload_params = false;  // they rest on the host
+  bool swap_optimizer = false;  // likewise; a sixteenth of each array is on the card
 };
 
 struct InferMemory {
@@ -63,6 +67,16 @@ uint64_t kv_bytes_per_token(const ModelShape& shape, const InferMemory& memory);
 
 /// Returns train_params, grads and optimizer per card.
 std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory);
+/// Returns what of them rests in host memory, per card: nothing unless offloaded or swapped.
+std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory);
+/// What a step of the built-in engine takes on the card beside the objects.
+struct TrainBuffers {
+  uint64_t exchange = 0;  // messages of a unit (embedding; a layer; final norm and head)
+  uint64_t gathered = 0;  // by unit (ZeRO 3, offload_params): the largest that is there whole
+  bool operator==(const TrainBuffers&) const = default;
+};
+TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& memory,
+                           HeadKind head = HeadKind::language);
 /// Returns infer_params and kv_cache per card.
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory);
 /// Returns ref_params per card.

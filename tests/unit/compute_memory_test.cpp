@@ -96,6 +96,44 @@ TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
     }
 }
 
+TEST(MemoryAgreement, TrainingObjectsOfEveryStage) {  // without a group: the card's share alone
+  for (compute::ModelConfig x : {models()[1], models()[6], models()[13]})
+    for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16})
+      for (uint32_t stage : {0u, 1u, 2u, 3u})
+        for (int way : {0, 1, 2, 3}) {  // nothing, offload_optimizer, swap, offload_params
+          x.dtype = dtype;
+          compute::CardMemory card(CardId{0}, uint64_t{64} << 20);
+          compute::TrainEngineOptions options;
+          options.model = x;
+          options.card = &card;
+          options.zero.stage = static_cast<int>(stage);
+          options.zero.offload_optimizer = way == 1;
+          options.zero.swap_optimizer = way == 2;
+          options.zero.offload_params = way == 3;
+          plan::TrainMemory memory = plan::builtin_train_memory(tensor::size_of(dtype));
+          memory.zero_stage = stage;
+          memory.offload_optimizer = way == 1;
+          memory.swap_optimizer = way == 2;
+          memory.offload_params = way == 3;
+          auto engine = compute::TrainEngine::create(options).value();
+          auto bytes = plan::train_bytes(shape_of(x), memory);
+          const std::pair<compute::TrainObject, plan::Object> objects[] = {
+              {compute::TrainObject::train_params, plan::Object::train_params},
+              {compute::TrainObject::grads, plan::Object::grads},
+              {compute::TrainObject::optimizer, plan::Object::optimizer}};
+          uint64_t sum = 0;
+          for (auto [mine, planned] : objects) {
+            EXPECT_EQ(engine->object_bytes(mine), bytes.at(planned)) << stage << " " << way;
+            ASSERT_TRUE(engine->onload(mine));
+            EXPECT_TRUE(engine->is_on_card(mine));
+            sum += bytes.at(planned);
+          }
+          EXPECT_EQ(card.bytes_in_use(), sum) << stage << " " << way;
+          for (auto [mine, planned] : objects) ASSERT_TRUE(engine->offload(mine));
+          EXPECT_EQ(card.bytes_in_use(), 0u) << stage << " " << way;
+        }
+}
+
 TEST(MemoryAgreement, GenerationObjectsInBothTypes) {
   for (compute::ModelConfig x : models()) {
     if (x.vocab_size > 1000 || x.head_dim % 2 != 0) continue;
