@@ -160,8 +160,8 @@ class GenerationEngine {
   /// Hands a turn to the lane that has its trajectory, or, for the first one, to the lane with the
   /// fewest outstanding tokens. Returns Errc::placement (PLACE-4), Errc::backpressure if
   /// max_waiting requests wait, Errc::closed after stop() or when the group is lost,
-  /// Errc::invalid_argument for a bad request (token outside the vocabulary) and on a follower. A turn that cannot fit the context or the whole cache ends
-  /// with stop "length", not here.
+  /// Errc::invalid_argument for a bad request (token outside the vocabulary) and on a follower. A
+  /// turn that cannot fit the context or the whole cache ends with stop "length", not here.
   Expected<void> submit(TurnRequest request);
   /// Forgets the trajectory: its KV is free and its turn, if one is in flight, gives no output.
   /// Unknown: no effect.

@@ -65,10 +65,10 @@ void cut_flat(const ModelConfig& whole, const TpRank& at, size_t element_bytes,
   const auto bytes = [element_bytes](int64_t elements) {
     return static_cast<size_t>(elements) * element_bytes;
   };
-  COHORT_CHECK(flat.size() == bytes(layout_of(whole).total_elements) &&
-                   part.size() ==
-                       bytes(layout_of(tp_config(whole, at.size).value()).total_elements),
-               "TP-1: a flat buffer has another size than its layout");
+  COHORT_CHECK(
+      flat.size() == bytes(layout_of(whole).total_elements) &&
+          part.size() == bytes(layout_of(tp_config(whole, at.size).value()).total_elements),
+      "TP-1: a flat buffer has another size than its layout");
   std::fill(part.begin(), part.end(), std::byte{0});
   for (const TpSlice& slice : tp_slices(whole, at))
     for (int64_t row = 0; row < slice.rows; ++row)

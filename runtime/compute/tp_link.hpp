@@ -48,6 +48,7 @@ class TpLink {
   TpLink(std::shared_ptr<Collectives> group, const TpLimits& limits);
   int rank() const { return group_->rank(); }
   int size() const { return group_->size(); }
+  const TpLimits& limits() const { return limits_; }
 
   // -- the leader says what comes next
   Expected<void> announce(std::span<const BatchChunk> batch);

@@ -30,8 +30,8 @@ namespace cohort::plan {
 
 struct DispatchOptions {
   uint32_t replicas = 1;
-  uint64_t open_tokens_max = 1;       // handed out at a time, per replica
-  uint64_t affinity_tokens = 0;       // what staying with the prompt's home may cost
+  uint64_t open_tokens_max = 1;        // handed out at a time, per replica
+  uint64_t affinity_tokens = 0;        // what staying with the prompt's home may cost
   uint64_t response_tokens_guess = 1;  // of a trajectory, before any has ended
 };
 
@@ -85,10 +85,10 @@ class Dispatcher {
  private:
   struct Group {
     DispatchGroup spec;
-    std::optional<uint32_t> replica;    // open there; else it waits
+    std::optional<uint32_t> replica;     // open there; else it waits
     std::optional<uint32_t> taken_from;  // not to be given back to it
-    std::map<uint32_t, uint64_t> left;  // trajectories not ended: index -> tokens sampled so far
-    uint64_t tokens = 0;                // in the replica's books
+    std::map<uint32_t, uint64_t> left;   // trajectories not ended: index -> tokens sampled so far
+    uint64_t tokens = 0;                 // in the replica's books
   };
   struct Replica {
     bool is_alive = true;
