@@ -6,18 +6,18 @@
 /// random numbers; the same calls give the same decisions. Owner: the driver. Bound: what add() was
 /// given and end() has not yet ended, plus one home per prompt of it.
 ///
-/// Outstanding tokens of a trajectory: its prompt plus the response that is still expected; they
-/// leave the books when it ends. Expected: what the group says, else the mean of the trajectories
-/// that have ended; never below what has been sampled.
+/// Outstanding tokens of a trajectory: its prompt until it samples, plus the response still
+/// expected; they leave the books when it ends. Expected is what the group says, else the mean of
+/// what has ended lately; one that outgrows it is taken to need a quarter of it more.
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
 /// open on one living replica. It ends once; a second end is told apart and changes nothing.
-/// DISPATCH-2: a replica is given no group above open_tokens_max, unless it has nothing open.
+/// DISPATCH-2: a replica with open_tokens_max outstanding or more is given nothing.
 /// DISPATCH-3: outstanding(r) is the sum over its open trajectories: 0 when it has none.
-/// DISPATCH-4: a group goes to the living replica with the least outstanding tokens; to its
+/// DISPATCH-4: a group goes to the living replica with the least outstanding tokens, or to its
 /// prompt's home if that has at most affinity_tokens more.
-/// DISPATCH-5: a group moves only to where it is expected to end earlier; it never returns to the
-/// replica that it was taken from while another lives.
+/// DISPATCH-5: a slow replica loses a group only to one that is expected to end it earlier even
+/// from its beginning; at most once per group.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -72,9 +72,10 @@ class Dispatcher {
   std::vector<DispatchPart> lose(uint32_t replica);
   /// The replica is back, with nothing open.
   void restore(uint32_t replica);
-  /// Nothing waits and a replica runs dry: takes groups from those that are far behind. The caller
-  /// cancels them there, and assign() gives them to others.
-  std::vector<DispatchPart> take_from_slow();
+  /// Where nothing waits and a replica has run dry: takes a group from the one that is furthest
+  /// behind. The caller cancels it there, calls assign(), and asks again until there is nothing.
+  /// Without progress() a group counts as not begun.
+  std::optional<DispatchPart> take_from_slow();
 
   uint64_t outstanding(uint32_t replica) const;
   size_t waiting_groups() const { return waiting_.size(); }
@@ -88,7 +89,8 @@ class Dispatcher {
     std::optional<uint32_t> replica;     // open there; else it waits
     std::optional<uint32_t> taken_from;  // not to be given back to it
     std::map<uint32_t, uint64_t> left;   // trajectories not ended: index -> tokens sampled so far
-    uint64_t tokens = 0;                 // in the replica's books
+    uint64_t expected = 0;               // response tokens of one, fixed when it opens or waits
+    uint64_t tokens = 0;                 // outstanding: in its replica's books, or its queue rank
   };
   struct Replica {
     bool is_alive = true;
@@ -96,27 +98,39 @@ class Dispatcher {
     std::set<uint64_t> groups;
   };
   struct Waiting {  // order of the queue
-    uint64_t expected = 0;
+    uint64_t tokens = 0;
     uint64_t group = 0;
     bool operator<(const Waiting& other) const {
-      return expected != other.expected ? expected > other.expected : group < other.group;
+      return tokens != other.tokens ? tokens > other.tokens : group < other.group;
     }
   };
 
-  uint64_t expected_response(const Group& group) const;
-  uint64_t cost(const Group& group) const;
+  using Groups = std::map<uint64_t, Group>;
+
+  uint64_t tokens_of(const Group& group) const;
+  uint64_t restart_tokens(const Group& group) const;
+  void count(Group& group);
+  void learn(uint64_t sampled);
   std::optional<uint32_t> place(const Group& group) const;
+  std::optional<uint32_t> lightest(std::optional<uint32_t> but) const;
   void open(Group& group, uint32_t replica);
-  void close(Group& group);
+  DispatchPart take_back(Group& group);
   void wait(Group& group);
+  void leave_queue(const Group& group);
+  void forget(Groups::iterator it);
+  Group* worth_moving(uint32_t from, uint32_t to);
 
   DispatchOptions options_;
   std::vector<Replica> replicas_;
-  std::map<uint64_t, Group> groups_;  // not ended
+  Groups groups_;  // not ended
   std::set<Waiting> waiting_;
-  std::map<uint64_t, uint32_t> homes_;  // of the prompts of groups_
-  double response_mean_ = 0;            // of ended trajectories, the recent ones more
-  bool has_mean_ = false;
+  struct Home {
+    std::optional<uint32_t> replica;
+    uint32_t groups = 0;  // of this prompt, not ended
+  };
+  std::map<uint64_t, Home> homes_;  // by prompt
+  double response_mean_ = 0;
+  uint32_t mean_weight_ = 0;  // trajectories behind the mean, capped: old ones fade
 };
 
 }  // namespace cohort::plan
