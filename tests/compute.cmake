@@ -22,3 +22,6 @@ cohort_test(generation_property_test property
   SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp
   DEPS cohort::compute)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)
+
+# Ranks: threads and forked processes.
+cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)

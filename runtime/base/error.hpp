@@ -29,6 +29,7 @@ enum class Errc : uint8_t {
   protocol = 12,   // a peer sent something that the wire format forbids
   cancelled = 13,  // stopped on request
   internal = 14,
+  unsupported = 15,  // this build or this machine lacks it; detail says what to install or choose
 };
 
 /// Returns the stable lower-case name of `code`, e.g. "backpressure".

@@ -11,9 +11,12 @@
 /// Errc::closed that names operation, group, this rank and, if it is known, the rank that is
 /// missing with its label. After an error the group is of no more use: every later call fails at
 /// once with the same error.
+/// join() makes this process ignore SIGPIPE if it has no handler for it. Gloo's traffic is not
+/// encrypted: `interface` is loopback or a network of its own.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +25,9 @@
 
 namespace cohort::compute {
 
-/// Where the ranks of a group find each other.
+/// Where the ranks of a group find each other: a small table of keys. Thread-safe. Keys are at most
+/// 1 KiB, values 64 KiB, a table 65,536 keys. Not encrypted: `host` is loopback or a network of its
+/// own.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
@@ -34,6 +39,12 @@ class Rendezvous {
   static Expected<std::shared_ptr<Rendezvous>> connect(const std::string& host, uint16_t port,
                                                        int timeout_ms);
   virtual uint16_t port() const = 0;  // 0 in one process
+
+  /// Errc::closed when the serving process is gone.
+  virtual Expected<void> put(const std::string& key, const std::string& value) = 0;
+  /// Returns what the key holds afterwards: `value`, or what was there before.
+  virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
+  virtual Expected<std::optional<std::string>> get(const std::string& key) = 0;
 };
 
 enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2 };

@@ -1,0 +1,278 @@
+// One suite for every kind of rank: threads of a process and forked processes (a card as a
+// process). COLL-1: bytes arrive as they were sent. COLL-2: a rank that dies or never comes is
+// named, in time.
+#include "runtime/compute/collectives.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "runtime/base/clock.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace cohort::compute {
+namespace {
+
+using tests::ForkedRanks;
+using tests::group_options;
+using tests::on_threads;
+
+std::byte pattern(int from, int to, size_t at) {
+  return static_cast<std::byte>(
+      (static_cast<size_t>(from) * 31 + static_cast<size_t>(to) * 7 + at) & 255);
+}
+
+std::vector<std::byte> message(int from, int to, size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = pattern(from, to, i);
+  return bytes;
+}
+
+struct Parcels {
+  std::vector<std::vector<std::byte>> out, in;
+  std::vector<std::span<const std::byte>> send;
+  std::vector<std::span<std::byte>> receive;
+};
+
+/// Sizes differ by pair, some are 0.
+size_t size_between(int from, int to, size_t unit) {
+  return unit * static_cast<size_t>((from * 3 + to * 5) % 4);
+}
+
+Parcels parcels(int rank, int size, size_t unit) {
+  Parcels p;
+  for (int peer = 0; peer < size; ++peer) {
+    p.out.push_back(message(rank, peer, size_between(rank, peer, unit)));
+    p.in.emplace_back(size_between(peer, rank, unit));
+  }
+  for (auto& bytes : p.out) p.send.emplace_back(bytes);
+  for (auto& bytes : p.in) p.receive.emplace_back(bytes);
+  return p;
+}
+
+/// Returns the first thing that is wrong, or "".
+std::string run_operations(Collectives& group) {
+  const int rank = group.rank(), size = group.size();
+  for (size_t unit : {size_t{1}, size_t{1000}, size_t{300'001}}) {
+    Parcels p = parcels(rank, size, unit);
+    if (auto done = group.all_to_all(p.send, p.receive); !done) return done.error().to_string();
+    for (int peer = 0; peer < size; ++peer)
+      if (p.in[static_cast<size_t>(peer)] != message(peer, rank, size_between(peer, rank, unit)))
+        return "all_to_all: wrong bytes of rank " + std::to_string(peer);
+
+    std::vector<std::vector<std::byte>> all;
+    std::vector<std::span<std::byte>> spans;
+    for (int peer = 0; peer < size; ++peer) all.emplace_back(unit * static_cast<size_t>(peer + 1));
+    for (auto& bytes : all) spans.emplace_back(bytes);
+    const auto mine = message(rank, 99, unit * static_cast<size_t>(rank + 1));
+    std::memcpy(all[static_cast<size_t>(rank)].data(), mine.data(), mine.size());
+    // mine is its place in `all` itself
+    if (auto done = group.all_gather(spans[static_cast<size_t>(rank)], spans); !done)
+      return done.error().to_string();
+    for (int peer = 0; peer < size; ++peer)
+      if (all[static_cast<size_t>(peer)] != message(peer, 99, unit * static_cast<size_t>(peer + 1)))
+        return "all_gather: wrong bytes of rank " + std::to_string(peer);
+
+    for (int root = 0; root < size; ++root) {
+      auto bytes = rank == root ? message(root, 5, unit) : std::vector<std::byte>(unit);
+      if (auto done = group.broadcast(bytes, root); !done) return done.error().to_string();
+      if (bytes != message(root, 5, unit)) return "broadcast: wrong bytes";
+    }
+    if (auto done = group.barrier(); !done) return done.error().to_string();
+  }
+  return "";
+}
+
+uint64_t bytes_sent_of(int rank, int size) {
+  uint64_t sum = 0;
+  for (size_t unit : {size_t{1}, size_t{1000}, size_t{300'001}}) {
+    for (int peer = 0; peer < size; ++peer)
+      if (peer != rank)
+        sum += size_between(rank, peer, unit) + unit * static_cast<size_t>(rank + 1) + unit + 1;
+  }
+  return sum;
+}
+
+TEST(Collectives, ThreadsAsRanks) {  // COLL-1
+  for (int size : {1, 2, 4}) {
+    auto rendezvous = Rendezvous::in_process();
+    on_threads(size, [&](int rank) {
+      auto group = Collectives::join(group_options(rank, size, "g", rendezvous));
+      ASSERT_TRUE(group) << group.error().to_string();
+      EXPECT_EQ(run_operations(**group), "");
+      EXPECT_EQ((*group)->bytes_sent(), bytes_sent_of(rank, size));
+    });
+  }
+}
+
+TEST(Collectives, ProcessesAsRanks) {  // COLL-1
+  for (int size : {2, 4}) {
+    auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
+    const uint16_t port = server->port();
+    ForkedRanks ranks(size, [&](int rank) {
+      auto rendezvous = Rendezvous::connect("127.0.0.1", port, 5000).value();
+      auto group = Collectives::join(group_options(rank, size, "g", rendezvous)).value();
+      const std::string wrong = run_operations(*group);
+      if (!wrong.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, wrong.c_str());
+      return wrong.empty() && group->bytes_sent() == bytes_sent_of(rank, size) ? 0 : 1;
+    });
+    for (int rank = 0; rank < size; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
+  }
+}
+
+TEST(Collectives, AKilledProcessIsNamedByAllOthers) {  // COLL-2
+  constexpr int k_size = 4, k_victim = 2;
+  auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
+  const uint16_t port = server->port();
+  ForkedRanks ranks(k_size, [&](int rank) {
+    auto rendezvous = Rendezvous::connect("127.0.0.1", port, 5000).value();
+    auto group = Collectives::join(group_options(rank, k_size, "actor_train", rendezvous)).value();
+    if (group->barrier().has_value() && rank == k_victim) {
+      rendezvous->put("ready", "yes").value();
+      for (;;) ::pause();
+    }
+    std::vector<std::byte> bytes(1000);
+    std::vector<std::span<std::byte>> all(k_size, std::span(bytes));
+    auto done = group->all_gather(bytes, all);
+    if (done) return 1;
+    const std::string text = done.error().to_string();
+    const bool is_named = done.error().code == Errc::closed &&
+                          text.find("all_gather in group actor_train") != std::string::npos &&
+                          text.find("rank 2 (card 2) is gone") != std::string::npos;
+    if (!is_named) std::fprintf(stderr, "rank %d: %s\n", rank, text.c_str());
+    const bool is_over =
+        !group->barrier() && group->barrier().error().detail == done.error().detail;
+    return is_named && is_over ? 0 : 2;
+  });
+  ASSERT_TRUE(test::wait_until([&] { return server->get("ready").value().has_value(); }, 20000));
+  const double begin = now_seconds();
+  ranks.kill(k_victim);
+  for (int rank : {0, 1, 3}) EXPECT_EQ(ranks.wait(rank), 0) << rank;
+  EXPECT_LT(now_seconds() - begin, 10);
+  EXPECT_EQ(ranks.wait(k_victim), -SIGKILL);
+}
+
+TEST(Collectives,
+     TheServingRankDies) {  // COLL-2: nobody is left to ask, the cause still has a name
+  int port_pipe[2] = {};
+  ASSERT_EQ(::pipe(port_pipe), 0);
+  test::TempFolder folder;
+  const std::string ready = (folder.path() / "ready").string();
+  ForkedRanks ranks(3, [&](int rank) {
+    std::shared_ptr<Rendezvous> rendezvous;
+    if (rank == 0) {
+      rendezvous = Rendezvous::serve("127.0.0.1", 0, 1000).value();
+      const uint16_t port = rendezvous->port();
+      for (int i = 0; i < 2; ++i)
+        if (::write(port_pipe[1], &port, sizeof port) < 0) return 3;
+    } else {
+      uint16_t port = 0;
+      if (::read(port_pipe[0], &port, sizeof port) != sizeof port) return 3;
+      rendezvous = Rendezvous::connect("127.0.0.1", port, 5000).value();
+    }
+    auto group = Collectives::join(group_options(rank, 3, "g", rendezvous)).value();
+    if (!group->barrier()) return 4;
+    if (rank == 0) {
+      std::ofstream(ready) << "yes";
+      for (;;) ::pause();
+    }
+    auto done = group->barrier();
+    return !done && done.error().detail.find("rank 0 (card 0) is gone") != std::string::npos ? 0
+                                                                                             : 1;
+  });
+  ASSERT_TRUE(test::wait_until([&] { return std::filesystem::exists(ready); }, 20000));
+  ranks.kill(0);
+  EXPECT_EQ(ranks.wait(1), 0);
+  EXPECT_EQ(ranks.wait(2), 0);
+  ::close(port_pipe[0]);
+  ::close(port_pipe[1]);
+}
+
+TEST(Collectives, WhoDoesNotJoinIsNamed) {  // COLL-2
+  auto rendezvous = Rendezvous::in_process();
+  on_threads(4, [&](int rank) {
+    if (rank == 1 || rank == 3) return;
+    auto group = Collectives::join(group_options(rank, 4, "late", rendezvous, 300));
+    ASSERT_FALSE(group);
+    EXPECT_EQ(group.error().code, Errc::timeout);
+    EXPECT_NE(group.error().detail.find("rank 1 (card 1), rank 3 (card 3) did not come"),
+              std::string::npos)
+        << group.error().detail;
+  });
+}
+
+TEST(Collectives, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
+  auto rendezvous = Rendezvous::in_process();
+  std::atomic<int> failed = 0;
+  on_threads(3, [&](int rank) {
+    auto group = Collectives::join(group_options(rank, 3, "away", rendezvous, 500)).value();
+    if (rank == 1) {
+      EXPECT_TRUE(test::wait_until([&] { return failed == 2; }, 20000));
+      return;
+    }
+    auto done = group->barrier();
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().detail.find("rank 1 (card 1) did not answer within 500 ms"),
+              std::string::npos)
+        << done.error().detail;
+    ++failed;
+  });
+}
+
+TEST(Collectives, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
+  auto rendezvous = Rendezvous::in_process();
+  std::atomic<int> waiting = 0;
+  on_threads(3, [&](int rank) {
+    auto group = Collectives::join(group_options(rank, 3, "stop", rendezvous)).value();
+    if (rank == 2) {  // never calls; waits for the others to be told
+      EXPECT_TRUE(test::wait_until([&] { return waiting == 4; }, 20000));
+      return;
+    }
+    std::jthread other;
+    if (rank == 0)
+      other = std::jthread([&] {
+        EXPECT_TRUE(test::wait_until([&] { return waiting == 2; }, 20000));
+        group->abort("the run was cancelled");
+      });
+    ++waiting;
+    auto done = group->barrier();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, rank == 0 ? Errc::cancelled : Errc::closed);
+    EXPECT_NE(done.error().detail.find("the run was cancelled"), std::string::npos)
+        << done.error().detail;
+    ++waiting;
+  });
+}
+
+TEST(Collectives, BackendsThatAreNotBuiltSaySo) {
+  GroupOptions options = group_options(0, 1, "g", Rendezvous::in_process());
+  options.backend = CollectiveBackend::hccl;
+  auto group = Collectives::join(options);
+  EXPECT_EQ(group.error().code, Errc::unsupported);
+  EXPECT_NE(group.error().detail.find("torch_npu"), std::string::npos);
+  options.backend = CollectiveBackend::nccl;
+  EXPECT_EQ(Collectives::join(options).error().code, Errc::unsupported);
+  options.backend = CollectiveBackend::gloo;
+  options.rank = 1;
+  EXPECT_EQ(Collectives::join(options).error().code, Errc::invalid_argument);
+}
+
+TEST(Rendezvous, ServesKeysAndCutsOffNonsense) {
+  auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
+  ASSERT_GT(server->port(), 0);
+  auto client = Rendezvous::connect("127.0.0.1", server->port(), 1000).value();
+  EXPECT_FALSE(client->get("a").value().has_value());
+  ASSERT_TRUE(client->put("a", std::string("x\0y", 3)).has_value());
+  EXPECT_EQ(*server->get("a").value(), std::string("x\0y", 3));
+  EXPECT_EQ(client->put_if_absent("a", "other").value(), std::string("x\0y", 3));
+  EXPECT_EQ(client->put_if_absent("b", "").value(), "");
+  EXPECT_EQ(client->put("k", std::string(1 << 20, 'v')).error().code, Errc::capacity);
+  server.reset();
+  EXPECT_EQ(client->get("a").error().code, Errc::closed);
+  EXPECT_EQ(client->get("a").error().code, Errc::closed);
+  EXPECT_EQ(Rendezvous::connect("127.0.0.1", client->port(), 50).error().code, Errc::timeout);
+}
+
+}  // namespace
+}  // namespace cohort::compute
