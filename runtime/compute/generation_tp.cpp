@@ -100,7 +100,11 @@ void TpFollower::run() {
       result = order.error();
       break;
     }
-    if (order->kind == TpOrder::Kind::end) return;
+    if (order->kind == TpOrder::Kind::end) {
+      std::lock_guard lock(mutex_);
+      is_stopping_ = true;  // nobody waits for this rank any more
+      return;
+    }
     if (order->kind == TpOrder::Kind::beat) continue;
     gate_.enter();
     result = iterate(order->batch);

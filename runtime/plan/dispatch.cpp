@@ -23,15 +23,10 @@ uint64_t Dispatcher::tokens_of(const Group& group) const {
   uint64_t sum = 0;
   for (const auto& [index, sampled] : group.left) {
     const uint64_t more = group.expected > sampled ? group.expected - sampled : 0;
-    sum += std::max({more, group.expected / 4, uint64_t{1}});
+    sum += std::max({more, sampled / 2, uint64_t{1}});
     if (sampled == 0) sum += group.spec.prompt_tokens;
   }
   return sum;
-}
-
-/// What is left of the group costs so much elsewhere.
-uint64_t Dispatcher::restart_tokens(const Group& group) const {
-  return group.left.size() * (group.spec.prompt_tokens + std::max(group.expected, uint64_t{1}));
 }
 
 /// Brings the books up to date after the group has changed.
@@ -197,19 +192,17 @@ std::vector<DispatchPart> Dispatcher::lose(uint32_t replica) {
 
 void Dispatcher::restore(uint32_t replica) { replicas_.at(replica).is_alive = true; }
 
-/// Returns the group of `from` that has got least far, if `to` is expected to end it earlier.
+/// Returns the largest group that `from` has not begun and `to` is expected to end earlier.
 Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {
   Group* best = nullptr;
-  uint64_t best_sampled = 0;
   for (uint64_t id : replicas_[from].groups) {
     Group& group = groups_.at(id);
-    if (group.taken_from) continue;
-    if (replicas_[to].outstanding + restart_tokens(group) >= replicas_[from].outstanding) continue;
-    uint64_t sampled = 0;
-    for (const auto& [index, tokens] : group.left) sampled += tokens;
-    if (best != nullptr && sampled > best_sampled) continue;  // of equals the newest
-    best = &group;
-    best_sampled = sampled;
+    const bool is_begun =
+        group.left.size() < group.spec.trajectories ||
+        std::any_of(group.left.begin(), group.left.end(), [](auto& one) { return one.second > 0; });
+    if (is_begun || group.taken_from) continue;
+    if (replicas_[to].outstanding + group.tokens >= replicas_[from].outstanding) continue;
+    if (best == nullptr || group.tokens >= best->tokens) best = &group;
   }
   return best;
 }

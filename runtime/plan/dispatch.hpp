@@ -8,7 +8,8 @@
 ///
 /// Outstanding tokens of a trajectory: its prompt until it samples, plus the response still
 /// expected; they leave the books when it ends. Expected is what the group says, else the mean of
-/// what has ended lately; one that outgrows it is taken to need a quarter of it more.
+/// what has ended lately; one that has outgrown it is taken to need half as much again (lengths are
+/// skewed: the longer a response already is, the more is to come).
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
 /// open on one living replica. It ends once; a second end is told apart and changes nothing.
@@ -16,8 +17,8 @@
 /// DISPATCH-3: outstanding(r) is the sum over its open trajectories: 0 when it has none.
 /// DISPATCH-4: a group goes to the living replica with the least outstanding tokens, or to its
 /// prompt's home if that has at most affinity_tokens more.
-/// DISPATCH-5: a slow replica loses a group only to one that is expected to end it earlier even
-/// from its beginning; at most once per group.
+/// DISPATCH-5: a slow replica loses only groups that it has not begun, to one that is expected to
+/// end them earlier; at most once per group. A replica that stands still is lost: lose().
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -108,7 +109,6 @@ class Dispatcher {
   using Groups = std::map<uint64_t, Group>;
 
   uint64_t tokens_of(const Group& group) const;
-  uint64_t restart_tokens(const Group& group) const;
   void count(Group& group);
   void learn(uint64_t sampled);
   std::optional<uint32_t> place(const Group& group) const;

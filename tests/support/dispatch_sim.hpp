@@ -28,7 +28,9 @@ inline double standard_normal(Rng& rng) {
 }
 
 /// Groups whose lengths are skewed between prompts and, less, inside one.
-inline std::vector<SimGroup> skewed_groups(uint64_t seed, size_t count, uint32_t group_size) {
+/// `is_known`: what a group says of itself is what its prompt took in an earlier epoch.
+inline std::vector<SimGroup> skewed_groups(uint64_t seed, size_t count, uint32_t group_size,
+                                           bool is_known) {
   std::vector<SimGroup> groups;
   Rng rng(seed);
   for (size_t g = 0; g < count; ++g) {
@@ -37,7 +39,10 @@ inline std::vector<SimGroup> skewed_groups(uint64_t seed, size_t count, uint32_t
     const double prompt = 5.0 + 1.0 * standard_normal(rng);
     for (uint32_t i = 0; i < group_size; ++i)
       group.lengths.push_back(static_cast<uint64_t>(
-          std::clamp(std::exp(prompt + 0.5 * standard_normal(rng)), 1.0, 4096.0)));
+          std::clamp(std::exp(prompt + 0.5 * standard_normal(rng)), 1.0, 1024.0)));
+    if (is_known)
+      group.spec.response_tokens = static_cast<uint64_t>(
+          std::clamp(std::exp(prompt + 0.3 * standard_normal(rng)), 1.0, 1024.0));
     groups.push_back(std::move(group));
   }
   return groups;
