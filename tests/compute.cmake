@@ -27,3 +27,4 @@ cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS c
 cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
 cohort_test(tensor_parallel_test property SOURCES property/tensor_parallel_test.cpp DEPS cohort::compute)
 cohort_test(tensor_parallel_ranks_test integration SOURCES integration/tensor_parallel_ranks_test.cpp DEPS cohort::compute)
+cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohort::compute cohort::plan)
