@@ -1,7 +1,7 @@
-// Tensor-parallel generation on this machine: what an exchange costs, and what an iteration costs
-// on 1, 2 and 4 ranks (threads of this process, Gloo over loopback). Prints one JSON line a case.
-// Ranks that outnumber the cores compute one after another, so `ideal` is the whole model's time
-// (its work is cut, but the cores are shared); `exchange_share` is what goes beyond it.
+// Tensor-parallel generation on this machine: what an exchange costs, and what a decode iteration
+// costs on 1, 2 and 4 ranks that are threads of this process, over memory and over Gloo's loopback
+// sockets, interleaved. One JSON line a case; `share` is the whole model's time over that of the
+// ranks, over min(ranks, cores): 1 would be no cost at all.
 // Usage: tensor_parallel_bench [repeats] [exchange | iteration]
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,43 +28,47 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-GroupOptions group_options(int rank, int size, std::shared_ptr<Rendezvous> rendezvous) {
+GroupOptions group_options(int rank, int size, std::shared_ptr<Rendezvous> rendezvous,
+                           CollectiveBackend backend) {
   GroupOptions options;
   options.name = "bench";
   options.rank = rank;
   options.size = size;
   options.rendezvous = std::move(rendezvous);
+  options.backend = backend;
   return options;
 }
 
 template <class Body>
-void on_ranks(int size, Body body) {
+void on_ranks(int size, CollectiveBackend backend, Body body) {
   const auto rendezvous = Rendezvous::in_process();
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       body(rank, std::shared_ptr<Collectives>(
-                     Collectives::join(group_options(rank, size, rendezvous)).value()));
+                     Collectives::join(group_options(rank, size, rendezvous, backend)).value()));
     });
 }
 
-/// Returns the median microseconds of an all_gather of `bytes` from every rank.
-double exchange_us(int size, size_t bytes, int repeats) {
-  constexpr int k_rounds = 200;
-  std::vector<double> times;
-  on_ranks(size, [&](int rank, const std::shared_ptr<Collectives>& group) {
+/// Returns the mean microseconds of an all_gather of `bytes` from every rank.
+double exchange_us(int size, CollectiveBackend backend, size_t bytes) {
+  constexpr int k_rounds = 100;
+  double seconds = 0;
+  on_ranks(size, backend, [&](int rank, const std::shared_ptr<Collectives>& group) {
     std::vector<std::byte> all(bytes * static_cast<size_t>(size));
     std::vector<std::span<std::byte>> views;
     for (int r = 0; r < size; ++r)
       views.push_back(std::span(all).subspan(bytes * static_cast<size_t>(r), bytes));
-    for (int repeat = 0; repeat <= repeats; ++repeat) {
-      const double begin = now_seconds();
-      for (int i = 0; i < k_rounds; ++i)
+    const auto gather = [&](int rounds) {
+      for (int i = 0; i < rounds; ++i)
         group->all_gather(views[static_cast<size_t>(rank)], views).value();
-      if (rank == 0 && repeat > 0) times.push_back((now_seconds() - begin) / k_rounds * 1e6);
-    }
+    };
+    gather(5);
+    const double begin = now_seconds();
+    gather(k_rounds);
+    if (rank == 0) seconds = now_seconds() - begin;
   });
-  return median(times);
+  return seconds / k_rounds * 1e6;
 }
 
 struct Case {
@@ -121,9 +125,11 @@ class Rank {
   std::unique_ptr<LaneRunner> lane_;
 };
 
-/// Decodes `sequences` sequences by one token; returns the median milliseconds of an iteration as
-/// the engine makes it: announcement, agreement, forward.
-double iteration_ms(const ModelConfig& whole, int size, int64_t sequences, int repeats) {
+/// Decodes `sequences` sequences by one token, some times; returns the median milliseconds of an
+/// iteration as the engine makes it: announcement, agreement, forward.
+double iteration_ms(const ModelConfig& whole, int size, CollectiveBackend backend,
+                    int64_t sequences) {
+  constexpr int k_iterations = 5;
   const int64_t blocks_each = blocks_for(whole.max_position, k_block);
   std::vector<int32_t> tokens, blocks;
   for (int64_t i = 0; i < sequences; ++i)
@@ -135,7 +141,7 @@ double iteration_ms(const ModelConfig& whole, int size, int64_t sequences, int r
   std::vector<double> times;
   const TpState state{1, 1, true};
   const auto lead = [&](Rank& rank, TpLink* link) {
-    for (int repeat = 0; repeat <= repeats; ++repeat) {
+    for (int repeat = 0; repeat <= k_iterations; ++repeat) {
       const double begin = now_seconds();
       if (link != nullptr) {
         link->announce(batch).value();
@@ -151,7 +157,7 @@ double iteration_ms(const ModelConfig& whole, int size, int64_t sequences, int r
     lead(alone, nullptr);
     return median(times);
   }
-  on_ranks(size, [&](int rank, std::shared_ptr<Collectives> group) {
+  on_ranks(size, backend, [&](int rank, std::shared_ptr<Collectives> group) {
     TpLink link(std::move(group), {whole.vocab_size, 4096, whole.max_position, k_block});
     Rank mine(whole, {rank, size}, &link, sequences);
     if (rank == 0) return lead(mine, &link);
@@ -164,34 +170,54 @@ double iteration_ms(const ModelConfig& whole, int size, int64_t sequences, int r
   return median(times);
 }
 
+constexpr CollectiveBackend k_backends[] = {CollectiveBackend::memory, CollectiveBackend::gloo};
+
+const char* name_of(CollectiveBackend backend) {
+  return backend == CollectiveBackend::memory ? "memory" : "gloo";
+}
+
+void report_exchanges(const std::string& head, int repeats) {
+  for (int size : {2, 4})
+    for (size_t bytes : {size_t{64}, size_t{16} << 10, size_t{256} << 10, size_t{2} << 20}) {
+      std::vector<double> times[2];
+      for (int repeat = 0; repeat < repeats; ++repeat)
+        for (size_t b = 0; b < 2; ++b) times[b].push_back(exchange_us(size, k_backends[b], bytes));
+      fmt::print(
+          "{{{},\"case\":\"all_gather\",\"ranks\":{},\"bytes\":{},\"memory_us\":{:.1f},"
+          "\"gloo_us\":{:.1f}}}\n",
+          head, size, bytes, median(times[0]), median(times[1]));
+    }
+}
+
+void report_iterations(const std::string& head, int repeats) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  for (const Case& c : cases())
+    for (int64_t sequences : {1, 64})
+      for (int size : {2, 4}) {
+        std::vector<double> whole, cut[2];
+        for (int repeat = 0; repeat < repeats; ++repeat) {
+          whole.push_back(iteration_ms(c.model, 1, CollectiveBackend::memory, sequences));
+          for (size_t b = 0; b < 2; ++b)
+            cut[b].push_back(iteration_ms(c.model, size, k_backends[b], sequences));
+        }
+        std::string parts;
+        for (size_t b = 0; b < 2; ++b)
+          parts +=
+              fmt::format(",\"{0}_ms\":{1:.3f},\"{0}_share\":{2:.2f}", name_of(k_backends[b]),
+                          median(cut[b]), median(whole) / median(cut[b]) / std::min(size, cores));
+        fmt::print("{{{},\"case\":\"{}\",\"rows\":{},\"ranks\":{},\"whole_ms\":{:.3f}{}}}\n", head,
+                   c.name, sequences, size, median(whole), parts);
+      }
+}
+
 int run(int repeats, const std::string& only) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const auto head =
       fmt::format("\"bench\":\"tensor_parallel\",\"host\":\"{}\",\"cores\":{},\"n\":{}", host,
                   std::thread::hardware_concurrency(), repeats);
-  for (int size : {2, 4}) {
-    if (only == "iteration") break;
-    std::string sizes;
-    for (size_t bytes : {size_t{64}, size_t{16} << 10, size_t{256} << 10, size_t{2} << 20})
-      sizes += fmt::format("{}\"{}\":{:.1f}", sizes.empty() ? "" : ",", bytes,
-                           exchange_us(size, bytes, std::min(repeats, 7)));
-    fmt::print("{{{},\"case\":\"all_gather\",\"ranks\":{},\"us_by_bytes\":{{{}}}}}\n", head, size,
-               sizes);
-  }
-  for (const Case& c : cases()) {
-    if (only == "exchange") break;
-    for (int64_t sequences : {1, 64}) {
-      const double whole = iteration_ms(c.model, 1, sequences, repeats);
-      std::string by_size;
-      for (int size : {2, 4})
-        if (c.model.num_attention_heads % size == 0)
-          by_size += fmt::format(",\"tp{}_ms\":{:.3f}", size,
-                                 iteration_ms(c.model, size, sequences, repeats));
-      fmt::print("{{{},\"case\":\"{}\",\"rows\":{},\"whole_ms\":{:.3f}{}}}\n", head, c.name,
-                 sequences, whole, by_size);
-    }
-  }
+  if (only != "iteration") report_exchanges(head, repeats);
+  if (only != "exchange") report_iterations(head, repeats);
   return 0;
 }
 
@@ -201,5 +227,5 @@ int run(int repeats, const std::string& only) {
 int main(int argc, char** argv) {
   setenv("OPENBLAS_NUM_THREADS", "1", 0);
   setenv("OMP_NUM_THREADS", "1", 0);
-  return cohort::compute::run(argc > 1 ? std::atoi(argv[1]) : 15, argc > 2 ? argv[2] : "");
+  return cohort::compute::run(argc > 1 ? std::atoi(argv[1]) : 7, argc > 2 ? argv[2] : "");
 }

@@ -93,8 +93,9 @@ std::vector<std::vector<float>> tp_logits(int size, const ModelConfig& whole,
   std::vector<std::vector<float>> rows;
   const auto rendezvous = compute::Rendezvous::in_process();
   on_threads(size, [&](int rank) {
-    compute::TpLink link(join_groups(rank, size, 1, rendezvous)[0],
-                         {whole.vocab_size, 4096, whole.max_position, k_block});
+    compute::TpLink link(
+        join_groups(rank, size, 1, rendezvous, 20000, compute::CollectiveBackend::memory)[0],
+        {whole.vocab_size, 4096, whole.max_position, k_block});
     auto mine = logits_of(whole, kind, flat, {rank, size}, &link, iterations);
     if (rank == 0)
       rows = std::move(mine);

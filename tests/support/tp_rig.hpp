@@ -24,13 +24,14 @@ using Groups = std::vector<std::shared_ptr<compute::Collectives>>;
 /// Joins one group per lane as `rank`; the others join at the same time.
 inline Groups join_groups(int rank, int size, uint32_t lanes,
                           const std::shared_ptr<compute::Rendezvous>& rendezvous,
-                          int timeout_ms = 20000) {
+                          int timeout_ms = 20000,
+                          compute::CollectiveBackend backend = compute::CollectiveBackend::gloo) {
   Groups groups;
-  for (uint32_t lane = 0; lane < lanes; ++lane)
-    groups.push_back(
-        compute::Collectives::join(
-            group_options(rank, size, "tp." + std::to_string(lane), rendezvous, timeout_ms))
-            .value());
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    auto options = group_options(rank, size, "tp." + std::to_string(lane), rendezvous, timeout_ms);
+    options.backend = backend;
+    groups.push_back(compute::Collectives::join(options).value());
+  }
   return groups;
 }
 
@@ -41,8 +42,8 @@ class TpRig {
     std::vector<Groups> groups(static_cast<size_t>(size));
     const auto rendezvous = compute::Rendezvous::in_process();
     on_threads(size, [&](int rank) {
-      groups[static_cast<size_t>(rank)] =
-          join_groups(rank, size, options.lanes, rendezvous, timeout_ms);
+      groups[static_cast<size_t>(rank)] = join_groups(
+          rank, size, options.lanes, rendezvous, timeout_ms, compute::CollectiveBackend::memory);
     });
     for (Groups& mine : groups) {
       options.groups = std::move(mine);
