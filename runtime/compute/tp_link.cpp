@@ -12,7 +12,7 @@ namespace cohort::compute {
 namespace {
 
 // One frame holds the announcement of a decode iteration of some hundred sequences; what is longer
-// follows in a second message. Cost of a frame over loopback: see docs/bench.md.
+// follows in a second message.
 constexpr size_t k_frame_bytes = 8192;
 
 struct Head {
