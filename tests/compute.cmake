@@ -23,6 +23,12 @@ cohort_test(generation_property_test property
   DEPS cohort::compute)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)
 
+# Cards together: tensor parallelism and replicas.
+cohort_test(model_tp_test unit SOURCES unit/model_tp_test.cpp DEPS cohort::compute cohort::plan)
+cohort_test(tensor_parallel_test property SOURCES property/tensor_parallel_test.cpp DEPS cohort::compute)
+cohort_test(tensor_parallel_ranks_test integration SOURCES integration/tensor_parallel_ranks_test.cpp DEPS cohort::compute)
+cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohort::compute cohort::plan)
+
 # Ranks: threads and forked processes.
 cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
 cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)

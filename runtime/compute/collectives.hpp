@@ -1,7 +1,8 @@
 #pragma once
 /// What the ranks of one group say to each other: the collectives of training and of tensor
 /// parallel generation. One rank per card. The engine below is c10d's (Gloo on cpu, NCCL on cuda,
-/// HCCL on npu), chosen when the group is joined; callers see bytes. Torch-free header.
+/// HCCL on npu), or none where all ranks are threads of one process (memory); chosen when the group
+/// is joined; callers see bytes. Torch-free header.
 ///
 /// Every rank calls the same operations in the same order with sizes that fit each other. One call
 /// at a time per object; the calls of one rank may come from different threads, one after another.
@@ -15,6 +16,7 @@
 /// encrypted: `interface` is loopback or a network of its own.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,9 +47,13 @@ class Rendezvous {
   /// Returns what the key holds afterwards: `value`, or what was there before.
   virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
   virtual Expected<std::optional<std::string>> get(const std::string& key) = 0;
+  /// in_process() only: the object of `key`, made by whoever asks while nobody has it. Null in
+  /// several processes.
+  virtual std::shared_ptr<void> share(const std::string& key,
+                                      const std::function<std::shared_ptr<void>()>& make);
 };
 
-enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2 };
+enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2, memory = 3 };
 
 struct GroupOptions {
   std::string name;  // one group, one name: e.g. "actor_train", "actor_infer.tp.0"
@@ -84,5 +90,8 @@ class Collectives {
   /// Ends waiting calls of this rank, from any thread, with Errc::cancelled and `reason`.
   virtual void abort(const std::string& reason) = 0;
 };
+
+/// join() of the memory backend.
+Expected<std::unique_ptr<Collectives>> join_in_memory(const GroupOptions& options);
 
 }  // namespace cohort::compute

@@ -418,6 +418,7 @@ Expected<void> check(const GroupOptions& options) {
 
 Expected<std::unique_ptr<Collectives>> Collectives::join(const GroupOptions& options) {
   COHORT_TRY(check(options));
+  if (options.backend == CollectiveBackend::memory) return join_in_memory(options);
   ignore_sigpipe();
   auto group = std::make_unique<C10dGroup>(options);
   COHORT_TRY(group->connect());

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generation_lane.hpp"
+#include "runtime/compute/generation_tp.hpp"
 #include "runtime/compute/generation_weights.hpp"
 
 namespace cohort::compute {
@@ -18,6 +21,27 @@ namespace {
 
 Error refused(std::string detail) { return Error{Errc::placement, std::move(detail)}; }
 Error invalid(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
+
+TpRank tp_rank(const GenerationOptions& o) {
+  if (o.groups.empty()) return {};
+  return {o.groups.front()->rank(), o.groups.front()->size()};
+}
+
+Expected<void> validate_groups(const GenerationOptions& o) {
+  if (o.groups.empty()) return {};
+  if (o.groups.size() != o.lanes)
+    return invalid(
+        fmt::format("generation: {} tensor-parallel groups for {} lanes; give each "
+                    "lane its own",
+                    o.groups.size(), o.lanes));
+  for (const auto& group : o.groups)
+    if (group == nullptr || tp_rank(o) != TpRank{group->rank(), group->size()})
+      return invalid("generation: an engine has one rank and one size in all of its groups");
+  if (o.group_beat_ms <= 0)
+    return invalid(fmt::format("generation: group_beat_ms = {}", o.group_beat_ms));
+  const auto part = tp_config(o.model, tp_rank(o).size);
+  return part ? Expected<void>{} : part.error();
+}
 
 Expected<void> validate(const GenerationOptions& o) {
   COHORT_TRY(validate(o.model));
@@ -32,13 +56,16 @@ Expected<void> validate(const GenerationOptions& o) {
   if (o.max_context < 0 || o.max_context > o.model.max_position)
     return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
                                o.max_context, o.model.max_position));
+  COHORT_TRY(validate_groups(o));
   if (o.runner == RunnerKind::cpu_f32 && (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
 }
 
 Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
-  const RunnerOptions options{o.model, o.max_context, o.batch_tokens, o.kv_block_tokens, o.device};
+  const TpRank tp = tp_rank(o);
+  COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
+  const RunnerOptions options{part, o.max_context, o.batch_tokens, o.kv_block_tokens, o.device, tp};
   const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && o.device == "cpu";
   if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
   return make_cpu_runner(options);
@@ -90,7 +117,14 @@ class GenerationEngine::Impl {
     ServeGate& gate_;
   };
 
+  LaneHooks lane_hooks(uint32_t lane);
+  TpHooks tp_hooks();
+  void make_lanes();
+  void set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks);
+  void on_lost(const Error& error);
+  bool is_follower() const { return tp_.rank > 0; }
   Expected<void> check_request(const TurnRequest& request) const;
+  Expected<void> check_idle(std::string_view command) const;
   Expected<void> close_for_compute(bool& is_ready, std::string_view command);
   void deliver(uint32_t lane, std::vector<LaneOutput> outputs);
   void settle(Entry& entry);
@@ -98,9 +132,12 @@ class GenerationEngine::Impl {
   std::span<std::byte> params_span() const { return {params_.data(), params_.size_bytes()}; }
 
   const GenerationOptions options_;
+  const TpRank tp_;
   std::unique_ptr<ModelRunner> runner_;
   ServeGate gate_;
-  std::vector<std::unique_ptr<GenerationLane>> lanes_;
+  std::vector<std::unique_ptr<TpLink>> links_;          // one per lane if the model is cut
+  std::vector<std::unique_ptr<GenerationLane>> lanes_;  // of rank 0
+  std::vector<std::unique_ptr<TpFollower>> followers_;  // of the other ranks
   OutputHandler on_outputs_;
   std::atomic<uint64_t> version_{0};
 
@@ -118,31 +155,81 @@ class GenerationEngine::Impl {
   bool are_params_ready_ = false;
   bool is_cache_ready_ = false;
   bool is_stopped_ = false;
+  std::optional<Error> lost_;  // the first error of a group
 };
 
 GenerationEngine::Impl::Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner)
-    : options_(std::move(options)), runner_(std::move(runner)), loads_(options_.lanes) {
+    : options_(std::move(options)),
+      tp_(tp_rank(options_)),
+      runner_(std::move(runner)),
+      loads_(options_.lanes) {
+  const TpLimits limits{options_.model.vocab_size, options_.batch_tokens, options_.max_context,
+                        options_.kv_block_tokens};
+  if (tp_.size > 1)
+    for (const auto& group : options_.groups)
+      links_.push_back(std::make_unique<TpLink>(group, limits));
+  make_lanes();
+}
+
+void GenerationEngine::Impl::make_lanes() {
+  if (is_follower()) {
+    for (auto& link : links_)
+      followers_.push_back(std::make_unique<TpFollower>(*link, gate_, tp_hooks()));
+    return;
+  }
   SchedulerOptions scheduler;
   scheduler.vocab_size = options_.model.vocab_size;
   scheduler.max_running = options_.max_running;
   scheduler.max_context = options_.max_context;
   scheduler.block_tokens = options_.kv_block_tokens;
   scheduler.batch_tokens = options_.batch_tokens;
-  for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
-    LaneHooks hooks;
-    hooks.gate = &gate_;
-    hooks.weight_version = [this] { return version_.load(); };
-    hooks.deliver = [this, lane](std::vector<LaneOutput> outputs) {
-      deliver(lane, std::move(outputs));
-    };
-    lanes_.push_back(std::make_unique<GenerationLane>(scheduler, std::move(hooks)));
+  for (uint32_t lane = 0; lane < options_.lanes; ++lane)
+    lanes_.push_back(std::make_unique<GenerationLane>(scheduler, lane_hooks(lane)));
+}
+
+LaneHooks GenerationEngine::Impl::lane_hooks(uint32_t lane) {
+  LaneHooks hooks;
+  hooks.gate = &gate_;
+  hooks.weight_version = [this] { return version_.load(); };
+  hooks.deliver = [this, lane](std::vector<LaneOutput> outputs) {
+    deliver(lane, std::move(outputs));
+  };
+  if (links_.empty()) return hooks;
+  TpLink* link = links_[lane].get();
+  hooks.beat_ms = options_.group_beat_ms;
+  hooks.beat = [this, link] {
+    if (const auto sent = link->beat(); !sent) on_lost(sent.error());
+  };
+  hooks.leave = [link] { link->end(); };
+  return hooks;
+}
+
+TpHooks GenerationEngine::Impl::tp_hooks() {
+  TpHooks hooks;
+  hooks.state = [this](int32_t block_count) {
+    std::lock_guard lock(registry_mutex_);
+    return TpState{version_.load(), block_count, are_params_ready_ && is_cache_ready_};
+  };
+  hooks.lost = [this](const Error& error) { on_lost(error); };
+  return hooks;
+}
+
+/// One lane's group is gone, so the engine is: the other lanes end theirs too.
+void GenerationEngine::Impl::on_lost(const Error& error) {
+  {
+    std::lock_guard lock(registry_mutex_);
+    if (lost_) return;
+    lost_ = error;
   }
+  for (auto& link : links_) link->abort(error);
+  if (options_.on_group_lost) options_.on_group_lost(error);
 }
 
 void GenerationEngine::Impl::start(OutputHandler on_outputs) {
   COHORT_CHECK(on_outputs_ == nullptr && on_outputs != nullptr, "generation engine started twice");
   on_outputs_ = std::move(on_outputs);
   for (auto& lane : lanes_) lane->start();
+  for (auto& follower : followers_) follower->start();
 }
 
 void GenerationEngine::Impl::stop() {
@@ -155,6 +242,8 @@ void GenerationEngine::Impl::stop() {
     lane->request_stop();
   }
   for (auto& lane : lanes_) lane->join();
+  for (auto& follower : followers_) follower->request_stop();
+  for (auto& follower : followers_) follower->join();
 }
 
 // -- weights
@@ -177,6 +266,10 @@ Expected<void> GenerationEngine::Impl::write_weights(uint64_t offset,
 
 Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
   std::lock_guard lock(control_mutex_);
+  if (!links_.empty()) {
+    std::lock_guard registry(registry_mutex_);
+    COHORT_TRY(check_idle(fmt::format("commit of version {}", version)));
+  }
   COHORT_ASSIGN(std::shared_ptr<std::byte> flat, inbox_.take(version));
   if (params_.empty()) {
     host_weights_ = std::move(flat);
@@ -216,12 +309,17 @@ Expected<Residency> GenerationEngine::Impl::onload_params() {
   return result;
 }
 
+/// REQUIRES: the registry lock.
+Expected<void> GenerationEngine::Impl::check_idle(std::string_view command) const {
+  if (turns_in_flight_ == 0) return {};
+  return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
+                             options_.card->card().value, turns_in_flight_));
+}
+
 /// Refuses while turns are in flight; otherwise `is_ready` is false from here on (PLACE-4).
 Expected<void> GenerationEngine::Impl::close_for_compute(bool& is_ready, std::string_view command) {
   std::lock_guard registry(registry_mutex_);
-  if (turns_in_flight_ > 0)
-    return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
-                               options_.card->card().value, turns_in_flight_));
+  COHORT_TRY(check_idle(command));
   is_ready = false;
   return {};
 }
@@ -262,13 +360,24 @@ Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
   {
     Pause pause(gate_);
     for (uint32_t lane = 0; lane < options_.lanes; ++lane)
-      lanes_[lane]->set_cache(
-          runner_->make_lane({cache_.data() + lane * lane_bytes, static_cast<size_t>(lane_bytes)}),
-          static_cast<int32_t>(blocks));
+      set_lane_cache(lane, {cache_.data() + lane * lane_bytes, static_cast<size_t>(lane_bytes)},
+                     static_cast<int32_t>(blocks));
   }
   std::lock_guard registry(registry_mutex_);
   is_cache_ready_ = true;
   return Residency{cache_.size_bytes(), 0, now_seconds() - begin};
+}
+
+/// REQUIRES: the gate is paused. No blocks: the lane has no cache.
+void GenerationEngine::Impl::set_lane_cache(uint32_t lane, std::span<std::byte> bytes,
+                                            int32_t blocks) {
+  TpLink* link = links_.empty() ? nullptr : links_[lane].get();
+  std::unique_ptr<LaneRunner> runner;
+  if (blocks > 0) runner = runner_->make_lane(bytes, link);
+  if (is_follower()) return followers_[lane]->set_cache(std::move(runner), blocks);
+  if (link != nullptr && runner != nullptr)
+    runner = std::make_unique<TpLeader>(*link, std::move(runner), blocks, tp_hooks());
+  lanes_[lane]->set_cache(std::move(runner), blocks);
 }
 
 Expected<Residency> GenerationEngine::Impl::free_cache() {
@@ -277,7 +386,7 @@ Expected<Residency> GenerationEngine::Impl::free_cache() {
   if (!cache_.empty()) {
     COHORT_TRY(close_for_compute(is_cache_ready_, "free_cache"));
     Pause pause(gate_);
-    for (auto& lane : lanes_) lane->set_cache(nullptr, 0);
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane) set_lane_cache(lane, {}, 0);
     cache_.reset();
   }
   return Residency{0, 0, now_seconds() - begin};
@@ -308,10 +417,15 @@ uint32_t GenerationEngine::Impl::lightest_lane() const {
 }
 
 Expected<void> GenerationEngine::Impl::submit(TurnRequest request) {
+  if (is_follower())
+    return invalid(
+        fmt::format("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
+                    request.request_id, tp_.rank));
   COHORT_TRY(check_request(request));
   const uint64_t id = request.request_id;
   std::lock_guard lock(registry_mutex_);
   if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};
+  if (lost_) return Error{Errc::closed, lost_->detail};
   if (!are_params_ready_ || !is_cache_ready_)
     return refused(fmt::format("PLACE-4: request {} came while {} is not on card {}", id,
                                are_params_ready_ ? "kv_cache" : "infer_params",
@@ -376,8 +490,10 @@ void GenerationEngine::Impl::deliver(uint32_t lane, std::vector<LaneOutput> outp
 
 GenerationStats GenerationEngine::Impl::stats() const {
   GenerationStats stats;
-  for (const auto& lane : lanes_) {
-    const LaneStats one = lane->stats();
+  std::vector<LaneStats> lanes;
+  for (const auto& lane : lanes_) lanes.push_back(lane->stats());
+  for (const auto& follower : followers_) lanes.push_back(follower->stats());
+  for (const LaneStats& one : lanes) {
     LaneStats& sum = stats.total;
     sum.iterations += one.iterations;
     sum.tokens_sampled += one.tokens_sampled;
@@ -390,8 +506,8 @@ GenerationStats GenerationEngine::Impl::stats() const {
     sum.waiting += one.waiting;
     sum.blocks_free += one.blocks_free;
     sum.blocks_total += one.blocks_total;
-    stats.lanes.push_back(one);
   }
+  stats.lanes = std::move(lanes);
   return stats;
 }
 

@@ -14,6 +14,11 @@
 /// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped
 /// before. PLACE-4: submit is refused unless weights and cache are on the card. PLACE-5: see
 /// commit_weights.
+///
+/// Tensor parallelism: one engine per card, all with the same options but for card and groups. Each
+/// takes its part of the weights (model_tp.hpp) and of the KV cache; weights and residency commands
+/// are given to every engine. Turns go to rank 0, which schedules, samples and answers; the others
+/// follow it (TP-1 … TP-4, model_tp.hpp and tp_link.hpp). GEN-1 holds for a given group size.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +29,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/compute/card_memory.hpp"
+#include "runtime/compute/collectives.hpp"
 #include "runtime/compute/model.hpp"
 #include "runtime/compute/residency.hpp"
 #include "runtime/compute/sampling.hpp"
@@ -64,6 +70,13 @@ struct GenerationOptions {
   uint32_t max_waiting = 65536;  // requests, per lane
   RunnerKind runner = RunnerKind::automatic;
   std::string device = "cpu";  // of the ATen runner
+  /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
+  /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
+  std::vector<std::shared_ptr<Collectives>> groups;
+  int group_beat_ms = 10000;  // an idle leader speaks so often; well below the groups' timeout
+  /// A rank died or a wait ended (COLL-2): this engine computes no more. Called once, on a lane's
+  /// thread, on every rank that lives. Turns in flight end with stop "error".
+  std::function<void(const Error&)> on_group_lost;
 };
 
 struct LaneStats {
@@ -119,8 +132,9 @@ class GenerationEngine {
   Expected<void> write_weights(uint64_t offset, std::span<const std::byte> bytes,
                                uint64_t checksum);
   /// Serves the version from the next iteration on. Returns Errc::corrupt naming the first missing
-  /// byte if not every byte has arrived, Errc::invalid_argument if `version` was not begun: the old
-  /// one stays.
+  /// byte if not every byte has arrived, Errc::invalid_argument if `version` was not begun,
+  /// Errc::placement on the leader of a group while turns are in flight (its followers could not
+  /// change at the same iteration): the old one stays.
   Expected<void> commit_weights(uint64_t version);
   uint64_t weight_version() const;
   uint64_t weight_bytes() const;  // of the flat buffer
@@ -145,9 +159,9 @@ class GenerationEngine {
   // ----------------------------------------------------------------------------------------
   /// Hands a turn to the lane that has its trajectory, or, for the first one, to the lane with the
   /// fewest outstanding tokens. Returns Errc::placement (PLACE-4), Errc::backpressure if
-  /// max_waiting requests wait, Errc::closed after stop(), Errc::invalid_argument for a bad request
-  /// (token outside the vocabulary). A turn that cannot fit the context or the whole cache ends
-  /// with stop "length", not here.
+  /// max_waiting requests wait, Errc::closed after stop() or when the group is lost,
+  /// Errc::invalid_argument for a bad request (token outside the vocabulary) and on a follower. A
+  /// turn that cannot fit the context or the whole cache ends with stop "length", not here.
   Expected<void> submit(TurnRequest request);
   /// Forgets the trajectory: its KV is free and its turn, if one is in flight, gives no output.
   /// Unknown: no effect.

@@ -4,6 +4,7 @@
 // bytes are only their account.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "runtime/compute/generation_runner.hpp"
 #include "runtime/compute/ops.hpp"
 #include "runtime/compute/policy_graph.hpp"
+#include "runtime/compute/tp_link.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -35,7 +37,7 @@ class AtenRunner final : public ModelRunner {
   void attach(std::span<std::byte> card) override;
   Expected<void> load(std::span<const std::byte> flat) override;
   Expected<void> store(std::span<std::byte> flat) const override;
-  std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache) override;
+  std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) override;
 
   const RunnerOptions& options() const { return options_; }
   const PolicyWeights& weights() const { return weights_; }
@@ -105,11 +107,13 @@ Expected<void> AtenRunner::store(std::span<std::byte> flat) const {
 
 class AtenLane final : public LaneRunner {
  public:
-  AtenLane(const AtenRunner& runner, std::span<std::byte> cache);
+  AtenLane(const AtenRunner& runner, std::span<std::byte> cache, TpLink* link);
   Expected<LogitsView> forward(std::span<const BatchChunk> batch) override;
 
  private:
-  LogitsView run(std::span<const BatchChunk> batch);
+  Expected<LogitsView> run(std::span<const BatchChunk> batch);
+  Expected<Tensor> embed(const std::vector<int32_t>& tokens);
+  Expected<Tensor> add_product(const Tensor& x, const Tensor& a, const Tensor& weight);
   Tensor attend(const Tensor& qkv, int64_t layer, std::span<const BatchChunk> batch);
   Tensor indices(std::span<const int32_t> values) const {
     return at::tensor(at::ArrayRef<int32_t>(values.data(), values.size()), at::dtype(at::kInt))
@@ -121,12 +125,14 @@ class AtenLane final : public LaneRunner {
   int64_t block_tokens_;
   Tensor cache_;  // [blocks, layers, 2, block_tokens, kv_heads, head_dim]
   Tensor logits_;
+  TpLink* link_;  // null: the whole model is here
 };
 
-AtenLane::AtenLane(const AtenRunner& runner, std::span<std::byte> cache)
+AtenLane::AtenLane(const AtenRunner& runner, std::span<std::byte> cache, TpLink* link)
     : runner_(runner),
       model_(runner.options().model),
-      block_tokens_(runner.options().block_tokens) {
+      block_tokens_(runner.options().block_tokens),
+      link_(link) {
   const auto blocks = static_cast<int64_t>(cache.size() / runner.kv_block_bytes());
   cache_ = runner.over(cache, {blocks, model_.num_hidden_layers, 2, block_tokens_,
                                model_.num_key_value_heads, model_.head_dim});
@@ -144,7 +150,36 @@ Expected<LogitsView> AtenLane::forward(std::span<const BatchChunk> batch) {
   }
 }
 
-LogitsView AtenLane::run(std::span<const BatchChunk> batch) {
+/// Returns the embeddings of the tokens; under tensor parallelism each rank looks up those of its
+/// part of the vocabulary.
+Expected<Tensor> AtenLane::embed(const std::vector<int32_t>& tokens) {
+  const Tensor& table = runner_.weights().embedding;
+  if (link_ == nullptr) return ops::embedding(table, indices(tokens));
+  const auto part = static_cast<int32_t>(model_.vocab_size);
+  std::vector<int32_t> owners, local;
+  for (int32_t token : tokens) {
+    owners.push_back(token / part);
+    local.push_back(token % part);  // another rank's row is overwritten below
+  }
+  Tensor x = ops::embedding(table, indices(local)).to(at::kCPU, at::kFloat).contiguous();
+  COHORT_TRY(link_->spread_rows(owners, x.data_ptr<float>(), model_.hidden_size));
+  return x.to(runner_.tensor_options());
+}
+
+/// Returns x + a weight^T. Each rank of a group has a part of the summed index; what the ranks
+/// exchange is f32 on the host.
+Expected<Tensor> AtenLane::add_product(const Tensor& x, const Tensor& a, const Tensor& weight) {
+  if (link_ == nullptr) return at::addmm(x, a, weight.t());
+  const int64_t rows = x.size(0);
+  const Tensor product = at::mm(a, weight.t()).to(at::kCPU, at::kFloat).contiguous();
+  float* mine = link_->partials(rows, model_.hidden_size);
+  std::copy_n(product.data_ptr<float>(), product.numel(), mine);
+  Tensor sum = at::zeros({rows, model_.hidden_size}, at::dtype(at::kFloat));
+  COHORT_TRY(link_->add_partials(sum.data_ptr<float>(), rows, model_.hidden_size));
+  return x + sum.to(runner_.tensor_options());
+}
+
+Expected<LogitsView> AtenLane::run(std::span<const BatchChunk> batch) {
   std::vector<int32_t> tokens, positions, sampled_rows;
   for (const BatchChunk& chunk : batch) {
     tokens.insert(tokens.end(), chunk.tokens, chunk.tokens + chunk.count);
@@ -154,22 +189,26 @@ LogitsView AtenLane::run(std::span<const BatchChunk> batch) {
   }
   const PolicyWeights& weights = runner_.weights();
   const Tensor where = indices(positions);
-  Tensor x = ops::embedding(weights.embedding, indices(tokens));
+  COHORT_ASSIGN(Tensor x, embed(tokens));
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const PolicyWeights::Layer& layer = weights.layers[i];
     Tensor h = ops::rms_norm(x, layer.input_norm, model_.rms_norm_eps);
     Tensor qkv =
         ops::rope(at::mm(h, layer.qkv_weight.t()), layer.qkv_bias, where, runner_.rope(),
                   model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
-    x = at::addmm(x, attend(qkv, static_cast<int64_t>(i), batch), layer.o_weight.t());
+    COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer.o_weight));
     h = ops::rms_norm(x, layer.post_norm, model_.rms_norm_eps);
-    x = at::addmm(x, ops::swiglu(at::mm(h, layer.gate_up.t())), layer.down.t());
+    COHORT_ASSIGN(x, add_product(x, ops::swiglu(at::mm(h, layer.gate_up.t())), layer.down));
   }
-  if (sampled_rows.empty()) return {};
+  if (sampled_rows.empty()) return LogitsView{};
   Tensor last = ops::rms_norm(x.index_select(0, indices(sampled_rows)), weights.final_norm,
                               model_.rms_norm_eps);
   logits_ = at::mm(last, weights.lm_head.t()).to(at::kFloat).cpu().contiguous();
-  return LogitsView{logits_.data_ptr<float>(), model_.vocab_size};
+  if (link_ == nullptr) return LogitsView{logits_.data_ptr<float>(), model_.vocab_size};
+  COHORT_ASSIGN(const float* whole,
+                link_->gather_columns(logits_.data_ptr<float>(), logits_.size(0), model_.vocab_size,
+                                      model_.vocab_size));
+  return LogitsView{whole, model_.vocab_size * link_->size()};
 }
 
 /// Writes the rows' keys and values to their blocks; returns the mixed values [rows, q heads *
@@ -212,8 +251,8 @@ Tensor AtenLane::attend(const Tensor& qkv, int64_t layer, std::span<const BatchC
   return mixed;
 }
 
-std::unique_ptr<LaneRunner> AtenRunner::make_lane(std::span<std::byte> cache) {
-  return std::make_unique<AtenLane>(*this, cache);
+std::unique_ptr<LaneRunner> AtenRunner::make_lane(std::span<std::byte> cache, TpLink* link) {
+  return std::make_unique<AtenLane>(*this, cache, link);
 }
 
 }  // namespace

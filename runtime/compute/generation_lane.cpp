@@ -1,5 +1,6 @@
 #include "runtime/compute/generation_lane.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "runtime/base/check.hpp"
@@ -102,6 +103,12 @@ bool GenerationLane::wait_for_work(std::vector<Command>& commands) {
   auto is_ready = [this] { return is_stopping_ || is_kicked_ || has_rows_ || !inbox_.empty(); };
   if (!is_ready()) {
     const double begin = now_seconds();
+    while (hooks_.beat &&
+           !wake_.wait_for(lock, std::chrono::milliseconds(hooks_.beat_ms), is_ready)) {
+      lock.unlock();
+      hooks_.beat();
+      lock.lock();
+    }
     wake_.wait(lock, is_ready);
     stats_.idle_seconds += now_seconds() - begin;
   }
@@ -146,6 +153,7 @@ void GenerationLane::run() {
     std::lock_guard lock(mutex_);
     stats_.callback_seconds += now_seconds() - end;
   }
+  if (hooks_.leave) hooks_.leave();
 }
 
 }  // namespace cohort::compute

@@ -35,6 +35,9 @@ struct LaneHooks {
   ServeGate* gate = nullptr;
   std::function<uint64_t()> weight_version;  // called inside the gate
   std::function<void(std::vector<LaneOutput>)> deliver;
+  std::function<void()> beat;   // if set: called when the lane has been idle for beat_ms
+  std::function<void()> leave;  // if set: called when the thread ends
+  int beat_ms = 0;
 };
 
 class GenerationLane {

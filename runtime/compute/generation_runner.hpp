@@ -2,7 +2,9 @@
 /// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32
 /// kernels (cpu/decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower). A
 /// ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
-/// Exceptions of third parties do not leave a runner.
+/// Exceptions of third parties do not leave a runner. Under tensor parallelism a runner has one
+/// rank's part of the model, and its lanes exchange sums with the other ranks through a TpLink;
+/// then every rank's forward must be given the same batches.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,9 +12,11 @@
 #include <string>
 
 #include "runtime/base/error.hpp"
-#include "runtime/compute/model.hpp"
+#include "runtime/compute/model_tp.hpp"
 
 namespace cohort::compute {
+
+class TpLink;
 
 /// Rows of one sequence: `count` tokens from `first_position` on.
 struct BatchChunk {
@@ -32,16 +36,18 @@ struct LogitsView {
 class LaneRunner {
  public:
   virtual ~LaneRunner() = default;
-  /// Computes the rows, writes their KV, returns the logits of the sampled chunks in order.
+  /// Computes the rows, writes their KV, returns the logits of the sampled chunks in order (over
+  /// the whole vocabulary; on rank 0 only).
   virtual Expected<LogitsView> forward(std::span<const BatchChunk> batch) = 0;
 };
 
 struct RunnerOptions {
-  ModelConfig model;
+  ModelConfig model;  // of this rank: tp_config()
   int64_t max_context = 0;
   int64_t batch_tokens = 0;
   int64_t block_tokens = 0;
   std::string device;
+  TpRank tp;
 };
 
 class ModelRunner {
@@ -56,7 +62,8 @@ class ModelRunner {
   virtual Expected<void> load(std::span<const std::byte> flat) = 0;
   /// The inverse, exact to the bit.
   virtual Expected<void> store(std::span<std::byte> flat) const = 0;
-  virtual std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache) = 0;
+  /// `link` is null unless tp.size > 1; it outlives the lane.
+  virtual std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) = 0;
 };
 
 std::unique_ptr<ModelRunner> make_cpu_runner(const RunnerOptions& options);

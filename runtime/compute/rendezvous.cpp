@@ -79,6 +79,13 @@ class Table final : public Rendezvous {
     if (it == values_.end()) return std::optional<std::string>();
     return std::optional(it->second);
   }
+  std::shared_ptr<void> share(const std::string& key,
+                              const std::function<std::shared_ptr<void>()>& make) override {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<void> object = shared_[key].lock();
+    if (object == nullptr) shared_[key] = object = make();
+    return object;
+  }
 
   static Expected<void> check(const std::string& key, const std::string& value) {
     if (key.size() <= k_key_max && value.size() <= k_value_max) return {};
@@ -94,6 +101,7 @@ class Table final : public Rendezvous {
   }
   std::mutex mutex_;
   std::map<std::string, std::string> values_;
+  std::map<std::string, std::weak_ptr<void>> shared_;
 };
 
 void append_u32(std::string& to, size_t value) {
@@ -331,6 +339,11 @@ class Remote final : public Rendezvous {
 };
 
 }  // namespace
+
+std::shared_ptr<void> Rendezvous::share(const std::string&,
+                                        const std::function<std::shared_ptr<void>()>&) {
+  return nullptr;
+}
 
 std::shared_ptr<Rendezvous> Rendezvous::in_process() { return std::make_shared<Table>(); }
 

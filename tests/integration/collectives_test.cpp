@@ -94,11 +94,27 @@ uint64_t bytes_sent_of(int rank, int size) {
   return sum;
 }
 
-TEST(Collectives, ThreadsAsRanks) {  // COLL-1
+/// Ranks that are threads of this process, on each backend that joins them.
+class ThreadRanks : public ::testing::TestWithParam<CollectiveBackend> {
+ protected:
+  static GroupOptions options_of(int rank, int size, const std::string& name,
+                                 std::shared_ptr<Rendezvous> rendezvous, int timeout_ms = 20000) {
+    auto options = group_options(rank, size, name, std::move(rendezvous), timeout_ms);
+    options.backend = GetParam();
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, ThreadRanks,
+                         ::testing::Values(CollectiveBackend::gloo, CollectiveBackend::memory),
+                         [](const auto& of) {
+                           return of.param == CollectiveBackend::gloo ? "gloo" : "memory";
+                         });
+
+TEST_P(ThreadRanks, ExchangeEveryByte) {  // COLL-1
   for (int size : {1, 2, 4}) {
     auto rendezvous = Rendezvous::in_process();
     on_threads(size, [&](int rank) {
-      auto group = Collectives::join(group_options(rank, size, "g", rendezvous));
+      auto group = Collectives::join(options_of(rank, size, "g", rendezvous));
       ASSERT_TRUE(group) << group.error().to_string();
       EXPECT_EQ(run_operations(**group), "");
       EXPECT_EQ((*group)->bytes_sent(), bytes_sent_of(rank, size));
@@ -189,11 +205,11 @@ TEST(Collectives,
   ::close(port_pipe[1]);
 }
 
-TEST(Collectives, WhoDoesNotJoinIsNamed) {  // COLL-2
+TEST_P(ThreadRanks, WhoDoesNotJoinIsNamed) {  // COLL-2
   auto rendezvous = Rendezvous::in_process();
   on_threads(4, [&](int rank) {
     if (rank == 1 || rank == 3) return;
-    auto group = Collectives::join(group_options(rank, 4, "late", rendezvous, 300));
+    auto group = Collectives::join(options_of(rank, 4, "late", rendezvous, 300));
     ASSERT_FALSE(group);
     EXPECT_EQ(group.error().code, Errc::timeout);
     EXPECT_NE(group.error().detail.find("rank 1 (card 1), rank 3 (card 3) did not come"),
@@ -202,11 +218,11 @@ TEST(Collectives, WhoDoesNotJoinIsNamed) {  // COLL-2
   });
 }
 
-TEST(Collectives, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
+TEST_P(ThreadRanks, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
   auto rendezvous = Rendezvous::in_process();
   std::atomic<int> failed = 0;
   on_threads(3, [&](int rank) {
-    auto group = Collectives::join(group_options(rank, 3, "away", rendezvous, 500)).value();
+    auto group = Collectives::join(options_of(rank, 3, "away", rendezvous, 500)).value();
     if (rank == 1) {
       EXPECT_TRUE(test::wait_until([&] { return failed == 2; }, 20000));
       return;
@@ -220,11 +236,11 @@ TEST(Collectives, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
   });
 }
 
-TEST(Collectives, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
+TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
   auto rendezvous = Rendezvous::in_process();
   std::atomic<int> waiting = 0;
   on_threads(3, [&](int rank) {
-    auto group = Collectives::join(group_options(rank, 3, "stop", rendezvous)).value();
+    auto group = Collectives::join(options_of(rank, 3, "stop", rendezvous)).value();
     if (rank == 2) {  // never calls; waits for the others to be told
       EXPECT_TRUE(test::wait_until([&] { return waiting == 4; }, 20000));
       return;
@@ -243,6 +259,26 @@ TEST(Collectives, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
         << done.error().detail;
     ++waiting;
   });
+}
+
+TEST_P(ThreadRanks, WhoLeavesIsNamedByThoseWhoWaitForIt) {  // COLL-2
+  auto rendezvous = Rendezvous::in_process();
+  on_threads(3, [&](int rank) {
+    auto group = Collectives::join(options_of(rank, 3, "leave", rendezvous)).value();
+    ASSERT_TRUE(group->barrier());
+    if (rank == 1) return;
+    auto done = group->barrier();
+    ASSERT_FALSE(done);
+    EXPECT_NE(done.error().detail.find("rank 1 (card 1) is gone"), std::string::npos)
+        << done.error().detail;
+  });
+}
+
+TEST(Collectives, MemoryJoinsOneProcessOnly) {
+  auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
+  GroupOptions options = group_options(0, 1, "g", server);
+  options.backend = CollectiveBackend::memory;
+  EXPECT_EQ(Collectives::join(options).error().code, Errc::unsupported);
 }
 
 TEST(Collectives, BackendsThatAreNotBuiltSaySo) {

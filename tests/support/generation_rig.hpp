@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generation.hpp"
+#include "runtime/compute/model_tp.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::tests {
@@ -54,6 +56,9 @@ struct RigOptions {
   int64_t cache_blocks = 1024;  // per lane
   compute::RunnerKind runner = compute::RunnerKind::automatic;
   uint64_t budget_bytes = uint64_t{1} << 30;
+  std::vector<std::shared_ptr<compute::Collectives>> groups;  // tensor parallel: one per lane
+  int group_beat_ms = 10000;
+  std::function<void(const Error&)> on_group_lost;
 };
 
 class GenerationRig {
@@ -68,6 +73,11 @@ class GenerationRig {
     o.max_waiting = options.max_waiting;
     o.max_context = options.max_context;
     o.runner = options.runner;
+    o.groups = options.groups;
+    o.group_beat_ms = options.group_beat_ms;
+    o.on_group_lost = options.on_group_lost;
+    if (!o.groups.empty()) part = {o.groups[0]->rank(), o.groups[0]->size()};
+    model = o.model;
     engine = std::move(compute::GenerationEngine::create(o).value());
     cache_bytes =
         static_cast<uint64_t>(options.cache_blocks) * options.lanes * engine->kv_block_bytes();
@@ -76,7 +86,7 @@ class GenerationRig {
   GenerationRig(const GenerationRig&) = delete;
   GenerationRig& operator=(const GenerationRig&) = delete;
 
-  /// Everything on the card, random weights committed, lanes started.
+  /// Everything on the card, these weights (of the whole model) committed, lanes started.
   GenerationRig& serve(const std::vector<float>& flat) {
     engine->onload_params().value();
     publish(1, flat);
@@ -93,7 +103,8 @@ class GenerationRig {
     });
   }
   void publish(uint64_t version, const std::vector<float>& flat) {
-    const auto bytes = std::as_bytes(std::span(flat));
+    std::vector<std::byte> bytes(engine->weight_bytes());
+    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)), bytes);
     engine->begin_weights(version, bytes.size()).value();
     engine->write_weights(0, bytes, tensor::checksum64(bytes)).value();
     engine->commit_weights(version).value();
@@ -118,6 +129,8 @@ class GenerationRig {
     return wait(id, turn);
   }
 
+  compute::ModelConfig model;  // whole
+  compute::TpRank part;
   compute::CardMemory card;
   std::unique_ptr<compute::GenerationEngine> engine;
   uint64_t cache_bytes = 0;

@@ -8,6 +8,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/compute/cpu/decode_kernels.hpp"
 #include "runtime/compute/generation_runner.hpp"
+#include "runtime/compute/tp_link.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -129,7 +130,7 @@ class CpuRunner final : public ModelRunner {
   }
   Expected<void> load(std::span<const std::byte> flat) override;
   Expected<void> store(std::span<std::byte> flat) const override;
-  std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache) override;
+  std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) override;
 
   const RunnerOptions& options() const { return options_; }
   const PackedLayout& plan() const { return plan_; }
@@ -143,11 +144,13 @@ class CpuRunner final : public ModelRunner {
            (model_.head_dim + head_dim_padded());
   }
   /// Small layers stay in the CPU's caches, so activations should too; large ones are read from
-  /// memory once per block of rows, so the block should be large.
+  /// memory once per block of rows, so the block should be large. So it should where every block
+  /// of rows waits for the other ranks twice a layer.
   int64_t rows_of_a_block() const {
     constexpr int64_t k_cached_layer_floats = int64_t{1} << 19;
     const int64_t layer = plan_.total_floats / model_.num_hidden_layers;
-    return std::min<int64_t>(options_.batch_tokens, layer > k_cached_layer_floats ? 512 : 96);
+    const bool is_large = layer > k_cached_layer_floats || options_.tp.size > 1;
+    return std::min<int64_t>(options_.batch_tokens, is_large ? 512 : 96);
   }
 
  private:
@@ -236,7 +239,7 @@ Expected<void> CpuRunner::store(std::span<std::byte> flat) const {
 /// Scratch of one lane and the walk of a batch through the layers.
 class CpuLane final : public LaneRunner {
  public:
-  CpuLane(const CpuRunner& runner, std::span<std::byte> cache);
+  CpuLane(const CpuRunner& runner, std::span<std::byte> cache, TpLink* link);
   Expected<LogitsView> forward(std::span<const BatchChunk> batch) override;
 
  private:
@@ -246,9 +249,11 @@ class CpuLane final : public LaneRunner {
     int64_t count;
     int64_t row;  // first row in the block
   };
-  void run_block(int64_t rows);
-  void embed();
-  void run_layer(size_t layer, int64_t rows);
+  Expected<void> run_block(int64_t rows);
+  Expected<void> embed();
+  Expected<void> run_layer(size_t layer, int64_t rows);
+  Expected<void> add_product(const float* a, int64_t lda, int64_t rows, const Packed& w);
+  Expected<LogitsView> sampled_logits();
   void prefetch_keys(const Piece& piece, const AttentionArgs& args) const;
   void keep_sampled_rows();
   void matmul(const float* a, int64_t lda, int64_t rows, const Packed& w, float* out, int64_t ldo,
@@ -258,19 +263,22 @@ class CpuLane final : public LaneRunner {
   const ModelConfig& model_;
   const DecodeKernels& kernels_;
   float* cache_;
+  TpLink* link_;  // null: the whole model is here
   int64_t hidden_, qkv_width_, attention_width_, ffn_width_, vocab_width_;
   int64_t block_rows_;
   std::vector<Piece> pieces_;
   std::vector<float> x_, normed_, qkv_, attended_, ffn_, sampled_, sampled_normed_, logits_,
       scores_;
+  std::vector<int32_t> owners_;  // of the rows' embeddings, by rank
   int64_t sampled_count_ = 0;
 };
 
-CpuLane::CpuLane(const CpuRunner& runner, std::span<std::byte> cache)
+CpuLane::CpuLane(const CpuRunner& runner, std::span<std::byte> cache, TpLink* link)
     : runner_(runner),
       model_(runner.options().model),
       kernels_(runner.kernels()),
-      cache_(reinterpret_cast<float*>(cache.data())) {
+      cache_(reinterpret_cast<float*>(cache.data())),
+      link_(link) {
   const int64_t panel = kernels_.panel;
   const int64_t unit = std::max(panel, k_pad);
   hidden_ = padded(model_.hidden_size, unit);
@@ -327,43 +335,69 @@ Expected<LogitsView> CpuLane::forward(std::span<const BatchChunk> batch) {
       begin += count;
       rows += count;
       if (rows == block_rows_) {
-        run_block(rows);
+        COHORT_TRY(run_block(rows));
         pieces_.clear();
         rows = 0;
       }
     }
   }
-  if (rows > 0) run_block(rows);
+  if (rows > 0) COHORT_TRY(run_block(rows));
   if (sampled_count_ == 0) return LogitsView{};
+  return sampled_logits();
+}
+
+Expected<LogitsView> CpuLane::sampled_logits() {
   const PackedLayout& plan = runner_.plan();
   kernels_.rms_norm(sampled_.data(), sampled_count_, model_.hidden_size, hidden_,
                     runner_.weights() + plan.final_norm.offset,
                     static_cast<float>(model_.rms_norm_eps), sampled_normed_.data());
   matmul(sampled_normed_.data(), hidden_, sampled_count_, plan.lm_head, logits_.data(),
          vocab_width_, MatmulMode::store);
-  return LogitsView{logits_.data(), vocab_width_};
+  if (link_ == nullptr) return LogitsView{logits_.data(), vocab_width_};
+  COHORT_ASSIGN(const float* whole, link_->gather_columns(logits_.data(), sampled_count_,
+                                                          model_.vocab_size, vocab_width_));
+  return LogitsView{whole, model_.vocab_size * link_->size()};
 }
 
-void CpuLane::run_block(int64_t rows) {
-  embed();
-  for (size_t layer = 0; layer < runner_.plan().layers.size(); ++layer) run_layer(layer, rows);
+Expected<void> CpuLane::run_block(int64_t rows) {
+  COHORT_TRY(embed());
+  for (size_t layer = 0; layer < runner_.plan().layers.size(); ++layer)
+    COHORT_TRY(run_layer(layer, rows));
   keep_sampled_rows();
+  return {};
 }
 
-void CpuLane::embed() {
+/// Fills the rows whose tokens are in this rank's part of the vocabulary, gets the others.
+Expected<void> CpuLane::embed() {
   const Packed& table = runner_.plan().embedding;
   const float* weights = runner_.weights();
+  const int64_t first_token = runner_.options().tp.rank * model_.vocab_size;
+  owners_.clear();
   for (const Piece& piece : pieces_) {
     for (int64_t i = 0; i < piece.count; ++i) {
-      const float* from =
-          weights + column_start(table, piece.chunk->tokens[piece.begin + i], kernels_.panel);
+      const int64_t token = piece.chunk->tokens[piece.begin + i];
+      owners_.push_back(static_cast<int32_t>(token / model_.vocab_size));
+      if (owners_.back() != runner_.options().tp.rank) continue;
+      const float* from = weights + column_start(table, token - first_token, kernels_.panel);
       float* to = x_.data() + (piece.row + i) * hidden_;
       for (int64_t k = 0; k < model_.hidden_size; ++k) to[k] = from[k * kernels_.panel];
     }
   }
+  if (link_ == nullptr) return {};
+  return link_->spread_rows(owners_, x_.data(), hidden_);
 }
 
-void CpuLane::run_layer(size_t layer, int64_t rows) {
+/// x += a w, over all ranks: each has a part of the summed index.
+Expected<void> CpuLane::add_product(const float* a, int64_t lda, int64_t rows, const Packed& w) {
+  if (link_ == nullptr) {
+    matmul(a, lda, rows, w, x_.data(), hidden_, MatmulMode::add);
+    return {};
+  }
+  matmul(a, lda, rows, w, link_->partials(rows, hidden_), hidden_, MatmulMode::store);
+  return link_->add_partials(x_.data(), rows, hidden_);
+}
+
+Expected<void> CpuLane::run_layer(size_t layer, int64_t rows) {
   const LayerWeights& w = runner_.plan().layers[layer];
   const float* weights = runner_.weights();
   const auto eps = static_cast<float>(model_.rms_norm_eps);
@@ -395,11 +429,11 @@ void CpuLane::run_layer(size_t layer, int64_t rows) {
     kernels_.rope_and_cache(args);
     kernels_.attention(args);
   }
-  matmul(attended_.data(), attention_width_, rows, w.o, x_.data(), hidden_, MatmulMode::add);
+  COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.o));
   kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_, weights + w.post_norm.offset, eps,
                     normed_.data());
   matmul(normed_.data(), hidden_, rows, w.gate_up, ffn_.data(), ffn_width_, MatmulMode::swiglu);
-  matmul(ffn_.data(), ffn_width_, rows, w.down, x_.data(), hidden_, MatmulMode::add);
+  return add_product(ffn_.data(), ffn_width_, rows, w.down);
 }
 
 /// Asks for the cached keys and values of a sequence one sequence ahead: its blocks lie scattered,
@@ -424,8 +458,8 @@ void CpuLane::keep_sampled_rows() {
   }
 }
 
-std::unique_ptr<LaneRunner> CpuRunner::make_lane(std::span<std::byte> cache) {
-  return std::make_unique<CpuLane>(*this, cache);
+std::unique_ptr<LaneRunner> CpuRunner::make_lane(std::span<std::byte> cache, TpLink* link) {
+  return std::make_unique<CpuLane>(*this, cache, link);
 }
 
 }  // namespace

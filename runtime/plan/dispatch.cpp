@@ -1,0 +1,252 @@
+#include "runtime/plan/dispatch.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "runtime/base/check.hpp"
+
+namespace cohort::plan {
+namespace {
+
+// The mean follows the last few hundred trajectories: lengths drift from step to step.
+constexpr uint32_t k_mean_weight_max = 256;
+
+}  // namespace
+
+Dispatcher::Dispatcher(const DispatchOptions& options)
+    : options_(options), replicas_(options.replicas) {}
+
+// -- the books
+
+uint64_t Dispatcher::tokens_of(const Group& group) const {
+  uint64_t sum = 0;
+  for (const auto& [index, sampled] : group.left) {
+    const uint64_t more = group.expected > sampled ? group.expected - sampled : 0;
+    sum += std::max({more, sampled / 2, uint64_t{1}});
+    if (sampled == 0) sum += group.spec.prompt_tokens;
+  }
+  return sum;
+}
+
+/// Brings the books up to date after the group has changed.
+void Dispatcher::count(Group& group) {
+  if (!group.replica) {
+    leave_queue(group);
+    return wait(group);
+  }
+  uint64_t& outstanding = replicas_[*group.replica].outstanding;
+  outstanding -= group.tokens;
+  group.tokens = tokens_of(group);
+  outstanding += group.tokens;
+}
+
+void Dispatcher::learn(uint64_t sampled) {
+  mean_weight_ = std::min(mean_weight_ + 1, k_mean_weight_max);
+  response_mean_ += (static_cast<double>(sampled) - response_mean_) / mean_weight_;
+}
+
+void Dispatcher::wait(Group& group) {
+  group.expected = group.spec.response_tokens;
+  if (group.expected == 0)
+    group.expected = mean_weight_ == 0 ? options_.response_tokens_guess
+                                       : static_cast<uint64_t>(response_mean_ + 0.5);
+  group.tokens = tokens_of(group);
+  waiting_.insert({group.tokens, group.spec.id});
+}
+
+void Dispatcher::leave_queue(const Group& group) { waiting_.erase({group.tokens, group.spec.id}); }
+
+void Dispatcher::open(Group& group, uint32_t replica) {
+  group.replica = replica;
+  replicas_[replica].outstanding += group.tokens;
+  replicas_[replica].groups.insert(group.spec.id);
+  homes_[group.spec.prompt].replica = replica;
+}
+
+/// The group waits again; whoever gets it begins anew with what had not ended.
+DispatchPart Dispatcher::take_back(Group& group) {
+  DispatchPart part{group.spec.id, *group.replica, {}};
+  Replica& replica = replicas_[*group.replica];
+  replica.outstanding -= group.tokens;
+  replica.groups.erase(group.spec.id);
+  group.replica.reset();
+  for (auto& [index, sampled] : group.left) {
+    sampled = 0;
+    part.indices.push_back(index);
+  }
+  wait(group);
+  return part;
+}
+
+void Dispatcher::forget(Groups::iterator it) {
+  Group& group = it->second;
+  if (group.replica) {
+    replicas_[*group.replica].outstanding -= group.tokens;
+    replicas_[*group.replica].groups.erase(it->first);
+  } else {
+    leave_queue(group);
+  }
+  auto home = homes_.find(group.spec.prompt);
+  if (--home->second.groups == 0) homes_.erase(home);
+  groups_.erase(it);
+}
+
+// -- decisions
+
+/// Returns the living replica with the least outstanding tokens, the first of equals.
+std::optional<uint32_t> Dispatcher::lightest(std::optional<uint32_t> but) const {
+  std::optional<uint32_t> best;
+  for (uint32_t r = 0; r < replicas_.size(); ++r) {
+    if (!replicas_[r].is_alive || r == but) continue;
+    if (!best || replicas_[r].outstanding < replicas_[*best].outstanding) best = r;
+  }
+  return best;
+}
+
+std::optional<uint32_t> Dispatcher::place(const Group& group) const {
+  std::optional<uint32_t> best = lightest(group.taken_from);
+  if (!best) best = lightest({});  // the slow one is the only one alive
+  if (!best) return {};
+  const std::optional<uint32_t> home = homes_.at(group.spec.prompt).replica;
+  const bool is_usable = home && replicas_[*home].is_alive && home != group.taken_from &&
+                         replicas_[*home].outstanding < options_.open_tokens_max;
+  if (is_usable &&
+      replicas_[*home].outstanding <= replicas_[*best].outstanding + options_.affinity_tokens)
+    return home;
+  if (replicas_[*best].outstanding >= options_.open_tokens_max) return {};
+  return best;
+}
+
+Expected<void> Dispatcher::add(const DispatchGroup& spec) {
+  if (spec.trajectories == 0)
+    return Error{Errc::invalid_argument,
+                 "dispatch: group " + std::to_string(spec.id) + " has no trajectories"};
+  auto [it, is_new] = groups_.try_emplace(spec.id);
+  if (!is_new)
+    return Error{Errc::invalid_argument,
+                 "dispatch: group " + std::to_string(spec.id) + " is not over yet"};
+  Group& group = it->second;
+  group.spec = spec;
+  for (uint32_t index = 0; index < spec.trajectories; ++index) group.left[index] = 0;
+  ++homes_[spec.prompt].groups;
+  wait(group);
+  return {};
+}
+
+std::vector<DispatchPart> Dispatcher::assign() {
+  std::vector<DispatchPart> parts;
+  const auto has_room = [this] {
+    return std::any_of(replicas_.begin(), replicas_.end(), [this](const Replica& r) {
+      return r.is_alive && r.outstanding < options_.open_tokens_max;
+    });
+  };
+  for (auto it = waiting_.begin(); it != waiting_.end() && has_room();) {
+    Group& group = groups_.at(it->group);
+    const std::optional<uint32_t> replica = place(group);
+    if (!replica) {
+      ++it;
+      continue;
+    }
+    it = waiting_.erase(it);
+    open(group, *replica);
+    DispatchPart part{group.spec.id, *replica, {}};
+    for (const auto& [index, sampled] : group.left) part.indices.push_back(index);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// -- what replicas report
+
+void Dispatcher::progress(uint64_t id, uint32_t index, uint64_t sampled) {
+  auto it = groups_.find(id);
+  if (it == groups_.end() || !it->second.replica) return;
+  auto at = it->second.left.find(index);
+  if (at == it->second.left.end()) return;
+  at->second = std::max(at->second, sampled);
+  count(it->second);
+}
+
+DispatchEnd Dispatcher::end(uint64_t id, uint32_t index, uint32_t replica, uint64_t sampled) {
+  auto it = groups_.find(id);
+  if (it == groups_.end() || it->second.left.erase(index) == 0) return {};
+  Group& group = it->second;
+  DispatchEnd result{true, {}};
+  if (group.replica && *group.replica != replica) result.still_on = group.replica;
+  learn(sampled);
+  if (group.left.empty())
+    forget(it);
+  else
+    count(group);
+  return result;
+}
+
+std::vector<DispatchPart> Dispatcher::lose(uint32_t replica) {
+  std::vector<DispatchPart> parts;
+  Replica& lost = replicas_.at(replica);
+  lost.is_alive = false;
+  while (!lost.groups.empty()) parts.push_back(take_back(groups_.at(*lost.groups.begin())));
+  return parts;
+}
+
+void Dispatcher::restore(uint32_t replica) { replicas_.at(replica).is_alive = true; }
+
+/// Returns the largest group that `from` has not begun and `to` is expected to end earlier.
+Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {
+  Group* best = nullptr;
+  for (uint64_t id : replicas_[from].groups) {
+    Group& group = groups_.at(id);
+    const bool is_begun =
+        group.left.size() < group.spec.trajectories ||
+        std::any_of(group.left.begin(), group.left.end(), [](auto& one) { return one.second > 0; });
+    if (is_begun || group.taken_from) continue;
+    if (replicas_[to].outstanding + group.tokens >= replicas_[from].outstanding) continue;
+    if (best == nullptr || group.tokens >= best->tokens) best = &group;
+  }
+  return best;
+}
+
+std::optional<DispatchPart> Dispatcher::take_from_slow() {
+  const std::optional<uint32_t> idle = lightest({});
+  if (!waiting_.empty() || !idle || replicas_[*idle].outstanding > 0) return {};
+  uint32_t slow = *idle;
+  for (uint32_t r = 0; r < replicas_.size(); ++r)
+    if (replicas_[r].is_alive && replicas_[r].outstanding > replicas_[slow].outstanding) slow = r;
+  Group* group = worth_moving(slow, *idle);
+  if (group == nullptr) return {};
+  group->taken_from = slow;
+  return take_back(*group);
+}
+
+uint64_t Dispatcher::outstanding(uint32_t replica) const {
+  return replicas_.at(replica).outstanding;
+}
+
+size_t Dispatcher::open_groups(uint32_t replica) const {
+  return replicas_.at(replica).groups.size();
+}
+
+void Dispatcher::assert_invariants() const {
+  std::vector<uint64_t> sums(replicas_.size(), 0);
+  std::vector<size_t> counts(replicas_.size(), 0);
+  size_t queued = 0;
+  for (const auto& [id, group] : groups_) {
+    COHORT_CHECK(!group.left.empty(), "DISPATCH-1: a group that is over is kept");
+    COHORT_CHECK(group.tokens == tokens_of(group), "DISPATCH-3: a group's tokens are out of date");
+    const bool is_waiting = waiting_.contains({group.tokens, id});
+    COHORT_CHECK(is_waiting != group.replica.has_value(), "DISPATCH-1: a group is in two places");
+    if (is_waiting) ++queued;
+    if (!group.replica) continue;
+    COHORT_CHECK(replicas_[*group.replica].is_alive, "DISPATCH-1: a group is on a dead replica");
+    COHORT_CHECK(replicas_[*group.replica].groups.contains(id), "DISPATCH-1: a group is lost");
+    sums[*group.replica] += group.tokens;
+    ++counts[*group.replica];
+  }
+  COHORT_CHECK(queued == waiting_.size(), "DISPATCH-1: the queue holds a group that is not there");
+  for (size_t r = 0; r < replicas_.size(); ++r)
+    COHORT_CHECK(sums[r] == replicas_[r].outstanding && counts[r] == replicas_[r].groups.size(),
+                 "DISPATCH-3: a replica's books do not add up");
+}
+
+}  // namespace cohort::plan

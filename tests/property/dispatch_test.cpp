@@ -1,0 +1,277 @@
+// Groups over replicas: nothing lost, nothing twice, balanced books, and the time that a global
+// view saves when lengths are skewed.
+#include "runtime/plan/dispatch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "runtime/base/rng.hpp"
+#include "tests/support/dispatch_sim.hpp"
+
+namespace cohort::tests {
+namespace {
+
+using plan::Dispatcher;
+using plan::DispatchGroup;
+using plan::DispatchOptions;
+using plan::DispatchPart;
+
+uint64_t first_seed() {
+  const char* text = std::getenv("COHORT_SEED");
+  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+}
+
+/// Plays random calls; who plays what is kept beside the dispatcher and compared.
+class Walk {
+ public:
+  explicit Walk(uint64_t seed) : rng_(seed) {
+    options_.replicas = static_cast<uint32_t>(1 + rng_.below(5));
+    options_.open_tokens_max = 50 + rng_.below(2000);
+    options_.affinity_tokens = rng_.below(300);
+    options_.response_tokens_guess = 1 + rng_.below(200);
+    dispatcher_.emplace(options_);
+    is_alive_.assign(options_.replicas, true);
+  }
+
+  void step() {
+    switch (rng_.below(8)) {
+      case 0:
+      case 1:
+        return add();
+      case 2:
+        return report_progress();
+      case 3:
+        return lose_or_restore();
+      case 4:
+        return take();
+      default:
+        return end();
+    }
+  }
+  void finish() {
+    for (uint32_t r = 0; r < options_.replicas; ++r)
+      if (!is_alive_[r]) restore(r);
+    while (!dispatcher_->is_done()) {
+      hand_out();
+      ASSERT_FALSE(open_.empty()) << "groups wait and nobody plays";
+      end();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+    for (uint32_t r = 0; r < options_.replicas; ++r) EXPECT_EQ(dispatcher_->outstanding(r), 0U);
+    EXPECT_EQ(ended_.size(), added_);
+  }
+  void hand_out() {
+    std::vector<uint64_t> before;
+    std::set<uint32_t> seen;
+    for (uint32_t r = 0; r < options_.replicas; ++r) before.push_back(dispatcher_->outstanding(r));
+    for (const DispatchPart& part : dispatcher_->assign()) {
+      log_.push_back(part);
+      ASSERT_TRUE(is_alive_[part.replica]);
+      if (seen.insert(part.replica).second) {
+        ASSERT_LT(before[part.replica], options_.open_tokens_max);  // DISPATCH-2
+      }
+      for (uint32_t index : part.indices) {
+        ASSERT_FALSE(ended_.contains({part.group, index}));
+        ASSERT_TRUE(open_.insert({{part.group, index}, part.replica}).second);  // DISPATCH-1
+      }
+    }
+    dispatcher_->assert_invariants();
+  }
+  const std::vector<DispatchPart>& log() const { return log_; }
+
+ private:
+  using Key = std::pair<uint64_t, uint32_t>;
+
+  void add() {
+    DispatchGroup group{next_id_++, rng_.below(6), static_cast<uint32_t>(1 + rng_.below(5)),
+                        rng_.below(100), rng_.below(2) == 0 ? 0 : 1 + rng_.below(400)};
+    dispatcher_->add(group).value();
+    EXPECT_FALSE(dispatcher_->add(group));
+    added_ += group.trajectories;
+  }
+  std::map<Key, uint32_t>::iterator any_open() {
+    auto it = open_.begin();
+    std::advance(it, static_cast<ptrdiff_t>(rng_.below(open_.size())));
+    return it;
+  }
+  void end() {
+    if (open_.empty()) return;
+    const auto it = any_open();
+    const auto [key, replica] = *it;
+    // Now and then a former owner reports it instead: it counts, and the present one is named.
+    const bool is_late = rng_.below(6) == 0;
+    const uint32_t by = is_late ? (replica + 1) % options_.replicas : replica;
+    const auto result = dispatcher_->end(key.first, key.second, by, rng_.below(500));
+    EXPECT_TRUE(result.is_first);
+    EXPECT_EQ(result.still_on.has_value(), by != replica);
+    EXPECT_TRUE(ended_.insert(key).second);
+    open_.erase(it);
+    EXPECT_FALSE(dispatcher_->end(key.first, key.second, replica, 5).is_first);
+  }
+  void report_progress() {
+    if (open_.empty()) return;
+    const auto it = any_open();
+    dispatcher_->progress(it->first.first, it->first.second, rng_.below(600));
+  }
+  void forget(const DispatchPart& part) {
+    for (uint32_t index : part.indices) {
+      const auto it = open_.find({part.group, index});
+      ASSERT_TRUE(it != open_.end() && it->second == part.replica);
+      open_.erase(it);
+    }
+  }
+  void restore(uint32_t r) {
+    dispatcher_->restore(r);
+    is_alive_[r] = true;
+  }
+  void lose_or_restore() {
+    const auto r = static_cast<uint32_t>(rng_.below(options_.replicas));
+    if (!is_alive_[r]) return restore(r);
+    for (const DispatchPart& part : dispatcher_->lose(r)) forget(part);
+    is_alive_[r] = false;
+    for (const auto& [key, replica] : open_) EXPECT_NE(replica, r);
+    EXPECT_EQ(dispatcher_->outstanding(r), 0U);  // DISPATCH-3
+  }
+  void take() {
+    while (auto part = dispatcher_->take_from_slow()) {
+      forget(*part);
+      EXPECT_TRUE(taken_.insert(part->group).second);  // DISPATCH-5: once
+      hand_out();
+      for (uint32_t index : part->indices) EXPECT_NE(open_.at({part->group, index}), part->replica);
+    }
+  }
+
+  Rng rng_;
+  DispatchOptions options_;
+  std::optional<Dispatcher> dispatcher_;
+  std::vector<bool> is_alive_;
+  std::map<Key, uint32_t> open_;
+  std::set<Key> ended_;
+  std::set<uint64_t> taken_;
+  std::vector<DispatchPart> log_;
+  uint64_t next_id_ = 0, added_ = 0;
+};
+
+TEST(Dispatch, NothingIsLostAndNothingEndsTwice) {  // DISPATCH-1 … 3, 5
+  for (uint64_t seed = first_seed(); seed < first_seed() + 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Walk walk(seed);
+    for (int i = 0; i < 200; ++i) {
+      walk.step();
+      walk.hand_out();
+      if (HasFatalFailure()) return;
+    }
+    walk.finish();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Dispatch, TheSameCallsGiveTheSameDecisions) {
+  Walk first(7), second(7);
+  for (int i = 0; i < 400; ++i) {
+    first.step();
+    first.hand_out();
+    second.step();
+    second.hand_out();
+  }
+  EXPECT_FALSE(first.log().empty());
+  EXPECT_EQ(first.log(), second.log());
+}
+
+TEST(Dispatch, LoadsDifferByAtMostOneGroup) {  // DISPATCH-4
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    Dispatcher dispatcher({4, 1000000, 0, 100});
+    uint64_t largest = 0;
+    for (uint64_t id = 0; id < 40; ++id) {
+      const uint64_t response = 1 + rng.below(900);
+      dispatcher.add({id, id, 4, 50, response}).value();
+      largest = std::max(largest, 4 * (50 + response));
+    }
+    EXPECT_EQ(dispatcher.assign().size(), 40U);
+    uint64_t least = UINT64_MAX, most = 0;
+    for (uint32_t r = 0; r < 4; ++r) {
+      least = std::min(least, dispatcher.outstanding(r));
+      most = std::max(most, dispatcher.outstanding(r));
+    }
+    EXPECT_LE(most - least, largest);
+  }
+}
+
+TEST(Dispatch, AGroupFollowsItsPromptWithinTheSlack) {
+  Dispatcher dispatcher({3, 1000000, 500, 100});
+  for (uint64_t id = 0; id < 3; ++id) dispatcher.add({id, id, 1, 0, 100}).value();
+  const auto first = dispatcher.assign();
+  ASSERT_EQ(first.size(), 3U);
+  const uint32_t home = first[1].replica;
+  uint32_t followed = 0;
+  for (uint64_t id = 10; id < 20; ++id) {
+    dispatcher.add({id, first[1].group, 1, 0, 100}).value();
+    followed += dispatcher.assign().at(0).replica == home ? 1 : 0;
+  }
+  // 100 outstanding everywhere: six more reach the slack, the others go where there is least.
+  EXPECT_EQ(followed, 6U);
+}
+
+TEST(Dispatch, TheMeanOfWhatEndedIsTheNextExpectation) {
+  Dispatcher dispatcher({1, 1000000, 0, 7});
+  dispatcher.add({1, 1, 2, 10, 0}).value();
+  dispatcher.assign();
+  EXPECT_EQ(dispatcher.outstanding(0), 2U * (10 + 7));
+  dispatcher.end(1, 0, 0, 100);
+  EXPECT_EQ(dispatcher.outstanding(0), 17U);
+  dispatcher.progress(1, 1, 3);
+  EXPECT_EQ(dispatcher.outstanding(0), 4U);
+  dispatcher.end(1, 1, 0, 200);
+  EXPECT_EQ(dispatcher.outstanding(0), 0U);
+  dispatcher.add({2, 2, 1, 10, 0}).value();
+  dispatcher.assign();
+  EXPECT_EQ(dispatcher.outstanding(0), 160U);
+}
+
+/// Mean over seeds of makespan / bound, and of the even split's.
+struct Ratios {
+  double even = 0, dispatched = 0;
+  size_t moved = 0;
+};
+
+Ratios simulate(const std::vector<double>& speeds, bool is_known) {
+  constexpr uint64_t k_seeds = 10;
+  constexpr size_t k_groups = 256;
+  constexpr uint64_t k_open_tokens = DispatchSim::k_slots * 450;  // half again the slots
+  Ratios sum;
+  for (uint64_t seed = 1; seed <= k_seeds; ++seed) {
+    const auto groups = skewed_groups(seed, k_groups, 8, is_known);
+    DispatchSim even(groups, speeds), global(groups, speeds);
+    sum.even += even.even_split() / even.bound() / k_seeds;
+    const auto replicas = static_cast<uint32_t>(speeds.size());
+    sum.dispatched +=
+        global.dispatched({replicas, k_open_tokens, 0, 250}) / global.bound() / k_seeds;
+    EXPECT_EQ(global.ended(), k_groups * 8);
+    sum.moved += global.moved();
+  }
+  return sum;
+}
+
+TEST(DispatchSimulation, SkewedLengthsEndEarlierThanUnderAnEvenSplit) {
+  struct Row {
+    const char* what;
+    std::vector<double> speeds;
+    bool is_known;
+  };
+  for (const Row& row : {Row{"four equal replicas", {1, 1, 1, 1}, false},
+                         Row{"lengths known from an earlier epoch", {1, 1, 1, 1}, true},
+                         Row{"one replica at half speed", {1, 1, 1, 0.5}, false}}) {
+    const Ratios found = simulate(row.speeds, row.is_known);
+    std::printf("[ makespan ] %s: even split %.2f x bound, dispatcher %.2f x bound, %.1f moves\n",
+                row.what, found.even, found.dispatched, static_cast<double>(found.moved) / 10);
+    EXPECT_LT(found.dispatched, found.even) << row.what;
+  }
+}
+
+}  // namespace
+}  // namespace cohort::tests

@@ -1,0 +1,171 @@
+#pragma once
+/// Replicas that play groups at a modelled speed, in virtual time: an iteration of a replica gives
+/// one token to each of its running trajectories and takes 1 + running / k_saturation units, over
+/// its speed. The dispatcher is the real one. Everything is a function of the seed.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/rng.hpp"
+#include "runtime/plan/dispatch.hpp"
+
+namespace cohort::tests {
+
+struct SimGroup {
+  plan::DispatchGroup spec;
+  std::vector<uint64_t> lengths;  // response tokens of its trajectories, which nobody knows before
+};
+
+inline double standard_normal(Rng& rng) {
+  const double u = 1.0 - rng.uniform();
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * rng.uniform());
+}
+
+/// Groups whose lengths are skewed between prompts and, less, inside one.
+/// `is_known`: what a group says of itself is what its prompt took in an earlier epoch.
+inline std::vector<SimGroup> skewed_groups(uint64_t seed, size_t count, uint32_t group_size,
+                                           bool is_known) {
+  std::vector<SimGroup> groups;
+  Rng rng(seed);
+  for (size_t g = 0; g < count; ++g) {
+    SimGroup group;
+    group.spec = {g, g, group_size, 20 + rng.below(100), 0};
+    const double prompt = 5.0 + 1.0 * standard_normal(rng);
+    for (uint32_t i = 0; i < group_size; ++i)
+      group.lengths.push_back(static_cast<uint64_t>(
+          std::clamp(std::exp(prompt + 0.5 * standard_normal(rng)), 1.0, 1024.0)));
+    if (is_known)
+      group.spec.response_tokens = static_cast<uint64_t>(
+          std::clamp(std::exp(prompt + 0.3 * standard_normal(rng)), 1.0, 1024.0));
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+class DispatchSim {
+ public:
+  static constexpr double k_saturation = 64;
+  static constexpr size_t k_slots = 64;
+
+  DispatchSim(std::vector<SimGroup> groups, std::vector<double> speeds)
+      : groups_(std::move(groups)), speeds_(std::move(speeds)), replicas_(speeds_.size()) {}
+
+  /// Every replica gets an equal run of consecutive groups at the start, as one lease.
+  double even_split() {
+    const size_t n = replicas_.size();
+    for (size_t r = 0; r < n; ++r)
+      for (size_t g = groups_.size() * r / n; g < groups_.size() * (r + 1) / n; ++g)
+        for (uint32_t i = 0; i < groups_[g].lengths.size(); ++i)
+          replicas_[r].queue.push_back({g, i, 0});
+    return run([](const Game&, uint32_t) {});
+  }
+
+  double dispatched(const plan::DispatchOptions& options) {
+    plan::Dispatcher dispatcher(options);
+    for (const SimGroup& group : groups_) dispatcher.add(group.spec).value();
+    hand_out(dispatcher);
+    return run([&](const Game& game, uint32_t replica) {
+      const auto ended = dispatcher.end(game.group, game.index, replica, length(game));
+      if (ended.is_first) ++ended_;
+      for (uint32_t r = 0; r < replicas_.size(); ++r)
+        for (const Game& other : replicas_[r].running)
+          dispatcher.progress(other.group, other.index, other.sampled);
+      while (auto part = dispatcher.take_from_slow()) {
+        cancel(*part);
+        ++moved_;
+        hand_out(dispatcher);
+      }
+      hand_out(dispatcher);
+      dispatcher.assert_invariants();
+    });
+  }
+
+  /// No schedule ends earlier: all replicas full from begin to end, or the longest one alone.
+  double bound() const {
+    double tokens = 0, longest = 0;
+    for (const SimGroup& group : groups_)
+      for (uint64_t n : group.lengths) {
+        tokens += static_cast<double>(n);
+        longest = std::max(longest, static_cast<double>(n));
+      }
+    const double speed = std::accumulate(speeds_.begin(), speeds_.end(), 0.0);
+    const double rate = k_slots / (1 + k_slots / k_saturation);
+    const double fastest = *std::max_element(speeds_.begin(), speeds_.end());
+    return std::max(tokens / (rate * speed), longest * (1 + 1 / k_saturation) / fastest);
+  }
+  size_t ended() const { return ended_; }
+  size_t moved() const { return moved_; }
+
+ private:
+  struct Game {
+    uint64_t group = 0;
+    uint32_t index = 0;
+    uint64_t sampled = 0;
+  };
+  struct Replica {
+    std::deque<Game> queue;
+    std::vector<Game> running;
+    double clock = 0;
+    double ready = std::numeric_limits<double>::infinity();  // end of the iteration under way
+  };
+
+  uint64_t length(const Game& game) const { return groups_[game.group].lengths[game.index]; }
+
+  void begin_iteration(uint32_t r, double now) {
+    Replica& replica = replicas_[r];
+    while (replica.running.size() < k_slots && !replica.queue.empty()) {
+      replica.running.push_back(replica.queue.front());
+      replica.queue.pop_front();
+    }
+    replica.ready = std::numeric_limits<double>::infinity();
+    if (!replica.running.empty())
+      replica.ready =
+          now + (1 + static_cast<double>(replica.running.size()) / k_saturation) / speeds_[r];
+  }
+
+  void hand_out(plan::Dispatcher& dispatcher) {
+    for (const plan::DispatchPart& part : dispatcher.assign())
+      for (uint32_t index : part.indices)
+        replicas_[part.replica].queue.push_back({part.group, index, 0});
+  }
+
+  void cancel(const plan::DispatchPart& part) {
+    const auto is_of = [&](const Game& game) { return game.group == part.group; };
+    std::erase_if(replicas_[part.replica].queue, is_of);
+    std::erase_if(replicas_[part.replica].running, is_of);
+  }
+
+  template <class OnEnd>
+  double run(OnEnd on_end) {
+    double now = 0;
+    for (;;) {
+      for (uint32_t r = 0; r < replicas_.size(); ++r)
+        if (std::isinf(replicas_[r].ready)) begin_iteration(r, now);
+      auto next =
+          std::min_element(replicas_.begin(), replicas_.end(),
+                           [](const Replica& a, const Replica& b) { return a.ready < b.ready; });
+      if (std::isinf(next->ready)) return now;
+      now = next->ready;
+      std::vector<Game> over;
+      for (Game& game : next->running)
+        if (++game.sampled >= length(game)) over.push_back(game);
+      std::erase_if(next->running, [&](const Game& game) { return game.sampled >= length(game); });
+      const auto r = static_cast<uint32_t>(next - replicas_.begin());
+      for (const Game& game : over) on_end(game, r);
+      begin_iteration(r, now);
+    }
+  }
+
+  std::vector<SimGroup> groups_;
+  std::vector<double> speeds_;
+  std::vector<Replica> replicas_;
+  size_t ended_ = 0, moved_ = 0;
+};
+
+}  // namespace cohort::tests
