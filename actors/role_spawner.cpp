@@ -106,6 +106,7 @@ std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const
   group.size = static_cast<int>(cards.size());
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
+  if (options_.socket_folder.empty()) group.backend = compute::CollectiveBackend::memory;
   return group;
 }
 
