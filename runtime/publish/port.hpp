@@ -34,9 +34,9 @@ struct Note {
   uint64_t version = 0;     // a note of another version than the receiver's changes nothing
   uint64_t plan = 0;        // fingerprint of the plan: both ends must have made the same
   uint32_t transfer = 0;    // data: index of ReshardPlan::transfers
-  uint32_t round = 0;       // data, grant
-  uint64_t offset = 0;      // data: first packed byte of the chunk; grant: version of the base
-  uint64_t bytes = 0;       // data: of the chunk, uncoded; sent: of all chunks
+  uint32_t round = 0;       // data, grant; failed: the Errc
+  uint64_t offset = 0;      // data: first packed byte of the chunk; grant: version that is served
+  uint64_t bytes = 0;       // data: of the chunk, uncoded; sent: of all chunks; grant: 1 if served
   uint64_t body_bytes = 0;  // data: as they travel
   uint64_t checksum = 0;  // data: xxh3 of the chunk, uncoded; sent, stored, grant: sum over chunks
   Coding coding = Coding::plain;
@@ -60,8 +60,8 @@ class Port {
   /// For the other cards' connect(); below 1 KiB.
   virtual std::string endpoint() const = 0;
   /// Endpoints by index of ReshardPlan::cards; empty: nothing is exchanged with that card.
-  /// `window_bytes` is what others may write here. Returns Errc::invalid_argument for an endpoint
-  /// of another kind, Errc::io, Errc::closed naming the peer that is not there.
+  /// `window_bytes` is what others may write here. A peer that is not there is an event `lost`.
+  /// Returns Errc::invalid_argument for an endpoint of another kind, Errc::io.
   virtual Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
                                  uint64_t window_bytes) = 0;
   /// Gives up the window for a new one, so that whoever still writes for an older version does no

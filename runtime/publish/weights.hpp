@@ -39,33 +39,34 @@ class PartTable {
   /// `shards` must outlive the table. A card outside the layout has no parts.
   PartTable(const plan::Shards& shards, CardId card);
   const std::vector<Part>& parts() const { return parts_; }
+  /// Aborts if the card does not hold the part.
+  const Part& part(const PartName& name) const;
   uint64_t bytes() const { return bytes_; }
 
-  /// Asks for each part's address; `element` is the type in memory, whose size may differ from the
-  /// plan's. Returns Errc::invalid_argument naming the first part of another size.
-  Expected<void> resolve(const Source& source, tensor::Dtype element);
-  Expected<void> resolve(const Target& target, tensor::Dtype element);
-  /// Returns where the part begins. Aborts if the card does not hold it or it is not resolved.
-  const std::byte* at(const PartName& name) const;
-  std::byte* writable(const PartName& name) const;
+  /// Asks for each part's address; an element in memory is `widen` times as wide as planned.
+  /// Returns Errc::invalid_argument naming the first part of another size.
+  Expected<void> resolve(const Source& source, uint64_t widen);
+  Expected<void> resolve(const Target& target);
+  /// Returns where the part begins; whoever resolved it from a Source only reads there. Aborts if
+  /// the card does not hold it or it is not resolved.
+  std::byte* at(const PartName& name) const;
   /// xxh3 over all parts in the layout's order: equal for equal shards.
   uint64_t checksum() const;
 
  private:
   size_t slot(const PartName& name) const;
-  Expected<void> store(const Part& part, std::span<const std::byte> block, tensor::Dtype element);
+  Expected<void> check(const Part& part, uint64_t bytes, uint64_t widen) const;
   const plan::Shards* shards_;
   std::vector<Part> parts_;
-  std::vector<size_t> first_slot_;           // by family
-  std::vector<const std::byte*> addresses_;  // by slot; null: not held, or not resolved
-  uint64_t scale_ = 1, divisor_ = 1;         // bytes in memory = planned * scale / divisor
+  std::vector<size_t> first_slot_;     // by family
+  std::vector<uint32_t> part_of_;      // by slot: index of parts_
+  std::vector<std::byte*> addresses_;  // by slot; null: not held, or not resolved
   uint64_t bytes_ = 0;
 };
 
-/// Parts one after another in one buffer, in the layout's order (PartTable::Part::offset), stored
-/// in `element_bytes` wide elements where the plan has `planned_bytes` wide ones.
-Source flat_source(const PartTable& table, std::span<const std::byte> buffer,
-                   uint64_t element_bytes, uint64_t planned_bytes);
+/// Parts one after another in one buffer, in the layout's order. `widen`: bytes of an element in
+/// memory over those of a planned one. The table must outlive what is returned.
+Source flat_source(const PartTable& table, std::span<const std::byte> buffer, uint64_t widen = 1);
 Target flat_target(const PartTable& table, std::span<std::byte> buffer);
 
 }  // namespace cohort::publish
