@@ -39,9 +39,11 @@ class LinkPort final : public Port {
     options_.link.name = "publish";
   }
 
-  /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: so what is on its
-  /// way is awaited first, in both directions, for a while.
+  /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: after a version
+  /// that failed, what is on its way is awaited first, in both directions, for a while. After one
+  /// that arrived nothing is.
   ~LinkPort() override {
+    if (!is_unclean_) return;
     double end = now_seconds() + k_close_seconds;
     for (auto& [card, peer] : peers_)
       if (!peer.is_lost)
@@ -118,6 +120,7 @@ class LinkPort final : public Port {
   Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) override {
     Peer& to = peers_[peer];
     if (to.is_lost) return Error{Errc::closed, "its link is lost"};
+    is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
     uint64_t bytes = body.size_bytes();
     transport::Message message{
         k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
@@ -139,6 +142,8 @@ class LinkPort final : public Port {
     auto peer = peers_.find(event.peer);
     if (peer == peers_.end()) return next();  // no card that this one exchanges with
     if (event.kind == PortEvent::Kind::lost) peer->second.is_lost = true;
+    is_unclean_ =
+        is_unclean_ || event.kind == PortEvent::Kind::lost || event.note.kind == NoteKind::failed;
     if (delivery) delivery->ack();
     return std::move(event);
   }
@@ -152,6 +157,7 @@ class LinkPort final : public Port {
   std::shared_ptr<Mail> mail_ = std::make_shared<Mail>();
   std::unique_ptr<transport::Receiver> receiver_;
   std::map<uint32_t, Peer> peers_;
+  bool is_unclean_ = false;  // a version failed
 };
 
 }  // namespace

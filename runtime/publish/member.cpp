@@ -223,7 +223,7 @@ class Member::Impl {
       return;
     }
     session_.emplace(setup_, *port_, delta_, current_);
-    for (uint32_t peer : session_->peers())
+    for (uint32_t peer : peers_of(program_))
       if (auto lost = lost_.find(peer); lost != lost_.end()) return end(gone(peer, lost->second));
     auto told = early_.find(current_);
     std::vector<PortEvent> events;
@@ -275,18 +275,27 @@ class Member::Impl {
     bool is_early =
         session_ ? note.version > session_->version() : !ended_ || note.version > *ended_;
     if (is_early) {
+      if (note.kind == NoteKind::failed) tell(note.version, failure_of(event));
       bool may_be_early = note.kind == NoteKind::grant || note.kind == NoteKind::failed;
       if (may_be_early) early_[note.version].push_back(std::move(event));
       return;
     }
-    if (!session_ || note.version != session_->version()) return;
-    if (note.kind == NoteKind::failed) {
-      auto text = event.body.bytes();
-      end({static_cast<Errc>(note.round),
-           std::string(reinterpret_cast<const char*>(text.data()), text.size())});
-      return;
-    }
+    if (note.version != current_) return;
+    if (note.kind == NoteKind::failed) return on_failed(event);
+    if (!session_) return;
     if (auto done = session_->on_note(std::move(event)); !done) end(done.error());
+  }
+
+  /// Another member saw the version fail. What has arrived here is not to be served then.
+  void on_failed(const PortEvent& event) {
+    Error error = failure_of(event);
+    tell(current_, error);
+    {
+      std::lock_guard lock(mutex_);
+      if (error.code == Errc::closed && dead_.empty()) dead_ = error.detail + "; open a new group";
+      if (state_ == State::arrived && version_ == current_) state_ = State::idle;
+    }
+    if (session_) end(error);
   }
 
   void finish() {
@@ -310,20 +319,32 @@ class Member::Impl {
     delta_.sums_by_destination = session_->sums_by_destination();
   }
 
-  /// Tells the peers why, once, and lets go.
+  static Error failure_of(const PortEvent& event) {
+    auto text = event.body.bytes();
+    return {static_cast<Errc>(event.note.round),
+            std::string(reinterpret_cast<const char*>(text.data()), text.size())};
+  }
+
+  /// Tells the peers why a version is over, once; they pass it on to theirs.
+  void tell(uint64_t version, const Error& error) {
+    if (told_ && version <= *told_) return;
+    told_ = version;
+    Note note;
+    note.kind = NoteKind::failed;
+    note.from = card_;
+    note.version = version;
+    note.plan = program_.fingerprint;
+    note.round = static_cast<uint32_t>(error.code);
+    std::string text = error.detail.substr(0, k_reason_bytes);
+    auto body = tensor::Buffer::copy_of(std::as_bytes(std::span<const char>(text)));
+    for (uint32_t peer : peers_of(program_))
+      if (!lost_.contains(peer)) [[maybe_unused]]
+        auto is_told = port_->send(peer, note, body);  // or its timeout tells it
+  }
+
   void end(const Error& error) {
     if (session_) {
-      Note note;
-      note.kind = NoteKind::failed;
-      note.from = card_;
-      note.version = current_;
-      note.plan = program_.fingerprint;
-      note.round = static_cast<uint32_t>(error.code);
-      std::string text = error.detail.substr(0, k_reason_bytes);
-      auto body = tensor::Buffer::copy_of(std::as_bytes(std::span<const char>(text)));
-      for (uint32_t peer : session_->peers())
-        if (!lost_.contains(peer)) [[maybe_unused]]
-          auto is_told = port_->send(peer, note, body);  // or its timeout tells it
+      tell(current_, error);
       needs_window_ = true;
     }
     publish_end(error, {});
@@ -382,7 +403,7 @@ class Member::Impl {
   std::optional<Session> session_;
   DeltaState delta_;      // and of commit(), while no session runs
   uint64_t current_ = 0;  // version begun last
-  std::optional<uint64_t> ended_;
+  std::optional<uint64_t> ended_, told_;
   std::map<uint32_t, std::string> lost_;
   std::map<uint64_t, std::vector<PortEvent>> early_;  // by version
   bool needs_window_ = false;

@@ -11,7 +11,8 @@
 /// Two phases. begin(version) starts the exchange; a card of `to` writes into the target, which
 /// must not be what the engine serves. When all bytes are here and verified the version has arrived
 /// (wait(), on_end). commit(version), sent by the driver once every card has arrived, makes it the
-/// served one. A version that fails or is aborted leaves the served one as it is.
+/// served one. A version that fails or is aborted leaves the served one as it is; one that has
+/// arrived here but failed elsewhere can no longer be committed once that is known.
 ///
 /// PUBLISH-1 a version has arrived at a card only if each byte that the plan sends there came under
 /// a checksum that fits, and the sums that its senders formed over what they sent agree with its

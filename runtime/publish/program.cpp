@@ -162,4 +162,13 @@ Program make_program(const plan::ReshardCopies& copies, uint32_t card) {
   return ProgramBuilder(copies, card).build();
 }
 
+std::vector<uint32_t> peers_of(const Program& program) {
+  std::vector<uint32_t> cards;
+  for (const Destination& x : program.destinations) cards.push_back(x.card);
+  for (const Sender& x : program.senders) cards.push_back(x.card);
+  std::ranges::sort(cards);
+  cards.erase(std::unique(cards.begin(), cards.end()), cards.end());
+  return cards;
+}
+
 }  // namespace cohort::publish

@@ -64,5 +64,7 @@ struct Program {
 
 /// REQUIRES: plan.transfers are there. Aborts if the plan breaks RESHARD-4.
 Program make_program(const plan::ReshardCopies& copies, uint32_t card);
+/// Returns all cards that the program's card exchanges with, ascending.
+std::vector<uint32_t> peers_of(const Program& program);
 
 }  // namespace cohort::publish

@@ -471,15 +471,6 @@ uint32_t Session::family(uint32_t index) const {
   return setup_->copies->plan().pieces[transfer(index).piece].family;
 }
 
-std::vector<uint32_t> Session::peers() const {
-  std::vector<uint32_t> cards;
-  for (const Destination& x : program_->destinations) cards.push_back(x.card);
-  for (const Sender& x : program_->senders) cards.push_back(x.card);
-  std::ranges::sort(cards);
-  cards.erase(std::unique(cards.begin(), cards.end()), cards.end());
-  return cards;
-}
-
 std::string Session::waits_for() const {
   std::string text;
   auto add = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };

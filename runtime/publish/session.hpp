@@ -47,8 +47,6 @@ class Session {
   /// before the next event.
   Expected<bool> step();
   bool is_done() const;
-  /// All cards that this one exchanges with.
-  std::vector<uint32_t> peers() const;
   /// What it waits for, for a timeout's text.
   std::string waits_for() const;
   PublishReport report() const;

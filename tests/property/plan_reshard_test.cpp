@@ -18,60 +18,6 @@ using namespace test;  // generators
 
 // ---- oracle ---------------------------------------------------------------------------------
 
-uint64_t element_id(uint64_t family, uint64_t layer, uint64_t expert, uint64_t element) {
-  return ((family * 64 + layer) * 64 + expert) << 32 | element;
-}
-
-/// The elements of a position's buffer, in order: written from the words of reshard_layout.hpp.
-std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x, uint32_t position) {
-  uint32_t tp = position % x.tp, rest = position / x.tp;
-  bool is_tp_dp_pp = x.order == ShardLayout::Order::tp_dp_pp;
-  uint32_t dp = is_tp_dp_pp ? rest % x.dp : rest / x.pp;
-  uint32_t pp = is_tp_dp_pp ? rest / x.dp : rest % x.pp;
-  uint32_t q = tp + x.tp * dp;
-  uint32_t etp = q % x.expert_tp, ep = q / x.expert_tp % x.ep, replica = q / x.expert_tp / x.ep;
-  uint64_t first = 0;
-  for (uint32_t i = 0; i < pp; ++i) first += x.layers_per_stage[i];
-  std::vector<uint64_t> result;
-  for (uint64_t family = 0; family < model.tensors.size(); ++family) {
-    const TensorSpec& spec = model.tensors[family];
-    bool is_expert = spec.kind == TensorSpec::Kind::expert;
-    uint64_t degree = is_expert ? x.expert_tp : x.tp, t = is_expert ? etp : tp;
-    if (spec.kind == TensorSpec::Kind::replicated) degree = 1, t = 0;
-    if (degree > spec.parts) t = t * spec.parts / degree, degree = spec.parts;
-    uint64_t begin = spec.split * t / degree, end = spec.split * (t + 1) / degree;
-    for (uint64_t layer = 0; layer < std::max(model.layers, 1u); ++layer) {
-      bool is_mine = layer >= first && layer < first + x.layers_per_stage[pp] &&
-                     layer >= spec.first_layer && layer < spec.end_layer;
-      if (spec.where != TensorSpec::Where::layers)
-        is_mine = layer == 0 && ((pp == 0 && spec.where != TensorSpec::Where::last_stage) ||
-                                 (pp + 1 == x.pp && spec.where != TensorSpec::Where::first_stage));
-      if (!is_mine) continue;
-      for (uint32_t expert = 0; expert < std::max(spec.experts, 1u); ++expert) {
-        if (is_expert) {
-          uint32_t slot = x.expert_slots.empty()       ? expert / (spec.experts / x.ep)
-                          : x.expert_slots.size() == 1 ? x.expert_slots[0][expert]
-                                                       : x.expert_slots[replica][expert];
-          if (slot != ep) continue;
-        }
-        std::vector<uint64_t> slice;
-        for (uint64_t o = 0; o < spec.outer; ++o)
-          for (uint64_t s = begin; s < end; ++s)
-            for (uint64_t i = 0; i < spec.inner; ++i)
-              slice.push_back(
-                  element_id(family, layer, expert, (o * spec.split + s) * spec.inner + i));
-        uint64_t copies = x.zero_stage < 3 ? 1 : is_expert ? x.expert_replicas() : x.dp;
-        uint64_t which = x.zero_stage < 3 ? 0 : is_expert ? replica : dp;
-        uint64_t part = (slice.size() + copies - 1) / copies;
-        for (uint64_t i = part * which; i < std::min<uint64_t>(part * (which + 1), slice.size());
-             ++i)
-          result.push_back(slice[i]);
-      }
-    }
-  }
-  return result;
-}
-
 using Shard = std::vector<uint64_t>;
 std::map<uint32_t, Shard> shards_of(const ModelTensors& model, const ShardLayout& x) {
   std::map<uint32_t, Shard> shards;  // by card id
