@@ -135,7 +135,8 @@ inline uint64_t element_id(uint64_t family, uint64_t layer, uint64_t expert, uin
 }
 
 /// The elements of a position's buffer, in order: written from the words of reshard_layout.hpp.
-inline std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x, uint32_t position) {
+inline std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x,
+                                      uint32_t position) {
   uint32_t tp = position % x.tp, rest = position / x.tp;
   bool is_tp_dp_pp = x.order == ShardLayout::Order::tp_dp_pp;
   uint32_t dp = is_tp_dp_pp ? rest % x.dp : rest / x.pp;
