@@ -182,6 +182,32 @@ std::vector<CopyRun> ReshardCopies::target_runs(const ReshardTransfer& x) const 
 std::vector<CopyRun> ReshardCopies::runs(const ReshardTransfer& x, const Shards& shards,
                                          uint32_t position) const {
   std::vector<CopyRun> result;
+  uint32_t family = plan_->pieces[x.piece].family;
+  for (const Unit& unit : parts(x, shards, position)) {
+    uint64_t base = shards.offset(position, family, unit.layer, unit.expert);
+    for (CopyRun run : unit.runs) {
+      run.shard += base;
+      append(result, run);
+    }
+  }
+  return result;
+}
+
+std::vector<ReshardCopies::Unit> ReshardCopies::source_parts(const ReshardTransfer& x) const {
+  COHORT_CHECK(x.source != ReshardTransfer::Source::staging,
+               "RESHARD-4: staged bytes have no place in a layout");
+  if (x.source == ReshardTransfer::Source::after) return parts(x, after_, position_after_[x.from]);
+  return parts(x, before_, position_before_[x.from]);
+}
+
+std::vector<ReshardCopies::Unit> ReshardCopies::target_parts(const ReshardTransfer& x) const {
+  return parts(x, after_, position_after_[x.to]);
+}
+
+std::vector<ReshardCopies::Unit> ReshardCopies::parts(const ReshardTransfer& x,
+                                                      const Shards& shards,
+                                                      uint32_t position) const {
+  std::vector<Unit> result;
   if (position == k_no_position) return result;
   const ReshardPiece& piece = plan_->pieces[x.piece];
   const TensorSpec& spec = plan_->model.tensors[piece.family];
@@ -192,8 +218,9 @@ std::vector<CopyRun> ReshardCopies::runs(const ReshardTransfer& x, const Shards&
   each_unit(spec, piece, x, [&](uint64_t layer, uint32_t expert, Interval moved, uint64_t packed) {
     if (layer < layers.begin || layer >= layers.end) return;
     if (spec.experts > 0 && shards.slot(at.replica, expert) != at.ep) return;
-    part.base = shards.offset(position, piece.family, layer, expert);
-    append_shared(spec, {piece.split_begin, piece.split_end}, moved, packed, part, result);
+    result.push_back({layer, expert, packed, {}});
+    append_shared(spec, {piece.split_begin, piece.split_end}, moved, packed, part,
+                  result.back().runs);
   });
   return result;
 }

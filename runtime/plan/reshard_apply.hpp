@@ -46,10 +46,14 @@ class ReshardCopies {
     std::vector<CopyRun> runs;
   };
   std::vector<Unit> units(const ReshardTransfer& x) const;
+  /// source_runs() and target_runs() by tensor: offsets from where the card's part of it begins.
+  std::vector<Unit> source_parts(const ReshardTransfer& x) const;
+  std::vector<Unit> target_parts(const ReshardTransfer& x) const;
 
  private:
   std::vector<CopyRun> runs(const ReshardTransfer& x, const Shards& shards,
                             uint32_t position) const;
+  std::vector<Unit> parts(const ReshardTransfer& x, const Shards& shards, uint32_t position) const;
   const ReshardPlan* plan_;
   Shards before_, after_;
   std::vector<uint32_t> position_before_, position_after_;  // by card, or all ones

@@ -9,139 +9,14 @@
 
 #include "runtime/plan/reshard_apply.hpp"
 #include "tests/support/plan_gen.hpp"
-#include "tests/support/reshard_models.hpp"
+#include "tests/support/reshard_gen.hpp"
 
 namespace cohort::plan {
 namespace {
 
-uint32_t pick(Rng& rng, std::initializer_list<uint32_t> values) {
-  return values.begin()[rng.below(values.size())];
-}
-
-// ---- generators -----------------------------------------------------------------------------
-
-TensorSpec random_family(Rng& rng, uint32_t layers, uint32_t experts) {
-  TensorSpec x;
-  auto draw = [&](uint64_t most) { return 1 + rng.below(most); };
-  x.kind = static_cast<TensorSpec::Kind>(rng.below(experts > 0 ? 3 : 2));
-  x.where = static_cast<TensorSpec::Where>(rng.below(4));
-  if (x.kind == TensorSpec::Kind::expert) {
-    x.where = TensorSpec::Where::layers;
-    x.experts = experts;
-  }
-  x.first_layer = static_cast<uint32_t>(rng.below(layers + 1));
-  x.end_layer = x.first_layer + static_cast<uint32_t>(rng.below(layers + 1 - x.first_layer));
-  if (rng.below(2)) x.first_layer = 0, x.end_layer = layers;
-  x.parts = x.kind == TensorSpec::Kind::replicated ? 1 : pick(rng, {2, 4, 12, 12});
-  x.may_repeat = x.parts == 2;
-  x.outer = draw(3);
-  x.split = x.parts * draw(3);
-  x.inner = draw(4);
-  x.tp_first = rng.below(2);
-  x.element_bytes = 8;  // an index
-  return x;
-}
-
-ModelTensors random_model(Rng& rng) {
-  ModelTensors model{static_cast<uint32_t>(1 + rng.below(6)), {}};
-  uint32_t experts = pick(rng, {0, 4, 6, 12});
-  for (uint64_t i = 0, count = 1 + rng.below(4); i < count; ++i) {
-    model.tensors.push_back(random_family(rng, model.layers, experts));
-    model.tensors.back().name = "family " + std::to_string(i);
-  }
-  return model;
-}
-
-std::vector<uint32_t> random_slots(Rng& rng, uint32_t experts, uint32_t ep) {
-  std::vector<uint32_t> row;
-  for (uint32_t i = 0; i < experts; ++i) row.push_back(i % ep);
-  for (size_t i = row.size(); i > 1; --i) std::swap(row[i - 1], row[rng.below(i)]);
-  return row;
-}
-
-/// A layout that the model allows, on some of the first `cards` cards from `first` on.
-ShardLayout random_layout(Rng& rng, const ModelTensors& model, uint32_t first, uint32_t cards) {
-  uint32_t experts = 0;
-  for (const TensorSpec& x : model.tensors) experts = std::max(experts, x.experts);
-  for (;;) {
-    ShardLayout x = test::make_layout("random", pick(rng, {1, 2, 3, 4}), pick(rng, {1, 1, 2, 3}),
-                                      pick(rng, {1, 2, 3, 4}), pick(rng, {1, 2, 3, 4, 6}));
-    x.expert_tp = pick(rng, {1, 1, 2});
-    x.zero_stage = rng.below(3) ? 0 : 3;
-    x.order = static_cast<ShardLayout::Order>(rng.below(2));
-    std::vector<CardId> pool = consecutive_cards(cards, first);
-    for (size_t i = pool.size(); i > 1; --i) std::swap(pool[i - 1], pool[rng.below(i)]);
-    if (pool.size() < x.ranks.size()) continue;
-    pool.resize(x.ranks.size());
-    x.ranks = pool;
-    for (uint32_t stage = 0, left = model.layers; stage < x.pp; ++stage) {
-      x.layers_per_stage.push_back(stage + 1 == x.pp ? left
-                                                     : static_cast<uint32_t>(rng.below(left + 1)));
-      left -= x.layers_per_stage.back();
-    }
-    if (experts > 0 && experts % x.ep == 0 && x.tp * x.dp % (x.ep * x.expert_tp) == 0 &&
-        rng.below(3) == 0)
-      for (uint32_t i = 0, rows = rng.below(2) ? 1 : x.expert_replicas(); i < rows; ++i)
-        x.expert_slots.push_back(random_slots(rng, experts, x.ep));
-    if (check_layout(model, x)) return x;
-  }
-}
+using namespace test;  // generators
 
 // ---- oracle ---------------------------------------------------------------------------------
-
-uint64_t element_id(uint64_t family, uint64_t layer, uint64_t expert, uint64_t element) {
-  return ((family * 64 + layer) * 64 + expert) << 32 | element;
-}
-
-/// The elements of a position's buffer, in order: written from the words of reshard_layout.hpp.
-std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x, uint32_t position) {
-  uint32_t tp = position % x.tp, rest = position / x.tp;
-  bool is_tp_dp_pp = x.order == ShardLayout::Order::tp_dp_pp;
-  uint32_t dp = is_tp_dp_pp ? rest % x.dp : rest / x.pp;
-  uint32_t pp = is_tp_dp_pp ? rest / x.dp : rest % x.pp;
-  uint32_t q = tp + x.tp * dp;
-  uint32_t etp = q % x.expert_tp, ep = q / x.expert_tp % x.ep, replica = q / x.expert_tp / x.ep;
-  uint64_t first = 0;
-  for (uint32_t i = 0; i < pp; ++i) first += x.layers_per_stage[i];
-  std::vector<uint64_t> result;
-  for (uint64_t family = 0; family < model.tensors.size(); ++family) {
-    const TensorSpec& spec = model.tensors[family];
-    bool is_expert = spec.kind == TensorSpec::Kind::expert;
-    uint64_t degree = is_expert ? x.expert_tp : x.tp, t = is_expert ? etp : tp;
-    if (spec.kind == TensorSpec::Kind::replicated) degree = 1, t = 0;
-    if (degree > spec.parts) t = t * spec.parts / degree, degree = spec.parts;
-    uint64_t begin = spec.split * t / degree, end = spec.split * (t + 1) / degree;
-    for (uint64_t layer = 0; layer < std::max(model.layers, 1u); ++layer) {
-      bool is_mine = layer >= first && layer < first + x.layers_per_stage[pp] &&
-                     layer >= spec.first_layer && layer < spec.end_layer;
-      if (spec.where != TensorSpec::Where::layers)
-        is_mine = layer == 0 && ((pp == 0 && spec.where != TensorSpec::Where::last_stage) ||
-                                 (pp + 1 == x.pp && spec.where != TensorSpec::Where::first_stage));
-      if (!is_mine) continue;
-      for (uint32_t expert = 0; expert < std::max(spec.experts, 1u); ++expert) {
-        if (is_expert) {
-          uint32_t slot = x.expert_slots.empty()       ? expert / (spec.experts / x.ep)
-                          : x.expert_slots.size() == 1 ? x.expert_slots[0][expert]
-                                                       : x.expert_slots[replica][expert];
-          if (slot != ep) continue;
-        }
-        std::vector<uint64_t> slice;
-        for (uint64_t o = 0; o < spec.outer; ++o)
-          for (uint64_t s = begin; s < end; ++s)
-            for (uint64_t i = 0; i < spec.inner; ++i)
-              slice.push_back(
-                  element_id(family, layer, expert, (o * spec.split + s) * spec.inner + i));
-        uint64_t copies = x.zero_stage < 3 ? 1 : is_expert ? x.expert_replicas() : x.dp;
-        uint64_t which = x.zero_stage < 3 ? 0 : is_expert ? replica : dp;
-        uint64_t part = (slice.size() + copies - 1) / copies;
-        for (uint64_t i = part * which; i < std::min<uint64_t>(part * (which + 1), slice.size());
-             ++i)
-          result.push_back(slice[i]);
-      }
-    }
-  }
-  return result;
-}
 
 using Shard = std::vector<uint64_t>;
 std::map<uint32_t, Shard> shards_of(const ModelTensors& model, const ShardLayout& x) {
@@ -156,45 +31,9 @@ std::vector<std::byte> bytes_of(const Shard& shard) {
   return bytes;
 }
 
-std::string describe(const ShardLayout& x) {
-  std::string text = "tp " + std::to_string(x.tp) + " pp " + std::to_string(x.pp) + " dp " +
-                     std::to_string(x.dp) + " ep " + std::to_string(x.ep) + " expert_tp " +
-                     std::to_string(x.expert_tp) + " zero " + std::to_string(x.zero_stage) +
-                     " order " + std::to_string(static_cast<int>(x.order)) + " layers";
-  for (uint32_t n : x.layers_per_stage) text += " " + std::to_string(n);
-  text += " cards";
-  for (CardId card : x.ranks) text += " " + std::to_string(card.value);
-  for (const auto& row : x.expert_slots) {
-    text += " slots";
-    for (uint32_t slot : row) text += " " + std::to_string(slot);
-  }
-  return text;
-}
 // ---- properties -----------------------------------------------------------------------------
 
-struct Case {
-  ModelTensors model;
-  ShardLayout from, to;
-  ReshardOptions options;
-};
-
-Case random_case(Rng& rng) {
-  Case x;
-  x.model = random_model(rng);
-  uint32_t cards = static_cast<uint32_t>(12 + rng.below(20));
-  x.from = random_layout(rng, x.model, 0, cards);
-  x.to = random_layout(rng, x.model, pick(rng, {0, 0, 5, cards}), cards);
-  x.options.mode = static_cast<ReshardMode>(rng.below(4));
-  if (rng.below(2)) x.options.mode = ReshardMode::p2p;
-  x.options.bucket_bytes = rng.below(3) ? 8 + rng.below(2000) : 0;
-  x.options.permute_experts = rng.below(2);
-  x.options.balance_senders = rng.below(4);
-  x.options.ranks_per_node = pick(rng, {0, 2, 4, 8});
-  x.options.relay = rng.below(2);
-  return x;
-}
-
-void check_target(const Case& x, const ReshardPlan& plan) {
+void check_target(const ReshardCase& x, const ReshardPlan& plan) {
   auto before = shards_of(x.model, plan.from), after = shards_of(x.model, plan.to);
   std::vector<std::vector<std::byte>> buffers;
   for (CardId card : plan.cards) buffers.push_back(bytes_of(before[card.value]));
@@ -205,7 +44,7 @@ void check_target(const Case& x, const ReshardPlan& plan) {
     ASSERT_TRUE((*result)[i] == bytes_of(after[plan.cards[i].value])) << "card " << i;  // RESHARD-1
 }
 
-void check_bounds(const Case& x, const ReshardPlan& plan) {
+void check_bounds(const ReshardCase& x, const ReshardPlan& plan) {
   auto before = shards_of(x.model, plan.from), after = shards_of(x.model, plan.to);
   for (size_t i = 0; i < plan.cards.size(); ++i) {
     uint32_t card = plan.cards[i].value;
@@ -223,7 +62,7 @@ void check_bounds(const Case& x, const ReshardPlan& plan) {
   }
 }
 
-void check_tables(const Case& x, const ReshardPlan& plan) {
+void check_tables(const ReshardCase& x, const ReshardPlan& plan) {
   uint64_t sent = 0, by_step = 0, by_family = 0;
   for (const RankBytes& row : plan.ranks) sent += row.send;
   for (const StepBytes& row : plan.steps) by_step += row.receive_total;
@@ -241,7 +80,7 @@ void check_tables(const Case& x, const ReshardPlan& plan) {
 }
 
 /// What a node needs and does not have enters it exactly once.
-void check_relay(const Case& x, const ReshardPlan& plan) {
+void check_relay(const ReshardCase& x, const ReshardPlan& plan) {
   if (plan.mode != ReshardMode::p2p || !x.options.relay) return;
   auto node = [&](uint32_t card) {
     return x.options.ranks_per_node == 0 ? 0 : card / x.options.ranks_per_node;
@@ -261,7 +100,7 @@ TEST(ReshardProperty, EveryModeReachesTheTargetWithinItsBounds) {
   Rng rng{test::property_seed(11)};
   std::map<std::string, int> seen;
   for (int i = 0; i < 1500 && !testing::Test::HasFailure(); ++i) {
-    Case x = random_case(rng);
+    ReshardCase x = random_reshard(rng);
     auto plan = plan_reshard(x.model, x.from, x.to, x.options);
     if (!plan) {
       EXPECT_EQ(plan.error().code, Errc::capacity) << plan.error().to_string();
@@ -320,7 +159,7 @@ TEST(ReshardProperty, SendersAreBalanced) {
 TEST(ReshardProperty, PermutedExpertsNeverMoveMore) {
   Rng rng{test::property_seed(17)};
   for (int i = 0; i < 300; ++i) {
-    Case x = random_case(rng);
+    ReshardCase x = random_reshard(rng);
     x.options = {};
     x.options.tables_only = true;
     x.to.expert_slots.clear();
@@ -332,10 +171,8 @@ TEST(ReshardProperty, PermutedExpertsNeverMoveMore) {
   }
 }
 
-std::string describe(const Case& x) { return describe(x.from) + "\n -> " + describe(x.to); }
-
 /// Bytes of the best of all expert slots, one row for every replica alike, by trying each.
-uint64_t least_bytes(Case x) {
+uint64_t least_bytes(ReshardCase x) {
   uint32_t experts = x.model.tensors[0].experts;
   std::vector<uint32_t> row;
   for (uint32_t i = 0; i < experts; ++i) row.push_back(i / (experts / x.to.ep));
@@ -352,7 +189,7 @@ TEST(ReshardProperty, PermutedExpertsMoveLeast) {
   int count = 0, single = 0;
   double worst = 1;
   for (int i = 0; i < 2000; ++i) {
-    Case x;
+    ReshardCase x;
     x.model = {static_cast<uint32_t>(1 + rng.below(5)), {}};
     x.model.tensors = {
         test::layer_tensor("experts", TensorSpec::Kind::expert, 0, x.model.layers, 1, 4, 1, 4)};

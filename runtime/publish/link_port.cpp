@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/publish/event_queue.hpp"
+#include "runtime/publish/ports.hpp"
+
+namespace cohort::publish {
+namespace {
+
+constexpr uint32_t k_message_note = 1;
+constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
+constexpr double k_close_seconds = 2;     // an end waits no longer for that
+
+/// What the links' threads share with the port. Outlives neither: both hold it.
+struct Mail {
+  EventQueue<std::pair<PortEvent, std::shared_ptr<transport::Delivery>>> queue;
+  std::atomic<uint64_t> held_bytes{0};
+};
+
+/// A link's name is the card's index, so that both ends know who the other is.
+std::optional<uint32_t> card_of(const std::string& name) {
+  uint32_t card = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), card);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return card;
+}
+
+class LinkPort final : public Port {
+ public:
+  explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
+    options_.link.chunk_bytes = transport::k_max_chunk_bytes;
+    options_.link.name = "publish";
+  }
+
+  /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: after a version
+  /// that failed, what is on its way is awaited first, in both directions, for a while. After one
+  /// that arrived nothing is.
+  ~LinkPort() override {
+    if (!is_unclean_) return;
+    double end = now_seconds() + k_close_seconds;
+    for (auto& [card, peer] : peers_)
+      if (!peer.is_lost)
+        peer.sender->wait_drained(static_cast<int>(1e3 * std::max(0.0, end - now_seconds())));
+    peers_.clear();
+    double quiet_since = now_seconds();
+    while (now_seconds() < end && now_seconds() < quiet_since + k_quiet_seconds) {
+      if (auto item = mail_->queue.pop()) {
+        if (item->second) item->second->ack();
+        quiet_since = now_seconds();
+        continue;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  Expected<void> open() {
+    auto mail = mail_;
+    auto deliver = [mail](transport::Delivery delivery) {
+      auto kept = std::make_shared<transport::Delivery>(std::move(delivery));
+      const transport::Message& message = kept->message;
+      PortEvent event;
+      if (message.type != k_message_note || message.header.size() != sizeof(Note)) {
+        kept->ack();
+        return;
+      }
+      std::memcpy(&event.note, message.header.data(), sizeof(Note));
+      event.peer = card_of(kept->peer).value_or(event.note.from);
+      event.body = message.body;
+      mail->queue.push({std::move(event), std::move(kept)});
+    };
+    auto lost = [mail](const std::string& peer, const Error& error) {
+      if (auto card = card_of(peer))
+        mail->queue.push({{PortEvent::Kind::lost, *card, {}, {}, error.detail}, nullptr});
+    };
+    COHORT_ASSIGN(receiver_,
+                  transport::Receiver::open(*options_.context, options_.link, deliver, lost));
+    return {};
+  }
+
+  std::string endpoint() const override {
+    return receiver_->endpoint() + "#" + options_.link.curve.public_key;
+  }
+
+  Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
+                         uint64_t) override {
+    for (uint32_t i = 0; i < endpoints.size(); ++i) {
+      if (endpoints[i].empty()) continue;
+      size_t key = endpoints[i].rfind('#');
+      if (key == std::string::npos)
+        return Error{Errc::invalid_argument,
+                     fmt::format("publish: {} is no endpoint of a link", endpoints[i])};
+      transport::LinkOptions link = options_.link;
+      link.endpoint = endpoints[i].substr(0, key);
+      if (!link.curve.empty()) link.curve.server_key = endpoints[i].substr(key + 1);
+      link.name = std::to_string(own);
+      auto mail = mail_;
+      auto failed = [mail, i](const Error& error) {
+        mail->queue.push({{PortEvent::Kind::lost, i, {}, {}, error.detail}, nullptr});
+      };
+      COHORT_ASSIGN(peers_[i].sender,
+                    transport::Sender::open(*options_.context, std::move(link), failed));
+    }
+    return {};
+  }
+
+  Expected<void> renew_window() override { return {}; }
+  std::span<std::byte> window() override { return {}; }
+  std::span<std::byte> window_of(uint32_t) override { return {}; }
+  bool has_windows() const override { return false; }
+  uint64_t held_bytes() const override { return mail_->held_bytes; }
+  int wait_fd() const override { return mail_->queue.fd(); }
+
+  Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) override {
+    Peer& to = peers_[peer];
+    if (to.is_lost) return Error{Errc::closed, "its link is lost"};
+    is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
+    uint64_t bytes = body.size_bytes();
+    transport::Message message{
+        k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
+    mail_->held_bytes += bytes;
+    auto sent = to.sender->send(std::move(message), [mail = mail_, bytes](uint64_t) {
+      mail->held_bytes -= bytes;
+      mail->queue.wake();
+    });
+    if (sent) return true;
+    mail_->held_bytes -= bytes;
+    if (sent.error().code == Errc::backpressure) return false;
+    return Error{Errc::closed, sent.error().detail};
+  }
+
+  std::optional<PortEvent> next() override {
+    auto item = mail_->queue.pop();
+    if (!item) return std::nullopt;
+    auto& [event, delivery] = *item;
+    auto peer = peers_.find(event.peer);
+    if (peer == peers_.end()) return next();  // no card that this one exchanges with
+    if (event.kind == PortEvent::Kind::lost) peer->second.is_lost = true;
+    is_unclean_ =
+        is_unclean_ || event.kind == PortEvent::Kind::lost || event.note.kind == NoteKind::failed;
+    if (delivery) delivery->ack();
+    return std::move(event);
+  }
+
+ private:
+  struct Peer {
+    std::unique_ptr<transport::Sender> sender;
+    bool is_lost = false;
+  };
+  LinkPortOptions options_;
+  std::shared_ptr<Mail> mail_ = std::make_shared<Mail>();
+  std::unique_ptr<transport::Receiver> receiver_;
+  std::map<uint32_t, Peer> peers_;
+  bool is_unclean_ = false;  // a version failed
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<Port>> open_link_port(LinkPortOptions options) {
+  auto port = std::make_unique<LinkPort>(std::move(options));
+  COHORT_TRY(port->open());
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+}  // namespace cohort::publish

@@ -1,0 +1,461 @@
+#include "runtime/publish/member.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/publish/event_queue.hpp"
+#include "runtime/publish/session.hpp"
+
+namespace cohort::publish {
+namespace {
+
+constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
+constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
+
+Expected<void> check_types(const MemberOptions& options) {
+  bool is_cast = options.from == tensor::Dtype::f32 && options.to == tensor::Dtype::bf16;
+  if (options.from != options.to && !is_cast)
+    return Error{Errc::invalid_argument,
+                 fmt::format("publish: no cast from {} to {}: only f32 to bf16",
+                             tensor::to_string(options.from), tensor::to_string(options.to))};
+  for (const plan::TensorSpec& spec : options.plan->model.tensors)
+    if (spec.element_bytes != tensor::size_of(options.to))
+      return Error{Errc::invalid_argument,
+                   fmt::format("publish: {} is planned with elements of {} bytes, {} has {}: plan "
+                               "the reshard in the type that travels",
+                               spec.name, spec.element_bytes, tensor::to_string(options.to),
+                               tensor::size_of(options.to))};
+  return {};
+}
+
+}  // namespace
+
+class Member::Impl {
+ public:
+  Impl(MemberOptions options, std::unique_ptr<Port> port)
+      : options_(std::move(options)),
+        plan_(options_.plan),
+        port_(std::move(port)),
+        copies_(*plan_),
+        before_(plan_->model, plan_->from),
+        after_(plan_->model, plan_->to),
+        card_(static_cast<uint32_t>(std::ranges::lower_bound(plan_->cards, options_.card) -
+                                    plan_->cards.begin())),
+        program_(make_program(copies_, card_)),
+        source_(before_, options_.card),
+        target_(after_, options_.card),
+        served_parts_(after_, options_.card),
+        base_parts_(before_, options_.card),
+        endpoint_(port_->endpoint()) {
+    set_up();
+  }
+
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    wake_.wake();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+  Expected<void> check() const {
+    if (!options_.source && !source_.parts().empty())
+      return Error{Errc::invalid_argument, "publish: a card of the train layout needs a source"};
+    if (!options_.target && !target_.parts().empty())
+      return Error{Errc::invalid_argument, "publish: a card of the infer layout needs a target"};
+    return {};
+  }
+
+  Expected<void> connect(const std::vector<std::string>& endpoints) {
+    std::vector<std::string> peers(plan_->cards.size());
+    if (endpoints.size() != peers.size())
+      return Error{Errc::invalid_argument, fmt::format("publish: {} endpoints for {} cards",
+                                                       endpoints.size(), peers.size())};
+    for (const Destination& x : program_.destinations) peers[x.card] = endpoints[x.card];
+    for (const Sender& x : program_.senders) peers[x.card] = endpoints[x.card];
+    COHORT_TRY(port_->connect(card_, peers, program_.window_bytes));
+    thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  Expected<void> begin(uint64_t version, OnEnd on_end) {
+    std::lock_guard lock(mutex_);
+    if (!dead_.empty()) return Error{Errc::closed, dead_};
+    if (state_ == State::running)
+      return Error{Errc::protocol, fmt::format("publish of version {}: version {} is under way",
+                                               version, version_)};
+    if (newest_ && version <= *newest_)
+      return Error{Errc::invalid_argument,
+                   fmt::format("publish of version {}: version {} was begun before; a version that "
+                               "failed is not used again (PUBLISH-2)",
+                               version, *newest_)};
+    state_ = State::running;
+    version_ = version;
+    newest_ = version;
+    result_.reset();
+    on_end_ = std::move(on_end);
+    is_abort_asked_ = false;
+    is_begin_asked_ = true;
+    wake_.wake();
+    return {};
+  }
+
+  Expected<PublishReport> wait(uint64_t version) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return version_ != version || result_ || !newest_; });
+    if (version_ != version || !result_)
+      return Error{Errc::not_found, fmt::format("publish of version {}: not begun", version)};
+    return *result_;
+  }
+
+  Expected<void> commit(uint64_t version) {
+    std::lock_guard lock(mutex_);
+    if (served_ == version) return {};
+    if (state_ != State::arrived || version_ != version)
+      return Error{Errc::protocol,
+                   fmt::format("commit of version {}: it has not arrived at {}; served stays {} "
+                               "(PUBLISH-2)",
+                               version, label(card_),
+                               served_ ? fmt::format("version {}", *served_) : "what it was")};
+    served_ = version;
+    state_ = State::idle;
+    delta_.served_version = version;
+    delta_.sums_by_sender = arrived_sums_;
+    return {};
+  }
+
+  void abort(uint64_t version, const std::string& reason) {
+    std::unique_lock lock(mutex_);
+    if (version_ != version || !newest_) return;
+    if (state_ == State::arrived) state_ = State::idle;
+    if (state_ != State::running) return;
+    is_abort_asked_ = true;
+    abort_reason_ = reason;
+    wake_.wake();
+    changed_.wait(lock, [&] { return state_ != State::running || version_ != version; });
+    if (state_ == State::arrived && version_ == version) state_ = State::idle;  // it was faster
+  }
+
+  std::optional<uint64_t> served() const {
+    std::lock_guard lock(mutex_);
+    return served_;
+  }
+  uint64_t shard_checksum() const { return target_.checksum(); }
+
+ private:
+  enum class State { idle, running, arrived };
+
+  void set_up() {
+    uint64_t element = tensor::size_of(options_.to), bucket = program_.bucket_bytes;
+    setup_.options = &options_;
+    setup_.copies = &copies_;
+    setup_.program = &program_;
+    setup_.widen = tensor::size_of(options_.from) / element;
+    bool is_direct = plan_->mode == plan::ReshardMode::p2p &&
+                     std::ranges::all_of(plan_->transfers, [](const plan::ReshardTransfer& x) {
+                       return x.source == plan::ReshardTransfer::Source::before;
+                     });
+    setup_.is_delta = options_.is_delta && is_direct && bucket >= 8 * element;
+    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket);
+    setup_.chunk_bytes = std::max(chunk / element * element, element);
+    setup_.source = &source_;
+    setup_.target = &target_;
+    if (setup_.is_delta && options_.served) setup_.served = &served_parts_;
+    setup_.sent_base = &base_parts_;
+  }
+
+  // ---- the member's thread ---------------------------------------------------------------------
+
+  void run() {
+    for (;;) {
+      if (take_commands()) return;
+      bool has_moved = take_events();
+      if (session_) {
+        auto moved = session_->step();
+        if (!moved)
+          end(moved.error());
+        else
+          has_moved = has_moved || *moved;
+      }
+      if (session_ && session_->is_done()) finish();
+      if (has_moved)
+        last_move_ = now_seconds();
+      else
+        sleep();
+    }
+  }
+
+  /// Returns true when the member closes.
+  bool take_commands() {
+    bool is_stopping = false, is_begin = false, is_abort = false;
+    std::string reason;
+    {
+      std::lock_guard lock(mutex_);
+      is_stopping = is_stopping_;
+      is_begin = std::exchange(is_begin_asked_, false);
+      if (is_begin) current_ = version_;
+      is_abort = std::exchange(is_abort_asked_, false);
+      reason = abort_reason_;
+    }
+    if (is_begin) start();
+    if ((is_abort || is_stopping) && session_)
+      end({Errc::cancelled, fmt::format("publish of version {}: aborted at {}: {}", current_,
+                                        label(card_), is_stopping ? "it closes" : reason)});
+    return is_stopping;
+  }
+
+  void start() {
+    last_move_ = now_seconds();
+    if (auto ready = prepare(); !ready) {
+      end(ready.error().with_context(fmt::format("publish of version {}", current_)));
+      return;
+    }
+    session_.emplace(setup_, *port_, delta_, current_);
+    for (uint32_t peer : peers_of(program_))
+      if (auto lost = lost_.find(peer); lost != lost_.end()) return end(gone(peer, lost->second));
+    auto told = early_.find(current_);
+    std::vector<PortEvent> events;
+    if (told != early_.end()) events = std::move(told->second);
+    early_.erase(early_.begin(), early_.upper_bound(current_));
+    for (PortEvent& event : events)
+      if (session_) on_note(std::move(event));
+  }
+
+  Expected<void> prepare() {
+    if (needs_window_) COHORT_TRY(port_->renew_window());
+    needs_window_ = false;
+    if (!source_.parts().empty()) COHORT_TRY(source_.resolve(options_.source, setup_.widen));
+    if (!target_.parts().empty()) COHORT_TRY(target_.resolve(options_.target));
+    if (setup_.served != nullptr) COHORT_TRY(served_parts_.resolve(options_.served, 1));
+    return {};
+  }
+
+  bool take_events() {
+    for (int i = 0; i < k_events_per_turn; ++i) {
+      auto event = port_->next();
+      if (!event) return i > 0;
+      if (event->kind == PortEvent::Kind::lost)
+        on_lost(event->peer, event->reason);
+      else
+        on_note(std::move(*event));
+    }
+    return true;
+  }
+
+  void on_lost(uint32_t peer, const std::string& reason) {
+    lost_.emplace(peer, reason);
+    Error error = gone(peer, reason);
+    {
+      std::lock_guard lock(mutex_);
+      if (dead_.empty()) dead_ = error.detail + "; open a new group";
+    }
+    if (session_) end(error);
+  }
+
+  Error gone(uint32_t peer, const std::string& reason) const {
+    return {Errc::closed, fmt::format("publish of version {}: {} is gone: {} (seen by {})",
+                                      current_, label(peer), reason, label(card_))};
+  }
+
+  /// PUBLISH-2: notes of older versions end here; those of a later one wait for its begin().
+  void on_note(PortEvent event) {
+    const Note& note = event.note;
+    bool is_early =
+        session_ ? note.version > session_->version() : !ended_ || note.version > *ended_;
+    if (is_early) {
+      if (note.kind == NoteKind::failed) tell(note.version, failure_of(event));
+      bool may_be_early = note.kind == NoteKind::grant || note.kind == NoteKind::failed;
+      if (may_be_early) early_[note.version].push_back(std::move(event));
+      return;
+    }
+    if (note.version != current_) return;
+    if (note.kind == NoteKind::failed) return on_failed(event);
+    if (!session_) return;
+    if (auto done = session_->on_note(std::move(event)); !done) end(done.error());
+  }
+
+  /// Another member saw the version fail. What has arrived here is not to be served then.
+  void on_failed(const PortEvent& event) {
+    Error error = failure_of(event);
+    tell(current_, error);
+    {
+      std::lock_guard lock(mutex_);
+      if (error.code == Errc::closed && dead_.empty()) dead_ = error.detail + "; open a new group";
+      if (state_ == State::arrived && version_ == current_) state_ = State::idle;
+    }
+    if (session_) end(error);
+  }
+
+  void finish() {
+    std::vector<uint64_t> sums = session_->sums_by_sender();
+    if (setup_.is_delta && !program_.destinations.empty()) keep_base();
+    Expected<PublishReport> report = session_->report();
+    publish_end(std::move(report), std::move(sums));
+  }
+
+  /// What was sent becomes the base of the next delta.
+  void keep_base() {
+    delta_.sent_base.resize(source_.bytes());
+    auto resolved = base_parts_.resolve(flat_target(base_parts_, delta_.sent_base));
+    COHORT_CHECK(resolved, "publish: the base has the layout of the source");
+    for (const PartTable::Part& part : source_.parts()) {
+      RunList whole;
+      whole.runs.push_back({0, part.bytes, 1, 0, 0, source_.at(part.name)});
+      gather(whole, 0, {base_parts_.at(part.name), part.bytes}, setup_.widen);
+    }
+    delta_.sent_version = current_;
+    delta_.sums_by_destination = session_->sums_by_destination();
+  }
+
+  static Error failure_of(const PortEvent& event) {
+    auto text = event.body.bytes();
+    return {static_cast<Errc>(event.note.round),
+            std::string(reinterpret_cast<const char*>(text.data()), text.size())};
+  }
+
+  /// Tells the peers why a version is over, once; they pass it on to theirs.
+  void tell(uint64_t version, const Error& error) {
+    if (told_ && version <= *told_) return;
+    told_ = version;
+    Note note;
+    note.kind = NoteKind::failed;
+    note.from = card_;
+    note.version = version;
+    note.plan = program_.fingerprint;
+    note.round = static_cast<uint32_t>(error.code);
+    std::string text = error.detail.substr(0, k_reason_bytes);
+    auto body = tensor::Buffer::copy_of(std::as_bytes(std::span<const char>(text)));
+    for (uint32_t peer : peers_of(program_))
+      if (!lost_.contains(peer)) [[maybe_unused]]
+        auto is_told = port_->send(peer, note, body);  // or its timeout tells it
+  }
+
+  void end(const Error& error) {
+    if (session_) {
+      tell(current_, error);
+      needs_window_ = true;
+    }
+    publish_end(error, {});
+  }
+
+  void publish_end(Expected<PublishReport> result, std::vector<uint64_t> sums) {
+    session_.reset();
+    ended_ = current_;
+    OnEnd on_end;
+    {
+      std::lock_guard lock(mutex_);
+      state_ = result ? State::arrived : State::idle;
+      arrived_sums_ = std::move(sums);
+      result_ = result;
+      on_end = std::exchange(on_end_, nullptr);
+    }
+    changed_.notify_all();
+    if (on_end) on_end(std::move(result));
+  }
+
+  void sleep() {
+    int wait_ms = -1;
+    if (session_) {
+      double left = last_move_ + options_.timeout_ms * 1e-3 - now_seconds();
+      if (left <= 0)
+        return end(
+            {Errc::timeout,
+             fmt::format("publish of version {}: nothing has moved at {} for {} ms; it "
+                         "waits for {}",
+                         current_, label(card_), options_.timeout_ms, session_->waits_for())});
+      wait_ms = static_cast<int>(std::ceil(left * 1e3));
+    }
+    std::array<pollfd, 2> fds{pollfd{port_->wait_fd(), POLLIN, 0}, pollfd{wake_.fd(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), wait_ms);
+    wake_.pop();
+  }
+
+  std::string label(uint32_t card) const {
+    if (card < options_.labels.size() && !options_.labels[card].empty())
+      return options_.labels[card];
+    return fmt::format("card {}", plan_->cards[card].value);
+  }
+
+  MemberOptions options_;
+  std::shared_ptr<const plan::ReshardPlan> plan_;
+  std::unique_ptr<Port> port_;
+  plan::ReshardCopies copies_;
+  plan::Shards before_, after_;
+  uint32_t card_;  // index of plan.cards
+  Program program_;
+  PartTable source_, target_, served_parts_, base_parts_;
+  std::string endpoint_;
+  Setup setup_;
+
+  // Of the thread.
+  std::optional<Session> session_;
+  DeltaState delta_;      // and of commit(), while no session runs
+  uint64_t current_ = 0;  // version begun last
+  std::optional<uint64_t> ended_, told_;
+  std::map<uint32_t, std::string> lost_;
+  std::map<uint64_t, std::vector<PortEvent>> early_;  // by version
+  bool needs_window_ = false;
+  double last_move_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::idle;
+  uint64_t version_ = 0;  // begun last
+  std::optional<uint64_t> newest_, served_;
+  std::optional<Expected<PublishReport>> result_;
+  std::vector<uint64_t> arrived_sums_;
+  OnEnd on_end_;
+  std::string dead_, abort_reason_;
+  bool is_begin_asked_ = false, is_abort_asked_ = false, is_stopping_ = false;
+  EventQueue<char> wake_;
+  std::thread thread_;
+};
+
+Expected<std::unique_ptr<Member>> Member::open(MemberOptions options, std::unique_ptr<Port> port) {
+  const plan::ReshardPlan& plan = *options.plan;
+  if (!std::ranges::binary_search(plan.cards, options.card))
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("publish: card {} is in neither layout of the plan", options.card.value)};
+  if (plan.transfers.empty() && plan::model_bytes(plan.model) > 0)
+    return Error{Errc::invalid_argument,
+                 "publish: the plan has byte tables only; plan again without tables_only"};
+  COHORT_TRY(check_types(options));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(port));
+  COHORT_TRY(impl->check());
+  return std::unique_ptr<Member>(new Member(std::move(impl)));
+}
+
+Member::Member(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Member::~Member() = default;
+
+const std::string& Member::endpoint() const { return impl_->endpoint(); }
+Expected<void> Member::connect(const std::vector<std::string>& endpoints) {
+  return impl_->connect(endpoints);
+}
+Expected<void> Member::begin(uint64_t version, OnEnd on_end) {
+  return impl_->begin(version, std::move(on_end));
+}
+Expected<PublishReport> Member::wait(uint64_t version) { return impl_->wait(version); }
+Expected<PublishReport> Member::publish(uint64_t version) {
+  COHORT_TRY(begin(version));
+  return wait(version);
+}
+Expected<void> Member::commit(uint64_t version) { return impl_->commit(version); }
+void Member::abort(uint64_t version, const std::string& reason) { impl_->abort(version, reason); }
+std::optional<uint64_t> Member::served() const { return impl_->served(); }
+uint64_t Member::shard_checksum() const { return impl_->shard_checksum(); }
+
+}  // namespace cohort::publish

@@ -1,0 +1,85 @@
+#pragma once
+/// Port: a card's end of the wires to the other cards of its publish group. Owner: the card's
+/// Member, whose thread alone calls it. Two kinds of wire: where memory can be shared (one process,
+/// one host) a sender writes into the receiver's window and only a note travels; elsewhere the
+/// bytes travel behind the note. Notes from one peer arrive in order, none is lost while both live.
+/// Bound: what next() has not yet returned is at most what the receiver has granted, plus a few
+/// notes for each peer.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/tensor/buffer.hpp"
+
+namespace cohort::publish {
+
+enum class NoteKind : uint32_t {
+  data = 1,    // a chunk of a transfer is in the window, or in the body
+  grant = 2,   // the receiver: rounds up to `round` may be sent; what base it has
+  sent = 3,    // the sender: that was all; bytes and sum over them
+  stored = 4,  // the receiver: all of yours is here and agrees with your sum
+  failed = 5,  // whoever saw it first: this version is over; the reason is in the body
+};
+
+enum class Coding : uint32_t { plain = 0, delta = 1 };
+
+/// What travels: little-endian, 80 bytes.
+struct Note {
+  NoteKind kind = NoteKind::data;
+  uint32_t from = 0;        // index of ReshardPlan::cards
+  uint64_t version = 0;     // a note of another version than the receiver's changes nothing
+  uint64_t plan = 0;        // fingerprint of the plan: both ends must have made the same
+  uint32_t transfer = 0;    // data: index of ReshardPlan::transfers
+  uint32_t round = 0;       // data, grant; failed: the Errc
+  uint64_t offset = 0;      // data: first packed byte of the chunk; grant: version that is served
+  uint64_t bytes = 0;       // data: of the chunk, uncoded; sent: of all chunks; grant: 1 if served
+  uint64_t body_bytes = 0;  // data: as they travel
+  uint64_t checksum = 0;  // data: xxh3 of the chunk, uncoded; sent, stored, grant: sum over chunks
+  Coding coding = Coding::plain;
+  uint32_t reserved = 0;
+  uint64_t place = 0;  // data in a window: its first byte there
+};
+static_assert(sizeof(Note) == 80);
+
+struct PortEvent {
+  enum class Kind : uint8_t { note = 0, lost = 1 };
+  Kind kind = Kind::note;
+  uint32_t peer = 0;
+  Note note;
+  tensor::Buffer body;  // data of a port without windows; the text of `failed`
+  std::string reason;   // lost
+};
+
+class Port {
+ public:
+  virtual ~Port() = default;
+  /// For the other cards' connect(); below 1 KiB.
+  virtual std::string endpoint() const = 0;
+  /// Endpoints by index of ReshardPlan::cards; empty: nothing is exchanged with that card.
+  /// `window_bytes` is what others may write here. A peer that is not there is an event `lost`.
+  /// Returns Errc::invalid_argument for an endpoint of another kind, Errc::io.
+  virtual Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
+                                 uint64_t window_bytes) = 0;
+  /// Gives up the window for a new one, so that whoever still writes for an older version does no
+  /// harm.
+  virtual Expected<void> renew_window() = 0;
+  /// The own window; empty where bytes travel behind notes.
+  virtual std::span<std::byte> window() = 0;
+  /// The peer's window, empty until it is known, or where bytes travel behind notes.
+  virtual std::span<std::byte> window_of(uint32_t peer) = 0;
+  virtual bool has_windows() const = 0;
+  /// Returns false if the wire is full: again after the next event. Errc::closed: the peer is gone.
+  virtual Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) = 0;
+  /// Bytes of bodies that were handed to send() and that the port still holds.
+  virtual uint64_t held_bytes() const = 0;
+  /// Never waits.
+  virtual std::optional<PortEvent> next() = 0;
+  /// Readable when next() or send() may have become possible.
+  virtual int wait_fd() const = 0;
+};
+
+}  // namespace cohort::publish

@@ -1,0 +1,516 @@
+#include "runtime/publish/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::publish {
+namespace {
+
+using plan::ReshardTransfer;
+using From = ReshardTransfer::Source;
+
+/// What one chunk adds to a sum; sums do not depend on the order of chunks.
+uint64_t chunk_sum(const Note& note) {
+  return mix64(note.checksum + mix64(uint64_t{note.transfer} << 32 ^ mix64(note.offset)));
+}
+
+/// Index of the entry of a card, or the size.
+template <class T>
+size_t index_of(const std::vector<T>& entries, uint32_t card) {
+  auto at = std::ranges::lower_bound(entries, card, {}, &T::card);
+  if (at == entries.end() || at->card != card) return entries.size();
+  return static_cast<size_t>(at - entries.begin());
+}
+
+}  // namespace
+
+Session::Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t version)
+    : setup_(&setup),
+      program_(setup.program),
+      port_(&port),
+      delta_(&delta),
+      version_(version),
+      start_(now_seconds()),
+      streams_(program_->destinations.size()),
+      lanes_(program_->senders.size()),
+      is_received_(program_->receives.size(), false),
+      staged_(program_->receives.size()) {
+  report_.version = version;
+  report_.received_by_step.assign(setup.copies->plan().steps.size(), 0);
+  for (const Turn& turn : program_->turns) staged_sends_left_.push_back(turn.staged_sends);
+  // A card that receives keeps one bucket for that, so that both directions fit into two.
+  if (!port.has_windows()) send_room_ = (program_->turns.empty() ? 2 : 1) * program_->bucket_bytes;
+}
+
+// ---- the order of things ---------------------------------------------------------------------
+
+Expected<bool> Session::step() {
+  if (local_next_ < program_->local_copies.size()) return copy_some();
+  if (!is_open_) {
+    is_open_ = true;
+    scratch_bytes_ = setup_->is_delta ? setup_->chunk_bytes * (streams_.empty() ? 1 : 2) : 0;
+    scratch_.resize(scratch_bytes_ == 0 ? 0 : setup_->chunk_bytes);
+    base_scratch_.resize(setup_->is_delta && !streams_.empty() ? setup_->chunk_bytes : 0);
+    send_room_ -= std::min(send_room_, scratch_bytes_);
+    grant();
+  }
+  COHORT_ASSIGN(bool has_moved, flush_outbox());
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    COHORT_ASSIGN(bool has_sent, send_some(i));
+    has_moved = has_moved || has_sent;
+  }
+  count_staging();
+  return has_moved;
+}
+
+bool Session::is_done() const {
+  return is_open_ && outbox_.empty() && std::ranges::all_of(streams_, &Stream::is_stored) &&
+         std::ranges::all_of(lanes_, &Lane::is_stored);
+}
+
+Expected<void> Session::on_note(PortEvent event) {
+  const Note& note = event.note;
+  if (note.plan != program_->fingerprint)
+    return failure(Errc::protocol, name(event.peer) +
+                                       " made another plan: give all members the "
+                                       "same model, layouts and options");
+  size_t sender = index_of(program_->senders, event.peer);
+  size_t destination = index_of(program_->destinations, event.peer);
+  bool is_from_sender = note.kind == NoteKind::data || note.kind == NoteKind::sent;
+  if (is_from_sender ? sender == lanes_.size() : destination == streams_.size())
+    return failure(Errc::protocol, name(event.peer) + " has no part in what this card exchanges");
+  switch (note.kind) {
+    case NoteKind::data:
+      return on_data(sender, event);
+    case NoteKind::sent:
+      return on_sent(sender, note);
+    case NoteKind::stored:
+      return on_stored(destination, note);
+    case NoteKind::grant:
+      on_grant(destination, note);
+      return {};
+    case NoteKind::failed:
+      break;  // the member's
+  }
+  return failure(Errc::protocol, name(event.peer) + " sent a note of an unknown kind");
+}
+
+/// What a card keeps goes from buffer to buffer, a chunk at a time, under the same sums.
+Expected<bool> Session::copy_some() {
+  uint32_t index = program_->local_copies[local_next_];
+  const ReshardTransfer& x = transfer(index);
+  if (!local_from_) {
+    local_from_ = source_runs(x);
+    local_to_ = address(setup_->copies->target_parts(x), family(index), *setup_->target, 1);
+    local_offset_ = 0;
+  }
+  uint64_t all = setup_->copies->packed_bytes(x);
+  uint64_t bytes = std::min(setup_->chunk_bytes, all - local_offset_);
+  scratch_.resize(setup_->chunk_bytes);
+  scratch_bytes_ = setup_->chunk_bytes;
+  std::span<std::byte> packed{scratch_.data(), bytes};
+  gather(*local_from_, local_offset_, packed, setup_->widen);
+  Note note = make_note(NoteKind::data);
+  note.transfer = index;
+  note.offset = local_offset_;
+  note.checksum = tensor::checksum64(packed);
+  report_.sum += chunk_sum(note);
+  scatter(*local_to_, local_offset_, packed);
+  report_.kept_bytes += bytes;
+  local_offset_ += bytes;
+  count_staging();
+  if (local_offset_ == all) {
+    ++local_next_;
+    local_from_.reset();
+  }
+  return true;
+}
+
+void Session::count_staging() {
+  uint64_t staged = reserved_bytes_ + port_->held_bytes() + scratch_bytes_;
+  report_.staging_peak = std::max(report_.staging_peak, staged);
+  COHORT_CHECK(staged <= 2 * program_->bucket_bytes, "PUBLISH-3: more than two buckets are staged");
+}
+
+// ---- what others may send --------------------------------------------------------------------
+
+void Session::grant() {
+  const auto& turns = program_->turns;
+  uint64_t limit = 2 * program_->bucket_bytes - (streams_.empty() ? 0 : send_room_);
+  while (turns_granted_ < turns.size()) {
+    const Turn& turn = turns[turns_granted_];
+    uint64_t staged = reserved_bytes_ + turn.bytes + scratch_bytes_;
+    bool is_ahead = turns_granted_ > turns_released_;
+    if (turns_granted_ > turns_released_ + 1 || (is_ahead && staged > limit)) break;
+    reserved_bytes_ += turn.bytes;
+    for (uint32_t sender : turn.senders) {
+      Note note = make_note(NoteKind::grant);
+      note.round = turn.round;
+      if (setup_->is_delta && delta_->served_version) {
+        note.bytes = 1;
+        note.offset = *delta_->served_version;
+        note.checksum = delta_->sums_by_sender[sender];
+      }
+      post(program_->senders[sender].card, note);
+    }
+    ++turns_granted_;
+  }
+}
+
+void Session::release_turns() {
+  const auto& turns = program_->turns;
+  while (turns_released_ < turns_granted_ &&
+         receives_done_ >= turns[turns_released_].receives_end &&
+         staged_sends_left_[turns_released_] == 0) {
+    uint32_t begin = turns_released_ == 0 ? 0 : turns[turns_released_ - 1].receives_end;
+    for (uint32_t i = begin; i < turns[turns_released_].receives_end; ++i)
+      std::vector<Staged>().swap(staged_[i]);
+    reserved_bytes_ -= turns[turns_released_].bytes;
+    ++turns_released_;
+  }
+  if (is_open_) grant();
+}
+
+void Session::post(uint32_t peer, const Note& note) { outbox_.emplace_back(peer, note); }
+
+Expected<bool> Session::put(uint32_t card, const Note& note, tensor::Buffer body) {
+  auto is_sent = port_->send(card, note, std::move(body));
+  if (!is_sent) return failure(Errc::closed, name(card) + " is gone: " + is_sent.error().detail);
+  return *is_sent;
+}
+
+Expected<bool> Session::flush_outbox() {
+  bool has_moved = false;
+  for (size_t left = outbox_.size(); left > 0; --left) {
+    auto [peer, note] = outbox_.front();
+    outbox_.pop_front();
+    COHORT_ASSIGN(bool is_sent, put(peer, note, {}));
+    if (!is_sent) outbox_.emplace_back(peer, note);
+    has_moved = has_moved || is_sent;
+  }
+  return has_moved;
+}
+
+// ---- sending ---------------------------------------------------------------------------------
+
+void Session::on_grant(size_t destination, const Note& note) {
+  Stream& stream = streams_[destination];
+  if (!stream.granted_round && setup_->is_delta && delta_->sent_version && note.bytes == 1) {
+    stream.is_delta = note.offset == *delta_->sent_version &&
+                      note.checksum == delta_->sums_by_destination[destination];  // PUBLISH-5
+    report_.delta_peers += stream.is_delta ? 1 : 0;
+  }
+  stream.granted_round = std::max(stream.granted_round.value_or(0), note.round);
+}
+
+bool Session::may_send(const Stream& stream, const Outgoing& out, uint32_t card) const {
+  if (!stream.granted_round || transfer(out.transfer).round > *stream.granted_round)
+    return false;  // PUBLISH-4
+  if (receives_done_ < out.receives_done) return false;
+  if (port_->has_windows()) return !port_->window_of(card).empty();
+  uint64_t bytes = std::min(setup_->chunk_bytes, out.bytes - stream.offset);
+  return port_->held_bytes() == 0 || port_->held_bytes() + bytes <= send_room_;
+}
+
+Expected<bool> Session::send_some(size_t destination) {
+  Stream& stream = streams_[destination];
+  const Destination& to = program_->destinations[destination];
+  if (!stream.ready) {
+    if (stream.next == to.sends.size()) {
+      if (stream.is_told) return false;
+      Note note = make_note(NoteKind::sent);
+      note.bytes = stream.bytes;
+      note.checksum = stream.sum;
+      COHORT_ASSIGN(stream.is_told, put(to.card, note, {}));
+      return stream.is_told;
+    }
+    const Outgoing& out = to.sends[stream.next];
+    if (!may_send(stream, out, to.card)) return false;
+    pack(destination, std::min(setup_->chunk_bytes, out.bytes - stream.offset));
+  }
+  COHORT_ASSIGN(bool is_sent, put(to.card, stream.ready->first, stream.ready->second));
+  if (!is_sent) return false;
+  finish_send(destination, stream.ready->first);
+  stream.ready.reset();
+  return true;
+}
+
+void Session::pack(size_t destination, uint64_t bytes) {
+  Stream& stream = streams_[destination];
+  const Destination& to = program_->destinations[destination];
+  const Outgoing& out = to.sends[stream.next];
+  Note note = make_note(NoteKind::data);
+  note.transfer = out.transfer;
+  note.round = transfer(out.transfer).round;
+  note.offset = stream.offset;
+  note.bytes = bytes;
+  note.place = out.place + stream.offset;
+  tensor::Buffer body;
+  std::span<std::byte> place;
+  if (port_->has_windows()) {
+    place = port_->window_of(to.card).subspan(note.place, bytes);
+  } else {
+    body = tensor::Buffer::allocate(bytes);
+    place = body.mutable_bytes();
+  }
+  if (stream.is_delta) {
+    note.body_bytes = code(stream, out, place, note);
+    if (!body.empty()) body = body.slice(0, note.body_bytes);
+  } else {
+    fill(stream, out, place);
+    note.checksum = tensor::checksum64(place);
+    note.body_bytes = bytes;
+  }
+  stream.ready.emplace(note, std::move(body));
+}
+
+/// Puts changed words, or all of them if that is less, into `place`. Returns the bytes used.
+size_t Session::code(Stream& stream, const Outgoing& out, std::span<std::byte> place, Note& note) {
+  std::span<std::byte> now{scratch_.data(), place.size()};
+  std::span<std::byte> base{base_scratch_.data(), place.size()};
+  fill(stream, out, now);
+  note.checksum = tensor::checksum64(now);
+  if (stream.offset == 0)
+    stream.base_runs = address(setup_->copies->source_parts(transfer(out.transfer)),
+                               family(out.transfer), *setup_->sent_base, 1);
+  gather(*stream.base_runs, stream.offset, base, 1);
+  size_t word = setup_->copies->plan().model.tensors[family(out.transfer)].element_bytes;
+  if (auto bytes = encode_delta(now, base, word, place)) {
+    note.coding = Coding::delta;
+    return *bytes;
+  }
+  std::memcpy(place.data(), now.data(), now.size());
+  return now.size();
+}
+
+void Session::fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed) {
+  if (out.staged != k_none) return read_staged(out.staged, stream.offset, packed);
+  const ReshardTransfer& x = transfer(out.transfer);
+  if (stream.offset == 0) stream.runs = source_runs(x);
+  gather(*stream.runs, stream.offset, packed, x.source == From::before ? setup_->widen : 1);
+}
+
+RunList Session::source_runs(const ReshardTransfer& x) const {
+  bool is_before = x.source == From::before;
+  uint32_t family = setup_->copies->plan().pieces[x.piece].family;
+  return address(setup_->copies->source_parts(x), family,
+                 is_before ? *setup_->source : *setup_->target, is_before ? setup_->widen : 1);
+}
+
+void Session::read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const {
+  uint64_t end = begin + packed.size();
+  for (const Staged& x : staged_[receive]) {
+    uint64_t from = std::max(begin, x.offset), to = std::min(end, x.offset + x.bytes.size());
+    if (from < to)
+      std::memcpy(packed.data() + (from - begin), x.bytes.data() + (from - x.offset), to - from);
+  }
+}
+
+void Session::finish_send(size_t destination, const Note& note) {
+  Stream& stream = streams_[destination];
+  const Outgoing& out = program_->destinations[destination].sends[stream.next];
+  stream.bytes += note.bytes;
+  stream.sum += chunk_sum(note);
+  stream.offset += note.bytes;
+  report_.sent_bytes += note.bytes;
+  report_.wire_bytes += note.body_bytes;
+  count_staging();
+  if (stream.offset < out.bytes) return;
+  ++stream.next;
+  stream.offset = 0;
+  if (out.turn == k_none) return;
+  --staged_sends_left_[out.turn];
+  release_turns();
+}
+
+// ---- receiving -------------------------------------------------------------------------------
+
+Expected<void> Session::check_data(const Lane& lane, const Sender& sender, const Note& note,
+                                   size_t body_bytes) const {
+  std::string from = name(sender.card);
+  if (lane.next == sender.receives.size())
+    return failure(Errc::protocol, from + " sends more than the plan says");
+  const Incoming& in = program_->receives[sender.receives[lane.next]];
+  if (note.transfer != in.transfer || note.offset != lane.offset || note.bytes == 0 ||
+      note.bytes > in.bytes - lane.offset || note.place != in.place + lane.offset)
+    return failure(Errc::protocol,
+                   fmt::format("{} sends byte {} of transfer {}, expected is byte {} of {}", from,
+                               note.offset, note.transfer, lane.offset, in.transfer));
+  if (in.turn >= turns_granted_)
+    return failure(Errc::protocol, from + " sends what it was not granted (PUBLISH-4)");
+  if (note.body_bytes > note.bytes || (!port_->has_windows() && body_bytes != note.body_bytes) ||
+      (note.coding == Coding::plain && note.body_bytes != note.bytes))
+    return failure(Errc::protocol,
+                   fmt::format("{} sends {} bytes for {}", from, body_bytes, note.bytes));
+  return {};
+}
+
+Expected<void> Session::on_data(size_t sender, PortEvent& event) {
+  Lane& lane = lanes_[sender];
+  const Note& note = event.note;
+  const Sender& from = program_->senders[sender];
+  COHORT_TRY(check_data(lane, from, note, event.body.size_bytes()));
+  uint32_t receive = from.receives[lane.next];
+  const Incoming& in = program_->receives[receive];
+  std::span<const std::byte> body = event.body.bytes();
+  if (port_->has_windows()) body = port_->window().subspan(note.place, note.body_bytes);
+  COHORT_ASSIGN(std::span<const std::byte> plain, decode(lane, in, note, body));
+  COHORT_TRY(verify(note, from.card, plain));
+  const ReshardTransfer& x = transfer(in.transfer);
+  if (lane.offset == 0)
+    lane.runs = address(setup_->copies->target_parts(x), family(in.transfer), *setup_->target, 1);
+  scatter(*lane.runs, lane.offset, plain);
+  if (in.is_passed_on) staged_[receive].push_back({note.offset, plain, std::move(event.body)});
+  lane.offset += note.bytes;
+  lane.bytes += note.bytes;
+  lane.sum += chunk_sum(note);
+  report_.received_bytes += note.bytes;
+  report_.received_by_step[x.step] += note.bytes;
+  if (lane.offset < in.bytes) return {};
+  lane.offset = 0;
+  ++lane.next;
+  finish_receive(receive);
+  return {};
+}
+
+Expected<std::span<const std::byte>> Session::decode(Lane& lane, const Incoming& in,
+                                                     const Note& note,
+                                                     std::span<const std::byte> body) {
+  if (note.coding == Coding::plain) return body;
+  if (setup_->served == nullptr || !delta_->served_version || note.bytes > scratch_.size())
+    return failure(Errc::protocol, "a delta came that this card did not ask for (PUBLISH-5)");
+  if (lane.offset == 0)
+    lane.base_runs = address(setup_->copies->target_parts(transfer(in.transfer)),
+                             family(in.transfer), *setup_->served, 1);
+  std::span<std::byte> words{scratch_.data(), note.bytes};
+  gather(*lane.base_runs, lane.offset, words, 1);
+  size_t word = setup_->copies->plan().model.tensors[family(in.transfer)].element_bytes;
+  if (auto applied = apply_delta(body, word, words); !applied)
+    return failure(applied.error().code, applied.error().detail);
+  return std::span<const std::byte>(words);
+}
+
+Expected<void> Session::verify(const Note& note, uint32_t from,
+                               std::span<const std::byte> plain) const {
+  uint64_t checksum = tensor::checksum64(plain);
+  if (checksum == note.checksum) return {};
+  const plan::ReshardPlan& plan = setup_->copies->plan();
+  const plan::ReshardPiece& piece = plan.pieces[transfer(note.transfer).piece];
+  return failure(
+      Errc::corrupt,
+      fmt::format("{} bytes of {} (layers {} to {}) from {} are damaged: checksum {:016x}, its "
+                  "note says {:016x}; publish again, and suspect that host's memory if it repeats",
+                  note.bytes, plan.model.tensors[piece.family].name, piece.first_layer,
+                  piece.end_layer, name(from), checksum, note.checksum));
+}
+
+void Session::finish_receive(uint32_t receive) {
+  is_received_[receive] = true;
+  while (receives_done_ < is_received_.size() && is_received_[receives_done_]) ++receives_done_;
+  release_turns();
+}
+
+Expected<void> Session::on_sent(size_t sender, const Note& note) {
+  Lane& lane = lanes_[sender];
+  const Sender& from = program_->senders[sender];
+  if (lane.bytes != from.bytes || note.bytes != lane.bytes || note.checksum != lane.sum)
+    return failure(
+        Errc::corrupt,
+        fmt::format("{} says it sent {} bytes of sum {:016x}, here are {} of {:016x}, "
+                    "planned were {} (PUBLISH-1)",
+                    name(from.card), note.bytes, note.checksum, lane.bytes, lane.sum, from.bytes));
+  lane.is_stored = true;
+  Note answer = make_note(NoteKind::stored);
+  answer.checksum = lane.sum;
+  post(from.card, answer);
+  return {};
+}
+
+Expected<void> Session::on_stored(size_t destination, const Note& note) {
+  Stream& stream = streams_[destination];
+  if (!stream.is_told || note.checksum != stream.sum)
+    return failure(Errc::corrupt, name(program_->destinations[destination].card) +
+                                      " acknowledges another sum than was sent (PUBLISH-1)");
+  stream.is_stored = true;
+  return {};
+}
+
+// ---- words -----------------------------------------------------------------------------------
+
+Note Session::make_note(NoteKind kind) const {
+  Note note;
+  note.kind = kind;
+  note.from = program_->card;
+  note.version = version_;
+  note.plan = program_->fingerprint;
+  return note;
+}
+
+Error Session::failure(Errc code, const std::string& what) const {
+  return {code, fmt::format("publish of version {}: {} (seen by {})", version_, what,
+                            name(program_->card))};
+}
+
+std::string Session::name(uint32_t card) const {
+  const auto& labels = setup_->options->labels;
+  if (card < labels.size() && !labels[card].empty()) return labels[card];
+  return fmt::format("card {}", setup_->copies->plan().cards[card].value);
+}
+
+const ReshardTransfer& Session::transfer(uint32_t index) const {
+  return setup_->copies->plan().transfers[index];
+}
+
+uint32_t Session::family(uint32_t index) const {
+  return setup_->copies->plan().pieces[transfer(index).piece].family;
+}
+
+std::string Session::waits_for() const {
+  std::string text;
+  auto add = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  for (size_t i = 0; i < lanes_.size(); ++i)
+    if (!lanes_[i].is_stored)
+      add(fmt::format("{} of {} bytes from {}", program_->senders[i].bytes - lanes_[i].bytes,
+                      program_->senders[i].bytes, name(program_->senders[i].card)));
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].is_stored) continue;
+    bool is_all_sent = streams_[i].next == program_->destinations[i].sends.size();
+    add(fmt::format("{} of {}", is_all_sent ? "the acknowledgement" : "a grant",
+                    name(program_->destinations[i].card)));
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::vector<uint64_t> Session::sums_by_sender() const {
+  std::vector<uint64_t> sums;
+  for (const Lane& lane : lanes_) sums.push_back(lane.sum);
+  return sums;
+}
+
+std::vector<uint64_t> Session::sums_by_destination() const {
+  std::vector<uint64_t> sums;
+  for (const Stream& stream : streams_) sums.push_back(stream.sum);
+  return sums;
+}
+
+PublishReport Session::report() const {
+  PublishReport report = report_;
+  const auto& cards = setup_->copies->plan().cards;
+  for (size_t i = 0; i < streams_.size(); ++i)
+    report.sent_to.push_back(
+        {cards[program_->destinations[i].card], streams_[i].bytes, streams_[i].sum});
+  if (report.kept_bytes > 0)
+    report.sent_to.push_back({cards[program_->card], report.kept_bytes, report_.sum});
+  std::ranges::sort(report.sent_to, {}, &ShardSum::card);
+  for (const Lane& lane : lanes_) report.sum += lane.sum;
+  report.seconds = now_seconds() - start_;
+  return report;
+}
+
+}  // namespace cohort::publish

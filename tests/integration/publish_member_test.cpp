@@ -1,0 +1,268 @@
+// The two phases at a member: what aborts, what is refused, what is damaged, who is silent.
+#include <gtest/gtest.h>
+
+#include "tests/support/publish_group.hpp"
+#include "tests/support/reshard_models.hpp"
+
+namespace cohort::publish {
+namespace {
+
+using test::Bytes;
+using test::PublishGroup;
+
+plan::ReshardPlan two_to_two() {
+  plan::ReshardOptions options;
+  options.bucket_bytes = 1 << 16;
+  auto plan = plan::plan_reshard(test::dense_decoder(2, 128, 4, 2, 256, 512),
+                                 test::make_layout("train", 2, 1, 1, 1),
+                                 test::make_layout("infer", 1, 1, 2, 1, 2), options);
+  EXPECT_TRUE(plan);
+  return *plan;
+}
+
+/// Passes everything on but what a test wants otherwise.
+class HarmPort final : public Port {
+ public:
+  using Harm = std::function<bool(Note&, std::span<std::byte>)>;  // false: the note is lost
+  HarmPort(std::unique_ptr<Port> port, Harm harm)
+      : port_(std::move(port)), harm_(std::move(harm)) {}
+  std::string endpoint() const override { return port_->endpoint(); }
+  Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
+                         uint64_t window_bytes) override {
+    return port_->connect(own, endpoints, window_bytes);
+  }
+  Expected<void> renew_window() override { return port_->renew_window(); }
+  std::span<std::byte> window() override { return port_->window(); }
+  std::span<std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
+  bool has_windows() const override { return port_->has_windows(); }
+  uint64_t held_bytes() const override { return port_->held_bytes(); }
+  int wait_fd() const override { return port_->wait_fd(); }
+  std::optional<PortEvent> next() override { return port_->next(); }
+  Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) override {
+    Note changed = note;
+    std::span<std::byte> bytes;
+    if (note.kind == NoteKind::data && has_windows())
+      bytes = window_of(peer).subspan(note.place, note.body_bytes);
+    if (!harm_(changed, bytes)) return true;
+    return port_->send(peer, changed, std::move(body));
+  }
+
+ private:
+  std::unique_ptr<Port> port_;
+  Harm harm_;
+};
+
+PublishGroup::Options bf16_options(const std::string& wire = "inproc") {
+  PublishGroup::Options options;
+  options.wire = wire;
+  options.from = options.to = tensor::Dtype::bf16;
+  options.chunk_bytes = 8 << 10;
+  return options;
+}
+
+/// A group in which card 0 does harm to its notes.
+PublishGroup::Options harmful(HarmPort::Harm harm, const std::string& wire = "inproc") {
+  PublishGroup::Options options = bf16_options(wire);
+  options.wrap = [harm](size_t card, std::unique_ptr<Port> port) -> std::unique_ptr<Port> {
+    if (card != 0) return port;
+    return std::make_unique<HarmPort>(std::move(port), harm);
+  };
+  return options;
+}
+
+void expect_published(PublishGroup& group, uint64_t version) {
+  group.before = test::random_shards(group.plan(), 2, version);
+  group.publish(version);
+  group.expect_bytes(group.before);
+  group.commit(version);
+}
+
+/// Every member fails for the same cause, serves what it did, and the next version arrives.
+void expect_failure(PublishGroup& group, uint64_t version, Errc code, const std::string& word) {
+  std::vector<Bytes> served = group.served;
+  group.before = test::random_shards(group.plan(), 2, version);
+  group.begin(version);
+  for (auto& result : group.wait(version)) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, code) << result.error().to_string();
+    EXPECT_NE(result.error().detail.find(word), std::string::npos) << result.error().to_string();
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    EXPECT_FALSE(group.members[i]->commit(version));
+    EXPECT_EQ(group.members[i]->served(), version - 1);
+    EXPECT_TRUE(group.served[i] == served[i]);
+  }
+}
+
+class PublishMember : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PublishMember, ADamagedBucketIsFoundNamedAndPublishedAgain) {  // PUBLISH-1
+  int chunk = 0;
+  PublishGroup group(two_to_two(), harmful(
+                                       [&](Note& note, std::span<std::byte> bytes) {
+                                         if (note.version != 2 || note.kind != NoteKind::data)
+                                           return true;
+                                         if (++chunk == 9) bytes[bytes.size() / 2] ^= std::byte{4};
+                                         return true;
+                                       },
+                                       GetParam()));
+  expect_published(group, 1);
+  expect_failure(group, 2, Errc::corrupt, "from card 0 are damaged");
+  expect_published(group, 3);
+}
+
+TEST_P(PublishMember, AChunkThatNeverCameIsAnErrorAtOnce) {  // PUBLISH-1
+  int chunk = 0;
+  PublishGroup group(two_to_two(), harmful(
+                                       [&](Note& note, std::span<std::byte>) {
+                                         return note.version != 2 || note.kind != NoteKind::data ||
+                                                ++chunk != 9;
+                                       },
+                                       GetParam()));
+  expect_published(group, 1);
+  expect_failure(group, 2, Errc::protocol, "card 0 sends byte");
+  expect_published(group, 3);
+}
+
+TEST_P(PublishMember, ASenderThatSumsOtherBytesIsFound) {  // PUBLISH-1
+  PublishGroup group(two_to_two(), harmful(
+                                       [](Note& note, std::span<std::byte>) {
+                                         if (note.version == 2 && note.kind == NoteKind::sent)
+                                           note.checksum ^= 1;
+                                         return true;
+                                       },
+                                       GetParam()));
+  expect_published(group, 1);
+  expect_failure(group, 2, Errc::corrupt, "PUBLISH-1");
+  expect_published(group, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, PublishMember, ::testing::Values("inproc", "shm"),
+                         [](const auto& x) { return std::string(x.param); });
+
+class PublishWires : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PublishWires, ASilentCardEndsInATimeoutThatNamesIt) {
+  PublishGroup::Options options = bf16_options(GetParam());
+  options.timeout_ms = 300;
+  PublishGroup group(two_to_two(), options);
+  group.before = test::random_shards(group.plan(), 2, 1);
+  for (size_t i : {0, 1, 3}) ASSERT_TRUE(group.members[i]->begin(1));  // card 2 hears of none
+  for (size_t i : {0, 1}) {                                            // card 3 has all it needs
+    auto result = group.members[i]->wait(1);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Errc::timeout);
+    EXPECT_NE(result.error().detail.find("a grant of card 2"), std::string::npos)
+        << result.error().to_string();
+  }
+  // It was told meanwhile: its begin() ends at once.
+  ASSERT_TRUE(group.members[2]->begin(1));
+  EXPECT_FALSE(group.members[2]->wait(1));
+}
+
+TEST_P(PublishWires, AnAbortAtOneCardEndsTheVersionAtAll) {
+  PublishGroup group(two_to_two(), bf16_options(GetParam()));
+  expect_published(group, 1);
+  group.before = test::random_shards(group.plan(), 2, 2);
+  for (size_t i : {0, 1, 2}) ASSERT_TRUE(group.members[i]->begin(2));
+  group.members[0]->abort(2, "the driver says so");
+  ASSERT_TRUE(group.members[3]->begin(2));  // too late
+  for (size_t i : {0, 1, 3}) {              // card 2 may have had all it needs
+    auto result = group.members[i]->wait(2);
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().detail.find("the driver says so"), std::string::npos)
+        << result.error().to_string();
+  }
+  group.members[2]->abort(2, "the driver says so");
+  for (const auto& member : group.members) EXPECT_EQ(member->served(), 1u);
+  expect_published(group, 3);
+}
+
+TEST_P(PublishWires, AMemberThatClosesIsNamed) {
+  PublishGroup group(two_to_two(), bf16_options(GetParam()));
+  expect_published(group, 1);
+  for (size_t i : {0, 1, 2}) ASSERT_TRUE(group.members[i]->begin(2));
+  group.members[3].reset();
+  for (size_t i : {0, 1}) {  // card 2 has all it needs
+    auto result = group.members[i]->wait(2);
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().detail.find("card 3"), std::string::npos)
+        << result.error().to_string();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, PublishWires, ::testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& x) { return std::string(x.param); });
+
+TEST(PublishPhases, CommitServesOnlyWhatHasArrived) {  // PUBLISH-2
+  PublishGroup group(two_to_two(), bf16_options());
+  EXPECT_FALSE(group.members[2]->commit(1));
+  expect_published(group, 1);
+  EXPECT_TRUE(group.members[2]->commit(1));  // a repeat
+  EXPECT_EQ(group.members[2]->begin(1).error().code, Errc::invalid_argument);
+  group.publish(2);
+  group.members[2]->abort(2, "a replica did not get it");
+  EXPECT_EQ(group.members[2]->commit(2).error().code, Errc::protocol);
+  EXPECT_EQ(group.members[2]->served(), 1u);
+  EXPECT_EQ(group.members[2]->shard_checksum(), group.members[3]->shard_checksum());
+}
+
+TEST(PublishPhases, CardsWithOtherPlansSaySo) {
+  auto hub = std::make_shared<InprocHub>();
+  plan::ReshardPlan plan = two_to_two(), other = plan;
+  other.transfers.back().end_unit -= 1;
+  std::vector<std::vector<std::byte>> buffers(4);
+  std::vector<std::unique_ptr<Member>> members;
+  std::vector<std::string> endpoints;
+  plan::Shards before(plan.model, plan.from), after(plan.model, plan.to);
+  std::vector<PartTable> from, to;
+  for (uint32_t i = 0; i < 4; ++i) {
+    from.emplace_back(before, CardId{i});
+    to.emplace_back(after, CardId{i});
+  }
+  for (uint32_t i = 0; i < 4; ++i) {
+    buffers[i].resize(std::max(from[i].bytes(), to[i].bytes()));
+    MemberOptions options;
+    options.plan = std::make_shared<plan::ReshardPlan>(i == 3 ? other : plan);
+    options.card = CardId{i};
+    options.source = flat_source(from[i], buffers[i]);
+    options.target = flat_target(to[i], buffers[i]);
+    auto member = Member::open(std::move(options), std::move(*open_inproc_port(hub)));
+    ASSERT_TRUE(member) << member.error().to_string();
+    members.push_back(std::move(*member));
+    endpoints.push_back(members.back()->endpoint());
+  }
+  for (auto& member : members) ASSERT_TRUE(member->connect(endpoints));
+  for (auto& member : members) ASSERT_TRUE(member->begin(1));
+  for (auto& member : members) {
+    auto result = member->wait(1);
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().detail.find("made another plan"), std::string::npos)
+        << result.error().to_string();
+  }
+}
+
+TEST(PublishOpen, RefusesWhatCannotBe) {
+  auto hub = std::make_shared<InprocHub>();
+  MemberOptions options;
+  options.plan = std::make_shared<plan::ReshardPlan>(two_to_two());
+  options.card = CardId{9};
+  EXPECT_FALSE(Member::open(options, std::move(*open_inproc_port(hub))));
+  options.card = CardId{0};
+  EXPECT_FALSE(Member::open(options, std::move(*open_inproc_port(hub))));  // no source
+  std::vector<std::byte> few(10);
+  options.source = [&](const PartName&) { return std::span<const std::byte>(few); };
+  options.to = tensor::Dtype::f32;
+  EXPECT_FALSE(Member::open(options, std::move(*open_inproc_port(hub))));  // planned in 2 bytes
+  options.to = tensor::Dtype::bf16;
+  auto member = Member::open(options, std::move(*open_inproc_port(hub)));
+  ASSERT_TRUE(member);
+  ASSERT_TRUE((*member)->connect({"", "", "", ""}));
+  auto result = (*member)->publish(1);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().detail.find("the engine's part has 10 bytes"), std::string::npos)
+      << result.error().to_string();
+}
+
+}  // namespace
+}  // namespace cohort::publish
