@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does memory stay flat while roles take turns on their cards? Runs a configuration in timeshare for
-some hundred steps and compares, phase by phase, what each process held (the stream's phase records:
-placement's readings) in the first and in the last quarter of --steps cycles; before them, --warm
-steps fill pools and heaps. One JSON line.
+"""Does memory stay flat while roles take turns on their cards? Runs a configuration in timeshare
+for some hundred steps and compares, phase by phase, what each process held (the stream's phase
+records: placement's readings) in the first and in the last quarter of --steps cycles; before them,
+--warm steps fill pools and heaps. One JSON line. Needs Python's standard library only.
 
-    bench/e2e/timeshare_bench.py [--bin build/release/bin] [--steps 300] [--cards 1] CONFIG [key=value ...]
-Needs Python's standard library only."""
+    bench/e2e/timeshare_bench.py [--bin build/release/bin] [--steps 300] CONFIG [key=value ...]
+"""
 
 import argparse
 import json

@@ -49,9 +49,9 @@ TEST(Preflight, RefusesAModelThatIsNoFolder) {
 }
 
 TEST(Preflight, ListsAllOfThem) {
-  std::string text = refusal({"whiten_rewards=true",
-                              "actor_train.training_args.gradient_accumulation_steps=1",
-                              "actor_infer.generating_args.num_beams=4"});
+  std::string text =
+      refusal({"whiten_rewards=true", "actor_train.training_args.gradient_accumulation_steps=1",
+               "actor_infer.generating_args.num_beams=4"});
   EXPECT_NE(text.find("whiten_rewards: is not built in"), std::string::npos) << text;
   EXPECT_NE(text.find("\n"), std::string::npos) << text;
   EXPECT_NE(text.find("num_beams: 4 is not built in: sampling only; use 1"), std::string::npos)
