@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/tensor/torch.hpp"
@@ -15,8 +16,13 @@ void keep_activations_in_heap() {
   // A micro-batch's tensors come and go thousands of times a second; by default glibc maps each
   // large one anew and pays for it in page faults (8 % of a step). Card storage is mapped apart and
   // unaffected.
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  // Once: beside another malloc (jemalloc) the first call sets glibc's up, and two threads that do
+  // so at the same time break its count of threads, which aborts the process when they end.
+  static std::once_flag is_done;
+  std::call_once(is_done, [] {
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  });
 #endif
 }
 

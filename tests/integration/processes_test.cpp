@@ -120,6 +120,49 @@ TEST(Processes, AChildThatIsKilledIsNamedWithItsCards) {
   }
 }
 
+// Whatever the run was doing (a step over four ranks, a publish, an offload): killed there and
+// resumed, on other cards and another ZeRO stage, it ends where the undisturbed one does.
+TEST(Processes, AKilledRankIsNamedAndTheResumedRunGivesTheUndisturbedHashes) {
+  TempFolder folder;
+  const std::string accumulate = "actor_train.training_args.gradient_accumulation_steps=";
+  const std::string stage = "actor_train.strategy_args.strategy_config.zero_optimization.stage=";
+  const std::vector<std::string> cards = {"num_gpus_per_node=4", "placement.mode=timeshare",
+                                          "max_steps=12", "eval_steps=-1", "save_steps=2"};
+  auto command = [&](int count, int zero, std::vector<std::string> more) {
+    std::vector<std::string> all = cards;
+    std::string range = "list(range(0," + std::to_string(count) + "))";
+    all.push_back("actor_train.device_mapping=" + range);
+    all.push_back("actor_infer.device_mapping=" + range);
+    all.push_back(accumulate + std::to_string(4 / count));
+    all.push_back(stage + std::to_string(zero));
+    all.insert(all.end(), more.begin(), more.end());
+    return test::tiny_run(folder, all);
+  };
+  Process calm(command(2, 1, {"exp_name=calm"}), folder);
+  ASSERT_EQ(calm.wait(), 0) << calm.err();
+  auto expected = test::hashes(test::run_folder(calm));
+  for (int slot : {1, 3}) {
+    std::string name = "killed_" + std::to_string(slot);
+    Process run(with_processes(command(4, 3, {"exp_name=" + name}), 4), folder);
+    auto has_checkpoint = [&] {
+      std::error_code error;
+      for (const auto& found : std::filesystem::directory_iterator(folder.path() / name, error))
+        if (std::filesystem::exists(found.path() / "checkpoints" / "step_2")) return true;
+      return false;
+    };
+    ASSERT_TRUE(test::wait_until(has_checkpoint, 60000)) << run.err();
+    ::kill(child_of(run.pid(), slot), SIGKILL);
+    ASSERT_EQ(run.wait(20000), 1) << run.err();
+    EXPECT_NE(run.err().find("process " + std::to_string(slot) + " (cards [" +
+                             std::to_string(slot) + "]: actor_train, actor_infer)"),
+              std::string::npos)
+        << run.err();
+    Process resumed(command(2, 2, {"exp_name=" + name, "resume_from_checkpoint=true"}), folder);
+    ASSERT_EQ(resumed.wait(), 0) << resumed.err();
+    EXPECT_EQ(test::hashes(test::run_folder(resumed)), expected) << "slot " << slot;
+  }
+}
+
 TEST(Processes, NobodyOutlivesTheRun) {
   TempFolder folder;
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
