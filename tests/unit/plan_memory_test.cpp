@@ -55,10 +55,39 @@ TEST(MemoryModel, TrainBytesFollowTheOptimizerAndTheShards) {
   EXPECT_EQ(mixed.at(Object::grads), 8 * n);
   EXPECT_EQ(mixed.at(Object::optimizer), 12 * n);
   EXPECT_EQ(train_bytes(tiny(), {.optimizer = OptimizerKind::sgd}).at(Object::optimizer), 0u);
-  EXPECT_EQ(train_bytes(tiny(), {.shards = 2, .zero_stage = 1}).at(Object::grads), 4 * n);
-  uint64_t cut = train_bytes(tiny(), {.shards = 2, .zero_stage = 2}).at(Object::grads);
-  EXPECT_GE(2 * cut, 4 * parameter_count(tiny()));  // two cards hold every parameter,
-  EXPECT_LE(cut, 4 * n / 2);                        // and none of the padding between tensors
+}
+
+TEST(MemoryModel, ZeroCutsEachTensorAndTheMasterGoesWithTheOptimizer) {
+  const uint64_t n = flat_element_count(tiny());
+  auto at_stage = [](uint32_t stage, uint64_t param_bytes, uint64_t shards) {
+    TrainMemory memory = builtin_train_memory(param_bytes);
+    memory.shards = shards;
+    memory.zero_stage = stage;
+    return memory;
+  };
+  // halves of 40, 4, 16, 8, 8, 4, 2, 2, 16, 4, 64 (gate with up), 32, 4, 40: 122, rounded up
+  constexpr uint64_t k_half = 128;
+  auto bytes = [&](uint32_t stage, uint64_t param_bytes) {
+    auto x = train_bytes(tiny(), at_stage(stage, param_bytes, 2));
+    return std::array<uint64_t, 3>{x.at(Object::train_params), x.at(Object::grads),
+                                   x.at(Object::optimizer)};
+  };
+  EXPECT_EQ(bytes(0, 4), (std::array<uint64_t, 3>{4 * n, 4 * n, 8 * n}));
+  EXPECT_EQ(bytes(1, 4), (std::array<uint64_t, 3>{4 * n, 4 * n, 8 * k_half}));
+  EXPECT_EQ(bytes(2, 4), (std::array<uint64_t, 3>{4 * n, 4 * k_half, 8 * k_half}));
+  EXPECT_EQ(bytes(3, 4), (std::array<uint64_t, 3>{4 * k_half, 4 * k_half, 8 * k_half}));
+  EXPECT_EQ(bytes(0, 2), (std::array<uint64_t, 3>{6 * n, 4 * n, 8 * n}));
+  EXPECT_EQ(bytes(1, 2), (std::array<uint64_t, 3>{2 * n, 4 * n, 12 * k_half}));
+  // three cards: 14 + 2 + 6 + 3 + 3 + 2 + 1 + 1 + 6 + 2 + 22 + 11 + 2 + 14 = 89
+  EXPECT_EQ(train_bytes(tiny(), at_stage(2, 4, 3)).at(Object::grads), 4u * 96);
+  TrainMemory swapped = at_stage(1, 2, 2);
+  swapped.swap_optimizer = true;
+  EXPECT_EQ(train_bytes(tiny(), swapped).at(Object::optimizer), 12u * 16);  // 128 / 16, rounded up
+  EXPECT_EQ(train_host_bytes(tiny(), swapped).at(Object::optimizer), 12 * k_half);
+  // the largest unit is a layer: 2 + 8 + 4 + 4 + 2 + 1 + 1 + 8 + 2 + 32 + 16 of each rank
+  EXPECT_EQ(train_buffers(tiny(), at_stage(2, 4, 2)), (TrainBuffers{2 * 2 * 80 * 4, 0}));
+  EXPECT_EQ(train_buffers(tiny(), at_stage(3, 2, 1)).gathered,
+            2u * (16 + 32 + 16 + 16 + 16 + 64 + 32));
 }
 
 TEST(MemoryModel, CacheRoundsUpToBlocksAndBack) {
