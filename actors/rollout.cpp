@@ -281,7 +281,7 @@ void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
     Episode* episode = episode_of(output.request_id);
     if (episode == nullptr) continue;
-    if (output.tokens.empty())
+    if (output.tokens.empty() || output.stop == "error")
       return fail_lease(output.request_id & k_slot_mask, "generation",
                         {Errc::compute, std::string(output.stop)});
     append_answer(*episode, output);

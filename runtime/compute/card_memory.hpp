@@ -63,6 +63,10 @@ class CardMemory {
   std::shared_ptr<detail::CardLedger> ledger_;
 };
 
+/// Copies into storage that has not been touched yet: page by page, while what the kernel has just
+/// cleared is in the cache.
+void copy_to_fresh(std::byte* to, const std::byte* from, uint64_t size_bytes);
+
 /// Host memory outside any card: mapped and unmapped in the same way, no budget. Never null unless
 /// `size_bytes` is 0 (then an empty handle); Errc::compute if the OS has no memory.
 Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes);

@@ -1,7 +1,5 @@
 #include "runtime/compute/resident_object.hpp"
 
-#include <cstring>
-
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 
@@ -18,7 +16,7 @@ Expected<Residency> ResidentObject::onload(CardMemory& card) {
   const double begin = now_seconds();
   COHORT_ASSIGN(CardStorage storage, card.allocate(object_, size_bytes_));
   const uint64_t moved = host_ != nullptr ? size_bytes_ : 0;
-  if (moved > 0) std::memcpy(storage.data(), host_.get(), size_bytes_);
+  if (moved > 0) copy_to_fresh(storage.data(), host_.get(), size_bytes_);
   card_ = std::move(storage);
   host_.reset();
   return Residency{size_bytes_, moved, now_seconds() - begin};
@@ -28,7 +26,7 @@ Expected<Residency> ResidentObject::offload() {
   if (!is_on_card()) return Residency{};
   const double begin = now_seconds();
   COHORT_ASSIGN(std::shared_ptr<std::byte> host, allocate_host(size_bytes_));
-  std::memcpy(host.get(), card_.data(), size_bytes_);
+  copy_to_fresh(host.get(), card_.data(), size_bytes_);
   host_ = std::move(host);
   COHORT_CHECK(card_.use_count() == 1, "PLACE-2: offload while a tensor still holds card bytes");
   card_.reset();
