@@ -144,8 +144,10 @@ std::map<std::string, uint64_t> CardMemory::bytes_by_object() const {
 }
 
 void copy_to_fresh(std::byte* to, const std::byte* from, uint64_t size_bytes) {
-  for (uint64_t at = 0; at < size_bytes; at += k_huge_page_bytes)
-    std::memcpy(to + at, from + at, std::min(k_huge_page_bytes, size_bytes - at));
+  // Below the size from which memcpy writes past the cache: there the page lies, just cleared.
+  constexpr uint64_t k_piece_bytes = 256 << 10;
+  for (uint64_t at = 0; at < size_bytes; at += k_piece_bytes)
+    std::memcpy(to + at, from + at, std::min(k_piece_bytes, size_bytes - at));
 }
 
 Expected<std::shared_ptr<std::byte>> allocate_host(uint64_t size_bytes) {

@@ -263,10 +263,16 @@ TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
 
 TEST_P(ThreadRanks, WhoLeavesIsNamedByThoseWhoWaitForIt) {  // COLL-2
   auto rendezvous = Rendezvous::in_process();
+  std::atomic<int> arrived = 0;
   on_threads(3, [&](int rank) {
     auto group = Collectives::join(options_of(rank, 3, "leave", rendezvous)).value();
     ASSERT_TRUE(group->barrier());
-    if (rank == 1) return;
+    // A rank that leaves while others are still in the barrier would be missed there already.
+    ++arrived;
+    if (rank == 1) {
+      EXPECT_TRUE(test::wait_until([&] { return arrived == 3; }, 20000));
+      return;
+    }
     auto done = group->barrier();
     ASSERT_FALSE(done);
     EXPECT_NE(done.error().detail.find("rank 1 (card 1) is gone"), std::string::npos)
