@@ -74,11 +74,12 @@ void run_random(const std::string& wire, uint64_t seed, int cases) {
 class PublishProperty : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PublishProperty, RandomLayoutsArriveBitForBitAndByteForByte) {
-  bool is_tcp = std::string(GetParam()) == "tcp";
-  run_random(GetParam(), test::property_seed(20), is_tcp ? 12 : 60);
+  run_random(GetParam(), test::property_seed(20), 60);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm", "tcp"),
+// Not tcp: libzmq 4.3.4 aborts now and then when a socket is closed (link_conformance_test.cpp),
+// and this closes hundreds. publish_processes_test publishes over tcp.
+INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm"),
                          [](const auto& x) { return std::string(x.param); });
 
 // ---- cast ------------------------------------------------------------------------------------
