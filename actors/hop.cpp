@@ -28,12 +28,14 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
   return hop;
 }
 
-Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& delivery) const {
-  const transport::Message& message = delivery.message;
+Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message) {
   if (message.type != k_message_trajectories)
-    return Error{Errc::protocol,
-                 name_ + ": message of an unknown type " + std::to_string(message.type)};
-  auto batch = proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes());
+    return Error{Errc::protocol, "message of an unknown type " + std::to_string(message.type)};
+  return proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes());
+}
+
+Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& delivery) const {
+  auto batch = decode_frame(delivery.message);
   if (!batch) return batch.error().with_context(name_);
   return batch;
 }

@@ -16,6 +16,10 @@
 
 namespace cohort::actors {
 
+/// Decodes and validates a delivered frame of trajectories. Returns Errc::protocol for a message of
+/// another type, Errc::corrupt.
+Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message);
+
 struct HopOptions {
   transport::Context* context = nullptr;
   transport::LinkOptions input;

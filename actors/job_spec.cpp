@@ -123,12 +123,12 @@ ZeroSettings zero_of(const RunConfig& c) {
   const config::StrategySettings& s = c.actor_train.strategy_args;
   ZeroSettings zero;
   zero.offload_optimizer = s.offload_optimizer;
+  zero.offload_params = s.offload_param;
   zero.swap_optimizer = c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
   if (c.actor_train.device_mapping.size() < 2) return zero;
   zero.stage = static_cast<uint32_t>(count(s.zero_stage));
   if (s.strategy == Strategy::fsdp2_train) zero.stage = 3;
   if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
-  zero.offload_params = s.offload_param && zero.stage == 3;
   return zero;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/hop.hpp"
 #include "actors/weight_wire.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
@@ -29,12 +30,7 @@ Expected<void> TrainRankState::open(TrainRankOptions options) {
 }
 
 void TrainRankState::on_delivery(const DeliveryHandle& delivery) {
-  const transport::Message& message = delivery->message;
-  auto decoded =
-      message.type == k_message_trajectories
-          ? proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes())
-          : Expected<std::vector<proto::Trajectory>>(
-                Error{Errc::protocol, fmt::format("message of an unknown type {}", message.type)});
+  auto decoded = decode_frame(delivery->message);
   if (!decoded) return options_.fail({"actor_train", "batch", decoded.error().to_string()});
   for (proto::Trajectory& t : *decoded) batch_->push_back(std::move(t));
   delivery->ack();

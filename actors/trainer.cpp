@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/hop.hpp"
 #include "actors/weight_wire.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
@@ -117,12 +118,7 @@ Expected<void> TrainerState::open(TrainerOptions options) {
 }
 
 void TrainerState::on_delivery(const DeliveryHandle& delivery) {
-  const transport::Message& message = delivery->message;
-  auto decoded =
-      message.type == k_message_trajectories
-          ? proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes())
-          : Expected<std::vector<proto::Trajectory>>(
-                Error{Errc::protocol, fmt::format("message of an unknown type {}", message.type)});
+  auto decoded = decode_frame(delivery->message);
   if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *decoded) {

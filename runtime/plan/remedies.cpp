@@ -28,14 +28,9 @@ std::optional<Change> cpu_offload(const JobSpec& spec) {
   Change out{"cpu_offload", "", spec, ""};
   for (RoleJob& job : out.spec.roles) {
     if (!trains(job) || job.cards.empty() || job.offload_optimizer) continue;
-    if (job.engine == Engine::builtin) {
-      out.refused = "the built-in engine takes its optimizer step on the card";
-      out.text = job.name + ": optimizer in host memory";
-      return out;
-    }
     job.offload_optimizer = true;
     if (!out.text.empty()) out.text += ", ";
-    if (job.engine == Engine::deepspeed) {
+    if (job.engine == Engine::deepspeed || job.engine == Engine::builtin) {
       job.zero_stage = std::max(job.zero_stage, 2u);
       // ROLL's zero2 fragment offloads parameters too.
       if (job.zero_stage == 2) job.offload_params = true;
