@@ -25,7 +25,7 @@ void GroupList::abort(const std::string& reason) {
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
   if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
-  const auto pages = options_.config->placement.offload == plan::OffloadPolicy::step
+  const auto pages = options_.plan->offload == plan::OffloadPolicy::step
                          ? compute::CardPages::kept
                          : compute::CardPages::released;
   for (const plan::CardSpec& spec : options_.plan->placement.cards)

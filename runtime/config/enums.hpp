@@ -80,6 +80,7 @@ enum class Strategy : uint8_t {
 };
 enum class PlacementMode : uint8_t { separate, timeshare };
 enum class OffloadPolicy : uint8_t { never, step };
+enum class CacheArrival : uint8_t { late, early };
 enum class Determinism : uint8_t { strict, relaxed };
 /// What scores: the environment's pay, ROLL's reward workers, or a worker of the user's own.
 enum class RewardType : uint8_t {
@@ -140,6 +141,7 @@ std::string_view to_string(ModelType x);
 std::string_view to_string(Strategy x);
 std::string_view to_string(PlacementMode x);
 std::string_view to_string(OffloadPolicy x);
+std::string_view to_string(CacheArrival x);
 std::string_view to_string(Determinism x);
 std::string_view to_string(RewardType x);
 std::string_view to_string(RewardFilter x);

@@ -242,6 +242,7 @@ struct CardsSection {
 struct PlacementSection {
   PlacementMode mode = PlacementMode::separate;
   OffloadPolicy offload = OffloadPolicy::never;
+  CacheArrival init_cache = CacheArrival::late;
   bool operator==(const PlacementSection&) const = default;
 };
 
