@@ -361,7 +361,7 @@ Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
                              "each of {} lanes",
                              options_.card->card().value, bytes, block_bytes, options_.lanes)};
   const uint64_t lane_bytes = blocks * block_bytes;
-  COHORT_ASSIGN(cache_, options_.card->allocate("kv_cache", lane_bytes * options_.lanes));
+  COHORT_ASSIGN(cache_, options_.card->allocate_unfilled("kv_cache", lane_bytes * options_.lanes));
   {
     Pause pause(gate_);
     for (uint32_t lane = 0; lane < options_.lanes; ++lane)
