@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/base/check.hpp"
-
 namespace cohort::compute {
 namespace {
 
@@ -56,11 +54,13 @@ PageBlock PageArena::take(uint64_t size_bytes) {
   block.mapped_bytes = whole_pages(size_bytes);
   const uint64_t chunk_bytes = size_bytes / k_chunk * k_chunk;
   const uint64_t reached = fill_from_idle(block, chunk_bytes);
+  if (block.data == nullptr) return block;
   if (reached < chunk_bytes) block.extents.push_back({block.data + reached, chunk_bytes - reached});
   return block;
 }
 
 /// Returns how far the block now holds extents; `used_before_bytes` may be less by a refused move.
+/// The block is empty if the OS refused its pages.
 uint64_t PageArena::fill_from_idle(PageBlock& block, uint64_t chunk_bytes) {
   uint64_t reached = 0;
   while (reached < chunk_bytes && idle_bytes_ > 0 && block.extents.size() + 1 < k_extents_max) {
@@ -73,7 +73,11 @@ uint64_t PageArena::fill_from_idle(PageBlock& block, uint64_t chunk_bytes) {
       continue;
     }
     unmap_pages(extent.data, extent.size_bytes);  // no mapping to spare: fresh pages must do
-    COHORT_CHECK(map_at(to, extent.size_bytes) != nullptr, "ARENA-2: a block has lost its pages");
+    if (map_at(to, extent.size_bytes) == nullptr) {
+      unmap_pages(block.data, block.mapped_bytes);
+      block = {};
+      return 0;
+    }
     block.extents.push_back({to, extent.size_bytes});
     return reached + extent.size_bytes;
   }
