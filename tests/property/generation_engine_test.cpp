@@ -101,8 +101,11 @@ TEST(GenerationResidency, WhatLayOnTheCardBeforeReachesNoToken) {
     const auto found = play_all(used.serve(weights), ids, 3);
     for (uint64_t id : ids)
       for (size_t turn = 0; turn < 3; ++turn) {
-        EXPECT_EQ(found.at(id)[turn].tokens, expected.at(id)[turn].tokens);
-        EXPECT_EQ(found.at(id)[turn].logp, expected.at(id)[turn].logp);
+        const auto &a = found.at(id)[turn], &b = expected.at(id)[turn];
+        EXPECT_EQ(a.tokens, b.tokens);
+        ASSERT_EQ(a.logp.size(), b.logp.size());
+        for (size_t i = 0; i < a.logp.size(); ++i)  // ATen's bits depend on the batch (GEN-1)
+          EXPECT_NEAR(a.logp[i], b.logp[i], runner == compute::RunnerKind::aten ? 2e-5 : 0);
       }
   }
 }
@@ -122,19 +125,25 @@ TEST(GenerationResidency, WeightsComeBackTheSameFromAKeptBuffer) {
     rig.engine->onload_params().value();
     rig.engine->init_cache(rig.cache_bytes).value();
   };
-  const TurnOutput first = rig.play(turn_request(1, 0, 12, 6));
-  rig.engine->finish(1);
+  uint64_t id = 1;
+  auto play = [&] {  // the same turn under a new id
+    auto request = turn_request(1, 0, 12, 6);
+    request.request_id = id++;
+    const TurnOutput output = rig.play(request);
+    rig.engine->finish(request.request_id);
+    return output.logp;
+  };
+  const auto first = play();
+  EXPECT_FALSE(first.empty());
   for (int i = 0; i < 2; ++i) {
     away_and_back();
-    EXPECT_EQ(rig.play(turn_request(1, 0, 12, 6)).logp, first.logp);
-    rig.engine->finish(1);
+    EXPECT_EQ(play(), first);
   }
   rig.publish(2, next);  // the buffer now holds older weights than the card
-  const TurnOutput second = rig.play(turn_request(1, 0, 12, 6));
-  EXPECT_NE(second.logp, first.logp);
-  rig.engine->finish(1);
+  const auto second = play();
+  EXPECT_NE(second, first);
   away_and_back();
-  EXPECT_EQ(rig.play(turn_request(1, 0, 12, 6)).logp, second.logp);
+  EXPECT_EQ(play(), second);
 }
 
 TEST(GenerationResidency, WeightsMayArriveBeforeTheCardIsTaken) {
