@@ -1,6 +1,9 @@
 #include "runtime/compute/card_memory.hpp"
 
 #include <fmt/format.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -122,7 +125,7 @@ std::shared_ptr<void> CardStorage::owner() const { return block_; }
 void CardStorage::fill_from(const std::byte* from) {
   if (empty()) return;
   const uint64_t ready = std::min(block_->pages.used_before_bytes, size_bytes());
-  std::memcpy(data(), from, ready);
+  copy_to_used(data(), from, ready);
   copy_to_fresh(data() + ready, from + ready, size_bytes() - ready);
 }
 
@@ -189,6 +192,32 @@ std::map<std::string, uint64_t> CardMemory::bytes_by_object() const {
   std::lock_guard lock(ledger_->mutex);
   return ledger_->bytes_by_object;
 }
+
+#ifdef __SSE2__
+// memcpy does this, too, but only above three quarters of the last cache's size, which on a large
+// shared machine is more than a process ever has of it: half the speed for hundreds of MiB.
+void copy_to_used(std::byte* to, const std::byte* from, uint64_t size_bytes) {
+  constexpr uint64_t k_least_bytes = 8 << 20, k_line_bytes = 64;
+  const uint64_t lines = size_bytes < k_least_bytes ? 0 : size_bytes / k_line_bytes;
+  const auto* source = reinterpret_cast<const __m128i*>(from);
+  auto* target = reinterpret_cast<__m128i*>(to);
+  for (uint64_t i = 0; i < lines; ++i, source += 4, target += 4) {
+    const __m128i a = _mm_load_si128(source), b = _mm_load_si128(source + 1);
+    const __m128i c = _mm_load_si128(source + 2), d = _mm_load_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  if (lines > 0) _mm_sfence();
+  const uint64_t done = lines * k_line_bytes;
+  if (done < size_bytes) std::memcpy(to + done, from + done, size_bytes - done);
+}
+#else
+void copy_to_used(std::byte* to, const std::byte* from, uint64_t size_bytes) {
+  if (size_bytes > 0) std::memcpy(to, from, size_bytes);
+}
+#endif
 
 void copy_to_fresh(std::byte* to, const std::byte* from, uint64_t size_bytes) {
   // Below the size from which memcpy writes past the cache: there the page lies, just cleared.

@@ -79,6 +79,10 @@ class CardMemory {
   std::shared_ptr<detail::CardLedger> ledger_;
 };
 
+/// Copies between pages that are there already, both 64-byte aligned; large objects past the
+/// caches, where they would be gone before they are read again.
+void copy_to_used(std::byte* to, const std::byte* from, uint64_t size_bytes);
+
 /// Copies into storage that has not been touched yet: page by page, while what the kernel has just
 /// cleared is in the cache.
 void copy_to_fresh(std::byte* to, const std::byte* from, uint64_t size_bytes);

@@ -1,7 +1,5 @@
 #include "runtime/compute/resident_object.hpp"
 
-#include <cstring>
-
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 
@@ -38,7 +36,7 @@ Expected<Residency> ResidentObject::offload() {
     COHORT_ASSIGN(host_, allocate_host(size_bytes_));
     copy_to_fresh(host_.get(), card_.data(), size_bytes_);
   } else {
-    std::memcpy(host_.get(), card_.data(), size_bytes_);
+    copy_to_used(host_.get(), card_.data(), size_bytes_);
   }
   is_on_host_ = true;
   COHORT_CHECK(card_.use_count() == 1, "PLACE-2: offload while a tensor still holds card bytes");

@@ -193,6 +193,17 @@ TEST(CardMemoryProperty, ATurnTakesNoFreshPages) {  // ARENA-2
   EXPECT_GT(released, 20 * 32) << "the measure itself: three objects, in huge pages at best";
 }
 
+TEST(CardMemoryProperty, ACopyIsWholeAndStaysInside) {
+  for (uint64_t size : {uint64_t{0}, uint64_t{1}, 8 * k_mib - 1, 8 * k_mib, 8 * k_mib + 77}) {
+    auto from = allocate_host(size + 64).value(), to = allocate_host(size + 64).value();
+    for (uint64_t i = 0; i < size + 64; ++i)
+      from.get()[i] = static_cast<std::byte>(i * 31 % 251 + 1);
+    copy_to_used(to.get(), from.get(), size);
+    EXPECT_EQ(std::memcmp(to.get(), from.get(), size), 0) << size;
+    EXPECT_TRUE(is_zero(to.get() + size, 64)) << size;
+  }
+}
+
 TEST(CardMemoryProperty, AKeptHostBufferHoldsNoOldBytes) {
   CardMemory card(CardId{0}, 8 * k_mib, CardPages::kept);
   ResidentObject object("params", 4 * k_mib);
