@@ -36,10 +36,11 @@ struct CardReply {
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  uint64_t checksum = 0;       // reshard: xxh3 of the whole published parameter buffer
-  uint64_t card_bytes = 0;     // given out by the card's allocator after the command, to whomever
-  std::string process = {};    // where the card is, e.g. "process 4711"
-  uint64_t process_bytes = 0;  // anonymous memory of that process
+  uint64_t checksum = 0;         // reshard: xxh3 of the whole published parameter buffer
+  uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
+  uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
+  std::string process = {};      // where the card is, e.g. "process 4711"
+  uint64_t process_bytes = 0;    // anonymous memory of that process
 };
 
 /// Driver → placement: bring every card into the state that `kind` needs.
@@ -190,7 +191,7 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
   return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
-           x.version, x.checksum, x.card_bytes, x.process, x.process_bytes);
+           x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {

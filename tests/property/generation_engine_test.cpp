@@ -1,6 +1,7 @@
 // The generation engine as its actor sees it: weights in two phases, residency, turns, the end.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "runtime/base/clock.hpp"
@@ -78,6 +79,62 @@ TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {
   again.append_tokens = turn_request(1, 0, 9, 5).append_tokens;
   again.sampling.greedy = true;
   EXPECT_EQ(rig.play(again).tokens.size(), before.tokens.size());
+}
+
+// A cache takes what another object left, uncleared: nothing may read what no token has written.
+TEST(GenerationResidency, WhatLayOnTheCardBeforeReachesNoToken) {
+  const auto weights = random_weights(generation_model());
+  const std::vector<uint64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (auto runner : {compute::RunnerKind::automatic, compute::RunnerKind::aten}) {
+    RigOptions options;
+    options.runner = runner;
+    options.lanes = 2;
+    GenerationRig clean(options);
+    const auto expected = play_all(clean.serve(weights), ids, 3);
+    options.pages = compute::CardPages::kept;
+    GenerationRig used(options);
+    {
+      auto before = used.card.allocate("train_params", 3 * used.cache_bytes).value();
+      std::memset(before.data(), 0xFF, before.size_bytes());  // NaN in every type
+    }
+    EXPECT_GE(used.card.idle_bytes(), 2 * used.cache_bytes);
+    const auto found = play_all(used.serve(weights), ids, 3);
+    for (uint64_t id : ids)
+      for (size_t turn = 0; turn < 3; ++turn) {
+        EXPECT_EQ(found.at(id)[turn].tokens, expected.at(id)[turn].tokens);
+        EXPECT_EQ(found.at(id)[turn].logp, expected.at(id)[turn].logp);
+      }
+  }
+}
+
+// On a card that keeps its pages the engine keeps its host buffer: the second trip is as the first.
+TEST(GenerationResidency, WeightsComeBackTheSameFromAKeptBuffer) {
+  const auto weights = random_weights(generation_model()),
+             next = random_weights(generation_model(), 2);
+  RigOptions options;
+  options.pages = compute::CardPages::kept;
+  GenerationRig rig(options);
+  rig.serve(weights);
+  auto away_and_back = [&] {
+    rig.engine->free_cache().value();
+    rig.engine->offload_params().value();
+    EXPECT_EQ(rig.card.bytes_in_use(), 0U);
+    rig.engine->onload_params().value();
+    rig.engine->init_cache(rig.cache_bytes).value();
+  };
+  const TurnOutput first = rig.play(turn_request(1, 0, 12, 6));
+  rig.engine->finish(1);
+  for (int i = 0; i < 2; ++i) {
+    away_and_back();
+    EXPECT_EQ(rig.play(turn_request(1, 0, 12, 6)).logp, first.logp);
+    rig.engine->finish(1);
+  }
+  rig.publish(2, next);  // the buffer now holds older weights than the card
+  const TurnOutput second = rig.play(turn_request(1, 0, 12, 6));
+  EXPECT_NE(second.logp, first.logp);
+  rig.engine->finish(1);
+  away_and_back();
+  EXPECT_EQ(rig.play(turn_request(1, 0, 12, 6)).logp, second.logp);
 }
 
 TEST(GenerationResidency, WeightsMayArriveBeforeTheCardIsTaken) {
