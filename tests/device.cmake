@@ -21,3 +21,8 @@ foreach(name plain old_abi other_torch python no_device)
   target_compile_definitions(npu_library_test PRIVATE COHORT_STAND_IN_${upper}="$<TARGET_FILE:npu_stand_in_${name}>")
   add_dependencies(npu_library_test npu_stand_in_${name})
 endforeach()
+
+# The engines on a card that is a device.
+cohort_test(device_train_test integration SOURCES integration/device_train_test.cpp DEPS cohort::compute LABELS gpu)
+target_compile_options(device_train_test PRIVATE -fPIC)
+target_precompile_headers(device_train_test REUSE_FROM cohort_compute)

@@ -1,8 +1,8 @@
 #pragma once
 /// Where tensors live and work is done: the seam between the engines and the accelerators. Three
 /// backends: cpu (always there), cuda (built when libtorch has CUDA, else a library of the same
-/// names that says what to install), npu (loads torch_npu when it is first asked for;
-/// docs/devices). Callers name a kind and get a Device; nobody asks what was built. Torch-free
+/// names that says what to install), npu (loads torch_npu when it is first asked for; docs/npu.md).
+/// Callers name a kind and get a Device; nobody asks what was built. Torch-free
 /// header; engines that hold tensors use device_tensors.hpp beside it.
 ///
 /// Owner: whoever opened it holds a shared_ptr; blocks, streams and events keep their device alive.

@@ -173,7 +173,7 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
 
 }  // namespace
 
-Expected<void> TrainEngine::load(const fs::path& folder) {
+Expected<void> TrainEngine::load(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
   const auto opened = open_checkpoint(s, folder, loaded);
@@ -182,9 +182,11 @@ Expected<void> TrainEngine::load(const fs::path& folder) {
   if (!s.options.is_frozen) store_moments(s, loaded.moments);
   s.steps = loaded.steps;
   return {};
+} catch (const std::exception& e) {
+  return failed("load", e);
 }
 
-Expected<void> TrainEngine::load_model(const fs::path& folder) {
+Expected<void> TrainEngine::load_model(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
   COHORT_TRY(s.agree(open_model(s, folder / "model.safetensors", loaded), 0, "load_model"));
@@ -192,8 +194,10 @@ Expected<void> TrainEngine::load_model(const fs::path& folder) {
   s.steps = 0;
   if (s.optimizer.is_absent() || s.options.is_frozen) return {};
   for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
-    std::fill_n(reinterpret_cast<float*>(moments.data), s.optimizer_elements(), 0.0f);
+    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
   return {};
+} catch (const std::exception& e) {
+  return failed("load_model", e);
 }
 
 }  // namespace cohort::compute

@@ -134,6 +134,20 @@ TEST(DeviceGroup, AGroupOfHostsStagesDeviceBytes) {
   });
 }
 
+TEST(DeviceGroup, NcclJoinsTwoCudaDevices) {
+  const auto devices = list_devices(DeviceKind::cuda);
+  if (!devices || devices->size() < 2) GTEST_SKIP() << "needs two cuda devices";
+  const auto table = Rendezvous::in_process();
+  on_threads(2, [&](int rank) {
+    GroupOptions options = group_options(rank, 2, "g", table, 60000);
+    options.device = open_device(DeviceKind::cuda, rank).value();
+    options.backend = options.device->collectives();
+    auto group = Collectives::join(options).value();
+    for (int i = 0; i < 3; ++i) expect_all_to_all(*group, *options.device);
+    expect_gather_and_broadcast(*group, *options.device);
+  });
+}
+
 TEST(DeviceGroup, ARankThatStaysAwayIsNamed) {  // COLL-2
   const auto table = Rendezvous::in_process();
   std::unique_ptr<Collectives> sleeper;

@@ -1,6 +1,6 @@
 // HCCL as an engine of DeviceGroup, by its C interface: c10d's "hccl" is made in Python only
 // (torch.distributed.Backend.register_backend). An exchange is one HcclBatchSendRecv, which reduces
-// nothing (COLL-1). Never run on a card: docs/devices.md.
+// nothing (COLL-1). Never run on a card: docs/npu.md.
 #include <array>
 
 #include "runtime/compute/collectives_backends.hpp"

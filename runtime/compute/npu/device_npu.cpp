@@ -1,5 +1,5 @@
 // The npu backend: torch_npu's registrations behind torch's device-independent interface, and
-// CANN's C calls for what that does not tell. Never run on a card: docs/devices.md.
+// CANN's C calls for what that does not tell. Never run on a card: docs/npu.md.
 #include "runtime/compute/torch_device.hpp"
 // torch first: ivalue.h before any other header of c10
 #include <c10/core/DeviceGuard.h>

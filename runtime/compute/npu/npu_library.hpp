@@ -1,7 +1,7 @@
 #pragma once
 /// torch_npu and the CANN libraries behind it, loaded when the npu platform is first asked for.
 /// Nothing of torch_npu or CANN is needed to build: its registrations do the work, and what is
-/// called by name is listed here and, with fallbacks and messages, in docs/devices.md. Private to
+/// called by name is listed here and, with fallbacks and messages, in docs/npu.md. Private to
 /// the folder; torch-free.
 ///
 /// Owner: the process; a library that was loaded stays. Thread-safe.
