@@ -28,8 +28,10 @@ Tensor floats_at(const Device* device, const float* address, int64_t count) {
 /// The formula of cpu::kernels().adamw, tensor by tensor.
 void adamw_on_device(const Device* device, const AdamwPiece& piece, const AdamwScale& scale) {
   at::NoGradGuard no_grad;
-  Tensor parameters = floats_at(device, piece.parameters, piece.count);
+  const bool is_hosted = !device->holds(reinterpret_cast<const std::byte*>(piece.parameters));
+  const Tensor rests = floats_at(is_hosted ? nullptr : device, piece.parameters, piece.count);
   Tensor m = floats_at(device, piece.m, piece.count), v = floats_at(device, piece.v, piece.count);
+  Tensor parameters = rests.to(m.device());
   const Tensor g = floats_at(device, piece.gradients, piece.count) * scale.grad_scale;
   const float weight_decay = piece.is_decayed ? scale.weight_decay : 0.0f;
   const float rate = scale.learning_rate / scale.bias1;
@@ -39,6 +41,7 @@ void adamw_on_device(const Device* device, const AdamwPiece& piece, const AdamwS
   v.mul_(scale.beta2).addcmul_(g, g, 1.0f - scale.beta2);
   const Tensor denominator = v.sqrt().mul_(root_scale).add_(scale.eps);
   parameters.mul_(keep).addcdiv_(m, denominator, -rate);
+  if (is_hosted) rests.copy_(parameters);
 }
 
 SquareSum squares_on_device(const Tensor& values, uint32_t largest) {
@@ -113,7 +116,7 @@ void FlatMath::add(float* to, const FlatSource& from, int64_t count, bool is_hal
 }
 
 void FlatMath::adamw(const AdamwPiece& piece, const AdamwScale& scale) const {
-  if (is_on_device(piece.parameters))
+  if (is_on_device(piece.m))
     adamw_on_device(device_, piece, scale);
   else
     adamw_step(piece, scale);

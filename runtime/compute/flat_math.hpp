@@ -46,7 +46,8 @@ class FlatMath {
   void zero(void* to, size_t size_bytes) const;
   /// to[i] += from[i], of bf16 if `is_half`, else f32. Both on one side.
   void add(float* to, const FlatSource& from, int64_t count, bool is_half) const;
-  /// Where piece.parameters are; all four arrays on that side.
+  /// Where the moments are. Parameters that rest on the host go up and come back; the other arrays
+  /// are on one side.
   void adamw(const AdamwPiece& piece, const AdamwScale& scale) const;
   /// to[i] = from[i] rounded to bf16; between any two places.
   void round(uint16_t* to, const float* from, int64_t count) const;

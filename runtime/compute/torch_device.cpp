@@ -110,10 +110,12 @@ class TorchStream final : public DeviceStream {
   c10::Stream stream_;
 };
 
+std::byte* address_of(const Tensor& bytes) { return static_cast<std::byte*>(bytes.data_ptr()); }
+
 /// A block over `bytes`, known to `blocks` as long as somebody owns it.
-DeviceBlock block_over(const Tensor& bytes, const std::shared_ptr<TensorBlocks>& blocks,
+DeviceBlock block_over(std::byte* address, const Tensor& bytes,
+                       const std::shared_ptr<TensorBlocks>& blocks,
                        std::shared_ptr<const Device> device) {
-  auto* address = static_cast<std::byte*>(bytes.data_ptr());
   blocks->add(address, bytes);
   auto forget = [blocks, device = std::move(device)](std::byte* at) { blocks->remove(at); };
   return DeviceBlock(address, static_cast<uint64_t>(bytes.numel()),
@@ -178,7 +180,7 @@ Expected<DeviceBlock> TorchDevice::allocate(uint64_t size_bytes) {
     at::NoGradGuard no_grad;
     const Tensor bytes =
         at::zeros({static_cast<int64_t>(size_bytes)}, at::dtype(at::kByte).device(torch_));
-    return block_over(bytes, blocks_, shared_from_this());
+    return block_at(address_of(bytes), bytes);
   });
   if (!block) {
     if (block.error().code != Errc::capacity) return block.error();
@@ -200,8 +202,12 @@ Expected<DeviceBlock> TorchDevice::allocate_pinned(uint64_t size_bytes) {
     at::NoGradGuard no_grad;
     Tensor bytes = pinned_bytes(static_cast<int64_t>(size_bytes));
     bytes.zero_();
-    return block_over(bytes, pinned_, shared_from_this());
+    return block_over(address_of(bytes), bytes, pinned_, shared_from_this());
   });
+}
+
+DeviceBlock TorchDevice::block_at(std::byte* address, const Tensor& bytes) {
+  return block_over(address, bytes, blocks_, shared_from_this());
 }
 
 Tensor TorchDevice::bytes_at(const std::byte* address, uint64_t size_bytes) const {

@@ -60,6 +60,8 @@ class TorchDevice : public Device {
   virtual at::Tensor pinned_bytes(int64_t size_bytes) const = 0;
   /// Of two native events that are done.
   virtual Expected<double> seconds_between(void* begin, void* end) const = 0;
+  /// A block of the device over `bytes` that is known by `address`, usually the tensor's own.
+  DeviceBlock block_at(std::byte* address, const at::Tensor& bytes);
   /// For a backend whose allocator does not tell: of the blocks alone.
   TensorBlocks::Bytes block_bytes() const { return blocks_->bytes(); }
   void reset_block_peak() { blocks_->reset_peak(); }

@@ -134,12 +134,17 @@ Expected<void> check_moments(const State& s, const SliceTable& table) {
 void store_moments(const State& s, const SliceTable& table) {
   const std::pair<const char*, HeldBuffer> both[] = {{"exp_avg.", s.m_buffer()},
                                                      {"exp_avg_sq.", s.v_buffer()}};
+  std::vector<float> staging;  // for moments on a device
   for (const auto& [prefix, buffer] : both)
     for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
       const TensorPart part = s.held(buffer, spec);
       if (part.count() == 0) continue;
-      table.copy(prefix + s.layout.specs[spec].name, part,
-                 {s.find_float(buffer, spec, part.begin), static_cast<size_t>(part.count())});
+      float* to = s.find_float(buffer, spec, part.begin);
+      const auto count = static_cast<size_t>(part.count());
+      if (s.math.is_on_device(to)) staging.resize(count);
+      float* host = s.math.is_on_device(to) ? staging.data() : to;
+      table.copy(prefix + s.layout.specs[spec].name, part, {host, count});
+      if (host != to) s.math.copy(to, host, count * sizeof(float));
     }
 }
 

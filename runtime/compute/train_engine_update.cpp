@@ -78,10 +78,13 @@ void update_parameters(const State& s, const AdamwScale& scale) {
   const HeldBuffer master = s.master_buffer(), grads = s.grads_buffer();
   const HeldBuffer m = s.m_buffer(), v = s.v_buffer();
   const bool is_swapped = s.options.zero.swap_optimizer, is_host = s.is_optimizer_hosted();
+  // parameters that rest on the host, updated on a device: a piece at a time
+  const bool goes_up = s.math.has_device() && s.options.zero.offload_params;
   std::vector<float> staging;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     const TensorPart part = s.held(m, spec);
     int64_t most = part.count();
+    if (goes_up) most = k_host_piece;
     if (is_host) most = is_swapped ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
     for (int64_t begin = part.begin; begin < part.end; begin += most) {
       const Piece piece{spec,

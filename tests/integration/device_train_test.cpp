@@ -1,6 +1,6 @@
 // The engines on a card that is a device against the same on the host: loss and gradient norm
 // within 1e-4, parameters close, checkpoints alike. On every machine with a device made of host
-// tensors (TorchOnHost: the ways of an accelerator without one), and on cuda where there is one;
+// tensors whose addresses nobody may follow (TorchOnHost), and on cuda where there is one;
 // then the numbers are printed as rows of a table for docs/devices.md.
 #include <gtest/gtest.h>
 
@@ -76,6 +76,13 @@ std::vector<Case> cases() {
        },
        2},
       {"f32, ZeRO 2, 2 ranks", [](TrainEngineOptions& o) { o.zero.stage = 2; }, 2},
+      {"bf16, ZeRO 3, parameters and optimizer on the host, 2 ranks",
+       [=](TrainEngineOptions& o) {
+         bf16(o);
+         o.zero.stage = 3;
+         o.zero.offload_params = o.zero.offload_optimizer = true;
+       },
+       2},
       {"bf16, ZeRO 3, 2 ranks",
        [=](TrainEngineOptions& o) {
          bf16(o);
@@ -108,6 +115,9 @@ Outcome train(const Case& one, const std::shared_ptr<Device>& device) {
     }
     Rig rig(options, device);
     rig.onload_all();
+    if (device != nullptr) {
+      EXPECT_GE(device->memory().value().in_use_bytes, rig.card.bytes_in_use());
+    }
     for (int i = 0; i < 3; ++i) {
       const StepReport report = rig.engine->step(data.samples, policy_gradient, 1e-3).value();
       if (rank == 0) outcome.steps.push_back(report);
