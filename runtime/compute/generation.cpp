@@ -74,7 +74,8 @@ Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
                               device == nullptr ? o.device : device->torch_device(),
                               tp,
                               device};
-  const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && options.device == "cpu";
+  const bool is_cpu_f32 =
+      o.model.dtype == tensor::Dtype::f32 && o.device == "cpu" && device == nullptr;
   if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
   return make_cpu_runner(options);
 }
