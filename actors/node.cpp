@@ -44,7 +44,9 @@ void NodeState::open(NodeOptions options) {
   roles.fail = failure_sink();
   if (options_.processes.empty())
     for (const plan::CardSpec& card : options_.plan.placement.cards) roles.cards.push_back(card.id);
-  spawner_ = std::make_unique<RoleSpawner>(std::move(roles));
+  auto spawner = RoleSpawner::create(std::move(roles));
+  if (!spawner) return on_fail({"node", "start", spawner.error().to_string()});
+  spawner_ = std::move(*spawner);
   is_ready_.assign(options_.processes.size(), false);
   for (const auto& [key, reward] : options_.config.rewards) {
     auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
@@ -55,6 +57,7 @@ void NodeState::open(NodeOptions options) {
 }
 
 void NodeState::on_start() {
+  if (spawner_ == nullptr) return;  // the run has ended with the reason
   recorder_ = watch(self_->spawn<caf::detached>(recorder, options_.writer), "recorder");
   if (options_.processes.empty()) {
     spawn_cards();
@@ -235,7 +238,7 @@ void NodeState::on_down(const caf::down_msg& message) {
 // is gone.
 bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
-  if (spawner_) spawner_->abort_groups("the run ends");
+  if (spawner_) spawner_->end_waits("the run ends");
   for (const auto& [address, role] : roles_)
     caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   return true;

@@ -22,12 +22,42 @@ void GroupList::abort(const std::string& reason) {
     if (auto alive = group.lock()) alive->abort(reason);
 }
 
+Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions options) {
+  std::unique_ptr<RoleSpawner> spawner(new RoleSpawner(std::move(options)));
+  COHORT_TRY(spawner->open_exchanges());
+  return spawner;
+}
+
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
   if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
   for (const plan::CardSpec& spec : options_.plan->placement.cards)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
       cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
+}
+
+// Before any actor: the first publish finds every seat.
+Expected<void> RoleSpawner::open_exchanges() {
+  auto hub = options_.socket_folder.empty() ? std::make_shared<publish::InprocHub>() : nullptr;
+  for (const auto& [receiver, plan] : options_.plan->weights)
+    for (CardId card : plan->cards) {
+      if (!cards_.contains(card)) continue;
+      WeightExchangeOptions seat;
+      seat.plan = plan;
+      seat.receiver = receiver;
+      seat.card = card;
+      seat.dtype = options_.plan->model.dtype;
+      seat.rendezvous = options_.rendezvous;
+      seat.hub = hub;
+      COHORT_ASSIGN(exchanges_[card][receiver], WeightExchange::open(std::move(seat)));
+    }
+  return {};
+}
+
+void RoleSpawner::end_waits(const std::string& reason) const {
+  groups_->abort(reason);
+  for (const auto& [card, seats] : exchanges_)
+    for (const auto& [receiver, seat] : seats) seat->abort(reason);
 }
 
 bool RoleSpawner::has_reference_phase() const {
@@ -124,16 +154,10 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.group = train_group(card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
-  worker.context = context_.get();
   worker.keeps = keeps(card);
   worker.pretrain = options_.config->pretrain;
   worker.fail = options_.fail;
-  for (const plan::RoleSpec& role : options_.plan->placement.roles)
-    if (role.role == "actor_infer" || role.role == "reference")
-      for (CardId id : role.cards) {
-        std::string receiver = receiver_name(role.role, id);
-        worker.weight_links[receiver] = link("weights." + receiver, "actor_train->" + receiver);
-      }
+  worker.exchanges = exchanges_.at(card);
   return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
 }
 
@@ -152,8 +176,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   ReferenceOptions options;
   options.hop = {context_.get(), link("reference", "rewards->reference"),
                  link("trainer", "reference->actor_train")};
-  std::string receiver = receiver_name("reference", card);
-  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
+  options.exchange = exchanges_.at(card).at("reference");
   options.engine = train_options(card, "reference", true);
   // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
   // products give a row other bits in another shape (seen on AVX-512): each sample is its own
@@ -194,9 +217,8 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.tokenizer = plan.tokenizer;
   options.environments = plan.environments;
   options.context = context_.get();
-  std::string receiver = receiver_name(role.role, card);
-  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
-  options.output_link = link("rewards", receiver + "->rewards");
+  options.exchange = exchanges_.at(card).at(role.role);
+  options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
   options.fail = options_.fail;
   return system.spawn(actors::rollout, std::move(options));
 }

@@ -12,6 +12,7 @@
 #include "actors/preflight.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "actors/weight_exchange.hpp"
 #include "runtime/compute/collectives.hpp"
 #include "runtime/compute/train_engine.hpp"
 
@@ -42,10 +43,12 @@ struct RoleSpawnerOptions {
 
 class RoleSpawner {
  public:
-  explicit RoleSpawner(RoleSpawnerOptions options);
+  /// Returns the error of a card's seat in the publishing of weights (shared memory, the table of
+  /// the rendezvous).
+  static Expected<std::unique_ptr<RoleSpawner>> create(RoleSpawnerOptions options);
 
-  /// From here on collectives fail: the run ends.
-  void abort_groups(const std::string& reason) const { groups_->abort(reason); }
+  /// From here on collectives and publishes fail: the run ends.
+  void end_waits(const std::string& reason) const;
   transport::Context* context() const { return context_.get(); }
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
@@ -60,6 +63,8 @@ class RoleSpawner {
   ReferenceActor reference(caf::actor_system& system, CardId card) const;
 
  private:
+  explicit RoleSpawner(RoleSpawnerOptions options);
+  Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
   std::optional<compute::GroupOptions> train_group(CardId card) const;
@@ -70,6 +75,8 @@ class RoleSpawner {
   std::shared_ptr<GroupList> groups_ = std::make_shared<GroupList>();
   std::shared_ptr<transport::Context> context_;
   std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
+  /// Of these cards, by receiving role.
+  std::map<CardId, std::map<std::string, std::shared_ptr<WeightExchange>>> exchanges_;
 };
 
 }  // namespace cohort::actors

@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "actors/card_reading.hpp"
-#include "actors/weight_wire.hpp"
+#include "actors/hop.hpp"
+#include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
+#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -25,10 +27,9 @@ constexpr uint64_t k_slot_mask =
 }  // namespace
 
 RolloutState::~RolloutState() {
-  // The engine's lanes and the pumps call back into this state: they stop before anything else
-  // goes.
+  // What calls back into this state, or writes into the engine, stops before anything else goes.
+  if (options_.exchange) options_.exchange->abort("the rollout ends");
   engine_.reset();
-  weights_.reset();
   output_.reset();
 }
 
@@ -50,38 +51,50 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   auto fail = [this](const std::string& link, const Error& error) {
     options_.fail({options_.role, "link", link + ": " + error.to_string()});
   };
-  COHORT_ASSIGN(weights_,
-                transport::Receiver::open(
-                    *options_.context, options_.weights_link,
-                    [this](transport::Delivery delivery) { on_weights(std::move(delivery)); },
-                    [fail](const std::string& peer, Error error) { fail(peer, error); }));
   COHORT_ASSIGN(output_,
                 transport::Sender::open(*options_.context, options_.output_link,
                                         [fail](Error error) { fail("rollout output", error); }));
   return {};
 }
 
-// Pump thread. The engine verifies each bucket against its checksum; a bad one shows at commit
-// (PLACE-5).
-void RolloutState::on_weights(transport::Delivery delivery) {
-  const transport::Message& message = delivery.message;
-  Expected<void> done;
-  if (message.type == k_message_weights_begin) {
-    auto begin = decode_begin(message);
-    std::lock_guard lock(received_mutex_);
-    received_ = {};
-    done = begin ? engine_->begin_weights(begin->version, begin->total_bytes)
-                 : Expected<void>(begin.error());
-  } else {
-    auto bucket = decode_bucket(message);
-    done = bucket ? engine_->write_weights(bucket->offset_bytes, message.body.bytes(),
-                                           bucket->checksum)
-                  : Expected<void>(bucket.error());
-    std::lock_guard lock(received_mutex_);
-    received_.update(message.body.bytes());
+// First step of a reshard: the answer comes when the version has arrived (PLACE-5).
+caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command) {
+  auto arrival = engine_->begin_weights(command.version);
+  if (!arrival) return to_caf(arrival.error());
+  arrival_ = *arrival;
+  auto promise = self_->make_response_promise<CardReply>();
+  arriving_ = {command, promise, now_seconds()};
+  const compute::ModelConfig& part = engine_->part();
+  options_.exchange->accept(
+      command.version,
+      target_of(options_.exchange->model(), compute::layout_of(part), tensor::size_of(part.dtype),
+                arrival_),
+      [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
+        caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
+      });
+  return promise;
+}
+
+void RolloutState::on_arrived(const Arrival& arrived) {
+  if (!arriving_.promise.pending()) return;
+  if (!*arrived) {
+    arriving_.promise.deliver(to_caf(arrived->error()));
+    return;
   }
-  if (!done) log::warn("weights: {}", done.error().to_string());
-  delivery.ack();
+  CardReply reply = reply_to(arriving_.command);
+  reply.checksum = (*arrived)->sum;
+  reply.bytes_moved = (*arrived)->received_bytes;
+  reply.seconds = now_seconds() - arriving_.started;
+  read_memory(*options_.engine.card, reply);
+  arriving_.promise.deliver(reply);
+}
+
+Expected<uint64_t> RolloutState::serve(uint64_t version) {
+  COHORT_TRY(options_.exchange->commit(version));
+  uint64_t checksum = tensor::checksum64(arrival_);
+  arrival_ = {};
+  COHORT_TRY(engine_->commit_weights(version));
+  return checksum;
 }
 
 caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
@@ -106,10 +119,10 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       done = engine_->free_cache();
       break;
     case Verb::reshard: {
-      auto committed = engine_->commit_weights(command.version);
-      if (!committed) return to_caf(committed.error());
-      std::lock_guard lock(received_mutex_);
-      reply.checksum = received_.digest();
+      if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
+      auto served = serve(command.version);
+      if (!served) return to_caf(served.error());
+      reply.checksum = *served;
       break;
     }
     case Verb::begin_phase:
@@ -440,6 +453,7 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](open_atom, uint64_t lease_serial) { state->on_open(lease_serial); },
       [state](watch_atom, uint64_t lease_serial) { state->on_watch(lease_serial); },
       [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
+      [state](const Arrival& arrived) { state->on_arrived(arrived); },
   };
 }
 

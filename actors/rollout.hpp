@@ -1,24 +1,24 @@
 #pragma once
 /// Rollout: plays leased groups of trajectories with the generation engine and the environments.
 /// Owner: node. Thread: CAF's scheduler for the routing; generation runs on the engine's lanes,
-/// weights arrive on the pump thread of its weight link. Bound: one lease at a time (a second one
-/// is refused with backpressure); the frames it has not yet handed to the reward link are at most
-/// the trajectories of that lease (FLOW-4). PLACE-4: a lease is refused unless infer_params and
-/// kv_cache are on the card. PLACE-5: a lease is refused unless the engine serves exactly the
+/// weights are written by the member of its WeightExchange. Bound: one lease at a time (a second
+/// one is refused with backpressure); the frames it has not yet handed to the reward link are at
+/// most the trajectories of that lease (FLOW-4). PLACE-4: a lease is refused unless infer_params
+/// and kv_cache are on the card. PLACE-5: a lease is refused unless the engine serves exactly the
 /// leased version. A trajectory leaves for the reward actor as soon as it is finished, in small
 /// batches.
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/environment.hpp"
 #include "actors/roles.hpp"
+#include "actors/weight_exchange.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/tasks/tokenizer.hpp"
-#include "runtime/tensor/checksum.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace cohort::actors {
@@ -41,9 +41,9 @@ struct RolloutOptions {
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   transport::Context* context = nullptr;
-  transport::LinkOptions weights_link;  // this rollout receives
-  transport::LinkOptions output_link;   // this rollout sends
-  std::shared_ptr<const void> keeps;    // card and context: an actor may end after its node
+  std::shared_ptr<WeightExchange> exchange;
+  transport::LinkOptions output_link;
+  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   int environment_timeout_ms = 60000;
   FailureSink fail;
 };
@@ -64,6 +64,7 @@ class RolloutState {
   void on_watch(uint64_t lease_serial);
   void on_flush();
   void on_failure(const control::Failure& failure);
+  void on_arrived(const Arrival& arrived);
 
  private:
   struct Episode {
@@ -89,16 +90,21 @@ class RolloutState {
   void send_frames(bool is_last);
   void maybe_report();
   void fail_lease(size_t slot, const std::string& what, const Error& error);
-  void on_weights(transport::Delivery delivery);
+  caf::result<control::CardReply> on_arrival_asked(const control::CardCommand& command);
+  Expected<uint64_t> serve(uint64_t version);
   uint64_t request_id(size_t slot) const { return (lease_serial_ << 24) | slot; }
 
   RolloutActor::pointer self_;
   RolloutOptions options_;
   std::vector<int32_t> stop_ids_;
   std::unique_ptr<compute::GenerationEngine> engine_;
-  std::mutex received_mutex_;
-  tensor::Checksum received_;  // of the weight buckets in the order of their arrival
-  std::unique_ptr<transport::Receiver> weights_;
+  struct Arriving {
+    control::CardCommand command;
+    caf::typed_response_promise<control::CardReply> promise;
+    double started = 0;
+  };
+  Arriving arriving_;             // the version under way
+  std::span<std::byte> arrival_;  // where it is written, until it is committed
   std::unique_ptr<transport::Sender> output_;
   std::map<std::string, std::vector<EnvironmentActor>> environments_;
 

@@ -37,9 +37,11 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                         plan::Object::optimizer,     plan::Place::card,       4096};
   Transition transition{command, 4096, 4095, 1.5, 0.25};
   std::vector<std::pair<std::string, double>> metrics = {{"loss", 0.5}, {"actor/entropy", 1.25}};
-  round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, {"actor_infer@1"}}));
+  round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, PublishStage::commit,
+                                                                "actor_infer"}));
   round_trip(system,
-             caf::make_message(CardReply{7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, "process 1", 5}));
+             caf::make_message(CardReply{
+                 7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, "process 1", 5, {{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(phase_atom_v, PhaseRequest{3, plan::PhaseKind::publish, 9}));
   round_trip(system,
              caf::make_message(PhaseReport{

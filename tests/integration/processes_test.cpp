@@ -67,6 +67,30 @@ TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
   EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
 }
 
+/// What travelled in each publish of a run, against the plan that the run printed.
+void expect_planned_bytes(const std::string& run, const TempFolder& folder) {
+  auto plan = nlohmann::json::parse(test::slurp(run + "/plan.json"));
+  uint64_t planned = 0;
+  for (const auto& line : plan["reshard"])
+    if (line["mode"] == "p2p") planned = line["receive_total_bytes"];
+  Process records({test::binary("traj"), "records", run, "--type", "phase"}, folder);
+  ASSERT_EQ(records.wait(), 0) << records.err();
+  std::istringstream lines(records.out());
+  int publishes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    auto data = nlohmann::json::parse(line)["data"];
+    if (data["phase"] != "publish") continue;
+    ++publishes;
+    uint64_t sent = 0, received = 0;
+    for (const auto& move : data["cards"])
+      if (move["verb"] == "reshard")
+        (move["role"] == "actor_train" ? sent : received) += move["moved_bytes"].get<uint64_t>();
+    EXPECT_EQ(sent, planned) << line;
+    EXPECT_EQ(received, planned) << line;
+  }
+  EXPECT_GE(publishes, 5);
+}
+
 // One card, two train and two infer cards, four cards in turns, four processes: the same policy.
 TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
   TempFolder folder;
@@ -97,6 +121,7 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
     ASSERT_EQ(run.wait(), 0) << run.err();
     EXPECT_EQ(test::hashes(test::run_folder(run)), expected)
         << "ZeRO " << x.stage << ", processes " << x.processes;
+    expect_planned_bytes(test::run_folder(run), folder);
   }
 }
 
