@@ -271,7 +271,7 @@ void DriverState::run_step(uint64_t step) {
   begin_phase(PhaseKind::generate, [this, batch, step] {
     gather(batch, [this, step](const Gathered& gathered) {
       double end = options_.log->seconds_since_start();
-      for (CardId card : options_.rollout_cards)
+      for (CardId card : options_.infer_cards)
         options_.log->compute(step, card.value, "generate", end - gathered.seconds,
                               end - gathered.seconds + gathered.generate_seconds);
       critical_seconds_ += gathered.busy_seconds;

@@ -37,7 +37,8 @@ struct DriverOptions {
   uint32_t attempt = 0;      // 0, +1 per resume of the run
   PlacementActor placement;
   std::vector<RolloutActor> rollouts;
-  std::vector<CardId> rollout_cards;
+  std::vector<CardId> rollout_cards;  // of `rollouts`: each replica's first
+  std::vector<CardId> infer_cards;    // all of them
   CardId train_card;
   TrainerActor trainer;
   bool has_reference_phase = false;  // the reference takes turns with other roles

@@ -166,7 +166,6 @@ void NodeState::spawn_head() {
   placing.run_start = now_seconds() - options_.log->seconds_since_start();
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
-  const std::vector<CardId>& infer = placing.plan.find("actor_infer")->cards;
   CardId train_card = placing.plan.find("actor_train")->cards.front();
   placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
 
@@ -178,8 +177,10 @@ void NodeState::spawn_head() {
   options.resume_first = options_.folder.resume_first;
   options.attempt = options_.folder.attempt;
   options.placement = placement_;
-  for (CardId card : infer) options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
-  options.rollout_cards = infer;
+  options.infer_cards = options_.plan.placement.find("actor_infer")->cards;
+  options.rollout_cards = spawner_->leading_cards();
+  for (CardId card : options.rollout_cards)
+    options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
   options.train_card = train_card;
   options.trainer = trainer_;
   options.has_reference_phase = spawner_->has_reference_phase();

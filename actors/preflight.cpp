@@ -11,6 +11,7 @@
 #include "actors/job_json.hpp"
 #include "actors/job_spec.hpp"
 #include "actors/vocabulary.hpp"
+#include "runtime/compute/model_tp.hpp"
 #include "runtime/config/not_built.hpp"
 
 namespace cohort::actors {
@@ -130,6 +131,20 @@ Expected<void> plan_weights(const Job& job, const compute::ModelConfig& model, u
   return {};
 }
 
+// A replica of the rollout may be several cards.
+Expected<void> check_tensor_parallel(const Job& job, const compute::ModelConfig& model) {
+  const uint32_t tp = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name)->tp;
+  auto part = compute::tp_config(model, static_cast<int>(tp));
+  if (part) return {};
+  std::string hint;
+  const auto vocab = static_cast<uint64_t>(model.vocab_size);
+  if (vocab % tp != 0)
+    hint = fmt::format("; model.vocab_size={} would do (rows above the tokenizer's stay unused)",
+                       (vocab + tp - 1) / tp * tp);
+  return Error{Errc::config,
+               "actor_infer.strategy_args.strategy_config: " + part.error().detail + hint};
+}
+
 // The job that `actor-node plan` shows is the one that runs: same roles, same bytes.
 Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   JobOptions options;
@@ -149,6 +164,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   result.plan_json = job_json(config, job, plan).dump(2);
   result.placement = std::move(plan.placement);
   result.offload = job.spec.offload;
+  COHORT_TRY(check_tensor_parallel(job, result.model));
   return plan_weights(job, result.model, zero_of(config).stage, result);
 }
 

@@ -1,5 +1,7 @@
 #include "actors/role_spawner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "actors/job_spec.hpp"
@@ -127,17 +129,29 @@ compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::str
   return engine;
 }
 
-std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
-  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
-  if (cards.size() < 2) return std::nullopt;
+compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, CardId card) const {
   compute::GroupOptions group;
-  group.name = "actor_train";
   group.rank = static_cast<int>(std::ranges::find(cards, card) - cards.begin());
   group.size = static_cast<int>(cards.size());
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
   if (options_.socket_folder.empty()) group.backend = compute::CollectiveBackend::memory;
   return group;
+}
+
+std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
+  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
+  if (cards.size() < 2) return std::nullopt;
+  compute::GroupOptions group = group_of(cards, card);
+  group.name = "actor_train";
+  return group;
+}
+
+std::vector<CardId> RoleSpawner::leading_cards() const {
+  const plan::ShardLayout& layout = options_.plan->weights.at("actor_infer")->to;
+  std::vector<CardId> leaders;
+  for (size_t i = 0; i < layout.ranks.size(); i += layout.tp) leaders.push_back(layout.ranks[i]);
+  return leaders;
 }
 
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
@@ -194,7 +208,10 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   const config::RunConfig& config = *options_.config;
   const Preflight& plan = *options_.plan;
   RolloutOptions options;
-  options.replica = static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  const uint32_t tp = plan.weights.at("actor_infer")->to.tp;
+  const auto position =
+      static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  options.replica = position / tp;
   options.seed = static_cast<uint64_t>(config.seed);
   options.run_id = options_.run_id;
   options.engine.model = plan.model;
@@ -220,7 +237,15 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.exchange = exchanges_.at(card).at(role.role);
   options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
   options.fail = options_.fail;
-  return system.spawn(actors::rollout, std::move(options));
+  if (tp == 1) return system.spawn(actors::rollout, std::move(options));
+  auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
+  compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
+  for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {
+    group.name = fmt::format("actor_infer.{}.lane.{}", options.replica, lane);
+    options.groups.push_back(group);
+  }
+  options.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
+  return system.spawn<caf::detached>(actors::rollout, std::move(options));
 }
 
 }  // namespace cohort::actors

@@ -54,6 +54,8 @@ class RoleSpawner {
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   /// Returns the options of the link that brings a train card in another process its batches.
   transport::LinkOptions batch_link(CardId card) const;
+  /// Returns the cards that get leases: each replica's first.
+  std::vector<CardId> leading_cards() const;
   /// Returns true if the reference computes in a phase of its own.
   bool has_reference_phase() const;
 
@@ -67,6 +69,7 @@ class RoleSpawner {
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
+  compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
   std::optional<compute::GroupOptions> train_group(CardId card) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role,
                                             bool is_frozen) const;

@@ -42,6 +42,7 @@ Expected<void> RolloutState::open(RolloutOptions options) {
                    fmt::format("stop text '{}' is not a token of the vocabulary", text)};
     stop_ids_.push_back(*id);
   }
+  COHORT_TRY(join_groups());
   COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
   auto address = RolloutActor{self_};
   engine_->start([address](std::vector<compute::TurnOutput> outputs) {
@@ -51,9 +52,22 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   auto fail = [this](const std::string& link, const Error& error) {
     options_.fail({options_.role, "link", link + ": " + error.to_string()});
   };
+  if (is_follower()) return {};
   COHORT_ASSIGN(output_,
                 transport::Sender::open(*options_.context, options_.output_link,
                                         [fail](Error error) { fail("rollout output", error); }));
+  return {};
+}
+
+Expected<void> RolloutState::join_groups() {
+  for (const compute::GroupOptions& group : options_.groups) {
+    COHORT_ASSIGN(std::shared_ptr<compute::Collectives> joined, compute::Collectives::join(group));
+    options_.on_group(joined);
+    options_.engine.groups.push_back(std::move(joined));
+  }
+  options_.engine.on_group_lost = [fail = options_.fail, role = options_.role](const Error& error) {
+    fail({role, "generation", error.to_string(), error.code == Errc::closed});
+  };
   return {};
 }
 
@@ -137,6 +151,10 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
 }
 
 Expected<void> RolloutState::check_lease(const Lease& lease) const {
+  if (is_follower())
+    return Error{Errc::invalid_argument,
+                 fmt::format("rollout {}: leases go to rank 0 of its tensor-parallel group",
+                             options_.replica)};
   if (is_active_)
     return Error{Errc::backpressure, fmt::format("rollout {} already plays a lease of step {}",
                                                  options_.replica, lease_.step)};

@@ -31,6 +31,11 @@ struct RolloutOptions {
   uint64_t seed = 0;
   std::string run_id;
   compute::GenerationOptions engine;
+  /// Tensor parallelism: the replica's groups, one per lane; joined at start, so that the actor
+  /// must have a thread of its own. Rank 0 gets the leases. Empty: the replica is one card.
+  std::vector<compute::GroupOptions> groups;
+  /// Told of each group once it is joined: whoever ends the run ends waiting ranks through it.
+  std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   compute::SamplingOptions sampling;
   int max_tokens_per_turn = 16;
   size_t max_open_games = 256;          // trajectories between their first and last turn
@@ -42,8 +47,8 @@ struct RolloutOptions {
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   transport::Context* context = nullptr;
   std::shared_ptr<WeightExchange> exchange;
-  transport::LinkOptions output_link;
-  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
+  transport::LinkOptions output_link;  // of a replica's first card
+  std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
   int environment_timeout_ms = 60000;
   FailureSink fail;
 };
@@ -80,6 +85,8 @@ class RolloutState {
     bool is_finished = false;
   };
 
+  bool is_follower() const { return !options_.groups.empty() && options_.groups[0].rank > 0; }
+  Expected<void> join_groups();
   Expected<void> check_lease(const control::Lease& lease) const;
   const EnvironmentActor& pooled_environment(const std::string& tag, size_t position);
   void open_episode(size_t slot);

@@ -125,6 +125,43 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
   }
 }
 
+const std::vector<std::string> k_tensor_parallel = {
+    "num_gpus_per_node=4",
+    "model.vocab_size=34",
+    "actor_train.device_mapping=list(range(0,2))",
+    "actor_infer.device_mapping=list(range(2,4))",
+    "actor_train.training_args.gradient_accumulation_steps=2",
+    "actor_infer.strategy_args.strategy_config.tensor_parallel_size=2"};
+
+// One replica of two cards: by memory between threads, by Gloo between processes.
+TEST(Processes, ATensorParallelRolloutPlaysAlikeInThreadsAndInProcesses) {
+  TempFolder folder;
+  Process alone(test::tiny_run(folder, k_tensor_parallel), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  expect_planned_bytes(test::run_folder(alone), folder);
+  Process apart(with_processes(test::tiny_run(folder, k_tensor_parallel), 4), folder);
+  ASSERT_EQ(apart.wait(), 0) << apart.err();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
+  expect_planned_bytes(test::run_folder(apart), folder);
+}
+
+TEST(Processes, AKilledRankOfARolloutIsNamed) {
+  for (int slot : {2, 3}) {
+    TempFolder folder;
+    auto more = k_tensor_parallel;
+    more.insert(more.end(), {"max_steps=2000", "eval_steps=-1"});
+    Process run(with_processes(test::tiny_run(folder, more), 4), folder);
+    ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 60000)) << run.err();
+    ::kill(child_of(run.pid(), slot), SIGKILL);
+    EXPECT_EQ(run.wait(20000), 1);
+    std::string name = std::to_string(slot);
+    EXPECT_NE(run.err().find("error: process " + name + " (cards [" + name +
+                             "]: actor_infer) in phase supervision: it was killed by signal 9"),
+              std::string::npos)
+        << run.err();
+  }
+}
+
 TEST(Processes, AChildThatIsKilledIsNamedWithItsCards) {
   const std::vector<std::string> names = {"process 0 (cards [0]: actor_train)",
                                           "process 1 (cards [1]: actor_infer)"};

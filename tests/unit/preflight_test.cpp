@@ -58,6 +58,26 @@ TEST(Preflight, ListsAllOfThem) {
       << text;
 }
 
+TEST(Preflight, PlansTheWeightsOfATensorParallelRollout) {
+  const std::string tp = "actor_infer.strategy_args.strategy_config.tensor_parallel_size=2";
+  const std::vector<std::string> cards = {"num_gpus_per_node=3", tp,
+                                          "actor_infer.device_mapping=list(range(1,3))"};
+  auto load = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), cards.begin(), cards.end());
+    return config::load(test::source_path("configs/frozen_lake.yaml"), overrides).value();
+  };
+  auto refused = preflight(load({}));  // 33 tokens
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("model.vocab_size=34 would do"), std::string::npos)
+      << refused.error().detail;
+  auto plan = preflight(load({"model.vocab_size=34"}));
+  ASSERT_TRUE(plan) << plan.error().detail;
+  const plan::ReshardPlan& weights = *plan->weights.at("actor_infer");
+  EXPECT_EQ(weights.to.tp, 2U);
+  EXPECT_EQ(weights.to.ranks, (std::vector<CardId>{{1}, {2}}));
+  EXPECT_EQ(weights.receive_total(), weights.lower_bound_total());
+}
+
 TEST(Preflight, TakesTheShippedConfig) {
   auto config = config::load(test::source_path("configs/frozen_lake.yaml"));
   ASSERT_TRUE(config) << config.error().detail;
