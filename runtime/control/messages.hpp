@@ -76,12 +76,12 @@ struct PhaseReport {
   std::vector<std::string> alarms = {};  // memory that was not given back (LEAK-1, LEAK-2)
 };
 
-/// Driver → rollout: play `groups` x `group_size` trajectories.
+/// Driver → rollout: play `group_size` trajectories of each group.
 struct Lease {
   uint8_t kind = 0;  // proto::TrajectoryKind
   uint64_t step = 0;
   uint32_t attempt = 0;
-  uint32_t first_group = 0;
+  std::vector<uint32_t> groups;
   uint32_t group_size = 1;
   std::vector<uint64_t> seeds;    // one environment seed per group
   uint64_t version = 0;           // weights that must be served (PLACE-5)
@@ -92,6 +92,8 @@ struct Lease {
 struct LeaseReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
+  uint64_t response_tokens = 0;  // of them
+  // of the rollout since its first lease of this kind and step
   uint64_t generated_tokens = 0;
   uint64_t prefill_tokens = 0;
   double busy_seconds = 0;  // engine: the busiest lane
@@ -216,13 +218,13 @@ typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
-  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.first_group, x.group_size,
+  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
            x.seeds, x.version, x.tags, x.expert_fraction);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
-  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.generated_tokens,
-           x.prefill_tokens, x.busy_seconds, x.wall_seconds);
+  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.response_tokens,
+           x.generated_tokens, x.prefill_tokens, x.busy_seconds, x.wall_seconds);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {

@@ -101,6 +101,8 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
   const std::vector<std::string> apart = {
       "num_gpus_per_node=4", "actor_train.device_mapping=list(range(0,2))",
       "actor_infer.device_mapping=list(range(2,4))", accumulate + "2"};
+  auto few_at_a_time = apart;  // groups are handed out as replicas have room
+  few_at_a_time.push_back("max_running_requests=4");
   const std::vector<std::string> together = {"num_gpus_per_node=4", "placement.mode=timeshare",
                                              "actor_train.device_mapping=list(range(0,4))",
                                              "actor_infer.device_mapping=list(range(0,4))",
@@ -110,7 +112,7 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
     int stage, processes;
   };
   const std::vector<Case> cases = {
-      {apart, 1, 0}, {apart, 3, 4}, {together, 2, 0}, {together, 3, 2}};
+      {apart, 1, 0}, {few_at_a_time, 3, 4}, {together, 2, 0}, {together, 3, 2}};
   for (const Case& x : cases) {
     auto more = x.cards;
     more.push_back("actor_train.strategy_args.strategy_config.zero_optimization.stage=" +
