@@ -9,6 +9,7 @@ namespace cohort::actors {
 
 void read_memory(const compute::CardMemory& card, control::CardReply& reply) {
   reply.card_bytes = card.bytes_in_use();
+  reply.card_peak_bytes = card.peak_bytes();
   reply.process = fmt::format("process {}", ::getpid());
   reply.process_bytes = platform::anonymous_bytes();
 }

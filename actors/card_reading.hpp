@@ -6,7 +6,7 @@
 
 namespace cohort::actors {
 
-/// Fills card_bytes, process and process_bytes of the reply.
+/// Fills card_bytes, card_peak_bytes, process and process_bytes of the reply.
 void read_memory(const compute::CardMemory& card, control::CardReply& reply);
 
 }  // namespace cohort::actors

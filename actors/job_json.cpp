@@ -223,6 +223,7 @@ Json job_json(const config::RunConfig& config, const Job& job, const plan::JobPl
   out["pipeline"] = config::to_string(config.pipeline);
   out["mode"] = plan::to_string(plan.placement.mode);
   out["offload"] = plan::to_string(job.spec.offload);
+  out["init_cache"] = plan::to_string(job.spec.init_cache);
   out["fits"] = plan.fits;
   out["peak"] = {{"card", plan.peak_card.value},
                  {"phase", plan::to_string(plan.peak_phase)},

@@ -308,6 +308,9 @@ void set_placement(plan::JobSpec& spec, const RunConfig& c, bool is_cpu) {
   bool is_said = has_origin(c, "placement.offload");
   if (!is_said && (!is_cpu || spec.mode == plan::PlacementMode::timeshare)) is_kept = false;
   spec.offload = is_kept ? plan::OffloadPolicy::never : plan::OffloadPolicy::step;
+  spec.init_cache = c.placement.init_cache == config::CacheArrival::early
+                        ? plan::CacheArrival::early
+                        : plan::CacheArrival::late;
   spec.overlap_is_verl_pool = c.dialect == config::Dialect::verl && c.verl.hybrid_engine &&
                               !has_origin(c, "placement.mode");
 }

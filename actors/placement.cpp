@@ -156,6 +156,7 @@ Expected<void> PlacementState::apply(const plan::Command& command, const CardRep
 void PlacementState::note_memory(const plan::Command& command, const CardReply& reply) {
   if (reply.process.empty()) return;
   allocated_[command.card] = reply.card_bytes;
+  card_peak_bytes_[std::to_string(command.card.value)] = reply.card_peak_bytes;
   process_bytes_[reply.process] = reply.process_bytes;
 }
 
@@ -201,8 +202,8 @@ void PlacementState::finish() {
   nlohmann::json record = {
       {"step", request_.step},           {"phase", plan::to_string(request_.kind)},
       {"version", request_.version},     {"cards", cards},
-      {"process_bytes", process_bytes_}, {"alarms", report_.alarms},
-      {"seconds", report_.seconds}};
+      {"process_bytes", process_bytes_}, {"card_peak_bytes", card_peak_bytes_},
+      {"alarms", report_.alarms},        {"seconds", report_.seconds}};
   send_request(
       self_, options_.recorder, std::chrono::seconds(60),
       [this](bool) { promise_.deliver(report_); },

@@ -67,8 +67,9 @@ class PlacementState {
   plan::Ledger ledger_;
   std::map<std::string, plan::VersionTable> versions_;  // by receiving role
   plan::LeakWatch leaks_;
-  std::map<CardId, uint64_t> allocated_;           // by the last answer from the card
-  std::map<std::string, uint64_t> process_bytes_;  // likewise, in this phase
+  std::map<CardId, uint64_t> allocated_;             // by the last answer from the card
+  std::map<std::string, uint64_t> card_peak_bytes_;  // by card id, since the start
+  std::map<std::string, uint64_t> process_bytes_;    // likewise, in this phase
   bool is_busy_ = false;
   bool is_failed_ = false;
   std::set<std::string> exchanged_;  // roles that have got the version of this phase

@@ -1,5 +1,7 @@
 #include "actors/policy_loss_bridge.hpp"
 
+#include <algorithm>
+
 #include "algorithms/loss.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/compute/loss_factory.hpp"
@@ -26,6 +28,11 @@ compute::MicroLoss to_micro(const algorithms::PolicyLoss& loss) {
           loss.clip_fraction, loss.approx_kl, loss.ratio_max};
 }
 
+double gap(const at::Tensor& logp, const at::Tensor& recorded, double tokens) {
+  const at::NoGradGuard no_grad;
+  return (logp - recorded).abs().sum().item<double>() / std::max(tokens, 1.0);
+}
+
 }  // namespace
 
 compute::LossFactory make_policy_loss(const config::RunConfig& config) {
@@ -39,20 +46,24 @@ compute::LossFactory make_policy_loss(const config::RunConfig& config) {
   options.use_kl_loss = config.use_kl_loss;
   options.kl_loss_coef = config.kl_loss_coef;
   auto norm_length = static_cast<double>(config.sequence_length);
-  return [options, norm_length](const compute::StepCounts& counts) -> compute::LossFunction {
+  const bool is_first_pass = config.derived.old_log_probs == config::OldLogProbs::first_pass;
+  return [options, norm_length,
+          is_first_pass](const compute::StepCounts& counts) -> compute::LossFunction {
     algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length};
-    return
-        [options, global](const compute::MicroBatch& batch, const compute::MicroOutputs& outputs) {
-          algorithms::PolicyLossInput input;
-          input.logp = outputs.logp;
-          input.old_logp = batch.old_logp;
-          input.advantages = batch.advantages;
-          input.ref_logp = batch.ref_logp;
-          input.entropy = outputs.entropy;
-          input.seq_id = batch.seq_id;
-          input.seq_count = batch.seq_count;
-          return to_micro(algorithms::policy_loss(input, options, global));
-        };
+    return [options, global, is_first_pass](const compute::MicroBatch& batch,
+                                            const compute::MicroOutputs& outputs) {
+      algorithms::PolicyLossInput input;
+      input.logp = outputs.logp;
+      if (!is_first_pass) input.old_logp = batch.old_logp;
+      input.advantages = batch.advantages;
+      input.ref_logp = batch.ref_logp;
+      input.entropy = outputs.entropy;
+      input.seq_id = batch.seq_id;
+      input.seq_count = batch.seq_count;
+      compute::MicroLoss loss = to_micro(algorithms::policy_loss(input, options, global));
+      if (is_first_pass) loss.behavior_gap = gap(outputs.logp, batch.old_logp, global.tokens);
+      return loss;
+    };
   };
 }
 

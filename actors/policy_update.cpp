@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -128,6 +129,36 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   return metrics;
 }
 
+struct OldLogProbs {
+  double seconds = 0;       // of the pass before the update
+  double behavior_gap = 0;  // mean |old - recorded| of a response token
+};
+
+/// One forward pass with the parameters the update starts from; the recorded ones are replaced.
+Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
+                                    const std::vector<Trajectory>& batch, PackedBatch& packed) {
+  const double start = now_seconds();
+  std::vector<compute::TrainSample> samples;
+  for (const Trajectory& t : batch) samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+  std::vector<std::vector<float>> found;
+  COHORT_TRY(engine.log_probs(samples, found));
+  OldLogProbs result;
+  double tokens = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto first = static_cast<size_t>(packed.cu_seqlens[i]);
+    for (size_t t = 0; t < found[i].size(); ++t) {
+      if (packed.mask[first + t] == 0) continue;
+      float& old = packed.old_logp[first + t];
+      result.behavior_gap += std::abs(static_cast<double>(found[i][t]) - old);
+      old = found[i][t];
+      ++tokens;
+    }
+  }
+  result.behavior_gap /= std::max(tokens, 1.0);
+  result.seconds = now_seconds() - start;
+  return result;
+}
+
 /// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did
 /// so.
 class ReportSum {
@@ -142,6 +173,7 @@ class ReportSum {
     approx_kl_ += report.approx_kl;
     grad_norm_ += report.grad_norm;
     ratio_max_ = std::max(ratio_max_, report.ratio_max);
+    behavior_gap_ += report.behavior_gap;
     learning_rate_ = report.learning_rate;
     tokens_ += report.tokens;
   }
@@ -159,13 +191,25 @@ class ReportSum {
     report.metrics.emplace_back("actor/ratio_max", ratio_max_);
   }
   double kl_mean() const { return kl_ / std::max<double>(1, static_cast<double>(count_)); }
+  double behavior_gap() const {
+    return behavior_gap_ / std::max<double>(1, static_cast<double>(count_));
+  }
 
  private:
   uint64_t count_ = 0;
   uint64_t tokens_ = 0;
   double loss_ = 0, pg_ = 0, entropy_ = 0, kl_ = 0, clip_ = 0, approx_kl_ = 0, grad_norm_ = 0;
-  double ratio_max_ = 0, learning_rate_ = 0;
+  double ratio_max_ = 0, learning_rate_ = 0, behavior_gap_ = 0;
 };
+
+/// The gap is reported where both sides of it are known.
+void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport& report) {
+  report.metrics.emplace_back("old_log_probs/source", static_cast<double>(source));
+  if (source == config::OldLogProbs::recomputed)
+    report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
+  if (source != config::OldLogProbs::behavior)
+    report.metrics.emplace_back("old_log_probs/behavior_gap", old.behavior_gap);
+}
 
 }  // namespace
 
@@ -190,6 +234,11 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
 Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
                                                     const std::vector<Trajectory>& batch) {
   PackedBatch packed = pack(batch);
+  const config::OldLogProbs source = config_.derived.old_log_probs;
+  OldLogProbs old;
+  if (source == config::OldLogProbs::recomputed) {
+    COHORT_ASSIGN(old, recompute_old(engine, batch, packed));
+  }
   COHORT_ASSIGN(AdvantageMetrics advantages,
                 fill_advantages(config_, kl_.coefficient(), batch, packed));
   UpdateReport report;
@@ -216,6 +265,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
       sum.add(*done);
     }
   sum.write(report, true);
+  if (source == config::OldLogProbs::first_pass) old.behavior_gap = sum.behavior_gap();
+  write_old(source, old, report);
   if (config_.use_kl_loss) report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);

@@ -3,7 +3,7 @@
 /// → mini-batches → loss, all from algorithms/, run by compute::TrainEngine. This is where the two
 /// layers meet; it has no actor in it. Not thread-safe: the train worker owns one. Order of the
 /// ROLL dialect (spec: docs/algorithms.md): normalise scores per group, put the score on the last
-/// token, KL in reward (optional), returns, whiten → mask → clip.
+/// token, KL in reward (optional), returns, whiten → mask → clip. Old log-probs: decisions/0001.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -33,9 +33,12 @@ Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions op
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
   if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
+  const auto pages = options_.plan->offload == plan::OffloadPolicy::step
+                         ? compute::CardPages::kept
+                         : compute::CardPages::released;
   for (const plan::CardSpec& spec : options_.plan->placement.cards)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
-      cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes());
+      cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes(), pages);
 }
 
 // Before any actor: the first publish finds every seat.

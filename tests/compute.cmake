@@ -21,6 +21,7 @@ cohort_test(generation_unit_test unit
 cohort_test(generation_property_test property
   SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp
   DEPS cohort::compute)
+cohort_test(card_memory_test property SOURCES property/card_memory_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)
 
 # Cards together: tensor parallelism and replicas.

@@ -1,31 +1,24 @@
 #include "runtime/compute/card_memory.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/compute/page_arena.hpp"
 
 namespace cohort::compute {
 namespace {
 
 constexpr uint64_t k_map_threshold_bytes = 128 << 10;  // below it a page per block would be waste
 constexpr size_t k_storage_alignment = 64;             // one cache line, one AVX-512 vector
-constexpr uint64_t k_huge_page_bytes = 2 << 20;
 
 void* allocate_bytes(uint64_t size_bytes) {
-  if (size_bytes >= k_map_threshold_bytes) {
-    void* data =
-        ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return nullptr;
-    // Page faults of 4 KiB cost more than the copy that causes them. Only advice: may fail.
-    if (size_bytes >= 2 * k_huge_page_bytes) ::madvise(data, size_bytes, MADV_HUGEPAGE);
-    return data;
-  }
+  if (size_bytes >= k_map_threshold_bytes) return map_pages(size_bytes);
   uint64_t rounded =
       (size_bytes + k_storage_alignment - 1) / k_storage_alignment * k_storage_alignment;
   void* data = std::aligned_alloc(k_storage_alignment, rounded);
@@ -34,9 +27,8 @@ void* allocate_bytes(uint64_t size_bytes) {
 }
 
 void free_bytes(void* data, uint64_t size_bytes) {
-  if (data == nullptr) return;
   if (size_bytes >= k_map_threshold_bytes)
-    ::munmap(data, size_bytes);
+    unmap_pages(static_cast<std::byte*>(data), size_bytes);
   else
     std::free(data);
 }
@@ -48,71 +40,119 @@ namespace detail {
 struct CardLedger {
   CardId card;
   uint64_t budget_bytes = 0;
+  CardPages pages = CardPages::released;
   mutable std::mutex mutex;
   uint64_t bytes_in_use = 0, peak_bytes = 0;
+  uint64_t most_bytes = 0;  // ever in use at once
   std::map<std::string, uint64_t> bytes_by_object;
+  PageArena arena;
 
-  void give_back(const std::string& object, uint64_t size_bytes) {
-    std::lock_guard lock(mutex);
-    COHORT_CHECK(bytes_in_use >= size_bytes, "PLACE-2: more bytes freed than taken");
-    bytes_in_use -= size_bytes;
-    auto it = bytes_by_object.find(object);
-    it->second -= size_bytes;
-    if (it->second == 0) bytes_by_object.erase(it);
-  }
+  /// REQUIRES: the lock. ARENA-1.
+  void trim() { arena.trim(pages == CardPages::kept ? most_bytes - bytes_in_use : 0); }
+
+  Expected<void> book(const std::string& object, uint64_t size_bytes);
+  void give_back(const std::string& object, uint64_t size_bytes);
 };
 
 struct CardBlock {
   std::shared_ptr<CardLedger> ledger;
   std::string object;
-  void* data = nullptr;
   uint64_t size_bytes = 0;
+  void* small = nullptr;  // of the heap, or
+  PageBlock pages;        // of the arena
 
   CardBlock() = default;
   CardBlock(const CardBlock&) = delete;
   CardBlock& operator=(const CardBlock&) = delete;
-  ~CardBlock() {
-    free_bytes(data, size_bytes);
-    if (ledger) ledger->give_back(object, size_bytes);
-  }
+  ~CardBlock();
+
+  bool is_small() const { return size_bytes < k_map_threshold_bytes; }
+  std::byte* data() const { return is_small() ? static_cast<std::byte*>(small) : pages.data; }
+  void take();
 };
+
+/// REQUIRES: the lock.
+Expected<void> CardLedger::book(const std::string& object, uint64_t size_bytes) {
+  if (size_bytes > budget_bytes - bytes_in_use)
+    return Error{Errc::capacity,
+                 fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", card.value,
+                             object, size_bytes, bytes_in_use, budget_bytes)};
+  bytes_in_use += size_bytes;
+  peak_bytes = std::max(peak_bytes, bytes_in_use);
+  most_bytes = std::max(most_bytes, bytes_in_use);
+  bytes_by_object[object] += size_bytes;
+  return {};
+}
+
+/// REQUIRES: the lock.
+void CardLedger::give_back(const std::string& object, uint64_t size_bytes) {
+  COHORT_CHECK(bytes_in_use >= size_bytes, "PLACE-2: more bytes freed than taken");
+  bytes_in_use -= size_bytes;
+  auto it = bytes_by_object.find(object);
+  it->second -= size_bytes;
+  if (it->second == 0) bytes_by_object.erase(it);
+}
+
+/// REQUIRES: the ledger's lock; the bytes are booked.
+void CardBlock::take() {
+  if (is_small())
+    small = allocate_bytes(size_bytes);
+  else
+    pages = ledger->arena.take(size_bytes);
+  ledger->trim();
+}
+
+CardBlock::~CardBlock() {
+  if (ledger == nullptr) return;  // refused
+  std::free(small);
+  std::lock_guard lock(ledger->mutex);
+  if (pages.data != nullptr) ledger->arena.give_back(std::move(pages));
+  ledger->give_back(object, size_bytes);
+  ledger->trim();
+}
 
 }  // namespace detail
 
-std::byte* CardStorage::data() const {
-  return block_ ? static_cast<std::byte*>(block_->data) : nullptr;
-}
+std::byte* CardStorage::data() const { return block_ ? block_->data() : nullptr; }
 
 uint64_t CardStorage::size_bytes() const { return block_ ? block_->size_bytes : 0; }
 
 std::shared_ptr<void> CardStorage::owner() const { return block_; }
 
-CardMemory::CardMemory(CardId card, uint64_t budget_bytes)
+void CardStorage::fill_from(const std::byte* from) {
+  if (empty()) return;
+  const uint64_t ready = std::min(block_->pages.used_before_bytes, size_bytes());
+  std::memcpy(data(), from, ready);
+  copy_to_fresh(data() + ready, from + ready, size_bytes() - ready);
+}
+
+CardMemory::CardMemory(CardId card, uint64_t budget_bytes, CardPages pages)
     : ledger_(std::make_shared<detail::CardLedger>()) {
   ledger_->card = card;
   ledger_->budget_bytes = budget_bytes;
+  ledger_->pages = pages;
 }
 
 Expected<CardStorage> CardMemory::allocate(const std::string& object, uint64_t size_bytes) {
+  COHORT_ASSIGN(CardStorage storage, allocate_unfilled(object, size_bytes));
+  if (!storage.empty())
+    std::memset(storage.data(), 0, std::min(storage.block_->pages.used_before_bytes, size_bytes));
+  return storage;
+}
+
+Expected<CardStorage> CardMemory::allocate_unfilled(const std::string& object,
+                                                    uint64_t size_bytes) {
   CardStorage storage;
   if (size_bytes == 0) return storage;
-  {
-    std::lock_guard lock(ledger_->mutex);
-    if (size_bytes > ledger_->budget_bytes - ledger_->bytes_in_use)
-      return Error{
-          Errc::capacity,
-          fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", ledger_->card.value,
-                      object, size_bytes, ledger_->bytes_in_use, ledger_->budget_bytes)};
-    ledger_->bytes_in_use += size_bytes;
-    ledger_->peak_bytes = std::max(ledger_->peak_bytes, ledger_->bytes_in_use);
-    ledger_->bytes_by_object[object] += size_bytes;
-  }
   auto block = std::make_shared<detail::CardBlock>();
-  block->ledger = ledger_;
   block->object = object;
   block->size_bytes = size_bytes;
-  block->data = allocate_bytes(size_bytes);
-  if (block->data == nullptr)
+  std::unique_lock lock(ledger_->mutex);
+  COHORT_TRY(ledger_->book(object, size_bytes));
+  block->ledger = ledger_;
+  block->take();
+  lock.unlock();
+  if (block->data() == nullptr)
     return Error{Errc::compute, fmt::format("card {}: the host has no {} bytes for {}",
                                             ledger_->card.value, size_bytes, object)};
   storage.block_ = std::move(block);
@@ -126,6 +166,13 @@ uint64_t CardMemory::budget_bytes() const { return ledger_->budget_bytes; }
 uint64_t CardMemory::bytes_in_use() const {
   std::lock_guard lock(ledger_->mutex);
   return ledger_->bytes_in_use;
+}
+
+bool CardMemory::keeps_pages() const { return ledger_->pages == CardPages::kept; }
+
+uint64_t CardMemory::idle_bytes() const {
+  std::lock_guard lock(ledger_->mutex);
+  return ledger_->arena.idle_bytes();
 }
 
 uint64_t CardMemory::peak_bytes() const {

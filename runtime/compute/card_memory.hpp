@@ -3,8 +3,13 @@
 /// Owner: the card's actor (or a test); engines borrow a pointer. Thread-safe.
 /// Bound: bytes_in_use() <= budget_bytes() at every moment (PLACE-2: an allocation that would break
 /// it is refused with Errc::capacity and changes nothing). Storage of 128 KiB and more is mapped
-/// from the OS and unmapped when its last handle dies, so that the process's resident memory falls
-/// at once; smaller storage comes from the heap.
+/// from the OS, smaller storage comes from the heap.
+///
+/// Where objects stay (`released`, the default), what an object leaves is unmapped when its last
+/// handle dies: the process's resident memory falls at once. Where objects take turns (`kept`), a
+/// card is what a real one is: memory of its own, whose pages stay for the next object, uncleared.
+/// Then the process holds up to the most bytes that were ever in use at once, rounded to pages, and
+/// no more (ARENA-1, page_arena.hpp). bytes_in_use() and peak_bytes() do not count idle pages.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,7 +26,10 @@ struct CardLedger;
 struct CardBlock;
 }  // namespace detail
 
-/// Shared handle of zero-filled, 64-byte aligned card bytes. The bytes return to the card when the
+/// What becomes of the pages that an object leaves.
+enum class CardPages : uint8_t { released = 0, kept = 1 };
+
+/// Shared handle of 64-byte aligned card bytes. The bytes return to the card when the
 /// last copy of the handle (a tensor made over it holds one) is gone. A default handle is empty.
 class CardStorage {
  public:
@@ -35,6 +43,8 @@ class CardStorage {
   int64_t use_count() const { return block_.use_count(); }
   /// Returns an owner to be held by whatever refers to data().
   std::shared_ptr<void> owner() const;
+  /// Copies size_bytes() bytes in, each page in the way that suits it (used before, or fresh).
+  void fill_from(const std::byte* from);
 
  private:
   friend class CardMemory;
@@ -43,16 +53,22 @@ class CardStorage {
 
 class CardMemory {
  public:
-  CardMemory(CardId card, uint64_t budget_bytes);
+  CardMemory(CardId card, uint64_t budget_bytes, CardPages pages = CardPages::released);
 
   /// Returns zero-filled storage booked under `object`.
   /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does
   /// not fit; Errc::compute if the OS has no memory.
   Expected<CardStorage> allocate(const std::string& object, uint64_t size_bytes);
+  /// The same, but the bytes are what they were: for storage that will be written whole.
+  Expected<CardStorage> allocate_unfilled(const std::string& object, uint64_t size_bytes);
 
   CardId card() const;
   uint64_t budget_bytes() const;
+  /// True where objects take turns: pages stay on the card, and host buffers with their objects.
+  bool keeps_pages() const;
   uint64_t bytes_in_use() const;
+  /// Returns the bytes of pages that wait for the next object.
+  uint64_t idle_bytes() const;
   /// Returns the most bytes that were in use at once since reset_peak().
   uint64_t peak_bytes() const;
   void reset_peak();

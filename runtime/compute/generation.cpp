@@ -143,7 +143,8 @@ class GenerationEngine::Impl {
   std::mutex control_mutex_;             // weights and residency commands, one at a time
   std::shared_ptr<std::byte> arriving_;  // a version that is not committed
   uint64_t arriving_version_ = 0;
-  std::shared_ptr<std::byte> host_weights_;  // committed weights while they are not on the card
+  std::shared_ptr<std::byte> host_weights_;  // flat; kept on a card that keeps its pages
+  bool is_on_host_ = false;                  // they are the committed ones: none on the card
   CardStorage params_, cache_;
   bool has_version_ = false;
 
@@ -269,6 +270,7 @@ Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
   std::shared_ptr<std::byte> flat = std::move(arriving_);
   if (params_.empty()) {
     host_weights_ = std::move(flat);
+    is_on_host_ = true;
     version_ = version;
   } else {
     Pause pause(gate_);
@@ -292,9 +294,10 @@ Expected<Residency> GenerationEngine::Impl::onload_params() {
     COHORT_ASSIGN(params_, options_.card->allocate("infer_params", runner_->card_bytes()));
     Pause pause(gate_);
     runner_->attach(params_span());
-    if (host_weights_ != nullptr) {
+    if (is_on_host_) {
       COHORT_TRY(runner_->load({host_weights_.get(), runner_->flat_bytes()}));
-      host_weights_.reset();
+      is_on_host_ = false;
+      if (!options_.card->keeps_pages()) host_weights_.reset();
       result.bytes_moved = runner_->flat_bytes();
     }
     std::lock_guard registry(registry_mutex_);
@@ -328,9 +331,11 @@ Expected<Residency> GenerationEngine::Impl::offload_params() {
     COHORT_TRY(close_for_compute(are_params_ready_, "offload of infer_params"));
     Pause pause(gate_);
     if (has_version_) {
-      COHORT_ASSIGN(std::shared_ptr<std::byte> flat, allocate_host(runner_->flat_bytes()));
-      COHORT_TRY(runner_->store({flat.get(), runner_->flat_bytes()}));
-      host_weights_ = std::move(flat);
+      if (host_weights_ == nullptr) {
+        COHORT_ASSIGN(host_weights_, allocate_host(runner_->flat_bytes()));
+      }
+      COHORT_TRY(runner_->store({host_weights_.get(), runner_->flat_bytes()}));
+      is_on_host_ = true;
       result.bytes_moved = runner_->flat_bytes();
     }
     runner_->attach({});
@@ -352,7 +357,7 @@ Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
                              "each of {} lanes",
                              options_.card->card().value, bytes, block_bytes, options_.lanes)};
   const uint64_t lane_bytes = blocks * block_bytes;
-  COHORT_ASSIGN(cache_, options_.card->allocate("kv_cache", lane_bytes * options_.lanes));
+  COHORT_ASSIGN(cache_, options_.card->allocate_unfilled("kv_cache", lane_bytes * options_.lanes));
   {
     Pause pause(gate_);
     for (uint32_t lane = 0; lane < options_.lanes; ++lane)

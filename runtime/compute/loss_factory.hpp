@@ -40,6 +40,7 @@ struct MicroOutputs {
 struct MicroLoss {
   at::Tensor total;  // scalar f32
   double pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, ratio_max = 0;
+  double behavior_gap = 0;  // mean |log-prob - the recorded one| of a token, where it is asked for
 };
 
 }  // namespace cohort::compute

@@ -1,5 +1,7 @@
 #include "runtime/compute/resident_object.hpp"
 
+#include <cstring>
+
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 
@@ -8,26 +10,37 @@ namespace cohort::compute {
 Expected<void> ResidentObject::materialise() {
   if (!is_absent()) return {};
   COHORT_ASSIGN(host_, allocate_host(size_bytes_));
+  is_on_host_ = true;
   return {};
 }
 
 Expected<Residency> ResidentObject::onload(CardMemory& card) {
   if (is_on_card()) return Residency{size_bytes_, 0, 0};
   const double begin = now_seconds();
-  COHORT_ASSIGN(CardStorage storage, card.allocate(object_, size_bytes_));
-  const uint64_t moved = host_ != nullptr ? size_bytes_ : 0;
-  if (moved > 0) copy_to_fresh(storage.data(), host_.get(), size_bytes_);
+  CardStorage storage;
+  if (is_on_host_) {
+    COHORT_ASSIGN(storage, card.allocate_unfilled(object_, size_bytes_));
+    storage.fill_from(host_.get());
+  } else {
+    COHORT_ASSIGN(storage, card.allocate(object_, size_bytes_));
+  }
+  const uint64_t moved = is_on_host_ ? size_bytes_ : 0;
   card_ = std::move(storage);
-  host_.reset();
+  is_on_host_ = false;
+  if (!card.keeps_pages()) host_.reset();
   return Residency{size_bytes_, moved, now_seconds() - begin};
 }
 
 Expected<Residency> ResidentObject::offload() {
   if (!is_on_card()) return Residency{};
   const double begin = now_seconds();
-  COHORT_ASSIGN(std::shared_ptr<std::byte> host, allocate_host(size_bytes_));
-  copy_to_fresh(host.get(), card_.data(), size_bytes_);
-  host_ = std::move(host);
+  if (host_ == nullptr) {
+    COHORT_ASSIGN(host_, allocate_host(size_bytes_));
+    copy_to_fresh(host_.get(), card_.data(), size_bytes_);
+  } else {
+    std::memcpy(host_.get(), card_.data(), size_bytes_);
+  }
+  is_on_host_ = true;
   COHORT_CHECK(card_.use_count() == 1, "PLACE-2: offload while a tensor still holds card bytes");
   card_.reset();
   return Residency{0, size_bytes_, now_seconds() - begin};
@@ -38,6 +51,7 @@ Residency ResidentObject::drop() {
   COHORT_CHECK(card_.use_count() <= 1, "PLACE-2: drop while a tensor still holds card bytes");
   card_.reset();
   host_.reset();
+  is_on_host_ = false;
   return Residency{0, 0, now_seconds() - begin};
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 /// One object of a role (parameters, moments, …) whose bytes live on the host, on the card, or
-/// nowhere. Owner: an engine; not thread-safe. At most one place holds the bytes, but for the copy
-/// itself.
+/// nowhere. Owner: an engine; not thread-safe. One place holds the bytes, but for the copy itself.
+/// On a card that keeps its pages the object keeps its host buffer too (as a pinned one is kept:
+/// paged in once): size_bytes() more of host memory from the first offload on, without meaning
+/// while the object is on the card.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,7 +24,7 @@ class ResidentObject {
 
   uint64_t size_bytes() const { return size_bytes_; }
   bool is_on_card() const { return !card_.empty(); }
-  bool is_absent() const { return card_.empty() && host_ == nullptr; }
+  bool is_absent() const { return card_.empty() && !is_on_host_; }
   /// Returns the bytes where they are, nullptr if absent.
   std::byte* data() const { return is_on_card() ? card_.data() : host_.get(); }
   /// Returns an owner of data() for tensors made over card bytes.
@@ -33,8 +35,9 @@ class ResidentObject {
   /// Host or absent (then zeros) -> card. Errc::capacity changes nothing.
   Expected<Residency> onload(CardMemory& card);
   /// Card -> host; card bytes are freed. COHORT_CHECKs that nobody else holds them (PLACE-2).
+  /// Errc::compute (the host has no memory) changes nothing.
   Expected<Residency> offload();
-  /// Card or host -> absent.
+  /// Card or host -> absent; a kept host buffer goes too.
   Residency drop();
 
  private:
@@ -42,6 +45,7 @@ class ResidentObject {
   uint64_t size_bytes_ = 0;
   CardStorage card_;
   std::shared_ptr<std::byte> host_;
+  bool is_on_host_ = false;  // host_ holds the object's bytes
 };
 
 }  // namespace cohort::compute

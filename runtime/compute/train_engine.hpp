@@ -95,6 +95,7 @@ struct TrainEngineOptions {
 struct StepReport {
   double loss = 0, grad_norm = 0, learning_rate = 0, seconds = 0;
   double entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, pg_loss = 0, ratio_max = 0;
+  double behavior_gap = 0;
   uint64_t tokens = 0, response_tokens = 0, micro_batches = 0;
 };
 

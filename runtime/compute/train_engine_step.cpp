@@ -51,6 +51,7 @@ void add_numbers(const MicroNumbers& one, StepReport& report) {
   report.clip_fraction += one.clip_fraction;
   report.approx_kl += one.approx_kl;
   report.ratio_max = std::max(report.ratio_max, one.ratio_max);
+  report.behavior_gap += one.behavior_gap;
 }
 
 /// Adds everybody's numbers in micro-batch order.
@@ -194,8 +195,8 @@ StepPlan plan_step(const State& s, std::span<const TrainSample> samples) {
 }
 
 MicroNumbers numbers_of(const MicroLoss& loss, double total) {
-  return {total,          loss.pg_loss,  loss.entropy, loss.kl, loss.clip_fraction,
-          loss.approx_kl, loss.ratio_max};
+  return {total,          loss.pg_loss,   loss.entropy,     loss.kl, loss.clip_fraction,
+          loss.approx_kl, loss.ratio_max, loss.behavior_gap};
 }
 
 Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {

@@ -39,7 +39,7 @@ StepPlan plan_step(const TrainEngine::State& state, std::span<const TrainSample>
 /// The numbers of one micro-batch, as ranks exchange them.
 struct MicroNumbers {
   double total = 0, pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0,
-         ratio_max = 0;
+         ratio_max = 0, behavior_gap = 0;
 };
 MicroNumbers numbers_of(const MicroLoss& loss, double total);
 

@@ -174,6 +174,24 @@ std::string recompute_reason(const RunConfig& c, int64_t steps_per_rank) {
   return c.enable_old_logprobs_recompute ? "enable_old_logprobs_recompute" : "";
 }
 
+/// What a key names, else decisions/0001.
+void decide_old_log_probs(RunConfig& c, Findings& f) {
+  Derived& d = c.derived;
+  if (!c.force_disable_old_logprobs_recompute) {
+    if (c.enable_old_logprobs_recompute) d.old_log_probs = OldLogProbs::recomputed;
+    return;
+  }
+  d.old_log_probs = OldLogProbs::first_pass;
+  if (d.optimizer_steps_per_step > 1)
+    f.problem(
+        "force_disable_old_logprobs_recompute",
+        fmt::format("true takes the old log-probabilities from the update's own forward pass, "
+                    "which is right only on-policy: {} trajectories must be one optimizer "
+                    "batch, not {} optimizer steps (batch {} x ppo_epochs {}); use false",
+                    d.trajectories_per_step, d.optimizer_steps_per_step, d.optimizer_batch,
+                    c.ppo_epochs));
+}
+
 void decide_recompute(RunConfig& c) {
   Derived& d = c.derived;
   int64_t steps_per_rank = d.optimizer_batch == 0 ? 0 : d.trajectories_per_step / d.optimizer_batch;
@@ -200,6 +218,7 @@ void check_batches(RunConfig& c, Findings& f) {
   }
   check_optimizer_batch(c, f);
   decide_recompute(c);
+  decide_old_log_probs(c, f);
 }
 
 }  // namespace cohort::config

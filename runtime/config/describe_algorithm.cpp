@@ -183,10 +183,13 @@ void describe_loss(Visitor& v, RunConfig& c) {
   v.choice({"ratio_type", "not run yet",
             "agentic: a ratio per token, or per answer of a turn (segment)."},
            c.ratio_type);
-  v.boolean({"enable_old_logprobs_recompute", "plan",
-             "Log-probabilities of the sampling policy are computed again before the update."},
+  v.boolean({"enable_old_logprobs_recompute", "trainer",
+             "true: the trainer computes the sampling policy's log-probabilities again before the "
+             "update; false: those recorded at generation are taken."},
             c.enable_old_logprobs_recompute);
-  v.boolean({"force_disable_old_logprobs_recompute", "plan", "Never, whatever else asks for it."},
+  v.boolean({"force_disable_old_logprobs_recompute", "trainer",
+             "true: never; one optimizer step per batch then takes its own forward pass, detached "
+             "(the ratio is 1), and more steps are refused."},
             c.force_disable_old_logprobs_recompute);
   v.number({"max_grad_norm", "trainer", "Gradients are scaled down to this norm.", above(0)},
            c.max_grad_norm);

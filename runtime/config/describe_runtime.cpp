@@ -76,6 +76,10 @@ void describe_runtime(Visitor& v, RunConfig& c) {
               "never: objects stay on their cards; step: each role's objects leave when its "
               "phase ends."},
              c.placement.offload);
+    v.choice({"init_cache", "placement",
+              "late: the KV cache comes when what trains has left its cards, which keeps the peak "
+              "low; early: with the weights."},
+             c.placement.init_cache);
     v.leave();
   }
   describe_warm_start(v, c.warm_start);

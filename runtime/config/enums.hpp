@@ -80,7 +80,11 @@ enum class Strategy : uint8_t {
 };
 enum class PlacementMode : uint8_t { separate, timeshare };
 enum class OffloadPolicy : uint8_t { never, step };
+enum class CacheArrival : uint8_t { late, early };
 enum class Determinism : uint8_t { strict, relaxed };
+/// Whose log-probs the ratio of the first optimizer step divides by: those recorded at generation,
+/// the update's own forward pass (the ratio is 1), or a pass of the trainer before the update.
+enum class OldLogProbs : uint8_t { behavior, first_pass, recomputed };
 /// What scores: the environment's pay, ROLL's reward workers, or a worker of the user's own.
 enum class RewardType : uint8_t {
   env_return,
@@ -140,6 +144,7 @@ std::string_view to_string(ModelType x);
 std::string_view to_string(Strategy x);
 std::string_view to_string(PlacementMode x);
 std::string_view to_string(OffloadPolicy x);
+std::string_view to_string(CacheArrival x);
 std::string_view to_string(Determinism x);
 std::string_view to_string(RewardType x);
 std::string_view to_string(RewardFilter x);

@@ -70,6 +70,7 @@ constexpr std::array<string_view, 12> k_strategy_names = {"none",
                                                           "mock_infer"};
 constexpr std::array<string_view, 2> k_placement_mode_names = {"separate", "timeshare"};
 constexpr std::array<string_view, 2> k_offload_policy_names = {"never", "step"};
+constexpr std::array<string_view, 2> k_cache_arrival_names = {"late", "early"};
 constexpr std::array<string_view, 2> k_determinism_names = {"strict", "relaxed"};
 constexpr std::array<string_view, 13> k_reward_type_names = {"env_return",
                                                              "math_rule",
@@ -123,6 +124,7 @@ std::span<const string_view> names_of(ModelType) { return k_model_type_names; }
 std::span<const string_view> names_of(Strategy) { return k_strategy_names; }
 std::span<const string_view> names_of(PlacementMode) { return k_placement_mode_names; }
 std::span<const string_view> names_of(OffloadPolicy) { return k_offload_policy_names; }
+std::span<const string_view> names_of(CacheArrival) { return k_cache_arrival_names; }
 std::span<const string_view> names_of(Determinism) { return k_determinism_names; }
 std::span<const string_view> names_of(RewardType) { return k_reward_type_names; }
 std::span<const string_view> names_of(RewardFilter) { return k_reward_filter_names; }
@@ -149,6 +151,7 @@ string_view to_string(ModelType x) { return name_of(x); }
 string_view to_string(Strategy x) { return name_of(x); }
 string_view to_string(PlacementMode x) { return name_of(x); }
 string_view to_string(OffloadPolicy x) { return name_of(x); }
+string_view to_string(CacheArrival x) { return name_of(x); }
 string_view to_string(Determinism x) { return name_of(x); }
 string_view to_string(RewardType x) { return name_of(x); }
 string_view to_string(RewardFilter x) { return name_of(x); }

@@ -28,6 +28,7 @@ std::span<const std::string_view> names_of(ModelType);
 std::span<const std::string_view> names_of(Strategy);
 std::span<const std::string_view> names_of(PlacementMode);
 std::span<const std::string_view> names_of(OffloadPolicy);
+std::span<const std::string_view> names_of(CacheArrival);
 std::span<const std::string_view> names_of(Determinism);
 std::span<const std::string_view> names_of(RewardType);
 std::span<const std::string_view> names_of(RewardFilter);

@@ -242,6 +242,7 @@ struct CardsSection {
 struct PlacementSection {
   PlacementMode mode = PlacementMode::separate;
   OffloadPolicy offload = OffloadPolicy::never;
+  CacheArrival init_cache = CacheArrival::late;
   bool operator==(const PlacementSection&) const = default;
 };
 
@@ -402,9 +403,10 @@ struct Derived {
   int64_t val_environment_workers = 0;
   std::vector<std::pair<std::string, int64_t>> domain_prompts;  // rlvr: prompts of a step by domain
   bool is_reference_needed = false;                             // init_kl_coef > 0 or use_kl_loss
-  bool is_reference_metric_only = false;  // it is built, and only draws a chart
-  bool recompute_old_log_prob = false;
-  std::string recompute_reason;  // why, or why not
+  bool is_reference_metric_only = false;              // it is built, and only draws a chart
+  OldLogProbs old_log_probs = OldLogProbs::behavior;  // of a run here (decisions/0001)
+  bool recompute_old_log_prob = false;                // what ROLL, or verl, would do
+  std::string recompute_reason;                       // why, or why not
   bool has_group_baseline = false;
   std::string group_baseline;  // "reward_normalization mean_std by traj_group_id", "none"
   // verl dialect (verl.md 2.1)

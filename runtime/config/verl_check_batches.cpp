@@ -251,6 +251,15 @@ void check_mini_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
                             [&](int64_t x) { return n.mini_per_rank % x == 0; })));
   if (n.per_rank > 0)
     n.optimizer_steps = c.actor.ppo_epochs * ((n.per_rank + n.mini_per_rank - 1) / n.mini_per_rank);
+  // The recipe asserts train_batch_size == ppo_mini_batch_size (verl.md 3.2).
+  if (n.optimizer_steps > 1 && !c.actor.recompute_old_log_prob &&
+      !c.algorithm.rollout_correction.bypass_mode)
+    verl_problem(
+        f, role + "recompute_old_log_prob",
+        fmt::format("False takes the old log-probabilities from the update's own forward "
+                    "pass, which is right only on-policy: data.train_batch_size {} must "
+                    "be ppo_mini_batch_size {} and ppo_epochs 1, not {} optimizer steps",
+                    c.data.train_batch_size, c.actor.ppo_mini_batch_size, n.optimizer_steps));
 }
 
 void check_critic_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {

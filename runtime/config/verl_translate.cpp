@@ -488,6 +488,9 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   bool is_on_policy = n.optimizer_steps == 1;
   d.recompute_old_log_prob = !is_on_policy || c.actor.recompute_old_log_prob;
   if (c.algorithm.rollout_correction.bypass_mode) d.recompute_old_log_prob = false;
+  d.old_log_probs = c.algorithm.rollout_correction.bypass_mode ? OldLogProbs::behavior
+                    : d.recompute_old_log_prob                 ? OldLogProbs::recomputed
+                                                               : OldLogProbs::first_pass;
   d.recompute_reason =
       c.algorithm.rollout_correction.bypass_mode ? "bypass_mode: the engine's are the old ones"
       : !is_on_policy ? fmt::format("{} optimizer steps per RL step: the later ones are off-policy",

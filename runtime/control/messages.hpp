@@ -43,9 +43,10 @@ struct CardReply {
   uint64_t version = 0;
   /// reshard. Exchange, of a receiver: the sum over what it got; commit: xxh3 of its weights.
   uint64_t checksum = 0;
-  uint64_t card_bytes = 0;     // given out by the card's allocator after the command, to whomever
-  std::string process = {};    // where the card is, e.g. "process 4711"
-  uint64_t process_bytes = 0;  // anonymous memory of that process
+  uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
+  uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
+  std::string process = {};      // where the card is, e.g. "process 4711"
+  uint64_t process_bytes = 0;    // anonymous memory of that process
   /// Exchange, of a train card: the sum over what went to each receiving card.
   std::vector<std::pair<uint32_t, uint64_t>> sent = {};
 };
@@ -200,7 +201,8 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
   return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
-           x.version, x.checksum, x.card_bytes, x.process, x.process_bytes, x.sent);
+           x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes,
+           x.sent);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {

@@ -29,7 +29,7 @@ Expected<PlacementPlan> place(const JobSpec& spec, const std::vector<RoleFacts>&
   }
   std::vector<CardSpec> list;
   for (auto& [id, card] : cards) list.push_back(card);
-  return lay_out(spec.mode, std::move(list), std::move(specs));
+  return lay_out(spec.mode, std::move(list), std::move(specs), spec.init_cache);
 }
 
 /// What the built-in engine holds where another engine is asked for.

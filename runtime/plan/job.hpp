@@ -70,6 +70,7 @@ struct JobSpec {
   Dialect dialect = Dialect::roll;
   PlacementMode mode = PlacementMode::separate;
   OffloadPolicy offload = OffloadPolicy::step;
+  CacheArrival init_cache = CacheArrival::late;
   CardType card;                // of find_card_type; for cpu with the config's bytes filled in
   uint32_t cards_per_node = 0;  // 0: the card type's; cpu: all on one node
   ModelShape model;

@@ -19,6 +19,7 @@ namespace cohort::plan {
 
 class LeakWatch {
  public:
+  static constexpr int k_filling = 1;     // [readings] not compared
   static constexpr int k_settling = 3;    // [readings] pools and heaps fill in the first steps
   static constexpr double k_rise = 0.05;  // of the level
   static constexpr uint64_t k_slack_bytes = uint64_t{32} << 20;

@@ -100,7 +100,7 @@ void add_publish(std::vector<Command>& commands, const PlacementPlan& plan, cons
   }
   if (!fills.empty()) {
     auto infer = std::stable_partition(arrivals.begin(), arrivals.end(), [](const Command& x) {
-      return x.object != Object::infer_params;
+      return x.object != Object::infer_params && x.object != Object::kv_cache;
     });
     arrivals.insert(infer, fills.begin(), fills.end());
   }

@@ -34,12 +34,17 @@ std::optional<Place> train_target(PhaseKind phase, Object object) {
   return std::nullopt;
 }
 
+Place cache_target(CacheArrival cache, PhaseKind phase) {
+  const bool is_early = cache == CacheArrival::early && phase == PhaseKind::publish;
+  return generates(phase) || is_early ? Place::card : Place::absent;
+}
+
 /// The same for infer-class objects.
-std::optional<Place> infer_target(PhaseKind phase, Object object) {
+std::optional<Place> infer_target(CacheArrival cache, PhaseKind phase, Object object) {
   if (phase == PhaseKind::init) return std::nullopt;
   switch (object) {
     case Object::kv_cache:
-      return generates(phase) ? Place::card : Place::absent;
+      return cache_target(cache, phase);
     case Object::infer_params:
       return generates(phase) || phase == PhaseKind::publish ? std::optional{Place::card}
                                                              : std::nullopt;
@@ -54,12 +59,12 @@ std::optional<Place> infer_target(PhaseKind phase, Object object) {
 }
 
 /// The second head table. `stays`: the object has the "*" of publish.
-std::optional<Place> shared_target(PhaseKind phase, Object object, bool stays) {
+std::optional<Place> shared_target(CacheArrival cache, PhaseKind phase, Object object, bool stays) {
   if (phase == PhaseKind::init || phase == PhaseKind::checkpoint) {
     if (object == Object::train_params) return Place::host;
     return phase == PhaseKind::init
                ? is_train_class(object) ? train_target(phase, object) : std::nullopt
-               : infer_target(phase, object);
+               : infer_target(cache, phase, object);
   }
   switch (object) {
     case Object::train_params:
@@ -75,7 +80,7 @@ std::optional<Place> shared_target(PhaseKind phase, Object object, bool stays) {
     case Object::infer_params:
       return generates(phase) || phase == PhaseKind::publish ? Place::card : Place::host;
     case Object::kv_cache:
-      return generates(phase) ? Place::card : Place::absent;
+      return cache_target(cache, phase);
     case Object::ref_params:
       return phase == PhaseKind::reference ? Place::card : Place::host;
   }
@@ -110,9 +115,11 @@ std::vector<HeldObject> objects_on(const PlacementPlan& plan, CardId card, Wante
 
 std::vector<HeldObject> held_while_publishing(const PlacementPlan& plan, CardId card,
                                               bool with_stayers) {
+  const bool is_early = plan.cache == CacheArrival::early;
   auto moment = [&](Object arriving) {
     return objects_on(plan, card, [&](const RoleSpec& role, Object object) {
       return object == Object::train_params || object == arriving ||
+             (is_early && arriving == Object::infer_params && object == Object::kv_cache) ||
              (with_stayers && may_stay(role, object));
     });
   };
@@ -131,9 +138,9 @@ bool is_shared(const PlacementPlan& plan, CardId card) {
   return std::ranges::any_of(plan.roles, [&](const RoleSpec& x) { return x.is_shared(card); });
 }
 
-bool is_held_alone(PhaseKind phase, Object object) {
+bool is_held_alone(CacheArrival cache, PhaseKind phase, Object object) {
   if (is_train_class(object)) return phase == PhaseKind::publish || phase == PhaseKind::update;
-  return object != Object::kv_cache || phase == PhaseKind::generate;
+  return object != Object::kv_cache || cache_target(cache, phase) == Place::card;
 }
 
 }  // namespace
@@ -143,14 +150,14 @@ std::optional<Place> target_of(const PlacementPlan& plan, OffloadPolicy policy, 
   if (policy == OffloadPolicy::never && phase == PhaseKind::init)
     return is_train_class(x.object) ? std::optional{Place::card} : std::nullopt;
   if (!x.role.is_shared(x.card)) {
-    auto target =
-        is_train_class(x.object) ? train_target(phase, x.object) : infer_target(phase, x.object);
+    auto target = is_train_class(x.object) ? train_target(phase, x.object)
+                                           : infer_target(plan.cache, phase, x.object);
     if (policy == OffloadPolicy::never && target != Place::card) return std::nullopt;
     return target;
   }
   bool stays = phase == PhaseKind::publish && may_stay(x.role, x.object) &&
                has_room_in_publish(plan, x.card);
-  auto target = shared_target(phase, x.object, stays);
+  auto target = shared_target(plan.cache, phase, x.object, stays);
   if (target == Place::host && is_infer_class(x.object) && x.now == Place::absent)
     return std::nullopt;
   return target;
@@ -161,12 +168,13 @@ std::vector<HeldObject> held_in(const PlacementPlan& plan, CardId card, PhaseKin
       phase != PhaseKind::reference && phase != PhaseKind::update)
     return {};
   if (!is_shared(plan, card))
-    return objects_on(plan, card,
-                      [&](const RoleSpec&, Object object) { return is_held_alone(phase, object); });
+    return objects_on(plan, card, [&](const RoleSpec&, Object object) {
+      return is_held_alone(plan.cache, phase, object);
+    });
   if (phase == PhaseKind::publish)
     return held_while_publishing(plan, card, has_room_in_publish(plan, card));
   return objects_on(plan, card, [&](const RoleSpec&, Object object) {
-    return shared_target(phase, object, false) == Place::card;
+    return shared_target(plan.cache, phase, object, false) == Place::card;
   });
 }
 

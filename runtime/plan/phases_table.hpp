@@ -24,6 +24,7 @@
 ///   absent host       host         absent   card update     card         card   card       host
 ///   absent   host evaluate   host         absent host       card         card     host checkpoint
 ///   host         -      -          -            absent   -
+/// kv_cache with CacheArrival::early: card in publish too, after infer_params.
 /// "*": stays through the reshard if the card has room for it beside both parameter sets, else it
 /// leaves before infer_params come (a swapped optimizer's window always leaves). In checkpoint
 /// train_params leave because infer_params may be there, and PLACE-3 lets them meet only in

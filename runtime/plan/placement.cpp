@@ -157,7 +157,7 @@ std::vector<SharedCards> shared_cards_of(const std::vector<RoleSpec>& roles) {
 }
 
 Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
-                                std::vector<RoleSpec> roles) {
+                                std::vector<RoleSpec> roles, CacheArrival cache) {
   std::ranges::sort(cards, {}, &CardSpec::id);
   COHORT_TRY(check_cards(cards));
   std::set<std::string> names;
@@ -175,7 +175,7 @@ Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
     role.shared_cards.clear();
     std::ranges::set_intersection(role.cards, shared, std::back_inserter(role.shared_cards));
   }
-  PlacementPlan plan{mode, std::move(cards), std::move(roles), {}};
+  PlacementPlan plan{mode, std::move(cards), std::move(roles), {}, cache};
   for (const CardSpec& card : plan.cards)
     for (PhaseKind phase :
          {PhaseKind::publish, PhaseKind::generate, PhaseKind::reference, PhaseKind::update}) {
@@ -201,8 +201,8 @@ Expected<void> check_capacity(const PlacementPlan& plan) {
 }
 
 Expected<PlacementPlan> plan_placement(PlacementMode mode, std::vector<CardSpec> cards,
-                                       std::vector<RoleSpec> roles) {
-  COHORT_ASSIGN(PlacementPlan plan, lay_out(mode, std::move(cards), std::move(roles)));
+                                       std::vector<RoleSpec> roles, CacheArrival cache) {
+  COHORT_ASSIGN(PlacementPlan plan, lay_out(mode, std::move(cards), std::move(roles), cache));
   COHORT_TRY(check_capacity(plan));
   return plan;
 }
@@ -218,8 +218,11 @@ std::vector<std::string> engine_notes(const PlacementPlan& plan, bool is_npu) {
         "generation engine: infer_params outside the engine's own memory pool, because a pool that "
         "owns them cannot give their bytes back when they are offloaded");
     notes.emplace_back(
-        "generation engine: kv_cache is initialised after train_params and the optimizer have left "
-        "(init_cache late), not when the engine starts");
+        plan.cache == CacheArrival::late
+            ? "generation engine: kv_cache is initialised after train_params and the optimizer "
+              "have left (init_cache late), not when the engine starts"
+            : "generation engine: kv_cache is initialised while train_params are still there "
+              "(placement.init_cache early): late would lower the peak of these cards");
   }
   if (!pairs.empty() && is_npu) {
     notes.emplace_back(

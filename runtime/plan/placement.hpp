@@ -53,6 +53,7 @@ struct PlacementPlan {
   /// Per card, ascending: phases generate and update, on a shared card publish, generate, reference
   /// and update. No phase holds more on the card than the largest of them.
   std::vector<PhaseBytes> peak_bytes;
+  CacheArrival cache = CacheArrival::late;
   /// Returns the role of that name, or nullptr.
   const RoleSpec* find(std::string_view role) const;
   /// Returns the first role that holds `object`, or nullptr.
@@ -72,7 +73,8 @@ std::vector<SharedCards> shared_cards_of(const std::vector<RoleSpec>& roles);
 /// itself, and in separate mode for train-class and infer-class roles on one card (names every such
 /// pair, the cards and the remedy); Errc::capacity for a card whose reserve leaves nothing.
 Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
-                                std::vector<RoleSpec> roles);
+                                std::vector<RoleSpec> roles,
+                                CacheArrival cache = CacheArrival::late);
 
 /// Returns Errc::capacity for the first card that cannot hold a phase (names roles, card, bytes per
 /// object, budget and remedy).
@@ -80,7 +82,8 @@ Expected<void> check_capacity(const PlacementPlan& plan);
 
 /// lay_out, then check_capacity: what a run starts from.
 Expected<PlacementPlan> plan_placement(PlacementMode mode, std::vector<CardSpec> cards,
-                                       std::vector<RoleSpec> roles);
+                                       std::vector<RoleSpec> roles,
+                                       CacheArrival cache = CacheArrival::late);
 
 /// Returns what the plan asks of the engines and the host, a sentence each; none in separate mode
 /// without optimizer swap.

@@ -53,6 +53,10 @@ std::string_view to_string(OffloadPolicy policy) {
   return policy == OffloadPolicy::never ? "never" : "step";
 }
 
+std::string_view to_string(CacheArrival arrival) {
+  return arrival == CacheArrival::late ? "late" : "early";
+}
+
 std::string_view to_string(PhaseKind phase) {
   switch (phase) {
     case PhaseKind::init:

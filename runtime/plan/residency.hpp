@@ -36,6 +36,9 @@ enum class Place : uint8_t { absent = 0, host = 1, card = 2 };
 enum class PlacementMode : uint8_t { separate = 0, timeshare = 1 };
 /// never: objects stay on their cards; step: they leave when their phase has ended.
 enum class OffloadPolicy : uint8_t { never = 0, step = 1 };
+/// late: kv_cache comes in generate, when on a shared card the train objects have left; early: in
+/// publish, beside the infer_params and what trains, as an engine that makes it when it starts.
+enum class CacheArrival : uint8_t { late = 0, early = 1 };
 
 /// A stretch of a step in which the residency of cards does not change.
 enum class PhaseKind : uint8_t {
@@ -70,6 +73,7 @@ std::string_view to_string(Object object);
 std::string_view to_string(Place place);
 std::string_view to_string(PlacementMode mode);
 std::string_view to_string(OffloadPolicy policy);
+std::string_view to_string(CacheArrival arrival);
 std::string_view to_string(PhaseKind phase);
 
 /// Returns e.g. "1,614,848".

@@ -41,7 +41,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                                                                 "actor_infer"}));
   round_trip(system,
              caf::make_message(CardReply{
-                 7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, "process 1", 5, {{1, 2}, {3, 4}}}));
+                 7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, 5, "process 1", 6, {{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(phase_atom_v, PhaseRequest{3, plan::PhaseKind::publish, 9}));
   round_trip(system,
              caf::make_message(PhaseReport{

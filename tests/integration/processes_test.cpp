@@ -91,6 +91,25 @@ void expect_planned_bytes(const std::string& run, const TempFolder& folder) {
   EXPECT_GE(publishes, 5);
 }
 
+// The pass before the update is computed by all train cards together; two optimizer steps, so that
+// it matters.
+TEST(Processes, OldLogProbsOfAPassAreTheSameOverCards) {
+  TempFolder folder;
+  const std::string batch = "actor_train.training_args.per_device_train_batch_size=";
+  const std::vector<std::string> asked = {"enable_old_logprobs_recompute=true", "max_steps=2"};
+  auto run_with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), asked.begin(), asked.end());
+    Process run(test::tiny_run(folder, more), folder);
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    return test::hashes(test::run_folder(run));
+  };
+  const auto expected = run_with({});
+  EXPECT_EQ(expected.size(), 3U);
+  EXPECT_EQ(run_with({"num_gpus_per_node=3", "actor_train.device_mapping=list(range(0,2))",
+                      "actor_infer.device_mapping=list(range(2,3))", batch + "2"}),
+            expected);
+}
+
 // One card, two train and two infer cards, four cards in turns, four processes: the same policy.
 TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
   TempFolder folder;

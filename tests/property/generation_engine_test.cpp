@@ -1,6 +1,7 @@
 // The generation engine as its actor sees it: weights in two phases, residency, turns, the end.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "runtime/base/clock.hpp"
@@ -78,6 +79,71 @@ TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {
   again.append_tokens = turn_request(1, 0, 9, 5).append_tokens;
   again.sampling.greedy = true;
   EXPECT_EQ(rig.play(again).tokens.size(), before.tokens.size());
+}
+
+// A cache takes what another object left, uncleared: nothing may read what no token has written.
+TEST(GenerationResidency, WhatLayOnTheCardBeforeReachesNoToken) {
+  const auto weights = random_weights(generation_model());
+  const std::vector<uint64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (auto runner : {compute::RunnerKind::automatic, compute::RunnerKind::aten}) {
+    RigOptions options;
+    options.runner = runner;
+    options.lanes = 2;
+    GenerationRig clean(options);
+    const auto expected = play_all(clean.serve(weights), ids, 3);
+    options.pages = compute::CardPages::kept;
+    GenerationRig used(options);
+    {
+      auto before = used.card.allocate("train_params", 3 * used.cache_bytes).value();
+      std::memset(before.data(), 0xFF, before.size_bytes());  // NaN in every type
+    }
+    EXPECT_GE(used.card.idle_bytes(), 2 * used.cache_bytes);
+    const auto found = play_all(used.serve(weights), ids, 3);
+    for (uint64_t id : ids)
+      for (size_t turn = 0; turn < 3; ++turn) {
+        const auto &a = found.at(id)[turn], &b = expected.at(id)[turn];
+        EXPECT_EQ(a.tokens, b.tokens);
+        ASSERT_EQ(a.logp.size(), b.logp.size());
+        for (size_t i = 0; i < a.logp.size(); ++i)  // ATen's bits depend on the batch (GEN-1)
+          EXPECT_NEAR(a.logp[i], b.logp[i], runner == compute::RunnerKind::aten ? 2e-5 : 0);
+      }
+  }
+}
+
+// On a card that keeps its pages the engine keeps its host buffer: the second trip is as the first.
+TEST(GenerationResidency, WeightsComeBackTheSameFromAKeptBuffer) {
+  const auto weights = random_weights(generation_model()),
+             next = random_weights(generation_model(), 2);
+  RigOptions options;
+  options.pages = compute::CardPages::kept;
+  GenerationRig rig(options);
+  rig.serve(weights);
+  auto away_and_back = [&] {
+    rig.engine->free_cache().value();
+    rig.engine->offload_params().value();
+    EXPECT_EQ(rig.card.bytes_in_use(), 0U);
+    rig.engine->onload_params().value();
+    rig.engine->init_cache(rig.cache_bytes).value();
+  };
+  uint64_t id = 1;
+  auto play = [&] {  // the same turn under a new id
+    auto request = turn_request(1, 0, 12, 6);
+    request.request_id = id++;
+    const TurnOutput output = rig.play(request);
+    rig.engine->finish(request.request_id);
+    return output.logp;
+  };
+  const auto first = play();
+  EXPECT_FALSE(first.empty());
+  for (int i = 0; i < 2; ++i) {
+    away_and_back();
+    EXPECT_EQ(play(), first);
+  }
+  rig.publish(2, next);  // the buffer now holds older weights than the card
+  const auto second = play();
+  EXPECT_NE(second, first);
+  away_and_back();
+  EXPECT_EQ(play(), second);
 }
 
 TEST(GenerationResidency, WeightsMayArriveBeforeTheCardIsTaken) {

@@ -43,12 +43,14 @@ uint64_t total_of(const std::vector<RoleSpec>& roles, CardId card, const std::se
 }
 
 /// The bytes that the roles need of a card, by the rules of DESIGN 5 alone.
-uint64_t bytes_needed(const std::vector<RoleSpec>& roles, CardId card) {
+uint64_t bytes_needed(const std::vector<RoleSpec>& roles, CardId card, CacheArrival cache) {
   std::set<Object> train, infer;
   for (Object object : k_objects) (is_train_class(object) ? train : infer).insert(object);
   uint64_t update = total_of(roles, card, train), all_infer = total_of(roles, card, infer);
   if (update == 0 || all_infer == 0) return update + all_infer;
-  uint64_t params = total_of(roles, card, {Object::infer_params});
+  std::set<Object> arriving = {Object::infer_params};
+  if (cache == CacheArrival::early) arriving.insert(Object::kv_cache);
+  uint64_t params = total_of(roles, card, arriving);
   uint64_t reference = total_of(roles, card, {Object::ref_params});
   uint64_t publish = total_of(roles, card, {Object::train_params}) + std::max(params, reference);
   return std::max({update, all_infer - reference, reference, publish});
@@ -73,13 +75,14 @@ PlacementPlan random_plan(Rng& rng) {
     role.is_optimizer_swapped = rng.below(4) == 0;
     roles.push_back(std::move(role));
   }
+  auto cache = rng.below(4) == 0 ? CacheArrival::early : CacheArrival::late;
   std::vector<CardSpec> cards;
   for (uint32_t card = 0; card < total; ++card) {
     uint64_t reserve = rng.below(100), slack = rng.below(2) ? 0 : 1 + rng.below(2000);
-    cards.push_back({{card}, bytes_needed(roles, {card}) + slack + reserve + 1, reserve});
-    if (bytes_needed(roles, {card}) > 0) cards.back().capacity_bytes -= 1;
+    uint64_t needed = bytes_needed(roles, {card}, cache);
+    cards.push_back({{card}, needed + slack + reserve + (needed > 0 ? 0 : 1), reserve});
   }
-  return plan_placement(mode, cards, roles).value();
+  return plan_placement(mode, cards, roles, cache).value();
 }
 
 // -- the walk -------------------------------------------------------------------------------------

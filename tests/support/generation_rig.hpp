@@ -55,6 +55,7 @@ struct RigOptions {
   int64_t cache_blocks = 1024;  // per lane
   compute::RunnerKind runner = compute::RunnerKind::automatic;
   uint64_t budget_bytes = uint64_t{1} << 30;
+  compute::CardPages pages = compute::CardPages::released;
   std::vector<std::shared_ptr<compute::Collectives>> groups;  // tensor parallel: one per lane
   int group_beat_ms = 10000;
   std::function<void(const Error&)> on_group_lost;
@@ -62,7 +63,8 @@ struct RigOptions {
 
 class GenerationRig {
  public:
-  explicit GenerationRig(const RigOptions& options = {}) : card(CardId{4}, options.budget_bytes) {
+  explicit GenerationRig(const RigOptions& options = {})
+      : card(CardId{4}, options.budget_bytes, options.pages) {
     compute::GenerationOptions o;
     o.model = options.model;
     o.card = &card;

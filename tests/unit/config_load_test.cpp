@@ -26,6 +26,26 @@ const Note* find_note(const std::vector<Note>& notes, std::string_view key) {
   return it == notes.end() ? nullptr : &*it;
 }
 
+// decisions/0001: a key says it, else they are those recorded at generation.
+TEST(ConfigLoad, OldLogProbsAreWhatAKeyNames) {
+  const std::string never = "force_disable_old_logprobs_recompute=true";
+  const std::string one_batch = "actor_train.training_args.gradient_accumulation_steps=4";
+  EXPECT_EQ(loaded(load_small()).derived.old_log_probs, OldLogProbs::behavior);
+  RunConfig asked = loaded(load_small({"enable_old_logprobs_recompute=true"}));
+  EXPECT_EQ(asked.derived.old_log_probs, OldLogProbs::recomputed);
+  RunConfig on_policy =
+      loaded(load_small({never, "enable_old_logprobs_recompute=true", one_batch}));
+  EXPECT_EQ(on_policy.derived.optimizer_steps_per_step, 1);
+  EXPECT_EQ(on_policy.derived.old_log_probs, OldLogProbs::first_pass);
+  auto refused = load_small({never});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("force_disable_old_logprobs_recompute: true takes the old "
+                                        "log-probabilities from the update's own forward pass, "
+                                        "which is right only on-policy"),
+            std::string::npos)
+      << refused.error().detail;
+}
+
 TEST(ConfigLoad, SmallConfigGetsItsNumbers) {
   RunConfig config = loaded(load_small());
   EXPECT_EQ(config.derived.optimizer_batch, 8);

@@ -36,6 +36,15 @@ TEST(LeakWatch, LevelsBelongToPhases) {
   }
 }
 
+// After the first turn the process holds its host buffers and its cards' pages.
+TEST(LeakWatch, WhatTheFirstTurnFillsIsNoLeak) {
+  LeakWatch watch;
+  EXPECT_FALSE(watch.process("process 1", PhaseKind::publish, k_gib));
+  for (int step = 0; step < 10; ++step)
+    EXPECT_FALSE(watch.process("process 1", PhaseKind::publish, 2 * k_gib));
+  EXPECT_TRUE(watch.process("process 1", PhaseKind::publish, 3 * k_gib));
+}
+
 TEST(LeakWatch, ASlowLeakIsToldOncePerRise) {
   LeakWatch watch;
   int alarms = 0;

@@ -75,6 +75,52 @@ TEST(Timeshare, StepFollowsTheOrderOfTheA3Recipe) {
                               "begin_phase generate actor_infer on card 0"}));
 }
 
+TEST(Timeshare, AnEarlyCacheRaisesThePeakByWhatLateSaves) {
+  const std::vector<RoleSpec> roles = {train_role(0, 1), infer_role(0, 1), reference_role(0, 1)};
+  auto peak_of = [&](CacheArrival cache, uint64_t budget) {
+    auto plan =
+        plan_placement(PlacementMode::timeshare, make_cards(1, budget, 0), roles, cache).value();
+    uint64_t planned = 0, scheduled = 0;
+    for (const PhaseBytes& x : plan.peak_bytes) planned = std::max(planned, x.bytes);
+    const auto schedule = schedule_steps(plan, OffloadPolicy::step, 3).value();
+    for (const PhaseSchedule& x : schedule)
+      for (const PhaseBytes& y : x.peaks) scheduled = std::max(scheduled, y.bytes);
+    EXPECT_EQ(scheduled, planned);
+    return planned;
+  };
+  EXPECT_EQ(peak_of(CacheArrival::late, 20), 19u);   // publish: 4 + 8 + 7, generate: 7 + 9
+  EXPECT_EQ(peak_of(CacheArrival::early, 20), 20u);  // publish: 4 + 7 + 9; no room for the 8
+  EXPECT_EQ(peak_of(CacheArrival::early, 28), 28u);  // with it
+  auto refused =
+      plan_placement(PlacementMode::timeshare, make_cards(1, 19, 0), roles, CacheArrival::early);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("in phase publish: train_params 4 + infer_params 7 + "
+                                        "kv_cache 9 = 20 bytes > 19"),
+            std::string::npos)
+      << refused.error().detail;
+}
+
+TEST(Timeshare, AnEarlyCacheComesAfterTheWeightsAndStays) {
+  auto plan = plan_placement(PlacementMode::timeshare, make_cards(1, 28, 0),
+                             {train_role(0, 1), infer_role(0, 1), reference_role(0, 1)},
+                             CacheArrival::early)
+                  .value();
+  auto phases = texts_of(plan, 2);
+  EXPECT_EQ(phases[0], (Texts{"begin_phase publish actor_train on card 0",
+                              "begin_phase publish actor_infer on card 0",
+                              "begin_phase publish reference on card 0",
+                              "onload actor_train.train_params on card 0 (4 bytes)",
+                              "onload reference.ref_params on card 0 (6 bytes)",
+                              "reshard reference.ref_params on card 0 (6 bytes)",
+                              "offload reference.ref_params on card 0 to host",
+                              "onload actor_infer.infer_params on card 0 (7 bytes)",
+                              "init_cache actor_infer.kv_cache on card 0 (9 bytes)",
+                              "reshard actor_infer.infer_params on card 0 (7 bytes)"}));
+  EXPECT_EQ(phases[5], (Texts{"offload actor_train.optimizer on card 0 to host",
+                              "offload actor_train.train_params on card 0 to host",
+                              "begin_phase generate actor_infer on card 0"}));
+}
+
 TEST(Timeshare, OptimizerLeavesBeforeTheReshardOnATightCard) {  // PLACE-2
   auto phases = texts_of(plan_of({train_role(0, 1), infer_role(0, 1)}, 1, 18), 2);
   EXPECT_EQ(phases[3][1], "offload actor_train.optimizer on card 0 to host");

@@ -313,6 +313,19 @@ TEST(VerlLoad, CommandsOfTheFieldLoad) {
   RunConfig run = loaded(words);
   EXPECT_EQ(run.derived.optimizer_steps_per_step, 1);
   EXPECT_FALSE(run.derived.recompute_old_log_prob) << "the A3 recipe's on-policy step";
+  EXPECT_EQ(run.derived.old_log_probs, OldLogProbs::first_pass);
+}
+
+TEST(VerlLoad, OldLogProbsOfTheUpdatesOwnPassNeedOneOptimizerStep) {  // decisions/0001
+  const std::string never = "+actor_rollout_ref.actor.recompute_old_log_prob=False";
+  EXPECT_EQ(loaded(quickstart()).derived.old_log_probs, OldLogProbs::recomputed);
+  auto refused = load_verl(quickstart({never}));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("data.train_batch_size 128 must be ppo_mini_batch_size 64"),
+            std::string::npos)
+      << refused.error().detail;
+  RunConfig bypass = loaded(quickstart({never, "algorithm.rollout_correction.bypass_mode=True"}));
+  EXPECT_EQ(bypass.derived.old_log_probs, OldLogProbs::behavior);
 }
 
 TEST(VerlLoad, ScheduleIsCountedInRlSteps) {

@@ -86,6 +86,27 @@ void add_header(Page& page, const PlannedJob& job, const std::string& config_nam
   row("verdict", verdict(job.plan), job.plan.fits ? Tone::good : Tone::bad);
 }
 
+/// Where a run here takes them from; without a key also what ROLL would do (decisions/0001).
+std::string old_log_probs_text(const config::RunConfig& c) {
+  const config::Derived& d = c.derived;
+  switch (d.old_log_probs) {
+    case config::OldLogProbs::first_pass:
+      return "old log-probs taken from the update's first pass: " + d.recompute_reason;
+    case config::OldLogProbs::recomputed:
+      return "old log-probs computed before the update: " + d.recompute_reason;
+    case config::OldLogProbs::behavior:
+      break;
+  }
+  const std::string recorded = "old log-probs recorded at generation";
+  if (c.dialect == config::Dialect::verl) return recorded + ": " + d.recompute_reason;
+  return fmt::format("{}; ROLL {}: {} ({}: true asks for it here)", recorded,
+                     d.recompute_old_log_prob ? "computes them before the update"
+                                              : "takes them from the update's first pass",
+                     d.recompute_reason,
+                     d.recompute_old_log_prob ? "enable_old_logprobs_recompute"
+                                              : "force_disable_old_logprobs_recompute");
+}
+
 void add_batch(Page& page, const PlannedJob& job) {
   if (!job.plan.batch) return;
   page.heading("BATCH");
@@ -94,11 +115,7 @@ void add_batch(Page& page, const PlannedJob& job) {
     rows.push_back({{x.name, with_thousands(x.value), x.arithmetic}, Tone::plain});
   page.table(2, {{}, {true, 0}, {}}, rows);
   if (!job.config.derived.recompute_reason.empty())
-    page.wrapped("  ", fmt::format("old log-probs {}: {}",
-                                   job.config.derived.recompute_old_log_prob
-                                       ? "computed before the update"
-                                       : "taken from the update's first pass",
-                                   job.config.derived.recompute_reason));
+    page.wrapped("  ", old_log_probs_text(job.config));
   if (!job.config.derived.group_baseline.empty())
     page.wrapped("  ", "group baseline: " + job.config.derived.group_baseline);
 }

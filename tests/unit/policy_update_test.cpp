@@ -1,0 +1,132 @@
+// Where the old log-probs of an update come from, against numbers worked out by hand.
+#include "actors/policy_update.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace cohort::actors {
+namespace {
+
+using config::OldLogProbs;
+using Metrics = std::map<std::string, double>;
+
+constexpr float k_gap = 0.25f;  // the recorded log-probs lie this much above the trainer's
+
+struct Rig {
+  Rig() {
+    compute::TrainEngineOptions options;
+    options.model.vocab_size = 11;
+    options.model.hidden_size = 16;
+    options.model.num_hidden_layers = 2;
+    options.model.num_attention_heads = 2;
+    options.model.num_key_value_heads = 1;
+    options.model.head_dim = 8;
+    options.model.intermediate_size = 24;
+    options.model.max_position = 32;
+    options.seed = 3;
+    options.micro_batch_tokens = 10;  // several micro-batches, packed otherwise than the steps
+    options.card = &card;
+    engine = compute::TrainEngine::create(options).value();
+    for (auto object : {compute::TrainObject::train_params, compute::TrainObject::grads,
+                        compute::TrainObject::optimizer})
+      EXPECT_TRUE(engine->onload(object));
+  }
+  /// Four answers of 2, 3, 1 and 4 tokens with scores 1, 0, 2, 0.5.
+  std::vector<proto::Trajectory> batch() {
+    const double scores[] = {1, 0, 2, 0.5};
+    const size_t lengths[] = {2, 3, 1, 4};
+    std::vector<proto::Trajectory> result(4);
+    std::vector<compute::TrainSample> samples;
+    for (size_t i = 0; i < 4; ++i) {
+      proto::Trajectory& t = result[i];
+      t.score = scores[i];
+      for (size_t k = 0; k < 3 + lengths[i]; ++k) {
+        t.tokens.push_back(static_cast<int32_t>((5 * i + 3 * k) % 11));
+        t.response_mask.push_back(k < 3 ? 0 : 1);
+      }
+      samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+    }
+    std::vector<std::vector<float>> logp;
+    EXPECT_TRUE(engine->log_probs(samples, logp));
+    for (size_t i = 0; i < 4; ++i) {
+      result[i].behavior_logp = logp[i];
+      for (size_t k = 3; k < logp[i].size(); ++k) result[i].behavior_logp[k] += k_gap;
+    }
+    return result;
+  }
+
+  compute::CardMemory card{CardId{0}, 64 << 20};
+  std::unique_ptr<compute::TrainEngine> engine;
+};
+
+struct Result {
+  Metrics metrics;
+  uint64_t param_hash = 0;
+};
+
+Result update_with(OldLogProbs source, int64_t optimizer_batch) {
+  Rig rig;
+  UpdateOptions options;
+  config::RunConfig& c = options.config;
+  c.derived.old_log_probs = source;
+  c.derived.optimizer_batch = optimizer_batch;
+  c.derived.total_optimizer_steps = 4;
+  c.ppo_epochs = 1;
+  c.init_kl_coef = 0;
+  c.entropy_loss_coef = 0;
+  c.whiten_advantages = false;
+  c.use_pg_clip_range = false;
+  c.pg_clip = 0.3;
+  c.dual_clip_loss = false;
+  c.loss_agg_mode = config::LossAggMode::token_mean;
+  c.actor_train.training_args.learning_rate = 0.05;
+  c.actor_train.training_args.lr_scheduler_type = config::SchedulerType::constant;
+  PolicyUpdater updater(options);
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  EXPECT_TRUE(report) << report.error().detail;
+  if (!report) return {};
+  return {Metrics(report->metrics.begin(), report->metrics.end()), report->param_hash};
+}
+
+// Every token's advantage is its answer's score: (2 * 1 + 3 * 0 + 1 * 2 + 4 * 0.5) / 10 = 0.6.
+constexpr double k_mean_advantage = 0.6;
+
+TEST(OldLogProbs, RecordedOnesGiveTheRatioToTheSamplingPolicy) {  // decisions/0001
+  const Result r = update_with(OldLogProbs::behavior, 4);
+  const double ratio = std::exp(-k_gap);  // not clipped: above 1 - 0.3
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), -ratio * k_mean_advantage, 1e-6);
+  EXPECT_NEAR(r.metrics.at("actor/ratio_max"), ratio, 1e-6);
+  EXPECT_EQ(r.metrics.at("old_log_probs/source"), 0);
+  EXPECT_FALSE(r.metrics.contains("old_log_probs/behavior_gap"));
+  EXPECT_FALSE(r.metrics.contains("time/old_log_probs_s"));
+}
+
+TEST(OldLogProbs, OfTheFirstPassMakeTheRatioOne) {
+  const Result r = update_with(OldLogProbs::first_pass, 4);
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), -k_mean_advantage, 1e-6);
+  EXPECT_EQ(r.metrics.at("actor/ratio_max"), 1.0);
+  EXPECT_EQ(r.metrics.at("actor/approxkl"), 0.0);
+  EXPECT_EQ(r.metrics.at("old_log_probs/source"), 1);
+  EXPECT_NEAR(r.metrics.at("old_log_probs/behavior_gap"), k_gap, 1e-5);
+  EXPECT_FALSE(r.metrics.contains("time/old_log_probs_s")) << "there is no extra pass";
+}
+
+TEST(OldLogProbs, ComputedBeforeOneStepAreThoseOfTheFirstPass) {
+  const Result r = update_with(OldLogProbs::recomputed, 4);
+  EXPECT_EQ(r.metrics.at("actor/ratio_max"), 1.0);
+  EXPECT_EQ(r.metrics.at("old_log_probs/source"), 2);
+  EXPECT_NEAR(r.metrics.at("old_log_probs/behavior_gap"), k_gap, 1e-5);
+  EXPECT_GT(r.metrics.at("time/old_log_probs_s"), 0);
+  EXPECT_EQ(r.param_hash, update_with(OldLogProbs::first_pass, 4).param_hash);
+}
+
+TEST(OldLogProbs, ComputedOnceTheyAreOldForLaterSteps) {
+  const Result computed = update_with(OldLogProbs::recomputed, 2);
+  EXPECT_GT(computed.metrics.at("actor/approxkl"), 0) << "the second step has other weights";
+  EXPECT_NE(computed.param_hash, update_with(OldLogProbs::behavior, 2).param_hash);
+}
+
+}  // namespace
+}  // namespace cohort::actors
