@@ -67,15 +67,20 @@ class InprocPort final : public Port {
                             fmt::format("nothing listens at {}", endpoints[i])},
                            nullptr});
     }
-    return renew_window();
+    renew_window();
+    return {};
   }
 
-  Expected<void> renew_window() override {
+  Expected<void> forget(uint64_t) override {
+    renew_window();
+    return {};
+  }
+
+  void renew_window() {
     own_window_ = std::make_shared<Window>(window_bytes_);
     for (const Peer& peer : peers_)
       if (peer.seat)
         peer.seat->queue.push({{PortEvent::Kind::note, own_, {}, {}, {}}, own_window_});
-    return {};
   }
 
   std::span<std::byte> window() override { return *own_window_; }

@@ -21,7 +21,11 @@ constexpr double k_close_seconds = 2;     // an end waits no longer for that
 /// What the links' threads share with the port. Outlives neither: both hold it.
 struct Mail {
   EventQueue<std::pair<PortEvent, std::shared_ptr<transport::Delivery>>> queue;
-  std::atomic<uint64_t> held_bytes{0};
+  std::atomic<uint64_t> held_bytes{0};  // of data; the words of a failure are not weights
+  std::atomic<uint64_t> forgotten{0};   // data of versions up to this one is dropped
+  bool is_forgotten(const Note& note) const {
+    return note.kind == NoteKind::data && note.version <= forgotten;
+  }
 };
 
 /// A link's name is the card's index, so that both ends know who the other is.
@@ -71,6 +75,10 @@ class LinkPort final : public Port {
         return;
       }
       std::memcpy(&event.note, message.header.data(), sizeof(Note));
+      if (mail->is_forgotten(event.note)) {
+        kept->ack();
+        return;
+      }
       event.peer = card_of(kept->peer).value_or(event.note.from);
       event.body = message.body;
       mail->queue.push({std::move(event), std::move(kept)});
@@ -110,7 +118,10 @@ class LinkPort final : public Port {
     return {};
   }
 
-  Expected<void> renew_window() override { return {}; }
+  Expected<void> forget(uint64_t version) override {
+    mail_->forgotten = version;
+    return {};
+  }
   std::span<std::byte> window() override { return {}; }
   std::span<std::byte> window_of(uint32_t) override { return {}; }
   bool has_windows() const override { return false; }
@@ -121,7 +132,7 @@ class LinkPort final : public Port {
     Peer& to = peers_[peer];
     if (to.is_lost) return Error{Errc::closed, "its link is lost"};
     is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
-    uint64_t bytes = body.size_bytes();
+    uint64_t bytes = note.kind == NoteKind::data ? body.size_bytes() : 0;
     transport::Message message{
         k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
     mail_->held_bytes += bytes;
@@ -136,16 +147,18 @@ class LinkPort final : public Port {
   }
 
   std::optional<PortEvent> next() override {
-    auto item = mail_->queue.pop();
-    if (!item) return std::nullopt;
-    auto& [event, delivery] = *item;
-    auto peer = peers_.find(event.peer);
-    if (peer == peers_.end()) return next();  // no card that this one exchanges with
-    if (event.kind == PortEvent::Kind::lost) peer->second.is_lost = true;
-    is_unclean_ =
-        is_unclean_ || event.kind == PortEvent::Kind::lost || event.note.kind == NoteKind::failed;
-    if (delivery) delivery->ack();
-    return std::move(event);
+    while (auto item = mail_->queue.pop()) {
+      auto& [event, delivery] = *item;
+      if (delivery) delivery->ack();
+      auto peer = peers_.find(event.peer);
+      if (peer == peers_.end()) continue;  // no card that this one exchanges with
+      bool is_lost = event.kind == PortEvent::Kind::lost;
+      if (!is_lost && mail_->is_forgotten(event.note)) continue;
+      peer->second.is_lost = peer->second.is_lost || is_lost;
+      is_unclean_ = is_unclean_ || is_lost || event.note.kind == NoteKind::failed;
+      return std::move(event);
+    }
+    return std::nullopt;
   }
 
  private:

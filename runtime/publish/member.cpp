@@ -20,6 +20,8 @@ namespace {
 
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
 constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
+constexpr size_t k_early_versions = 4;   // whose notes wait for begin()
+constexpr size_t k_early_notes = 4;      // of a peer for one version: two grants and a failure
 
 Expected<void> check_types(const MemberOptions& options) {
   bool is_cast = options.from == tensor::Dtype::f32 && options.to == tensor::Dtype::bf16;
@@ -234,8 +236,8 @@ class Member::Impl {
   }
 
   Expected<void> prepare() {
-    if (needs_window_) COHORT_TRY(port_->renew_window());
-    needs_window_ = false;
+    if (failed_) COHORT_TRY(port_->forget(*failed_));
+    failed_.reset();
     if (!source_.parts().empty()) COHORT_TRY(source_.resolve(options_.source, setup_.widen));
     if (!target_.parts().empty()) COHORT_TRY(target_.resolve(options_.target));
     if (setup_.served != nullptr) COHORT_TRY(served_parts_.resolve(options_.served, 1));
@@ -277,13 +279,23 @@ class Member::Impl {
     if (is_early) {
       if (note.kind == NoteKind::failed) tell(note.version, failure_of(event));
       bool may_be_early = note.kind == NoteKind::grant || note.kind == NoteKind::failed;
-      if (may_be_early) early_[note.version].push_back(std::move(event));
+      if (may_be_early) keep(std::move(event));
       return;
     }
     if (note.version != current_) return;
     if (note.kind == NoteKind::failed) return on_failed(event);
     if (!session_) return;
     if (auto done = session_->on_note(std::move(event)); !done) end(done.error());
+  }
+
+  /// Until its version begins. A driver is a version or two ahead of its slowest card; whoever
+  /// sends more is not of this program, and its notes are dropped.
+  void keep(PortEvent event) {
+    if (!early_.contains(event.note.version) && early_.size() == k_early_versions) return;
+    std::vector<PortEvent>& events = early_[event.note.version];
+    auto is_of_peer = [&](const PortEvent& x) { return x.peer == event.peer; };
+    if (std::ranges::count_if(events, is_of_peer) < static_cast<std::ptrdiff_t>(k_early_notes))
+      events.push_back(std::move(event));
   }
 
   /// Another member saw the version fail. What has arrived here is not to be served then.
@@ -321,8 +333,12 @@ class Member::Impl {
 
   static Error failure_of(const PortEvent& event) {
     auto text = event.body.bytes();
-    return {static_cast<Errc>(event.note.round),
-            std::string(reinterpret_cast<const char*>(text.data()), text.size())};
+    auto code = static_cast<Errc>(event.note.round);
+    bool is_known =
+        event.note.round > 0 && event.note.round <= static_cast<uint32_t>(Errc::unsupported);
+    return {is_known ? code : Errc::protocol,
+            std::string(reinterpret_cast<const char*>(text.data()),
+                        std::min(text.size(), k_reason_bytes))};
   }
 
   /// Tells the peers why a version is over, once; they pass it on to theirs.
@@ -345,7 +361,7 @@ class Member::Impl {
   void end(const Error& error) {
     if (session_) {
       tell(current_, error);
-      needs_window_ = true;
+      failed_ = current_;
     }
     publish_end(error, {});
   }
@@ -406,7 +422,7 @@ class Member::Impl {
   std::optional<uint64_t> ended_, told_;
   std::map<uint32_t, std::string> lost_;
   std::map<uint64_t, std::vector<PortEvent>> early_;  // by version
-  bool needs_window_ = false;
+  std::optional<uint64_t> failed_;                    // and the port has not yet forgotten it
   double last_move_ = 0;
 
   mutable std::mutex mutex_;

@@ -64,9 +64,9 @@ class Port {
   /// Returns Errc::invalid_argument for an endpoint of another kind, Errc::io.
   virtual Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
                                  uint64_t window_bytes) = 0;
-  /// Gives up the window for a new one, so that whoever still writes for an older version does no
-  /// harm.
-  virtual Expected<void> renew_window() = 0;
+  /// Versions up to this one are over, the last of them by a failure: gives up the window for a new
+  /// one, so that whoever still writes for it does no harm; their data is dropped as it comes.
+  virtual Expected<void> forget(uint64_t version) = 0;
   /// The own window; empty where bytes travel behind notes.
   virtual std::span<std::byte> window() = 0;
   /// The peer's window, empty until it is known, or where bytes travel behind notes.
@@ -74,7 +74,7 @@ class Port {
   virtual bool has_windows() const = 0;
   /// Returns false if the wire is full: again after the next event. Errc::closed: the peer is gone.
   virtual Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) = 0;
-  /// Bytes of bodies that were handed to send() and that the port still holds.
+  /// Bytes of data that were handed to send() and that the port still holds, of any version.
   virtual uint64_t held_bytes() const = 0;
   /// Never waits.
   virtual std::optional<PortEvent> next() = 0;

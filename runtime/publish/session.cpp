@@ -53,6 +53,7 @@ Session::Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t ver
 Expected<bool> Session::step() {
   if (local_next_ < program_->local_copies.size()) return copy_some();
   if (!is_open_) {
+    if (port_->held_bytes() > 0) return false;  // of an older version: PUBLISH-3 counts it too
     is_open_ = true;
     scratch_bytes_ = setup_->is_delta ? setup_->chunk_bytes * (streams_.empty() ? 1 : 2) : 0;
     scratch_.resize(scratch_bytes_ == 0 ? 0 : setup_->chunk_bytes);
@@ -232,6 +233,8 @@ Expected<bool> Session::send_some(size_t destination) {
     }
     const Outgoing& out = to.sends[stream.next];
     if (!may_send(stream, out, to.card)) return false;
+    if (port_->has_windows() && port_->window_of(to.card).size() < out.place + out.bytes)
+      return failure(Errc::protocol, name(to.card) + " has a smaller window than the plan says");
     pack(destination, std::min(setup_->chunk_bytes, out.bytes - stream.offset));
   }
   COHORT_ASSIGN(bool is_sent, put(to.card, stream.ready->first, stream.ready->second));
@@ -374,6 +377,7 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   report_.received_by_step[x.step] += note.bytes;
   if (lane.offset < in.bytes) return {};
   lane.offset = 0;
+  lane.base_runs.reset();
   ++lane.next;
   finish_receive(receive);
   return {};
@@ -383,9 +387,10 @@ Expected<std::span<const std::byte>> Session::decode(Lane& lane, const Incoming&
                                                      const Note& note,
                                                      std::span<const std::byte> body) {
   if (note.coding == Coding::plain) return body;
-  if (setup_->served == nullptr || !delta_->served_version || note.bytes > scratch_.size())
+  if (note.coding != Coding::delta || setup_->served == nullptr || !delta_->served_version ||
+      note.bytes > scratch_.size())
     return failure(Errc::protocol, "a delta came that this card did not ask for (PUBLISH-5)");
-  if (lane.offset == 0)
+  if (!lane.base_runs)  // the transfer's first delta; chunks before it may have been plain
     lane.base_runs = address(setup_->copies->target_parts(transfer(in.transfer)),
                              family(in.transfer), *setup_->served, 1);
   std::span<std::byte> words{scratch_.data(), note.bytes};
@@ -419,6 +424,7 @@ void Session::finish_receive(uint32_t receive) {
 Expected<void> Session::on_sent(size_t sender, const Note& note) {
   Lane& lane = lanes_[sender];
   const Sender& from = program_->senders[sender];
+  if (lane.is_stored) return failure(Errc::protocol, name(from.card) + " says twice that it sent");
   if (lane.bytes != from.bytes || note.bytes != lane.bytes || note.checksum != lane.sum)
     return failure(
         Errc::corrupt,
@@ -474,6 +480,8 @@ uint32_t Session::family(uint32_t index) const {
 std::string Session::waits_for() const {
   std::string text;
   auto add = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (!is_open_)
+    add(fmt::format("the wire to give up {} bytes of an older version", port_->held_bytes()));
   for (size_t i = 0; i < lanes_.size(); ++i)
     if (!lanes_[i].is_stored)
       add(fmt::format("{} of {} bytes from {}", program_->senders[i].bytes - lanes_[i].bytes,

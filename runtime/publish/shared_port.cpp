@@ -152,9 +152,12 @@ Read read_packet(int socket, Inbound& in) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header))
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header), sizeof(int));
-      in.window = Fd(fd);
+      size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);  // padding has room for two
+      for (size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        in.window = Fd(fd);
+      }
     }
   if (size == 0) return Read::lost;
   if (static_cast<size_t>(size) < sizeof(Packet) || in.packet.magic != k_magic ||
@@ -217,7 +220,9 @@ class SharedPort final : public Port {
     return {};
   }
 
-  Expected<void> renew_window() override {
+  Expected<void> forget(uint64_t) override { return renew_window(); }
+
+  Expected<void> renew_window() {
     window_ = Mapping();
     if (window_bytes_ > 0) {
       window_file_ = Fd(::memfd_create("cohort.publish", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -38,7 +38,7 @@ class StoppingPort final : public publish::Port {
                          uint64_t window_bytes) override {
     return port_->connect(own, endpoints, window_bytes);
   }
-  Expected<void> renew_window() override { return port_->renew_window(); }
+  Expected<void> forget(uint64_t version) override { return port_->forget(version); }
   std::span<std::byte> window() override { return port_->window(); }
   std::span<std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
   bool has_windows() const override { return port_->has_windows(); }
