@@ -84,9 +84,9 @@ class InprocPort final : public Port {
   }
 
   std::span<std::byte> window() override { return *own_window_; }
-  std::span<std::byte> window_of(uint32_t peer) override {
-    return peers_[peer].window ? std::span<std::byte>(*peers_[peer].window)
-                               : std::span<std::byte>();
+  std::span<const std::byte> window_of(uint32_t peer) override {
+    return peers_[peer].window ? std::span<const std::byte>(*peers_[peer].window)
+                               : std::span<const std::byte>();
   }
   bool has_windows() const override { return true; }
   uint64_t held_bytes() const override { return 0; }

@@ -81,6 +81,7 @@ class LinkPort final : public Port {
       }
       event.peer = card_of(kept->peer).value_or(event.note.from);
       event.body = message.body;
+      event.body_checksum = message.body_checksum;
       mail->queue.push({std::move(event), std::move(kept)});
     };
     auto lost = [mail](const std::string& peer, const Error& error) {
@@ -123,7 +124,7 @@ class LinkPort final : public Port {
     return {};
   }
   std::span<std::byte> window() override { return {}; }
-  std::span<std::byte> window_of(uint32_t) override { return {}; }
+  std::span<const std::byte> window_of(uint32_t) override { return {}; }
   bool has_windows() const override { return false; }
   uint64_t held_bytes() const override { return mail_->held_bytes; }
   int wait_fd() const override { return mail_->queue.fd(); }
@@ -132,18 +133,33 @@ class LinkPort final : public Port {
     Peer& to = peers_[peer];
     if (to.is_lost) return Error{Errc::closed, "its link is lost"};
     is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
-    uint64_t bytes = note.kind == NoteKind::data ? body.size_bytes() : 0;
-    transport::Message message{
-        k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
-    mail_->held_bytes += bytes;
-    auto sent = to.sender->send(std::move(message), [mail = mail_, bytes](uint64_t) {
-      mail->held_bytes -= bytes;
-      mail->queue.wake();
-    });
+    auto sent = note.kind == NoteKind::data ? send_data(peer, note, std::move(body))
+                                            : to.sender->send(message_of(note, std::move(body)));
     if (sent) return true;
-    mail_->held_bytes -= bytes;
     if (sent.error().code == Errc::backpressure) return false;
     return Error{Errc::closed, sent.error().detail};
+  }
+
+  /// Its acknowledgement becomes an event.
+  Expected<uint64_t> send_data(uint32_t peer, const Note& note, tensor::Buffer body) {
+    uint64_t bytes = body.size_bytes();
+    transport::Message message = message_of(note, std::move(body));
+    if (note.coding == Coding::plain) message.body_checksum = note.checksum;
+    mail_->held_bytes += bytes;
+    auto taken = [mail = mail_, peer, bytes, version = note.version](uint64_t) {
+      mail->held_bytes -= bytes;
+      PortEvent event{PortEvent::Kind::taken, peer, {}, {}, {}};
+      event.note.version = version;
+      event.note.bytes = 1;
+      mail->queue.push({std::move(event), nullptr});
+    };
+    auto sent = peers_[peer].sender->send(std::move(message), taken);
+    if (!sent) mail_->held_bytes -= bytes;
+    return sent;
+  }
+
+  static transport::Message message_of(const Note& note, tensor::Buffer body) {
+    return {k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
   }
 
   std::optional<PortEvent> next() override {
@@ -153,9 +169,11 @@ class LinkPort final : public Port {
       auto peer = peers_.find(event.peer);
       if (peer == peers_.end()) continue;  // no card that this one exchanges with
       bool is_lost = event.kind == PortEvent::Kind::lost;
-      if (!is_lost && mail_->is_forgotten(event.note)) continue;
+      bool is_note = event.kind == PortEvent::Kind::note;
+      if (is_note && mail_->is_forgotten(event.note)) continue;
       peer->second.is_lost = peer->second.is_lost || is_lost;
-      is_unclean_ = is_unclean_ || is_lost || event.note.kind == NoteKind::failed;
+      bool is_failure = is_note && event.note.kind == NoteKind::failed;
+      is_unclean_ = is_unclean_ || is_lost || is_failure;
       return std::move(event);
     }
     return std::nullopt;

@@ -19,6 +19,9 @@ namespace cohort::publish {
 namespace {
 
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
+constexpr int k_chunks_per_turn = 2;   // between two words to their senders
+constexpr size_t k_window_slots = 8;   // of the window, which its readers should find in a cache
+constexpr size_t k_link_slots = 64;    // a link's acknowledgements come late
 constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
 constexpr size_t k_early_versions = 4;   // whose notes wait for begin()
 constexpr size_t k_early_notes = 4;      // of a peer for one version: two grants and a failure
@@ -87,7 +90,8 @@ class Member::Impl {
                                                        endpoints.size(), peers.size())};
     for (const Destination& x : program_.destinations) peers[x.card] = endpoints[x.card];
     for (const Sender& x : program_.senders) peers[x.card] = endpoints[x.card];
-    COHORT_TRY(port_->connect(card_, peers, program_.window_bytes));
+    uint64_t window = program_.destinations.empty() ? 0 : setup_.slots * setup_.chunk_bytes;
+    COHORT_TRY(port_->connect(card_, peers, window));
     thread_ = std::thread([this] { run(); });
     return {};
   }
@@ -170,12 +174,24 @@ class Member::Impl {
                        return x.source == plan::ReshardTransfer::Source::before;
                      });
     setup_.is_delta = options_.is_delta && is_direct && bucket >= 8 * element;
-    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket);
+    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket / 4);
     setup_.chunk_bytes = std::max(chunk / element * element, element);
+    setup_.slots = count_slots();
     setup_.source = &source_;
     setup_.target = &target_;
     if (setup_.is_delta && options_.served) setup_.served = &served_parts_;
     setup_.sent_base = &base_parts_;
+  }
+
+  /// Chunks that may be on their way. A card that receives keeps one bucket for that, so that both
+  /// directions fit into two (PUBLISH-3); a window is small enough to stay in a cache.
+  size_t count_slots() const {
+    uint64_t room = program_.bucket_bytes;
+    if (!port_->has_windows() && program_.turns.empty()) room *= 2;
+    uint64_t scratch = setup_.is_delta ? 2 * setup_.chunk_bytes : 0;
+    uint64_t slots = (room - std::min(room, scratch)) / setup_.chunk_bytes;
+    uint64_t most = port_->has_windows() ? k_window_slots : k_link_slots;
+    return static_cast<size_t>(std::clamp<uint64_t>(slots, 1, most));
   }
 
   // ---- the member's thread ---------------------------------------------------------------------
@@ -245,15 +261,24 @@ class Member::Impl {
   }
 
   bool take_events() {
-    for (int i = 0; i < k_events_per_turn; ++i) {
+    for (int i = 0, chunks = 0; i < k_events_per_turn && chunks < k_chunks_per_turn; ++i) {
       auto event = port_->next();
       if (!event) return i > 0;
-      if (event->kind == PortEvent::Kind::lost)
+      if (event->kind == PortEvent::Kind::lost) {
         on_lost(event->peer, event->reason);
-      else
+      } else if (event->kind == PortEvent::Kind::taken) {
+        on_taken(*event);
+      } else {
+        chunks += event->note.kind == NoteKind::data ? 1 : 0;
         on_note(std::move(*event));
+      }
     }
     return true;
+  }
+
+  void on_taken(const PortEvent& event) {
+    if (!session_ || event.note.version != session_->version()) return;
+    if (auto done = session_->on_taken(event.peer); !done) end(done.error());
   }
 
   void on_lost(uint32_t peer, const std::string& reason) {

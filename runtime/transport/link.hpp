@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/error.hpp"
@@ -36,10 +37,13 @@ inline constexpr size_t k_max_chunk_bytes = size_t{4} << 20;
 inline constexpr size_t k_min_chunk_bytes = 1024;
 
 /// `type` and `header` belong to the application; `body` is shared, never copied, by the producer.
+/// `body_checksum` is xxh3-64 of a body of at most chunk_bytes: a producer that knows it spares the
+/// link computing it; a consumer that finds it knows that the body has been verified against it.
 struct Message {
   uint32_t type = 0;
   std::string header;
   tensor::Buffer body;
+  std::optional<uint64_t> body_checksum = {};
 };
 
 /// Keys in Z85 (40 characters). tcp only. A producer also needs the consumer's public key.

@@ -323,7 +323,10 @@ IoResult SenderPump::send_chunk(const Item& item) {
   bool has_next = cursor_ + 1 < window_.size() && window_[cursor_ + 1].end_position <= granted_;
   if (!is_last_chunk || has_next) header.flags = k_more_follows;
   tensor::Buffer chunk = message.body.slice(uint64_t{cursor_chunk_} * options_.chunk_bytes, size);
-  if (size > 0) header.body_checksum = tensor::checksum64(chunk.bytes());
+  if (size > 0)
+    header.body_checksum = item.chunk_count == 1 && message.body_checksum
+                               ? *message.body_checksum
+                               : tensor::checksum64(chunk.bytes());
   Part first = make_frame(
       header, cursor_chunk_ == 0 ? std::string_view(message.header) : std::string_view());
   IoResult result = socket_.send(first, size > 0);

@@ -33,7 +33,7 @@ class HarmPort final : public Port {
   }
   Expected<void> forget(uint64_t version) override { return port_->forget(version); }
   std::span<std::byte> window() override { return port_->window(); }
-  std::span<std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
+  std::span<const std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
   bool has_windows() const override { return port_->has_windows(); }
   uint64_t held_bytes() const override { return port_->held_bytes(); }
   int wait_fd() const override { return port_->wait_fd(); }
@@ -42,7 +42,7 @@ class HarmPort final : public Port {
     Note changed = note;
     std::span<std::byte> bytes;
     if (note.kind == NoteKind::data && has_windows())
-      bytes = window_of(peer).subspan(note.place, note.body_bytes);
+      bytes = window().subspan(note.place, note.body_bytes);
     if (!harm_(changed, bytes)) return true;
     return port_->send(peer, changed, std::move(body));
   }

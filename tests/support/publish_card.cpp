@@ -40,7 +40,7 @@ class StoppingPort final : public publish::Port {
   }
   Expected<void> forget(uint64_t version) override { return port_->forget(version); }
   std::span<std::byte> window() override { return port_->window(); }
-  std::span<std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
+  std::span<const std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
   bool has_windows() const override { return port_->has_windows(); }
   uint64_t held_bytes() const override { return port_->held_bytes(); }
   int wait_fd() const override { return port_->wait_fd(); }
