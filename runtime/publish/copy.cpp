@@ -115,6 +115,11 @@ void scatter(RunList& list, uint64_t begin, std::span<const std::byte> packed) {
   finish_stream();
 }
 
+void copy_past_cache(std::span<const std::byte> from, std::byte* to) {
+  stream_copy(to, from.data(), from.size());
+  finish_stream();
+}
+
 void round_to_bf16(const std::byte* f32, std::byte* bf16, size_t count) {
 #if defined(COHORT_PUBLISH_AVX2)
   static const bool has_avx2 = __builtin_cpu_supports("avx2");

@@ -38,6 +38,9 @@ std::span<const std::byte> view(RunList& list, uint64_t begin, std::span<std::by
 /// Writes what the runs want of `packed` to memory; stores bypass the cache where runs are long.
 void scatter(RunList& list, uint64_t begin, std::span<const std::byte> packed);
 
+/// memcpy of what is not read again soon.
+void copy_past_cache(std::span<const std::byte> from, std::byte* to);
+
 /// Rounds to nearest, ties to even; NaN stays NaN: as TrainEngine's bf16 copy does.
 void round_to_bf16(const std::byte* f32, std::byte* bf16, size_t count);
 

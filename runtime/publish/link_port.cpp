@@ -15,6 +15,7 @@ namespace cohort::publish {
 namespace {
 
 constexpr uint32_t k_message_note = 1;
+constexpr int k_grace_ms = 1000;          // without a connection: its process has ended
 constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
 constexpr double k_close_seconds = 2;     // an end waits no longer for that
 
@@ -41,6 +42,8 @@ class LinkPort final : public Port {
   explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
     options_.link.chunk_bytes = transport::k_max_chunk_bytes;
     options_.link.name = "publish";
+    if (options_.link.disconnect_grace_ms == 0)
+      options_.link.disconnect_grace_ms = std::min(k_grace_ms, options_.link.peer_timeout_ms);
   }
 
   /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: after a version

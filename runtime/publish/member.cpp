@@ -344,13 +344,19 @@ class Member::Impl {
 
   /// What was sent becomes the base of the next delta.
   void keep_base() {
-    delta_.sent_base.resize(source_.bytes());
-    auto resolved = base_parts_.resolve(flat_target(base_parts_, delta_.sent_base));
-    COHORT_CHECK(resolved, "publish: the base has the layout of the source");
+    if (!delta_.sent_base) {
+      delta_.sent_base.reset(new std::byte[source_.bytes()]);
+      std::span<std::byte> base{delta_.sent_base.get(), source_.bytes()};
+      auto resolved = base_parts_.resolve(flat_target(base_parts_, base));
+      COHORT_CHECK(resolved, "publish: the base has the layout of the source");
+    }
     for (const PartTable::Part& part : source_.parts()) {
-      RunList whole;
-      whole.runs.push_back({0, part.bytes, 1, 0, 0, source_.at(part.name)});
-      gather(whole, 0, {base_parts_.at(part.name), part.bytes}, setup_.widen);
+      const std::byte* from = source_.at(part.name);
+      std::byte* to = base_parts_.at(part.name);
+      if (setup_.widen == 1)
+        copy_past_cache({from, part.bytes}, to);
+      else
+        round_to_bf16(from, to, part.bytes / 2);
     }
     delta_.sent_version = current_;
     delta_.sums_by_destination = session_->sums_by_destination();

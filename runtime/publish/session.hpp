@@ -2,6 +2,7 @@
 /// Session: one version at one card, from begin to its end: a state machine over a port. Owner and
 /// thread: the Member's thread. Internal to runtime/publish; what it promises is in member.hpp.
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,8 @@ namespace cohort::publish {
 
 /// What outlives a version at a card: who holds what, for the next delta.
 struct DeltaState {
-  std::optional<uint64_t> sent_version;  // `sent_base` is the shard of that version, as it went
-  std::vector<std::byte> sent_base;      // an exporter's shard in the type that travels
+  std::optional<uint64_t> sent_version;    // `sent_base` is the shard of that version, as it went
+  std::unique_ptr<std::byte[]> sent_base;  // an exporter's shard in the type that travels
   std::vector<uint64_t> sums_by_destination;  // of sent_version, in Program::destinations' order
   std::optional<uint64_t> served_version;     // what the target's owner serves
   std::vector<uint64_t> sums_by_sender;       // of served_version, in Program::senders' order

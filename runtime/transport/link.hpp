@@ -61,6 +61,9 @@ struct LinkOptions {
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
   int heartbeat_ms = 1000;
   int peer_timeout_ms = 10000;  // silence after which the peer counts as lost
+  /// Producer: time without a connection after which a consumer that was there counts as lost, seen
+  /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
+  int disconnect_grace_ms = 0;
   CurveKeys curve;
 };
 
@@ -124,9 +127,9 @@ class Receiver {
 class Sender {
  public:
   using OnAcked = std::function<void(uint64_t seq)>;
-  /// Errc::timeout: the consumer is silent; the link keeps trying and resumes if it comes back
-  /// (once per outage). Any other code: the consumer turned us away; the link is dead and send()
-  /// says so.
+  /// Errc::timeout: the consumer is silent, or was without a connection for disconnect_grace_ms;
+  /// the link keeps trying and resumes if it comes back (once per outage). Any other code: the
+  /// consumer turned us away; the link is dead and send() says so.
   using OnFailed = std::function<void(Error)>;
 
   /// Connects and starts; the consumer may appear later. Returns Errc::invalid_argument or

@@ -255,6 +255,7 @@ TEST_P(PublishWires, AMemberThatClosesIsNamed) {
   for (size_t i : {0, 1}) {  // card 2 has all it needs
     auto result = group.members[i]->wait(2);
     ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Errc::closed);
     EXPECT_NE(result.error().detail.find("card 3"), std::string::npos)
         << result.error().to_string();
   }
