@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 
+#include "actors/card_devices.hpp"
 #include "actors/job_json.hpp"
 #include "actors/job_spec.hpp"
 #include "actors/vocabulary.hpp"
@@ -168,6 +169,14 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   return plan_weights(job, result.model, zero_of(config).stage, result);
 }
 
+// One node runs: its cards are 0..n-1, as far as a role has them.
+size_t cards_used(const plan::PlacementPlan& placement) {
+  size_t count = 0;
+  for (const auto& role : placement.roles)
+    for (CardId card : role.cards) count = std::max<size_t>(count, card.value + 1);
+  return count;
+}
+
 // What load() accepts, and plans, is more than what this version runs.
 Expected<void> check_built(const config::RunConfig& config) {
   std::string text;
@@ -228,6 +237,7 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
       seeds, result.environments.at(config.train_env_manager.tags.front())->lake,
       result.environments.at(config.val_env_manager.tags.front())->lake);
   COHORT_TRY(plan_run(config, result));
+  COHORT_ASSIGN(result.devices, open_card_devices(config, cards_used(result.placement)));
   result.checkpoint_bytes =
       12 * static_cast<uint64_t>(
                compute::layout_of(result.model).total_elements);  // weights and two moments

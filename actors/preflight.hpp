@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/environment.hpp"
+#include "runtime/compute/device.hpp"
 #include "runtime/compute/model.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/plan/phases.hpp"
@@ -32,6 +33,7 @@ struct Preflight {
   std::string val_tag;  // environment of the held-out maps
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
+  std::vector<std::shared_ptr<compute::Device>> devices;  // of cards, by local index; cpu: none
 };
 
 /// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,

@@ -39,6 +39,10 @@ RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
   for (const plan::CardSpec& spec : options_.plan->placement.cards)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
       cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes(), pages);
+  for (auto& [id, card] : cards_)
+    if (const auto& devices = options_.plan->devices; !devices.empty())
+      card = std::make_shared<compute::CardMemory>(id, card->budget_bytes(),
+                                                   devices[id.value % devices.size()]);
 }
 
 // Before any actor: the first publish finds every seat.
@@ -139,6 +143,8 @@ compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, Ca
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
   if (options_.socket_folder.empty()) group.backend = compute::CollectiveBackend::memory;
+  if (group.device = cards_.at(card)->device(); group.device != nullptr)
+    group.backend = group.device->collectives();
   return group;
 }
 

@@ -56,7 +56,8 @@ Expected<void> validate(const GenerationOptions& o) {
     return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
                                o.max_context, o.model.max_position));
   COHORT_TRY(validate_groups(o));
-  if (o.runner == RunnerKind::cpu_f32 && (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
+  if (o.runner == RunnerKind::cpu_f32 &&
+      (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu" || o.card->device() != nullptr))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
 }
@@ -64,8 +65,15 @@ Expected<void> validate(const GenerationOptions& o) {
 Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
-  const RunnerOptions options{part, o.max_context, o.batch_tokens, o.kv_block_tokens, o.device, tp};
-  const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && o.device == "cpu";
+  Device* device = o.card->device().get();
+  const RunnerOptions options{part,
+                              o.max_context,
+                              o.batch_tokens,
+                              o.kv_block_tokens,
+                              device == nullptr ? o.device : device->torch_device(),
+                              tp,
+                              device};
+  const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && options.device == "cpu";
   if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
   return make_cpu_runner(options);
 }

@@ -13,6 +13,8 @@
 ///          ZeRO stage, and offload or swap on or off (reduce: ordered).
 /// TRAIN-2: a step whose gradient norm is not finite changes nothing and is Errc::compute.
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
+/// On a card that is a device (CardMemory) the graph and the optimizer run there; a group then has
+/// the same device in its options. TRAIN-1 and 3 hold as far as the device's own sums are ordered.
 /// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
 /// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
 /// and one layer's activations.
@@ -86,7 +88,7 @@ struct TrainEngineOptions {
   int64_t micro_batch_tokens =
       2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
   int64_t logits_max = 1 << 20;  // [floats] logits alive per thread: vocabulary * rows of a chunk
-  CardMemory* card = nullptr;    // outlives the engine
+  CardMemory* card = nullptr;    // outlives the engine; of the host, or a device
   std::string role = "actor_train";  // prefix of object names on the card
   bool is_frozen = false;            // reference: parameters only, step() is an error
   ZeroOptions zero;

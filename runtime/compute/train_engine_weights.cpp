@@ -36,6 +36,7 @@ Expected<uint64_t> TrainEngine::State::hash_master(
   tensor::Checksum sum;
   COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create_on_host(*this, sizeof(float)));
   std::vector<float> values;
+  std::vector<std::byte> copied;
   for (const ZeroUnit& unit : zero.units()) {
     std::span<const float> whole;
     if (from.is_cut) {
@@ -43,8 +44,10 @@ Expected<uint64_t> TrainEngine::State::hash_master(
       COHORT_TRY(exchange.gather(unit, from, reinterpret_cast<std::byte*>(values.data())));
       whole = values;
     } else {
-      whole = {reinterpret_cast<const float*>(from.data) + unit.begin,
-               static_cast<size_t>(unit.elements())};
+      const auto bytes = math.on_host({from.data + static_cast<size_t>(unit.begin) * sizeof(float),
+                                       static_cast<size_t>(unit.elements()) * sizeof(float)},
+                                      copied);
+      whole = {reinterpret_cast<const float*>(bytes.data()), static_cast<size_t>(unit.elements())};
     }
     sum.update(std::as_bytes(whole));
     if (visit) COHORT_TRY(visit(unit, whole));
@@ -64,16 +67,17 @@ uint64_t TrainEngine::weight_bytes() const {
 std::vector<ParameterShard> TrainEngine::shards() const {
   const HeldBuffer params = state_->params_buffer();
   if (params.data == nullptr) return {};
-  return shards_of(*state_, params);
+  return shards_of(*state_, state_->on_host(params, state_->shards_copied));
 }
 
 std::vector<ParameterShard> TrainEngine::master_shards() const {
   const HeldBuffer master = state_->master_buffer();
   if (master.data == nullptr) return {};
-  return shards_of(*state_, master);
+  return shards_of(*state_, state_->on_host(master, state_->master_copied));
 }
 
-Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes) {
+Expected<void> TrainEngine::load_weights(uint64_t offset_bytes,
+                                         std::span<const std::byte> bytes) try {
   const State& s = *state_;
   const size_t element = s.compute_element();
   if (offset_bytes % element != 0 || bytes.size() % element != 0 || offset_bytes > weight_bytes() ||
@@ -103,6 +107,8 @@ Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const 
     s.store_parameters(spec, first - offset, values);
   }
   return {};
+} catch (const std::exception& e) {
+  return failed("load_weights", e);
 }
 
 }  // namespace cohort::compute

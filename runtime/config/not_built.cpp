@@ -31,8 +31,6 @@ void add_run(const RunConfig& c, List& list) {
   list.add_if(c.dialect == Dialect::verl, "dialect", "verl; write the run with ROLL's keys");
   list.add_if(c.pipeline != Pipeline::agentic, "pipeline",
               fmt::format("{}; only agentic is built in", to_string(c.pipeline)));
-  list.add_if(c.platform != Platform::cpu, "platform",
-              fmt::format("{} is not built into this binary; it has: cpu", to_string(c.platform)));
   list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
   list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
               fmt::format("{} is not built in: generation and update take turns; use 0",

@@ -56,6 +56,7 @@ struct RigOptions {
   compute::RunnerKind runner = compute::RunnerKind::automatic;
   uint64_t budget_bytes = uint64_t{1} << 30;
   compute::CardPages pages = compute::CardPages::released;
+  std::shared_ptr<compute::Device> device;                    // the card is one
   std::vector<std::shared_ptr<compute::Collectives>> groups;  // tensor parallel: one per lane
   int group_beat_ms = 10000;
   std::function<void(const Error&)> on_group_lost;
@@ -64,7 +65,8 @@ struct RigOptions {
 class GenerationRig {
  public:
   explicit GenerationRig(const RigOptions& options = {})
-      : card(CardId{4}, options.budget_bytes, options.pages) {
+      : card(options.device ? compute::CardMemory(CardId{4}, options.budget_bytes, options.device)
+                            : compute::CardMemory(CardId{4}, options.budget_bytes, options.pages)) {
     compute::GenerationOptions o;
     o.model = options.model;
     o.card = &card;

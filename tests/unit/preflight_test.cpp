@@ -18,10 +18,19 @@ std::string refusal(const std::vector<std::string>& overrides) {
   return plan.error().detail;
 }
 
+TEST(Preflight, APlatformWithoutItsDevicesIsRefused) {
+  const auto cuda = compute::list_devices(compute::DeviceKind::cuda);
+  if (!cuda || cuda->empty()) {
+    const std::string text = refusal({"platform=cuda"});
+    EXPECT_EQ(text.find("override 'platform=cuda': platform: cuda"), 0u) << text;
+    EXPECT_NE(text.find("platform=cpu runs on this host"), std::string::npos) << text;
+  }
+  if (!compute::list_devices(compute::DeviceKind::npu))
+    EXPECT_NE(refusal({"platform=npu"}).find("platform: npu: "), std::string::npos);
+}
+
 // load() takes what this version cannot run; the run refuses it by key, place and remedy.
 TEST(Preflight, RefusesWhatIsNotBuilt) {
-  EXPECT_EQ(refusal({"platform=cuda"}),
-            "override 'platform=cuda': platform: cuda is not built into this binary; it has: cpu");
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
             "grpo or reinforce");
