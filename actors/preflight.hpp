@@ -13,6 +13,7 @@
 #include "runtime/config/run_config.hpp"
 #include "runtime/plan/phases.hpp"
 #include "runtime/plan/placement.hpp"
+#include "runtime/plan/reshard.hpp"
 #include "runtime/tasks/seeds.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 
@@ -24,6 +25,8 @@ struct Preflight {
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   plan::PlacementPlan placement;
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
+  /// How weights go from the train cards to those of a role, by its name.
+  std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
   int max_tokens_per_turn = 16;
   std::vector<std::string> stop_texts;  // special tokens that end an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;

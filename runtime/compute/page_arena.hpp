@@ -7,9 +7,9 @@
 /// from the kernel. Pages are kept in chunks of 2 MiB, so that huge pages stay whole; a block's
 /// tail below that is always fresh, and unmapped with it.
 ///
-/// ARENA-1: idle_bytes() <= the limit last given to trim(). The owner gives (most bytes ever in
-/// use)
-/// - (bytes in use), so resident memory never exceeds what was in use at once, rounded to pages.
+/// ARENA-1: idle_bytes() <= the limit last given to trim(). The owner gives the most bytes that
+/// were ever in use less those in use now, so that resident memory never exceeds what was in use at
+/// once, rounded to pages.
 /// ARENA-2: take() uses every idle chunk it can before it asks for a fresh one.
 /// Bound: k_extents_max mappings are kept idle, and as many go into one block.
 /// Owner: a card's ledger, under its lock; not thread-safe. Linux.
@@ -51,7 +51,6 @@ class PageArena {
   void trim(uint64_t limit_bytes);
 
   uint64_t idle_bytes() const { return idle_bytes_; }
-  size_t idle_extents() const { return idle_.size(); }
 
  private:
   PageExtent take_idle(uint64_t wanted_bytes);

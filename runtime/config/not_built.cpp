@@ -66,13 +66,14 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
   const StrategySettings& s = w.strategy_args;
   std::string strategy = name + ".strategy_args.strategy_config";
-  int64_t cut = s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size *
-                s.expert_parallel_size;
+  const bool may_cut = name == "actor_infer";
+  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size * s.expert_parallel_size *
+                (may_cut ? 1 : s.tensor_parallel_size);
   list.add_if(cut > 1, strategy,
-              fmt::format("TP {} x PP {} x CP {} x EP {}: this version keeps a "
-                          "model on one card; use 1 for each",
+              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP, in "
+                          "actor_infer alone; use 1 for {}",
                           s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
-                          s.expert_parallel_size));
+                          s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
 }
 
 void add_algorithm(const RunConfig& c, List& list) {

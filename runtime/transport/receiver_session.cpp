@@ -64,6 +64,8 @@ Expected<Session::Outcome> Session::on_data(const FrameHeader& header,
     return Error{Errc::protocol, fmt::format("chunk {} of message {} belongs to another message",
                                              header.chunk, header.seq)};
   }
+  if (header.chunk_count == 1 && header.body_bytes > 0)
+    message_.body_checksum = header.body_checksum;
   take_chunk(header, std::move(body));
   corrupt_streak = 0;
   is_resend_asked = false;

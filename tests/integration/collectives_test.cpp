@@ -238,9 +238,10 @@ TEST_P(ThreadRanks, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
 
 TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
   auto rendezvous = Rendezvous::in_process();
-  std::atomic<int> waiting = 0;
+  std::atomic<int> waiting = 0, joined = 0;
   on_threads(3, [&](int rank) {
     auto group = Collectives::join(options_of(rank, 3, "stop", rendezvous)).value();
+    ++joined;         // a rank that is told while it still joins could not
     if (rank == 2) {  // never calls; waits for the others to be told
       EXPECT_TRUE(test::wait_until([&] { return waiting == 4; }, 20000));
       return;
@@ -248,7 +249,7 @@ TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
     std::jthread other;
     if (rank == 0)
       other = std::jthread([&] {
-        EXPECT_TRUE(test::wait_until([&] { return waiting == 2; }, 20000));
+        EXPECT_TRUE(test::wait_until([&] { return joined == 3 && waiting == 2; }, 20000));
         group->abort("the run was cancelled");
       });
     ++waiting;

@@ -14,7 +14,6 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/compute/model_tp.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::tests {
 
@@ -107,10 +106,8 @@ class GenerationRig {
     });
   }
   void publish(uint64_t version, const std::vector<float>& flat) {
-    std::vector<std::byte> bytes(engine->weight_bytes());
-    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)), bytes);
-    engine->begin_weights(version, bytes.size()).value();
-    engine->write_weights(0, bytes, tensor::checksum64(bytes)).value();
+    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
+                      engine->begin_weights(version).value());
     engine->commit_weights(version).value();
   }
   /// Waits, with a bound, for one turn's output; an output with stop "" means that none came.

@@ -124,8 +124,7 @@ TEST(OldLogProbs, ComputedBeforeOneStepAreThoseOfTheFirstPass) {
 
 TEST(OldLogProbs, ComputedOnceTheyAreOldForLaterSteps) {
   const Result computed = update_with(OldLogProbs::recomputed, 2);
-  EXPECT_NE(computed.metrics.at("actor/ratio_max"), 1.0) << "the second step has other weights";
-  EXPECT_GT(computed.metrics.at("actor/approxkl"), 0);
+  EXPECT_GT(computed.metrics.at("actor/approxkl"), 0) << "the second step has other weights";
   EXPECT_NE(computed.param_hash, update_with(OldLogProbs::behavior, 2).param_hash);
 }
 
