@@ -42,6 +42,7 @@ class LinkPort final : public Port {
   explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
     options_.link.chunk_bytes = transport::k_max_chunk_bytes;
     options_.link.name = "publish";
+    options_.link.verifies_bodies = false;  // the session does, once, where it copies (PUBLISH-1)
     if (options_.link.disconnect_grace_ms == 0)
       options_.link.disconnect_grace_ms = std::min(k_grace_ms, options_.link.peer_timeout_ms);
   }
@@ -84,7 +85,6 @@ class LinkPort final : public Port {
       }
       event.peer = card_of(kept->peer).value_or(event.note.from);
       event.body = message.body;
-      event.body_checksum = message.body_checksum;
       mail->queue.push({std::move(event), std::move(kept)});
     };
     auto lost = [mail](const std::string& peer, const Error& error) {

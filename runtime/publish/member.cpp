@@ -21,7 +21,7 @@ namespace {
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
 constexpr int k_chunks_per_turn = 2;   // between two words to their senders
 constexpr size_t k_window_slots = 8;   // of the window, which its readers should find in a cache
-constexpr size_t k_link_slots = 64;    // a link's acknowledgements come late
+constexpr size_t k_link_slots = 32;    // a link's acknowledgements come late
 constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
 constexpr size_t k_early_versions = 4;   // whose notes wait for begin()
 constexpr size_t k_early_notes = 4;      // of a peer for one version: two grants and a failure
@@ -415,7 +415,9 @@ class Member::Impl {
   void sleep() {
     int wait_ms = -1;
     if (session_) {
-      double left = last_move_ + options_.timeout_ms * 1e-3 - now_seconds();
+      // Senders know better what hinders them: their word should come first.
+      double patience = options_.timeout_ms * (session_->is_only_receiving() ? 1.25e-3 : 1e-3);
+      double left = last_move_ + patience - now_seconds();
       if (left <= 0)
         return end(
             {Errc::timeout,

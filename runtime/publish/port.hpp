@@ -55,8 +55,6 @@ struct PortEvent {
   Note note;            // taken: its version and bytes
   tensor::Buffer body;  // data of a port without windows; the text of `failed`
   std::string reason;   // lost
-  /// xxh3 of the body, where the wire has verified it already.
-  std::optional<uint64_t> body_checksum = {};
 };
 
 class Port {

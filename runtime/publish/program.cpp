@@ -66,6 +66,7 @@ class ProgramBuilder {
     for (const Incoming& x : program_.receives)
       if (x.is_passed_on) program_.turns[x.turn].passed_on_bytes += x.bytes;
     fill_turn_senders();
+    fill_groups();
     return std::move(program_);
   }
 
@@ -144,6 +145,14 @@ class ProgramBuilder {
         auto& list = program_.turns[program_.receives[receive].turn].senders;
         if (list.empty() || list.back() != i) list.push_back(i);
       }
+  }
+
+  void fill_groups() {
+    program_.groups.resize(groups_.size());
+    for (uint32_t i = 0; i < program_.destinations.size(); ++i) {
+      const auto& sends = program_.destinations[i].sends;
+      for (uint32_t k = 0; k < sends.size(); ++k) program_.groups[sends[k].group].push_back({i, k});
+    }
   }
 
   const plan::ReshardCopies* copies_;

@@ -38,6 +38,12 @@ struct Turn {
   std::vector<uint32_t> senders;  // indices of Program::senders
 };
 
+/// A send that carries a group's bytes.
+struct Use {
+  uint32_t destination = 0;  // index of Program::destinations
+  uint32_t send = 0;         // of Destination::sends
+};
+
 struct Destination {
   uint32_t card = 0;  // index of plan.cards
   std::vector<Outgoing> sends;
@@ -57,6 +63,7 @@ struct Program {
   std::vector<Incoming> receives;      // in the plan's order
   std::vector<Turn> turns;
   std::vector<Destination> destinations;  // ascending cards
+  std::vector<std::vector<Use>> groups;   // by Outgoing::group
   std::vector<Sender> senders;            // ascending cards
 };
 

@@ -69,6 +69,10 @@ Expected<bool> Session::step() {
   return has_moved;
 }
 
+bool Session::is_only_receiving() const {
+  return is_open_ && std::ranges::all_of(streams_, &Stream::is_stored);
+}
+
 bool Session::is_done() const {
   return is_open_ && outbox_.empty() && std::ranges::all_of(streams_, &Stream::is_stored) &&
          std::ranges::all_of(lanes_, &Lane::is_stored);
@@ -274,7 +278,7 @@ Expected<bool> Session::send_some(size_t destination) {
 Shelf::Chunk* Session::chunk_for(Stream& stream, const Outgoing& out) {
   if (auto* packed = shelf_.find(out.group, stream.offset, stream.is_delta)) return packed;
   uint64_t bytes = std::min(setup_->chunk_bytes, out.bytes - stream.offset);
-  Shelf::Chunk* chunk = shelf_.take(bytes);
+  Shelf::Chunk* chunk = shelf_.take(bytes, is_furthest_behind(out));
   if (chunk == nullptr) return nullptr;
   Note note = make_note(NoteKind::data);
   note.offset = stream.offset;
@@ -296,16 +300,29 @@ Shelf::Chunk* Session::chunk_for(Stream& stream, const Outgoing& out) {
   return chunk;
 }
 
-/// Destinations that are at the same bytes and have not been sent this stretch of them.
+/// Destinations that may be sent this stretch in the same round, and have not been. One that grants
+/// nothing keeps nobody waiting.
 uint32_t Session::count_wanting(const Stream& stream, const Outgoing& out) const {
-  uint32_t count = 0;
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    const Stream& x = streams_[i];
-    const auto& sends = program_->destinations[i].sends;
-    bool is_at_it = x.next < sends.size() && sends[x.next].group == out.group;
-    count += is_at_it && x.offset <= stream.offset && x.is_delta == stream.is_delta ? 1 : 0;
+  uint32_t count = 0, round = transfer(out.transfer).round;
+  for (const Use& use : program_->groups[out.group]) {
+    const Stream& x = streams_[use.destination];
+    const Outgoing& send = program_->destinations[use.destination].sends[use.send];
+    bool is_ahead = x.next < use.send || (x.next == use.send && x.offset <= stream.offset);
+    bool is_same = x.is_delta == stream.is_delta && transfer(send.transfer).round == round;
+    count += is_ahead && is_same && x.granted_round >= round ? 1 : 0;
   }
   return count;
+}
+
+/// Nobody waits for somebody who is behind him without end: the plan's earliest send that is left,
+/// of all cards, needs nothing but what is on its way, and finds room here.
+bool Session::is_furthest_behind(const Outgoing& out) const {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const auto& sends = program_->destinations[i].sends;
+    if (streams_[i].next < sends.size() && sends[streams_[i].next].transfer < out.transfer)
+      return false;
+  }
+  return true;
 }
 
 /// Puts changed words, or all of them if that is less, into the chunk.
@@ -427,7 +444,7 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   const Incoming& in = program_->receives[receive];
   COHORT_ASSIGN(std::span<const std::byte> body, body_of(event, from.card));
   COHORT_ASSIGN(std::span<const std::byte> plain, decode(lane, in, note, body));
-  COHORT_TRY(verify(event, from.card, plain));
+  COHORT_TRY(verify(note, from.card, plain));
   const ReshardTransfer& x = transfer(in.transfer);
   if (lane.offset == 0)
     lane.runs = address(setup_->copies->target_parts(x), family(in.transfer), *setup_->target, 1);
@@ -467,11 +484,9 @@ Expected<std::span<const std::byte>> Session::decode(Lane& lane, const Incoming&
   return std::span<const std::byte>(words);
 }
 
-Expected<void> Session::verify(const PortEvent& event, uint32_t from,
+Expected<void> Session::verify(const Note& note, uint32_t from,
                                std::span<const std::byte> plain) const {
-  const Note& note = event.note;
-  bool is_known = note.coding == Coding::plain && event.body_checksum;  // the wire looked
-  uint64_t checksum = is_known ? *event.body_checksum : tensor::checksum64(plain);
+  uint64_t checksum = tensor::checksum64(plain);
   if (checksum == note.checksum) return {};
   const plan::ReshardPlan& plan = setup_->copies->plan();
   const plan::ReshardPiece& piece = plan.pieces[transfer(note.transfer).piece];
@@ -555,10 +570,15 @@ std::string Session::waits_for() const {
       add(fmt::format("{} of {} bytes from {}", program_->senders[i].bytes - lanes_[i].bytes,
                       program_->senders[i].bytes, name(program_->senders[i].card)));
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].is_stored) continue;
-    bool is_all_sent = streams_[i].next == program_->destinations[i].sends.size();
-    add(fmt::format("{} of {}", is_all_sent ? "the acknowledgement" : "a grant",
-                    name(program_->destinations[i].card)));
+    const Stream& x = streams_[i];
+    if (x.is_stored) continue;
+    std::string card = name(program_->destinations[i].card);
+    if (!x.in_flight.empty())
+      add(fmt::format("{} to take {} chunks", card, x.in_flight.size()));
+    else if (x.next < program_->destinations[i].sends.size())
+      add("a grant of " + card);
+    else
+      add("the acknowledgement of " + card);
   }
   return text.empty() ? "nothing" : text;
 }

@@ -52,6 +52,7 @@ class Session {
   /// before the next event.
   Expected<bool> step();
   bool is_done() const;
+  bool is_only_receiving() const;
   /// What it waits for, for a timeout's text.
   std::string waits_for() const;
   PublishReport report() const;
@@ -97,6 +98,7 @@ class Session {
   bool may_send(const Stream& stream, const Outgoing& out) const;
   Shelf::Chunk* chunk_for(Stream& stream, const Outgoing& out);
   uint32_t count_wanting(const Stream& stream, const Outgoing& out) const;
+  bool is_furthest_behind(const Outgoing& out) const;
   void code(Stream& stream, const Outgoing& out, Shelf::Chunk& chunk);
   void fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed);
   void read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const;
@@ -109,8 +111,7 @@ class Session {
   Expected<std::span<const std::byte>> body_of(const PortEvent& event, uint32_t from);
   Expected<void> check_data(const Lane& lane, const Sender& sender, const Note& note,
                             size_t body_bytes) const;
-  Expected<void> verify(const PortEvent& event, uint32_t from,
-                        std::span<const std::byte> plain) const;
+  Expected<void> verify(const Note& note, uint32_t from, std::span<const std::byte> plain) const;
   void finish_receive(uint32_t receive);
   void release_turns();
   Expected<void> on_sent(size_t sender, const Note& note);

@@ -13,7 +13,7 @@ Shelf::Chunk* Shelf::find(uint32_t group, uint64_t offset, bool is_delta) {
   return nullptr;
 }
 
-Shelf::Chunk* Shelf::take(uint64_t bytes) {
+Shelf::Chunk* Shelf::take(uint64_t bytes, bool may_drop_wanted) {
   Chunk* best = nullptr;
   for (Chunk& x : chunks_) {
     if (x.in_flight > 0) continue;
@@ -21,7 +21,7 @@ Shelf::Chunk* Shelf::take(uint64_t bytes) {
                      ((x.wanted == 0) == (best->wanted == 0) && x.order < best->order);
     if (is_better) best = &x;
   }
-  if (best == nullptr) return nullptr;
+  if (best == nullptr || (best->wanted > 0 && !may_drop_wanted)) return nullptr;
   clear(*best);
   best->order = next_order_++;
   best->note.bytes = bytes;

@@ -3,8 +3,8 @@
 /// where there is one, in buffers elsewhere. Owner and thread: the Session. Internal to
 /// runtime/publish. Bound: `slots` chunks, which are few enough to stay in a core's cache.
 ///
-/// A slot that is on its way (in_flight) keeps its bytes; one that nobody has yet fetched though
-/// somebody will (wanted) keeps them as long as there is another to take.
+/// A slot that is on its way (in_flight) keeps its bytes; one that somebody is yet to be sent
+/// (wanted) keeps them unless the destination that is furthest behind needs the room.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,8 +30,8 @@ class Shelf {
   Shelf(Port& port, size_t slots, uint64_t slot_bytes);
   /// Returns the chunk if it is there.
   Chunk* find(uint32_t group, uint64_t offset, bool is_delta);
-  /// Returns an empty slot with room for `bytes`, or null while all are on their way.
-  Chunk* take(uint64_t bytes);
+  /// Returns an empty slot with room for `bytes`, or null while there is none.
+  Chunk* take(uint64_t bytes, bool may_drop_wanted);
   /// The bytes of a slot that nobody has been sent yet.
   std::span<std::byte> room(Chunk& chunk);
   size_t index(const Chunk& chunk) const { return static_cast<size_t>(&chunk - chunks_.data()); }

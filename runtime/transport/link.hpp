@@ -37,8 +37,7 @@ inline constexpr size_t k_max_chunk_bytes = size_t{4} << 20;
 inline constexpr size_t k_min_chunk_bytes = 1024;
 
 /// `type` and `header` belong to the application; `body` is shared, never copied, by the producer.
-/// `body_checksum` is xxh3-64 of a body of at most chunk_bytes: a producer that knows it spares the
-/// link computing it; a consumer that finds it knows that the body has been verified against it.
+/// A producer that knows the xxh3-64 of a body of at most chunk_bytes spares the link computing it.
 struct Message {
   uint32_t type = 0;
   std::string header;
@@ -61,6 +60,10 @@ struct LinkOptions {
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
   int heartbeat_ms = 1000;
   int peer_timeout_ms = 10000;  // silence after which the peer counts as lost
+  /// Consumer: false leaves the checksum of a body that came in one chunk to whoever reads it, with
+  /// a checksum of its own in the message's header; such a body is not sent again when it is
+  /// damaged.
+  bool verifies_bodies = true;
   /// Producer: time without a connection after which a consumer that was there counts as lost, seen
   /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
   int disconnect_grace_ms = 0;
