@@ -17,9 +17,11 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.rendezvous = options_.rendezvous;
   auto node = options_.node;
   spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };
-  spawner_ = std::make_unique<RoleSpawner>(spawner);
   self_->set_down_handler([this](const caf::down_msg&) { on_stop("the run's node is gone"); });
   self_->monitor(options_.node);
+  auto opened = RoleSpawner::create(spawner);
+  if (!opened) return spawner.fail({"process", "start", opened.error().to_string()});
+  spawner_ = std::move(*opened);
   ProcessReady ready{options_.slot, {}};
   caf::actor_system& system = self_->home_system();
   for (const plan::RoleSpec& role : options_.plan.placement.roles)

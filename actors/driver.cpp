@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/clock.hpp"
@@ -78,43 +80,86 @@ double DriverState::expert_fraction(uint64_t round) const {
   return warm.expert_fraction + blend * (*warm.expert_fraction_end - warm.expert_fraction);
 }
 
+// One replica gets the whole batch at once. Several get groups as they have room for them, so that
+// the batch ends for all at about the same time.
 void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
                             double started, const std::function<void(Gathered)>& then) {
-  size_t count = std::min<size_t>(options_.rollouts.size(), batch.groups);
-  auto missing = std::make_shared<size_t>(count);
-  for (size_t i = 0; i < count; ++i) {
-    size_t first = batch.groups * i / count;
-    size_t last = batch.groups * (i + 1) / count;
-    Lease lease;
-    lease.kind = batch.kind;
-    lease.step = batch.step;
-    lease.attempt = options_.attempt;
-    lease.first_group = static_cast<uint32_t>(first);
-    lease.group_size = batch.group_size;
-    lease.seeds.assign(batch.seeds.begin() + static_cast<ptrdiff_t>(first),
-                       batch.seeds.begin() + static_cast<ptrdiff_t>(last));
-    lease.tags.assign(batch.tags.begin() + static_cast<ptrdiff_t>(first),
-                      batch.tags.begin() + static_cast<ptrdiff_t>(last));
-    lease.version = version_;
-    lease.expert_fraction = expert_fraction(batch.step);
+  const size_t replicas = options_.rollouts.size();
+  auto mean = static_cast<uint64_t>(std::max(1.0, response_tokens_));
+  plan::DispatchOptions dispatch;
+  dispatch.replicas = static_cast<uint32_t>(replicas);
+  dispatch.response_tokens_guess = mean;
+  // Half as much again as a replica runs at once: it never waits for the next group.
+  dispatch.open_tokens_max =
+      replicas == 1 ? std::numeric_limits<uint64_t>::max()
+                    : static_cast<uint64_t>(options_.config.max_running_requests) * mean * 3 / 2;
+  auto round = std::make_shared<Round>(Round{batch, gathered, started, then, {}, 0});
+  round->dispatcher.emplace(dispatch);
+  gathered->leases.resize(replicas);
+  for (uint32_t group = 0; group < batch.groups; ++group)
+    if (auto added = round->dispatcher->add({group, batch.seeds[group], batch.group_size, 0, 0});
+        !added)
+      return on_fail({"driver", phase_, added.error().to_string()});
+  lease_more(round);
+}
+
+void DriverState::lease_more(const std::shared_ptr<Round>& round) {
+  std::vector<plan::DispatchPart> parts = round->dispatcher->assign();
+  for (size_t i = 0; i < parts.size();) {
+    Lease lease = lease_of(round->batch);
+    size_t replica = parts[i].replica;
+    do {
+      auto group = static_cast<uint32_t>(parts[i].group);
+      lease.groups.push_back(group);
+      lease.seeds.push_back(round->batch.seeds[group]);
+      lease.tags.push_back(round->batch.tags[group]);
+    } while (++i < parts.size() && options_.rollouts.size() == 1);
     ask(
-        fmt::format("actor_infer (card {})", options_.rollout_cards[i].value), options_.rollouts[i],
-        [this, batch, gathered, started, then, missing](const LeaseReport& report) {
-          gathered->leases.push_back(report);
-          gathered->busy_seconds = std::max(gathered->busy_seconds, report.busy_seconds);
-          if (--*missing > 0) return;
-          gathered->generate_seconds = now_seconds() - started;
-          bool is_train = batch.kind == static_cast<uint8_t>(TrajectoryKind::train);
-          if (!is_train || !options_.has_reference_phase)
-            return collect(batch, gathered, started, then);
-          // What was played waits at the reference until its weights have the card.
-          options_.log->stage("step", "reference", -1);
-          begin_phase(PhaseKind::reference, [this, batch, gathered, started, then] {
-            collect(batch, gathered, started, then);
-          });
+        fmt::format("actor_infer (card {})", options_.rollout_cards[replica].value),
+        options_.rollouts[replica],
+        [this, round, replica, groups = lease.groups](const LeaseReport& report) {
+          on_lease_end(round, replica, groups, report);
         },
         lease_atom_v, lease);
   }
+}
+
+Lease DriverState::lease_of(const Batch& batch) const {
+  Lease lease;
+  lease.kind = batch.kind;
+  lease.step = batch.step;
+  lease.attempt = options_.attempt;
+  lease.group_size = batch.group_size;
+  lease.version = version_;
+  lease.expert_fraction = expert_fraction(batch.step);
+  return lease;
+}
+
+void DriverState::on_lease_end(const std::shared_ptr<Round>& round, size_t replica,
+                               const std::vector<uint32_t>& groups, const LeaseReport& report) {
+  Gathered& gathered = *round->gathered;
+  if (report.generated_tokens >= gathered.leases[replica].generated_tokens)
+    gathered.leases[replica] = report;  // it counts since the round began there
+  gathered.busy_seconds = std::max(gathered.busy_seconds, report.busy_seconds);
+  uint64_t each =
+      std::max<uint64_t>(1, report.response_tokens / std::max<uint64_t>(1, report.trajectories));
+  for (uint32_t group : groups)
+    for (uint32_t index = 0; index < round->batch.group_size; ++index)
+      round->dispatcher->end(group, index, static_cast<uint32_t>(replica), each);
+  round->response_tokens += report.response_tokens;
+  if (!round->dispatcher->is_done()) return lease_more(round);
+  const Batch& batch = round->batch;
+  response_tokens_ = static_cast<double>(round->response_tokens) /
+                     std::max(1.0, static_cast<double>(batch.groups) * batch.group_size);
+  gathered.generate_seconds = now_seconds() - round->started;
+  bool is_train = batch.kind == static_cast<uint8_t>(TrajectoryKind::train);
+  if (!is_train || !options_.has_reference_phase)
+    return collect(batch, round->gathered, round->started, round->then);
+  // What was played waits at the reference until its weights have the card.
+  options_.log->stage("step", "reference", -1);
+  begin_phase(PhaseKind::reference, [this, round] {
+    collect(round->batch, round->gathered, round->started, round->then);
+  });
 }
 
 void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
@@ -271,7 +316,7 @@ void DriverState::run_step(uint64_t step) {
   begin_phase(PhaseKind::generate, [this, batch, step] {
     gather(batch, [this, step](const Gathered& gathered) {
       double end = options_.log->seconds_since_start();
-      for (CardId card : options_.rollout_cards)
+      for (CardId card : options_.infer_cards)
         options_.log->compute(step, card.value, "generate", end - gathered.seconds,
                               end - gathered.seconds + gathered.generate_seconds);
       critical_seconds_ += gathered.busy_seconds;

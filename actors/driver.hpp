@@ -15,6 +15,7 @@
 #include "actors/run_log.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/control/request.hpp"
+#include "runtime/plan/dispatch.hpp"
 
 namespace cohort::actors {
 
@@ -37,7 +38,8 @@ struct DriverOptions {
   uint32_t attempt = 0;      // 0, +1 per resume of the run
   PlacementActor placement;
   std::vector<RolloutActor> rollouts;
-  std::vector<CardId> rollout_cards;
+  std::vector<CardId> rollout_cards;  // of `rollouts`: each replica's first
+  std::vector<CardId> infer_cards;    // all of them
   CardId train_card;
   TrainerActor trainer;
   bool has_reference_phase = false;  // the reference takes turns with other roles
@@ -71,7 +73,7 @@ class DriverState {
     std::vector<uint64_t> seeds;
   };
   struct Gathered {
-    std::vector<control::LeaseReport> leases;
+    std::vector<control::LeaseReport> leases;  // by rollout, its last
     control::CollectReport collected;
     double seconds = 0;
     double generate_seconds = 0;  // the same, but for a reference phase
@@ -82,9 +84,22 @@ class DriverState {
   void ask(const std::string& role, const Handle& handle, Then then, Args&&... args);
   void begin_phase(plan::PhaseKind kind, Next next);
   void gather(Batch batch, std::function<void(Gathered)> then);
+  /// Groups of a batch on their way over the replicas.
+  struct Round {
+    Batch batch;
+    std::shared_ptr<Gathered> gathered;
+    double started = 0;
+    std::function<void(Gathered)> then;
+    std::optional<plan::Dispatcher> dispatcher;
+    uint64_t response_tokens = 0;
+  };
   double expert_fraction(uint64_t round) const;
   void lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                  const std::function<void(Gathered)>& then);
+  void lease_more(const std::shared_ptr<Round>& round);
+  control::Lease lease_of(const Batch& batch) const;
+  void on_lease_end(const std::shared_ptr<Round>& round, size_t replica,
+                    const std::vector<uint32_t>& groups, const control::LeaseReport& report);
   void collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                const std::function<void(Gathered)>& then);
   void resume();
@@ -122,6 +137,7 @@ class DriverState {
   double critical_seconds_ = 0;  // compute of this step on its critical path
   double placement_seconds_ = 0;
   double step_tokens_ = 0;
+  double response_tokens_ = 0;  // of a trajectory, mean of the last round
   RunResult result_;
 };
 

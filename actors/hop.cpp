@@ -1,6 +1,5 @@
 #include "actors/hop.hpp"
 
-#include "actors/weight_wire.hpp"
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {

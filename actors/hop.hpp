@@ -5,6 +5,7 @@
 /// (FLOW-2), and a hop that dies loses nothing: its producer still holds the frame. Not
 /// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
 /// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,6 +16,8 @@
 #include "runtime/transport/link.hpp"
 
 namespace cohort::actors {
+
+inline constexpr uint32_t k_message_trajectories = 1;  // transport::Message::type of a frame
 
 /// Decodes and validates a delivered frame of trajectories. Returns Errc::protocol for a message of
 /// another type, Errc::corrupt.

@@ -10,6 +10,7 @@
 
 #include "runtime/compute/generation.hpp"
 #include "runtime/proto/trajectory.hpp"
+#include "runtime/publish/member.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace cohort::actors {
@@ -21,6 +22,9 @@ using DeliveryHandle = std::shared_ptr<transport::Delivery>;
 using TrajectoryBatch = std::shared_ptr<std::vector<proto::Trajectory>>;
 /// Everything that finished a turn in one engine iteration.
 using TurnOutputs = std::shared_ptr<std::vector<compute::TurnOutput>>;
+
+/// How the exchange of a weight version ended at a card.
+using Arrival = std::shared_ptr<Expected<publish::PublishReport>>;
 
 /// What an environment says after reset or an action: the text to append to the context, and what
 /// it paid.
@@ -50,5 +54,6 @@ struct Transcript {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::DeliveryHandle)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TrajectoryBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TurnOutputs)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Arrival)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::EnvTurn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Transcript)

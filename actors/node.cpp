@@ -44,7 +44,9 @@ void NodeState::open(NodeOptions options) {
   roles.fail = failure_sink();
   if (options_.processes.empty())
     for (const plan::CardSpec& card : options_.plan.placement.cards) roles.cards.push_back(card.id);
-  spawner_ = std::make_unique<RoleSpawner>(std::move(roles));
+  auto spawner = RoleSpawner::create(std::move(roles));
+  if (!spawner) return on_fail({"node", "start", spawner.error().to_string()});
+  spawner_ = std::move(*spawner);
   is_ready_.assign(options_.processes.size(), false);
   for (const auto& [key, reward] : options_.config.rewards) {
     auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
@@ -55,6 +57,7 @@ void NodeState::open(NodeOptions options) {
 }
 
 void NodeState::on_start() {
+  if (spawner_ == nullptr) return;  // the run has ended with the reason
   recorder_ = watch(self_->spawn<caf::detached>(recorder, options_.writer), "recorder");
   if (options_.processes.empty()) {
     spawn_cards();
@@ -163,7 +166,6 @@ void NodeState::spawn_head() {
   placing.run_start = now_seconds() - options_.log->seconds_since_start();
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
-  const std::vector<CardId>& infer = placing.plan.find("actor_infer")->cards;
   CardId train_card = placing.plan.find("actor_train")->cards.front();
   placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
 
@@ -175,8 +177,10 @@ void NodeState::spawn_head() {
   options.resume_first = options_.folder.resume_first;
   options.attempt = options_.folder.attempt;
   options.placement = placement_;
-  for (CardId card : infer) options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
-  options.rollout_cards = infer;
+  options.infer_cards = options_.plan.placement.find("actor_infer")->cards;
+  options.rollout_cards = spawner_->leading_cards();
+  for (CardId card : options.rollout_cards)
+    options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
   options.train_card = train_card;
   options.trainer = trainer_;
   options.has_reference_phase = spawner_->has_reference_phase();
@@ -235,7 +239,7 @@ void NodeState::on_down(const caf::down_msg& message) {
 // is gone.
 bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
-  if (spawner_) spawner_->abort_groups("the run ends");
+  if (spawner_) spawner_->end_waits("the run ends");
   for (const auto& [address, role] : roles_)
     caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   return true;

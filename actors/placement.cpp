@@ -28,7 +28,7 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
   auto commands = plan::commands_for(options_.plan, ledger_, request.kind, options_.policy);
   if (!commands) return to_caf(commands.error().with_context(plan::to_string(request.kind)));
   is_busy_ = true;
-  is_published_ = false;
+  exchanged_.clear();
   request_ = request;
   commands_ = std::move(*commands);
   position_ = 0;
@@ -53,74 +53,88 @@ void PlacementState::next() {
       return fail(command, begun.error());
   if (auto held = plan::check_command(options_.plan, ledger_, command); !held)  // PLACE-4
     return fail(command, held.error());
-  if (command.verb == Verb::reshard && !is_published_) return publish_from_trainer(command);
+  if (command.verb == Verb::reshard && !exchanged_.contains(command.role)) return exchange(command);
   execute(command);
 }
 
-void PlacementState::send(const plan::Command& command,
-                          std::function<void(const CardReply&)> then) {
+void PlacementState::send(const plan::Command& command, PublishStage stage,
+                          const std::string& receiver, std::function<void(const CardReply&)> then) {
   auto owner = options_.owners.find({command.role, command.card});
   if (owner == options_.owners.end())
     return fail(command, {Errc::not_found, "no actor owns this role on this card"});
-  CardCommand message{next_id_++, command, request_.version, {}};
-  if (command.verb == Verb::reshard && !is_published_)
-    for (const plan::Command& each : commands_)
-      if (each.verb == Verb::reshard)
-        message.targets.push_back(receiver_name(each.role, each.card));
+  CardCommand message{next_id_++, command, request_.version, stage, receiver};
   send_request(
       self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
       [then](const CardReply& reply) { then(reply); },
       [this, command](caf::error& e) { fail(command, from_caf(e)); }, card_atom_v, message);
 }
 
-// The train cards send, all at once, and answer when every rollout has acknowledged what they sent;
-// then each rollout commits.
-void PlacementState::publish_from_trainer(const plan::Command& command) {
+// All cards of both layouts at once: each sends, receives, or both.
+void PlacementState::exchange(const plan::Command& first) {
   const plan::RoleSpec* trainer = options_.plan.owner_of(plan::Object::train_params);
-  if (trainer == nullptr) return fail(command, {Errc::placement, "no role owns train_params"});
+  if (trainer == nullptr) return fail(first, {Errc::placement, "no role owns train_params"});
   command_started_ = now_seconds();
-  auto missing = std::make_shared<size_t>(trainer->cards.size());
-  std::vector<CardId> sources = trainer->cards;
-  for (CardId card : sources) {
-    if (is_failed_) return;
-    plan::Command source = command;
+  auto exchange = std::make_shared<Exchange>();
+  exchange->first = first;
+  for (const plan::Command& each : commands_)
+    if (each.verb == Verb::reshard && each.role == first.role) {
+      if (auto held = plan::check_command(options_.plan, ledger_, each); !held)
+        return fail(each, held.error());
+      exchange->receivers.push_back(each);
+    }
+  std::vector<plan::Command> all = exchange->receivers;
+  for (CardId card : trainer->cards) {
+    plan::Command source = first;
     source.role = trainer->role;
     source.card = card;
     source.object = plan::Object::train_params;
-    send(source, [this, command, source, missing](const CardReply& reply) {
-      on_source(source, reply);
-      if (!is_failed_ && --*missing == 0) begin_version(command, reply.checksum);
-    });
+    all.push_back(source);
   }
+  exchange->missing = all.size();
+  for (const plan::Command& command : all)
+    if (!is_failed_)
+      send(command, PublishStage::exchange, first.role,
+           [this, exchange, command](const CardReply& reply) {
+             on_exchanged(exchange, command, reply);
+           });
 }
 
-// Every train card has the same version: their checksums of it must agree.
-void PlacementState::on_source(const plan::Command& source, const CardReply& reply) {
+void PlacementState::on_exchanged(const std::shared_ptr<Exchange>& exchange,
+                                  const plan::Command& command, const CardReply& reply) {
   if (is_failed_) return;
-  if (report_.checksum != 0 && report_.checksum != reply.checksum)
-    return fail(source, {Errc::corrupt, fmt::format("PLACE-5: it published {:016x}, another train "
-                                                    "card {:016x}",
-                                                    reply.checksum, report_.checksum)});
-  report_.checksum = reply.checksum;
-  note_memory(source, reply);
-  report_.transitions.push_back({source, reply.bytes_on_card, reply.bytes_moved,
+  note_memory(command, reply);
+  report_.transitions.push_back({command, reply.bytes_on_card, reply.bytes_moved,
                                  command_started_ - options_.run_start, reply.seconds});
+  if (command.role == exchange->first.role) exchange->got[command.card] = reply.checksum;
+  for (auto [card, sum] : reply.sent) exchange->sent[CardId{card}] += sum;  // wraps, as theirs do
+  if (--exchange->missing == 0) complete(*exchange);
 }
 
-void PlacementState::begin_version(const plan::Command& command, uint64_t checksum) {
-  is_published_ = true;
+void PlacementState::complete(const Exchange& exchange) {
+  plan::VersionTable& versions = versions_[exchange.first.role];
+  PolicyVersion version{request_.version};
+  auto shard = [](const plan::Command& x, uint64_t sum) {
+    return plan::Shard{x.card, static_cast<uint32_t>(x.object), sum};
+  };
   std::vector<plan::Shard> shards;
-  for (const plan::Command& each : commands_)
-    if (each.verb == Verb::reshard)
-      shards.push_back({each.card, static_cast<uint32_t>(each.object), checksum});
-  if (auto begun = versions_.begin(PolicyVersion{request_.version}, shards); !begun)
-    return fail(command, begun.error());
-  execute(command);
+  for (const plan::Command& each : exchange.receivers) {
+    auto sent = exchange.sent.find(each.card);
+    shards.push_back(shard(each, sent == exchange.sent.end() ? 0 : sent->second));
+  }
+  if (auto begun = versions.begin(version, shards); !begun)
+    return fail(exchange.first, begun.error());
+  for (const plan::Command& each : exchange.receivers)
+    if (auto acked = versions.ack(version, shard(each, exchange.got.at(each.card))); !acked)
+      return fail(each,
+                  acked.error().with_context(fmt::format("PLACE-5: version {}", version.value)));
+  exchanged_.insert(exchange.first.role);
+  execute(exchange.first);
 }
 
 void PlacementState::execute(const plan::Command& command) {
   command_started_ = now_seconds();
-  send(command, [this, command](const CardReply& reply) { on_reply(command, reply); });
+  send(command, PublishStage::commit, command.role,
+       [this, command](const CardReply& reply) { on_reply(command, reply); });
 }
 
 void PlacementState::on_reply(const plan::Command& command, const CardReply& reply) {
@@ -135,12 +149,7 @@ void PlacementState::on_reply(const plan::Command& command, const CardReply& rep
 
 Expected<void> PlacementState::apply(const plan::Command& command, const CardReply& reply) {
   if (auto move = plan::transition_of(command)) return ledger_.commit(*move, reply.bytes_on_card);
-  if (command.verb == Verb::reshard) {
-    plan::Shard shard{command.card, static_cast<uint32_t>(command.object), reply.checksum};
-    auto acked = versions_.ack(PolicyVersion{request_.version}, shard);
-    if (!acked)
-      return acked.error().with_context(fmt::format("PLACE-5: version {}", request_.version));
-  }
+  if (command.verb == Verb::reshard && report_.checksum == 0) report_.checksum = reply.checksum;
   return {};
 }
 
@@ -167,11 +176,12 @@ void PlacementState::finish() {
     if (auto held = plan::check_compute(options_.plan, ledger_, role.role, request_.kind); !held)
       return fail({Verb::begin_phase, request_.kind, role.role, role.cards.front()}, held.error());
   }
-  if (request_.kind == plan::PhaseKind::publish &&
-      !versions_.is_servable(PolicyVersion{request_.version}))
-    return fail({Verb::reshard, request_.kind, "actor_infer", {}},
-                {Errc::placement, fmt::format("PLACE-5: version {} lacks {} shards",
-                                              request_.version, versions_.missing_shards())});
+  for (const std::string& role : exchanged_)
+    if (!versions_[role].is_servable(PolicyVersion{request_.version}))
+      return fail(
+          {Verb::reshard, request_.kind, role, {}},
+          {Errc::placement, fmt::format("PLACE-5: version {} lacks {} shards", request_.version,
+                                        versions_[role].missing_shards())});
   for (const plan::CardSpec& card : options_.plan.cards)
     report_.bytes_per_card.emplace_back(card.id.value, ledger_.bytes_on(card.id));
   watch_memory();
@@ -205,7 +215,7 @@ void PlacementState::fail(const plan::Command& command, const Error& error) {
   if (is_failed_) return;  // the first cause is told
   is_busy_ = false;
   is_failed_ = true;
-  versions_.abandon();
+  for (auto& [role, versions] : versions_) versions.abandon();
   promise_.deliver(to_caf(
       error.with_context(fmt::format("phase {} of step {}: {}", plan::to_string(request_.kind),
                                      request_.step, plan::to_text(command)))));

@@ -4,10 +4,11 @@
 /// runtime/plan (pure). Owner: node. Thread: CAF's scheduler. Bound: one phase at a time, later
 /// requests are refused with backpressure. PLACE-1, 2: the ledger checks each move before it is
 /// sent and after it is acknowledged. PLACE-4: a phase is granted only when check_compute holds for
-/// every role in it. PLACE-5: a version is granted for serving only when every rollout card has
-/// acknowledged the checksum that the trainer published.
+/// every role in it. PLACE-5: a version is committed at a card only when all cards of its role have
+/// acknowledged it with the sum that the train cards formed over what they sent there.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,26 +44,35 @@ class PlacementState {
   void execute(const plan::Command& command);
   void on_reply(const plan::Command& command, const control::CardReply& reply);
   Expected<void> apply(const plan::Command& command, const control::CardReply& reply);
-  void publish_from_trainer(const plan::Command& command);
-  void on_source(const plan::Command& source, const control::CardReply& reply);
-  void begin_version(const plan::Command& command, uint64_t checksum);
+  /// What the cards of one reshard say about the version that goes to `receiver`.
+  struct Exchange {
+    plan::Command first;  // of the reshard commands of this receiver
+    std::vector<plan::Command> receivers;
+    std::map<CardId, uint64_t> sent, got;  // sums by receiving card
+    size_t missing = 0;
+  };
+  void exchange(const plan::Command& first);
+  void on_exchanged(const std::shared_ptr<Exchange>& exchange, const plan::Command& command,
+                    const control::CardReply& reply);
+  void complete(const Exchange& exchange);
   void note_memory(const plan::Command& command, const control::CardReply& reply);
   void finish();
   void watch_memory();
   void fail(const plan::Command& command, const Error& error);
-  void send(const plan::Command& command, std::function<void(const control::CardReply&)> then);
+  void send(const plan::Command& command, control::PublishStage stage, const std::string& receiver,
+            std::function<void(const control::CardReply&)> then);
 
   PlacementActor::pointer self_;
   PlacementOptions options_;
   plan::Ledger ledger_;
-  plan::VersionTable versions_;
+  std::map<std::string, plan::VersionTable> versions_;  // by receiving role
   plan::LeakWatch leaks_;
   std::map<CardId, uint64_t> allocated_;             // by the last answer from the card
   std::map<std::string, uint64_t> card_peak_bytes_;  // by card id, since the start
   std::map<std::string, uint64_t> process_bytes_;    // likewise, in this phase
   bool is_busy_ = false;
   bool is_failed_ = false;
-  bool is_published_ = false;  // the trainer has sent the version of this phase
+  std::set<std::string> exchanged_;  // roles that have got the version of this phase
   uint64_t next_id_ = 1;
   double phase_started_ = 0;
   double command_started_ = 0;

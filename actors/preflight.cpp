@@ -8,8 +8,11 @@
 #include <set>
 #include <system_error>
 
+#include "actors/card_devices.hpp"
 #include "actors/job_json.hpp"
+#include "actors/job_spec.hpp"
 #include "actors/vocabulary.hpp"
+#include "runtime/compute/model_tp.hpp"
 #include "runtime/config/not_built.hpp"
 
 namespace cohort::actors {
@@ -102,6 +105,47 @@ plan::ModelShape make_shape(const compute::ModelConfig& model) {
           model.tie_word_embeddings};
 }
 
+// What the p2p line of the plan's reshard table counts, with its transfers.
+Expected<void> plan_weights(const Job& job, const compute::ModelConfig& model, uint32_t zero_stage,
+                            Preflight& result) {
+  constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
+  const plan::PlacementPlan& placed = result.placement;
+  plan::ModelTensors tensors =
+      plan::reshard_tensors_of(make_shape(model), tensor::size_of(model.dtype));
+  plan::ReshardOptions options;
+  options.bucket_bytes = std::min(job.spec.update_bucket_bytes, k_bucket_bytes);
+  plan::ShardLayout from;
+  from.name = "train";
+  from.ranks = placed.find("actor_train")->cards;
+  from.dp = static_cast<uint32_t>(from.ranks.size());
+  from.zero_stage = zero_stage >= 3 ? 3 : 0;
+  for (const plan::RoleJob& role : job.spec.roles) {
+    if (role.cards.empty() || (role.name != "actor_infer" && role.name != "reference")) continue;
+    plan::ShardLayout to;
+    to.name = role.name;
+    to.ranks = placed.find(role.name)->cards;
+    to.tp = role.tp;
+    to.dp = static_cast<uint32_t>(to.ranks.size()) / role.tp;
+    COHORT_ASSIGN(plan::ReshardPlan plan, plan::plan_reshard(tensors, from, to, options));
+    result.weights[role.name] = std::make_shared<const plan::ReshardPlan>(std::move(plan));
+  }
+  return {};
+}
+
+// A replica of the rollout may be several cards.
+Expected<void> check_tensor_parallel(const Job& job, const compute::ModelConfig& model) {
+  const uint32_t tp = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name)->tp;
+  auto part = compute::tp_config(model, static_cast<int>(tp));
+  if (part) return {};
+  std::string hint;
+  const auto vocab = static_cast<uint64_t>(model.vocab_size);
+  if (vocab % tp != 0)
+    hint = fmt::format("; model.vocab_size={} would do (rows above the tokenizer's stay unused)",
+                       (vocab + tp - 1) / tp * tp);
+  return Error{Errc::config,
+               "actor_infer.strategy_args.strategy_config: " + part.error().detail + hint};
+}
+
 // The job that `actor-node plan` shows is the one that runs: same roles, same bytes.
 Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   JobOptions options;
@@ -121,7 +165,16 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   result.plan_json = job_json(config, job, plan).dump(2);
   result.placement = std::move(plan.placement);
   result.offload = job.spec.offload;
-  return {};
+  COHORT_TRY(check_tensor_parallel(job, result.model));
+  return plan_weights(job, result.model, zero_of(config).stage, result);
+}
+
+// One node runs: its cards are 0..n-1, as far as a role has them.
+size_t cards_used(const plan::PlacementPlan& placement) {
+  size_t count = 0;
+  for (const auto& role : placement.roles)
+    for (CardId card : role.cards) count = std::max<size_t>(count, card.value + 1);
+  return count;
 }
 
 // What load() accepts, and plans, is more than what this version runs.
@@ -184,6 +237,7 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
       seeds, result.environments.at(config.train_env_manager.tags.front())->lake,
       result.environments.at(config.val_env_manager.tags.front())->lake);
   COHORT_TRY(plan_run(config, result));
+  COHORT_ASSIGN(result.devices, open_card_devices(config, cards_used(result.placement)));
   result.checkpoint_bytes =
       12 * static_cast<uint64_t>(
                compute::layout_of(result.model).total_elements);  // weights and two moments

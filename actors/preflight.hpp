@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "actors/environment.hpp"
+#include "runtime/compute/device.hpp"
 #include "runtime/compute/model.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/plan/phases.hpp"
 #include "runtime/plan/placement.hpp"
+#include "runtime/plan/reshard.hpp"
 #include "runtime/tasks/seeds.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 
@@ -23,12 +25,15 @@ struct Preflight {
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   plan::PlacementPlan placement;
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
+  /// How weights go from the train cards to those of a role, by its name.
+  std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
   int max_tokens_per_turn = 16;
   std::vector<std::string> stop_texts;  // special tokens that end an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;
   std::string val_tag;  // environment of the held-out maps
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
+  std::vector<std::shared_ptr<compute::Device>> devices;  // of cards, by local index; cpu: none
 };
 
 /// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,

@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include "actors/card_reading.hpp"
-#include "actors/weight_wire.hpp"
+#include "actors/weight_parts.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
 using namespace control;
 
 ReferenceState::~ReferenceState() {
-  weights_.reset();  // its pump calls back into this state
-  hop_.reset();
+  hop_.reset();  // its pump calls back into this state
 }
 
 Expected<void> ReferenceState::open(ReferenceOptions options) {
@@ -20,12 +21,6 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
   auto address = ReferenceActor{self_};
   FailureSink fail = options_.fail;
-  COHORT_ASSIGN(weights_, transport::Receiver::open(
-                              *options_.hop.context, options_.weights_link,
-                              [this](const transport::Delivery& delivery) { on_weights(delivery); },
-                              [fail](const std::string& peer, Error error) {
-                                fail({"reference", "weights", peer + ": " + error.to_string()});
-                              }));
   COHORT_ASSIGN(hop_, Hop::open(
                           options_.hop,
                           [address](DeliveryHandle delivery) {
@@ -37,48 +32,43 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
   return {};
 }
 
-// Pump thread: keeps the buckets; they are loaded when placement says so.
-void ReferenceState::on_weights(const transport::Delivery& delivery) {
-  std::lock_guard lock(mutex_);
-  if (delivery.message.type == k_message_weights_begin) {
-    buckets_.clear();
-    received_ = {};
-    broken_ = {};
-  } else if (auto bucket = decode_bucket(delivery.message); !bucket) {
-    broken_ = bucket.error();
-  } else if (tensor::checksum64(delivery.message.body.bytes()) != bucket->checksum) {
-    broken_ = {Errc::corrupt,
-               fmt::format("bucket at offset {}: checksum does not hold", bucket->offset_bytes)};
-  } else {
-    received_.update(delivery.message.body.bytes());
-    buckets_.emplace_back(bucket->offset_bytes, delivery.message.body);
-  }
-  delivery.ack();
+// First step of its reshard: the weights arrive beside those that it has.
+Expected<CardReply> ReferenceState::take_arrival(const CardCommand& command) {
+  double start = now_seconds();
+  COHORT_ASSIGN(arrival_, compute::allocate_host(engine_->weight_bytes()));
+  std::span<std::byte> flat(arrival_.get(), engine_->weight_bytes());
+  COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
+                  options_.exchange->accept(
+                      command.version,
+                      target_of(options_.exchange->model(), engine_->layout(),
+                                tensor::size_of(engine_->config().dtype), flat),
+                      std::move(on_end));
+                }));
+  CardReply reply = reply_to(command);
+  reply.checksum = report.sum;
+  reply.bytes_moved = report.received_bytes;
+  reply.seconds = now_seconds() - start;
+  return reply;
 }
 
-Expected<void> ReferenceState::take_weights() {
-  if (broken_.code != Errc::none) return broken_;
-  uint64_t bytes = 0;
-  for (const auto& [offset, buffer] : buckets_) {
-    COHORT_TRY(engine_->load_weights(offset, buffer.bytes()));
-    bytes += buffer.size_bytes();
-  }
-  if (bytes != engine_->weight_bytes())
-    return Error{Errc::corrupt,
-                 fmt::format("{} of {} weight bytes have arrived", bytes, engine_->weight_bytes())};
-  buckets_.clear();
-  return {};
+Expected<CardReply> ReferenceState::serve(const CardCommand& command) {
+  COHORT_TRY(options_.exchange->commit(command.version));
+  std::span<const std::byte> flat(arrival_.get(), engine_->weight_bytes());
+  CardReply reply = reply_to(command);
+  reply.checksum = tensor::checksum64(flat);
+  COHORT_TRY(engine_->load_weights(0, flat));
+  arrival_.reset();
+  return reply;
 }
 
 caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
   CardReply reply = reply_to(command);
   if (command.command.verb == Verb::reshard) {
-    std::lock_guard lock(mutex_);
-    if (auto taken = take_weights(); !taken) return to_caf(taken.error());
-    reply.checksum = received_.digest();
-    read_memory(*options_.engine.card, reply);
-    return reply;
+    auto done = command.stage == PublishStage::exchange ? take_arrival(command) : serve(command);
+    if (!done) return to_caf(done.error());
+    read_memory(*options_.engine.card, *done);
+    return *done;
   }
   take_turn(command.command.verb, command.command.phase);
   if (command.command.verb == Verb::begin_phase) {

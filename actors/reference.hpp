@@ -3,23 +3,22 @@
 /// generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
 /// Bound: the credit of its input link. Where it takes turns on its card, what is to be trained on
 /// waits here, unacknowledged, until phase reference begins: the links up to here then carry a
-/// whole step. Its weights arrive over a weight link with the first publish and never change
-/// afterwards. PLACE-4: frames that arrive before ref_params are on the card are an error of the
-/// phase order, and end the run.
+/// whole step. Its weights arrive with the first publish and never change afterwards. PLACE-4:
+/// frames that arrive before ref_params are on the card are an error of the phase order, and end
+/// the run.
 #include <memory>
-#include <mutex>
 
 #include "actors/hop.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "actors/weight_exchange.hpp"
 #include "runtime/compute/train_engine.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
 struct ReferenceOptions {
   HopOptions hop;
-  transport::LinkOptions weights_link;
+  std::shared_ptr<WeightExchange> exchange;
   compute::TrainEngineOptions engine;  // is_frozen
   bool takes_turns = false;            // it has the card in phase reference only
   std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
@@ -37,8 +36,8 @@ class ReferenceState {
 
  private:
   void take_turn(plan::Command::Verb verb, plan::PhaseKind phase);
-  void on_weights(const transport::Delivery& delivery);
-  Expected<void> take_weights();
+  Expected<control::CardReply> take_arrival(const control::CardCommand& command);
+  Expected<control::CardReply> serve(const control::CardCommand& command);
 
   ReferenceActor::pointer self_;
   ReferenceOptions options_;
@@ -46,11 +45,7 @@ class ReferenceState {
   std::unique_ptr<Hop> hop_;
   bool has_turn_ = true;
   std::vector<DeliveryHandle> held_;
-  std::mutex mutex_;  // guards what the pump thread fills
-  std::vector<std::pair<uint64_t, tensor::Buffer>> buckets_;
-  tensor::Checksum received_;
-  Error broken_;
-  std::unique_ptr<transport::Receiver> weights_;
+  std::shared_ptr<std::byte> arrival_;  // weights that are not loaded yet
 };
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,

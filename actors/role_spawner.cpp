@@ -1,5 +1,7 @@
 #include "actors/role_spawner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "actors/job_spec.hpp"
@@ -22,6 +24,12 @@ void GroupList::abort(const std::string& reason) {
     if (auto alive = group.lock()) alive->abort(reason);
 }
 
+Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions options) {
+  std::unique_ptr<RoleSpawner> spawner(new RoleSpawner(std::move(options)));
+  COHORT_TRY(spawner->open_exchanges());
+  return spawner;
+}
+
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
   if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
@@ -31,6 +39,34 @@ RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
   for (const plan::CardSpec& spec : options_.plan->placement.cards)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
       cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes(), pages);
+  for (auto& [id, card] : cards_)
+    if (const auto& devices = options_.plan->devices; !devices.empty())
+      card = std::make_shared<compute::CardMemory>(id, card->budget_bytes(),
+                                                   devices[id.value % devices.size()]);
+}
+
+// Before any actor: the first publish finds every seat.
+Expected<void> RoleSpawner::open_exchanges() {
+  auto hub = options_.socket_folder.empty() ? std::make_shared<publish::InprocHub>() : nullptr;
+  for (const auto& [receiver, plan] : options_.plan->weights)
+    for (CardId card : plan->cards) {
+      if (!cards_.contains(card)) continue;
+      WeightExchangeOptions seat;
+      seat.plan = plan;
+      seat.receiver = receiver;
+      seat.card = card;
+      seat.dtype = options_.plan->model.dtype;
+      seat.rendezvous = options_.rendezvous;
+      seat.hub = hub;
+      COHORT_ASSIGN(exchanges_[card][receiver], WeightExchange::open(std::move(seat)));
+    }
+  return {};
+}
+
+void RoleSpawner::end_waits(const std::string& reason) const {
+  groups_->abort(reason);
+  for (const auto& [card, seats] : exchanges_)
+    for (const auto& [receiver, seat] : seats) seat->abort(reason);
 }
 
 bool RoleSpawner::has_reference_phase() const {
@@ -100,17 +136,31 @@ compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::str
   return engine;
 }
 
-std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
-  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
-  if (cards.size() < 2) return std::nullopt;
+compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, CardId card) const {
   compute::GroupOptions group;
-  group.name = "actor_train";
   group.rank = static_cast<int>(std::ranges::find(cards, card) - cards.begin());
   group.size = static_cast<int>(cards.size());
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
   if (options_.socket_folder.empty()) group.backend = compute::CollectiveBackend::memory;
+  if (group.device = cards_.at(card)->device(); group.device != nullptr)
+    group.backend = group.device->collectives();
   return group;
+}
+
+std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
+  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
+  if (cards.size() < 2) return std::nullopt;
+  compute::GroupOptions group = group_of(cards, card);
+  group.name = "actor_train";
+  return group;
+}
+
+std::vector<CardId> RoleSpawner::leading_cards() const {
+  const plan::ShardLayout& layout = options_.plan->weights.at("actor_infer")->to;
+  std::vector<CardId> leaders;
+  for (size_t i = 0; i < layout.ranks.size(); i += layout.tp) leaders.push_back(layout.ranks[i]);
+  return leaders;
 }
 
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
@@ -127,16 +177,10 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.group = train_group(card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
-  worker.context = context_.get();
   worker.keeps = keeps(card);
   worker.pretrain = options_.config->pretrain;
   worker.fail = options_.fail;
-  for (const plan::RoleSpec& role : options_.plan->placement.roles)
-    if (role.role == "actor_infer" || role.role == "reference")
-      for (CardId id : role.cards) {
-        std::string receiver = receiver_name(role.role, id);
-        worker.weight_links[receiver] = link("weights." + receiver, "actor_train->" + receiver);
-      }
+  worker.exchanges = exchanges_.at(card);
   return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
 }
 
@@ -155,8 +199,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   ReferenceOptions options;
   options.hop = {context_.get(), link("reference", "rewards->reference"),
                  link("trainer", "reference->actor_train")};
-  std::string receiver = receiver_name("reference", card);
-  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
+  options.exchange = exchanges_.at(card).at("reference");
   options.engine = train_options(card, "reference", true);
   // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
   // products give a row other bits in another shape (seen on AVX-512): each sample is its own
@@ -174,7 +217,10 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   const config::RunConfig& config = *options_.config;
   const Preflight& plan = *options_.plan;
   RolloutOptions options;
-  options.replica = static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  const uint32_t tp = plan.weights.at("actor_infer")->to.tp;
+  const auto position =
+      static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  options.replica = position / tp;
   options.seed = static_cast<uint64_t>(config.seed);
   options.run_id = options_.run_id;
   options.engine.model = plan.model;
@@ -197,11 +243,18 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.tokenizer = plan.tokenizer;
   options.environments = plan.environments;
   options.context = context_.get();
-  std::string receiver = receiver_name(role.role, card);
-  options.weights_link = link("weights." + receiver, "actor_train->" + receiver);
-  options.output_link = link("rewards", receiver + "->rewards");
+  options.exchange = exchanges_.at(card).at(role.role);
+  options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
   options.fail = options_.fail;
-  return system.spawn(actors::rollout, std::move(options));
+  if (tp == 1) return system.spawn(actors::rollout, std::move(options));
+  auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
+  compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
+  for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {
+    group.name = fmt::format("actor_infer.{}.lane.{}", options.replica, lane);
+    options.groups.push_back(group);
+  }
+  options.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
+  return system.spawn<caf::detached>(actors::rollout, std::move(options));
 }
 
 }  // namespace cohort::actors

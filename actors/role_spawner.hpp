@@ -12,6 +12,7 @@
 #include "actors/preflight.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "actors/weight_exchange.hpp"
 #include "runtime/compute/collectives.hpp"
 #include "runtime/compute/train_engine.hpp"
 
@@ -42,15 +43,19 @@ struct RoleSpawnerOptions {
 
 class RoleSpawner {
  public:
-  explicit RoleSpawner(RoleSpawnerOptions options);
+  /// Returns the error of a card's seat in the publishing of weights (shared memory, the table of
+  /// the rendezvous).
+  static Expected<std::unique_ptr<RoleSpawner>> create(RoleSpawnerOptions options);
 
-  /// From here on collectives fail: the run ends.
-  void abort_groups(const std::string& reason) const { groups_->abort(reason); }
+  /// From here on collectives and publishes fail: the run ends.
+  void end_waits(const std::string& reason) const;
   transport::Context* context() const { return context_.get(); }
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   /// Returns the options of the link that brings a train card in another process its batches.
   transport::LinkOptions batch_link(CardId card) const;
+  /// Returns the cards that get leases: each replica's first.
+  std::vector<CardId> leading_cards() const;
   /// Returns true if the reference computes in a phase of its own.
   bool has_reference_phase() const;
 
@@ -60,8 +65,11 @@ class RoleSpawner {
   ReferenceActor reference(caf::actor_system& system, CardId card) const;
 
  private:
+  explicit RoleSpawner(RoleSpawnerOptions options);
+  Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
+  compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
   std::optional<compute::GroupOptions> train_group(CardId card) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role,
                                             bool is_frozen) const;
@@ -70,6 +78,8 @@ class RoleSpawner {
   std::shared_ptr<GroupList> groups_ = std::make_shared<GroupList>();
   std::shared_ptr<transport::Context> context_;
   std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
+  /// Of these cards, by receiving role.
+  std::map<CardId, std::map<std::string, std::shared_ptr<WeightExchange>>> exchanges_;
 };
 
 }  // namespace cohort::actors

@@ -41,8 +41,8 @@ using RolloutActor = caf::typed_actor<
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
     caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<EnvTurn>,
     caf::reacts_to<Transcript>, caf::reacts_to<control::flush_atom>,
-    caf::reacts_to<control::open_atom, uint64_t>, caf::reacts_to<control::watch_atom, uint64_t>,
-    caf::reacts_to<control::fail_atom, control::Failure>>;
+    caf::reacts_to<control::open_atom>, caf::reacts_to<control::watch_atom>,
+    caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
 ///   it

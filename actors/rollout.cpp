@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/card_reading.hpp"
-#include "actors/weight_wire.hpp"
+#include "actors/hop.hpp"
+#include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
+#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -19,16 +22,16 @@ using proto::TrajectoryKind;
 namespace {
 
 constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
-constexpr uint64_t k_slot_mask =
-    0xFFFFFF;  // low bits of a request id; above them the lease's number
+constexpr int k_slot_bits = 24;      // of a request id; above them the lease's number
+
+uint64_t request_id(uint64_t serial, size_t slot) { return (serial << k_slot_bits) | slot; }
 
 }  // namespace
 
 RolloutState::~RolloutState() {
-  // The engine's lanes and the pumps call back into this state: they stop before anything else
-  // goes.
+  // What calls back into this state, or writes into the engine, stops before anything else goes.
+  if (options_.exchange) options_.exchange->abort("the rollout ends");
   engine_.reset();
-  weights_.reset();
   output_.reset();
 }
 
@@ -41,6 +44,7 @@ Expected<void> RolloutState::open(RolloutOptions options) {
                    fmt::format("stop text '{}' is not a token of the vocabulary", text)};
     stop_ids_.push_back(*id);
   }
+  COHORT_TRY(join_groups());
   COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
   auto address = RolloutActor{self_};
   engine_->start([address](std::vector<compute::TurnOutput> outputs) {
@@ -50,43 +54,68 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   auto fail = [this](const std::string& link, const Error& error) {
     options_.fail({options_.role, "link", link + ": " + error.to_string()});
   };
-  COHORT_ASSIGN(weights_,
-                transport::Receiver::open(
-                    *options_.context, options_.weights_link,
-                    [this](transport::Delivery delivery) { on_weights(std::move(delivery)); },
-                    [fail](const std::string& peer, Error error) { fail(peer, error); }));
+  if (is_follower()) return {};
   COHORT_ASSIGN(output_,
                 transport::Sender::open(*options_.context, options_.output_link,
                                         [fail](Error error) { fail("rollout output", error); }));
   return {};
 }
 
-// Pump thread. The engine verifies each bucket against its checksum; a bad one shows at commit
-// (PLACE-5).
-void RolloutState::on_weights(transport::Delivery delivery) {
-  const transport::Message& message = delivery.message;
-  Expected<void> done;
-  if (message.type == k_message_weights_begin) {
-    auto begin = decode_begin(message);
-    std::lock_guard lock(received_mutex_);
-    received_ = {};
-    done = begin ? engine_->begin_weights(begin->version, begin->total_bytes)
-                 : Expected<void>(begin.error());
-  } else {
-    auto bucket = decode_bucket(message);
-    done = bucket ? engine_->write_weights(bucket->offset_bytes, message.body.bytes(),
-                                           bucket->checksum)
-                  : Expected<void>(bucket.error());
-    std::lock_guard lock(received_mutex_);
-    received_.update(message.body.bytes());
+Expected<void> RolloutState::join_groups() {
+  for (const compute::GroupOptions& group : options_.groups) {
+    COHORT_ASSIGN(std::shared_ptr<compute::Collectives> joined, compute::Collectives::join(group));
+    options_.on_group(joined);
+    options_.engine.groups.push_back(std::move(joined));
   }
-  if (!done) log::warn("weights: {}", done.error().to_string());
-  delivery.ack();
+  options_.engine.on_group_lost = [fail = options_.fail, role = options_.role](const Error& error) {
+    fail({role, "generation", error.to_string(), error.code == Errc::closed});
+  };
+  return {};
+}
+
+// First step of a reshard: the answer comes when the version has arrived (PLACE-5).
+caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command) {
+  auto arrival = engine_->begin_weights(command.version);
+  if (!arrival) return to_caf(arrival.error());
+  arrival_ = *arrival;
+  auto promise = self_->make_response_promise<CardReply>();
+  arriving_ = {command, promise, now_seconds()};
+  const compute::ModelConfig& part = engine_->part();
+  options_.exchange->accept(
+      command.version,
+      target_of(options_.exchange->model(), compute::layout_of(part), tensor::size_of(part.dtype),
+                arrival_),
+      [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
+        caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
+      });
+  return promise;
+}
+
+void RolloutState::on_arrived(const Arrival& arrived) {
+  if (!arriving_.promise.pending()) return;
+  if (!*arrived) {
+    arriving_.promise.deliver(to_caf(arrived->error()));
+    return;
+  }
+  CardReply reply = reply_to(arriving_.command);
+  reply.checksum = (*arrived)->sum;
+  reply.bytes_moved = (*arrived)->received_bytes;
+  reply.seconds = now_seconds() - arriving_.started;
+  read_memory(*options_.engine.card, reply);
+  arriving_.promise.deliver(reply);
+}
+
+Expected<uint64_t> RolloutState::serve(uint64_t version) {
+  COHORT_TRY(options_.exchange->commit(version));
+  uint64_t checksum = tensor::checksum64(arrival_);
+  arrival_ = {};
+  COHORT_TRY(engine_->commit_weights(version));
+  return checksum;
 }
 
 caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
-  if (is_active_ && command.command.verb != Verb::begin_phase)
+  if (!leases_.empty() && command.command.verb != Verb::begin_phase)
     return to_caf({Errc::placement, fmt::format("PLACE-4: {} on card {} while a lease runs",
                                                 options_.role, command.command.card.value)});
   double start = now_seconds();
@@ -106,10 +135,10 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       done = engine_->free_cache();
       break;
     case Verb::reshard: {
-      auto committed = engine_->commit_weights(command.version);
-      if (!committed) return to_caf(committed.error());
-      std::lock_guard lock(received_mutex_);
-      reply.checksum = received_.digest();
+      if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
+      auto served = serve(command.version);
+      if (!served) return to_caf(served.error());
+      reply.checksum = *served;
       break;
     }
     case Verb::begin_phase:
@@ -124,10 +153,15 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
 }
 
 Expected<void> RolloutState::check_lease(const Lease& lease) const {
-  if (is_active_)
-    return Error{Errc::backpressure, fmt::format("rollout {} already plays a lease of step {}",
-                                                 options_.replica, lease_.step)};
-  if (lease.tags.size() != lease.seeds.size() || lease.seeds.empty() || lease.group_size == 0)
+  if (is_follower())
+    return Error{Errc::invalid_argument,
+                 fmt::format("rollout {}: leases go to rank 0 of its tensor-parallel group",
+                             options_.replica)};
+  if (!leases_.empty() && !is_same_batch(lease))
+    return Error{Errc::backpressure,
+                 fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
+  if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
+      lease.groups.empty() || lease.group_size == 0)
     return Error{Errc::invalid_argument, "a lease needs one seed and one tag per group"};
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
@@ -141,110 +175,131 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
-  lease_ = lease;
-  is_active_ = true;
-  ++lease_serial_;
-  finished_count_ = 0;
-  finished_.clear();
-  lease_started_ = now_seconds();
-  stats_at_start_ = engine_->stats();
-  promise_ = self_->make_response_promise<LeaseReport>();
-  auto promise = promise_;
-  episodes_.clear();
-  episodes_.resize(lease.seeds.size() * lease.group_size);
-  opened_count_ = 0;
-  used_environments_.clear();
-  self_->delayed_send(RolloutActor{self_},
-                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
-                      lease_serial_);
-  on_open(lease_serial_);
+  if (!is_same_batch(lease)) {
+    kind_ = lease.kind;
+    step_ = lease.step;
+    batch_started_ = now_seconds();
+    stats_at_start_ = engine_->stats();
+  }
+  uint64_t serial = ++lease_serial_;
+  OpenLease& open = leases_[serial];
+  open.lease = lease;
+  open.promise = self_->make_response_promise<LeaseReport>();
+  open.episodes.resize(lease.groups.size() * lease.group_size);
+  auto promise = open.promise;
+  if (!is_watching_) {
+    is_watching_ = true;
+    watch_again();
+  }
+  on_open();
   return promise;
 }
 
 // A few games at a time: the first ones generate while the others are still being set up. No more
 // are open than the engine runs: a game that waits is not bound to a lane yet, so the lanes stay in
 // balance to the end.
-void RolloutState::on_open(uint64_t lease_serial) {
-  if (!is_active_ || lease_serial != lease_serial_) return;
-  size_t most = std::min(episodes_.size(), finished_count_ + options_.max_open_games);
-  size_t last = std::min(most, opened_count_ + k_open_batch);
-  while (is_active_ && opened_count_ < last) open_episode(opened_count_++);
-  if (is_active_ && opened_count_ < most)
-    self_->send(RolloutActor{self_}, open_atom_v, lease_serial_);
+void RolloutState::on_open() {
+  is_open_queued_ = false;
+  for (size_t i = 0; i < k_open_batch; ++i)
+    if (!open_next()) return;
+  if (!is_open_queued_) {
+    is_open_queued_ = true;
+    self_->send(RolloutActor{self_}, open_atom_v);
+  }
 }
 
-// One timer per lease instead of one per turn; a game that hangs is named.
-void RolloutState::on_watch(uint64_t lease_serial) {
-  if (!is_active_ || lease_serial != lease_serial_) return;
-  double limit = options_.environment_timeout_ms * 1e-3;
-  for (size_t slot = 0; slot < episodes_.size(); ++slot)
-    if (episodes_[slot].env_asked > 0 && now_seconds() - episodes_[slot].env_asked > limit)
-      return fail_lease(slot, "environment",
-                        {Errc::timeout, fmt::format("no answer in {} s", limit)});
+// Opens the next game of the oldest lease that has one. Returns false if there is none, or no room.
+bool RolloutState::open_next() {
+  if (open_games_ >= options_.max_open_games) return false;
+  for (auto& [serial, lease] : leases_)
+    if (lease.opened < lease.episodes.size()) {
+      open_episode(serial, lease, lease.opened++);
+      return true;
+    }
+  return false;
+}
+
+void RolloutState::watch_again() {
   self_->delayed_send(RolloutActor{self_},
-                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v,
-                      lease_serial_);
+                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v);
 }
 
-const EnvironmentActor& RolloutState::pooled_environment(const std::string& tag, size_t position) {
-  std::vector<EnvironmentActor>& pool = environments_[tag];
-  while (pool.size() <= position)
-    pool.push_back(self_->spawn<caf::linked>(environment, options_.environments.at(tag)));
-  return pool[position];
+// One timer for all games instead of one per turn; a game that hangs is named.
+void RolloutState::on_watch() {
+  is_watching_ = !leases_.empty();
+  if (!is_watching_) return;
+  double limit = options_.environment_timeout_ms * 1e-3;
+  for (auto& [serial, lease] : leases_)
+    for (size_t slot = 0; slot < lease.opened; ++slot)
+      if (double asked = lease.episodes[slot].env_asked; asked > 0 && now_seconds() - asked > limit)
+        return fail_leases({serial, slot, &lease, &lease.episodes[slot]}, "environment",
+                           {Errc::timeout, fmt::format("no answer in {} s", limit)});
+  watch_again();
 }
 
-void RolloutState::open_episode(size_t slot) {
-  auto kind = static_cast<TrajectoryKind>(lease_.kind);
-  Episode& episode = episodes_[slot];
-  size_t position = slot / lease_.group_size;
-  uint32_t group = lease_.first_group + static_cast<uint32_t>(position);
-  auto index = static_cast<uint32_t>(slot % lease_.group_size);
-  const std::string& tag = lease_.tags[position];
-  episode.environment = pooled_environment(tag, used_environments_[tag]++);
+EnvironmentActor RolloutState::take_environment(const std::string& tag) {
+  std::vector<EnvironmentActor>& idle = idle_environments_[tag];
+  if (idle.empty()) return self_->spawn<caf::linked>(environment, options_.environments.at(tag));
+  EnvironmentActor taken = std::move(idle.back());
+  idle.pop_back();
+  return taken;
+}
+
+void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
+  const Lease& lease = open.lease;
+  auto kind = static_cast<TrajectoryKind>(lease.kind);
+  Episode& episode = open.episodes[slot];
+  size_t position = slot / lease.group_size;
+  uint32_t group = lease.groups[position];
+  auto index = static_cast<uint32_t>(slot % lease.group_size);
+  const std::string& tag = lease.tags[position];
+  ++open_games_;
+  episode.environment = take_environment(tag);
   episode.rng_key =
-      Rng(options_.seed).fork(lease_.kind).fork(lease_.step).fork(group).fork(index).next_u64();
+      Rng(options_.seed).fork(lease.kind).fork(lease.step).fork(group).fork(index).next_u64();
   episode.started = episode.env_asked = now_seconds();
   proto::Trajectory& t = episode.trajectory;
   t.run_id = options_.run_id;
-  t.key = {kind, lease_.step, group, index};
-  t.attempt = lease_.attempt;
+  t.key = {kind, lease.step, group, index};
+  t.attempt = lease.attempt;
   t.tag = tag;
-  t.seed = lease_.seeds[position];
+  t.seed = lease.seeds[position];
   t.prompt_id = fmt::format("{}/{}", tag, t.seed);
-  t.weight_version_min = t.weight_version_max = lease_.version;
+  t.weight_version_min = t.weight_version_max = lease.version;
   auto room = static_cast<size_t>(options_.sequence_length);
   t.tokens.reserve(room);
   t.response_mask.reserve(room);
   t.behavior_logp.reserve(room);
   t.token_versions.reserve(room);
+  uint64_t request = request_id(serial, slot);
   if (kind == TrajectoryKind::warm_start)
-    self_->send(episode.environment, play_atom_v, request_id(slot), t.seed, lease_.expert_fraction,
+    self_->send(episode.environment, play_atom_v, request, t.seed, lease.expert_fraction,
                 episode.rng_key);
   else
-    self_->send(episode.environment, reset_atom_v, request_id(slot), t.seed);
+    self_->send(episode.environment, reset_atom_v, request, t.seed);
 }
 
-// Returns the episode that a message of this lease is about, or null for one of a lease that is
-// over.
-RolloutState::Episode* RolloutState::episode_of(uint64_t request) {
-  size_t slot = request & k_slot_mask;
-  if (!is_active_ || slot >= episodes_.size() || request != request_id(slot)) return nullptr;
-  return &episodes_[slot];
+// Returns where the trajectory is that a message is about; nothing for one of a lease that is over.
+std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
+  auto lease = leases_.find(request >> k_slot_bits);
+  size_t slot = request & ((uint64_t{1} << k_slot_bits) - 1);
+  if (lease == leases_.end() || slot >= lease->second.episodes.size()) return std::nullopt;
+  return Place{lease->first, slot, &lease->second, &lease->second.episodes[slot]};
 }
 
-void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
-  Episode& episode = episodes_[slot];
+void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
+  Episode& episode = *at.episode;
   auto tokens = options_.tokenizer->encode(turn.prompt);
-  if (!tokens) return fail_lease(slot, "tokenizer", tokens.error());
+  if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
   if (room < 1)  // ROLL: the unanswered turn is dropped
-    return finish_episode(slot, "length", false);
+    return finish_episode(at, "length", false);
   episode.prompt_tokens = std::move(*tokens);
   episode.observation = turn.observation;
   episode.generate_started = now_seconds();
   compute::TurnRequest request;
-  request.request_id = request_id(slot);
+  request.request_id = request_id(at.serial, at.slot);
   request.append_tokens = episode.prompt_tokens;
   request.max_new_tokens = std::min(options_.max_tokens_per_turn, room);
   request.stop_ids = stop_ids_;
@@ -253,7 +308,7 @@ void RolloutState::begin_turn(size_t slot, const EnvTurn& turn) {
   request.rng_key = episode.rng_key;
   request.turn = episode.turn;
   if (auto submitted = engine_->submit(std::move(request)); !submitted)
-    fail_lease(slot, "generation", submitted.error());
+    fail_leases(at, "generation", submitted.error());
 }
 
 void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& output) {
@@ -279,66 +334,67 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
 
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
-    Episode* episode = episode_of(output.request_id);
-    if (episode == nullptr) continue;
+    auto at = place_of(output.request_id);
+    if (!at) continue;
     if (output.tokens.empty() || output.stop == "error")
-      return fail_lease(output.request_id & k_slot_mask, "generation",
-                        {Errc::compute, std::string(output.stop)});
-    append_answer(*episode, output);
-    episode->env_asked = now_seconds();
-    self_->send(episode->environment, act_atom_v, output.request_id,
-                episode->trajectory.turns.back().response);
+      return fail_leases(*at, "generation", {Errc::compute, std::string(output.stop)});
+    append_answer(*at->episode, output);
+    at->lease->response_tokens += output.tokens.size();
+    at->episode->env_asked = now_seconds();
+    self_->send(at->episode->environment, act_atom_v, output.request_id,
+                at->episode->trajectory.turns.back().response);
   }
 }
 
 void RolloutState::on_env_turn(const EnvTurn& turn) {
-  Episode* episode = episode_of(turn.request);
-  if (episode == nullptr) return;
-  size_t slot = turn.request & k_slot_mask;
-  episode->env_asked = 0;
-  if (!turn.error.empty()) return fail_lease(slot, "environment", {Errc::internal, turn.error});
-  if (!episode->trajectory.turns.empty()) {  // not the answer to reset
-    proto::Turn& record = episode->trajectory.turns.back();
+  auto at = place_of(turn.request);
+  if (!at) return;
+  Episode& episode = *at->episode;
+  episode.env_asked = 0;
+  if (!turn.error.empty()) return fail_leases(*at, "environment", {Errc::internal, turn.error});
+  if (!episode.trajectory.turns.empty()) {  // not the answer to reset
+    proto::Turn& record = episode.trajectory.turns.back();
     record.env_reward = turn.reward;
     record.is_valid = turn.is_valid;
     record.is_effective = turn.is_effective;
-    ++episode->turn;
-    if (turn.is_done) return finish_episode(slot, turn.stop_reason, turn.is_success);
+    ++episode.turn;
+    if (turn.is_done) return finish_episode(*at, turn.stop_reason, turn.is_success);
   }
-  begin_turn(slot, turn);
+  begin_turn(*at, turn);
 }
 
 void RolloutState::on_transcript(const Transcript& game) {
-  Episode* episode = episode_of(game.request);
-  if (episode == nullptr) return;
-  size_t slot = game.request & k_slot_mask;
-  episode->env_asked = 0;
-  if (!game.error.empty()) return fail_lease(slot, "scripted play", {Errc::internal, game.error});
+  auto at = place_of(game.request);
+  if (!at) return;
+  Episode& episode = *at->episode;
+  episode.env_asked = 0;
+  if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!prompt || !answer)
-      return fail_lease(slot, "tokenizer", !prompt ? prompt.error() : answer.error());
-    episode->prompt_tokens = std::move(*prompt);
-    episode->observation = game.turns[i].observation;
-    episode->generate_started = now_seconds();
+      return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
+    episode.prompt_tokens = std::move(*prompt);
+    episode.observation = game.turns[i].observation;
+    episode.generate_started = now_seconds();
     compute::TurnOutput output;
     output.tokens = std::move(*answer);
     output.logp.assign(output.tokens.size(), 0.F);
-    append_answer(*episode, output);
-    proto::Turn& record = episode->trajectory.turns.back();
+    append_answer(episode, output);
+    at->lease->response_tokens += output.tokens.size();
+    proto::Turn& record = episode.trajectory.turns.back();
     record.env_reward = game.turns[i + 1].reward;
     record.is_valid = game.turns[i + 1].is_valid;
     record.is_effective = game.turns[i + 1].is_effective;
-    ++episode->turn;
+    ++episode.turn;
   }
-  finish_episode(slot, game.turns.back().stop_reason, game.turns.back().is_success);
+  finish_episode(*at, game.turns.back().stop_reason, game.turns.back().is_success);
 }
 
-void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_success) {
-  Episode& episode = episodes_[slot];
+void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool is_success) {
+  Episode& episode = *at.episode;
   proto::Trajectory& t = episode.trajectory;
-  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(slot));
+  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(at.serial, at.slot));
   double valid = 0;
   double effective = 0;
   for (const proto::Turn& turn : t.turns) {
@@ -353,11 +409,13 @@ void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_
                {"num_actions", static_cast<double>(t.turns.size())}};
   t.env_seconds = now_seconds() - episode.started - t.generate_seconds;
   episode.is_finished = true;
+  idle_environments_[t.tag].push_back(std::move(episode.environment));
   finished_.push_back(std::move(t));
-  ++finished_count_;
-  if (opened_count_ < episodes_.size()) open_episode(opened_count_++);
-  if (finished_.size() >= options_.frame_trajectories || finished_count_ == episodes_.size()) {
-    send_frames(finished_count_ == episodes_.size());
+  --open_games_;
+  if (++at.lease->finished == at.lease->episodes.size()) done_.push_back(at.serial);
+  open_next();
+  if (open_games_ == 0 || finished_.size() >= options_.frame_trajectories) {
+    send_frames();
   } else if (!is_flush_queued_) {
     // Trajectories that end within a few milliseconds leave together: a frame costs four thread
     // hand-overs.
@@ -369,56 +427,76 @@ void RolloutState::finish_episode(size_t slot, std::string stop_reason, bool is_
 
 void RolloutState::on_flush() {
   is_flush_queued_ = false;
-  if (is_active_) send_frames(finished_count_ == episodes_.size());
+  if (!leases_.empty()) send_frames();
 }
 
-void RolloutState::send_frames(bool is_last) {
+void RolloutState::send_frames() {
   if (!finished_.empty()) {
     proto::Encoded encoded = proto::encode_batch(finished_);
     auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
     if (sent) {
       finished_.clear();
     } else if (sent.error().code != Errc::backpressure) {
-      return fail_lease(0, "send", sent.error());
+      return fail_leases(leases_.begin()->first, "send", sent.error());
     } else if (!is_flush_queued_) {
       // FLOW-4: the consumer is slow; the batch stays here and is offered again.
       is_flush_queued_ = true;
       self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
     }
   }
-  if (is_last && finished_.empty()) maybe_report();
+  if (finished_.empty()) report_done();
 }
 
-void RolloutState::maybe_report() {
-  is_active_ = false;
-  compute::GenerationStats now = engine_->stats();
-  LeaseReport report;
-  report.step = lease_.step;
-  report.trajectories = finished_count_;
-  report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
-  report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
-  for (size_t lane = 0; lane < now.lanes.size(); ++lane)
-    report.busy_seconds =
-        std::max(report.busy_seconds,
-                 now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
-  report.wall_seconds = now_seconds() - lease_started_;
-  episodes_.clear();
-  promise_.deliver(report);
+// A lease is over when the last of its trajectories has left.
+void RolloutState::report_done() {
+  for (uint64_t serial : done_) {
+    auto found = leases_.find(serial);
+    compute::GenerationStats now = engine_->stats();
+    LeaseReport report;
+    report.step = step_;
+    report.trajectories = found->second.finished;
+    report.response_tokens = found->second.response_tokens;
+    report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
+    report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
+    for (size_t lane = 0; lane < now.lanes.size(); ++lane)
+      report.busy_seconds =
+          std::max(report.busy_seconds,
+                   now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
+    report.wall_seconds = now_seconds() - batch_started_;
+    found->second.promise.deliver(report);
+    leases_.erase(found);
+  }
+  done_.clear();
 }
 
-void RolloutState::fail_lease(size_t slot, const std::string& what, const Error& error) {
-  if (!is_active_) return;
-  is_active_ = false;
-  for (size_t i = 0; i < episodes_.size(); ++i)
-    if (!episodes_[i].is_finished && episodes_[i].trajectory.key.kind != TrajectoryKind::warm_start)
-      engine_->finish(request_id(i));
-  std::string where =
-      fmt::format("rollout {}, trajectory slot {}, {}", options_.replica, slot, what);
-  promise_.deliver(to_caf(error.with_context(where)));
+void RolloutState::fail_leases(const Place& at, const std::string& what, const Error& error) {
+  const proto::TrajectoryKey& key = at.episode->trajectory.key;
+  fail_leases(at.serial, fmt::format("group {}, trajectory {}, {}", key.group, key.index, what),
+              error);
+}
+
+// The run ends with it: what the other leases play is of no use.
+void RolloutState::fail_leases(uint64_t serial, const std::string& what, const Error& error) {
+  auto leases = std::exchange(leases_, {});
+  done_.clear();
+  finished_.clear();
+  open_games_ = 0;
+  for (auto& [each, lease] : leases) {
+    for (size_t slot = 0; slot < lease.opened; ++slot)
+      if (Episode& episode = lease.episodes[slot]; !episode.is_finished) {
+        idle_environments_[episode.trajectory.tag].push_back(std::move(episode.environment));
+        if (episode.trajectory.key.kind != TrajectoryKind::warm_start)
+          engine_->finish(request_id(each, slot));
+      }
+    lease.promise.deliver(to_caf(
+        each == serial ? error.with_context(fmt::format("rollout {}, {}", options_.replica, what))
+                       : Error{Errc::cancelled, "another lease of this rollout has failed"}));
+  }
 }
 
 void RolloutState::on_failure(const Failure& failure) {
-  fail_lease(0, failure.phase, {Errc::closed, failure.detail});
+  if (!leases_.empty())
+    fail_leases(leases_.begin()->first, failure.phase, {Errc::closed, failure.detail});
 }
 
 RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
@@ -437,9 +515,10 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](const EnvTurn& turn) { state->on_env_turn(turn); },
       [state](const Transcript& game) { state->on_transcript(game); },
       [state](flush_atom) { state->on_flush(); },
-      [state](open_atom, uint64_t lease_serial) { state->on_open(lease_serial); },
-      [state](watch_atom, uint64_t lease_serial) { state->on_watch(lease_serial); },
+      [state](open_atom) { state->on_open(); },
+      [state](watch_atom) { state->on_watch(); },
       [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
+      [state](const Arrival& arrived) { state->on_arrived(arrived); },
   };
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "actors/hop.hpp"
-#include "actors/weight_wire.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
 

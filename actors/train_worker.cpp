@@ -6,9 +6,8 @@
 
 #include "actors/card_reading.hpp"
 #include "actors/run_folder.hpp"
-#include "actors/weight_wire.hpp"
+#include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -24,15 +23,6 @@ Expected<void> TrainWorkerState::open(TrainWorkerOptions options) {
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
   if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
   updater_ = std::make_unique<PolicyUpdater>(options_.update);
-  FailureSink fail = options_.fail;
-  for (const auto& [receiver, link] : options_.weight_links) {
-    std::string link_name = link.name;
-    COHORT_ASSIGN(auto sender,
-                  transport::Sender::open(*options_.context, link, [fail, link_name](Error error) {
-                    fail({"actor_train", "publish", link_name + ": " + error.to_string()});
-                  }));
-    links_[receiver] = std::move(sender);
-  }
   return {};
 }
 
@@ -41,44 +31,17 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
   double start = now_seconds();
   if (!engine_->is_on_card(compute::TrainObject::train_params))
     return Error{Errc::placement, "PLACE-4: publish before train_params are on the card"};
-  std::vector<compute::WeightBucket> buckets = engine_->weight_buckets(options_.bucket_bytes);
-  tensor::Checksum whole;
-  for (const compute::WeightBucket& bucket : buckets) whole.update(bucket.bytes.bytes());
-  std::vector<transport::Sender*> targets;
-  // All ranks have the whole version: each sends it to its share of the receivers.
-  size_t ranks = group_ == nullptr ? 1 : static_cast<size_t>(group_->size());
-  for (size_t i = 0; i < command.targets.size(); ++i) {
-    const std::string& target = command.targets[i];
-    if (ranks > 1 && i % ranks != static_cast<size_t>(group_->rank())) continue;
-    auto link = links_.find(target);
-    if (link == links_.end()) return Error{Errc::not_found, "publish: no weight link to " + target};
-    targets.push_back(link->second.get());
-  }
-  for (transport::Sender* link : targets) {
-    auto begun = link->send(encode(WeightsBegin{command.version, engine_->weight_bytes()}));
-    if (!begun) return begun.error().with_context("publish");
-  }
-  double deadline = start + options_.publish_timeout_ms * 1e-3;
-  for (const compute::WeightBucket& bucket : buckets) {
-    WeightsBucket header{command.version, bucket.offset_bytes,
-                         tensor::checksum64(bucket.bytes.bytes())};
-    for (transport::Sender* link : targets) {
-      auto sent = link->send(encode(header, bucket.bytes));
-      while (!sent && sent.error().code == Errc::backpressure && now_seconds() < deadline) {
-        link->wait_drained(10);
-        sent = link->send(encode(header, bucket.bytes));
-      }
-      if (!sent) return sent.error().with_context("publish");
-      reply.bytes_moved += bucket.bytes.size_bytes();
-    }
-  }
-  for (transport::Sender* link : targets)
-    if (!link->wait_drained(static_cast<int>(1000 * std::max(0.0, deadline - now_seconds()))))
-      return Error{Errc::timeout,
-                   fmt::format("publish of version {}: a rollout has not acknowledged "
-                               "every bucket within {} ms",
-                               command.version, options_.publish_timeout_ms)};
-  reply.checksum = whole.digest();
+  auto exchange = options_.exchanges.find(command.receiver);
+  if (exchange == options_.exchanges.end())
+    return Error{Errc::not_found, "publish: no way to role " + command.receiver};
+  COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
+                  exchange->second->offer(command.version,
+                                          source_of(exchange->second->model(), *engine_),
+                                          std::move(on_end));
+                }));
+  for (const publish::ShardSum& shard : report.sent_to)
+    reply.sent.emplace_back(shard.card.value, shard.sum);
+  reply.bytes_moved = report.sent_bytes;
   reply.seconds = now_seconds() - start;
   return reply;
 }

@@ -3,8 +3,8 @@
 /// TrainEngine, updates the policy, publishes weights, writes checkpoints. Owner: node. Thread: its
 /// own (detached), because a handler computes for seconds; nobody waits on it without a time limit.
 /// Holds one batch at a time. PLACE-4: an update without train_params, grads and optimizer on the
-/// card is refused by the engine. PLACE-5: reshard sends every bucket with its checksum to every
-/// rollout and answers only when all of them have acknowledged.
+/// card is refused by the engine. PLACE-5: a reshard sends what this card has to send, and answers
+/// with the sums over it when its receivers have it.
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +14,7 @@
 #include "actors/policy_update.hpp"
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
+#include "actors/weight_exchange.hpp"
 #include "runtime/compute/collectives.hpp"
 #include "runtime/compute/train_engine.hpp"
 
@@ -25,10 +26,7 @@ struct TrainWorkerOptions {
   /// Told of the group once it is joined: whoever ends the run ends waiting ranks through it.
   std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   UpdateOptions update;
-  transport::Context* context = nullptr;
-  std::map<std::string, transport::LinkOptions> weight_links;  // by control::receiver_name()
-  size_t bucket_bytes = size_t{4} << 20;  // model_update_buffer_size of a CPU card
-  int publish_timeout_ms = 600000;
+  std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role
   std::string pretrain;               // checkpoint folder to start from, or empty
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;
@@ -53,7 +51,6 @@ class TrainWorkerState {
   std::shared_ptr<compute::Collectives> group_;
   std::unique_ptr<compute::TrainEngine> engine_;
   std::unique_ptr<PolicyUpdater> updater_;
-  std::map<std::string, std::unique_ptr<transport::Sender>> links_;
 };
 
 TrainWorkerActor::behavior_type train_worker(

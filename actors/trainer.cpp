@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "actors/hop.hpp"
-#include "actors/weight_wire.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"

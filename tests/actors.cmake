@@ -1,6 +1,6 @@
 cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
-    unit/policy_update_test.cpp DEPS cohort::actors)
+    unit/policy_update_test.cpp unit/weight_parts_test.cpp DEPS cohort::actors)
 cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(processes_integration_test integration TIMEOUT 240

@@ -1,4 +1,4 @@
-cohort_test(plan_unit_test unit TSAN
+cohort_test(plan_unit_test unit APART TSAN
   SOURCES unit/plan_ledger_test.cpp unit/plan_placement_test.cpp unit/plan_phases_test.cpp
     unit/plan_timeshare_test.cpp unit/leak_watch_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
   DEPS cohort::plan)
@@ -21,7 +21,7 @@ set(plan_place_sources ${PROJECT_SOURCE_DIR}/runtime/plan/residency.cpp ${PROJEC
 cohort_test(plan_explore_test property TIMEOUT 300
   SOURCES property/plan_explore_test.cpp support/place_world.cpp support/place_explorer.cpp ${plan_place_sources}
   DEPS cohort::base)
-cohort_test(plan_random_walk_test property TIMEOUT 300
+cohort_test(plan_random_walk_test property APART TIMEOUT 300
   SOURCES property/plan_random_walk_test.cpp ${plan_place_sources} DEPS cohort::base)
 foreach(test plan_explore_test plan_random_walk_test)
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR})

@@ -20,7 +20,6 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/cpu/decode_kernels.hpp"
 #include "runtime/compute/generation.hpp"
-#include "runtime/tensor/checksum.hpp"
 #include "runtime/tensor/torch.hpp"
 
 namespace cohort::compute {
@@ -94,13 +93,12 @@ class Client {
 
  private:
   void publish() {
-    const uint64_t bytes = engine_->weight_bytes();
-    std::vector<float> flat(bytes / sizeof(float));
+    const std::span<std::byte> arrival = engine_->begin_weights(1).value();
     Rng rng(7);
-    for (float& w : flat) w = static_cast<float>(rng.uniform() - 0.5) * 0.2F;
-    engine_->begin_weights(1, bytes).value();
-    const auto view = std::as_bytes(std::span(flat));
-    engine_->write_weights(0, view, tensor::checksum64(view)).value();
+    for (size_t at = 0; at < arrival.size(); at += sizeof(float)) {
+      const float weight = static_cast<float>(rng.uniform() - 0.5) * 0.2F;
+      std::memcpy(arrival.data() + at, &weight, sizeof weight);
+    }
     engine_->commit_weights(1).value();
   }
   void submit(uint64_t id, uint32_t turn) {

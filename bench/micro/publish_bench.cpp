@@ -60,7 +60,7 @@ struct Order {
   uint64_t version = 0;
 };
 struct Reply {
-  uint64_t sent = 0, wire = 0, staging = 0, sum = 0;
+  uint64_t sent = 0, packed = 0, wire = 0, staging = 0, sum = 0;
 };
 using Endpoint = std::array<char, k_endpoint_bytes>;
 
@@ -182,7 +182,7 @@ class Card {
   Reply publish(uint64_t version) {
     auto report = member_->publish(version);
     COHORT_CHECK(report, report.error().to_string());
-    return {report->sent_bytes, report->wire_bytes, report->staging_peak, 0};
+    return {report->sent_bytes, report->packed_bytes, report->wire_bytes, report->staging_peak, 0};
   }
 
   void commit(uint64_t version) {
@@ -386,15 +386,24 @@ uint64_t staging_of(const std::vector<Reply>& replies) {
   return most;
 }
 
+/// Of what was sent, packed: the rest went along with another card's.
+double packed_share_of(const std::vector<Reply>& replies) {
+  uint64_t sent = 0, packed = 0;
+  for (const Reply& x : replies) sent += x.sent, packed += x.packed;
+  return static_cast<double>(packed) / static_cast<double>(sent);
+}
+
 void run_full(const Case& x, const Settings& settings) {
   auto plan = make_plan(x, settings);
   Cards cards(x, settings, plan);
   double gigabytes = static_cast<double>(plan->receive_total()) / 1e9;
   std::vector<double> rates, first, second;
   uint64_t version = 0, staging = 0;
+  double packed_share = 0;
   for (int i = -1; i < settings.repeats; ++i) {  // the first round warms up
     double seconds = cards.ask('p', ++version);
     staging = staging_of(cards.replies);
+    packed_share = packed_share_of(cards.replies);
     cards.ask('c', version);
     double a = x.wire == "shm" ? cards.ask('1') : cards.ask('r');
     double b = x.wire == "shm" ? cards.ask('2') : a;
@@ -412,8 +421,11 @@ void run_full(const Case& x, const Settings& settings) {
                 median(first), rate / median(first), median(second), rate / median(second))
           : fmt::format("\"raw_gb_per_s\":{:.2f},\"raw_mad\":{:.2f},\"ratio_raw\":{:.3f}",
                         median(first), median_deviation(first), rate / median(first));
-  fmt::print("{},\"gb_per_s\":{:.2f},\"mad\":{:.2f},\"staging_peak\":{},{}}}\n",
-             head(x, settings, *plan), rate, median_deviation(rates), staging, ceilings);
+  fmt::print(
+      "{},\"gb_per_s\":{:.2f},\"mad\":{:.2f},\"seconds\":{:.3f},\"packed_share\":{:.3f},"
+      "\"staging_peak\":{},{}}}\n",
+      head(x, settings, *plan), rate, median_deviation(rates), gigabytes / rate, packed_share,
+      staging, ceilings);
   std::fflush(stdout);
 }
 

@@ -44,6 +44,7 @@ struct CardLedger {
   CardId card;
   uint64_t budget_bytes = 0;
   CardPages pages = CardPages::released;
+  std::shared_ptr<Device> device;  // null: the host plays the card
   mutable std::mutex mutex;
   uint64_t bytes_in_use = 0, peak_bytes = 0;
   uint64_t most_bytes = 0;  // ever in use at once
@@ -62,7 +63,8 @@ struct CardBlock {
   std::string object;
   uint64_t size_bytes = 0;
   void* small = nullptr;  // of the heap, or
-  PageBlock pages;        // of the arena
+  PageBlock pages;        // of the arena, or
+  DeviceBlock on_device;
 
   CardBlock() = default;
   CardBlock(const CardBlock&) = delete;
@@ -70,7 +72,10 @@ struct CardBlock {
   ~CardBlock();
 
   bool is_small() const { return size_bytes < k_map_threshold_bytes; }
-  std::byte* data() const { return is_small() ? static_cast<std::byte*>(small) : pages.data; }
+  std::byte* data() const {
+    if (ledger->device) return on_device.data();
+    return is_small() ? static_cast<std::byte*>(small) : pages.data;
+  }
   void take();
 };
 
@@ -108,6 +113,7 @@ void CardBlock::take() {
 CardBlock::~CardBlock() {
   if (ledger == nullptr) return;  // refused
   std::free(small);
+  on_device = DeviceBlock();
   std::lock_guard lock(ledger->mutex);
   if (pages.data != nullptr) ledger->arena.give_back(std::move(pages));
   ledger->give_back(object, size_bytes);
@@ -122,11 +128,14 @@ uint64_t CardStorage::size_bytes() const { return block_ ? block_->size_bytes : 
 
 std::shared_ptr<void> CardStorage::owner() const { return block_; }
 
-void CardStorage::fill_from(const std::byte* from) {
-  if (empty()) return;
+Expected<void> CardStorage::fill_from(const std::byte* from) {
+  if (empty()) return {};
+  if (Device* device = block_->ledger->device.get())
+    return device->copy(data(), from, size_bytes());
   const uint64_t ready = std::min(block_->pages.used_before_bytes, size_bytes());
   copy_to_used(data(), from, ready);
   copy_to_fresh(data() + ready, from + ready, size_bytes() - ready);
+  return {};
 }
 
 CardMemory::CardMemory(CardId card, uint64_t budget_bytes, CardPages pages)
@@ -136,9 +145,14 @@ CardMemory::CardMemory(CardId card, uint64_t budget_bytes, CardPages pages)
   ledger_->pages = pages;
 }
 
+CardMemory::CardMemory(CardId card, uint64_t budget_bytes, std::shared_ptr<Device> device)
+    : CardMemory(card, budget_bytes) {
+  if (device != nullptr && !device->is_cpu()) ledger_->device = std::move(device);
+}
+
 Expected<CardStorage> CardMemory::allocate(const std::string& object, uint64_t size_bytes) {
   COHORT_ASSIGN(CardStorage storage, allocate_unfilled(object, size_bytes));
-  if (!storage.empty())
+  if (!storage.empty() && ledger_->device == nullptr)  // a device's blocks come cleared
     std::memset(storage.data(), 0, std::min(storage.block_->pages.used_before_bytes, size_bytes));
   return storage;
 }
@@ -153,6 +167,15 @@ Expected<CardStorage> CardMemory::allocate_unfilled(const std::string& object,
   std::unique_lock lock(ledger_->mutex);
   COHORT_TRY(ledger_->book(object, size_bytes));
   block->ledger = ledger_;
+  if (ledger_->device) {
+    lock.unlock();
+    auto taken = ledger_->device->allocate(size_bytes);
+    if (!taken)
+      return taken.error().with_context(fmt::format("card {}: {}", ledger_->card.value, object));
+    block->on_device = std::move(*taken);
+    storage.block_ = std::move(block);
+    return storage;
+  }
   block->take();
   lock.unlock();
   if (block->data() == nullptr)
@@ -163,6 +186,8 @@ Expected<CardStorage> CardMemory::allocate_unfilled(const std::string& object,
 }
 
 CardId CardMemory::card() const { return ledger_->card; }
+
+const std::shared_ptr<Device>& CardMemory::device() const { return ledger_->device; }
 
 uint64_t CardMemory::budget_bytes() const { return ledger_->budget_bytes; }
 

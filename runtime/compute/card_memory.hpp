@@ -10,6 +10,9 @@
 /// card is what a real one is: memory of its own, whose pages stay for the next object, uncleared.
 /// Then the process holds up to the most bytes that were ever in use at once, rounded to pages, and
 /// no more (ARENA-1, page_arena.hpp). bytes_in_use() and peak_bytes() do not count idle pages.
+///
+/// A card that is a device (device.hpp): the same budget and names, over blocks of the device's
+/// memory, whose addresses the host must not follow: Device::copy and FlatMath do.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,6 +21,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/compute/device.hpp"
 
 namespace cohort::compute {
 
@@ -43,8 +47,9 @@ class CardStorage {
   int64_t use_count() const { return block_.use_count(); }
   /// Returns an owner to be held by whatever refers to data().
   std::shared_ptr<void> owner() const;
-  /// Copies size_bytes() bytes in, each page in the way that suits it (used before, or fresh).
-  void fill_from(const std::byte* from);
+  /// Copies size_bytes() bytes of the host in, each page in the way that suits it (used before, or
+  /// fresh). Errc::compute if a device cannot copy.
+  Expected<void> fill_from(const std::byte* from);
 
  private:
   friend class CardMemory;
@@ -54,6 +59,8 @@ class CardStorage {
 class CardMemory {
  public:
   CardMemory(CardId card, uint64_t budget_bytes, CardPages pages = CardPages::released);
+  /// A card that is a device; a cpu Device is as none. Its allocator keeps what objects leave.
+  CardMemory(CardId card, uint64_t budget_bytes, std::shared_ptr<Device> device);
 
   /// Returns zero-filled storage booked under `object`.
   /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does
@@ -63,6 +70,8 @@ class CardMemory {
   Expected<CardStorage> allocate_unfilled(const std::string& object, uint64_t size_bytes);
 
   CardId card() const;
+  /// Returns the device the card is, null for a virtual card of the host.
+  const std::shared_ptr<Device>& device() const;
   uint64_t budget_bytes() const;
   /// True where objects take turns: pages stay on the card, and host buffers with their objects.
   bool keeps_pages() const;

@@ -2,7 +2,8 @@
 /// What the ranks of one group say to each other: the collectives of training and of tensor
 /// parallel generation. One rank per card. The engine below is c10d's (Gloo on cpu, NCCL on cuda,
 /// HCCL on npu), or none where all ranks are threads of one process (memory); chosen when the group
-/// is joined; callers see bytes. Torch-free header.
+/// is joined; callers see bytes, on the host or, with GroupOptions::device, on the device: what
+/// lies on the other side than the engine works on is staged. Torch-free header.
 ///
 /// Every rank calls the same operations in the same order with sizes that fit each other. One call
 /// at a time per object; the calls of one rank may come from different threads, one after another.
@@ -21,6 +22,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -54,6 +56,9 @@ class Rendezvous {
 };
 
 enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2, memory = 3 };
+std::string_view to_string(CollectiveBackend backend);
+
+class Device;  // device.hpp
 
 struct GroupOptions {
   std::string name;  // one group, one name: e.g. "actor_train", "actor_infer.tp.0"
@@ -64,6 +69,7 @@ struct GroupOptions {
   CollectiveBackend backend = CollectiveBackend::gloo;
   std::string interface = "lo";  // gloo: network interface to listen on
   int timeout_ms = 600000;
+  std::shared_ptr<Device> device;  // of this rank: needed by nccl and hccl; others stage its bytes
 };
 
 class Collectives {

@@ -1,4 +1,4 @@
-// Collectives on c10d. Every operation is made of c10d's send and recv straight between the
+// Collectives on c10d's Gloo. Every operation is made of c10d's send and recv straight between the
 // callers' bytes: nothing is staged, and a wait is for one known rank, so that its loss has a name.
 // The first rank to see a loss writes it to the rendezvous and closes its connections, which wakes
 // the others; they read the cause there instead of blaming who woke them.
@@ -18,139 +18,24 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
-#include "runtime/compute/collectives.hpp"
+#include "runtime/compute/c10d_store.hpp"
+#include "runtime/compute/collectives_backends.hpp"
+#include "runtime/compute/group_roll.hpp"
 
 namespace cohort::compute {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-constexpr int k_poll_ms = 2;
-constexpr int k_watch_ms = 100;       // how often a long wait asks for a cause
-constexpr int k_settle_ms = 100;      // how long a loss may look like somebody's timeout
-constexpr int k_roll_call_ms = 2000;  // how long after a timeout the others may take to report
-
-std::string first_line(const std::exception& e) {
-  const std::string text = e.what();  // c10 appends a backtrace
-  return text.substr(0, text.find('\n'));
-}
-
-/// c10d's view of the rendezvous: keys of one group. Its callers expect exceptions.
-class GroupStore final : public c10d::Store {
- public:
-  GroupStore(std::shared_ptr<Rendezvous> rendezvous, std::string prefix, Milliseconds timeout)
-      : Store(timeout), rendezvous_(std::move(rendezvous)), prefix_(std::move(prefix)) {}
-  void set(const std::string& key, const std::vector<uint8_t>& value) override {
-    auto done = rendezvous_->put(prefix_ + key, std::string(value.begin(), value.end()));
-    TORCH_CHECK(done.has_value(), done ? "" : done.error().detail);
-  }
-  std::vector<uint8_t> get(const std::string& key) override {
-    wait({key}, timeout_);
-    const std::string value = *find(key);
-    return {value.begin(), value.end()};
-  }
-  bool check(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys)
-      if (!find(key)) return false;
-    return true;
-  }
-  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
-  void wait(const std::vector<std::string>& keys, const Milliseconds& timeout) override {
-    const auto end = Clock::now() + timeout;
-    while (!check(keys)) {
-      TORCH_CHECK(Clock::now() < end, "rendezvous: '", keys[0], "' does not appear");
-      std::this_thread::sleep_for(Milliseconds(k_poll_ms));
-    }
-  }
-  int64_t add(const std::string&, int64_t) override { return unused("add"); }
-  bool deleteKey(const std::string&) override { return unused("deleteKey") != 0; }
-  int64_t getNumKeys() override { return unused("getNumKeys"); }
-
- private:
-  static int64_t unused(const char* what) { TORCH_CHECK(false, "rendezvous: no ", what); }
-  std::optional<std::string> find(const std::string& key) {
-    auto found = rendezvous_->get(prefix_ + key);
-    TORCH_CHECK(found.has_value(), found ? "" : found.error().detail);
-    return *found;
-  }
-  std::shared_ptr<Rendezvous> rendezvous_;
-  std::string prefix_;
-};
+constexpr int k_watch_ms = 100;   // how often a long wait asks for a cause
+constexpr int k_settle_ms = 100;  // how long a loss may look like somebody's timeout
 
 /// c10d wants tensors that can be written; what is sent is only read.
 std::vector<at::Tensor> as_tensors(std::span<const std::byte> bytes) {
   return {at::from_blob(const_cast<std::byte*>(bytes.data()), {static_cast<int64_t>(bytes.size())},
                         at::dtype(at::kByte))};
 }
-
-/// Who is who, and who was lost: the group's keys in the rendezvous.
-class Roll {
- public:
-  explicit Roll(const GroupOptions& options) : options_(options) {}
-
-  std::string name_of(int rank) const {
-    const auto at = static_cast<size_t>(rank);
-    if (at >= options_.labels.size()) return fmt::format("rank {}", rank);
-    return fmt::format("rank {} ({})", rank, options_.labels[at]);
-  }
-  std::string names_of(const std::vector<int>& ranks) const {
-    std::vector<std::string> names;
-    for (int rank : ranks) names.push_back(name_of(rank));
-    return fmt::format("{}", fmt::join(names, ", "));
-  }
-  /// Waits until every rank has put `key`, or `limit` has passed. Returns those that have not;
-  /// this rank puts it first.
-  Expected<std::vector<int>> missing_from(const std::string& key, Milliseconds limit) {
-    Rendezvous& table = *options_.rendezvous;
-    COHORT_TRY(table.put(path(key, options_.rank), "here"));
-    const auto end = Clock::now() + limit;
-    std::vector<int> missing;
-    for (int rank = 0; rank < options_.size; ++rank) missing.push_back(rank);
-    for (;;) {
-      std::vector<int> still;
-      for (int rank : missing) {
-        COHORT_ASSIGN(auto found, table.get(path(key, rank)));
-        if (!found) still.push_back(rank);
-      }
-      missing = std::move(still);
-      if (missing.empty() || Clock::now() >= end) return missing;
-      std::this_thread::sleep_for(Milliseconds(k_poll_ms));
-    }
-  }
-  /// A timeout closes this rank's connections before anybody can be told, so the others ask first
-  /// whether there was one: then who is missing is found by roll call, not by who woke them.
-  void call() { (void)options_.rendezvous->put(options_.name + "/roll_call", "yes"); }
-  /// Waits until a roll is called (true) or a cause is told, or `limit` has passed.
-  bool is_called_within(Milliseconds limit) {
-    const auto end = Clock::now() + limit;
-    do {
-      auto called = options_.rendezvous->get(options_.name + "/roll_call");
-      if (!called) return false;
-      if (*called) return true;
-      if (cause()) return false;
-      std::this_thread::sleep_for(Milliseconds(k_poll_ms));
-    } while (Clock::now() < end);
-    return false;
-  }
-  std::optional<std::string> cause() {
-    auto found = options_.rendezvous->get(options_.name + "/cause");
-    return found ? *found : std::nullopt;
-  }
-  /// Tells the others the cause, and returns the one that was told first. The serving process may
-  /// be the one that died: then `cause` stands.
-  std::string agree_on(const std::string& cause) {
-    auto kept = options_.rendezvous->put_if_absent(options_.name + "/cause", cause);
-    return kept ? *kept : cause;
-  }
-
- private:
-  std::string path(const std::string& key, int rank) const {
-    return fmt::format("{}/{}/{}", options_.name, key, rank);
-  }
-  const GroupOptions& options_;
-};
 
 class C10dGroup final : public Collectives {
  public:
@@ -368,7 +253,7 @@ class C10dGroup final : public Collectives {
   }
 
   GroupOptions options_;
-  Roll roll_;
+  GroupRoll roll_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::atomic<uint64_t> bytes_sent_{0};
   uint64_t operations_ = 0;
@@ -391,34 +276,9 @@ void ignore_sigpipe() {
   ::sigaction(SIGPIPE, &action, nullptr);
 }
 
-Expected<void> check(const GroupOptions& options) {
-  if (options.size < 1 || options.rank < 0 || options.rank >= options.size ||
-      options.timeout_ms < 1 || options.name.empty() || options.rendezvous == nullptr ||
-      (!options.labels.empty() && options.labels.size() != static_cast<size_t>(options.size)))
-    return Error{Errc::invalid_argument,
-                 fmt::format("group '{}': rank {} of {}, {} labels, timeout {} ms: needs a name, a "
-                             "rendezvous, a rank below the size, no label or one per rank, and a "
-                             "timeout",
-                             options.name, options.rank, options.size, options.labels.size(),
-                             options.timeout_ms)};
-  if (options.backend == CollectiveBackend::nccl)
-    return Error{Errc::unsupported,
-                 fmt::format("group {}: backend nccl: this build has no CUDA seam; build against a "
-                             "libtorch with CUDA and NCCL, or choose gloo",
-                             options.name)};
-  if (options.backend == CollectiveBackend::hccl)
-    return Error{Errc::unsupported,
-                 fmt::format("group {}: backend hccl comes with torch_npu, which this build does "
-                             "not load; choose gloo",
-                             options.name)};
-  return {};
-}
-
 }  // namespace
 
-Expected<std::unique_ptr<Collectives>> Collectives::join(const GroupOptions& options) {
-  COHORT_TRY(check(options));
-  if (options.backend == CollectiveBackend::memory) return join_in_memory(options);
+Expected<std::unique_ptr<Collectives>> join_gloo(const GroupOptions& options) {
   ignore_sigpipe();
   auto group = std::make_unique<C10dGroup>(options);
   COHORT_TRY(group->connect());

@@ -14,7 +14,6 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generation_lane.hpp"
 #include "runtime/compute/generation_tp.hpp"
-#include "runtime/compute/generation_weights.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -57,7 +56,8 @@ Expected<void> validate(const GenerationOptions& o) {
     return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
                                o.max_context, o.model.max_position));
   COHORT_TRY(validate_groups(o));
-  if (o.runner == RunnerKind::cpu_f32 && (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu"))
+  if (o.runner == RunnerKind::cpu_f32 &&
+      (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu" || o.card->device() != nullptr))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
 }
@@ -65,8 +65,16 @@ Expected<void> validate(const GenerationOptions& o) {
 Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
-  const RunnerOptions options{part, o.max_context, o.batch_tokens, o.kv_block_tokens, o.device, tp};
-  const bool is_cpu_f32 = o.model.dtype == tensor::Dtype::f32 && o.device == "cpu";
+  Device* device = o.card->device().get();
+  const RunnerOptions options{part,
+                              o.max_context,
+                              o.batch_tokens,
+                              o.kv_block_tokens,
+                              device == nullptr ? o.device : device->torch_device(),
+                              tp,
+                              device};
+  const bool is_cpu_f32 =
+      o.model.dtype == tensor::Dtype::f32 && o.device == "cpu" && device == nullptr;
   if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
   return make_cpu_runner(options);
 }
@@ -80,9 +88,7 @@ class GenerationEngine::Impl {
 
   void start(OutputHandler on_outputs);
   void stop();
-  Expected<void> begin_weights(uint64_t version, uint64_t total_bytes);
-  Expected<void> write_weights(uint64_t offset, std::span<const std::byte> bytes,
-                               uint64_t checksum);
+  Expected<std::span<std::byte>> begin_weights(uint64_t version);
   Expected<void> commit_weights(uint64_t version);
   uint64_t weight_version() const { return version_.load(); }
   Expected<Residency> onload_params();
@@ -94,6 +100,7 @@ class GenerationEngine::Impl {
   GenerationStats stats() const;
   const ModelRunner& runner() const { return *runner_; }
   const GenerationOptions& options() const { return options_; }
+  const ModelConfig& part() const { return part_; }
 
  private:
   struct Entry {  // a trajectory that is not finished
@@ -133,6 +140,7 @@ class GenerationEngine::Impl {
 
   const GenerationOptions options_;
   const TpRank tp_;
+  const ModelConfig part_;
   std::unique_ptr<ModelRunner> runner_;
   ServeGate gate_;
   std::vector<std::unique_ptr<TpLink>> links_;          // one per lane if the model is cut
@@ -141,8 +149,9 @@ class GenerationEngine::Impl {
   OutputHandler on_outputs_;
   std::atomic<uint64_t> version_{0};
 
-  std::mutex control_mutex_;  // weights and residency commands, one at a time
-  WeightInbox inbox_;
+  std::mutex control_mutex_;             // weights and residency commands, one at a time
+  std::shared_ptr<std::byte> arriving_;  // a version that is not committed
+  uint64_t arriving_version_ = 0;
   std::shared_ptr<std::byte> host_weights_;  // flat; kept on a card that keeps its pages
   bool is_on_host_ = false;                  // they are the committed ones: none on the card
   CardStorage params_, cache_;
@@ -162,6 +171,7 @@ class GenerationEngine::Impl {
 GenerationEngine::Impl::Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner)
     : options_(std::move(options)),
       tp_(tp_rank(options_)),
+      part_(tp_config(options_.model, tp_.size).value()),
       runner_(std::move(runner)),
       loads_(options_.lanes) {
   const TpLimits limits{options_.model.vocab_size, options_.batch_tokens, options_.max_context,
@@ -250,19 +260,12 @@ void GenerationEngine::Impl::stop() {
 // -- weights
 // ----------------------------------------------------------------------------------------
 
-Expected<void> GenerationEngine::Impl::begin_weights(uint64_t version, uint64_t total_bytes) {
-  if (total_bytes != runner_->flat_bytes())
-    return invalid(fmt::format("weights version {}: {} bytes announced, the model has {}", version,
-                               total_bytes, runner_->flat_bytes()));
+Expected<std::span<std::byte>> GenerationEngine::Impl::begin_weights(uint64_t version) {
   std::lock_guard lock(control_mutex_);
-  return inbox_.begin(version, total_bytes);
-}
-
-Expected<void> GenerationEngine::Impl::write_weights(uint64_t offset,
-                                                     std::span<const std::byte> bytes,
-                                                     uint64_t checksum) {
-  std::lock_guard lock(control_mutex_);
-  return inbox_.write(offset, bytes, checksum);
+  arriving_.reset();
+  COHORT_ASSIGN(arriving_, allocate_host(runner_->flat_bytes()));
+  arriving_version_ = version;
+  return std::span<std::byte>(arriving_.get(), runner_->flat_bytes());
 }
 
 Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
@@ -271,7 +274,9 @@ Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
     std::lock_guard registry(registry_mutex_);
     COHORT_TRY(check_idle(fmt::format("commit of version {}", version)));
   }
-  COHORT_ASSIGN(std::shared_ptr<std::byte> flat, inbox_.take(version));
+  if (arriving_ == nullptr || arriving_version_ != version)
+    return invalid(fmt::format("weights: version {} was not begun", version));
+  std::shared_ptr<std::byte> flat = std::move(arriving_);
   if (params_.empty()) {
     host_weights_ = std::move(flat);
     is_on_host_ = true;
@@ -535,17 +540,14 @@ GenerationEngine::~GenerationEngine() = default;
 void GenerationEngine::start(OutputHandler on_outputs) { impl_->start(std::move(on_outputs)); }
 void GenerationEngine::stop() { impl_->stop(); }
 
-Expected<void> GenerationEngine::begin_weights(uint64_t version, uint64_t total_bytes) {
-  return impl_->begin_weights(version, total_bytes);
-}
-Expected<void> GenerationEngine::write_weights(uint64_t offset, std::span<const std::byte> bytes,
-                                               uint64_t checksum) {
-  return impl_->write_weights(offset, bytes, checksum);
+Expected<std::span<std::byte>> GenerationEngine::begin_weights(uint64_t version) {
+  return impl_->begin_weights(version);
 }
 Expected<void> GenerationEngine::commit_weights(uint64_t version) {
   return impl_->commit_weights(version);
 }
 uint64_t GenerationEngine::weight_version() const { return impl_->weight_version(); }
+const ModelConfig& GenerationEngine::part() const { return impl_->part(); }
 uint64_t GenerationEngine::weight_bytes() const { return impl_->runner().flat_bytes(); }
 
 Expected<Residency> GenerationEngine::onload_params() { return impl_->onload_params(); }

@@ -13,7 +13,7 @@
 ///        not of the batch, the lane, the chunking of the prefill, or an eviction.
 /// GEN-2: a submitted turn gives exactly one output, unless it is finished or the engine is stopped
 /// before. PLACE-4: submit is refused unless weights and cache are on the card. PLACE-5: see
-/// commit_weights.
+/// begin_weights and commit_weights.
 ///
 /// Tensor parallelism: one engine per card, all with the same options but for card and groups. Each
 /// takes its part of the weights (model_tp.hpp) and of the KV cache; weights and residency commands
@@ -69,7 +69,7 @@ struct GenerationOptions {
   int64_t batch_tokens = 256;    // rows of one iteration, per lane; decode rows go first
   uint32_t max_waiting = 65536;  // requests, per lane
   RunnerKind runner = RunnerKind::automatic;
-  std::string device = "cpu";  // of the ATen runner
+  std::string device = "cpu";  // of the ATen runner; a card that is a device names its own
   /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
   std::vector<std::shared_ptr<Collectives>> groups;
@@ -123,21 +123,18 @@ class GenerationEngine {
 
   // -- weights: two phases; the version served does not change before commit (PLACE-5)
   // --------------
-  /// Opens the arrival of a version; an unfinished earlier one is dropped.
-  /// Returns Errc::invalid_argument if total_bytes is not that of the layout.
-  Expected<void> begin_weights(uint64_t version, uint64_t total_bytes);
-  /// Takes bytes [offset, offset + size) of the flat buffer. A repeat is harmless. Returns
-  /// Errc::corrupt if tensor::checksum64(bytes) is not `checksum`: the bytes do not count and may
-  /// be sent again.
-  Expected<void> write_weights(uint64_t offset, std::span<const std::byte> bytes,
-                               uint64_t checksum);
-  /// Serves the version from the next iteration on. Returns Errc::corrupt naming the first missing
-  /// byte if not every byte has arrived, Errc::invalid_argument if `version` was not begun,
-  /// Errc::placement on the leader of a group while turns are in flight (its followers could not
-  /// change at the same iteration): the old one stays.
+  /// Opens the arrival of a version, an unfinished earlier one is dropped, and returns where it is
+  /// to be written: weight_bytes() of zeros on the host, as layout_of(model) says (under tensor
+  /// parallelism that of tp_config()). The bytes are the caller's until commit_weights() or the
+  /// next begin_weights(); that they are complete and undamaged is its matter (PUBLISH-1).
+  Expected<std::span<std::byte>> begin_weights(uint64_t version);
+  /// Serves the version from the next iteration on. Returns Errc::invalid_argument if `version` was
+  /// not begun, Errc::placement on the leader of a group while turns are in flight (its followers
+  /// could not change at the same iteration): the old one stays.
   Expected<void> commit_weights(uint64_t version);
   uint64_t weight_version() const;
-  uint64_t weight_bytes() const;  // of the flat buffer
+  uint64_t weight_bytes() const;    // of the flat buffer, of this rank's part
+  const ModelConfig& part() const;  // the model, or this rank's part (tp_config)
 
   // -- residency: each waits for the iterations in progress to end
   // ----------------------------------

@@ -1,7 +1,7 @@
 // The ATen runner of generation: any device and dtype, plain tensor operations, one attention call
 // per sequence. For bf16 and for accelerators until they have kernels of their own; on CPU f32 a
-// check of the kernels. On a device other than the CPU the tensors live there and the card's host
-// bytes are only their account.
+// check of the kernels. On a card that is a device the tensors lie in its blocks; on a device that
+// is named beside a virtual card, the card's host bytes are only their account.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/check.hpp"
+#include "runtime/compute/device_tensors.hpp"
 #include "runtime/compute/generation_runner.hpp"
 #include "runtime/compute/ops.hpp"
 #include "runtime/compute/policy_graph.hpp"
@@ -43,8 +44,10 @@ class AtenRunner final : public ModelRunner {
   const PolicyWeights& weights() const { return weights_; }
   const ops::RopeTable& rope() const { return rope_; }
   at::TensorOptions tensor_options() const { return at::dtype(dtype_).device(device_); }
-  /// Returns a tensor over card bytes, or one of that size on the device.
+  /// Returns a tensor over card bytes; where a device is not the card's, one of that size on it.
   Tensor over(std::span<std::byte> bytes, at::IntArrayRef shape) const {
+    if (const Device* card = options_.card_device)
+      return tensor_at(card, bytes.data(), c10::multiply_integers(shape), dtype_).view(shape);
     if (device_.is_cpu()) return at::from_blob(bytes.data(), shape, at::dtype(dtype_));
     return at::zeros(shape, tensor_options());
   }
@@ -259,7 +262,8 @@ std::unique_ptr<LaneRunner> AtenRunner::make_lane(std::span<std::byte> cache, Tp
 
 Expected<std::unique_ptr<ModelRunner>> make_aten_runner(const RunnerOptions& options) {
   try {
-    const at::Device device(options.device);
+    const at::Device device = options.card_device == nullptr ? at::Device(options.device)
+                                                             : torch_device_of(options.card_device);
     (void)at::zeros({1}, at::dtype(at::kFloat).device(device));
     return std::unique_ptr<ModelRunner>(std::make_unique<AtenRunner>(options, device));
   } catch (const std::exception& e) {

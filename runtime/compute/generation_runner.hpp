@@ -16,6 +16,7 @@
 
 namespace cohort::compute {
 
+class Device;
 class TpLink;
 
 /// Rows of one sequence: `count` tokens from `first_position` on.
@@ -48,6 +49,7 @@ struct RunnerOptions {
   int64_t block_tokens = 0;
   std::string device;
   TpRank tp;
+  Device* card_device = nullptr;  // the card is one: weights and cache lie in its blocks
 };
 
 class ModelRunner {

@@ -159,6 +159,22 @@ MicroBatch loss_columns(std::span<const TrainSample> samples, MicroSpan span) {
   return batch;
 }
 
+PackedBatch to_device(PackedBatch batch, at::Device device) {
+  if (device.is_cpu()) return batch;
+  for (at::Tensor* tensor :
+       {&batch.ids, &batch.query_rows, &batch.target, &batch.all.q_position, &batch.all.k_position,
+        &batch.needed.q_position, &batch.needed.k_position})
+    *tensor = tensor->to(device);
+  return batch;
+}
+
+MicroBatch to_device(MicroBatch batch, at::Device device) {
+  if (device.is_cpu()) return batch;
+  for (at::Tensor* tensor : {&batch.old_logp, &batch.advantages, &batch.ref_logp, &batch.seq_id})
+    if (tensor->defined()) *tensor = tensor->to(device);
+  return batch;
+}
+
 void scatter_log_probs(std::span<const TrainSample> samples, MicroSpan span, const at::Tensor& logp,
                        std::vector<std::vector<float>>& out) {
   at::Tensor values = logp.contiguous();

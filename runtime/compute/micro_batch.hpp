@@ -49,8 +49,12 @@ struct PackedBatch {
 PackedBatch pack(std::span<const TrainSample> samples, std::span<const int64_t> rows,
                  MicroSpan span);
 
+/// The same batch where the graph runs; cu_q and cu_k stay on the host, which reads them.
+PackedBatch to_device(PackedBatch batch, at::Device device);
+
 /// Returns the loss's columns at the response positions of `span`.
 MicroBatch loss_columns(std::span<const TrainSample> samples, MicroSpan span);
+MicroBatch to_device(MicroBatch batch, at::Device device);
 
 /// Writes logp [M] of a micro-batch back to per-token vectors (sized and zeroed by the caller).
 void scatter_log_probs(std::span<const TrainSample> samples, MicroSpan span, const at::Tensor& logp,

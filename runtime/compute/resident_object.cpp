@@ -18,13 +18,14 @@ Expected<Residency> ResidentObject::onload(CardMemory& card) {
   CardStorage storage;
   if (is_on_host_) {
     COHORT_ASSIGN(storage, card.allocate_unfilled(object_, size_bytes_));
-    storage.fill_from(host_.get());
+    COHORT_TRY(storage.fill_from(host_.get()));
   } else {
     COHORT_ASSIGN(storage, card.allocate(object_, size_bytes_));
   }
   const uint64_t moved = is_on_host_ ? size_bytes_ : 0;
   card_ = std::move(storage);
   is_on_host_ = false;
+  device_ = card.device();
   if (!card.keeps_pages()) host_.reset();
   return Residency{size_bytes_, moved, now_seconds() - begin};
 }
@@ -32,7 +33,9 @@ Expected<Residency> ResidentObject::onload(CardMemory& card) {
 Expected<Residency> ResidentObject::offload() {
   if (!is_on_card()) return Residency{};
   const double begin = now_seconds();
-  if (host_ == nullptr) {
+  if (device_ != nullptr) {
+    COHORT_TRY(offload_from_device());
+  } else if (host_ == nullptr) {
     COHORT_ASSIGN(host_, allocate_host(size_bytes_));
     copy_to_fresh(host_.get(), card_.data(), size_bytes_);
   } else {
@@ -42,6 +45,15 @@ Expected<Residency> ResidentObject::offload() {
   COHORT_CHECK(card_.use_count() == 1, "PLACE-2: offload while a tensor still holds card bytes");
   card_.reset();
   return Residency{0, size_bytes_, now_seconds() - begin};
+}
+
+/// A device copies by itself into pinned memory, which torch keeps for the next one that asks.
+Expected<void> ResidentObject::offload_from_device() {
+  if (host_ == nullptr) {
+    COHORT_ASSIGN(const DeviceBlock pinned, device_->allocate_pinned(size_bytes_));
+    host_ = std::shared_ptr<std::byte>(pinned.owner(), pinned.data());
+  }
+  return device_->copy(host_.get(), card_.data(), size_bytes_);
 }
 
 Residency ResidentObject::drop() {

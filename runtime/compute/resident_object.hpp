@@ -41,11 +41,14 @@ class ResidentObject {
   Residency drop();
 
  private:
+  Expected<void> offload_from_device();
+
   std::string object_;
   uint64_t size_bytes_ = 0;
   CardStorage card_;
   std::shared_ptr<std::byte> host_;
-  bool is_on_host_ = false;  // host_ holds the object's bytes
+  std::shared_ptr<Device> device_;  // that the card is, if it is one
+  bool is_on_host_ = false;         // host_ holds the object's bytes
 };
 
 }  // namespace cohort::compute

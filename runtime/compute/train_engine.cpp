@@ -60,6 +60,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   auto owned = std::make_unique<State>();
   State& s = *owned;
   s.options = options;
+  s.math = FlatMath(options.card->device().get());
   s.layout = layout_of(options.model);
   const Collectives* group = options.zero.group;
   s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size());
@@ -80,13 +81,14 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   try {
     s.rope = ops::rope_table(options.model.max_position, options.model.head_dim,
                              options.model.rope_theta);
+    s.rope = {s.rope.cos.to(s.torch_device()), s.rope.sin.to(s.torch_device())};
   } catch (const std::exception& e) {
     return Error{Errc::compute, fmt::format("train engine: {}", e.what())};
   }
   return std::unique_ptr<TrainEngine>(new TrainEngine(std::move(owned)));
 }
 
-Expected<Residency> TrainEngine::onload(TrainObject which) {
+Expected<Residency> TrainEngine::onload(TrainObject which) try {
   State& s = *state_;
   CardMemory& card = *s.options.card;
   // f32, or stage 0, has its bf16 copy beside it; from stage 1 on the copy is the object.
@@ -115,6 +117,8 @@ Expected<Residency> TrainEngine::onload(TrainObject which) {
   done.bytes_on_card += copy->bytes_on_card;
   done.seconds += copy->seconds;
   return done;
+} catch (const std::exception& e) {
+  return failed("onload", e);
 }
 
 Expected<Residency> TrainEngine::offload(TrainObject which) {

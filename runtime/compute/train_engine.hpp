@@ -1,9 +1,9 @@
 #pragma once
 /// The training engine of one card: the policy's parameters, gradients and AdamW moments as
 /// residency objects, packed forward and backward over several threads, the optimizer step,
-/// checkpoints and weight buckets. Owner: the trainer's compute thread (also the reference role,
-/// with is_frozen). Not thread-safe: one call at a time; inside a call it uses `threads` threads.
-/// Torch-free header.
+/// checkpoints and shards for the publisher. Owner: the trainer's compute thread (also the
+/// reference role, with is_frozen). Not thread-safe: one call at a time; inside a call it uses
+/// `threads` threads. Torch-free header.
 ///
 /// TRAIN-1: parameters after step() are a function of (parameters, moments, samples, loss, learning
 /// rate) only:
@@ -13,6 +13,8 @@
 ///          ZeRO stage, and offload or swap on or off (reduce: ordered).
 /// TRAIN-2: a step whose gradient norm is not finite changes nothing and is Errc::compute.
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
+/// On a card that is a device (CardMemory) the graph and the optimizer run there; a group then has
+/// the same device in its options. TRAIN-1 and 3 hold as far as the device's own sums are ordered.
 /// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
 /// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
 /// and one layer's activations.
@@ -86,7 +88,7 @@ struct TrainEngineOptions {
   int64_t micro_batch_tokens =
       2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
   int64_t logits_max = 1 << 20;  // [floats] logits alive per thread: vocabulary * rows of a chunk
-  CardMemory* card = nullptr;    // outlives the engine
+  CardMemory* card = nullptr;    // outlives the engine; of the host, or a device
   std::string role = "actor_train";  // prefix of object names on the card
   bool is_frozen = false;            // reference: parameters only, step() is an error
   ZeroOptions zero;
@@ -101,12 +103,6 @@ struct StepReport {
 
 enum class TrainObject : uint8_t { train_params, grads, optimizer };
 std::string_view to_string(TrainObject object);
-
-/// A piece of the flat parameter buffer in the model's dtype.
-struct WeightBucket {
-  uint64_t offset_bytes = 0;
-  tensor::Buffer bytes;
-};
 
 /// Elements [begin, end) of one tensor taken flat, as a rank holds them.
 struct ParameterShard {
@@ -152,11 +148,8 @@ class TrainEngine {
   const ModelConfig& config() const;
   const ParameterLayout& layout() const;
 
-  /// Returns the size of all buckets together: layout().total_elements in the model's dtype.
+  /// Returns the size of the flat buffer: layout().total_elements in the model's dtype.
   uint64_t weight_bytes() const;
-  /// Copies the parameters into buckets of at most `bucket_bytes` (a multiple of 64). Collective at
-  /// ZeRO 3; empty if the group is lost. A publisher that moves shards uses shards() instead.
-  std::vector<WeightBucket> weight_buckets(size_t bucket_bytes) const;
   /// Returns what this rank holds of each tensor in the model's dtype, in layout order: whole
   /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload,
   /// offload, step or load; train_params must not be absent.

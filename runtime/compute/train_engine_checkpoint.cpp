@@ -56,11 +56,13 @@ uint64_t hash_of(const State& s, const HeldBuffer& flat) {
 /// Writes this rank's moments and tells all ranks its file's hash.
 Expected<void> save_moments(State& s, const fs::path& folder, nlohmann::ordered_json& state) {
   std::vector<NamedTensor> tensors;
-  append_slices(s, s.m_buffer(), "exp_avg.", tensors);
-  append_slices(s, s.v_buffer(), "exp_avg_sq.", tensors);
+  std::vector<std::byte> m_copied, v_copied;
+  const HeldBuffer m = s.on_host(s.m_buffer(), m_copied), v = s.on_host(s.v_buffer(), v_copied);
+  append_slices(s, m, "exp_avg.", tensors);
+  append_slices(s, v, "exp_avg_sq.", tensors);
   if (s.ranks() == 1) {
-    state["exp_avg_hash"] = hex(hash_of(s, s.m_buffer()));
-    state["exp_avg_sq_hash"] = hex(hash_of(s, s.v_buffer()));
+    state["exp_avg_hash"] = hex(hash_of(s, m));
+    state["exp_avg_sq_hash"] = hex(hash_of(s, v));
     return write_safetensors(folder / "optimizer.safetensors", tensors, {});
   }
   const auto written = write_safetensors(folder / slice_file(s.rank(), s.ranks()), tensors, {});
@@ -135,7 +137,7 @@ Expected<fs::path> share_folder(const State& s, const fs::path& folder,
 
 }  // namespace
 
-Expected<void> TrainEngine::save(const fs::path& folder) const {
+Expected<void> TrainEngine::save(const fs::path& folder) const try {
   State& s = *state_;
   Expected<void> ready;
   if (!s.options.is_frozen) ready = s.optimizer.materialise();
@@ -155,6 +157,8 @@ Expected<void> TrainEngine::save(const fs::path& folder) const {
     if (done) done = output->commit();
   }
   return s.agree(done, 0, "save");
+} catch (const std::exception& e) {
+  return failed("save", e);
 }
 
 }  // namespace cohort::compute

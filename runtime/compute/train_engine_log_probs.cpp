@@ -16,7 +16,8 @@ Expected<void> log_probs_whole(const State& s, std::span<const TrainSample> samp
   auto work = [&](size_t round) -> Expected<Tensor> {
     use_single_threaded_math();
     at::NoGradGuard no_grad;
-    const PackedBatch batch = pack(samples, plan.rows, plan.own(round));
+    const PackedBatch batch =
+        to_device(pack(samples, plan.rows, plan.own(round)), s.torch_device());
     return policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max).logp;
   };
   auto commit = [&](size_t round, Tensor&& logp) { out[round] = logp.contiguous(); };
@@ -34,7 +35,7 @@ size_t response_count(std::span<const TrainSample> samples, const MicroSpan& spa
 }  // namespace
 
 Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
-                                      std::vector<std::vector<float>>& out) {
+                                      std::vector<std::vector<float>>& out) try {
   State& s = *state_;
   Expected<void> mine = s.require_on_card({TrainObject::train_params}, "log_probs");
   if (mine) mine = validate(samples, s.options.model);
@@ -56,7 +57,8 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   for (size_t i = 0; i < plan.spans.size(); ++i)
     sizes[i % plan.ranks] += response_count(samples, plan.spans[i]) * sizeof(float);
   std::vector<std::byte> bytes;
-  for (const Tensor& logp : own) {
+  for (const Tensor& on_card : own) {
+    const Tensor logp = on_card.cpu();
     const auto* data = static_cast<const std::byte*>(logp.data_ptr());
     bytes.insert(bytes.end(), data, data + static_cast<size_t>(logp.numel()) * sizeof(float));
   }
@@ -71,6 +73,8 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
     used[from] += count * sizeof(float);
   }
   return {};
+} catch (const std::exception& e) {
+  return failed("log_probs", e);
 }
 
 }  // namespace cohort::compute

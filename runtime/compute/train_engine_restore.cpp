@@ -134,12 +134,17 @@ Expected<void> check_moments(const State& s, const SliceTable& table) {
 void store_moments(const State& s, const SliceTable& table) {
   const std::pair<const char*, HeldBuffer> both[] = {{"exp_avg.", s.m_buffer()},
                                                      {"exp_avg_sq.", s.v_buffer()}};
+  std::vector<float> staging;  // for moments on a device
   for (const auto& [prefix, buffer] : both)
     for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
       const TensorPart part = s.held(buffer, spec);
       if (part.count() == 0) continue;
-      table.copy(prefix + s.layout.specs[spec].name, part,
-                 {s.find_float(buffer, spec, part.begin), static_cast<size_t>(part.count())});
+      float* to = s.find_float(buffer, spec, part.begin);
+      const auto count = static_cast<size_t>(part.count());
+      if (s.math.is_on_device(to)) staging.resize(count);
+      float* host = s.math.is_on_device(to) ? staging.data() : to;
+      table.copy(prefix + s.layout.specs[spec].name, part, {host, count});
+      if (host != to) s.math.copy(to, host, count * sizeof(float));
     }
 }
 
@@ -173,7 +178,7 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
 
 }  // namespace
 
-Expected<void> TrainEngine::load(const fs::path& folder) {
+Expected<void> TrainEngine::load(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
   const auto opened = open_checkpoint(s, folder, loaded);
@@ -182,9 +187,11 @@ Expected<void> TrainEngine::load(const fs::path& folder) {
   if (!s.options.is_frozen) store_moments(s, loaded.moments);
   s.steps = loaded.steps;
   return {};
+} catch (const std::exception& e) {
+  return failed("load", e);
 }
 
-Expected<void> TrainEngine::load_model(const fs::path& folder) {
+Expected<void> TrainEngine::load_model(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
   COHORT_TRY(s.agree(open_model(s, folder / "model.safetensors", loaded), 0, "load_model"));
@@ -192,8 +199,10 @@ Expected<void> TrainEngine::load_model(const fs::path& folder) {
   s.steps = 0;
   if (s.optimizer.is_absent() || s.options.is_frozen) return {};
   for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
-    std::fill_n(reinterpret_cast<float*>(moments.data), s.optimizer_elements(), 0.0f);
+    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
   return {};
+} catch (const std::exception& e) {
+  return failed("load_model", e);
 }
 
 }  // namespace cohort::compute

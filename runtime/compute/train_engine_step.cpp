@@ -85,7 +85,7 @@ Expected<double> global_norm(const State& s) {
   const auto ranks = static_cast<size_t>(s.ranks());
   uint32_t largest = 0;
   for_each_own_gradient(s, [&](std::span<const float> values) {
-    largest = std::max(largest, largest_magnitude(values));
+    largest = std::max(largest, s.math.largest_magnitude(values));
   });
   COHORT_ASSIGN(auto magnitudes, s.gather_bytes(std::as_bytes(std::span(&largest, 1)),
                                                 std::vector<size_t>(ranks, sizeof largest)));
@@ -97,7 +97,7 @@ Expected<double> global_norm(const State& s) {
   if (largest >= k_not_finite) return double{INFINITY};
   SquareSum own, total;
   for_each_own_gradient(
-      s, [&](std::span<const float> values) { own += sum_of_squares(values, largest); });
+      s, [&](std::span<const float> values) { own += s.math.sum_of_squares(values, largest); });
   COHORT_ASSIGN(auto sums, s.gather_bytes(std::as_bytes(std::span(&own, 1)),
                                           std::vector<size_t>(ranks, sizeof own)));
   for (const auto& bytes : sums) {
@@ -114,10 +114,11 @@ Expected<MicroResult> run_micro_batch(const StepInput& in, const Tensor& flat,
   use_single_threaded_math();
   at::AutoGradMode grad_on(true);
   const PolicyWeights weights = view_weights(flat, s.options.model, s.layout, true);
-  const PackedBatch batch = pack(in.samples, in.plan.rows, span);
+  const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
   const ops::TokenLogProbs out =
       policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);
-  MicroLoss loss = in.loss(loss_columns(in.samples, span), {out.logp, out.entropy});
+  MicroLoss loss =
+      in.loss(to_device(loss_columns(in.samples, span), s.torch_device()), {out.logp, out.entropy});
   torch::autograd::variable_list leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   MicroResult result;
@@ -136,10 +137,10 @@ Expected<void> accumulate_per_card(const StepInput& in, Expected<void>& mine) {
   auto commit = [&](size_t round, MicroResult&& result) {
     in.numbers[round] = result.numbers;
     for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
-      const std::byte* from = result.gradients.find(s.layout.specs[spec].offset);
-      if (from == nullptr) continue;
-      add_gradient(s.find_float(s.grads_buffer(), spec, 0), from, s.layout.specs[spec].count,
-                   s.is_bf16());
+      const FlatSource from = result.gradients.find(s.layout.specs[spec].offset);
+      if (!from) continue;
+      s.math.add(s.find_float(s.grads_buffer(), spec, 0), from, s.layout.specs[spec].count,
+                 s.is_bf16());
     }
   };
   OrderedWork<MicroResult> workers(s.options.threads, in.plan.own_count());
@@ -175,7 +176,7 @@ Expected<void> check_step(const State& s, std::span<const TrainSample> samples) 
 
 Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;
-  std::fill_n(reinterpret_cast<float*>(s.grads.data()), s.grads.size_bytes() / sizeof(float), 0.0f);
+  s.math.zero(s.grads.data(), s.grads.size_bytes());
   if (s.is_by_unit()) return accumulate_by_unit(in, mine);
   if (s.options.zero.reduce == GradientReduce::per_card && s.ranks() > 1)
     return accumulate_per_card(in, mine);
@@ -228,7 +229,7 @@ Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {
 }
 
 Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
-                                       const LossFactory& loss, double learning_rate) {
+                                       const LossFactory& loss, double learning_rate) try {
   const double begin = now_seconds();
   State& s = *state_;
   Expected<void> mine = check_step(s, samples);
@@ -264,6 +265,8 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
   report.micro_batches = plan.spans.size();
   report.seconds = now_seconds() - begin;
   return report;
+} catch (const std::exception& e) {
+  return failed("step", e);
 }
 
 }  // namespace cohort::compute

@@ -2,6 +2,7 @@
 // while it is computed. The forward keeps the input of each layer; the backward computes a layer
 // again, and its gradients leave at once. The arithmetic, and its order, is policy_log_probs'.
 #include "runtime/compute/cpu_setup.hpp"
+#include "runtime/compute/device_tensors.hpp"
 #include "runtime/compute/train_step.hpp"
 
 namespace cohort::compute {
@@ -29,14 +30,15 @@ class Gathered {
     const HeldBuffer from = state_->params_buffer();
     std::byte* to = storage_.data() + static_cast<size_t>(at) * from.element;
     if (from.is_cut) return exchange_->gather(unit, from, to);
-    std::memcpy(to, from.data + static_cast<size_t>(unit.begin) * from.element,
-                static_cast<size_t>(unit.elements()) * from.element);
+    state_->math.copy(to, from.data + static_cast<size_t>(unit.begin) * from.element,
+                      static_cast<size_t>(unit.elements()) * from.element);
     return {};
   }
   Tensor tensor(const ZeroUnit& unit, int64_t at = 0) const {
     const size_t element = state_->compute_element();
-    return at::from_blob(storage_.data() + static_cast<size_t>(at) * element, {unit.elements()},
-                         at::dtype(state_->is_bf16() ? at::kBFloat16 : at::kFloat));
+    return tensor_at(state_->options.card->device().get(),
+                     storage_.data() + static_cast<size_t>(at) * element, unit.elements(),
+                     state_->is_bf16() ? at::kBFloat16 : at::kFloat);
   }
 
  private:
@@ -163,7 +165,9 @@ class UnitPass {
     Leaves leaves;
     const Tensor x = take_input();
     const ops::TokenLogProbs out = head(x, true, leaves);
-    MicroLoss loss = in.loss(loss_columns(in.samples, in.plan.own(round)), {out.logp, out.entropy});
+    MicroLoss loss =
+        in.loss(to_device(loss_columns(in.samples, in.plan.own(round)), s_.torch_device()),
+                {out.logp, out.entropy});
     in.numbers[round] = numbers_of(loss, loss.total.item<double>());
     variable_list gradients = gradients_of(loss.total, x, leaves, {});
     if (is_tied()) {  // waits for the embedding's own share
@@ -231,7 +235,9 @@ Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine) {
   for (size_t round = 0; round < in.plan.rounds(); ++round) {
     UnitPass pass(s, gathered, mine);
     if (round < in.plan.own_count())
-      guarded(mine, [&] { pass.begin(pack(in.samples, in.plan.rows, in.plan.own(round))); });
+      guarded(mine, [&] {
+        pass.begin(to_device(pack(in.samples, in.plan.rows, in.plan.own(round)), s.torch_device()));
+      });
     COHORT_TRY(pass.forward(true));
     COHORT_TRY(pass.backward(in, round));
   }
@@ -246,7 +252,9 @@ Expected<void> log_probs_by_unit(const State& s, std::span<const TrainSample> sa
   for (size_t round = 0; round < plan.rounds(); ++round) {
     UnitPass pass(s, gathered, mine);
     if (round < plan.own_count())
-      guarded(mine, [&] { pass.begin(pack(samples, plan.rows, plan.own(round))); });
+      guarded(mine, [&] {
+        pass.begin(to_device(pack(samples, plan.rows, plan.own(round)), s.torch_device()));
+      });
     COHORT_TRY(pass.forward(false));
     if (round < plan.own_count()) out[round] = pass.log_probs();
   }

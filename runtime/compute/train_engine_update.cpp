@@ -1,6 +1,5 @@
 // TrainEngine: AdamW where the optimizer rests: on the card, on the host, or streamed between.
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/compute/train_step.hpp"
 
@@ -20,13 +19,13 @@ struct Piece {
 };
 
 void run(const State& s, const Piece& at, const AdamwScale& scale) {
-  adamw_step(
+  s.math.adamw(
       {at.parameters, at.m, at.v, at.gradients, at.count, s.layout.specs[at.spec].is_decayed},
       scale);
 }
 
-void copy(float* to, const float* from, int64_t count) {
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+void copy(const State& s, float* to, const float* from, int64_t count) {
+  s.math.copy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
 /// The optimizer is on the host, and so is the arithmetic: gradients come down, and f32 parameters
@@ -36,15 +35,15 @@ void run_on_host(const State& s, const Piece& piece, const AdamwScale& scale,
   staging.resize(static_cast<size_t>(2 * k_host_piece));
   Piece host = piece;
   float* gradients = staging.data();
-  copy(gradients, piece.gradients, piece.count);
+  copy(s, gradients, piece.gradients, piece.count);
   host.gradients = gradients;
   const bool is_master_elsewhere = !s.has_cut_master();
   if (is_master_elsewhere) {
     host.parameters = staging.data() + k_host_piece;
-    copy(host.parameters, piece.parameters, piece.count);
+    copy(s, host.parameters, piece.parameters, piece.count);
   }
   run(s, host, scale);
-  if (is_master_elsewhere) copy(piece.parameters, host.parameters, piece.count);
+  if (is_master_elsewhere) copy(s, piece.parameters, host.parameters, piece.count);
 }
 
 /// The optimizer is on the host, the arithmetic on the card: moments, and a cut master, come up in
@@ -53,7 +52,7 @@ void run_swapped(const State& s, const Piece& piece, const AdamwScale& scale) {
   float* at = reinterpret_cast<float*>(s.swap.data());
   Piece card = piece;
   auto lift = [&](float*& array) {
-    copy(at, array, piece.count);
+    copy(s, at, array, piece.count);
     array = at;
     at += s.swap_elements();
   };
@@ -61,16 +60,16 @@ void run_swapped(const State& s, const Piece& piece, const AdamwScale& scale) {
   lift(card.v);
   if (s.has_cut_master()) lift(card.parameters);
   run(s, card, scale);
-  copy(piece.m, card.m, piece.count);
-  copy(piece.v, card.v, piece.count);
-  if (s.has_cut_master()) copy(piece.parameters, card.parameters, piece.count);
+  copy(s, piece.m, card.m, piece.count);
+  copy(s, piece.v, card.v, piece.count);
+  if (s.has_cut_master()) copy(s, piece.parameters, card.parameters, piece.count);
 }
 
 /// Rounds the master of the piece into the bf16 parameters that products read.
 void refresh(const State& s, const Piece& piece) {
   const HeldBuffer params = s.params_buffer();
   auto* to = reinterpret_cast<uint16_t*>(s.find(params, piece.spec, piece.begin));
-  for (int64_t i = 0; i < piece.count; ++i) to[i] = to_bf16(piece.parameters[i]);
+  s.math.round(to, piece.parameters, piece.count);
 }
 
 }  // namespace
@@ -79,10 +78,13 @@ void update_parameters(const State& s, const AdamwScale& scale) {
   const HeldBuffer master = s.master_buffer(), grads = s.grads_buffer();
   const HeldBuffer m = s.m_buffer(), v = s.v_buffer();
   const bool is_swapped = s.options.zero.swap_optimizer, is_host = s.is_optimizer_hosted();
+  // parameters that rest on the host, updated on a device: a piece at a time
+  const bool goes_up = s.math.has_device() && s.options.zero.offload_params;
   std::vector<float> staging;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     const TensorPart part = s.held(m, spec);
     int64_t most = part.count();
+    if (goes_up) most = k_host_piece;
     if (is_host) most = is_swapped ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
     for (int64_t begin = part.begin; begin < part.end; begin += most) {
       const Piece piece{spec,

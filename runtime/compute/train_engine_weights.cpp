@@ -1,4 +1,4 @@
-// TrainEngine: the parameters as others see them: hash, buckets, shards.
+// TrainEngine: the parameters as others see them: hash, shards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,17 +13,6 @@ namespace cohort::compute {
 namespace {
 
 using State = TrainEngine::State;
-
-/// All parameters in the model's dtype, gathered.
-Expected<std::vector<std::byte>> whole_parameters(const State& s) {
-  const HeldBuffer params = s.params_buffer();
-  std::vector<std::byte> whole(s.flat_elements() * s.compute_element());
-  COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create_on_host(s, params.element));
-  for (const ZeroUnit& unit : s.zero.units())
-    COHORT_TRY(exchange.gather(unit, params,
-                               whole.data() + static_cast<size_t>(unit.begin) * params.element));
-  return whole;
-}
 
 std::vector<ParameterShard> shards_of(const State& s, const HeldBuffer& buffer) {
   std::vector<ParameterShard> shards;
@@ -47,6 +36,7 @@ Expected<uint64_t> TrainEngine::State::hash_master(
   tensor::Checksum sum;
   COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create_on_host(*this, sizeof(float)));
   std::vector<float> values;
+  std::vector<std::byte> copied;
   for (const ZeroUnit& unit : zero.units()) {
     std::span<const float> whole;
     if (from.is_cut) {
@@ -54,8 +44,10 @@ Expected<uint64_t> TrainEngine::State::hash_master(
       COHORT_TRY(exchange.gather(unit, from, reinterpret_cast<std::byte*>(values.data())));
       whole = values;
     } else {
-      whole = {reinterpret_cast<const float*>(from.data) + unit.begin,
-               static_cast<size_t>(unit.elements())};
+      const auto bytes = math.on_host({from.data + static_cast<size_t>(unit.begin) * sizeof(float),
+                                       static_cast<size_t>(unit.elements()) * sizeof(float)},
+                                      copied);
+      whole = {reinterpret_cast<const float*>(bytes.data()), static_cast<size_t>(unit.elements())};
     }
     sum.update(std::as_bytes(whole));
     if (visit) COHORT_TRY(visit(unit, whole));
@@ -72,49 +64,20 @@ uint64_t TrainEngine::weight_bytes() const {
   return state_->flat_elements() * state_->compute_element();
 }
 
-std::vector<WeightBucket> TrainEngine::weight_buckets(size_t bucket_bytes) const {
-  COHORT_CHECK(bucket_bytes > 0 && bucket_bytes % 64 == 0, "bucket_bytes is a multiple of 64");
-  const State& s = *state_;
-  const uint64_t total = weight_bytes();
-  const HeldBuffer params = s.params_buffer();
-  std::vector<WeightBucket> buckets;
-  std::span<const std::byte> source(params.data, total);
-  std::vector<std::byte> gathered;
-  if (params.is_cut) {
-    auto whole = whole_parameters(s);
-    if (!whole) return buckets;
-    gathered = std::move(*whole);
-    source = gathered;
-  }
-  for (uint64_t offset = 0; offset < total; offset += bucket_bytes) {
-    const size_t size = std::min<uint64_t>(bucket_bytes, total - offset);
-    if (params.data != nullptr) {
-      buckets.push_back({offset, tensor::Buffer::copy_of(source.subspan(offset, size))});
-      continue;
-    }
-    // bf16 at stage 0 without its copy on the card: rounded from the master
-    tensor::Buffer buffer = tensor::Buffer::allocate(size);
-    auto* to = reinterpret_cast<uint16_t*>(buffer.mutable_bytes().data());
-    const auto* from = reinterpret_cast<const float*>(s.master.data()) + offset / sizeof *to;
-    for (size_t i = 0; i < size / sizeof *to; ++i) to[i] = to_bf16(from[i]);
-    buckets.push_back({offset, std::move(buffer)});
-  }
-  return buckets;
-}
-
 std::vector<ParameterShard> TrainEngine::shards() const {
   const HeldBuffer params = state_->params_buffer();
   if (params.data == nullptr) return {};
-  return shards_of(*state_, params);
+  return shards_of(*state_, state_->on_host(params, state_->shards_copied));
 }
 
 std::vector<ParameterShard> TrainEngine::master_shards() const {
   const HeldBuffer master = state_->master_buffer();
   if (master.data == nullptr) return {};
-  return shards_of(*state_, master);
+  return shards_of(*state_, state_->on_host(master, state_->master_copied));
 }
 
-Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes) {
+Expected<void> TrainEngine::load_weights(uint64_t offset_bytes,
+                                         std::span<const std::byte> bytes) try {
   const State& s = *state_;
   const size_t element = s.compute_element();
   if (offset_bytes % element != 0 || bytes.size() % element != 0 || offset_bytes > weight_bytes() ||
@@ -144,6 +107,8 @@ Expected<void> TrainEngine::load_weights(uint64_t offset_bytes, std::span<const 
     s.store_parameters(spec, first - offset, values);
   }
   return {};
+} catch (const std::exception& e) {
+  return failed("load_weights", e);
 }
 
 }  // namespace cohort::compute

@@ -10,6 +10,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/compute/device_tensors.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -47,6 +48,11 @@ struct StatusRecord {
 };
 
 }  // namespace
+
+Error failed(std::string_view what, const std::exception& e) {
+  const std::string text = e.what();  // c10 appends a backtrace
+  return {Errc::compute, fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+}
 
 uint16_t to_bf16(float value) {
   uint32_t bits = 0;
@@ -105,8 +111,8 @@ void TrainEngine::State::store(const HeldBuffer& buffer, size_t spec, int64_t be
   const int64_t first = std::max(part.begin, begin);
   const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
   if (first >= end) return;
-  std::memcpy(find(buffer, spec, first), values.data() + (first - begin),
-              static_cast<size_t>(end - first) * sizeof(float));
+  math.copy(find(buffer, spec, first), values.data() + (first - begin),
+            static_cast<size_t>(end - first) * sizeof(float));
 }
 
 void TrainEngine::State::store_parameters(size_t spec, int64_t begin,
@@ -115,15 +121,29 @@ void TrainEngine::State::store_parameters(size_t spec, int64_t begin,
   const HeldBuffer params = params_buffer();
   if (!is_bf16() || params.data == nullptr) return;
   const TensorPart part = held(params, spec);
+  const int64_t first = std::max(part.begin, begin);
   const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
-  for (int64_t at = std::max(part.begin, begin); at < end; ++at) {
-    const uint16_t half = to_bf16(values[static_cast<size_t>(at - begin)]);
-    std::memcpy(find(params, spec, at), &half, sizeof half);
-  }
+  if (first >= end) return;
+  math.round(reinterpret_cast<uint16_t*>(find(params, spec, first)),
+             values.data() + (first - begin), end - first);
+}
+
+HeldBuffer TrainEngine::State::on_host(const HeldBuffer& buffer,
+                                       std::vector<std::byte>& copied) const {
+  const size_t elements = buffer.is_cut ? shard_elements() : flat_elements();
+  const auto bytes = math.on_host({buffer.data, elements * buffer.element}, copied);
+  return {const_cast<std::byte*>(bytes.data()), buffer.element, buffer.is_cut};
+}
+
+at::Device TrainEngine::State::torch_device() const {
+  return torch_device_of(options.card->device().get());
 }
 
 at::Tensor TrainEngine::State::compute_flat() const {
   const ResidentObject& from = is_bf16() ? compute : master;
+  if (math.has_device())
+    return tensor_at(options.card->device().get(), from.data(), layout.total_elements,
+                     is_bf16() ? at::kBFloat16 : at::kFloat);
   auto owner = from.card_owner();  // keeps the card bytes while a tensor refers to them
   return at::from_blob(
       from.data(), {layout.total_elements}, [owner](void*) {},
@@ -136,9 +156,8 @@ void TrainEngine::State::refresh_compute() const {
   for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
     const TensorPart part = held(from, spec);
     if (part.count() == 0) continue;
-    const float* values = find_float(from, spec, part.begin);
-    auto* to = reinterpret_cast<uint16_t*>(find(params, spec, part.begin));
-    for (int64_t i = 0; i < part.count(); ++i) to[i] = to_bf16(values[i]);
+    math.round(reinterpret_cast<uint16_t*>(find(params, spec, part.begin)),
+               find_float(from, spec, part.begin), part.count());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/compute/collectives.hpp"
+#include "runtime/compute/flat_math.hpp"
 #include "runtime/compute/ops.hpp"
 #include "runtime/compute/optimizer.hpp"
 #include "runtime/compute/policy_graph.hpp"
@@ -20,7 +21,7 @@ namespace cohort::compute {
 
 /// A buffer over all parameters, or over this rank's parts of them.
 struct HeldBuffer {
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;       // of the host, or of the card's device
   size_t element = sizeof(float);  // [bytes]
   bool is_cut = false;
 };
@@ -29,12 +30,14 @@ struct TrainEngine::State {
   TrainEngineOptions options;
   ParameterLayout layout;
   ZeroLayout zero;
-  ops::RopeTable rope;
+  ops::RopeTable rope;  // where the graph runs
+  FlatMath math;
   ResidentObject master, compute, grads;
   ResidentObject optimizer;           // [cut master], m, v
   ResidentObject swap;                // on the card: one piece of the optimizer
   std::array<bool, 3> is_ready = {};  // of objects that rest on the host
   uint64_t steps = 0;
+  std::vector<std::byte> shards_copied, master_copied;  // of a card that is a device: for readers
 
   bool is_bf16() const { return options.model.dtype == tensor::Dtype::bf16; }
   int rank() const { return options.zero.group == nullptr ? 0 : options.zero.group->rank(); }
@@ -83,6 +86,11 @@ struct TrainEngine::State {
   /// The same into master and, rounded, what products read.
   void store_parameters(size_t spec, int64_t begin, std::span<const float> values) const;
 
+  /// Returns the buffer itself where it is the host's, else a copy of it in `copied`.
+  HeldBuffer on_host(const HeldBuffer& buffer, std::vector<std::byte>& copied) const;
+
+  /// The card's device as torch names it.
+  at::Device torch_device() const;
   /// Returns the flat parameter tensor that forward and backward read. Not by unit.
   at::Tensor compute_flat() const;
   /// Rounds the master parameters into the bf16 ones, as far as both are held.
@@ -111,6 +119,10 @@ struct TrainEngine::State {
  private:
   HeldBuffer optimizer_array(size_t index) const;
 };
+
+/// What a card that is a device throws (FlatMath), as Errc::compute: every public call ends with
+/// it.
+Error failed(std::string_view what, const std::exception& e);
 
 uint16_t to_bf16(float value);  // to nearest, ties to even; NaN stays NaN
 float from_bf16(uint16_t half);

@@ -1,10 +1,6 @@
 #include "runtime/compute/zero_exchange.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "runtime/compute/cpu/kernels.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -13,19 +9,7 @@ std::byte* slot(std::byte* messages, size_t bytes, int rank) {
   return messages + bytes * static_cast<size_t>(rank);
 }
 
-void add_half(float* to, const std::byte* from, int64_t count) {
-  const auto* values = reinterpret_cast<const uint16_t*>(from);
-  for (int64_t i = 0; i < count; ++i) to[i] += from_bf16(values[i]);
-}
-
 }  // namespace
-
-void add_gradient(float* to, const std::byte* from, int64_t count, bool is_half) {
-  if (is_half)
-    add_half(to, from, count);
-  else
-    cpu::kernels().add(to, reinterpret_cast<const float*>(from), count);
-}
 
 LeafGradients::LeafGradients(std::vector<at::Tensor> gradients,
                              const std::vector<PolicyWeights::Leaf>& leaves) {
@@ -36,13 +20,15 @@ LeafGradients::LeafGradients(std::vector<at::Tensor> gradients,
   }
 }
 
-const std::byte* LeafGradients::find(int64_t offset) const {
+FlatSource LeafGradients::find(int64_t offset) const {
   for (const Piece& piece : pieces_) {
     if (offset < piece.begin || offset >= piece.end) continue;
-    return static_cast<const std::byte*>(piece.gradient.data_ptr()) +
-           static_cast<size_t>(offset - piece.begin) * piece.gradient.element_size();
+    const int64_t at = offset - piece.begin;
+    return {static_cast<const std::byte*>(piece.gradient.data_ptr()) +
+                static_cast<size_t>(at) * piece.gradient.element_size(),
+            piece.gradient, at};
   }
-  return nullptr;
+  return {};
 }
 
 uint64_t UnitExchange::booked_bytes(const TrainEngine::State& state, size_t element) {
@@ -85,7 +71,8 @@ void UnitExchange::add_part(const ZeroUnit& unit, const std::byte* from, bool is
     const TensorPart part = s.zero.part(spec, s.rank());
     const auto at = static_cast<size_t>(s.zero.shard_offset(spec, s.rank()) - unit.shard_begin);
     if (part.count() == 0) continue;
-    add_gradient(s.find_float(grads, spec, part.begin), from + at * element, part.count(), is_half);
+    s.math.add(s.find_float(grads, spec, part.begin), {from + at * element, {}, 0}, part.count(),
+               is_half);
   }
 }
 
@@ -96,10 +83,10 @@ Expected<void> UnitExchange::add_gradients(const ZeroUnit& unit, const std::vect
   const bool is_half = s.is_bf16();
   if (s.ranks() == 1) {
     for (size_t spec = unit.first_spec; mine != nullptr && spec < unit.end_spec; ++spec) {
-      const std::byte* from = mine->find(s.layout.specs[spec].offset);
-      if (from == nullptr) continue;
-      add_gradient(s.find_float(s.grads_buffer(), spec, 0), from, s.layout.specs[spec].count,
-                   is_half);
+      const FlatSource from = mine->find(s.layout.specs[spec].offset);
+      if (!from) continue;
+      s.math.add(s.find_float(s.grads_buffer(), spec, 0), from, s.layout.specs[spec].count,
+                 is_half);
     }
     return {};
   }
@@ -111,17 +98,16 @@ Expected<void> UnitExchange::add_gradients(const ZeroUnit& unit, const std::vect
     if (adds[r]) receive[r] = {slot(receive_, bytes, rank), bytes};
     if (!adds[own]) continue;
     std::byte* message = slot(send_, bytes, rank);
-    std::memset(message, 0, bytes);
+    s.math.zero(message, bytes);
     send[r] = {message, bytes};
     for (size_t spec = unit.first_spec; mine != nullptr && spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, rank);
-      const std::byte* from = mine->find(s.layout.specs[spec].offset);
-      if (from == nullptr || part.count() == 0) continue;
-      std::memcpy(
+      const FlatSource from = mine->find(s.layout.specs[spec].offset);
+      if (!from || part.count() == 0) continue;
+      s.math.copy(
           message +
               static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) * element,
-          from + static_cast<size_t>(part.begin) * element,
-          static_cast<size_t>(part.count()) * element);
+          from.from(part.begin), static_cast<size_t>(part.count()) * element);
     }
   }
   COHORT_TRY(s.options.zero.group->all_to_all(send, receive));
@@ -141,7 +127,7 @@ Expected<void> UnitExchange::sum_gradients(const ZeroUnit& unit) {
     std::byte* message = slot(send_, bytes, rank);
     for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, rank);
-      std::memcpy(
+      s.math.copy(
           message + static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) *
                         sizeof(float),
           s.find(grads, spec, part.begin), static_cast<size_t>(part.count()) * sizeof(float));
@@ -152,8 +138,8 @@ Expected<void> UnitExchange::sum_gradients(const ZeroUnit& unit) {
   COHORT_TRY(s.options.zero.group->all_to_all(send, receive));
   for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
     const TensorPart part = s.zero.part(spec, s.rank());
-    float* own = s.find_float(grads, spec, part.begin);
-    std::fill(own, own + part.count(), 0.0f);
+    s.math.zero(s.find_float(grads, spec, part.begin),
+                static_cast<size_t>(part.count()) * sizeof(float));
   }
   for (const auto& part : receive) add_part(unit, part.data(), false);
   return {};
@@ -164,7 +150,7 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
   const size_t element = from.element, bytes = static_cast<size_t>(unit.shard_count) * element;
   if (s.ranks() == 1) {
     std::byte* source = from.data + static_cast<size_t>(unit.begin) * element;
-    if (source != to) std::memcpy(to, source, static_cast<size_t>(unit.elements()) * element);
+    if (source != to) s.math.copy(to, source, static_cast<size_t>(unit.elements()) * element);
     return {};
   }
   std::byte* mine = from.data + static_cast<size_t>(unit.shard_begin) * element;
@@ -175,7 +161,7 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
     mine = send_;
     for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, s.rank());
-      std::memcpy(mine + place(spec, s.rank()), s.find(from, spec, part.begin),
+      s.math.copy(mine + place(spec, s.rank()), s.find(from, spec, part.begin),
                   static_cast<size_t>(part.count()) * element);
     }
   }
@@ -187,7 +173,7 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
     for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
       const TensorPart part = s.zero.part(spec, rank);
       const int64_t at = s.layout.specs[spec].offset + part.begin - unit.begin;
-      std::memcpy(to + static_cast<size_t>(at) * element,
+      s.math.copy(to + static_cast<size_t>(at) * element,
                   all[static_cast<size_t>(rank)].data() + place(spec, rank),
                   static_cast<size_t>(part.count()) * element);
     }

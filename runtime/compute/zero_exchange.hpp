@@ -20,8 +20,8 @@ class LeafGradients {
   LeafGradients() = default;
   /// An undefined gradient is zero.
   LeafGradients(std::vector<at::Tensor> gradients, const std::vector<PolicyWeights::Leaf>& leaves);
-  /// Returns the gradient from flat element `offset` on, nullptr if it is zero.
-  const std::byte* find(int64_t offset) const;
+  /// Returns the gradient from flat element `offset` on; no data if it is zero.
+  FlatSource find(int64_t offset) const;
 
  private:
   struct Piece {
@@ -30,9 +30,6 @@ class LeafGradients {
   };
   std::vector<Piece> pieces_;
 };
-
-/// to[i] += from[i], of bf16 if `is_half`, else f32.
-void add_gradient(float* to, const std::byte* from, int64_t count, bool is_half);
 
 class UnitExchange {
  public:

@@ -60,7 +60,7 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
 
 void describe_runtime(Visitor& v, RunConfig& c) {
   v.choice({"platform", "placement, compute",
-            "What a card is. Plans know all three; this binary runs cpu."},
+            "What a card is. cuda and npu need the backend and a device: docs/devices.md."},
            c.platform);
   v.choice({"determinism", "everything",
             "strict: two runs of one config give the same parameter hash after every "

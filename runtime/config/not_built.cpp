@@ -31,8 +31,6 @@ void add_run(const RunConfig& c, List& list) {
   list.add_if(c.dialect == Dialect::verl, "dialect", "verl; write the run with ROLL's keys");
   list.add_if(c.pipeline != Pipeline::agentic, "pipeline",
               fmt::format("{}; only agentic is built in", to_string(c.pipeline)));
-  list.add_if(c.platform != Platform::cpu, "platform",
-              fmt::format("{} is not built into this binary; it has: cpu", to_string(c.platform)));
   list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
   list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
               fmt::format("{} is not built in: generation and update take turns; use 0",
@@ -68,13 +66,14 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
   const StrategySettings& s = w.strategy_args;
   std::string strategy = name + ".strategy_args.strategy_config";
-  int64_t cut = s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size *
-                s.expert_parallel_size;
+  const bool may_cut = name == "actor_infer";
+  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size * s.expert_parallel_size *
+                (may_cut ? 1 : s.tensor_parallel_size);
   list.add_if(cut > 1, strategy,
-              fmt::format("TP {} x PP {} x CP {} x EP {}: this version keeps a "
-                          "model on one card; use 1 for each",
+              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP, in "
+                          "actor_infer alone; use 1 for {}",
                           s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
-                          s.expert_parallel_size));
+                          s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
 }
 
 void add_algorithm(const RunConfig& c, List& list) {

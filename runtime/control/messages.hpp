@@ -16,17 +16,22 @@
 
 namespace cohort::control {
 
+/// A reshard in two steps: every card of both layouts moves the version; when all have it, the
+/// receiving ones serve it (PLACE-5).
+enum class PublishStage : uint8_t { exchange = 0, commit = 1 };
+
 /// Placement → the actor that owns the objects of one role: change what a card holds.
 /// Idempotent by `id`: a repeated command answers with the state it finds.
 struct CardCommand {
   uint64_t id = 0;  // rises by one per command of a run
   plan::Command command;
-  uint64_t version = 0;  // policy version that a reshard publishes, else unused
-  std::vector<std::string>
-      targets;  // reshard, to the trainer: receivers as receiver_name() spells them
+  // of a reshard, else unused
+  uint64_t version = 0;  // of the policy
+  PublishStage stage = PublishStage::exchange;
+  std::string receiver;  // role that the version goes to
 };
 
-/// Returns the name of a weight receiver, e.g. "actor_infer@1".
+/// Returns the name of a role on a card, e.g. "actor_infer@1".
 std::string receiver_name(const std::string& role, CardId card);
 
 /// Answer to a CardCommand: what the card holds now, measured.
@@ -36,11 +41,14 @@ struct CardReply {
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  uint64_t checksum = 0;         // reshard: xxh3 of the whole published parameter buffer
+  /// reshard. Exchange, of a receiver: the sum over what it got; commit: xxh3 of its weights.
+  uint64_t checksum = 0;
   uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
   uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
   std::string process = {};      // where the card is, e.g. "process 4711"
   uint64_t process_bytes = 0;    // anonymous memory of that process
+  /// Exchange, of a train card: the sum over what went to each receiving card.
+  std::vector<std::pair<uint32_t, uint64_t>> sent = {};
 };
 
 /// Driver → placement: bring every card into the state that `kind` needs.
@@ -64,17 +72,17 @@ struct PhaseReport {
   plan::PhaseKind kind = plan::PhaseKind::init;
   double seconds = 0;
   std::vector<Transition> transitions;
-  uint64_t checksum = 0;  // publish: hash of the published weights
+  uint64_t checksum = 0;  // publish: xxh3 of the weights that the first infer card serves
   std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
   std::vector<std::string> alarms = {};  // memory that was not given back (LEAK-1, LEAK-2)
 };
 
-/// Driver → rollout: play `groups` x `group_size` trajectories.
+/// Driver → rollout: play `group_size` trajectories of each group.
 struct Lease {
   uint8_t kind = 0;  // proto::TrajectoryKind
   uint64_t step = 0;
   uint32_t attempt = 0;
-  uint32_t first_group = 0;
+  std::vector<uint32_t> groups;
   uint32_t group_size = 1;
   std::vector<uint64_t> seeds;    // one environment seed per group
   uint64_t version = 0;           // weights that must be served (PLACE-5)
@@ -85,6 +93,8 @@ struct Lease {
 struct LeaseReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
+  uint64_t response_tokens = 0;  // of them
+  // of the rollout since its first lease of this kind and step
   uint64_t generated_tokens = 0;
   uint64_t prefill_tokens = 0;
   double busy_seconds = 0;  // engine: the busiest lane
@@ -186,12 +196,13 @@ typename Inspector::result_type inspect(Inspector& f, Command& x) {
 namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
-  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.targets);
+  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
   return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
-           x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes);
+           x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes,
+           x.sent);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
@@ -209,13 +220,13 @@ typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
-  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.first_group, x.group_size,
+  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
            x.seeds, x.version, x.tags, x.expert_fraction);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
-  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.generated_tokens,
-           x.prefill_tokens, x.busy_seconds, x.wall_seconds);
+  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.response_tokens,
+           x.generated_tokens, x.prefill_tokens, x.busy_seconds, x.wall_seconds);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {

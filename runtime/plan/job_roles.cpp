@@ -106,8 +106,9 @@ void put(RoleFacts& role, Object object, CutBytes value, bool is_on_host) {
                           value.arithmetic + (is_on_host ? ", in host memory" : "")});
 }
 
-void put_builtin(RoleFacts& role, const std::map<Object, uint64_t>& bytes) {
-  uint64_t elements = flat_element_count(role.shape, role.head);
+void put_builtin(RoleFacts& role, const ModelShape& shape,
+                 const std::map<Object, uint64_t>& bytes) {
+  uint64_t elements = flat_element_count(shape, role.head);
   for (auto [object, size] : bytes) {
     role.card_bytes[object] = size;
     uint64_t each = size / std::max<uint64_t>(elements, 1);
@@ -129,7 +130,7 @@ void put_trained(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
     TrainMemory memory = builtin_memory(role);
-    put_builtin(role,
+    put_builtin(role, role.shape,
                 is_critic ? critic_bytes(role.shape, memory) : train_bytes(role.shape, memory));
     for (auto [object, bytes] : train_host_bytes(role.shape, memory))
       if (bytes > 0) role.host_bytes[object == Object::train_params ? params : optimizer] = bytes;
@@ -155,7 +156,7 @@ void put_frozen(RoleFacts& role) {
   if (is_builtin_whole(role)) {
     // A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
     auto bytes = train_bytes(role.shape, builtin_memory(role));
-    put_builtin(role, {{Object::ref_params, bytes.at(Object::train_params)}});
+    put_builtin(role, role.shape, {{Object::ref_params, bytes.at(Object::train_params)}});
     return;
   }
   bool is_cut = job.zero_stage >= 3 || job.engine == Engine::fsdp;
@@ -164,14 +165,15 @@ void put_frozen(RoleFacts& role) {
 
 void put_served(RoleFacts& role) {
   const RoleJob& job = role.job;
-  if (is_builtin_whole(role)) {
+  if (job.engine == Engine::builtin && job.pp == 1) {
+    const ModelShape part = tp_part(role.shape, job.tp);
     InferMemory memory = builtin_infer_memory(job.param_bytes);
     memory.kv_block_tokens = job.block_tokens;
     if (memory.panel_columns > 0) memory.panel_columns = std::max<uint64_t>(job.panel_columns, 2);
-    auto bytes = infer_bytes(role.shape, memory);
+    auto bytes = infer_bytes(part, memory);
     bytes.erase(Object::kv_cache);
-    put_builtin(role, bytes);
-    role.kv_token_bytes = kv_bytes_per_token(role.shape, memory);
+    put_builtin(role, part, bytes);
+    role.kv_token_bytes = kv_bytes_per_token(part, memory);
     return;
   }
   put(role, Object::infer_params, cut_bytes(role, job.param_bytes, false), false);

@@ -201,6 +201,15 @@ TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKi
   return out;
 }
 
+ModelShape tp_part(const ModelShape& shape, uint32_t tp) {
+  ModelShape part = shape;
+  for (uint64_t ModelShape::*field :
+       {&ModelShape::num_attention_heads, &ModelShape::num_key_value_heads,
+        &ModelShape::intermediate_size, &ModelShape::vocab_size})
+    part.*field = (shape.*field + tp - 1) / tp;
+  return part;
+}
+
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
   uint64_t tokens = round_up(memory.kv_tokens, block_tokens(memory));
   uint64_t elements = memory.panel_columns > 0 ? panel_element_count(shape, memory.panel_columns)

@@ -77,6 +77,10 @@ struct TrainBuffers {
 };
 TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& memory,
                            HeadKind head = HeadKind::language);
+/// Returns the shape of one rank's part when the built-in engine cuts a dense model over `tp` cards
+/// (compute::tp_config): fewer heads, a narrower MLP, a shorter vocabulary. A number that `tp` does
+/// not divide is rounded up; a run refuses it.
+ModelShape tp_part(const ModelShape& shape, uint32_t tp);
 /// Returns infer_params and kv_cache per card.
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory);
 /// Returns ref_params per card.

@@ -67,21 +67,26 @@ class InprocPort final : public Port {
                             fmt::format("nothing listens at {}", endpoints[i])},
                            nullptr});
     }
-    return renew_window();
+    renew_window();
+    return {};
   }
 
-  Expected<void> renew_window() override {
+  Expected<void> forget(uint64_t) override {
+    renew_window();
+    return {};
+  }
+
+  void renew_window() {
     own_window_ = std::make_shared<Window>(window_bytes_);
     for (const Peer& peer : peers_)
       if (peer.seat)
         peer.seat->queue.push({{PortEvent::Kind::note, own_, {}, {}, {}}, own_window_});
-    return {};
   }
 
   std::span<std::byte> window() override { return *own_window_; }
-  std::span<std::byte> window_of(uint32_t peer) override {
-    return peers_[peer].window ? std::span<std::byte>(*peers_[peer].window)
-                               : std::span<std::byte>();
+  std::span<const std::byte> window_of(uint32_t peer) override {
+    return peers_[peer].window ? std::span<const std::byte>(*peers_[peer].window)
+                               : std::span<const std::byte>();
   }
   bool has_windows() const override { return true; }
   uint64_t held_bytes() const override { return 0; }

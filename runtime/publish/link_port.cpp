@@ -15,13 +15,18 @@ namespace cohort::publish {
 namespace {
 
 constexpr uint32_t k_message_note = 1;
+constexpr int k_grace_ms = 1000;          // without a connection: its process has ended
 constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
 constexpr double k_close_seconds = 2;     // an end waits no longer for that
 
 /// What the links' threads share with the port. Outlives neither: both hold it.
 struct Mail {
   EventQueue<std::pair<PortEvent, std::shared_ptr<transport::Delivery>>> queue;
-  std::atomic<uint64_t> held_bytes{0};
+  std::atomic<uint64_t> held_bytes{0};  // of data; the words of a failure are not weights
+  std::atomic<uint64_t> forgotten{0};   // data of versions up to this one is dropped
+  bool is_forgotten(const Note& note) const {
+    return note.kind == NoteKind::data && note.version <= forgotten;
+  }
 };
 
 /// A link's name is the card's index, so that both ends know who the other is.
@@ -37,6 +42,9 @@ class LinkPort final : public Port {
   explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
     options_.link.chunk_bytes = transport::k_max_chunk_bytes;
     options_.link.name = "publish";
+    options_.link.verifies_bodies = false;  // the session does, once, where it copies (PUBLISH-1)
+    if (options_.link.disconnect_grace_ms == 0)
+      options_.link.disconnect_grace_ms = std::min(k_grace_ms, options_.link.peer_timeout_ms);
   }
 
   /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: after a version
@@ -71,6 +79,10 @@ class LinkPort final : public Port {
         return;
       }
       std::memcpy(&event.note, message.header.data(), sizeof(Note));
+      if (mail->is_forgotten(event.note)) {
+        kept->ack();
+        return;
+      }
       event.peer = card_of(kept->peer).value_or(event.note.from);
       event.body = message.body;
       mail->queue.push({std::move(event), std::move(kept)});
@@ -110,9 +122,12 @@ class LinkPort final : public Port {
     return {};
   }
 
-  Expected<void> renew_window() override { return {}; }
+  Expected<void> forget(uint64_t version) override {
+    mail_->forgotten = version;
+    return {};
+  }
   std::span<std::byte> window() override { return {}; }
-  std::span<std::byte> window_of(uint32_t) override { return {}; }
+  std::span<const std::byte> window_of(uint32_t) override { return {}; }
   bool has_windows() const override { return false; }
   uint64_t held_bytes() const override { return mail_->held_bytes; }
   int wait_fd() const override { return mail_->queue.fd(); }
@@ -121,31 +136,50 @@ class LinkPort final : public Port {
     Peer& to = peers_[peer];
     if (to.is_lost) return Error{Errc::closed, "its link is lost"};
     is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
-    uint64_t bytes = body.size_bytes();
-    transport::Message message{
-        k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
-    mail_->held_bytes += bytes;
-    auto sent = to.sender->send(std::move(message), [mail = mail_, bytes](uint64_t) {
-      mail->held_bytes -= bytes;
-      mail->queue.wake();
-    });
+    auto sent = note.kind == NoteKind::data ? send_data(peer, note, std::move(body))
+                                            : to.sender->send(message_of(note, std::move(body)));
     if (sent) return true;
-    mail_->held_bytes -= bytes;
     if (sent.error().code == Errc::backpressure) return false;
     return Error{Errc::closed, sent.error().detail};
   }
 
+  /// Its acknowledgement becomes an event.
+  Expected<uint64_t> send_data(uint32_t peer, const Note& note, tensor::Buffer body) {
+    uint64_t bytes = body.size_bytes();
+    transport::Message message = message_of(note, std::move(body));
+    if (note.coding == Coding::plain) message.body_checksum = note.checksum;
+    mail_->held_bytes += bytes;
+    auto taken = [mail = mail_, peer, bytes, version = note.version](uint64_t) {
+      mail->held_bytes -= bytes;
+      PortEvent event{PortEvent::Kind::taken, peer, {}, {}, {}};
+      event.note.version = version;
+      event.note.bytes = 1;
+      mail->queue.push({std::move(event), nullptr});
+    };
+    auto sent = peers_[peer].sender->send(std::move(message), taken);
+    if (!sent) mail_->held_bytes -= bytes;
+    return sent;
+  }
+
+  static transport::Message message_of(const Note& note, tensor::Buffer body) {
+    return {k_message_note, {reinterpret_cast<const char*>(&note), sizeof(note)}, std::move(body)};
+  }
+
   std::optional<PortEvent> next() override {
-    auto item = mail_->queue.pop();
-    if (!item) return std::nullopt;
-    auto& [event, delivery] = *item;
-    auto peer = peers_.find(event.peer);
-    if (peer == peers_.end()) return next();  // no card that this one exchanges with
-    if (event.kind == PortEvent::Kind::lost) peer->second.is_lost = true;
-    is_unclean_ =
-        is_unclean_ || event.kind == PortEvent::Kind::lost || event.note.kind == NoteKind::failed;
-    if (delivery) delivery->ack();
-    return std::move(event);
+    while (auto item = mail_->queue.pop()) {
+      auto& [event, delivery] = *item;
+      if (delivery) delivery->ack();
+      auto peer = peers_.find(event.peer);
+      if (peer == peers_.end()) continue;  // no card that this one exchanges with
+      bool is_lost = event.kind == PortEvent::Kind::lost;
+      bool is_note = event.kind == PortEvent::Kind::note;
+      if (is_note && mail_->is_forgotten(event.note)) continue;
+      peer->second.is_lost = peer->second.is_lost || is_lost;
+      bool is_failure = is_note && event.note.kind == NoteKind::failed;
+      is_unclean_ = is_unclean_ || is_lost || is_failure;
+      return std::move(event);
+    }
+    return std::nullopt;
   }
 
  private:

@@ -19,7 +19,12 @@ namespace cohort::publish {
 namespace {
 
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
+constexpr int k_chunks_per_turn = 2;   // between two words to their senders
+constexpr size_t k_window_slots = 8;   // of the window, which its readers should find in a cache
+constexpr size_t k_link_slots = 32;    // a link's acknowledgements come late
 constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
+constexpr size_t k_early_versions = 4;   // whose notes wait for begin()
+constexpr size_t k_early_notes = 4;      // of a peer for one version: two grants and a failure
 
 Expected<void> check_types(const MemberOptions& options) {
   bool is_cast = options.from == tensor::Dtype::f32 && options.to == tensor::Dtype::bf16;
@@ -85,7 +90,8 @@ class Member::Impl {
                                                        endpoints.size(), peers.size())};
     for (const Destination& x : program_.destinations) peers[x.card] = endpoints[x.card];
     for (const Sender& x : program_.senders) peers[x.card] = endpoints[x.card];
-    COHORT_TRY(port_->connect(card_, peers, program_.window_bytes));
+    uint64_t window = program_.destinations.empty() ? 0 : setup_.slots * setup_.chunk_bytes;
+    COHORT_TRY(port_->connect(card_, peers, window));
     thread_ = std::thread([this] { run(); });
     return {};
   }
@@ -168,12 +174,24 @@ class Member::Impl {
                        return x.source == plan::ReshardTransfer::Source::before;
                      });
     setup_.is_delta = options_.is_delta && is_direct && bucket >= 8 * element;
-    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket);
+    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket / 4);
     setup_.chunk_bytes = std::max(chunk / element * element, element);
+    setup_.slots = count_slots();
     setup_.source = &source_;
     setup_.target = &target_;
     if (setup_.is_delta && options_.served) setup_.served = &served_parts_;
     setup_.sent_base = &base_parts_;
+  }
+
+  /// Chunks that may be on their way. A card that receives keeps one bucket for that, so that both
+  /// directions fit into two (PUBLISH-3); a window is small enough to stay in a cache.
+  size_t count_slots() const {
+    uint64_t room = program_.bucket_bytes;
+    if (!port_->has_windows() && program_.turns.empty()) room *= 2;
+    uint64_t scratch = setup_.is_delta ? 2 * setup_.chunk_bytes : 0;
+    uint64_t slots = (room - std::min(room, scratch)) / setup_.chunk_bytes;
+    uint64_t most = port_->has_windows() ? k_window_slots : k_link_slots;
+    return static_cast<size_t>(std::clamp<uint64_t>(slots, 1, most));
   }
 
   // ---- the member's thread ---------------------------------------------------------------------
@@ -234,8 +252,8 @@ class Member::Impl {
   }
 
   Expected<void> prepare() {
-    if (needs_window_) COHORT_TRY(port_->renew_window());
-    needs_window_ = false;
+    if (failed_) COHORT_TRY(port_->forget(*failed_));
+    failed_.reset();
     if (!source_.parts().empty()) COHORT_TRY(source_.resolve(options_.source, setup_.widen));
     if (!target_.parts().empty()) COHORT_TRY(target_.resolve(options_.target));
     if (setup_.served != nullptr) COHORT_TRY(served_parts_.resolve(options_.served, 1));
@@ -243,15 +261,24 @@ class Member::Impl {
   }
 
   bool take_events() {
-    for (int i = 0; i < k_events_per_turn; ++i) {
+    for (int i = 0, chunks = 0; i < k_events_per_turn && chunks < k_chunks_per_turn; ++i) {
       auto event = port_->next();
       if (!event) return i > 0;
-      if (event->kind == PortEvent::Kind::lost)
+      if (event->kind == PortEvent::Kind::lost) {
         on_lost(event->peer, event->reason);
-      else
+      } else if (event->kind == PortEvent::Kind::taken) {
+        on_taken(*event);
+      } else {
+        chunks += event->note.kind == NoteKind::data ? 1 : 0;
         on_note(std::move(*event));
+      }
     }
     return true;
+  }
+
+  void on_taken(const PortEvent& event) {
+    if (!session_ || event.note.version != session_->version()) return;
+    if (auto done = session_->on_taken(event.peer); !done) end(done.error());
   }
 
   void on_lost(uint32_t peer, const std::string& reason) {
@@ -277,13 +304,23 @@ class Member::Impl {
     if (is_early) {
       if (note.kind == NoteKind::failed) tell(note.version, failure_of(event));
       bool may_be_early = note.kind == NoteKind::grant || note.kind == NoteKind::failed;
-      if (may_be_early) early_[note.version].push_back(std::move(event));
+      if (may_be_early) keep(std::move(event));
       return;
     }
     if (note.version != current_) return;
     if (note.kind == NoteKind::failed) return on_failed(event);
     if (!session_) return;
     if (auto done = session_->on_note(std::move(event)); !done) end(done.error());
+  }
+
+  /// Until its version begins. A driver is a version or two ahead of its slowest card; whoever
+  /// sends more is not of this program, and its notes are dropped.
+  void keep(PortEvent event) {
+    if (!early_.contains(event.note.version) && early_.size() == k_early_versions) return;
+    std::vector<PortEvent>& events = early_[event.note.version];
+    auto is_of_peer = [&](const PortEvent& x) { return x.peer == event.peer; };
+    if (std::ranges::count_if(events, is_of_peer) < static_cast<std::ptrdiff_t>(k_early_notes))
+      events.push_back(std::move(event));
   }
 
   /// Another member saw the version fail. What has arrived here is not to be served then.
@@ -307,13 +344,19 @@ class Member::Impl {
 
   /// What was sent becomes the base of the next delta.
   void keep_base() {
-    delta_.sent_base.resize(source_.bytes());
-    auto resolved = base_parts_.resolve(flat_target(base_parts_, delta_.sent_base));
-    COHORT_CHECK(resolved, "publish: the base has the layout of the source");
+    if (!delta_.sent_base) {
+      delta_.sent_base.reset(new std::byte[source_.bytes()]);
+      std::span<std::byte> base{delta_.sent_base.get(), source_.bytes()};
+      auto resolved = base_parts_.resolve(flat_target(base_parts_, base));
+      COHORT_CHECK(resolved, "publish: the base has the layout of the source");
+    }
     for (const PartTable::Part& part : source_.parts()) {
-      RunList whole;
-      whole.runs.push_back({0, part.bytes, 1, 0, 0, source_.at(part.name)});
-      gather(whole, 0, {base_parts_.at(part.name), part.bytes}, setup_.widen);
+      const std::byte* from = source_.at(part.name);
+      std::byte* to = base_parts_.at(part.name);
+      if (setup_.widen == 1)
+        copy_past_cache({from, part.bytes}, to);
+      else
+        round_to_bf16(from, to, part.bytes / 2);
     }
     delta_.sent_version = current_;
     delta_.sums_by_destination = session_->sums_by_destination();
@@ -321,8 +364,12 @@ class Member::Impl {
 
   static Error failure_of(const PortEvent& event) {
     auto text = event.body.bytes();
-    return {static_cast<Errc>(event.note.round),
-            std::string(reinterpret_cast<const char*>(text.data()), text.size())};
+    auto code = static_cast<Errc>(event.note.round);
+    bool is_known =
+        event.note.round > 0 && event.note.round <= static_cast<uint32_t>(Errc::unsupported);
+    return {is_known ? code : Errc::protocol,
+            std::string(reinterpret_cast<const char*>(text.data()),
+                        std::min(text.size(), k_reason_bytes))};
   }
 
   /// Tells the peers why a version is over, once; they pass it on to theirs.
@@ -345,7 +392,7 @@ class Member::Impl {
   void end(const Error& error) {
     if (session_) {
       tell(current_, error);
-      needs_window_ = true;
+      failed_ = current_;
     }
     publish_end(error, {});
   }
@@ -368,7 +415,9 @@ class Member::Impl {
   void sleep() {
     int wait_ms = -1;
     if (session_) {
-      double left = last_move_ + options_.timeout_ms * 1e-3 - now_seconds();
+      // Senders know better what hinders them: their word should come first.
+      double patience = options_.timeout_ms * (session_->is_only_receiving() ? 1.25e-3 : 1e-3);
+      double left = last_move_ + patience - now_seconds();
       if (left <= 0)
         return end(
             {Errc::timeout,
@@ -406,7 +455,7 @@ class Member::Impl {
   std::optional<uint64_t> ended_, told_;
   std::map<uint32_t, std::string> lost_;
   std::map<uint64_t, std::vector<PortEvent>> early_;  // by version
-  bool needs_window_ = false;
+  std::optional<uint64_t> failed_;                    // and the port has not yet forgotten it
   double last_move_ = 0;
 
   mutable std::mutex mutex_;

@@ -71,6 +71,7 @@ struct PublishReport {
   uint64_t sent_bytes = 0, received_bytes = 0;  // as the plan counts them
   uint64_t kept_bytes = 0;                      // copied on the card
   uint64_t wire_bytes = 0;                      // of sent_bytes, as they travelled
+  uint64_t packed_bytes = 0;                    // of sent_bytes, packed: the rest went along
   uint64_t staging_peak = 0;                    // most bytes outside the two layouts' buffers
   uint32_t delta_peers = 0;                     // receivers that got changed words only
   uint64_t sum = 0;                             // over what this card received and kept

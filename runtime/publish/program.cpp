@@ -57,26 +57,24 @@ class ProgramBuilder {
   Program build() {
     const plan::ReshardPlan& plan = copies_->plan();
     for (uint32_t i = 0; i < plan.transfers.size(); ++i) add(i, plan.transfers[i]);
-    for (auto& [card, destination] : destinations_) {
-      for (Outgoing& x : destination.sends) x.place += x.half * fills_[card].half;
+    for (auto& [card, destination] : destinations_)
       program_.destinations.push_back(std::move(destination));
-    }
     for (auto& [card, sender] : senders_) program_.senders.push_back(std::move(sender));
-    const Fill& own = fills_[program_.card];
-    for (Incoming& x : program_.receives) x.place += (x.turn % 2) * own.half;
-    program_.window_bytes = own.half * std::min<uint64_t>(2, program_.turns.size());
-    for (const Fill& x : fills_) program_.bucket_bytes = std::max(program_.bucket_bytes, x.half);
+    for (const Fill& x : fills_) program_.bucket_bytes = std::max(program_.bucket_bytes, x.most);
     program_.bucket_bytes = std::max(program_.bucket_bytes, plan.bucket_bytes);
     program_.fingerprint = fingerprint_of(plan);
+    for (const Incoming& x : program_.receives)
+      if (x.is_passed_on) program_.turns[x.turn].passed_on_bytes += x.bytes;
     fill_turn_senders();
+    fill_groups();
     return std::move(program_);
   }
 
  private:
-  /// How far a receiver's window is filled in the round at hand.
+  /// What a receiver gets in the round at hand, and the most in any.
   struct Fill {
     uint32_t round = k_none, turn = k_none;
-    uint64_t bytes = 0, half = 0;
+    uint64_t bytes = 0, most = 0;
   };
 
   void add(uint32_t index, const ReshardTransfer& x) {
@@ -86,25 +84,25 @@ class ProgramBuilder {
       return;
     }
     Fill& fill = fills_[x.to];
-    if (fill.round != x.round) fill = {x.round, fill.turn + 1, 0, fill.half};
-    uint64_t bytes = copies_->packed_bytes(x), place = fill.bytes;
+    if (fill.round != x.round) fill = {x.round, fill.turn + 1, 0, fill.most};
+    uint64_t bytes = copies_->packed_bytes(x);
     fill.bytes += bytes;
-    fill.half = std::max(fill.half, fill.bytes);
-    if (x.from == card) add_send(index, x, bytes, place);
-    if (x.to == card) add_receive(index, x, bytes, place);
+    fill.most = std::max(fill.most, fill.bytes);
+    if (x.from == card) add_send(index, x, bytes);
+    if (x.to == card) add_receive(index, x, bytes);
   }
 
-  void add_receive(uint32_t index, const ReshardTransfer& x, uint64_t bytes, uint64_t place) {
+  void add_receive(uint32_t index, const ReshardTransfer& x, uint64_t bytes) {
     uint32_t turn = fills_[x.to].turn;
     auto receive = static_cast<uint32_t>(program_.receives.size());
     if (turn == program_.turns.size()) {
-      program_.turns.push_back({x.round, 0, 0, 0, {}});
+      program_.turns.push_back({x.round, 0, 0, 0, 0, {}});
       staged_.clear();
     }
     staged_.try_emplace({x.piece, x.first_unit, x.end_unit}, receive);
     program_.turns.back().receives_end = receive + 1;
     program_.turns.back().bytes += bytes;
-    program_.receives.push_back({index, turn, bytes, place, false});
+    program_.receives.push_back({index, turn, bytes, false});
     hops_.push_back(x.hop);
     Sender& sender = senders_[x.from];
     sender.card = x.from;
@@ -112,8 +110,10 @@ class ProgramBuilder {
     sender.bytes += bytes;
   }
 
-  void add_send(uint32_t index, const ReshardTransfer& x, uint64_t bytes, uint64_t place) {
-    Outgoing out{index, k_none, 0, k_none, bytes, place, fills_[x.to].turn % 2};
+  void add_send(uint32_t index, const ReshardTransfer& x, uint64_t bytes) {
+    auto next_group = static_cast<uint32_t>(groups_.size());
+    auto group = groups_.try_emplace({x.piece, x.first_unit, x.end_unit, x.source}, next_group);
+    Outgoing out{index, k_none, 0, k_none, group.first->second, bytes};
     if (x.source != Source::before) out.receives_done = receives_before(x);
     if (x.source == Source::staging) {
       bool is_this_round = !program_.turns.empty() && program_.turns.back().round == x.round;
@@ -147,6 +147,14 @@ class ProgramBuilder {
       }
   }
 
+  void fill_groups() {
+    program_.groups.resize(groups_.size());
+    for (uint32_t i = 0; i < program_.destinations.size(); ++i) {
+      const auto& sends = program_.destinations[i].sends;
+      for (uint32_t k = 0; k < sends.size(); ++k) program_.groups[sends[k].group].push_back({i, k});
+    }
+  }
+
   const plan::ReshardCopies* copies_;
   Program program_;
   std::vector<Fill> fills_;     // by card
@@ -154,6 +162,7 @@ class ProgramBuilder {
   std::map<uint32_t, Destination> destinations_;
   std::map<uint32_t, Sender> senders_;
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, uint32_t> staged_;  // of the turn at hand
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t, Source>, uint32_t> groups_;
 };
 
 }  // namespace

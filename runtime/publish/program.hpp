@@ -1,7 +1,7 @@
 #pragma once
-/// What one card does in a plan: what it sends to whom, what it receives from whom and where that
-/// lies in its window, and in which turns. Pure; every card computes the same places from the same
-/// plan. Internal to runtime/publish. Memory: 32 bytes per own transfer.
+/// What one card does in a plan: what it sends to whom, what it receives from whom and in which
+/// turns. Pure; every card computes the same from the same plan. Internal to runtime/publish.
+/// Memory: 32 bytes per own transfer.
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -17,26 +17,31 @@ struct Outgoing {
   uint32_t staged = k_none;    // index of Program::receives whose bytes are passed on
   uint32_t receives_done = 0;  // that many of Program::receives must be complete before
   uint32_t turn = k_none;      // own turn that it keeps staged
+  uint32_t group = 0;          // sends of one group carry the same bytes
   uint64_t bytes = 0;
-  uint64_t place = 0;  // first byte in the receiver's window
-  uint32_t half = 0;   // of the window; `place` includes it
 };
 
 struct Incoming {
   uint32_t transfer = 0;
   uint32_t turn = 0;
   uint64_t bytes = 0;
-  uint64_t place = 0;
   bool is_passed_on = false;  // from staging
 };
 
-/// A round in which the card receives. Turn k uses half k % 2 of the window.
+/// A round in which the card receives.
 struct Turn {
   uint32_t round = 0;
   uint32_t receives_end = 0;  // receives before it belong to this turn or earlier ones
-  uint32_t staged_sends = 0;  // must be gone before the turn's half is free
+  uint32_t staged_sends = 0;  // must be gone before what the turn keeps staged is
   uint64_t bytes = 0;
+  uint64_t passed_on_bytes = 0;   // of them
   std::vector<uint32_t> senders;  // indices of Program::senders
+};
+
+/// A send that carries a group's bytes.
+struct Use {
+  uint32_t destination = 0;  // index of Program::destinations
+  uint32_t send = 0;         // of Destination::sends
 };
 
 struct Destination {
@@ -54,11 +59,11 @@ struct Program {
   uint32_t card = 0;
   uint64_t fingerprint = 0;            // of the plan: model, layouts, transfers
   uint64_t bucket_bytes = 0;           // the plan's, or its largest round of any card
-  uint64_t window_bytes = 0;           // two halves, or one
   std::vector<uint32_t> local_copies;  // transfers
   std::vector<Incoming> receives;      // in the plan's order
   std::vector<Turn> turns;
   std::vector<Destination> destinations;  // ascending cards
+  std::vector<std::vector<Use>> groups;   // by Outgoing::group
   std::vector<Sender> senders;            // ascending cards
 };
 

@@ -40,12 +40,11 @@ Session::Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t ver
       streams_(program_->destinations.size()),
       lanes_(program_->senders.size()),
       is_received_(program_->receives.size(), false),
-      staged_(program_->receives.size()) {
+      staged_(program_->receives.size()),
+      shelf_(port, setup.slots, setup.chunk_bytes) {
   report_.version = version;
   report_.received_by_step.assign(setup.copies->plan().steps.size(), 0);
   for (const Turn& turn : program_->turns) staged_sends_left_.push_back(turn.staged_sends);
-  // A card that receives keeps one bucket for that, so that both directions fit into two.
-  if (!port.has_windows()) send_room_ = (program_->turns.empty() ? 2 : 1) * program_->bucket_bytes;
 }
 
 // ---- the order of things ---------------------------------------------------------------------
@@ -53,13 +52,14 @@ Session::Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t ver
 Expected<bool> Session::step() {
   if (local_next_ < program_->local_copies.size()) return copy_some();
   if (!is_open_) {
+    if (port_->held_bytes() > 0) return false;  // of an older version: PUBLISH-3 counts it too
     is_open_ = true;
     scratch_bytes_ = setup_->is_delta ? setup_->chunk_bytes * (streams_.empty() ? 1 : 2) : 0;
     scratch_.resize(scratch_bytes_ == 0 ? 0 : setup_->chunk_bytes);
     base_scratch_.resize(setup_->is_delta && !streams_.empty() ? setup_->chunk_bytes : 0);
-    send_room_ -= std::min(send_room_, scratch_bytes_);
     grant();
   }
+  tell_taken();
   COHORT_ASSIGN(bool has_moved, flush_outbox());
   for (size_t i = 0; i < streams_.size(); ++i) {
     COHORT_ASSIGN(bool has_sent, send_some(i));
@@ -67,6 +67,10 @@ Expected<bool> Session::step() {
   }
   count_staging();
   return has_moved;
+}
+
+bool Session::is_only_receiving() const {
+  return is_open_ && std::ranges::all_of(streams_, &Stream::is_stored);
 }
 
 bool Session::is_done() const {
@@ -95,10 +99,20 @@ Expected<void> Session::on_note(PortEvent event) {
     case NoteKind::grant:
       on_grant(destination, note);
       return {};
+    case NoteKind::taken:
+      return take_back(destination, note.bytes);
     case NoteKind::failed:
       break;  // the member's
   }
   return failure(Errc::protocol, name(event.peer) + " sent a note of an unknown kind");
+}
+
+Expected<void> Session::on_taken(uint32_t peer) {
+  size_t destination = index_of(program_->destinations, peer);
+  COHORT_CHECK(destination < streams_.size(), "PUBLISH: a chunk came back that was not sent");
+  Stream& stream = streams_[destination];
+  if (stream.is_stored) return {};  // the peer's word was faster than the wire's
+  return take_back(destination, stream.chunks_taken + 1);
 }
 
 /// What a card keeps goes from buffer to buffer, a chunk at a time, under the same sums.
@@ -133,22 +147,28 @@ Expected<bool> Session::copy_some() {
 }
 
 void Session::count_staging() {
-  uint64_t staged = reserved_bytes_ + port_->held_bytes() + scratch_bytes_;
+  uint64_t staged = reserved_bytes_ + shelf_.held_bytes() + scratch_bytes_;
   report_.staging_peak = std::max(report_.staging_peak, staged);
   COHORT_CHECK(staged <= 2 * program_->bucket_bytes, "PUBLISH-3: more than two buckets are staged");
 }
 
 // ---- what others may send --------------------------------------------------------------------
 
+/// A window's owner is its sender: there the receiver stages only what it will pass on.
+uint64_t Session::staged_bytes(const Turn& turn) const {
+  return port_->has_windows() ? turn.passed_on_bytes : turn.bytes;
+}
+
 void Session::grant() {
   const auto& turns = program_->turns;
-  uint64_t limit = 2 * program_->bucket_bytes - (streams_.empty() ? 0 : send_room_);
+  uint64_t send_room = streams_.empty() ? 0 : setup_->slots * setup_->chunk_bytes;
+  uint64_t limit = 2 * program_->bucket_bytes - send_room;
   while (turns_granted_ < turns.size()) {
     const Turn& turn = turns[turns_granted_];
-    uint64_t staged = reserved_bytes_ + turn.bytes + scratch_bytes_;
+    uint64_t staged = reserved_bytes_ + staged_bytes(turn) + scratch_bytes_;
     bool is_ahead = turns_granted_ > turns_released_;
     if (turns_granted_ > turns_released_ + 1 || (is_ahead && staged > limit)) break;
-    reserved_bytes_ += turn.bytes;
+    reserved_bytes_ += staged_bytes(turn);
     for (uint32_t sender : turn.senders) {
       Note note = make_note(NoteKind::grant);
       note.round = turn.round;
@@ -171,10 +191,22 @@ void Session::release_turns() {
     uint32_t begin = turns_released_ == 0 ? 0 : turns[turns_released_ - 1].receives_end;
     for (uint32_t i = begin; i < turns[turns_released_].receives_end; ++i)
       std::vector<Staged>().swap(staged_[i]);
-    reserved_bytes_ -= turns[turns_released_].bytes;
+    reserved_bytes_ -= staged_bytes(turns[turns_released_]);
     ++turns_released_;
   }
   if (is_open_) grant();
+}
+
+/// Once for all that was taken since the last time.
+void Session::tell_taken() {
+  if (!port_->has_windows()) return;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i].chunks == lanes_[i].chunks_told) continue;
+    lanes_[i].chunks_told = lanes_[i].chunks;
+    Note note = make_note(NoteKind::taken);
+    note.bytes = lanes_[i].chunks;
+    post(program_->senders[i].card, note);
+  }
 }
 
 void Session::post(uint32_t peer, const Note& note) { outbox_.emplace_back(peer, note); }
@@ -209,90 +241,115 @@ void Session::on_grant(size_t destination, const Note& note) {
   stream.granted_round = std::max(stream.granted_round.value_or(0), note.round);
 }
 
-bool Session::may_send(const Stream& stream, const Outgoing& out, uint32_t card) const {
+bool Session::may_send(const Stream& stream, const Outgoing& out) const {
   if (!stream.granted_round || transfer(out.transfer).round > *stream.granted_round)
     return false;  // PUBLISH-4
-  if (receives_done_ < out.receives_done) return false;
-  if (port_->has_windows()) return !port_->window_of(card).empty();
-  uint64_t bytes = std::min(setup_->chunk_bytes, out.bytes - stream.offset);
-  return port_->held_bytes() == 0 || port_->held_bytes() + bytes <= send_room_;
+  return receives_done_ >= out.receives_done;
 }
 
 Expected<bool> Session::send_some(size_t destination) {
   Stream& stream = streams_[destination];
   const Destination& to = program_->destinations[destination];
-  if (!stream.ready) {
-    if (stream.next == to.sends.size()) {
-      if (stream.is_told) return false;
-      Note note = make_note(NoteKind::sent);
-      note.bytes = stream.bytes;
-      note.checksum = stream.sum;
-      COHORT_ASSIGN(stream.is_told, put(to.card, note, {}));
-      return stream.is_told;
-    }
-    const Outgoing& out = to.sends[stream.next];
-    if (!may_send(stream, out, to.card)) return false;
-    pack(destination, std::min(setup_->chunk_bytes, out.bytes - stream.offset));
+  if (stream.next == to.sends.size()) {
+    if (stream.is_told) return false;
+    Note note = make_note(NoteKind::sent);
+    note.bytes = stream.bytes;
+    note.checksum = stream.sum;
+    COHORT_ASSIGN(stream.is_told, put(to.card, note, {}));
+    return stream.is_told;
   }
-  COHORT_ASSIGN(bool is_sent, put(to.card, stream.ready->first, stream.ready->second));
+  const Outgoing& out = to.sends[stream.next];
+  if (!may_send(stream, out)) return false;
+  Shelf::Chunk* chunk = chunk_for(stream, out);
+  if (chunk == nullptr) return false;
+  Note note = chunk->note;
+  note.transfer = out.transfer;
+  note.round = transfer(out.transfer).round;
+  COHORT_ASSIGN(bool is_sent, put(to.card, note, chunk->body));
   if (!is_sent) return false;
-  finish_send(destination, stream.ready->first);
-  stream.ready.reset();
+  ++chunk->in_flight;
+  chunk->wanted -= std::min(chunk->wanted, 1u);
+  stream.in_flight.push_back(shelf_.index(*chunk));
+  finish_send(stream, out, note);
   return true;
 }
 
-void Session::pack(size_t destination, uint64_t bytes) {
-  Stream& stream = streams_[destination];
-  const Destination& to = program_->destinations[destination];
-  const Outgoing& out = to.sends[stream.next];
+/// The stream's next chunk from the shelf, where another destination may have had it packed.
+Shelf::Chunk* Session::chunk_for(Stream& stream, const Outgoing& out) {
+  if (auto* packed = shelf_.find(out.group, stream.offset, stream.is_delta)) return packed;
+  uint64_t bytes = std::min(setup_->chunk_bytes, out.bytes - stream.offset);
+  Shelf::Chunk* chunk = shelf_.take(bytes, is_furthest_behind(out));
+  if (chunk == nullptr) return nullptr;
   Note note = make_note(NoteKind::data);
-  note.transfer = out.transfer;
-  note.round = transfer(out.transfer).round;
   note.offset = stream.offset;
-  note.bytes = bytes;
-  note.place = out.place + stream.offset;
-  tensor::Buffer body;
-  std::span<std::byte> place;
-  if (port_->has_windows()) {
-    place = port_->window_of(to.card).subspan(note.place, bytes);
-  } else {
-    body = tensor::Buffer::allocate(bytes);
-    place = body.mutable_bytes();
-  }
+  note.bytes = note.body_bytes = bytes;
+  note.place = chunk->note.place;
+  chunk->note = note;
+  chunk->group = out.group;
+  chunk->offset = stream.offset;
+  chunk->is_delta = stream.is_delta;
+  chunk->wanted = count_wanting(stream, out);
+  report_.packed_bytes += bytes;
   if (stream.is_delta) {
-    note.body_bytes = code(stream, out, place, note);
-    if (!body.empty()) body = body.slice(0, note.body_bytes);
+    code(stream, out, *chunk);
   } else {
-    fill(stream, out, place);
-    note.checksum = tensor::checksum64(place);
-    note.body_bytes = bytes;
+    std::span<std::byte> room = shelf_.room(*chunk);
+    fill(stream, out, room);
+    chunk->note.checksum = tensor::checksum64(room);
   }
-  stream.ready.emplace(note, std::move(body));
+  return chunk;
 }
 
-/// Puts changed words, or all of them if that is less, into `place`. Returns the bytes used.
-size_t Session::code(Stream& stream, const Outgoing& out, std::span<std::byte> place, Note& note) {
-  std::span<std::byte> now{scratch_.data(), place.size()};
-  std::span<std::byte> base{base_scratch_.data(), place.size()};
-  fill(stream, out, now);
-  note.checksum = tensor::checksum64(now);
-  if (stream.offset == 0)
+/// Destinations that may be sent this stretch in the same round, and have not been. One that grants
+/// nothing keeps nobody waiting.
+uint32_t Session::count_wanting(const Stream& stream, const Outgoing& out) const {
+  uint32_t count = 0, round = transfer(out.transfer).round;
+  for (const Use& use : program_->groups[out.group]) {
+    const Stream& x = streams_[use.destination];
+    const Outgoing& send = program_->destinations[use.destination].sends[use.send];
+    bool is_ahead = x.next < use.send || (x.next == use.send && x.offset <= stream.offset);
+    bool is_same = x.is_delta == stream.is_delta && transfer(send.transfer).round == round;
+    count += is_ahead && is_same && x.granted_round >= round ? 1 : 0;
+  }
+  return count;
+}
+
+/// Nobody waits for somebody who is behind him without end: the plan's earliest send that is left,
+/// of all cards, needs nothing but what is on its way, and finds room here.
+bool Session::is_furthest_behind(const Outgoing& out) const {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const auto& sends = program_->destinations[i].sends;
+    if (streams_[i].next < sends.size() && sends[streams_[i].next].transfer < out.transfer)
+      return false;
+  }
+  return true;
+}
+
+/// Puts changed words, or all of them if that is less, into the chunk.
+void Session::code(Stream& stream, const Outgoing& out, Shelf::Chunk& chunk) {
+  size_t bytes = chunk.note.bytes;
+  if (!stream.runs) stream.runs = source_runs(transfer(out.transfer));
+  if (!stream.base_runs)
     stream.base_runs = address(setup_->copies->source_parts(transfer(out.transfer)),
                                family(out.transfer), *setup_->sent_base, 1);
-  gather(*stream.base_runs, stream.offset, base, 1);
+  auto now = view(*stream.runs, stream.offset, {scratch_.data(), bytes}, setup_->widen);
+  auto base = view(*stream.base_runs, stream.offset, {base_scratch_.data(), bytes}, 1);
+  chunk.note.checksum = tensor::checksum64(now);
   size_t word = setup_->copies->plan().model.tensors[family(out.transfer)].element_bytes;
-  if (auto bytes = encode_delta(now, base, word, place)) {
-    note.coding = Coding::delta;
-    return *bytes;
+  std::span<std::byte> room = shelf_.room(chunk);
+  if (auto coded = encode_delta(now, base, word, room)) {
+    chunk.note.coding = Coding::delta;
+    chunk.note.body_bytes = *coded;
+    if (!chunk.body.empty()) chunk.body = chunk.body.slice(0, *coded);
+  } else {
+    std::memcpy(room.data(), now.data(), now.size());
   }
-  std::memcpy(place.data(), now.data(), now.size());
-  return now.size();
 }
 
 void Session::fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed) {
   if (out.staged != k_none) return read_staged(out.staged, stream.offset, packed);
   const ReshardTransfer& x = transfer(out.transfer);
-  if (stream.offset == 0) stream.runs = source_runs(x);
+  if (!stream.runs) stream.runs = source_runs(x);
   gather(*stream.runs, stream.offset, packed, x.source == From::before ? setup_->widen : 1);
 }
 
@@ -306,15 +363,16 @@ RunList Session::source_runs(const ReshardTransfer& x) const {
 void Session::read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const {
   uint64_t end = begin + packed.size();
   for (const Staged& x : staged_[receive]) {
-    uint64_t from = std::max(begin, x.offset), to = std::min(end, x.offset + x.bytes.size());
+    uint64_t from = std::max(begin, x.offset);
+    uint64_t to = std::min(end, x.offset + x.bytes.size_bytes());
     if (from < to)
-      std::memcpy(packed.data() + (from - begin), x.bytes.data() + (from - x.offset), to - from);
+      std::memcpy(packed.data() + (from - begin), x.bytes.bytes().data() + (from - x.offset),
+                  to - from);
   }
 }
 
-void Session::finish_send(size_t destination, const Note& note) {
-  Stream& stream = streams_[destination];
-  const Outgoing& out = program_->destinations[destination].sends[stream.next];
+void Session::finish_send(Stream& stream, const Outgoing& out, const Note& note) {
+  ++stream.chunks;
   stream.bytes += note.bytes;
   stream.sum += chunk_sum(note);
   stream.offset += note.bytes;
@@ -324,9 +382,25 @@ void Session::finish_send(size_t destination, const Note& note) {
   if (stream.offset < out.bytes) return;
   ++stream.next;
   stream.offset = 0;
+  stream.runs.reset();
+  stream.base_runs.reset();
   if (out.turn == k_none) return;
   --staged_sends_left_[out.turn];
   release_turns();
+}
+
+/// The destination has taken so many chunks since the version began.
+Expected<void> Session::take_back(size_t destination, uint64_t chunks) {
+  Stream& stream = streams_[destination];
+  if (chunks > stream.chunks)
+    return failure(Errc::protocol, fmt::format("{} has taken {} chunks, {} were sent",
+                                               name(program_->destinations[destination].card),
+                                               chunks, stream.chunks));
+  for (; stream.chunks_taken < chunks; ++stream.chunks_taken) {
+    shelf_.release(stream.in_flight.front());
+    stream.in_flight.pop_front();
+  }
+  return {};
 }
 
 // ---- receiving -------------------------------------------------------------------------------
@@ -338,7 +412,7 @@ Expected<void> Session::check_data(const Lane& lane, const Sender& sender, const
     return failure(Errc::protocol, from + " sends more than the plan says");
   const Incoming& in = program_->receives[sender.receives[lane.next]];
   if (note.transfer != in.transfer || note.offset != lane.offset || note.bytes == 0 ||
-      note.bytes > in.bytes - lane.offset || note.place != in.place + lane.offset)
+      note.bytes > in.bytes - lane.offset)
     return failure(Errc::protocol,
                    fmt::format("{} sends byte {} of transfer {}, expected is byte {} of {}", from,
                                note.offset, note.transfer, lane.offset, in.transfer));
@@ -351,6 +425,16 @@ Expected<void> Session::check_data(const Lane& lane, const Sender& sender, const
   return {};
 }
 
+/// The chunk as it travelled. A window is its owner's: what the note says of it is checked.
+Expected<std::span<const std::byte>> Session::body_of(const PortEvent& event, uint32_t from) {
+  if (!port_->has_windows()) return event.body.bytes();
+  const Note& note = event.note;
+  std::span<const std::byte> window = port_->window_of(event.peer);
+  if (note.place > window.size() || note.body_bytes > window.size() - note.place)
+    return failure(Errc::protocol, name(from) + " sends what is not in its window");
+  return window.subspan(note.place, note.body_bytes);
+}
+
 Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   Lane& lane = lanes_[sender];
   const Note& note = event.note;
@@ -358,15 +442,17 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   COHORT_TRY(check_data(lane, from, note, event.body.size_bytes()));
   uint32_t receive = from.receives[lane.next];
   const Incoming& in = program_->receives[receive];
-  std::span<const std::byte> body = event.body.bytes();
-  if (port_->has_windows()) body = port_->window().subspan(note.place, note.body_bytes);
+  COHORT_ASSIGN(std::span<const std::byte> body, body_of(event, from.card));
   COHORT_ASSIGN(std::span<const std::byte> plain, decode(lane, in, note, body));
   COHORT_TRY(verify(note, from.card, plain));
   const ReshardTransfer& x = transfer(in.transfer);
   if (lane.offset == 0)
     lane.runs = address(setup_->copies->target_parts(x), family(in.transfer), *setup_->target, 1);
   scatter(*lane.runs, lane.offset, plain);
-  if (in.is_passed_on) staged_[receive].push_back({note.offset, plain, std::move(event.body)});
+  if (in.is_passed_on)
+    staged_[receive].push_back({note.offset, port_->has_windows() ? tensor::Buffer::copy_of(plain)
+                                                                  : std::move(event.body)});
+  ++lane.chunks;
   lane.offset += note.bytes;
   lane.bytes += note.bytes;
   lane.sum += chunk_sum(note);
@@ -374,6 +460,7 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   report_.received_by_step[x.step] += note.bytes;
   if (lane.offset < in.bytes) return {};
   lane.offset = 0;
+  lane.base_runs.reset();
   ++lane.next;
   finish_receive(receive);
   return {};
@@ -383,9 +470,10 @@ Expected<std::span<const std::byte>> Session::decode(Lane& lane, const Incoming&
                                                      const Note& note,
                                                      std::span<const std::byte> body) {
   if (note.coding == Coding::plain) return body;
-  if (setup_->served == nullptr || !delta_->served_version || note.bytes > scratch_.size())
+  if (note.coding != Coding::delta || setup_->served == nullptr || !delta_->served_version ||
+      note.bytes > scratch_.size())
     return failure(Errc::protocol, "a delta came that this card did not ask for (PUBLISH-5)");
-  if (lane.offset == 0)
+  if (!lane.base_runs)  // the transfer's first delta; chunks before it may have been plain
     lane.base_runs = address(setup_->copies->target_parts(transfer(in.transfer)),
                              family(in.transfer), *setup_->served, 1);
   std::span<std::byte> words{scratch_.data(), note.bytes};
@@ -419,6 +507,7 @@ void Session::finish_receive(uint32_t receive) {
 Expected<void> Session::on_sent(size_t sender, const Note& note) {
   Lane& lane = lanes_[sender];
   const Sender& from = program_->senders[sender];
+  if (lane.is_stored) return failure(Errc::protocol, name(from.card) + " says twice that it sent");
   if (lane.bytes != from.bytes || note.bytes != lane.bytes || note.checksum != lane.sum)
     return failure(
         Errc::corrupt,
@@ -438,7 +527,7 @@ Expected<void> Session::on_stored(size_t destination, const Note& note) {
     return failure(Errc::corrupt, name(program_->destinations[destination].card) +
                                       " acknowledges another sum than was sent (PUBLISH-1)");
   stream.is_stored = true;
-  return {};
+  return take_back(destination, stream.chunks);
 }
 
 // ---- words -----------------------------------------------------------------------------------
@@ -474,15 +563,22 @@ uint32_t Session::family(uint32_t index) const {
 std::string Session::waits_for() const {
   std::string text;
   auto add = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (!is_open_)
+    add(fmt::format("the wire to give up {} bytes of an older version", port_->held_bytes()));
   for (size_t i = 0; i < lanes_.size(); ++i)
     if (!lanes_[i].is_stored)
       add(fmt::format("{} of {} bytes from {}", program_->senders[i].bytes - lanes_[i].bytes,
                       program_->senders[i].bytes, name(program_->senders[i].card)));
   for (size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].is_stored) continue;
-    bool is_all_sent = streams_[i].next == program_->destinations[i].sends.size();
-    add(fmt::format("{} of {}", is_all_sent ? "the acknowledgement" : "a grant",
-                    name(program_->destinations[i].card)));
+    const Stream& x = streams_[i];
+    if (x.is_stored) continue;
+    std::string card = name(program_->destinations[i].card);
+    if (!x.in_flight.empty())
+      add(fmt::format("{} to take {} chunks", card, x.in_flight.size()));
+    else if (x.next < program_->destinations[i].sends.size())
+      add("a grant of " + card);
+    else
+      add("the acknowledgement of " + card);
   }
   return text.empty() ? "nothing" : text;
 }

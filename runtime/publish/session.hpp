@@ -2,6 +2,7 @@
 /// Session: one version at one card, from begin to its end: a state machine over a port. Owner and
 /// thread: the Member's thread. Internal to runtime/publish; what it promises is in member.hpp.
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,13 +11,14 @@
 #include "runtime/publish/delta.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/program.hpp"
+#include "runtime/publish/shelf.hpp"
 
 namespace cohort::publish {
 
 /// What outlives a version at a card: who holds what, for the next delta.
 struct DeltaState {
-  std::optional<uint64_t> sent_version;  // `sent_base` is the shard of that version, as it went
-  std::vector<std::byte> sent_base;      // an exporter's shard in the type that travels
+  std::optional<uint64_t> sent_version;    // `sent_base` is the shard of that version, as it went
+  std::unique_ptr<std::byte[]> sent_base;  // an exporter's shard in the type that travels
   std::vector<uint64_t> sums_by_destination;  // of sent_version, in Program::destinations' order
   std::optional<uint64_t> served_version;     // what the target's owner serves
   std::vector<uint64_t> sums_by_sender;       // of served_version, in Program::senders' order
@@ -28,7 +30,8 @@ struct Setup {
   const plan::ReshardCopies* copies = nullptr;
   const Program* program = nullptr;
   uint64_t widen = 1;        // bytes of a source's element over those of what travels
-  uint64_t chunk_bytes = 0;  // at most the bucket, whole elements
+  uint64_t chunk_bytes = 0;  // whole elements
+  size_t slots = 0;          // chunks that may be on their way to others
   bool is_delta = false;
   PartTable* source = nullptr;
   PartTable* target = nullptr;
@@ -43,10 +46,13 @@ class Session {
 
   /// A note of this version.
   Expected<void> on_note(PortEvent event);
+  /// A port without windows: the peer has the next chunk.
+  Expected<void> on_taken(uint32_t peer);
   /// Does the next piece of work, a chunk for each peer at most. Returns false if there is none
   /// before the next event.
   Expected<bool> step();
   bool is_done() const;
+  bool is_only_receiving() const;
   /// What it waits for, for a timeout's text.
   std::string waits_for() const;
   PublishReport report() const;
@@ -64,7 +70,8 @@ class Session {
     bool is_delta = false;  // the receiver has what we sent last
     bool is_told = false, is_stored = false;
     uint64_t bytes = 0, sum = 0;
-    std::optional<std::pair<Note, tensor::Buffer>> ready;  // packed, and the wire was full
+    std::deque<size_t> in_flight;  // slots of the shelf
+    uint64_t chunks = 0, chunks_taken = 0;
   };
   /// From one sender.
   struct Lane {
@@ -72,30 +79,36 @@ class Session {
     uint64_t offset = 0;
     std::optional<RunList> runs, base_runs;
     uint64_t bytes = 0, sum = 0;
+    uint64_t chunks = 0, chunks_told = 0;  // out of the sender's window, and it knows
     bool is_stored = false;
   };
   struct Staged {
     uint64_t offset = 0;
-    std::span<const std::byte> bytes;
-    tensor::Buffer owner;
+    tensor::Buffer bytes;
   };
 
   Expected<bool> copy_some();
   void grant();
+  uint64_t staged_bytes(const Turn& turn) const;
+  void tell_taken();
   void post(uint32_t peer, const Note& note);
   Expected<bool> flush_outbox();
   Expected<bool> put(uint32_t card, const Note& note, tensor::Buffer body);
   Expected<bool> send_some(size_t destination);
-  bool may_send(const Stream& stream, const Outgoing& out, uint32_t card) const;
-  void pack(size_t destination, uint64_t bytes);
-  size_t code(Stream& stream, const Outgoing& out, std::span<std::byte> place, Note& note);
+  bool may_send(const Stream& stream, const Outgoing& out) const;
+  Shelf::Chunk* chunk_for(Stream& stream, const Outgoing& out);
+  uint32_t count_wanting(const Stream& stream, const Outgoing& out) const;
+  bool is_furthest_behind(const Outgoing& out) const;
+  void code(Stream& stream, const Outgoing& out, Shelf::Chunk& chunk);
   void fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed);
   void read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const;
   RunList source_runs(const plan::ReshardTransfer& x) const;
-  void finish_send(size_t destination, const Note& note);
+  void finish_send(Stream& stream, const Outgoing& out, const Note& note);
+  Expected<void> take_back(size_t destination, uint64_t chunks);
   Expected<void> on_data(size_t sender, PortEvent& event);
   Expected<std::span<const std::byte>> decode(Lane& lane, const Incoming& in, const Note& note,
                                               std::span<const std::byte> body);
+  Expected<std::span<const std::byte>> body_of(const PortEvent& event, uint32_t from);
   Expected<void> check_data(const Lane& lane, const Sender& sender, const Note& note,
                             size_t body_bytes) const;
   Expected<void> verify(const Note& note, uint32_t from, std::span<const std::byte> plain) const;
@@ -130,8 +143,8 @@ class Session {
   size_t turns_granted_ = 0, turns_released_ = 0;
   uint64_t reserved_bytes_ = 0;  // of turns that are granted and not released
   uint64_t scratch_bytes_ = 0;
-  uint64_t send_room_ = 0;  // bytes of bodies that may be under way
-  bool is_open_ = false;    // local copies are done
+  Shelf shelf_;
+  bool is_open_ = false;  // local copies are done
   std::vector<std::byte> scratch_, base_scratch_;
   std::deque<std::pair<uint32_t, Note>> outbox_;
 };

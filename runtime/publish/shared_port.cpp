@@ -66,8 +66,8 @@ class Mapping {
   ~Mapping() {
     if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
   }
-  static Expected<Mapping> of(const Fd& file, size_t size_bytes) {
-    void* at = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  static Expected<Mapping> of(const Fd& file, size_t size_bytes, int protection) {
+    void* at = ::mmap(nullptr, size_bytes, protection, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return io_failure(fmt::format("cannot map {} bytes", size_bytes));
     Mapping mapping;
     mapping.bytes_ = {static_cast<std::byte*>(at), size_bytes};
@@ -152,9 +152,12 @@ Read read_packet(int socket, Inbound& in) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header))
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header), sizeof(int));
-      in.window = Fd(fd);
+      size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);  // padding has room for two
+      for (size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        in.window = Fd(fd);
+      }
     }
   if (size == 0) return Read::lost;
   if (static_cast<size_t>(size) < sizeof(Packet) || in.packet.magic != k_magic ||
@@ -217,15 +220,20 @@ class SharedPort final : public Port {
     return {};
   }
 
-  Expected<void> renew_window() override {
+  Expected<void> forget(uint64_t) override { return renew_window(); }
+
+  Expected<void> renew_window() {
     window_ = Mapping();
     if (window_bytes_ > 0) {
       window_file_ = Fd(::memfd_create("cohort.publish", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-      if (!window_file_ ||
-          ::ftruncate(window_file_.get(), static_cast<off_t>(window_bytes_)) != 0 ||
-          ::fcntl(window_file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+      if (!window_file_ || ::ftruncate(window_file_.get(), static_cast<off_t>(window_bytes_)) != 0)
         return io_failure(fmt::format("cannot make a window of {} bytes", window_bytes_));
-      COHORT_ASSIGN(window_, Mapping::of(window_file_, window_bytes_));
+      COHORT_ASSIGN(window_, Mapping::of(window_file_, window_bytes_, PROT_READ | PROT_WRITE));
+      // From here on nobody but this mapping may write (Linux 5.1; gVisor and older ones lack it).
+      [[maybe_unused]] int is_read_only =
+          ::fcntl(window_file_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+      if (::fcntl(window_file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return io_failure("cannot seal a window");
     }
     for (uint32_t i = 0; i < peers_.size(); ++i)
       if (peers_[i].socket) write(i, window_packet());
@@ -233,7 +241,9 @@ class SharedPort final : public Port {
   }
 
   std::span<std::byte> window() override { return window_.bytes(); }
-  std::span<std::byte> window_of(uint32_t peer) override { return peers_[peer].window.bytes(); }
+  std::span<const std::byte> window_of(uint32_t peer) override {
+    return peers_[peer].window.bytes();
+  }
   bool has_windows() const override { return true; }
   uint64_t held_bytes() const override { return 0; }
   int wait_fd() const override { return epoll_.get(); }
@@ -397,7 +407,7 @@ class SharedPort final : public Port {
                    static_cast<uint64_t>(status.st_size) == in.packet.window_bytes &&
                    (::fcntl(in.window.get(), F_GET_SEALS) & k_seals) == k_seals;
     if (!is_safe) return lose(peer, "its window is not of the size it says");
-    auto mapping = Mapping::of(in.window, in.packet.window_bytes);
+    auto mapping = Mapping::of(in.window, in.packet.window_bytes, PROT_READ);
     if (!mapping) return lose(peer, mapping.error().detail);
     peers_[peer].window = std::move(*mapping);
   }

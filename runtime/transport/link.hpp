@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/error.hpp"
@@ -36,10 +37,12 @@ inline constexpr size_t k_max_chunk_bytes = size_t{4} << 20;
 inline constexpr size_t k_min_chunk_bytes = 1024;
 
 /// `type` and `header` belong to the application; `body` is shared, never copied, by the producer.
+/// A producer that knows the xxh3-64 of a body of at most chunk_bytes spares the link computing it.
 struct Message {
   uint32_t type = 0;
   std::string header;
   tensor::Buffer body;
+  std::optional<uint64_t> body_checksum = {};
 };
 
 /// Keys in Z85 (40 characters). tcp only. A producer also needs the consumer's public key.
@@ -57,6 +60,13 @@ struct LinkOptions {
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
   int heartbeat_ms = 1000;
   int peer_timeout_ms = 10000;  // silence after which the peer counts as lost
+  /// Consumer: false leaves the checksum of a body that came in one chunk to whoever reads it, with
+  /// a checksum of its own in the message's header; such a body is not sent again when it is
+  /// damaged.
+  bool verifies_bodies = true;
+  /// Producer: time without a connection after which a consumer that was there counts as lost, seen
+  /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
+  int disconnect_grace_ms = 0;
   CurveKeys curve;
 };
 
@@ -120,9 +130,9 @@ class Receiver {
 class Sender {
  public:
   using OnAcked = std::function<void(uint64_t seq)>;
-  /// Errc::timeout: the consumer is silent; the link keeps trying and resumes if it comes back
-  /// (once per outage). Any other code: the consumer turned us away; the link is dead and send()
-  /// says so.
+  /// Errc::timeout: the consumer is silent, or was without a connection for disconnect_grace_ms;
+  /// the link keeps trying and resumes if it comes back (once per outage). Any other code: the
+  /// consumer turned us away; the link is dead and send() says so.
   using OnFailed = std::function<void(Error)>;
 
   /// Connects and starts; the consumer may appear later. Returns Errc::invalid_argument or

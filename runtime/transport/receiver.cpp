@@ -189,7 +189,8 @@ void ReceiverPump::on_hello(uint64_t id, std::span<const std::byte> payload) {
   Session* session = find(id);
   if (session == nullptr) {
     if (!make_room()) return turn_away(id, hello->name, {Errc::capacity, "too many producers"});
-    auto made = std::make_unique<Session>(id, next_slot_++, *hello, options_.credit_bytes);
+    auto made = std::make_unique<Session>(id, next_slot_++, *hello, options_.credit_bytes,
+                                          options_.verifies_bodies);
     session = made.get();
     sessions_.emplace(id, std::move(made));
   } else {

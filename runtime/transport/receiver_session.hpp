@@ -18,7 +18,8 @@ namespace cohort::transport::detail {
 class Session {
  public:
   /// `slot` tells a session from an earlier one of the same id.
-  Session(uint64_t id, uint64_t slot, const proto::LinkHello& hello, uint64_t credit_bytes);
+  Session(uint64_t id, uint64_t slot, const proto::LinkHello& hello, uint64_t credit_bytes,
+          bool verifies_bodies);
 
   enum class Outcome { message, progress, duplicate, gap, corrupt };
   /// Takes a data frame; on `message` take() returns it. Returns Errc::protocol if the frame breaks
@@ -62,6 +63,7 @@ class Session {
   const uint64_t id_, slot_;
   const std::string name_;
   const uint64_t chunk_bytes_, credit_bytes_;
+  const bool verifies_bodies_;
   uint64_t next_seq_, acked_seq_;
   uint32_t next_chunk_ = 0;
   uint64_t received_,

@@ -171,6 +171,7 @@ void SenderPump::on_frame(const Part& part) {
     return;
   }
   last_heard_ = now_ms();
+  pings_ = 0;
   auto payload = part.bytes().subspan(sizeof(FrameHeader));
   switch (header->kind) {
     case FrameKind::welcome:
@@ -222,6 +223,7 @@ void SenderPump::on_welcome(std::span<const std::byte> payload) {
   if (was_established_) ++counters_.reconnects;
   is_established_ = was_established_ = true;
   is_outage_reported_ = false;
+  unconnected_since_ = 0;
   next_ping_ = last_heard_ + options_.heartbeat_ms;
   granted_ = welcome->granted;
   on_ack(welcome->acked_seq, welcome->granted);
@@ -323,7 +325,10 @@ IoResult SenderPump::send_chunk(const Item& item) {
   bool has_next = cursor_ + 1 < window_.size() && window_[cursor_ + 1].end_position <= granted_;
   if (!is_last_chunk || has_next) header.flags = k_more_follows;
   tensor::Buffer chunk = message.body.slice(uint64_t{cursor_chunk_} * options_.chunk_bytes, size);
-  if (size > 0) header.body_checksum = tensor::checksum64(chunk.bytes());
+  if (size > 0)
+    header.body_checksum = item.chunk_count == 1 && message.body_checksum
+                               ? *message.body_checksum
+                               : tensor::checksum64(chunk.bytes());
   Part first = make_frame(
       header, cursor_chunk_ == 0 ? std::string_view(message.header) : std::string_view());
   IoResult result = socket_.send(first, size > 0);
@@ -352,14 +357,32 @@ void SenderPump::on_timers(int64_t now) {
       lose_peer(now, true);
       reopen();
     } else if (now >= next_ping_) {
-      send_control(FrameKind::ping);
-      next_ping_ = now + options_.heartbeat_ms;
+      ping(now);
     }
     return;
   }
   if (now >= next_hello_) say_hello(now);
-  if (!is_outage_reported_ && now - outage_since_ > options_.peer_timeout_ms) lose_peer(now, true);
+  bool has_grace = was_established_ && options_.disconnect_grace_ms > 0;
+  int patience_ms = has_grace ? options_.disconnect_grace_ms : options_.peer_timeout_ms;
+  if (!is_outage_reported_ && now - outage_since_ > patience_ms)
+    report_outage(fmt::format("the consumer was not there for {} ms", patience_ms));
   if (now - socket_since_ > options_.peer_timeout_ms) reopen();
+}
+
+/// ZMQ_IMMEDIATE: without a connection there is no pipe, and nothing can be sent. A pipe that is
+/// full says the same, but holds k_hwm_frames.
+void SenderPump::ping(int64_t now) {
+  bool is_sent = send_control(FrameKind::ping);
+  next_ping_ = now + options_.heartbeat_ms;
+  bool is_full = cursor_ + static_cast<size_t>(++pings_) >= k_hwm_frames / 2;
+  if (is_sent || is_full || options_.disconnect_grace_ms == 0) {
+    unconnected_since_ = 0;
+    return;
+  }
+  if (unconnected_since_ == 0) unconnected_since_ = now;
+  if (now - unconnected_since_ < options_.disconnect_grace_ms || is_outage_reported_) return;
+  report_outage(fmt::format("the consumer has closed its connection, and took none for {} ms",
+                            now - unconnected_since_));
 }
 
 void SenderPump::say_hello(int64_t now) {
@@ -380,11 +403,14 @@ void SenderPump::lose_peer(int64_t now, bool is_silent) {
     next_hello_ = now;
     hello_interval_ms_ = k_first_hello_ms;
   }
-  if (!is_silent || is_outage_reported_) return;
+  if (is_silent && !is_outage_reported_)
+    report_outage(fmt::format("the consumer was silent for {} ms", options_.peer_timeout_ms));
+}
+
+void SenderPump::report_outage(const std::string& what) {
   is_outage_reported_ = true;
   Error error{Errc::timeout,
-              fmt::format("link {} ({}): the consumer was silent for {} ms", options_.name,
-                          options_.endpoint, options_.peer_timeout_ms)};
+              fmt::format("link {} ({}): {}", options_.name, options_.endpoint, what)};
   log::warn("{}", error.detail);
   if (on_failed_) on_failed_(error);
 }

@@ -51,7 +51,9 @@ class SenderPump {
   IoResult send_chunk(const Item& item);
   void on_timers(int64_t now);
   void say_hello(int64_t now);
+  void ping(int64_t now);
   void lose_peer(int64_t now, bool is_silent);
+  void report_outage(const std::string& what);
   void reopen();
   void fail(Error error);
   bool send_control(FrameKind kind, std::string_view payload = {});
@@ -87,6 +89,8 @@ class SenderPump {
   uint64_t granted_ = 0;
   bool is_established_ = false, was_established_ = false, is_outage_reported_ = false;
   bool wants_output_ = false, is_dead_ = false;
+  int pings_ = 0;  // since the consumer was heard
+  int64_t unconnected_since_ = 0;
   int64_t outage_since_ = 0, last_heard_ = 0, next_ping_ = 0, next_hello_ = 0, socket_since_ = 0;
   int hello_interval_ms_ = 0;
 

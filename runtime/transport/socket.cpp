@@ -34,9 +34,6 @@ namespace {
 
 constexpr size_t k_copy_bytes = 4096;  // below, a memcpy is cheaper than zmq's reference block
 
-// A tcp/ipc pipe holds this many frames; inside it the byte credit is what bounds memory.
-constexpr int k_hwm_frames = 4096;
-
 void free_buffer(void*, void* hint) { delete static_cast<tensor::Buffer*>(hint); }
 
 bool is_loopback(std::string_view endpoint) {

@@ -19,6 +19,9 @@
 
 namespace cohort::transport::detail {
 
+/// A tcp/ipc pipe holds this many frames; inside it the byte credit is what bounds memory.
+inline constexpr int k_hwm_frames = 4096;
+
 /// One part of a ZeroMQ message.
 class Part {
  public:

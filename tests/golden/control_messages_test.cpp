@@ -37,16 +37,18 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                         plan::Object::optimizer,     plan::Place::card,       4096};
   Transition transition{command, 4096, 4095, 1.5, 0.25};
   std::vector<std::pair<std::string, double>> metrics = {{"loss", 0.5}, {"actor/entropy", 1.25}};
-  round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, {"actor_infer@1"}}));
-  round_trip(system, caf::make_message(
-                         CardReply{7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, 5, "process 1", 6}));
+  round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, PublishStage::commit,
+                                                                "actor_infer"}));
+  round_trip(system,
+             caf::make_message(CardReply{
+                 7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, 5, "process 1", 6, {{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(phase_atom_v, PhaseRequest{3, plan::PhaseKind::publish, 9}));
   round_trip(system,
              caf::make_message(PhaseReport{
                  3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}, {"leak"}}));
-  round_trip(system,
-             caf::make_message(lease_atom_v, Lease{1, 2, 3, 4, 5, {6, 7}, 8, {"a", "b"}, 0.5}));
-  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 0.5, 0.25}));
+  round_trip(system, caf::make_message(lease_atom_v,
+                                       Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5}));
+  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));
   round_trip(system, caf::make_message(update_atom_v, UpdateRequest{1, 2, 3, 4}));

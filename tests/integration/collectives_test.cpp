@@ -238,9 +238,10 @@ TEST_P(ThreadRanks, WhoStaysAwayIsNamed) {  // COLL-2: alive, but does not call
 
 TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
   auto rendezvous = Rendezvous::in_process();
-  std::atomic<int> waiting = 0;
+  std::atomic<int> waiting = 0, joined = 0;
   on_threads(3, [&](int rank) {
     auto group = Collectives::join(options_of(rank, 3, "stop", rendezvous)).value();
+    ++joined;         // a rank that is told while it still joins could not
     if (rank == 2) {  // never calls; waits for the others to be told
       EXPECT_TRUE(test::wait_until([&] { return waiting == 4; }, 20000));
       return;
@@ -248,7 +249,7 @@ TEST_P(ThreadRanks, AbortEndsAWaitAndTellsTheOthers) {  // COLL-2
     std::jthread other;
     if (rank == 0)
       other = std::jthread([&] {
-        EXPECT_TRUE(test::wait_until([&] { return waiting == 2; }, 20000));
+        EXPECT_TRUE(test::wait_until([&] { return joined == 3 && waiting == 2; }, 20000));
         group->abort("the run was cancelled");
       });
     ++waiting;
@@ -287,15 +288,8 @@ TEST(Collectives, MemoryJoinsOneProcessOnly) {
   EXPECT_EQ(Collectives::join(options).error().code, Errc::unsupported);
 }
 
-TEST(Collectives, BackendsThatAreNotBuiltSaySo) {
+TEST(Collectives, OptionsAreChecked) {
   GroupOptions options = group_options(0, 1, "g", Rendezvous::in_process());
-  options.backend = CollectiveBackend::hccl;
-  auto group = Collectives::join(options);
-  EXPECT_EQ(group.error().code, Errc::unsupported);
-  EXPECT_NE(group.error().detail.find("torch_npu"), std::string::npos);
-  options.backend = CollectiveBackend::nccl;
-  EXPECT_EQ(Collectives::join(options).error().code, Errc::unsupported);
-  options.backend = CollectiveBackend::gloo;
   options.rank = 1;
   EXPECT_EQ(Collectives::join(options).error().code, Errc::invalid_argument);
 }

@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
+#include "actors/hop.hpp"
 #include "actors/trainer.hpp"
-#include "actors/weight_wire.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"

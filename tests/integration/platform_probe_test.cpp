@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "runtime/platform/process.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/stand_in_host.hpp"
 
 namespace cohort::platform {
@@ -12,6 +13,7 @@ using plan::hccl::PlatformKind;
 using plan::hccl::Series;
 using std::chrono::milliseconds;
 using test::StandInHost;
+using test::wait_until;
 
 TEST(RunCommandLine, GivesOutputExitCodeAndBothStreams) {
   auto done = run_command_line({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, {});
@@ -29,17 +31,19 @@ TEST(RunCommandLine, KillsTheWholeGroupAtTheLimit) {
   // The tool's own child would keep the pipe open and go on.
   auto done = run_command_line(
       {"/bin/sh", "-c", "/bin/sleep 600 & echo $! > " + pid_file + "; echo begun; wait"},
-      {.time_limit = milliseconds(300)});
+      {.time_limit = milliseconds(2000)});  // the shell has begun by then
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, Errc::timeout);
   pid_t child = 0;
   ASSERT_TRUE(std::ifstream(pid_file) >> child);
   // Killed; gone as soon as init has reaped it, a zombie until then.
-  std::string state;
-  std::ifstream stat(fmt::format("/proc/{}/stat", child));
-  std::string pid_word, name;
-  bool is_there = static_cast<bool>(stat >> pid_word >> name >> state);
-  EXPECT_TRUE(!is_there || state == "Z" || state == "X") << state;
+  EXPECT_TRUE(wait_until(
+      [&] {
+        std::string state, pid_word, name;
+        std::ifstream stat(fmt::format("/proc/{}/stat", child));
+        return !(stat >> pid_word >> name >> state) || state == "Z" || state == "X";
+      },
+      10000));
 }
 
 TEST(RunCommandLine, AChildThatClosesItsOutputAndStaysIsKilledToo) {

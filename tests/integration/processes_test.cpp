@@ -67,6 +67,30 @@ TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
   EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
 }
 
+/// What travelled in each publish of a run, against the plan that the run printed.
+void expect_planned_bytes(const std::string& run, const TempFolder& folder) {
+  auto plan = nlohmann::json::parse(test::slurp(run + "/plan.json"));
+  uint64_t planned = 0;
+  for (const auto& line : plan["reshard"])
+    if (line["mode"] == "p2p") planned = line["receive_total_bytes"];
+  Process records({test::binary("traj"), "records", run, "--type", "phase"}, folder);
+  ASSERT_EQ(records.wait(), 0) << records.err();
+  std::istringstream lines(records.out());
+  int publishes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    auto data = nlohmann::json::parse(line)["data"];
+    if (data["phase"] != "publish") continue;
+    ++publishes;
+    uint64_t sent = 0, received = 0;
+    for (const auto& move : data["cards"])
+      if (move["verb"] == "reshard")
+        (move["role"] == "actor_train" ? sent : received) += move["moved_bytes"].get<uint64_t>();
+    EXPECT_EQ(sent, planned) << line;
+    EXPECT_EQ(received, planned) << line;
+  }
+  EXPECT_GE(publishes, 5);
+}
+
 // The pass before the update is computed by all train cards together; two optimizer steps, so that
 // it matters.
 TEST(Processes, OldLogProbsOfAPassAreTheSameOverCards) {
@@ -96,6 +120,8 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
   const std::vector<std::string> apart = {
       "num_gpus_per_node=4", "actor_train.device_mapping=list(range(0,2))",
       "actor_infer.device_mapping=list(range(2,4))", accumulate + "2"};
+  auto few_at_a_time = apart;  // groups are handed out as replicas have room
+  few_at_a_time.push_back("max_running_requests=4");
   const std::vector<std::string> together = {"num_gpus_per_node=4", "placement.mode=timeshare",
                                              "actor_train.device_mapping=list(range(0,4))",
                                              "actor_infer.device_mapping=list(range(0,4))",
@@ -105,7 +131,7 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
     int stage, processes;
   };
   const std::vector<Case> cases = {
-      {apart, 1, 0}, {apart, 3, 4}, {together, 2, 0}, {together, 3, 2}};
+      {apart, 1, 0}, {few_at_a_time, 3, 4}, {together, 2, 0}, {together, 3, 2}};
   for (const Case& x : cases) {
     auto more = x.cards;
     more.push_back("actor_train.strategy_args.strategy_config.zero_optimization.stage=" +
@@ -116,6 +142,44 @@ TEST(Processes, NoLayoutOfCardsChangesTheHashes) {
     ASSERT_EQ(run.wait(), 0) << run.err();
     EXPECT_EQ(test::hashes(test::run_folder(run)), expected)
         << "ZeRO " << x.stage << ", processes " << x.processes;
+    expect_planned_bytes(test::run_folder(run), folder);
+  }
+}
+
+const std::vector<std::string> k_tensor_parallel = {
+    "num_gpus_per_node=4",
+    "model.vocab_size=34",
+    "actor_train.device_mapping=list(range(0,2))",
+    "actor_infer.device_mapping=list(range(2,4))",
+    "actor_train.training_args.gradient_accumulation_steps=2",
+    "actor_infer.strategy_args.strategy_config.tensor_parallel_size=2"};
+
+// One replica of two cards: by memory between threads, by Gloo between processes.
+TEST(Processes, ATensorParallelRolloutPlaysAlikeInThreadsAndInProcesses) {
+  TempFolder folder;
+  Process alone(test::tiny_run(folder, k_tensor_parallel), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  expect_planned_bytes(test::run_folder(alone), folder);
+  Process apart(with_processes(test::tiny_run(folder, k_tensor_parallel), 4), folder);
+  ASSERT_EQ(apart.wait(), 0) << apart.err();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), test::hashes(test::run_folder(alone)));
+  expect_planned_bytes(test::run_folder(apart), folder);
+}
+
+TEST(Processes, AKilledRankOfARolloutIsNamed) {
+  for (int slot : {2, 3}) {
+    TempFolder folder;
+    auto more = k_tensor_parallel;
+    more.insert(more.end(), {"max_steps=2000", "eval_steps=-1"});
+    Process run(with_processes(test::tiny_run(folder, more), 4), folder);
+    ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 60000)) << run.err();
+    ::kill(child_of(run.pid(), slot), SIGKILL);
+    EXPECT_EQ(run.wait(20000), 1);
+    std::string name = std::to_string(slot);
+    EXPECT_NE(run.err().find("error: process " + name + " (cards [" + name +
+                             "]: actor_infer) in phase supervision: it was killed by signal 9"),
+              std::string::npos)
+        << run.err();
   }
 }
 

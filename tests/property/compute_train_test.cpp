@@ -26,13 +26,9 @@ using tests::tiny_options;
 using tests::TrainRig;
 
 std::vector<float> weights_of(const TrainEngine& engine) {
-  std::vector<float> values;
-  for (const WeightBucket& bucket : engine.weight_buckets(1 << 12)) {
-    EXPECT_EQ(bucket.offset_bytes, values.size() * sizeof(float));
-    const size_t at = values.size();
-    values.resize(at + bucket.bytes.size_bytes() / sizeof(float));
-    std::memcpy(values.data() + at, bucket.bytes.bytes().data(), bucket.bytes.size_bytes());
-  }
+  const std::vector<std::byte> bytes = tests::flat_weights(engine);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
@@ -252,20 +248,20 @@ TEST(TrainEngine, BadSamplesAreNamed) {
             std::string::npos);
 }
 
-TEST(TrainEngine, WeightBucketsRebuildTheModelElsewhere) {
+TEST(TrainEngine, ShardsRebuildTheModelElsewhere) {
   TrainEngineOptions other = tiny_options();
   other.seed = 99;
   TrainRig from(tiny_options()), to(other);
   ASSERT_NE(from.engine->param_hash(), to.engine->param_hash());
-  uint64_t bytes = 0;
-  for (const WeightBucket& bucket : from.engine->weight_buckets(4096)) {
-    ASSERT_TRUE(to.engine->load_weights(bucket.offset_bytes, bucket.bytes.bytes()).has_value());
-    bytes += bucket.bytes.size_bytes();
-  }
-  EXPECT_EQ(bytes, from.engine->weight_bytes());
+  const std::vector<std::byte> flat = tests::flat_weights(*from.engine);
+  const std::span<const std::byte> bytes = flat;
+  ASSERT_EQ(bytes.size(), from.engine->weight_bytes());
+  const size_t half = bytes.size() / 8 * 4;
+  ASSERT_TRUE(to.engine->load_weights(half, bytes.subspan(half)).has_value());
+  ASSERT_TRUE(to.engine->load_weights(0, bytes.first(half)).has_value());
   EXPECT_EQ(from.engine->param_hash(), to.engine->param_hash());
   const std::byte one[4] = {};
-  EXPECT_EQ(to.engine->load_weights(bytes, one).error().code, Errc::invalid_argument);
+  EXPECT_EQ(to.engine->load_weights(bytes.size(), one).error().code, Errc::invalid_argument);
 }
 
 TEST(PlanMicroBatches, CoversEverySampleOnceInOrder) {  // PACK-1, PACK-2

@@ -17,30 +17,26 @@ std::span<const std::byte> bytes_of(const std::vector<float>& flat) {
   return std::as_bytes(std::span(flat));
 }
 
-TEST(GenerationWeights, TheOldVersionStaysUntilEveryByteIsVerified) {  // PLACE-5
+TEST(GenerationWeights, TheOldVersionIsServedUntilTheNewOneIsCommitted) {  // PLACE-5
   const auto first = random_weights(generation_model(), 1);
   const auto second = random_weights(generation_model(), 2);
   GenerationRig rig;
   rig.serve(first);
   const TurnOutput before = rig.play(turn_request(1, 0, 12, 6));
   EXPECT_EQ(before.weight_version, 1U);
+  const std::span<std::byte> arrival = rig.engine->begin_weights(2).value();
   const auto bytes = bytes_of(second);
-  const size_t half = bytes.size() / 2 / 4 * 4;
-  rig.engine->begin_weights(2, bytes.size()).value();
-  rig.engine->write_weights(0, bytes.first(half), tensor::checksum64(bytes.first(half))).value();
-  EXPECT_EQ(rig.engine->commit_weights(2).error().code, Errc::corrupt);  // half is missing
-  const auto rest = bytes.subspan(half);
-  EXPECT_EQ(rig.engine->write_weights(half, rest, 123).error().code, Errc::corrupt);
-  EXPECT_EQ(rig.engine->commit_weights(2).error().code, Errc::corrupt);
+  ASSERT_EQ(arrival.size(), bytes.size());
+  std::ranges::copy(bytes, arrival.begin());
   EXPECT_EQ(rig.engine->commit_weights(3).error().code, Errc::invalid_argument);
   EXPECT_EQ(rig.engine->weight_version(), 1U);
   rig.engine->finish(1);
   TurnOutput same = rig.play(turn_request(1, 0, 12, 6));
   EXPECT_EQ(same.tokens, before.tokens);
   EXPECT_EQ(same.logp, before.logp);
-  rig.engine->write_weights(half, rest, tensor::checksum64(rest)).value();
   rig.engine->commit_weights(2).value();
   EXPECT_EQ(rig.engine->weight_version(), 2U);
+  EXPECT_EQ(rig.engine->commit_weights(2).error().code, Errc::invalid_argument);  // once
   rig.engine->finish(1);
   auto request = turn_request(1, 1, 12, 6);
   request.append_tokens = turn_request(1, 0, 12, 6).append_tokens;
@@ -49,10 +45,14 @@ TEST(GenerationWeights, TheOldVersionStaysUntilEveryByteIsVerified) {  // PLACE-
   EXPECT_NE(after.logp, before.logp);
 }
 
-TEST(GenerationWeights, AWrongSizeIsRefused) {
+TEST(GenerationWeights, AnArrivalBeginsEmptyAndOneAtATime) {
   GenerationRig rig;
-  EXPECT_EQ(rig.engine->begin_weights(1, 12).error().code, Errc::invalid_argument);
   EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
+  std::ranges::fill(rig.engine->begin_weights(1).value(), std::byte{1});
+  const std::span<std::byte> second = rig.engine->begin_weights(2).value();
+  EXPECT_TRUE(std::ranges::all_of(second, [](std::byte x) { return x == std::byte{0}; }));
+  EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
+  EXPECT_EQ(rig.engine->weight_version(), 0U);
 }
 
 TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {

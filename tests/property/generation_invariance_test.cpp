@@ -7,6 +7,7 @@
 
 #include "runtime/compute/train_engine.hpp"
 #include "tests/support/generation_rig.hpp"
+#include "tests/support/train_fixture.hpp"
 
 namespace cohort::tests {
 namespace {
@@ -131,12 +132,7 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   train->onload(compute::TrainObject::train_params).value();
   GenerationRig rig;
   rig.engine->onload_params().value();
-  rig.engine->begin_weights(1, rig.engine->weight_bytes()).value();
-  for (const auto& bucket : train->weight_buckets(4096))
-    rig.engine
-        ->write_weights(bucket.offset_bytes, bucket.bytes.bytes(),
-                        tensor::checksum64(bucket.bytes.bytes()))
-        .value();
+  std::ranges::copy(tests::flat_weights(*train), rig.engine->begin_weights(1).value().begin());
   rig.engine->commit_weights(1).value();
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.start();
@@ -199,8 +195,7 @@ TEST(GenerationAgreement, Bf16RunsOnTheAtenRunner) {
   GenerationRig rig(options);
   rig.engine->onload_params().value();
   const auto bytes = std::as_bytes(std::span(half));
-  rig.engine->begin_weights(1, bytes.size()).value();
-  rig.engine->write_weights(0, bytes, tensor::checksum64(bytes)).value();
+  std::ranges::copy(bytes, rig.engine->begin_weights(1).value().begin());
   rig.engine->commit_weights(1).value();
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.start();

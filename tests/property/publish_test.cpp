@@ -183,7 +183,7 @@ TEST(PublishDelta, CodesAnyChangeAndRefusesWhatWouldBeLarger) {
 }
 
 struct DeltaRig {
-  explicit DeltaRig(const std::string& wire) {
+  explicit DeltaRig(const std::string& wire, uint64_t chunk_bytes = uint64_t{1} << 20) {
     plan::ModelTensors model = test::dense_decoder(2, 128, 4, 2, 256, 512);
     plan::ReshardOptions options;
     options.bucket_bytes = 1 << 16;
@@ -194,6 +194,7 @@ struct DeltaRig {
     group_options.wire = wire;
     group_options.from = group_options.to = tensor::Dtype::bf16;
     group_options.is_delta = true;
+    group_options.chunk_bytes = chunk_bytes;
     group = std::make_unique<PublishGroup>(*plan, group_options);
     weights = test::random_shards(group->plan(), 2, 24);
   }
@@ -239,6 +240,27 @@ TEST_P(PublishDeltaWires, ChangedWordsAloneTravelAgainstTheServedVersion) {  // 
   rig.group->commit(5);
   change_words(rig.weights, 2, 0.03, 5);
   EXPECT_LE(rig.publish(6), 0.06);
+}
+
+TEST_P(PublishDeltaWires, PlainAndCodedChunksMixInATransfer) {
+  DeltaRig rig(GetParam(), 1 << 10);
+  rig.publish(1);
+  rig.group->commit(1);
+  for (uint64_t version = 2; version < 5; ++version) {
+    for (Bytes& shard : rig.weights)  // in stretches: all of the words, or few
+      for (size_t at = 0; at < shard.size(); at += 1 << 10) {
+        std::vector<Bytes> part{Bytes(
+            shard.begin() + static_cast<std::ptrdiff_t>(at),
+            shard.begin() + static_cast<std::ptrdiff_t>(std::min(shard.size(), at + (1 << 10))))};
+        Rng choice = Rng(version).fork(std::to_integer<uint64_t>(part[0][0]));
+        change_words(part, 2, choice.below(2) == 0 ? 1.0 : 0.02, version);
+        std::ranges::copy(part[0], shard.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    double share = rig.publish(version);
+    EXPECT_GT(share, 0.1);
+    EXPECT_LT(share, 0.9);
+    rig.group->commit(version);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, PublishDeltaWires, ::testing::Values("inproc", "shm", "tcp"),

@@ -14,7 +14,6 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/compute/model_tp.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::tests {
 
@@ -57,6 +56,7 @@ struct RigOptions {
   compute::RunnerKind runner = compute::RunnerKind::automatic;
   uint64_t budget_bytes = uint64_t{1} << 30;
   compute::CardPages pages = compute::CardPages::released;
+  std::shared_ptr<compute::Device> device;                    // the card is one
   std::vector<std::shared_ptr<compute::Collectives>> groups;  // tensor parallel: one per lane
   int group_beat_ms = 10000;
   std::function<void(const Error&)> on_group_lost;
@@ -65,7 +65,8 @@ struct RigOptions {
 class GenerationRig {
  public:
   explicit GenerationRig(const RigOptions& options = {})
-      : card(CardId{4}, options.budget_bytes, options.pages) {
+      : card(options.device ? compute::CardMemory(CardId{4}, options.budget_bytes, options.device)
+                            : compute::CardMemory(CardId{4}, options.budget_bytes, options.pages)) {
     compute::GenerationOptions o;
     o.model = options.model;
     o.card = &card;
@@ -105,10 +106,8 @@ class GenerationRig {
     });
   }
   void publish(uint64_t version, const std::vector<float>& flat) {
-    std::vector<std::byte> bytes(engine->weight_bytes());
-    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)), bytes);
-    engine->begin_weights(version, bytes.size()).value();
-    engine->write_weights(0, bytes, tensor::checksum64(bytes)).value();
+    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
+                      engine->begin_weights(version).value());
     engine->commit_weights(version).value();
   }
   /// Waits, with a bound, for one turn's output; an output with stop "" means that none came.

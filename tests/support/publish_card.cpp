@@ -2,7 +2,8 @@
 //   publish_card FOLDER SCENARIO CARD FIRST_ORDER
 // FOLDER/order.K holds the K-th order, FOLDER/answer.K.CARD what came of it:
 //   group N WIRE MODE    open the N-th group: endpoints through FOLDER/endpoint.N.CARD
-//   publish V            weights of version V; answers "arrived sent received kept staging" or why
+//   publish V            weights of version V; answers "arrived sent received kept staging seconds"
+//                        or why
 //   commit V             serve it
 //   abort V              drop it
 //   check V              "served" if what is served is version V bit by bit
@@ -38,9 +39,9 @@ class StoppingPort final : public publish::Port {
                          uint64_t window_bytes) override {
     return port_->connect(own, endpoints, window_bytes);
   }
-  Expected<void> renew_window() override { return port_->renew_window(); }
+  Expected<void> forget(uint64_t version) override { return port_->forget(version); }
   std::span<std::byte> window() override { return port_->window(); }
-  std::span<std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
+  std::span<const std::byte> window_of(uint32_t peer) override { return port_->window_of(peer); }
   bool has_windows() const override { return port_->has_windows(); }
   uint64_t held_bytes() const override { return port_->held_bytes(); }
   int wait_fd() const override { return port_->wait_fd(); }
@@ -166,7 +167,7 @@ class Card {
       options.link.endpoint = "tcp://127.0.0.1:*";
       options.link.run_id = "publish-test";
       options.link.heartbeat_ms = 100;
-      options.link.peer_timeout_ms = 2000;
+      options.link.peer_timeout_ms = 60000;  // a death is seen by its closed connection
       COHORT_ASSIGN(port, publish::open_link_port(options));
     }
     return std::unique_ptr<publish::Port>(std::make_unique<StoppingPort>(std::move(port), stop_));
@@ -179,7 +180,8 @@ class Card {
     bool is_whole = shadow_ == test::weights_of(plan_->model, plan_->to, card_, version);
     std::ostringstream text;
     text << (is_whole ? "arrived " : "wrong ") << report->sent_bytes << " "
-         << report->received_bytes << " " << report->kept_bytes << " " << report->staging_peak;
+         << report->received_bytes << " " << report->kept_bytes << " " << report->staging_peak
+         << " " << report->seconds;
     return text.str();
   }
 

@@ -59,7 +59,7 @@ inline std::vector<Bytes> random_shards(const plan::ReshardPlan& plan, uint64_t 
 struct PortMaker {
   std::shared_ptr<publish::InprocHub> hub = std::make_shared<publish::InprocHub>();
   transport::Context context;
-  int peer_timeout_ms = 2000;
+  int peer_timeout_ms = 60000;  // an end is seen by its closed connection
 
   std::unique_ptr<publish::Port> make(const std::string& wire) {
     if (wire == "inproc") return std::move(*publish::open_inproc_port(hub));

@@ -1,6 +1,7 @@
 #pragma once
 /// Small models and samples for tests of the training engine. Header only; everything is a function
 /// of a seed.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,17 @@ inline compute::ModelConfig tiny_model() {
   config.rope_theta = 100;
   config.initializer_range = 0.05;
   return config;
+}
+
+/// The flat buffer of an engine that holds whole tensors (below ZeRO 3), padding zero.
+inline std::vector<std::byte> flat_weights(const compute::TrainEngine& engine) {
+  std::vector<std::byte> flat(engine.weight_bytes());
+  const size_t element = tensor::size_of(engine.config().dtype);
+  for (const compute::ParameterShard& shard : engine.shards()) {
+    const auto at = static_cast<size_t>(engine.layout().find(shard.name)->offset) * element;
+    std::copy(shard.bytes.begin(), shard.bytes.end(), flat.begin() + static_cast<ptrdiff_t>(at));
+  }
+  return flat;
 }
 
 /// Owns the columns that TrainSamples point into.

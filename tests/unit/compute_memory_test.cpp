@@ -4,6 +4,7 @@
 #include "runtime/compute/cpu/decode_kernels.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/compute/model.hpp"
+#include "runtime/compute/model_tp.hpp"
 #include "runtime/compute/train_engine.hpp"
 #include "runtime/plan/memory_model.hpp"
 
@@ -60,6 +61,13 @@ TEST(MemoryAgreement, FlatElementsAreThoseOfTheLayout) {
     EXPECT_EQ(plan::parameter_count(shape_of(x)),
               static_cast<uint64_t>(compute::parameter_count(layout)));
   }
+}
+
+TEST(MemoryAgreement, ATensorParallelPartHasOneShape) {
+  const compute::ModelConfig whole = model(60, 64, 2, 4, 2, 16, 192);
+  for (int tp : {1, 2, 4})
+    EXPECT_EQ(plan::tp_part(shape_of(whole), static_cast<uint32_t>(tp)),
+              shape_of(compute::tp_config(whole, tp).value()));
 }
 
 TEST(MemoryAgreement, HfConfigIsReadAlike) {

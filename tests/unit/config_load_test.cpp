@@ -192,7 +192,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
     std::string text;
   };
   const std::vector<Case> cases = {
-      {"platform=npu", "platform", "npu is not built into this binary"},
       {"adv_estimator=gigpo", "adv_estimator", "gigpo is not built in; use grpo or reinforce"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
       {"whiten_rewards=true", "whiten_rewards", "use reward_normalization"},

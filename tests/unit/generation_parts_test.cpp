@@ -9,10 +9,8 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generation_scheduler.hpp"
-#include "runtime/compute/generation_weights.hpp"
 #include "runtime/compute/kv_cache.hpp"
 #include "runtime/compute/sampling.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -132,53 +130,6 @@ TEST(BlockPoolDeathTest, ABlockGivenBackTwiceAborts) {
 }
 
 // -- weight arrival -------------------------------------------------------------------------------
-
-class WeightArrival : public ::testing::Test {
- protected:
-  WeightArrival() {
-    Rng rng(9);
-    for (std::byte& b : bytes_) b = static_cast<std::byte>(rng.next_u64());
-    inbox_.begin(4, bytes_.size()).value();
-  }
-  Expected<void> send(size_t begin, size_t end, uint64_t flip = 0) {
-    const std::span piece = std::span(bytes_).subspan(begin, end - begin);
-    return inbox_.write(begin, piece, tensor::checksum64(piece) ^ flip);
-  }
-  std::vector<std::byte> bytes_ = std::vector<std::byte>(1000);
-  WeightInbox inbox_;
-};
-
-TEST_F(WeightArrival, BytesInAnyOrderAndTwiceMakeTheVersion) {
-  for (auto [begin, end] : {std::pair{600, 1000}, {0, 300}, {250, 700}, {0, 300}})
-    send(static_cast<size_t>(begin), static_cast<size_t>(end)).value();
-  auto taken = inbox_.take(4).value();
-  EXPECT_TRUE(std::equal(bytes_.begin(), bytes_.end(), taken.get()));
-  EXPECT_EQ(inbox_.take(4).error().code, Errc::invalid_argument);
-}
-
-TEST_F(WeightArrival, AMissingBucketIsNamed) {
-  send(0, 400).value();
-  send(500, 1000).value();
-  const auto taken = inbox_.take(4);
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code, Errc::corrupt);
-  EXPECT_NE(taken.error().detail.find("byte 400 of 1000"), std::string::npos);
-  send(400, 500).value();
-  EXPECT_TRUE(inbox_.take(4));
-}
-
-TEST_F(WeightArrival, ACorruptBucketDoesNotCountUntilItIsSentAgain) {
-  send(0, 1000).value();
-  EXPECT_EQ(send(300, 400, 1).error().code, Errc::corrupt);  // overwrote good bytes
-  EXPECT_NE(inbox_.take(4).error().detail.find("byte 300 of 1000"), std::string::npos);
-  send(300, 400).value();
-  EXPECT_TRUE(inbox_.take(4));
-}
-
-TEST_F(WeightArrival, BytesOutsideAndOtherVersionsAreRefused) {
-  EXPECT_EQ(inbox_.write(990, std::span(bytes_).first(20), 0).error().code, Errc::invalid_argument);
-  EXPECT_EQ(inbox_.take(5).error().code, Errc::invalid_argument);
-}
 
 // -- scheduling -----------------------------------------------------------------------------------
 

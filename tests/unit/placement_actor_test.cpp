@@ -38,6 +38,8 @@ CardActor::behavior_type owner_behavior(CardActor::pointer, std::shared_ptr<Owne
     reply.bytes_moved = command.command.bytes;
     reply.seconds = 0.001;
     reply.checksum = owner->checksum;
+    if (command.command.verb == Verb::reshard && command.command.role == "actor_train")
+      for (uint32_t card : {1U, 2U}) reply.sent.emplace_back(card, owner->checksum);
     return reply;
   }};
 }
@@ -47,17 +49,21 @@ class PlacementActorTest : public ::testing::Test {
   void start() {
     recorder_ = system_.spawn(recorder, std::shared_ptr<stream::Writer>());
     auto plan = plan::plan_placement(
-        plan::PlacementMode::separate, {{{0}, 8 * k_mib, k_mib}, {{1}, 8 * k_mib, k_mib}},
+        plan::PlacementMode::separate,
+        {{{0}, 8 * k_mib, k_mib}, {{1}, 8 * k_mib, k_mib}, {{2}, 8 * k_mib, k_mib}},
         {{"actor_train",
           {{0}},
           {{Object::train_params, k_mib}, {Object::grads, k_mib}, {Object::optimizer, 2 * k_mib}}},
-         {"actor_infer", {{1}}, {{Object::infer_params, k_mib}, {Object::kv_cache, 4 * k_mib}}}});
+         {"actor_infer",
+          {{1}, {2}},
+          {{Object::infer_params, k_mib}, {Object::kv_cache, 4 * k_mib}}}});
     ASSERT_TRUE(plan) << plan.error().detail;
     PlacementOptions options;
     options.plan = *plan;
     options.recorder = recorder_;
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
     options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
+    options.owners[{"actor_infer", {2}}] = system_.spawn(owner_behavior, second_);
     placement_ = system_.spawn(placement, std::move(options));
   }
   // A promise in its state keeps the actor alive: it is told to go, as node does.
@@ -82,6 +88,7 @@ class PlacementActorTest : public ::testing::Test {
   caf::scoped_actor self_{system_};
   std::shared_ptr<Owner> train_ = std::make_shared<Owner>();
   std::shared_ptr<Owner> infer_ = std::make_shared<Owner>();
+  std::shared_ptr<Owner> second_ = std::make_shared<Owner>();
   RecorderActor recorder_;
   PlacementActor placement_;
 };
@@ -98,20 +105,44 @@ TEST_F(PlacementActorTest, AStepMovesObjectsByAcknowledgedMessages) {
   EXPECT_GE(count(*train_, Verb::onload), 3);
   EXPECT_GE(count(*train_, Verb::offload), 1);
   EXPECT_EQ(count(*train_, Verb::reshard), 1);
-  EXPECT_EQ(count(*infer_, Verb::reshard), 1);
+  for (const auto& infer : {infer_, second_}) {
+    std::vector<PublishStage> stages;
+    for (const CardCommand& command : infer->seen)
+      if (command.command.verb == Verb::reshard) {
+        EXPECT_EQ(command.receiver, "actor_infer");
+        stages.push_back(command.stage);
+      }
+    EXPECT_EQ(stages, (std::vector{PublishStage::exchange, PublishStage::commit}));
+  }
   EXPECT_EQ(count(*infer_, Verb::init_cache), 1);
   EXPECT_EQ(count(*infer_, Verb::free_cache), 1);
   EXPECT_GE(count(*infer_, Verb::begin_phase), 1);
 }
 
-TEST_F(PlacementActorTest, Place5AVersionWithAnotherChecksumIsNotServed) {
+TEST_F(PlacementActorTest, Place5AVersionWithAnotherSumIsServedNowhere) {
   start();
-  infer_->checksum = 43;
+  second_->checksum = 43;
   ASSERT_TRUE(phase(PhaseKind::init));
   auto published = phase(PhaseKind::publish);
   ASSERT_FALSE(published);
-  EXPECT_NE(published.error().detail.find("PLACE-5"), std::string::npos)
-      << published.error().detail;
+  for (const char* part : {"PLACE-5", "card 2"})
+    EXPECT_NE(published.error().detail.find(part), std::string::npos) << published.error().detail;
+  for (const auto& infer : {infer_, second_})
+    for (const CardCommand& command : infer->seen)
+      EXPECT_FALSE(command.command.verb == Verb::reshard && command.stage == PublishStage::commit);
+}
+
+TEST_F(PlacementActorTest, Place5AVersionThatOneCardHasNotGotIsServedNowhere) {
+  start();
+  infer_->is_failing = true;
+  infer_->fails_at = Verb::reshard;
+  ASSERT_TRUE(phase(PhaseKind::init));
+  auto published = phase(PhaseKind::publish);
+  ASSERT_FALSE(published);
+  for (const char* part : {"publish", "card 1", "the card is broken"})
+    EXPECT_NE(published.error().detail.find(part), std::string::npos) << published.error().detail;
+  for (const CardCommand& command : second_->seen)
+    EXPECT_FALSE(command.command.verb == Verb::reshard && command.stage == PublishStage::commit);
 }
 
 TEST_F(PlacementActorTest, Place2MoreBytesThanTheCardHasAreNamed) {

@@ -18,10 +18,26 @@ std::string refusal(const std::vector<std::string>& overrides) {
   return plan.error().detail;
 }
 
+TEST(Preflight, APlatformWithoutItsDevicesIsRefused) {
+  auto text_of = [](const std::string& platform) {
+    auto config = config::load(test::source_path("configs/frozen_lake.yaml"), {platform});
+    auto plan = preflight(config.value());
+    return plan ? std::string() : plan.error().detail;
+  };
+  const auto cuda = compute::list_devices(compute::DeviceKind::cuda);
+  if (!cuda || cuda->empty()) {
+    const std::string text = text_of("platform=cuda");
+    EXPECT_EQ(text.find("override 'platform=cuda': platform: cuda"), 0u) << text;
+    EXPECT_NE(text.find("platform=cpu runs on this host"), std::string::npos) << text;
+  }
+  if (!compute::list_devices(compute::DeviceKind::npu)) {
+    EXPECT_NE(text_of("platform=npu").find("platform: npu: "), std::string::npos)
+        << text_of("platform=npu");
+  }
+}
+
 // load() takes what this version cannot run; the run refuses it by key, place and remedy.
 TEST(Preflight, RefusesWhatIsNotBuilt) {
-  EXPECT_EQ(refusal({"platform=cuda"}),
-            "override 'platform=cuda': platform: cuda is not built into this binary; it has: cpu");
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
             "grpo or reinforce");
@@ -56,6 +72,26 @@ TEST(Preflight, ListsAllOfThem) {
   EXPECT_NE(text.find("\n"), std::string::npos) << text;
   EXPECT_NE(text.find("num_beams: 4 is not built in: sampling only; use 1"), std::string::npos)
       << text;
+}
+
+TEST(Preflight, PlansTheWeightsOfATensorParallelRollout) {
+  const std::string tp = "actor_infer.strategy_args.strategy_config.tensor_parallel_size=2";
+  const std::vector<std::string> cards = {"num_gpus_per_node=3", tp,
+                                          "actor_infer.device_mapping=list(range(1,3))"};
+  auto load = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), cards.begin(), cards.end());
+    return config::load(test::source_path("configs/frozen_lake.yaml"), overrides).value();
+  };
+  auto refused = preflight(load({}));  // 33 tokens
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("model.vocab_size=34 would do"), std::string::npos)
+      << refused.error().detail;
+  auto plan = preflight(load({"model.vocab_size=34"}));
+  ASSERT_TRUE(plan) << plan.error().detail;
+  const plan::ReshardPlan& weights = *plan->weights.at("actor_infer");
+  EXPECT_EQ(weights.to.tp, 2U);
+  EXPECT_EQ(weights.to.ranks, (std::vector<CardId>{{1}, {2}}));
+  EXPECT_EQ(weights.receive_total(), weights.lower_bound_total());
 }
 
 TEST(Preflight, TakesTheShippedConfig) {

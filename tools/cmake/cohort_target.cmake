@@ -3,6 +3,8 @@
 #   all_verify_interface_header_sets compiles each of them alone. SYSTEM_INCLUDES: third-party include folders.
 # cohort_test(NAME tier SOURCES a_test.cpp … DEPS cohort::x …)
 #   one gtest binary = one ctest entry with the label `tier`. TIMEOUT seconds (default by tier), TSAN marks it fit for the tsan preset.
+#   COHORT_UNITY (preset asan): its sources are one translation unit, which halves what they cost to compile; not with
+#   APART, where their local names clash.
 # cohort_executable(NAME SOURCES … DEPS …): a binary in bin/.
 find_package(Threads REQUIRED)
 set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ON)
@@ -44,7 +46,7 @@ function(cohort_library)
 endfunction()
 
 function(cohort_test name tier)
-  cmake_parse_arguments(A "TSAN;NO_MAIN" "TIMEOUT" "SOURCES;DEPS;ENVIRONMENT;LABELS" ${ARGN})
+  cmake_parse_arguments(A "TSAN;NO_MAIN;APART" "TIMEOUT" "SOURCES;DEPS;ENVIRONMENT;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE cohort_warnings ${A_DEPS} GTest::gtest)
@@ -52,6 +54,9 @@ function(cohort_test name tier)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(COHORT_UNITY AND NOT A_APART)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+  endif()
   add_test(NAME ${tier}.${name} COMMAND ${name})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)

@@ -1,0 +1,79 @@
+#pragma once
+/// One card's seat in the publishing of weights to one role: a publish::Member that a train engine,
+/// a receiving engine, or in timeshare both of one card, take part through. Owner: RoleSpawner,
+/// which opens the seats of its cards before it spawns their actors, and shares them. Thread-safe.
+///
+/// A version starts at a card when each of its sides has said where its weights lie (offer,
+/// accept), and ends with one report or error for all of them, on the member's thread. Every wait
+/// has an end: a peer that is gone, timeout_ms without a move, or abort(). Seats find each other
+/// through the run's Rendezvous: endpoints are put there when a seat opens and read at the first
+/// version. Bound and invariants: publish::Member (PUBLISH-1 … 5).
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/compute/collectives.hpp"
+#include "runtime/publish/member.hpp"
+#include "runtime/publish/ports.hpp"
+
+namespace cohort::actors {
+
+struct WeightExchangeOptions {
+  std::shared_ptr<const plan::ReshardPlan> plan;  // train cards to those of `receiver`
+  std::string receiver;                           // role, e.g. "actor_infer"
+  CardId card;
+  tensor::Dtype dtype = tensor::Dtype::f32;
+  std::shared_ptr<compute::Rendezvous> rendezvous;
+  std::shared_ptr<publish::InprocHub> hub;  // null: cards are in several processes of this host
+  int timeout_ms = 60000;                   // without a byte moved
+};
+
+class WeightExchange {
+ public:
+  static Expected<std::shared_ptr<WeightExchange>> open(WeightExchangeOptions options);
+  ~WeightExchange();
+  WeightExchange(const WeightExchange&) = delete;
+  WeightExchange& operator=(const WeightExchange&) = delete;
+
+  const plan::ModelTensors& model() const { return options_.plan->model; }
+  /// The train engine's side of `version`. What `source` names must stay as it is until `on_end`.
+  /// Errors come through `on_end` too, which may be called before this returns.
+  void offer(uint64_t version, publish::Source source, publish::OnEnd on_end);
+  /// The receiving engine's side; what `target` names is not what the engine serves.
+  void accept(uint64_t version, publish::Target target, publish::OnEnd on_end);
+  /// Says that the engine serves a version that has arrived.
+  Expected<void> commit(uint64_t version);
+  /// Ends what is under way, here and at all peers, and refuses what comes after. Returns when
+  /// nothing reads or writes the engines' buffers any more.
+  void abort(const std::string& reason);
+
+ private:
+  struct Side {
+    bool is_needed = false, is_in = false;
+    publish::OnEnd on_end;
+  };
+  explicit WeightExchange(WeightExchangeOptions options) : options_(std::move(options)) {}
+  void enter(Side& side, uint64_t version, publish::OnEnd on_end,
+             const std::function<void()>& keep);
+  Expected<void> start(uint64_t version);  // under mutex_
+  Expected<void> connect();
+  void end(const Expected<publish::PublishReport>& report);
+
+  const WeightExchangeOptions options_;
+  std::mutex mutex_;  // all below but the member
+  Side train_, receive_;
+  publish::Source source_;
+  publish::Target target_;
+  uint64_t version_ = 0;  // of the sides that are in
+  bool is_connected_ = false;
+  std::string aborted_;  // the reason
+  std::unique_ptr<publish::Member> member_;
+};
+
+/// For an actor on a thread of its own: enters with `enter(on_end)` and waits for the end.
+Expected<publish::PublishReport> wait_for(const std::function<void(publish::OnEnd)>& enter);
+
+}  // namespace cohort::actors

@@ -1,0 +1,50 @@
+#pragma once
+/// Shelf: chunks that are packed once and sent to all who want the same bytes. In the own window
+/// where there is one, in buffers elsewhere. Owner and thread: the Session. Internal to
+/// runtime/publish. Bound: `slots` chunks, which are few enough to stay in a core's cache.
+///
+/// A slot that is on its way (in_flight) keeps its bytes; one that somebody is yet to be sent
+/// (wanted) keeps them unless the destination that is furthest behind needs the room.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/publish/port.hpp"
+#include "runtime/publish/program.hpp"
+
+namespace cohort::publish {
+
+class Shelf {
+ public:
+  struct Chunk {
+    uint32_t group = k_none;  // Outgoing::group; none: empty
+    uint64_t offset = 0;      // of the group's bytes
+    bool is_delta = false;    // against the base, if that is smaller
+    Note note;                // bytes, body_bytes, checksum, coding, place; the same for all
+    tensor::Buffer body;
+    uint32_t in_flight = 0, wanted = 0;
+    uint64_t order = 0;
+  };
+
+  Shelf(Port& port, size_t slots, uint64_t slot_bytes);
+  /// Returns the chunk if it is there.
+  Chunk* find(uint32_t group, uint64_t offset, bool is_delta);
+  /// Returns an empty slot with room for `bytes`, or null while there is none.
+  Chunk* take(uint64_t bytes, bool may_drop_wanted);
+  /// The bytes of a slot that nobody has been sent yet.
+  std::span<std::byte> room(Chunk& chunk);
+  size_t index(const Chunk& chunk) const { return static_cast<size_t>(&chunk - chunks_.data()); }
+  /// A receiver is through with it.
+  void release(size_t index);
+  uint64_t held_bytes() const { return held_bytes_; }
+
+ private:
+  void clear(Chunk& chunk);
+  Port* port_;
+  uint64_t slot_bytes_;
+  std::vector<Chunk> chunks_;
+  uint64_t next_order_ = 1, held_bytes_ = 0;
+};
+
+}  // namespace cohort::publish
