@@ -18,7 +18,8 @@ using detail::Session;
 constexpr uint64_t k_chunk = 1024, k_credit = 10000;
 
 Session make_session(uint64_t first_seq = 1, uint64_t first_position = 0) {
-  return Session(1, 1, {1, 1, "run", "p", first_seq, first_position, k_chunk, 1000}, k_credit, true);
+  return Session(1, 1, {1, 1, "run", "p", first_seq, first_position, k_chunk, 1000}, k_credit,
+                 true);
 }
 
 FrameHeader header_of(uint64_t seq, uint64_t body_bytes, uint32_t chunk = 0) {
