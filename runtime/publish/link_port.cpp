@@ -15,7 +15,9 @@ namespace cohort::publish {
 namespace {
 
 constexpr uint32_t k_message_note = 1;
-constexpr int k_grace_ms = 1000;          // without a connection: its process has ended
+constexpr int k_grace_ms = 1000;  // without a connection: its process has ended
+// A receiver gathers acknowledgements up to an eighth of it: chunks are to come back soon.
+constexpr size_t k_credit_bytes = size_t{16} << 20;
 constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
 constexpr double k_drain_seconds = 0.1;   // a peer that has closed before acknowledges nothing
 constexpr double k_close_seconds = 2;     // an end waits no longer for that
@@ -42,6 +44,7 @@ class LinkPort final : public Port {
  public:
   explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
     options_.link.chunk_bytes = transport::k_max_chunk_bytes;
+    options_.link.credit_bytes = k_credit_bytes;
     options_.link.name = "publish";
     options_.link.verifies_bodies = false;  // the session does, once, where it copies (PUBLISH-1)
     if (options_.link.disconnect_grace_ms == 0)
