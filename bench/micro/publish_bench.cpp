@@ -1,7 +1,7 @@
 // Publishing a model of 1 GB (Qwen2.5-0.5B's tensors, bf16) from 1 or 2 senders to 2 replicas, each
 // card a process; one JSON line per case.
 //   publish_bench [--case=shm|tcp|delta] [--senders=1|2] [--repeats=7] [--bucket-mib=16]
-//                 [--chunk-kib=256]
+//                 [--chunk-kib=0]
 // Rates count the bytes that the replicas receive (2 GB). Checksums are on. Ceilings, in turns with
 // the publish: shm: one memcpy loop, and two at a time, over as many bytes between buffers of the
 // model's size; tcp: raw ZeroMQ (DEALER to ROUTER, zero copy at the sender) of the same bytes
@@ -42,7 +42,7 @@ struct Settings {
   uint32_t senders = 0;
   int repeats = 7;
   uint64_t bucket_bytes = uint64_t{16} << 20;
-  uint64_t chunk_bytes = uint64_t{256} << 10;
+  uint64_t chunk_bytes = 0;  // of tcp 2 MiB, else 256 KiB: the members' choice
 };
 
 struct Case {
@@ -54,6 +54,12 @@ struct Case {
 constexpr uint32_t k_replicas = 2;
 constexpr double k_changed = 0.03;
 constexpr size_t k_endpoint_bytes = 256;
+
+Settings with_chunks(const Case& x, Settings settings) {
+  if (settings.chunk_bytes == 0)
+    settings.chunk_bytes = x.wire == "tcp" ? uint64_t{2} << 20 : uint64_t{256} << 10;
+  return settings;
+}
 
 // ---- words between the parent and its cards -------------------------------------------------
 
@@ -108,7 +114,7 @@ class Card {
   Card(const Case& x, const Settings& settings, std::shared_ptr<plan::ReshardPlan> plan,
        uint32_t index, int parent)
       : case_(x),
-        settings_(settings),
+        settings_(with_chunks(x, settings)),
         plan_(std::move(plan)),
         index_(index),
         parent_(parent),
@@ -391,7 +397,7 @@ std::string head(const Case& x, const Settings& settings, const plan::ReshardPla
       "\"model_bytes\":{},\"bucket_bytes\":{},\"chunk_bytes\":{},\"rounds\":{},\"n\":{},"
       "\"cores\":{},\"build\":\"{}\"",
       x.wire, x.senders, k_replicas, x.is_delta, plan::model_bytes(plan.model),
-      settings.bucket_bytes, settings.chunk_bytes, plan.rounds, settings.repeats,
+      settings.bucket_bytes, with_chunks(x, settings).chunk_bytes, plan.rounds, settings.repeats,
       std::thread::hardware_concurrency(), COHORT_BUILD_TYPE);
 }
 
