@@ -15,8 +15,11 @@ namespace cohort::publish {
 namespace {
 
 constexpr uint32_t k_message_note = 1;
-constexpr int k_grace_ms = 1000;          // without a connection: its process has ended
+constexpr int k_grace_ms = 1000;  // without a connection: its process has ended
+// A receiver gathers acknowledgements up to an eighth of it: chunks are to come back soon.
+constexpr size_t k_credit_bytes = size_t{16} << 20;
 constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
+constexpr double k_drain_seconds = 0.1;   // a peer that has closed before acknowledges nothing
 constexpr double k_close_seconds = 2;     // an end waits no longer for that
 
 /// What the links' threads share with the port. Outlives neither: both hold it.
@@ -41,21 +44,22 @@ class LinkPort final : public Port {
  public:
   explicit LinkPort(LinkPortOptions options) : options_(std::move(options)) {
     options_.link.chunk_bytes = transport::k_max_chunk_bytes;
+    options_.link.credit_bytes = k_credit_bytes;
     options_.link.name = "publish";
     options_.link.verifies_bodies = false;  // the session does, once, where it copies (PUBLISH-1)
     if (options_.link.disconnect_grace_ms == 0)
       options_.link.disconnect_grace_ms = std::min(k_grace_ms, options_.link.peer_timeout_ms);
   }
 
-  /// libzmq 4.3.4 may abort when a socket is closed while its peer writes to it: after a version
-  /// that failed, what is on its way is awaited first, in both directions, for a while. After one
-  /// that arrived nothing is.
+  /// libzmq 4.3.4 may abort ("!_io_error") when a socket is closed while its peer writes to it:
+  /// what is on its way is awaited first, for a while. After a version that arrived that is
+  /// acknowledgements only; after one that failed, data in both directions.
   ~LinkPort() override {
-    if (!is_unclean_) return;
-    double end = now_seconds() + k_close_seconds;
+    double end = now_seconds() + (is_unclean_ ? k_close_seconds : k_drain_seconds);
     for (auto& [card, peer] : peers_)
       if (!peer.is_lost)
         peer.sender->wait_drained(static_cast<int>(1e3 * std::max(0.0, end - now_seconds())));
+    if (!is_unclean_) return;
     peers_.clear();
     double quiet_since = now_seconds();
     while (now_seconds() < end && now_seconds() < quiet_since + k_quiet_seconds) {

@@ -14,14 +14,17 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/publish/event_queue.hpp"
 #include "runtime/publish/session.hpp"
+#include "runtime/transport/link.hpp"
 
 namespace cohort::publish {
 namespace {
 
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
 constexpr int k_chunks_per_turn = 2;   // between two words to their senders
-constexpr size_t k_window_slots = 8;   // of the window, which its readers should find in a cache
-constexpr size_t k_link_slots = 32;    // a link's acknowledgements come late
+constexpr uint64_t k_window_chunk_bytes = uint64_t{256} << 10;
+constexpr uint64_t k_link_chunk_bytes = uint64_t{2} << 20;  // fewer wake-ups of three threads
+constexpr size_t k_window_slots = 8;     // of the window, which its readers should find in a cache
+constexpr size_t k_link_slots = 64;      // a link's acknowledgements come late
 constexpr size_t k_reason_bytes = 2000;  // of a `failed` note
 constexpr size_t k_early_versions = 4;   // whose notes wait for begin()
 constexpr size_t k_early_notes = 4;      // of a peer for one version: two grants and a failure
@@ -174,7 +177,10 @@ class Member::Impl {
                        return x.source == plan::ReshardTransfer::Source::before;
                      });
     setup_.is_delta = options_.is_delta && is_direct && bucket >= 8 * element;
-    uint64_t chunk = std::min(options_.chunk_bytes, setup_.is_delta ? bucket / 8 : bucket / 4);
+    uint64_t chunk = port_->has_windows() ? k_window_chunk_bytes : k_link_chunk_bytes;
+    if (options_.chunk_bytes > 0) chunk = options_.chunk_bytes;
+    chunk = std::min(chunk, setup_.is_delta ? bucket / 8 : bucket / 4);
+    if (!port_->has_windows()) chunk = std::min<uint64_t>(chunk, transport::k_max_chunk_bytes);
     setup_.chunk_bytes = std::max(chunk / element * element, element);
     setup_.slots = count_slots();
     setup_.source = &source_;

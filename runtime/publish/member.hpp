@@ -47,9 +47,9 @@ struct MemberOptions {
   /// Element types in memory; `to` is what travels, and what the plan's element_bytes mean. f32 to
   /// bf16 rounds to nearest, ties to even; otherwise both are the same.
   tensor::Dtype from = tensor::Dtype::bf16, to = tensor::Dtype::bf16;
-  Source source;                             // cards of plan.from
-  Target target;                             // cards of plan.to
-  uint64_t chunk_bytes = uint64_t{1} << 20;  // at most; of what is packed and verified at a time
+  Source source;             // cards of plan.from
+  Target target;             // cards of plan.to
+  uint64_t chunk_bytes = 0;  // at most, packed and verified at a time; 0: what suits the port
   int timeout_ms = 60000;
   /// Send only changed words against what was sent last (mode p2p without relay; else ignored). An
   /// exporter then keeps a copy of its shard in type `to`; an importer needs `served`: its parts of

@@ -300,8 +300,8 @@ Shelf::Chunk* Session::chunk_for(Stream& stream, const Outgoing& out) {
   return chunk;
 }
 
-/// Destinations that may be sent this stretch in the same round, and have not been. One that grants
-/// nothing keeps nobody waiting.
+/// Destinations that are to be sent this stretch in the same round, and have not been. One that has
+/// granted nothing yet keeps nobody waiting.
 uint32_t Session::count_wanting(const Stream& stream, const Outgoing& out) const {
   uint32_t count = 0, round = transfer(out.transfer).round;
   for (const Use& use : program_->groups[out.group]) {
@@ -309,7 +309,7 @@ uint32_t Session::count_wanting(const Stream& stream, const Outgoing& out) const
     const Outgoing& send = program_->destinations[use.destination].sends[use.send];
     bool is_ahead = x.next < use.send || (x.next == use.send && x.offset <= stream.offset);
     bool is_same = x.is_delta == stream.is_delta && transfer(send.transfer).round == round;
-    count += is_ahead && is_same && x.granted_round >= round ? 1 : 0;
+    count += is_ahead && is_same && x.granted_round ? 1 : 0;
   }
   return count;
 }
