@@ -126,6 +126,10 @@ class GenerationRig {
   compute::TurnOutput play(compute::TurnRequest request) {
     const uint64_t id = request.request_id;
     const uint32_t turn = request.turn;
+    {
+      std::lock_guard lock(mutex_);  // one that the same id and turn gave before
+      outputs_.erase({id, turn});
+    }
     engine->submit(std::move(request)).value();
     return wait(id, turn);
   }
