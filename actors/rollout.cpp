@@ -475,12 +475,14 @@ void RolloutState::fail_leases(const Place& at, const std::string& what, const E
               error);
 }
 
-// The run ends with it: what the other leases play is of no use.
+// The run ends with it: what the other leases play is of no use. The cause is told first.
 void RolloutState::fail_leases(uint64_t serial, const std::string& what, const Error& error) {
   auto leases = std::exchange(leases_, {});
   done_.clear();
   finished_.clear();
   open_games_ = 0;
+  leases.at(serial).promise.deliver(
+      to_caf(error.with_context(fmt::format("rollout {}, {}", options_.replica, what))));
   for (auto& [each, lease] : leases) {
     for (size_t slot = 0; slot < lease.opened; ++slot)
       if (Episode& episode = lease.episodes[slot]; !episode.is_finished) {
@@ -488,9 +490,8 @@ void RolloutState::fail_leases(uint64_t serial, const std::string& what, const E
         if (episode.trajectory.key.kind != TrajectoryKind::warm_start)
           engine_->finish(request_id(each, slot));
       }
-    lease.promise.deliver(to_caf(
-        each == serial ? error.with_context(fmt::format("rollout {}, {}", options_.replica, what))
-                       : Error{Errc::cancelled, "another lease of this rollout has failed"}));
+    if (each != serial)
+      lease.promise.deliver(to_caf({Errc::cancelled, "another lease of this rollout has failed"}));
   }
 }
 

@@ -32,6 +32,7 @@ cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohor
 
 # Ranks: threads and forked processes.
 cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
+cohort_test(group_publish_ranks_test integration SOURCES integration/group_publish_ranks_test.cpp DEPS cohort::compute cohort::publish)
 cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)
 target_compile_options(zero_train_test PRIVATE -fPIC)
 target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)

@@ -478,7 +478,7 @@ class Member::Impl {
   std::thread thread_;
 };
 
-Expected<std::unique_ptr<Member>> Member::open(MemberOptions options, std::unique_ptr<Port> port) {
+Expected<void> check_options(const MemberOptions& options) {
   const plan::ReshardPlan& plan = *options.plan;
   if (!std::ranges::binary_search(plan.cards, options.card))
     return Error{
@@ -487,7 +487,11 @@ Expected<std::unique_ptr<Member>> Member::open(MemberOptions options, std::uniqu
   if (plan.transfers.empty() && plan::model_bytes(plan.model) > 0)
     return Error{Errc::invalid_argument,
                  "publish: the plan has byte tables only; plan again without tables_only"};
-  COHORT_TRY(check_types(options));
+  return check_types(options);
+}
+
+Expected<std::unique_ptr<Member>> Member::open(MemberOptions options, std::unique_ptr<Port> port) {
+  COHORT_TRY(check_options(options));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(port));
   COHORT_TRY(impl->check());
   return std::unique_ptr<Member>(new Member(std::move(impl)));

@@ -15,6 +15,10 @@
 
 namespace cohort::publish {
 
+/// Returns Errc::invalid_argument for a card outside the plan, a plan of byte tables only, types
+/// that do not fit.
+Expected<void> check_options(const MemberOptions& options);
+
 /// What outlives a version at a card: who holds what, for the next delta.
 struct DeltaState {
   std::optional<uint64_t> sent_version;    // `sent_base` is the shard of that version, as it went
