@@ -16,8 +16,8 @@ std::optional<std::string> LeakWatch::card(CardId card, PhaseKind phase, uint64_
 std::optional<std::string> LeakWatch::process(const std::string& name, PhaseKind phase,
                                               uint64_t bytes) {
   Level& level = levels_[{name, phase}];
-  if (level.readings < k_filling + k_settling) {
-    level.bytes = level.readings <= k_filling ? bytes : std::min(level.bytes, bytes);
+  if (level.readings < k_settling) {
+    level.bytes = std::max(level.bytes, bytes);
     ++level.readings;
     return std::nullopt;
   }

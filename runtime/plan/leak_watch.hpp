@@ -4,7 +4,7 @@
 /// LEAK-1: when a phase has been set up, what the card's allocator has given out is what the ledger
 /// says the card's objects take. Whatever is above it belongs to nobody.
 /// LEAK-2: the memory of a process, at the same point of the same phase, does not rise from step to
-/// step: the level of a phase is the least of its first k_settling readings, and a reading above
+/// step: the level of a phase is the most of its first k_settling readings, and a reading above
 /// level * (1 + k_rise) + k_slack_bytes is an alarm. After an alarm the level is that reading, so
 /// that a steady leak is told again when it has grown again, not every step.
 /// Bound: one entry per phase.
@@ -19,8 +19,7 @@ namespace cohort::plan {
 
 class LeakWatch {
  public:
-  static constexpr int k_filling = 1;     // [readings] not compared
-  static constexpr int k_settling = 3;    // [readings] pools and heaps fill in the first steps
+  static constexpr int k_settling = 4;    // [readings] pools and heaps fill in the first steps
   static constexpr double k_rise = 0.05;  // of the level
   static constexpr uint64_t k_slack_bytes = uint64_t{32} << 20;
 
