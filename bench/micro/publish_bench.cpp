@@ -42,7 +42,7 @@ struct Settings {
   uint32_t senders = 0;
   int repeats = 7;
   uint64_t bucket_bytes = uint64_t{16} << 20;
-  uint64_t chunk_bytes = 0;  // of tcp 2 MiB, else 512 KiB: the members' choice
+  uint64_t chunk_bytes = 0;  // of tcp 2 MiB, else 1 MiB: the members' choice
 };
 
 struct Case {
@@ -57,7 +57,7 @@ constexpr size_t k_endpoint_bytes = 256;
 
 Settings with_chunks(const Case& x, Settings settings) {
   if (settings.chunk_bytes == 0)
-    settings.chunk_bytes = x.wire == "tcp" ? uint64_t{2} << 20 : uint64_t{512} << 10;
+    settings.chunk_bytes = x.wire == "tcp" ? uint64_t{2} << 20 : uint64_t{1} << 20;
   return settings;
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int k_events_per_turn = 64;  // between two chunks: a peer's notes must not starve sending
 constexpr int k_chunks_per_turn = 2;   // between two words to their senders
-constexpr uint64_t k_window_chunk_bytes = uint64_t{512} << 10;
+constexpr uint64_t k_window_chunk_bytes = uint64_t{1} << 20;
 constexpr uint64_t k_link_chunk_bytes = uint64_t{2} << 20;  // fewer wake-ups of three threads
 constexpr size_t k_window_slots = 8;     // of the window, which its readers should find in a cache
 constexpr size_t k_link_slots = 64;      // a link's acknowledgements come late
