@@ -171,7 +171,13 @@ bool TensorBlocks::has(const std::byte* address) const { return find(address, 1)
 
 void TorchDevice::wait_for_event(void* event) const {
   constexpr std::chrono::microseconds k_poll(20);
-  while (!guard_.queryEvent(event)) std::this_thread::sleep_for(k_poll);
+  constexpr std::chrono::minutes k_limit(10);  // no work of ours takes a device so long
+  const auto end = std::chrono::steady_clock::now() + k_limit;
+  while (!guard_.queryEvent(event)) {
+    TORCH_CHECK(std::chrono::steady_clock::now() < end, torch_device(),
+                ": its work has not ended within 10 minutes; look at the device");
+    std::this_thread::sleep_for(k_poll);
+  }
 }
 
 Expected<DeviceBlock> TorchDevice::allocate(uint64_t size_bytes) {

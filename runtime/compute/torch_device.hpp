@@ -50,8 +50,8 @@ class TorchDevice : public Device {
   at::Tensor bytes_at(const std::byte* address, uint64_t size_bytes) const;
   /// The same for bytes that must be the device's; throws if they are not.
   at::Tensor device_bytes_at(const std::byte* address, uint64_t size_bytes) const;
-  /// Blocks until a recorded event is done. Throws.
-  virtual void wait_for_event(void* event) const;
+  /// Blocks until a recorded event is done, 10 minutes at most. Throws.
+  void wait_for_event(void* event) const;
 
  protected:
   TorchDevice(DeviceInfo info, at::Device torch)

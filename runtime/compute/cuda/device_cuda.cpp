@@ -50,11 +50,6 @@ class CudaDevice final : public TorchDevice {
   void reset_peak() override { allocator::resetPeakStats(torch().index()); }
   void release_cached() override { allocator::emptyCache(); }
 
-  void wait_for_event(void* event) const override {
-    const cudaError_t code = cudaEventSynchronize(static_cast<cudaEvent_t>(event));
-    TORCH_CHECK(code == cudaSuccess, torch_device(), ": event: ", cudaGetErrorString(code));
-  }
-
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
     return at::empty({size_bytes}, at::dtype(at::kByte).pinned_memory(true));
