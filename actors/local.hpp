@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/reward_pool.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/proto/trajectory.hpp"
 #include "runtime/publish/member.hpp"
@@ -22,6 +23,9 @@ using DeliveryHandle = std::shared_ptr<transport::Delivery>;
 using TrajectoryBatch = std::shared_ptr<std::vector<proto::Trajectory>>;
 /// Everything that finished a turn in one engine iteration.
 using TurnOutputs = std::shared_ptr<std::vector<compute::TurnOutput>>;
+
+/// What a reward's pool has scored.
+using ScoredBatch = std::shared_ptr<std::vector<Scored>>;
 
 /// How the exchange of a weight version ended at a card.
 using Arrival = std::shared_ptr<Expected<publish::PublishReport>>;
@@ -56,5 +60,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::DeliveryHandle)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TrajectoryBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TurnOutputs)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Arrival)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::ScoredBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::EnvTurn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Transcript)
