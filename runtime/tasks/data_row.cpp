@@ -85,6 +85,16 @@ const Json* column(const Json& row, const std::string& name) {
   return found == row.end() || found->is_null() ? nullptr : &*found;
 }
 
+std::string names_of_columns(const Json& row) {
+  constexpr size_t k_shown = 8;
+  std::string names;
+  for (size_t shown = 0; const auto& [name, value] : row.items()) {
+    if (++shown > k_shown) return names + ", …";
+    names += (shown > 1 ? ", " : "") + name;
+  }
+  return names.empty() ? "nothing" : names;
+}
+
 /// Text as it is, numbers as they are written, lists and objects as JSON.
 Expected<std::string> text_of(const Json& value, std::string_view name) {
   if (value.is_string()) return value.get<std::string>();
@@ -147,8 +157,8 @@ Expected<std::vector<ChatMessage>> read_conversation(const Json& row, const Data
   used_column = options.prompt_key;
   const Json* value = column(row, options.prompt_key);
   if (!value)
-    return bad(fmt::format("no prompt: neither {} nor {} is there", options.messages_key,
-                           options.prompt_key));
+    return bad(fmt::format("no prompt: neither {} nor {} is there, but {}", options.messages_key,
+                           options.prompt_key, names_of_columns(row)));
   if (!value->is_string()) return read_messages(*value, options.prompt_key);
   std::string text = value->get<std::string>();
   if (text.empty()) return bad(options.prompt_key + " is empty");

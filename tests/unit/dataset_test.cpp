@@ -129,7 +129,9 @@ TEST(DataRow, ReasonsOfBadRows) {
   EXPECT_EQ(reason("[1]"), "a list: one JSON object per line is expected");
   EXPECT_EQ(reason("{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
             "nested deeper than 64 levels");
-  EXPECT_EQ(reason("{}"), "no prompt: neither messages nor prompt is there");
+  EXPECT_EQ(reason("{}"), "no prompt: neither messages nor prompt is there, but nothing");
+  EXPECT_EQ(reason(R"({"question": "a", "answer": "b"})"),
+            "no prompt: neither messages nor prompt is there, but question, answer");
   EXPECT_EQ(reason(R"({"messages": 3})"),
             "messages is a number: a list of messages, or its JSON as a text, is expected");
   EXPECT_NE(reason(R"({"messages": "[{'role': 'user'}]"})")
@@ -179,7 +181,8 @@ TEST(Dataset, NamesFileAndLineAndCountsTheOthers) {
   EXPECT_EQ(data.bad_row_count(), 2U);
   ASSERT_EQ(data.bad_rows().size(), 2U);
   EXPECT_EQ(data.bad_rows()[1].where, file.path + ":6");
-  EXPECT_EQ(data.bad_rows()[1].reason, "no prompt: neither messages nor prompt is there");
+  EXPECT_EQ(data.bad_rows()[1].reason,
+            "no prompt: neither messages nor prompt is there, but nothing");
 }
 
 TEST(Dataset, ReadsFilesInOrderAndCountsRepeatedConversations) {
@@ -215,7 +218,7 @@ TEST(Dataset, RefusesWhatCannotBeRead) {
   EXPECT_EQ(Dataset::load({.files = {empty.path}}).error().detail, "no row in " + empty.path);
   EXPECT_EQ(Dataset::load({.files = {bad.path}, .skips_bad_rows = true}).error().detail,
             "no row in " + bad.path + ": all are bad, first " + bad.path +
-                ":1: no prompt: neither messages nor prompt is there");
+                ":1: no prompt: neither messages nor prompt is there, but nothing");
 }
 
 TEST(DomainOf, EveryDataSourceHasAScorerOrTheLoadFails) {
