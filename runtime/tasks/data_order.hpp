@@ -27,13 +27,13 @@ struct DataOrderOptions {
   uint64_t seed = 42;
   bool is_shuffled = true;  // each epoch anew, by (seed, domain, epoch); else file order
   EpochEnd epoch_end = EpochEnd::flow;
-  /// domain -> share of a step's prompts, in the order in which the rows of a step stand. The
-  /// shares sum to about 1; the domains here are those that are used.
+  /// domain -> share of a step's prompts, in the order in which the rows of a step stand. These
+  /// domains are used, no other.
   std::vector<std::pair<std::string, double>> shares;
 };
 
 /// Returns the prompts of each domain: int(share * prompts), the last domain gets the rest (ROLL).
-/// Returns Errc::config if a share is not in [0, 1] or they do not sum to 1 within 1e-3.
+/// Returns Errc::config if a share is not in [0, 1] or those before the last are more than all.
 Expected<std::vector<size_t>> split_prompts(
     const std::vector<std::pair<std::string, double>>& shares, size_t prompts);
 

@@ -39,11 +39,11 @@ struct BadRow {
 };
 
 struct DatasetOptions {
-  std::vector<std::string> files;         // .jsonl
+  std::vector<std::string> files = {};    // .jsonl
   std::string messages_key = "messages";  // ROLL's column of the conversation
   std::string prompt_key = "prompt";      // verl's conversation; ROLL's text of one user message
   std::string tag_key = "tag";            // ROLL's
-  std::string answer_key;       // worked answer; empty: extra_info.answer, answer, response,
+  std::string answer_key = {};  // worked answer; empty: extra_info.answer, answer, response,
                                 // solution, the first there is
   bool skips_bad_rows = false;  // else the first bad row is an error
 };
