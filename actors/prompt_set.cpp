@@ -39,6 +39,7 @@ Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& fil
   options.files = {file};
   if (!data.messages.empty()) options.messages_key = data.messages;
   if (!data.prompt.empty()) options.prompt_key = data.prompt;
+  if (!data.tag.empty()) options.tag_key = data.tag;
   options.skips_bad_rows = data.skip_bad_rows;
   return tasks::Dataset::load(options);
 }
@@ -87,8 +88,8 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Toke
   for (const std::string& file : data.file_name) {
     COHORT_ASSIGN(std::shared_ptr<const tasks::Dataset> rows, load_rows(file, data));
     files_.push_back(rows);
-    counts_.rows += rows->size() + rows->bad_rows().size();
-    counts_.bad += rows->bad_rows().size();
+    counts_.rows += rows->size() + rows->bad_row_count();
+    counts_.bad += rows->bad_row_count();
     for (const tasks::Sample& sample : rows->samples()) {
       Prompt prompt;
       prompt.sample = &sample;

@@ -308,7 +308,8 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   compute::TurnRequest request;
   request.request_id = request_id(at.serial, at.slot);
   request.append_tokens = episode.prompt_tokens;
-  request.max_new_tokens = std::min(options_.max_tokens_per_turn, room);
+  const auto& environment = options_.environments.at(episode.trajectory.tag);
+  request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
   request.stop_ids = stop_ids_;
   request.sampling = options_.sampling;
   if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;

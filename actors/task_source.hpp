@@ -1,8 +1,8 @@
 #pragma once
 /// What the groups of a step play: which environment or domain, which seed or row. The driver asks;
-/// nothing here knows an actor. Owner: the driver, alone. DATA-1: the groups of a step are a
+/// nothing here knows an actor. Owner: the driver, alone. DATA-2: the groups of a step are a
 /// function of the run's seed, the step and state(): a resumed run plays on where the saved one
-/// stopped.
+/// stopped. Not thread-safe.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ class TaskSource {
   virtual ~TaskSource() = default;
 
   /// Returns the groups of training step `step`. Called once per step, in order.
-  virtual std::vector<GroupTask> train(uint64_t step) = 0;
+  virtual Expected<std::vector<GroupTask>> train(uint64_t step) = 0;
   /// Returns what round `round` of the supervised start imitates.
   virtual std::vector<GroupTask> warm(uint64_t round, uint32_t count) = 0;
   /// Returns the held-out groups: the same at every evaluation.

@@ -63,13 +63,14 @@ typedef struct cohort_reward_v1 {
   uint32_t abi;         /* COHORT_REWARD_ABI */
   uint32_t size_bytes;  /* sizeof(cohort_reward_v1) */
   uint32_t concurrency; /* threads that may be in score() at once; 0 counts as 1 */
-  uint32_t reserved;    /* 0 */
+  uint32_t is_batch;    /* 0: rows are judged one by one and may come in any portions; 1: together */
   const char* name;     /* zero-terminated */
   /* Makes one reward from its options, a JSON object. Returns 0, or another number and a message.
    */
   int (*create)(cohort_text config_json, void** self, cohort_message* message);
   /* Scores the rows. Returns 0, or another number and a message: then the host asks again for each
-   * row alone. */
+   * row alone. With is_batch 0 a host may pass one row at a time, each with the deadline of a row;
+   * with is_batch 1 a call has the deadlines of its rows together. */
   int (*score)(void* self, const cohort_reward_batch* batch, const cohort_reward_sink* sink,
                cohort_message* message);
   void (*destroy)(void* self);

@@ -15,4 +15,11 @@ namespace cohort::plugin {
 Expected<std::shared_ptr<tasks::Reward>> load_native_reward(const std::string& path,
                                                             std::string_view config_json);
 
+/// What a plugin says of itself.
+struct NativeFacts {
+  std::string name;
+  bool is_batch = false;  // its rows are judged together
+};
+Expected<NativeFacts> native_reward_facts(const std::string& path);
+
 }  // namespace cohort::plugin

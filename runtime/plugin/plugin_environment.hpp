@@ -27,6 +27,7 @@ struct EnvironmentSpec {
   std::vector<std::string> readable;          // folders a child may read beyond the system's
   bool has_network = false;                   // of a child
   std::string python;                         // interpreter; empty: /usr/bin/python3
+  int max_steps = 10;  // [answers] an episode accepts at most; the plugin may say less
 };
 
 class EnvironmentSource {

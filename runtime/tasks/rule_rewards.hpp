@@ -31,8 +31,8 @@ std::string_view scorer_for_data_source(std::string_view data_source);
 /// Returns the X of a detail "pred X": the key that maj@k counts by.
 std::optional<std::string_view> predicted(const RewardResult& result);
 
-/// Returns the answer that rule `type` with its default options reads out of `response`, normalised;
-/// nothing if there is none, or the rule reads no answers.
+/// Returns the answer that rule `type` with its default options reads out of `response`,
+/// normalised; nothing if there is none, or the rule reads no answers.
 std::optional<std::string> answer_of(std::string_view type, std::string_view response);
 
 }  // namespace cohort::tasks
