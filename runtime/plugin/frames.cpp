@@ -180,8 +180,8 @@ Expected<World> read_world(std::string_view payload) {
   world.step.is_effective = (flags & 4) != 0;
   world.step.is_success = (flags & 8) != 0;
   world.actions_left = in.number<int32_t>();
-  for (std::string* text : {&world.step.observation, &world.step.stop_reason, &world.step.event,
-                            &world.instructions})
+  for (std::string* text :
+       {&world.step.observation, &world.step.stop_reason, &world.step.event, &world.instructions})
     *text = in.text();
   world.metrics = in.numbers();
   if (!in.is_whole()) return garbage("a world");

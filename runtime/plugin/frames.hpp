@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -64,6 +65,13 @@ struct Failure {
   Verdict verdict = Verdict::raised;
   std::string reason;
 };
+
+/// Returns the result of a row that has no score.
+inline tasks::RewardResult without_score(std::string why) {
+  tasks::RewardResult result;
+  result.error = std::move(why);
+  return result;
+}
 
 /// Returns the bytes of a frame.
 std::string frame_bytes(uint32_t number, uint8_t kind, std::string_view payload);

@@ -136,17 +136,16 @@ size_t PluginPool::idle() const {
 }
 
 size_t PluginPool::busy() const {
-  return static_cast<size_t>(
-      std::count_if(taken_.begin(), taken_.end(),
-                    [&](const auto& seat) { return seat.second == generation_; }));
+  return static_cast<size_t>(std::count_if(
+      taken_.begin(), taken_.end(), [&](const auto& seat) { return seat.second == generation_; }));
 }
 
 void PluginPool::keep() {
   std::unique_lock lock(mutex_);
   while (!is_stopped_) {
     changed_.wait(lock, [&] {
-      return is_stopped_ || (idle_.size() + busy() < workers_ + size_t{1} &&
-                             failures_ < k_give_up_after);
+      return is_stopped_ ||
+             (idle_.size() + busy() < workers_ + size_t{1} && failures_ < k_give_up_after);
     });
     if (!is_stopped_) start_missing(lock);
   }

@@ -66,7 +66,7 @@ class PluginPool {
   uint64_t generation_ = 0;  // of spec_
   std::deque<Worker> idle_;
   std::vector<std::pair<PluginWorker*, uint64_t>> taken_;  // with the generation of each
-  std::vector<PluginWorker*> loading_;  // to be ended by stop()
+  std::vector<PluginWorker*> loading_;                     // to be ended by stop()
   size_t starting_ = 0;
   uint32_t failures_ = 0;  // starts that failed in a row
   std::optional<Error> last_failure_;
