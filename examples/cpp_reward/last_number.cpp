@@ -1,4 +1,5 @@
-// 1 when the last number of the answer is the ground truth. Option: {"wrong": score of a wrong one}.
+// 1 when the last number of the answer is the ground truth. Option: {"wrong": score of a wrong
+// one}.
 #include <cohort/reward.hpp>
 #include <cstdlib>
 #include <stdexcept>
