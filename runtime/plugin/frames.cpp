@@ -191,6 +191,7 @@ Expected<World> read_world(std::string_view payload) {
 std::string failure_payload(const Failure& failure) {
   Writer out;
   out.number(static_cast<uint8_t>(failure.verdict));
+  out.number(static_cast<uint8_t>(failure.code));
   out.text(failure.reason);
   return out.take();
 }
@@ -199,6 +200,9 @@ Expected<Failure> read_failure(std::string_view payload) {
   Reader in(payload);
   Failure found;
   COHORT_ASSIGN(found.verdict, verdict_of(in.number<uint8_t>()));
+  auto code = in.number<uint8_t>();
+  if (code == 0 || code > static_cast<uint8_t>(Errc::unsupported)) return garbage("an error code");
+  found.code = static_cast<Errc>(code);
   found.reason = in.text();
   if (!in.is_whole()) return garbage("a failure");
   return found;

@@ -13,7 +13,7 @@
 ///            text error, u32 parts, parts: text name, f64
 ///   world    f64 reward, u8 flags (1 done, 2 valid, 4 effective, 8 success), i32 actions_left,
 ///            texts observation, stop_reason, event, instructions, u32 metrics: text name, f64
-///   failed   u8 Verdict, text: the whole call failed
+///   failed   u8 Verdict, u8 Errc, text: the whole call failed
 #include <cstdint>
 #include <span>
 #include <string>
@@ -63,6 +63,7 @@ struct World {
 
 struct Failure {
   Verdict verdict = Verdict::raised;
+  Errc code = Errc::compute;
   std::string reason;
 };
 

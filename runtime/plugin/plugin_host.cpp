@@ -74,7 +74,7 @@ class Host {
     auto done = dispatch(frame);
     if (!done)
       pipe_.write(frame.number, Answer::failed,
-                  failure_payload({Verdict::refused, done.error().detail}));
+                  failure_payload({Verdict::refused, done.error().code, done.error().detail}));
   }
 
  private:

@@ -18,6 +18,7 @@ import types
 LOAD, SCORE, RESET, STEP, CLOSE = 1, 2, 3, 4, 5
 LOADED, RESULTS, FAILED, WORLD = 1, 2, 3, 4
 SCORED, RAISED, REFUSED = 0, 1, 2
+CONFIG, COMPUTE = 2, 9  # cohort::Errc
 
 HEAD = struct.Struct("<IIB")
 U32 = struct.Struct("<I")
@@ -599,7 +600,8 @@ def serve():
                 handlers[op](seq, payload)
         except BaseException as error:
             kind = REFUSED if isinstance(error, Refusal) else RAISED
-            send(seq, FAILED, bytes((kind,)) + encode(reason(error)))
+            code = CONFIG if op == LOAD else COMPUTE
+            send(seq, FAILED, bytes((kind, code)) + encode(reason(error)))
 
 
 def be_init():
