@@ -89,7 +89,10 @@ Expected<Loaded> PluginWorker::await_loaded() {
                                                  frame.error().detail)};
   if (frame->kind == static_cast<uint8_t>(Answer::failed)) {
     COHORT_ASSIGN(Failure failure, read_failure(frame->payload));
-    return Error{Errc::config, fmt::format("{}: {}", plugin_, failure.reason)};
+    // What a C++ plugin's loader says begins with the path already.
+    bool is_named = failure.reason.find(plugin_) != std::string::npos;
+    return Error{failure.code,
+                 is_named ? failure.reason : fmt::format("{}: {}", plugin_, failure.reason)};
   }
   auto json = nlohmann::json::parse(frame->payload, nullptr, false);
   if (frame->kind != static_cast<uint8_t>(Answer::loaded) || !json.is_object())

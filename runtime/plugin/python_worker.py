@@ -18,6 +18,7 @@ import types
 LOAD, SCORE, RESET, STEP, CLOSE = 1, 2, 3, 4, 5
 LOADED, RESULTS, FAILED, WORLD = 1, 2, 3, 4
 SCORED, RAISED, REFUSED = 0, 1, 2
+CONFIG, COMPUTE = 2, 9  # cohort::Errc
 
 HEAD = struct.Struct("<IIB")
 U32 = struct.Struct("<I")
@@ -599,9 +600,24 @@ def serve():
                 handlers[op](seq, payload)
         except BaseException as error:
             kind = REFUSED if isinstance(error, Refusal) else RAISED
-            send(seq, FAILED, bytes((kind,)) + encode(reason(error)))
+            code = CONFIG if op == LOAD else COMPUTE
+            send(seq, FAILED, bytes((kind, code)) + encode(reason(error)))
 
 
+def be_init():
+    """As process 1 of a sandbox: leaves the work to a child, so that signals work as usual and
+    orphans of the plugin are reaped."""
+    child = os.fork()
+    if child == 0:
+        return
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            os._exit(status >> 8 if status & 127 == 0 else 128 + (status & 127))
+
+
+if os.getpid() == 1:
+    be_init()
 own_pid = os.getpid()
 requests, answers = take_pipes()
 serve()
