@@ -79,7 +79,7 @@ uint64_t RoleSpawner::step_bytes() const {
   constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
   const config::RunConfig& c = *options_.config;
   uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
-                          static_cast<uint64_t>(c.train_env_manager.group_size);
+                          static_cast<uint64_t>(c.derived.group_size);
   trajectories = std::max(trajectories, static_cast<uint64_t>(c.warm_start.batch_size) *
                                             static_cast<uint64_t>(c.warm_start.steps));
   return trajectories *
@@ -237,7 +237,6 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.sampling.top_p = static_cast<float>(sampling.top_p);
   options.sampling.top_k = static_cast<int>(sampling.top_k);
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
-  options.max_tokens_per_turn = plan.max_tokens_per_turn;
   options.sequence_length = static_cast<int>(config.sequence_length);
   options.stop_texts = plan.stop_texts;
   options.tokenizer = plan.tokenizer;

@@ -239,7 +239,12 @@ void RolloutState::on_watch() {
 
 EnvironmentActor RolloutState::take_environment(const std::string& tag) {
   std::vector<EnvironmentActor>& idle = idle_environments_[tag];
-  if (idle.empty()) return self_->spawn<caf::linked>(environment, options_.environments.at(tag));
+  if (idle.empty()) {
+    const auto& options = options_.environments.at(tag);
+    return options->is_blocking
+               ? self_->spawn<caf::linked + caf::detached>(environment, options)
+               : self_->spawn<caf::linked>(environment, options);
+  }
   EnvironmentActor taken = std::move(idle.back());
   idle.pop_back();
   return taken;
@@ -289,7 +294,9 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  auto tokens = options_.tokenizer->encode(turn.prompt);
+  auto tokens = turn.prompt_tokens.empty()
+                    ? options_.tokenizer->encode(turn.prompt)
+                    : Expected<std::vector<int32_t>>(turn.prompt_tokens);
   if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
@@ -301,7 +308,8 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   compute::TurnRequest request;
   request.request_id = request_id(at.serial, at.slot);
   request.append_tokens = episode.prompt_tokens;
-  request.max_new_tokens = std::min(options_.max_tokens_per_turn, room);
+  const auto& environment = options_.environments.at(episode.trajectory.tag);
+  request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
   request.stop_ids = stop_ids_;
   request.sampling = options_.sampling;
   if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
@@ -370,12 +378,15 @@ void RolloutState::on_transcript(const Transcript& game) {
   episode.env_asked = 0;
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
-    auto prompt = options_.tokenizer->encode(game.turns[i].prompt);
+    const EnvTurn& asked = game.turns[i];
+    auto prompt = asked.prompt_tokens.empty()
+                      ? options_.tokenizer->encode(asked.prompt)
+                      : Expected<std::vector<int32_t>>(asked.prompt_tokens);
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!prompt || !answer)
       return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
     episode.prompt_tokens = std::move(*prompt);
-    episode.observation = game.turns[i].observation;
+    episode.observation = asked.observation;
     episode.generate_started = now_seconds();
     compute::TurnOutput output;
     output.tokens = std::move(*answer);

@@ -1,0 +1,38 @@
+#pragma once
+/// The built-in rewards that are pure rules: an answer against a ground truth, a form, a length.
+/// docs/rewards.md has each with its options, parts and examples. A Reward made here is immutable:
+/// any thread may score with it. RULE-REWARD-1: no text makes a rule throw, hang or recurse beyond
+/// its bound; a row that cannot be scored says why in `error`. RULE-REWARD-2: the detail of a rule
+/// that compares is "pred X", X the normalised answer, or the reason why there is none.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/tasks/reward.hpp"
+
+namespace cohort::tasks {
+
+/// Returns the rule `type` with the options of `config_json` (a JSON object; empty: none). Returns
+/// Errc::config for an unknown type or key, naming the nearest one, or a value that does not fit.
+Expected<std::unique_ptr<Reward>> make_rule_reward(std::string_view type,
+                                                   std::string_view config_json = "{}");
+
+/// Returns what make_rule_reward() takes, aliases included, sorted.
+std::vector<std::string> rule_reward_names();
+
+/// Returns the reward by which verl scores rows of this data_source ("openai/gsm8k": "gsm8k"),
+/// also one that is no rule ("codeforces": "code_sandbox"); empty: none, so that loading a dataset
+/// can fail before a rollout has been paid for.
+std::string_view scorer_for_data_source(std::string_view data_source);
+
+/// Returns the X of a detail "pred X": the key that maj@k counts by.
+std::optional<std::string_view> predicted(const RewardResult& result);
+
+/// Returns the answer that rule `type` with its default options reads out of `response`,
+/// normalised; nothing if there is none, or the rule reads no answers.
+std::optional<std::string> answer_of(std::string_view type, std::string_view response);
+
+}  // namespace cohort::tasks

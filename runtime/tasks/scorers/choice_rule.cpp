@@ -1,0 +1,107 @@
+// multiple_choice: which letter an answer chose.
+#include <algorithm>
+
+#include "runtime/tasks/scorers/rules.hpp"
+#include "runtime/tasks/scorers/text.hpp"
+
+namespace cohort::tasks {
+namespace {
+
+/// Removes \text{}, \mathrm{}, … around a text, and math signs.
+std::string_view unwrapped(std::string_view text) {
+  for (int i = 0; i < 8; ++i) {
+    text = trim(text);
+    size_t brace = text.find('{');
+    if (text.starts_with('\\') && text.ends_with('}') && brace != std::string_view::npos &&
+        std::all_of(text.begin() + 1, text.begin() + static_cast<long>(brace), is_letter)) {
+      text = text.substr(brace + 1, text.size() - brace - 2);
+    } else if (text.size() > 1 && (text.starts_with('$') || text.starts_with('*'))) {
+      text.remove_prefix(1);
+      if (text.ends_with('$') || text.ends_with('*')) text.remove_suffix(1);
+    } else if (text.starts_with("\\(")) {
+      text.remove_prefix(2);
+    } else {
+      break;
+    }
+  }
+  return text;
+}
+
+class MultipleChoice final : public RowRule {
+ public:
+  MultipleChoice(Options& options, bool needs_box)
+      : letters_(options.text("letters", "ABCDEFGHIJ")),
+        needs_box_(options.flag("boxed_only", needs_box)) {
+    if (letters_.empty() || !std::all_of(letters_.begin(), letters_.end(), is_letter))
+      options.reject("letters", "'" + letters_ + "' are no letters");
+    std::transform(letters_.begin(), letters_.end(), letters_.begin(), upper);
+  }
+
+ protected:
+  RewardResult judge(const RewardRow& row) const override {
+    char gold = leading(row.ground_truth);
+    if (gold == 0) {
+      RewardResult result;
+      result.error = "ground_truth '" + row.ground_truth + "' is no letter of " + letters_;
+      return result;
+    }
+    Answer answer = after_thoughts(row.response, trim(row.prompt).ends_with("<think>"));
+    char choice = answer.is_unfinished ? 0 : chosen(answer.text);
+    if (choice == 0)
+      return without_answer(0, answer.is_unfinished ? "the thought does not end" : "no choice");
+    return with_prediction(choice == gold ? 1 : 0, std::string_view(&choice, 1));
+  }
+
+ private:
+  static char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+  /// Returns `c` in upper case if it is one of the letters, else 0.
+  char letter(char c) const { return letters_.find(upper(c)) == std::string::npos ? 0 : upper(c); }
+
+  /// Returns the letter that `text` begins with and that no word continues: "B", "(B)", "B. seven".
+  char leading(std::string_view text) const {
+    text = unwrapped(text);
+    bool has_bracket = text.starts_with('(') || text.starts_with('[');
+    if (has_bracket) text = unwrapped(text.substr(1));
+    if (text.empty()) return 0;
+    char found = letter(text[0]);
+    if (text.size() == 1) return found;
+    bool ends = std::string_view(").]:,;\n").find(text[1]) != std::string_view::npos ||
+                text[1] == '$' || text[1] == '*' || text[1] == '}';
+    // "A dog" begins with an article: only a capital and a separator that no sentence has
+    return ends ? found : 0;
+  }
+
+  char chosen(std::string_view text) const {
+    if (auto boxed = last_boxed(text)) return leading(*boxed);
+    if (needs_box_) return 0;
+    for (std::string_view phrase : {"answer is", "answer:"}) {
+      size_t at = rfind_any_case(text, phrase);
+      if (at == std::string_view::npos) continue;
+      std::string_view rest = unwrapped(text.substr(at + phrase.size()));
+      if (rest.starts_with(':')) rest = unwrapped(rest.substr(1));
+      if (char found = leading(rest)) return found;
+      if (rest.size() > 1 && is_space(rest[1])) return letter(rest[0]);
+    }
+    for (size_t at = text.rfind(')'); at != std::string_view::npos && at > 1;
+         at = text.rfind(')', at - 1))
+      if (text[at - 2] == '(')
+        if (char found = letter(text[at - 1])) return found;
+    return leading(text);
+  }
+
+  std::string letters_;
+  bool needs_box_;
+};
+
+}  // namespace
+
+RulePtr make_multiple_choice(Options& options) {
+  return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, false));
+}
+
+RulePtr make_multiple_choice_boxed(Options& options) {
+  return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, true));
+}
+
+}  // namespace cohort::tasks

@@ -1,0 +1,40 @@
+#pragma once
+/// Where the answer stands in a response: think tags, \boxed, small helpers on bytes. Views point
+/// into their arguments. Every function is linear in its text.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort::tasks {
+
+bool is_space(char c);
+bool is_digit(char c);
+bool is_letter(char c);
+std::string_view trim(std::string_view text);
+std::string to_lower(std::string_view text);
+/// Returns `text` with every `from` (not empty) replaced by `to`.
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+/// Returns the last `count` UTF-8 characters of `text`.
+std::string_view last_characters(std::string_view text, size_t count);
+/// Splits at whitespace.
+std::vector<std::string_view> words_of(std::string_view text);
+/// Returns the index of the last `what` in `text`, letters of any case (`what` in lower case), npos
+/// if there is none.
+size_t rfind_any_case(std::string_view text, std::string_view what);
+
+/// What a response says outside its thoughts.
+struct Answer {
+  std::string_view text;
+  bool is_unfinished = false;  // it thinks to its end: text is empty
+};
+
+/// Returns what stands behind the last </think>, without a later thought that is not closed.
+/// `prompt_thinks`: the prompt ends in <think>, so that the response begins inside a thought.
+Answer after_thoughts(std::string_view response, bool prompt_thinks = false);
+
+/// Returns the inside of the last \boxed{} or \fbox{} with balanced braces (escaped ones are no
+/// braces), or of a `\boxed x` without them; nothing if there is none.
+std::optional<std::string_view> last_boxed(std::string_view text);
+
+}  // namespace cohort::tasks
