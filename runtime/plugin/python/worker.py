@@ -27,20 +27,18 @@ ROW_TAIL = struct.Struct("<IB")
 
 TEXTS = ("id", "response", "prompt", "messages", "ground_truth", "data_source")
 FIELDS = TEXTS + ("response_tokens", "is_finished")
-SIGNATURES = (
-    "compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs) [verl], "
-    "compute_score(data_sources, solution_strs, ground_truths, extra_infos) [verl, batch], "
-    "f(prompts, completions, **columns) [TRL], reward_func(queries, prompts, labels) [OpenRLHF], "
-    "score(row), score(rows), score(response, ground_truth, ...)"
-)
+SIGNATURES = """compute_score(data_source, solution_str, ground_truth, extra_info=None) [verl], \
+compute_score(data_sources, solution_strs, ground_truths, extra_infos) [verl, batch], \
+f(prompts, completions, **columns) [TRL], reward_func(queries, prompts, labels) [OpenRLHF], \
+score(row), score(rows), score(response, ground_truth, ...)"""
 
 
 class Refusal(Exception):
     """The plugin answered, but not by the contract."""
 
 
-class Late(Exception):
-    """An awaitable did not end by its deadline."""
+class Late(Refusal):
+    """An awaitable did not end by its deadline: worth one more try."""
 
 
 def text_of(data):
@@ -183,7 +181,8 @@ def pack_result(value):
             raise value
         score, parts, detail = one_result(value)
     except Refusal as refusal:
-        return F64.pack(0) + bytes((REFUSED,)) + encode("") + encode(refusal) + U32.pack(0)
+        verdict = RAISED if isinstance(refusal, Late) else REFUSED
+        return F64.pack(0) + bytes((verdict,)) + encode("") + encode(refusal) + U32.pack(0)
     except BaseException as error:
         return F64.pack(0) + bytes((RAISED,)) + encode("") + encode(reason(error)) + U32.pack(0)
     out = [F64.pack(score), bytes((SCORED,)), encode(detail), encode(""), U32.pack(len(parts))]
@@ -194,7 +193,7 @@ def pack_result(value):
 
 def reason(error):
     """Returns what went wrong and where in the plugin, in one line."""
-    if isinstance(error, (Refusal, Late)):
+    if isinstance(error, Refusal):
         return str(error)
     place, trace = "", error.__traceback__
     while trace is not None:
@@ -287,9 +286,8 @@ def detect(names):
         return "row", False, (names[0],)
     if "response" in names:
         return "fields", False, None
-    raise Refusal(
-        "takes (%s), which is no known signature; known: %s" % (", ".join(names), SIGNATURES)
-    )
+    taken = ", ".join(names)
+    raise Refusal("takes (%s), which is no known signature; known: %s" % (taken, SIGNATURES))
 
 
 def describe(name, function):
