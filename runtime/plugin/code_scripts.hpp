@@ -8,5 +8,6 @@ namespace cohort::plugin {
 
 std::string_view sample_script();  // process 1 of an answer's sandbox
 std::string_view judge_script();   // process 1 of a judge
+std::string_view worker_script();  // a child of a Python plugin
 
 }  // namespace cohort::plugin

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "runtime/plugin/child_reward.hpp"
+#include "runtime/plugin/code_reward.hpp"
 #include "runtime/plugin/native_reward.hpp"
 #include "runtime/plugin/plugin_version.hpp"
+#include "runtime/tasks/rule_rewards.hpp"
 
 namespace cohort::plugin {
 namespace {
@@ -31,6 +33,18 @@ Expected<std::shared_ptr<tasks::Reward>> open_plugin(const RewardSpec& spec) {
   return reward;
 }
 
+Expected<std::shared_ptr<tasks::Reward>> open_built_in(const RewardSpec& spec) {
+  if (spec.reward == "code_sandbox")
+    return make_code_reward(spec.config, {.mode = spec.mode,
+                                          .workers = spec.workers,
+                                          .memory_bytes = spec.memory_bytes,
+                                          .timeout_s = spec.timeout_s,
+                                          .readable = spec.readable});
+  COHORT_ASSIGN(std::unique_ptr<tasks::Reward> rule,
+                tasks::make_rule_reward(spec.reward, spec.config));
+  return std::shared_ptr<tasks::Reward>(std::move(rule));
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<tasks::Reward>> open_reward(const RewardSpec& spec) {
@@ -38,11 +52,18 @@ Expected<std::shared_ptr<tasks::Reward>> open_reward(const RewardSpec& spec) {
     return Error{Errc::config,
                  fmt::format("{}: timeout_s is above 0 and workers 1 or more", spec.reward)};
   if (is_native_plugin(spec.reward) || is_python_plugin(spec.reward)) return open_plugin(spec);
-  return Error{Errc::config, fmt::format("no reward is called '{}': a built-in one ({}), "
-                                         "path.py:function or path.so",
-                                         spec.reward, fmt::join(reward_names(), ", "))};
+  const auto names = reward_names();
+  if (std::binary_search(names.begin(), names.end(), spec.reward)) return open_built_in(spec);
+  return Error{Errc::config, fmt::format("no reward is called '{}': one of {}, path.py:function "
+                                         "or path.so",
+                                         spec.reward, fmt::join(names, ", "))};
 }
 
-std::vector<std::string> reward_names() { return {}; }
+std::vector<std::string> reward_names() {
+  std::vector<std::string> names = tasks::rule_reward_names();
+  names.push_back("code_sandbox");
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 }  // namespace cohort::plugin

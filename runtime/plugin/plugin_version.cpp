@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/plugin/code_scripts.hpp"
+
 namespace cohort::plugin {
 namespace {
 
@@ -94,7 +96,7 @@ Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) 
   std::error_code error;
   add_once(sandbox.readable, python.parent_path().parent_path());
   add_once(sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
-  sandbox.argv = {python.string(), "-X", "utf8", "-B", "-c", std::string(python_worker_text())};
+  sandbox.argv = {python.string(), "-X", "utf8", "-B", "-c", std::string(worker_script())};
   json load{{"kind", file.is_environment ? "environment" : "reward"},
             {"path", at.path},
             {"name", at.name},

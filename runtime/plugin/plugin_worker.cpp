@@ -85,8 +85,8 @@ Expected<std::unique_ptr<PluginWorker>> PluginWorker::launch(const LaunchSpec& s
 Expected<Loaded> PluginWorker::await_loaded() {
   auto frame = next(load_timeout_s_);
   if (!frame)
-    return Error{frame.error().code, fmt::format("{}: the child that was to load it {}", plugin_,
-                                                 frame.error().detail)};
+    return Error{Errc::config, fmt::format("{}: the child that was to load it: {}", plugin_,
+                                           frame.error().detail)};
   if (frame->kind == static_cast<uint8_t>(Answer::failed)) {
     COHORT_ASSIGN(Failure failure, read_failure(frame->payload));
     // What a C++ plugin's loader says begins with the path already.

@@ -20,14 +20,17 @@ constexpr size_t k_max_lines = 40;  // of a table
 
 /// A right, a wrong, an empty and a cut answer, with the columns that each signature looks for.
 constexpr std::array<std::string_view, 4> k_sample_rows = {
-    R"({"id": "right", "prompt": "What is 2 + 3?", "response": "2 + 3 = 5\n#### 5", "ground_truth": "5",
-        "data_source": "openai/gsm8k", "answer": "5", "solution": "5", "extra_info": {"index": 0}})",
-    R"({"id": "wrong", "prompt": "What is 7 - 4?", "response": "I say 4.\n#### 4", "ground_truth": "3",
-        "data_source": "openai/gsm8k", "answer": "3", "solution": "3", "extra_info": {"index": 1}})",
-    R"({"id": "empty", "prompt": "What is 1 + 1?", "response": "", "ground_truth": "2",
-        "data_source": "openai/gsm8k", "answer": "2", "solution": "2", "extra_info": {"index": 2}})",
-    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "Let x = 6 \u00d7 7 \u2248 \ud83d\ude42, then",
-        "ground_truth": "42", "data_source": "openai/gsm8k", "answer": "42", "solution": "42",
+    R"({"id": "right", "prompt": "What is 2 + 3?", "response": "2 + 3 = 5\n#### 5",
+        "ground_truth": "5", "answer": "5", "solution": "5", "data_source": "openai/gsm8k",
+        "extra_info": {"index": 0}})",
+    R"({"id": "wrong", "prompt": "What is 7 - 4?", "response": "I say 4.\n#### 4",
+        "ground_truth": "3", "answer": "3", "solution": "3", "data_source": "openai/gsm8k",
+        "extra_info": {"index": 1}})",
+    R"({"id": "empty", "prompt": "What is 1 + 1?", "response": "",
+        "ground_truth": "2", "answer": "2", "solution": "2", "data_source": "openai/gsm8k",
+        "extra_info": {"index": 2}})",
+    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "Let x = 6 \u00d7 7 \u2248 \ud83d\ude42",
+        "ground_truth": "42", "answer": "42", "solution": "42", "data_source": "openai/gsm8k",
         "extra_info": {"index": 3}, "is_finished": false})"};
 
 Expected<std::vector<InputRow>> rows_of(const PluginCommand& command) {
