@@ -138,6 +138,10 @@ void add_tokens(Table& table) {
       {"ne", {Role::token, Tok::relation, 'n'}},
       {"neq", {Role::token, Tok::relation, 'n'}},
       {"approx", {Role::token, Tok::relation, '='}},
+      {"equiv", {Role::token, Tok::relation, '='}},
+      {"pmod", {Role::token, Tok::word}},
+      {"mod", {Role::token, Tok::word}},
+      {"bmod", {Role::token, Tok::word}},
       {"in", {Role::token, Tok::relation, 'i'}},
       {"cup", {Role::token, Tok::separator}},
       {"lor", {Role::token, Tok::separator}},
@@ -165,12 +169,11 @@ Table make_plain() {
   return table;
 }
 
-/// Sorted.
 constexpr std::string_view k_words[] = {
-    "cent", "cents", "cm",  "day",  "days", "false", "foot", "feet", "ft",  "for", "gb",
-    "hour", "hr",    "hrs", "if",   "inch", "is",    "kg",   "km",   "lb",  "lbs", "mb",
-    "mg",   "mi",    "min", "mins", "ml",   "mm",    "mph",  "no",   "not", "odd", "oz",
-    "sec",  "secs",  "sq",  "the",  "true", "unit",  "usd",  "yd",   "yes"};
+    "cent", "cents", "cm",   "day",  "days", "false", "foot", "feet", "ft", "for", "gb",
+    "hour", "hr",    "hrs",  "if",   "inch", "is",    "kg",   "km",   "lb", "lbs", "mb",
+    "mg",   "mi",    "min",  "mins", "ml",   "mm",    "mod",  "mph",  "no", "not", "odd",
+    "oz",   "sec",   "secs", "sq",   "the",  "true",  "unit", "usd",  "yd", "yes"};
 
 struct Character {
   std::string_view utf8, latex;

@@ -49,7 +49,8 @@ std::string unit_word(std::string_view word) {
       {"gram", "g"},        {"kilogram", "kg"},   {"hr", "hour"},       {"h", "hour"},
       {"min", "minute"},    {"sec", "second"},    {"s", "second"},      {"feet", "foot"},
       {"ft", "foot"},       {"inche", "inch"},    {"in", "inch"},       {"lb", "pound"},
-      {"usd", "dollar"},    {"liter", "l"},       {"litre", "l"},       {"square", "sq"}};
+      {"usd", "dollar"},    {"pmod", "mod"},      {"bmod", "mod"},      {"liter", "l"},
+      {"litre", "l"},       {"square", "sq"}};
   std::string lower = to_lower(word);
   if (lower.size() > 2 && lower.ends_with('s') && !lower.ends_with("ss")) lower.pop_back();
   for (const Synonym& synonym : k_synonyms)
@@ -266,11 +267,17 @@ class Builder {
       case Tok::power:
         return !unit.empty();
       case Tok::number:
-        if (unit.empty() || kind(index - 1) != Tok::power) return false;
+        if (unit.empty() || (kind(index - 1) != Tok::power && kind(index - 1) != Tok::open_group &&
+                             !unit.ends_with("mod")))
+          return false;
         unit.append("^").append(document_.tokens.text(token));
         return true;
       case Tok::divide:
         unit += '/';
+        return true;
+      case Tok::variable:  // km/h
+        if (!unit.ends_with('/')) return false;
+        unit += unit_word(document_.tokens.text(token));
         return true;
       case Tok::open_group:  // cm^{2}
       case Tok::close_group:

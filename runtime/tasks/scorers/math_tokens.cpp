@@ -194,6 +194,7 @@ class Lexer {
       return apply(*meaning, run);
     }
     if (is_known_word(to_lower(run)) || run == "min" || run == "sec") return word(size);
+    if (size < 4 && is_adjective(size)) return word(size);
     if (size >= 4) {
       const Meaning* head = plain_name(run.substr(0, size - 1));  // "sinx"
       if (head == nullptr || head->kind != Tok::function) return word(size);
@@ -206,6 +207,16 @@ class Lexer {
       return apply(*head, run.substr(0, 2));
     }
     for (size_t i = 0; i < size; ++i) variable(in_.substr(at_, 1));
+  }
+
+  /// "red apples": a short run before a word is one itself.
+  bool is_adjective(size_t size) const {
+    size_t begin = at_ + size;
+    while (begin < in_.size() && is_space(in_[begin])) ++begin;
+    size_t end = begin;
+    while (end < in_.size() && is_letter(in_[end])) ++end;
+    return begin > at_ + size && end - begin >= 4 &&
+           plain_name(in_.substr(begin, end - begin)) == nullptr;
   }
 
   /// "5 min", "5 sec": no function where nothing follows that could be its argument.
@@ -320,7 +331,8 @@ class Lexer {
         return;
       case Role::greek: {
         std::string spelled = "\\";
-        spelled += name;
+        if (name == "varnothing") name = "emptyset";
+        spelled += name.starts_with("var") ? name.substr(3) : name;
         suffixes(push(Tok::variable, spelled));
         return;
       }
