@@ -12,3 +12,7 @@ if(TARGET cohort-plugin-host)
     COHORT_BUILD_DIR="${PROJECT_BINARY_DIR}" COHORT_CMAKE_GENERATOR="${CMAKE_GENERATOR}"
     COHORT_CXX_COMPILER="${CMAKE_CXX_COMPILER}")
 endif()
+cohort_test(judge_text_test unit SOURCES unit/judge_text_test.cpp DEPS cohort::plugin)
+find_package(nlohmann_json REQUIRED)
+cohort_test(http_reward_test integration SOURCES integration/http_reward_test.cpp
+  DEPS cohort::plugin cohort_httplib nlohmann_json::nlohmann_json)

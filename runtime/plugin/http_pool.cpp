@@ -16,6 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds k_connect_max{10};
+constexpr std::chrono::milliseconds k_close_again{20};
 constexpr size_t k_url_max = 2048;  // [bytes]
 
 struct Call {
@@ -74,48 +75,44 @@ std::optional<double> retry_after_seconds(const std::string& value, int64_t now_
 struct HttpPool::Impl {
   explicit Impl(HttpPoolOptions with) : options(std::move(with)), watch([this] { run_watch(); }) {}
   ~Impl() {
-    stop();
+    {
+      std::lock_guard lock(mutex);
+      is_ending = true;
+      changed.notify_all();
+    }
     watch.join();
   }
 
   void stop() {
-    std::vector<std::shared_ptr<httplib::Client>> open;
-    {
-      std::lock_guard lock(mutex);
-      is_stopped = true;
-      for (auto& [id, call] : calls) {
-        call.is_closed = true;
-        open.push_back(call.client);
-      }
-      changed.notify_all();
-    }
-    for (auto& client : open) client->stop();
+    std::lock_guard lock(mutex);
+    is_stopped = true;
+    changed.notify_all();
   }
 
-  /// Closes the connections whose deadline is over.
+  /// Closes the connections of calls whose deadline is over, all of them after stop(); again and
+  /// again until the calls have ended, because one may have been about to connect.
   void run_watch() {
     std::unique_lock lock(mutex);
-    while (!is_stopped) {
+    while (!is_ending) {
       auto next = Clock::time_point::max();
       std::vector<std::shared_ptr<httplib::Client>> late;
       for (auto& [id, call] : calls) {
-        if (call.is_closed) continue;
-        if (call.deadline <= Clock::now()) {
-          call.is_closed = true;
+        call.is_closed = call.is_closed || is_stopped || call.deadline <= Clock::now();
+        if (call.is_closed)
           late.push_back(call.client);
-        } else {
+        else
           next = std::min(next, call.deadline);
-        }
       }
       if (!late.empty()) {
         lock.unlock();  // a client's own lock is held while it connects
         for (auto& client : late) client->stop();
         lock.lock();
-      } else if (next == Clock::time_point::max()) {
-        changed.wait(lock);
-      } else {
-        changed.wait_until(lock, next);
+        next = Clock::now() + k_close_again;
       }
+      if (next == Clock::time_point::max())
+        changed.wait(lock);
+      else
+        changed.wait_until(lock, next);
     }
   }
 
@@ -177,6 +174,7 @@ struct HttpPool::Impl {
   std::vector<std::shared_ptr<httplib::Client>> idle;
   uint64_t last_id = 0;
   bool is_stopped = false;
+  bool is_ending = false;
   std::thread watch;  // last: it uses all of the above
 };
 

@@ -41,7 +41,7 @@ class HttpPool {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   explicit HttpPool(HttpPoolOptions options);
-  ~HttpPool();
+  ~HttpPool();  // no post() is under way
   HttpPool(const HttpPool&) = delete;
   HttpPool& operator=(const HttpPool&) = delete;
 
