@@ -43,6 +43,11 @@ std::optional<CodeFrame> parse(std::string_view body) {
 CodeLink::CodeLink(std::shared_ptr<SandboxedProcess> process, size_t max_bytes)
     : process_(std::move(process)), max_bytes_(max_bytes) {}
 
+void CodeLink::push_program(std::string_view bytes) {
+  append_length(output_, bytes.size());
+  output_ += bytes;
+}
+
 void CodeLink::push(const CodeFrame& frame) {
   size_t size = 1;
   for (const std::string& field : frame.fields) size += k_length_bytes + field.size();

@@ -25,6 +25,8 @@ class CodeLink {
 
   SandboxedProcess& process() { return *process_; }
   const std::shared_ptr<SandboxedProcess>& shared_process() const { return process_; }
+  /// Queues bytes that come before all frames: what the helper is to run.
+  void push_program(std::string_view bytes);
   /// Queues a frame; transfer() writes it.
   void push(const CodeFrame& frame);
   /// Reads and writes what can be without waiting.

@@ -27,7 +27,9 @@ struct CodePoolOptions {
 
 class CodePool {
  public:
-  explicit CodePool(CodePoolOptions options);
+  /// Compiles the programs that run inside, once: that would be a third of a sandbox's start.
+  /// Returns Errc::unsupported if there is no sandbox, or no Python in it.
+  static Expected<std::unique_ptr<CodePool>> open(CodePoolOptions options);
   ~CodePool();
   CodePool(const CodePool&) = delete;
   CodePool& operator=(const CodePool&) = delete;
@@ -52,13 +54,17 @@ class CodePool {
   bool is_stopped() const;
 
  private:
-  Expected<std::unique_ptr<CodeLink>> start(std::string_view program);
+  explicit CodePool(CodePoolOptions options) : options_(std::move(options)) {}
+  Expected<std::string> compile(std::string_view script) const;
+  Expected<std::shared_ptr<SandboxedProcess>> start_python(std::string_view program) const;
+  Expected<std::unique_ptr<CodeLink>> start(const std::string& bytecode) const;
   Expected<std::unique_ptr<CodeLink>> take(std::deque<std::unique_ptr<CodeLink>>& waiting,
-                                           std::string_view program);
+                                           const std::string& bytecode);
   bool enlist(const std::shared_ptr<SandboxedProcess>& process);
 
   const CodePoolOptions options_;
-  mutable std::mutex mutex_;  // guards what follows
+  std::string sample_bytecode_, judge_bytecode_;  // of this Python; not changed after open()
+  mutable std::mutex mutex_;                      // guards what follows
   std::condition_variable changed_;
   uint32_t inside_ = 0;
   bool is_stopped_ = false;

@@ -113,7 +113,8 @@ class ConfigReader {
 
 class CodeReward final : public tasks::Reward {
  public:
-  explicit CodeReward(CodeConfig config) : config_(std::move(config)), pool_(config_.pool) {}
+  CodeReward(CodeConfig config, std::unique_ptr<CodePool> pool)
+      : config_(std::move(config)), pool_(std::move(pool)) {}
 
   /// Rows of one call run beside each other too, as far as there are places.
   std::vector<RewardResult> score(std::span<const RewardRow> rows) override {
@@ -132,7 +133,7 @@ class CodeReward final : public tasks::Reward {
   }
 
   uint32_t concurrency() const override { return config_.pool.workers; }
-  void stop() override { pool_.stop(); }
+  void stop() override { pool_->stop(); }
 
  private:
   RewardResult score_row(const RewardRow& row) {
@@ -161,14 +162,14 @@ class CodeReward final : public tasks::Reward {
     if (task.language == CodeLanguage::cpp && task.kind != CaseKind::input &&
         task.kind != CaseKind::text)
       return {0, "a C++ answer has no functions that a test in Python could call", ""};
-    if (!pool_.enter()) return {0, "", "code_sandbox: stopped"};
-    CodeVerdict verdict = run_code(task, pool_, config_.run);
-    pool_.leave();
+    if (!pool_->enter()) return {0, "", "code_sandbox: stopped"};
+    CodeVerdict verdict = run_code(task, *pool_, config_.run);
+    pool_->leave();
     return verdict;
   }
 
   const CodeConfig config_;
-  CodePool pool_;
+  const std::unique_ptr<CodePool> pool_;
 };
 
 }  // namespace
@@ -192,8 +193,9 @@ Expected<std::shared_ptr<tasks::Reward>> make_code_reward(std::string_view confi
   config.pool.file_bytes = std::max<uint64_t>(config.pool.file_bytes, config.run.max_output_bytes);
   config.pool.max_frame_bytes =
       std::max<size_t>(config.pool.max_frame_bytes, config.run.max_output_bytes + 8192);
-  COHORT_TRY(SandboxedProcess::check(options.mode));
-  return std::shared_ptr<tasks::Reward>(std::make_shared<CodeReward>(std::move(config)));
+  COHORT_ASSIGN(std::unique_ptr<CodePool> pool, CodePool::open(config.pool));
+  return std::shared_ptr<tasks::Reward>(
+      std::make_shared<CodeReward>(std::move(config), std::move(pool)));
 }
 
 }  // namespace cohort::plugin

@@ -55,7 +55,8 @@ def describe(error):
     if isinstance(error, SyntaxError) and error.filename == "<answer>":
         line = error.lineno or 0
     try:
-        what = str(error).split("\n")[0][:LINE_LIMIT]
+        what = str(error.msg if isinstance(error, SyntaxError) else error)
+        what = what.split("\n")[0][:LINE_LIMIT]
     except BaseException:
         what = ""
     name = type(error).__name__ + (": " + what if what else "")
