@@ -1,1 +1,5 @@
 # Tests of runtime/plugin.
+cohort_test(sandbox_escape_test integration SOURCES integration/sandbox_escape_test.cpp
+  DEPS cohort::plugin)
+cohort_test(sandbox_process_test integration NO_MAIN SOURCES integration/sandbox_process_test.cpp
+  DEPS cohort::plugin)
