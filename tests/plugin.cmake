@@ -16,3 +16,7 @@ cohort_test(judge_text_test unit SOURCES unit/judge_text_test.cpp DEPS cohort::p
 find_package(nlohmann_json REQUIRED)
 cohort_test(http_reward_test integration SOURCES integration/http_reward_test.cpp
   DEPS cohort::plugin cohort_httplib nlohmann_json::nlohmann_json)
+cohort_test(sandbox_escape_test integration SOURCES integration/sandbox_escape_test.cpp
+  DEPS cohort::plugin)
+cohort_test(sandbox_process_test integration NO_MAIN SOURCES integration/sandbox_process_test.cpp
+  DEPS cohort::plugin)
