@@ -92,15 +92,17 @@ TEST(Rlvr, ARunTrainsEvaluatesAndNamesItsMetricsAsVerlDoes) {
   size_t rows = 0;
   for (std::string line; std::getline(in, line); ++rows) {
     auto row = nlohmann::json::parse(line);
-    if (rows % 2 == 0)
+    if (rows % 2 == 0) {
       for (const char* key :
            {"val/success", "val/success_greedy", "val-core/arithmetic/acc/mean@2",
             "val-core/arithmetic/acc/best@2/mean", "val-core/arithmetic/acc/maj@2/mean",
             "val-aux/arithmetic/acc/std@2", "val/answer/score/mean"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
-    if (rows > 0)
+    }
+    if (rows > 0) {
       for (const char* key : {"reward/mean", "rewards/answer/mean", "env/answer/success"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
+    }
   }
   EXPECT_EQ(rows, 5U);
   EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/report.html"));
@@ -173,8 +175,9 @@ TEST(Rlvr, APluginThatFailsCostsOnlyItsOwnTrajectories) {  // REWARD-3
   for (const auto& [key, row] : rows["mixed"]) {
     bool is_bad = key.second == 0 && key.first < 5;
     EXPECT_EQ(!row.mask_reason.empty(), is_bad) << key.first << "/" << key.second;
-    if (is_bad)
+    if (is_bad) {
       EXPECT_NE(row.mask_reason.find(reasons[key.first]), std::string::npos) << row.mask_reason;
+    }
     const Row& other = rows["raise"].at(key);
     EXPECT_EQ(row.hash_of_tokens, other.hash_of_tokens);
     EXPECT_EQ(row.score, other.score);
