@@ -46,8 +46,7 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 }
 
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
-  if (is_over_)
-    return Error{Errc::protocol, "action for a game that is over or was never reset"};
+  if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   EnvTurn turn;
   if (options_->prompts != nullptr) {  // what it is worth, the rewards will say
     is_over_ = turn.is_done = true;

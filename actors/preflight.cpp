@@ -22,8 +22,7 @@
 namespace cohort::actors {
 namespace {
 
-Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(
-    const config::RunConfig& config) {
+Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
   COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
@@ -74,8 +73,9 @@ Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
   room.action_pattern = e.action_pattern;
   for (const auto& [number, glyph] : e.grid_lookup) {
     if (number.size() != 1 || number[0] < '0' || number[0] > '6')
-      return Error{Errc::config,
-                   fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
+      return Error{
+          Errc::config,
+          fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
     room.grid_lookup[number[0] - '0'] = glyph;
   }
   room.grid_vocab = e.grid_vocab;
@@ -308,8 +308,7 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
   COHORT_TRY(make_prompt_tasks(config, result.prompts));
   EnvironmentOptions options;
   options.prompts = result.prompts;
-  options.max_response_length =
-      static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
+  options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
   auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
   for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;
   return {};

@@ -77,9 +77,8 @@ Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& co
   COHORT_ASSIGN(spec.config, options_of(config, reward));
   spec.timeout_s = reward.timeout_s;
   spec.workers = static_cast<uint32_t>(reward.workers);
-  spec.mode = reward.sandbox.mode == config::SandboxMode::rlimits
-                  ? plugin::SandboxMode::rlimits
-                  : plugin::SandboxMode::bubblewrap;
+  spec.mode = reward.sandbox.mode == config::SandboxMode::rlimits ? plugin::SandboxMode::rlimits
+                                                                  : plugin::SandboxMode::bubblewrap;
   spec.memory_bytes = reward.sandbox.memory_bytes;
   spec.readable = reward.sandbox.readable;
   spec.has_network = reward.sandbox.network;

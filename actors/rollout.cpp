@@ -241,9 +241,8 @@ EnvironmentActor RolloutState::take_environment(const std::string& tag) {
   std::vector<EnvironmentActor>& idle = idle_environments_[tag];
   if (idle.empty()) {
     const auto& options = options_.environments.at(tag);
-    return options->is_blocking
-               ? self_->spawn<caf::linked + caf::detached>(environment, options)
-               : self_->spawn<caf::linked>(environment, options);
+    return options->is_blocking ? self_->spawn<caf::linked + caf::detached>(environment, options)
+                                : self_->spawn<caf::linked>(environment, options);
   }
   EnvironmentActor taken = std::move(idle.back());
   idle.pop_back();
@@ -294,9 +293,8 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  auto tokens = turn.prompt_tokens.empty()
-                    ? options_.tokenizer->encode(turn.prompt)
-                    : Expected<std::vector<int32_t>>(turn.prompt_tokens);
+  auto tokens = turn.prompt_tokens.empty() ? options_.tokenizer->encode(turn.prompt)
+                                           : Expected<std::vector<int32_t>>(turn.prompt_tokens);
   if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
@@ -379,12 +377,16 @@ void RolloutState::on_transcript(const Transcript& game) {
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     const EnvTurn& asked = game.turns[i];
-    auto prompt = asked.prompt_tokens.empty()
-                      ? options_.tokenizer->encode(asked.prompt)
-                      : Expected<std::vector<int32_t>>(asked.prompt_tokens);
+    auto prompt = asked.prompt_tokens.empty() ? options_.tokenizer->encode(asked.prompt)
+                                              : Expected<std::vector<int32_t>>(asked.prompt_tokens);
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!prompt || !answer)
       return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
+    // What does not fit the context is not imitated.
+    const size_t used = episode.trajectory.tokens.size() + prompt->size();
+    const auto limit = static_cast<size_t>(options_.sequence_length);
+    if (used >= limit) return finish_episode(*at, "length", false);
+    if (answer->size() > limit - used) answer->resize(limit - used);
     episode.prompt_tokens = std::move(*prompt);
     episode.observation = asked.observation;
     episode.generate_started = now_seconds();

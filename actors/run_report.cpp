@@ -129,8 +129,7 @@ std::string run_config_record(const std::string& run_id, const std::string& yaml
 }
 
 std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan,
-                                                        const std::string& val_tag,
-                                                        uint64_t seed) {
+                                                        const std::string& val_tag, uint64_t seed) {
   // Lines of success over all tags say nothing when some are no lakes.
   if (!plan.seeds || plan.environments.empty()) return {};
   for (const auto& [tag, options] : plan.environments)
@@ -151,12 +150,12 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  report.summary = fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
-                               config.adv_estimator == config::AdvEstimator::grpo ? "GRPO"
-                                                                                  : "REINFORCE",
-                               is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
-                               plan::with_thousands(result.trajectories), result.steps,
-                               plan::to_string(plan.placement.mode));
+  report.summary =
+      fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
+                  config.adv_estimator == config::AdvEstimator::grpo ? "GRPO" : "REINFORCE",
+                  is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                  plan::with_thousands(result.trajectories), result.steps,
+                  plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
                   : result.is_stopped ? fmt::format("stopped by Ctrl-C at step {}", result.steps)
                                       : "finished";

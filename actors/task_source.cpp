@@ -26,8 +26,8 @@ class EnvironmentTasks final : public TaskSource {
   Expected<std::vector<GroupTask>> train(uint64_t step) override {
     std::vector<GroupTask> groups;
     for (uint32_t group = 0; group < groups_; ++group)
-      groups.push_back({place(train_, group).tag,
-                        seeds_->seed(tasks::EpisodeUse::train, step, group)});
+      groups.push_back(
+          {place(train_, group).tag, seeds_->seed(tasks::EpisodeUse::train, step, group)});
     return groups;
   }
 
@@ -94,7 +94,8 @@ class PromptTasks final : public TaskSource {
   std::vector<GroupTask> warm(uint64_t round, uint32_t count) override {
     std::vector<GroupTask> groups;
     Rng rng = Rng(seed_).fork(k_warm_stream).fork(round);
-    for (uint32_t i = 0; i < count; ++i) groups.push_back(task(answered_[rng.below(answered_.size())]));
+    for (uint32_t i = 0; i < count; ++i)
+      groups.push_back(task(answered_[rng.below(answered_.size())]));
     return groups;
   }
 
@@ -154,8 +155,7 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
                  "imitate; use 0"};
   auto order = tasks::DataOrder::create(std::move(options), std::move(rows),
                                         static_cast<size_t>(config.rollout_batch_size));
-  if (!order)
-    return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
+  if (!order) return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
   return std::unique_ptr<TaskSource>(
       std::make_unique<PromptTasks>(config, std::move(prompts), std::move(*order)));
 }

@@ -32,9 +32,9 @@ void describe_query_filter(Visitor& v, QueryFilter& f) {
 }
 
 void describe_plugin(Visitor& v, RewardConfig& r) {
-  v.nullable_text({"plugin", "reward",
-                   "type plugin: path.py:function or path.so, from the working directory."},
-                  r.plugin);
+  v.nullable_text(
+      {"plugin", "reward", "type plugin: path.py:function or path.so, from the working directory."},
+      r.plugin);
   v.json_map({"args", "reward", "The reward's own options (docs/rewards.md)."}, r.args);
   v.number({"timeout_s", "reward", "Deadline of one answer; then it is masked.", above(0)},
            r.timeout_s);

@@ -226,7 +226,7 @@ struct EnvManagerConfig {
 /// env_config: what all built-in environments have, and what each has of its own.
 struct EnvConfigSection {
   int64_t size = 4;  // frozen_lake
-  double p = 0.8;  // probability that a cell is frozen
+  double p = 0.8;    // probability that a cell is frozen
   bool is_slippery = false;
   double format_penalty = -0.01;
   std::string action_pattern = "<answer>(.*?)</answer>";

@@ -201,8 +201,8 @@ std::string summary(const Session& session, const actors::RunResult& result) {
                         percent(result.greedy_before), percent(result.greedy_after));
   if (result.success_of_tags.size() > 1)
     for (const auto& [tag, success] : result.success_of_tags)
-      text += fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first,
-                          success.second);
+      text +=
+          fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first, success.second);
   const std::string folder = session.folder.path.string();
   text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard",
                       folder, folder, folder);
