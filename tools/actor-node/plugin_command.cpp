@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 4> k_sample_rows = {
     R"({"id": "empty", "prompt": "What is 1 + 1?", "response": "",
         "ground_truth": "2", "answer": "2", "solution": "2", "data_source": "openai/gsm8k",
         "extra_info": {"index": 2}})",
-    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "Let x = 6 \u00d7 7 \u2248 \ud83d\ude42",
+    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "6 \u00d7 7 \u2248 \ud83d\ude42",
         "ground_truth": "42", "answer": "42", "solution": "42", "data_source": "openai/gsm8k",
         "extra_info": {"index": 3}, "is_finished": false})"};
 
