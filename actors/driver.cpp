@@ -415,13 +415,13 @@ void DriverState::evaluate_kind(uint8_t kind, const std::string& metric, Next ne
 
 // Held-out numbers of the sampled answers: ROLL's names by tag, verl's by data source.
 void DriverState::write_held_out(const CollectReport& collected) {
-  for (const auto& [name, value] : collected.metrics) {
-    if (name.starts_with("val")) row_->set(name, value);
-    if (!name.starts_with("env/")) continue;
-    row_->set("val/" + name, value);
-    if (!name.ends_with("/success")) continue;
+  for (const auto& [metric, value] : collected.metrics) {
+    if (metric.starts_with("val")) row_->set(metric, value);
+    if (!metric.starts_with("env/")) continue;
+    row_->set("val/" + metric, value);
+    if (!metric.ends_with("/success")) continue;
     constexpr size_t k_prefix = 4, k_suffix = 8;  // "env/", "/success"
-    std::string tag = name.substr(k_prefix, name.size() - k_prefix - k_suffix);
+    std::string tag = metric.substr(k_prefix, metric.size() - k_prefix - k_suffix);
     auto [found, is_new] = result_.success_of_tags.try_emplace(tag, value, value);
     if (!is_new) found->second.second = value;
   }
@@ -432,8 +432,8 @@ void DriverState::write_held_out(const CollectReport& collected) {
 bool DriverState::is_all_masked(const CollectReport& collected) {
   constexpr uint64_t k_masked_steps_max = 3;
   double share = 0;
-  for (const auto& [name, value] : collected.metrics)
-    if (name == "reward/masked") share = value;
+  for (const auto& [metric, value] : collected.metrics)
+    if (metric == "reward/masked") share = value;
   masked_steps_ = share < 1 ? 0 : masked_steps_ + 1;
   if (masked_steps_ < k_masked_steps_max) return false;
   on_fail({"rewards", "score",

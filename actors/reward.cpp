@@ -255,12 +255,12 @@ void RewardState::check_contract() {
   is_contract_checked_ = true;
   for (size_t i = 0; i < contracts_.size(); ++i) {
     const Contract& seen = contracts_[i];
-    std::string name = "rewards." + options_.rewards[i].name;
+    std::string who = "rewards." + options_.rewards[i].name;
     if (seen.errors > 0)
-      options_.notice(name, fmt::format("{} of {} answers of the first step have no score: {}",
+      options_.notice(who, fmt::format("{} of {} answers of the first step have no score: {}",
                                         seen.errors, seen.errors + seen.results, seen.first_error));
     if (seen.results > 1 && seen.low == seen.high)
-      options_.notice(name, fmt::format("all {} answers of the first step got {}: nothing can be "
+      options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
                                         "learnt from it",
                                         seen.results, seen.low));
   }

@@ -6,3 +6,7 @@ cohort_test(sokoban_property property TSAN SOURCES property/sokoban_rooms_test.c
 cohort_test(sokoban_golden golden SOURCES golden/sokoban_rooms_test.cpp DEPS cohort::tasks)
 cohort_test(dataset_unit unit SOURCES unit/dataset_test.cpp unit/prompt_filter_test.cpp DEPS cohort::tasks)
 cohort_test(data_order_property property SOURCES property/data_order_test.cpp DEPS cohort::tasks)
+cohort_test(rule_rewards_unit unit SOURCES unit/rule_rewards_test.cpp unit/math_rule_test.cpp DEPS cohort::tasks
+  APART)
+find_package(fmt REQUIRED)
+cohort_test(math_rule_property property SOURCES property/math_rule_test.cpp DEPS cohort::tasks fmt::fmt)

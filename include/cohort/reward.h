@@ -63,8 +63,8 @@ typedef struct cohort_reward_v1 {
   uint32_t abi;         /* COHORT_REWARD_ABI */
   uint32_t size_bytes;  /* sizeof(cohort_reward_v1) */
   uint32_t concurrency; /* threads that may be in score() at once; 0 counts as 1 */
-  uint32_t is_batch;    /* 0: rows are judged one by one and may come in any portions; 1: together */
-  const char* name;     /* zero-terminated */
+  uint32_t is_batch; /* 0: rows are judged one by one and may come in any portions; 1: together */
+  const char* name;  /* zero-terminated */
   /* Makes one reward from its options, a JSON object. Returns 0, or another number and a message.
    */
   int (*create)(cohort_text config_json, void** self, cohort_message* message);

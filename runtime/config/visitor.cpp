@@ -10,6 +10,7 @@
 #include "runtime/config/device_mapping.hpp"
 #include "runtime/config/interpolate.hpp"
 #include "runtime/config/suggest.hpp"
+#include "runtime/config/yaml_reader.hpp"
 
 namespace cohort::config {
 namespace {

@@ -72,8 +72,7 @@ class ChildReward::Call {
 
   void give_up(const std::vector<size_t>& rows, const std::string& why) {
     for (size_t row : rows) {
-      results_[row] = {};
-      results_[row].error = why.empty() ? "no reason given" : why;
+      results_[row] = without_score(why.empty() ? "no reason given" : why);
       reasons_[row].reset();
     }
   }
@@ -125,7 +124,7 @@ class ChildReward::Call {
       found.result.parts.clear();
       if (found.result.error.empty()) found.result.error = "no reason given";
     } else if (!std::isfinite(found.result.score)) {
-      found.result = {.error = fmt::format("returned {}", found.result.score)};
+      found.result = without_score(fmt::format("returned {}", found.result.score));
     }
     return std::move(found.result);
   }
@@ -142,8 +141,7 @@ class ChildReward::Call {
 ChildReward::ChildReward(PluginFile file, std::string fingerprint, std::unique_ptr<PluginPool> pool)
     : file_(std::move(file)), fingerprint_(std::move(fingerprint)), pool_(std::move(pool)) {}
 
-Expected<std::shared_ptr<ChildReward>> ChildReward::open(const PluginFile& file,
-                                                         uint32_t workers) {
+Expected<std::shared_ptr<ChildReward>> ChildReward::open(const PluginFile& file, uint32_t workers) {
   COHORT_ASSIGN(PluginVersion version, read_version(file));
   COHORT_ASSIGN(auto pool, PluginPool::open(std::move(version.launch), workers));
   return std::shared_ptr<ChildReward>(

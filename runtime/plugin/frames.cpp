@@ -180,8 +180,8 @@ Expected<World> read_world(std::string_view payload) {
   world.step.is_effective = (flags & 4) != 0;
   world.step.is_success = (flags & 8) != 0;
   world.actions_left = in.number<int32_t>();
-  for (std::string* text : {&world.step.observation, &world.step.stop_reason, &world.step.event,
-                            &world.instructions})
+  for (std::string* text :
+       {&world.step.observation, &world.step.stop_reason, &world.step.event, &world.instructions})
     *text = in.text();
   world.metrics = in.numbers();
   if (!in.is_whole()) return garbage("a world");
@@ -191,6 +191,7 @@ Expected<World> read_world(std::string_view payload) {
 std::string failure_payload(const Failure& failure) {
   Writer out;
   out.number(static_cast<uint8_t>(failure.verdict));
+  out.number(static_cast<uint8_t>(failure.code));
   out.text(failure.reason);
   return out.take();
 }
@@ -199,6 +200,9 @@ Expected<Failure> read_failure(std::string_view payload) {
   Reader in(payload);
   Failure found;
   COHORT_ASSIGN(found.verdict, verdict_of(in.number<uint8_t>()));
+  auto code = in.number<uint8_t>();
+  if (code == 0 || code > static_cast<uint8_t>(Errc::unsupported)) return garbage("an error code");
+  found.code = static_cast<Errc>(code);
   found.reason = in.text();
   if (!in.is_whole()) return garbage("a failure");
   return found;

@@ -13,11 +13,12 @@
 ///            text error, u32 parts, parts: text name, f64
 ///   world    f64 reward, u8 flags (1 done, 2 valid, 4 effective, 8 success), i32 actions_left,
 ///            texts observation, stop_reason, event, instructions, u32 metrics: text name, f64
-///   failed   u8 Verdict, text: the whole call failed
+///   failed   u8 Verdict, u8 Errc, text: the whole call failed
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -62,8 +63,16 @@ struct World {
 
 struct Failure {
   Verdict verdict = Verdict::raised;
+  Errc code = Errc::compute;
   std::string reason;
 };
+
+/// Returns the result of a row that has no score.
+inline tasks::RewardResult without_score(std::string why) {
+  tasks::RewardResult result;
+  result.error = std::move(why);
+  return result;
+}
 
 /// Returns the bytes of a frame.
 std::string frame_bytes(uint32_t number, uint8_t kind, std::string_view payload);

@@ -20,10 +20,8 @@ cohort_environment_sink sink_of(World& world) {
       .stop_reason = [](void* host, cohort_text x) { set(world_of(host).step.stop_reason, x); },
       .event = [](void* host, cohort_text x) { set(world_of(host).step.event, x); },
       .instructions = [](void* host, cohort_text x) { set(world_of(host).instructions, x); },
-      .metric =
-          [](void* host, cohort_text name, double value) {
-            world_of(host).metrics.emplace_back(from_abi(name), value);
-          },
+      .metric = [](void* host, cohort_text name,
+                   double value) { world_of(host).metrics.emplace_back(from_abi(name), value); },
   };
 }
 

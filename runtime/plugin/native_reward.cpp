@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cohort/reward.h"
+#include "runtime/plugin/frames.hpp"
 #include "runtime/plugin/native_library.hpp"
 
 namespace cohort::plugin {
@@ -59,13 +60,13 @@ cohort_reward_row to_abi_row(const tasks::RewardRow& row) {
 
 /// The rule of a contract: a result is a finite number, or an error.
 tasks::RewardResult checked(Sink::Row row) {
-  if (!row.is_answered) return {.error = "gave no score"};
+  if (!row.is_answered) return without_score("gave no score");
   tasks::RewardResult& result = row.result;
   if (result.error.empty() && !std::isfinite(result.score))
-    return {.error = fmt::format("returned {}", result.score)};
+    return without_score(fmt::format("returned {}", result.score));
   for (const auto& [name, value] : result.parts)
     if (result.error.empty() && !std::isfinite(value))
-      return {.error = fmt::format("returned {} as '{}'", value, name)};
+      return without_score(fmt::format("returned {} as '{}'", value, name));
   if (!result.error.empty()) result.score = 0;
   return std::move(result);
 }
@@ -86,7 +87,7 @@ class NativeReward final : public tasks::Reward {
       for (Sink::Row& row : sink.rows) results.push_back(checked(std::move(row)));
       return results;
     }
-    if (rows.size() == 1) return {{.error = failure}};
+    if (rows.size() == 1) return {without_score(failure)};
     for (size_t i = 0; i < rows.size(); ++i)
       results.push_back(std::move(score(rows.subspan(i, 1)).front()));
     return results;
@@ -117,8 +118,8 @@ class NativeReward final : public tasks::Reward {
 };
 
 Expected<const cohort_reward_v1*> table_of(const NativeLibrary& library) {
-  COHORT_ASSIGN(const void* found, library.table(COHORT_REWARD_SYMBOL, COHORT_REWARD_ABI,
-                                                 sizeof(cohort_reward_v1)));
+  COHORT_ASSIGN(const void* found,
+                library.table(COHORT_REWARD_SYMBOL, COHORT_REWARD_ABI, sizeof(cohort_reward_v1)));
   const auto* table = static_cast<const cohort_reward_v1*>(found);
   if (table->create == nullptr || table->score == nullptr || table->destroy == nullptr)
     return Error{Errc::unsupported, library.path() + ": its table lacks a function"};

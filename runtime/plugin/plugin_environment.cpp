@@ -52,7 +52,7 @@ class Seat {
     if (!frame) return lost(frame.error());
     if (frame->kind == static_cast<uint8_t>(Answer::failed)) {
       auto failure = read_failure(frame->payload);
-      return failure ? Error{Errc::compute, failure->reason} : lost(failure.error());
+      return failure ? Error{failure->code, failure->reason} : lost(failure.error());
     }
     if (frame->kind != static_cast<uint8_t>(Answer::world))
       return lost({Errc::protocol, "answered garbage"});

@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_host.hpp"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -73,7 +74,7 @@ class Host {
     auto done = dispatch(frame);
     if (!done)
       pipe_.write(frame.number, Answer::failed,
-                  failure_payload({Verdict::refused, done.error().detail}));
+                  failure_payload({Verdict::refused, done.error().code, done.error().detail}));
   }
 
  private:
@@ -151,9 +152,21 @@ class Host {
   std::map<uint64_t, std::unique_ptr<NativeWorld>> worlds_;
 };
 
+/// As process 1 of a sandbox: leaves the work to a child, so that signals work as usual and orphans
+/// of the plugin are reaped.
+void be_init() {
+  const pid_t child = ::fork();
+  if (child <= 0) return;
+  int status = 0;
+  for (;;)
+    if (::wait(&status) == child)
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
 }  // namespace
 
 int serve_plugin_host() {
+  if (::getpid() == 1) be_init();
   Pipe pipe;
   if (!pipe.take()) return 2;
   Host host(pipe);

@@ -59,14 +59,18 @@ PluginPool::~PluginPool() {
 
 Expected<PluginPool::Worker> PluginPool::take() {
   std::unique_lock lock(mutex_);
+  const uint64_t ticket = next_ticket_++;
+  queue_.push_back(ticket);
   changed_.wait(lock, [&] {
     bool is_hopeless = idle_.empty() && starting_ == 0 && failures_ >= k_give_up_after;
-    return is_stopped_ || (busy() < workers_ && (!idle_.empty() || is_hopeless));
+    return is_stopped_ ||
+           (queue_.front() == ticket && busy() < workers_ && (!idle_.empty() || is_hopeless));
   });
+  std::erase(queue_, ticket);
+  changed_.notify_all();  // the next in the queue may have its child already
   if (is_stopped_) return Error{Errc::cancelled, "stopped"};
   if (idle_.empty()) {
     failures_ = k_give_up_after - 1;  // the next call is one more try
-    changed_.notify_all();
     return last_failure_->with_context("no child is left and none starts");
   }
   Worker worker = std::move(idle_.front());
@@ -136,17 +140,16 @@ size_t PluginPool::idle() const {
 }
 
 size_t PluginPool::busy() const {
-  return static_cast<size_t>(
-      std::count_if(taken_.begin(), taken_.end(),
-                    [&](const auto& seat) { return seat.second == generation_; }));
+  return static_cast<size_t>(std::count_if(
+      taken_.begin(), taken_.end(), [&](const auto& seat) { return seat.second == generation_; }));
 }
 
 void PluginPool::keep() {
   std::unique_lock lock(mutex_);
   while (!is_stopped_) {
     changed_.wait(lock, [&] {
-      return is_stopped_ || (idle_.size() + busy() < workers_ + size_t{1} &&
-                             failures_ < k_give_up_after);
+      return is_stopped_ ||
+             (idle_.size() + busy() < workers_ + size_t{1} && failures_ < k_give_up_after);
     });
     if (!is_stopped_) start_missing(lock);
   }

@@ -28,8 +28,9 @@ class PluginPool {
   PluginPool& operator=(const PluginPool&) = delete;
 
   using Worker = std::unique_ptr<PluginWorker>;
-  /// Waits for a slot and an idle child. Returns why the last child could not be started when there
-  /// is none left, Errc::cancelled after stop(). Each child taken is given back or dropped.
+  /// Waits for a slot and an idle child, first come, first served. Returns why the last child could
+  /// not be started when there is none left, Errc::cancelled after stop(). Each child taken is
+  /// given back or dropped.
   Expected<Worker> take();
   void give_back(Worker worker);
   /// Frees the slot, then ends the child; the keeper starts another.
@@ -65,8 +66,10 @@ class PluginPool {
   uint32_t workers_;
   uint64_t generation_ = 0;  // of spec_
   std::deque<Worker> idle_;
+  std::deque<uint64_t> queue_;  // who waits in take()
+  uint64_t next_ticket_ = 0;
   std::vector<std::pair<PluginWorker*, uint64_t>> taken_;  // with the generation of each
-  std::vector<PluginWorker*> loading_;  // to be ended by stop()
+  std::vector<PluginWorker*> loading_;                     // to be ended by stop()
   size_t starting_ = 0;
   uint32_t failures_ = 0;  // starts that failed in a row
   std::optional<Error> last_failure_;

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/plugin/code_scripts.hpp"
+
 namespace cohort::plugin {
 namespace {
 
@@ -30,9 +32,8 @@ Expected<Named> named(std::string_view plugin) {
   std::error_code error;
   fs::path path = fs::canonical(found.path, error);
   if (error || !fs::is_regular_file(path, error))
-    return Error{Errc::not_found,
-                 fmt::format("{}: no such plugin file (looked from {})", found.path,
-                             fs::current_path(error).string())};
+    return Error{Errc::not_found, fmt::format("{}: no such plugin file (looked from {})",
+                                              found.path, fs::current_path(error).string())};
   found.path = path.string();
   return found;
 }
@@ -47,8 +48,7 @@ Expected<std::string> content_of(const std::string& path) {
 Expected<json> options_of(const std::string& config) {
   auto options = json::parse(config.empty() ? "{}" : config, nullptr, false);
   if (!options.is_object())
-    return Error{Errc::config,
-                 fmt::format("plugin args are a JSON object, not '{:.80}'", config)};
+    return Error{Errc::config, fmt::format("plugin args are a JSON object, not '{:.80}'", config)};
   return options;
 }
 
@@ -86,8 +86,8 @@ Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) 
   COHORT_ASSIGN(json args, options_of(file.config));
   COHORT_ASSIGN(std::string source, content_of(at.path));
   if (source.size() > k_max_source_bytes)
-    return Error{Errc::config, fmt::format("{}: {} bytes are no source file", at.path,
-                                           source.size())};
+    return Error{Errc::config,
+                 fmt::format("{}: {} bytes are no source file", at.path, source.size())};
   COHORT_ASSIGN(fs::path python, interpreter(file));
   PluginVersion version{.fingerprint = source, .launch = {}};
   SandboxOptions& sandbox = version.launch.sandbox;
@@ -96,7 +96,7 @@ Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) 
   std::error_code error;
   add_once(sandbox.readable, python.parent_path().parent_path());
   add_once(sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
-  sandbox.argv = {python.string(), "-X", "utf8", "-B", "-c", std::string(python_worker_text())};
+  sandbox.argv = {python.string(), "-X", "utf8", "-B", "-c", std::string(worker_script())};
   json load{{"kind", file.is_environment ? "environment" : "reward"},
             {"path", at.path},
             {"name", at.name},

@@ -42,7 +42,4 @@ bool is_native_plugin(std::string_view plugin);
 /// cohort-plugin-host beside this program.
 Expected<PluginVersion> read_version(const PluginFile& file);
 
-/// The program that python3 -c runs in a child.
-std::string_view python_worker_text();
-
 }  // namespace cohort::plugin

@@ -85,11 +85,14 @@ Expected<std::unique_ptr<PluginWorker>> PluginWorker::launch(const LaunchSpec& s
 Expected<Loaded> PluginWorker::await_loaded() {
   auto frame = next(load_timeout_s_);
   if (!frame)
-    return Error{frame.error().code, fmt::format("{}: the child that was to load it {}", plugin_,
-                                                 frame.error().detail)};
+    return Error{Errc::config, fmt::format("{}: the child that was to load it: {}", plugin_,
+                                           frame.error().detail)};
   if (frame->kind == static_cast<uint8_t>(Answer::failed)) {
     COHORT_ASSIGN(Failure failure, read_failure(frame->payload));
-    return Error{Errc::config, fmt::format("{}: {}", plugin_, failure.reason)};
+    // What a C++ plugin's loader says begins with the path already.
+    bool is_named = failure.reason.find(plugin_) != std::string::npos;
+    return Error{failure.code,
+                 is_named ? failure.reason : fmt::format("{}: {}", plugin_, failure.reason)};
   }
   auto json = nlohmann::json::parse(frame->payload, nullptr, false);
   if (frame->kind != static_cast<uint8_t>(Answer::loaded) || !json.is_object())

@@ -61,7 +61,7 @@ class PluginWorker {
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on
   size_t sent_ = 0;
   std::string incoming_;
-  size_t taken_ = 0;  // of incoming_
+  size_t taken_ = 0;   // of incoming_
   std::string words_;  // tail of stderr
   uint32_t number_ = 0;
 };

@@ -244,8 +244,8 @@ Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options) {
           Errc::unsupported,
           fmt::format("sandbox: no setpriv on this machine: apt install util-linux{}", k_way_out)};
     std::string id = std::to_string(user);
-    add(argv, {"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", m.setpriv, "--reuid", id,
-               "--regid", id, "--clear-groups", "--inh-caps=-all", "--"});
+    add(argv, {"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP", m.setpriv, "--reuid", id,
+               "--regid", id, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--"});
     request.limits.emplace_back(RLIMIT_NPROC, options.limits.processes);
   } else {
     // The limit of the user's namespace would hold for all of the user's processes: it is set

@@ -30,10 +30,12 @@ constexpr std::array k_denied = {
     "unshare", "setns",
     // keys of the user's session
     "keyctl", "add_key", "request_key",
+    // memory that no limit of the sandbox counts
+    "memfd_create", "memfd_secret", "shmget", "msgget", "semget",
     // parts of the kernel with a history of holes, of no use to a reward
     "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter",
     "io_uring_register", "modify_ldt", "vmsplice", "fanotify_init", "name_to_handle_at",
-    "open_by_handle_at", "lookup_dcookie", "move_pages", "migrate_pages", "memfd_secret",
+    "open_by_handle_at", "lookup_dcookie", "move_pages", "migrate_pages",
     // the machine itself
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot",
     "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime",

@@ -24,6 +24,7 @@ constexpr Entry k_rules[] = {
     {"length", make_length},
     {"math", make_math},
     {"math_dapo", make_math_dapo},
+    {"math_rule", make_math_rule},
     {"multiple_choice", make_multiple_choice},
     {"multiple_choice_boxed", make_multiple_choice_boxed},
     {"overlong", make_overlong},

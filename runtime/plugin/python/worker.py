@@ -1,6 +1,6 @@
 """The child of a Python plugin: loads one reward function or environment class and serves it.
 
-Embedded in the binary (tools/cmake/embed_text.cmake) and run as `python3 -c`; standard library
+Embedded in the binary (tools/cmake/embed_python.cmake) and run as `python3 -c`; standard library
 only, Python 3.9 and later. Frames on what were stdin and stdout, as runtime/plugin/frames.hpp says;
 what the plugin prints goes to stderr. The source of the plugin comes in the load frame: a file
 that is edited while a step runs changes nothing before the supervisor reloads.
@@ -18,27 +18,27 @@ import types
 LOAD, SCORE, RESET, STEP, CLOSE = 1, 2, 3, 4, 5
 LOADED, RESULTS, FAILED, WORLD = 1, 2, 3, 4
 SCORED, RAISED, REFUSED = 0, 1, 2
+CONFIG, COMPUTE = 2, 9  # cohort::Errc
 
 HEAD = struct.Struct("<IIB")
 U32 = struct.Struct("<I")
 F64 = struct.Struct("<d")
 ROW_TAIL = struct.Struct("<IB")
 
-FIELDS = ("id", "response", "prompt", "messages", "ground_truth", "data_source")
-SIGNATURES = (
-    "compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs) [verl], "
-    "compute_score(data_sources, solution_strs, ground_truths, extra_infos) [verl, batch], "
-    "f(prompts, completions, **columns) [TRL], reward_func(queries, prompts, labels) [OpenRLHF], "
-    "score(row), score(rows), score(response, ground_truth, ...)"
-)
+TEXTS = ("id", "response", "prompt", "messages", "ground_truth", "data_source")
+FIELDS = TEXTS + ("response_tokens", "is_finished")
+SIGNATURES = """compute_score(data_source, solution_str, ground_truth, extra_info=None) [verl], \
+compute_score(data_sources, solution_strs, ground_truths, extra_infos) [verl, batch], \
+f(prompts, completions, **columns) [TRL], reward_func(queries, prompts, labels) [OpenRLHF], \
+score(row), score(rows), score(response, ground_truth, ...)"""
 
 
 class Refusal(Exception):
     """The plugin answered, but not by the contract."""
 
 
-class Late(Exception):
-    """An awaitable did not end by its deadline."""
+class Late(Refusal):
+    """An awaitable did not end by its deadline: worth one more try."""
 
 
 def text_of(data):
@@ -55,7 +55,7 @@ def encode(text):
 class Row:
     """One row of a score frame; JSON columns are parsed when somebody asks."""
 
-    __slots__ = FIELDS + ("raw_columns", "response_tokens", "is_finished", "parsed")
+    __slots__ = FIELDS + ("raw_columns", "parsed")
 
     def columns(self):
         if self.parsed is None:
@@ -69,16 +69,8 @@ class Row:
 
     def as_dict(self):
         found = dict(self.columns())
-        found.update(
-            id=self.id,
-            response=self.response,
-            prompt=self.prompt,
-            messages=self.chat(),
-            ground_truth=self.ground_truth,
-            data_source=self.data_source,
-            response_tokens=self.response_tokens,
-            is_finished=self.is_finished,
-        )
+        found.update((name, getattr(self, name)) for name in FIELDS)
+        found["messages"] = self.chat()
         return found
 
 
@@ -94,8 +86,9 @@ def read_rows(payload):
             texts.append(payload[at : at + size].decode("utf-8", "replace"))
             at += size
         row = Row()
-        (row.id, row.response, row.prompt, row.messages, row.ground_truth, row.data_source,
-         row.raw_columns) = texts
+        for name, text in zip(TEXTS, texts):
+            setattr(row, name, text)
+        row.raw_columns = texts[-1]
         row.response_tokens, finished = ROW_TAIL.unpack_from(payload, at)
         row.is_finished = finished != 0
         row.parsed = None
@@ -129,9 +122,8 @@ def score_key(value, keys):
     for key in keys:
         if key in value:
             return key
-    raise Refusal(
-        "returned a dict without %r (keys: %s)" % (keys[0], ", ".join(map(str, value)) or "none")
-    )
+    found = ", ".join(map(str, value)) or "none"
+    raise Refusal("returned a dict without %r (keys: %s)" % (keys[0], found))
 
 
 def one_result(value):
@@ -189,7 +181,8 @@ def pack_result(value):
             raise value
         score, parts, detail = one_result(value)
     except Refusal as refusal:
-        return F64.pack(0) + bytes((REFUSED,)) + encode("") + encode(refusal) + U32.pack(0)
+        verdict = RAISED if isinstance(refusal, Late) else REFUSED
+        return F64.pack(0) + bytes((verdict,)) + encode("") + encode(refusal) + U32.pack(0)
     except BaseException as error:
         return F64.pack(0) + bytes((RAISED,)) + encode("") + encode(reason(error)) + U32.pack(0)
     out = [F64.pack(score), bytes((SCORED,)), encode(detail), encode(""), U32.pack(len(parts))]
@@ -200,7 +193,7 @@ def pack_result(value):
 
 def reason(error):
     """Returns what went wrong and where in the plugin, in one line."""
-    if isinstance(error, (Refusal, Late)):
+    if isinstance(error, Refusal):
         return str(error)
     place, trace = "", error.__traceback__
     while trace is not None:
@@ -293,9 +286,8 @@ def detect(names):
         return "row", False, (names[0],)
     if "response" in names:
         return "fields", False, None
-    raise Refusal(
-        "takes (%s), which is no known signature; known: %s" % (", ".join(names), SIGNATURES)
-    )
+    taken = ", ".join(names)
+    raise Refusal("takes (%s), which is no known signature; known: %s" % (taken, SIGNATURES))
 
 
 def describe(name, function):
@@ -307,10 +299,8 @@ def describe(name, function):
     plugin.form, plugin.is_batch, given = detect(plugin.names)
     for key in plugin.args:
         if key not in plugin.names and not plugin.takes_any:
-            raise Refusal(
-                "args.%s: %s has no such parameter (it has: %s)"
-                % (key, name, ", ".join(plugin.names))
-            )
+            listed = ", ".join(plugin.names)
+            raise Refusal("args.%s: %s has no such parameter (it has: %s)" % (key, name, listed))
     plugin.required = tuple(
         p.name for p in named if p.default is p.empty and p.name not in plugin.args
     )
@@ -322,17 +312,17 @@ def describe(name, function):
     plugin.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
+def is_environment(item):
+    return inspect.isclass(item) and hasattr(item, "reset") and hasattr(item, "step")
+
+
 def load(request):
     plugin.args = request.get("args") or {}
     plugin.timeout_s = request["timeout_s"]
     module = load_module(request)
     if request["kind"] == "environment":
         name, plugin.function = choose(
-            module,
-            request.get("name"),
-            lambda x: inspect.isclass(x) and hasattr(x, "reset") and hasattr(x, "step"),
-            "class",
-            "Environment",
+            module, request.get("name"), is_environment, "class", "Environment"
         )
         plugin.form = "environment"
     else:
@@ -342,10 +332,7 @@ def load(request):
         describe(name, function)
         plugin.completions = getattr(module, "cohort_completions", "")
     if plugin.is_async:
-        import asyncio
-
-        plugin.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(plugin.loop)
+        event_loop()
     return {
         "name": name,
         "form": plugin.form,
@@ -377,16 +364,9 @@ def extra_info(row):
 def call_one(row):
     form = plugin.form
     if form == "verl":
-        return plugin.function(
-            **given(
-                {
-                    "data_source": row.data_source,
-                    "solution_str": row.response,
-                    "ground_truth": row.ground_truth,
-                    "extra_info": extra_info(row),
-                }
-            )
-        )
+        values = {"data_source": row.data_source, "solution_str": row.response,
+                  "ground_truth": row.ground_truth, "extra_info": extra_info(row)}
+        return plugin.function(**given(values))
     if form == "row":
         return plugin.function(row.as_dict(), **plugin.args)
     values = row.as_dict()
@@ -398,9 +378,8 @@ def need(values):
     """Refuses a call that lacks a parameter without default, naming the columns there are."""
     for name in plugin.required:
         if name not in values:
-            raise Refusal(
-                "needs the column %r; the row has: %s" % (name, ", ".join(sorted(values)))
-            )
+            listed = ", ".join(sorted(values))
+            raise Refusal("needs the column %r; the row has: %s" % (name, listed))
 
 
 def trl_values(rows):
@@ -409,9 +388,8 @@ def trl_values(rows):
     for row in rows:
         is_chat = bool(row.messages) and plugin.completions != "text"
         prompts.append(row.chat() if is_chat else row.prompt)
-        completions.append(
-            [{"role": "assistant", "content": row.response}] if is_chat else row.response
-        )
+        message = {"role": "assistant", "content": row.response}
+        completions.append([message] if is_chat else row.response)
     names = {}
     for row in rows:
         names.update(dict.fromkeys(row.columns()))
@@ -430,34 +408,34 @@ def call_batch(rows):
     if form == "trl":
         return plugin.function(**given(trl_values(rows)))
     if form == "openrlhf":
-        values = {
-            "queries": [row.prompt + row.response for row in rows],
-            "prompts": [row.prompt for row in rows],
-            "labels": [row.ground_truth for row in rows],
-        }
+        values = dict(
+            queries=[row.prompt + row.response for row in rows],
+            prompts=[row.prompt for row in rows],
+            labels=[row.ground_truth for row in rows])
     else:
-        values = {
-            "data_sources": [row.data_source for row in rows],
-            "solution_strs": [row.response for row in rows],
-            "ground_truths": [row.ground_truth for row in rows],
-            "extra_infos": [extra_info(row) for row in rows],
-        }
+        values = dict(
+            data_sources=[row.data_source for row in rows],
+            solution_strs=[row.response for row in rows],
+            ground_truths=[row.ground_truth for row in rows],
+            extra_infos=[extra_info(row) for row in rows])
     return plugin.function(**given(values))
+
+
+def event_loop():
+    if plugin.loop is None:
+        import asyncio  # 40 ms that most plugins need not wait for
+
+        plugin.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(plugin.loop)
+    return plugin.loop
 
 
 def finish(value):
     """Runs what a function that was not declared async returned as an awaitable."""
-    if not inspect.isawaitable(value):
-        return value
-    if plugin.loop is None:
-        import asyncio
-
-        plugin.loop = asyncio.new_event_loop()
-
     async def wait():
         return await value
 
-    return plugin.loop.run_until_complete(wait())
+    return event_loop().run_until_complete(wait()) if inspect.isawaitable(value) else value
 
 
 def send_results(seq, first, values):
@@ -599,9 +577,24 @@ def serve():
                 handlers[op](seq, payload)
         except BaseException as error:
             kind = REFUSED if isinstance(error, Refusal) else RAISED
-            send(seq, FAILED, bytes((kind,)) + encode(reason(error)))
+            code = CONFIG if op == LOAD else COMPUTE
+            send(seq, FAILED, bytes((kind, code)) + encode(reason(error)))
 
 
+def be_init():
+    """As process 1 of a sandbox: leaves the work to a child, so that signals work as usual and
+    orphans of the plugin are reaped."""
+    child = os.fork()
+    if child == 0:
+        return
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            os._exit(status >> 8 if status & 127 == 0 else 128 + (status & 127))
+
+
+if os.getpid() == 1:
+    be_init()
 own_pid = os.getpid()
 requests, answers = take_pipes()
 serve()
