@@ -204,10 +204,10 @@ TEST(Rlvr, AChangedPluginIsTakenBetweenTwoSteps) {
   std::ofstream(path)
       << "def score(response, ground_truth):\n    return float(len(response) % 2)\n";
   auto more = with_plugin(path + ":score");
-  more.insert(more.end(), {"max_steps=2000", "eval_steps=-1", "save_steps=2000"});
+  more.insert(more.end(), {"max_steps=20000", "eval_steps=-1", "save_steps=20000"});
   Process run(rlvr_run(folder, more), folder);
   ASSERT_TRUE(
-      test::wait_until([&] { return run.out().find("    3/2000") != std::string::npos; }, 60000))
+      test::wait_until([&] { return run.out().find("3/20000") != std::string::npos; }, 60000))
       << run.out() << run.err();
   std::ofstream(path + ".new")
       << "def score(response, ground_truth):\n    return 5.0 + len(response) % 2\n";
