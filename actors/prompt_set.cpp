@@ -68,9 +68,8 @@ Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
   for (const auto& [name, reward] : config.rewards)
     if (scores(reward, name, *prompt.sample)) prompt.scorers.push_back(name);
   if (prompt.scorers.empty()) return unscored(*prompt.sample);
-  prompt.domain = *std::ranges::max_element(prompt.scorers, {}, [&](const std::string& name) {
-    return config.rewards.at(name).weight;
-  });
+  prompt.domain = *std::ranges::max_element(
+      prompt.scorers, {}, [&](const std::string& name) { return config.rewards.at(name).weight; });
   for (const auto& [domain, share] : config.actor_train.data_args.domain_interleave_probs)
     if (std::ranges::find(prompt.scorers, domain) != prompt.scorers.end()) {
       prompt.domain = domain;

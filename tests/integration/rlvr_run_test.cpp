@@ -125,14 +125,20 @@ TEST(Rlvr, ResumedAfterAKillItTakesTheNextRowsAndEndsWithTheSameHash) {  // DATA
   EXPECT_EQ(found.at(4), expected.at(4));
 }
 
-TEST(Rlvr, ThePythonPluginGivesTheHashesOfTheBuiltInRule) {
-  TempFolder a, b;
+TEST(Rlvr, PythonAndCppPluginsGiveTheHashesOfTheBuiltInRule) {
+  TempFolder a;
   if (!has_sandbox(a)) GTEST_SKIP() << "bwrap does not run here";
   Process built_in(rlvr_run(a), a);
   ASSERT_EQ(built_in.wait(), 0) << built_in.err();
-  Process plugin(rlvr_run(b, with_plugin(source("examples/python/after_marker.py:score"))), b);
-  ASSERT_EQ(plugin.wait(), 0) << plugin.err();
-  EXPECT_EQ(hashes(run_folder(plugin)), hashes(run_folder(built_in)));
+  for (const std::string& path :
+       {source("examples/python/exact_answer.py"), std::string(COHORT_EXACT_ANSWER_PLUGIN)}) {
+    TempFolder b;
+    auto more = with_plugin(path);
+    more.push_back("+rewards.answer.args={marker: ';'}");
+    Process plugin(rlvr_run(b, more), b);
+    ASSERT_EQ(plugin.wait(), 0) << path << ": " << plugin.err();
+    EXPECT_EQ(hashes(run_folder(plugin)), hashes(run_folder(built_in))) << path;
+  }
 }
 
 // Which rows fail follows from their names, so that two plugins fail on the same ones.
