@@ -214,7 +214,7 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "end-of-turn token"},
       {"train_env_manager.group_size_redundancy=1", "train_env_manager.group_size_redundancy",
        "use 0"},
-      {"custom_envs.Lake.env_type=sokoban", "custom_envs.Lake.env_type",
+      {"custom_envs.Lake.env_type=webshop", "custom_envs.Lake.env_type",
        "sokoban is not built in (built in: frozen_lake)"},
       {"custom_envs.Lake.env_type='rg:letter_counting'", "custom_envs.Lake.env_type",
        "rg:letter_counting is not built in"},
