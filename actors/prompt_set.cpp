@@ -62,12 +62,14 @@ Error unscored(const tasks::Sample& sample) {
                       known.empty() ? "" : fmt::format(" (type {} is made for it)", known))};
 }
 
-/// The domain is the first of the row's scorers that domain_interleave_probs names, else the first.
+/// The domain is the first of the row's scorers that domain_interleave_probs names, else the first
+/// of those that weigh most.
 Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
   for (const auto& [name, reward] : config.rewards)
     if (scores(reward, name, *prompt.sample)) prompt.scorers.push_back(name);
   if (prompt.scorers.empty()) return unscored(*prompt.sample);
-  prompt.domain = prompt.scorers.front();
+  prompt.domain = *std::ranges::max_element(
+      prompt.scorers, {}, [&](const std::string& name) { return config.rewards.at(name).weight; });
   for (const auto& [domain, share] : config.actor_train.data_args.domain_interleave_probs)
     if (std::ranges::find(prompt.scorers, domain) != prompt.scorers.end()) {
       prompt.domain = domain;

@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds k_connect_max{10};
 constexpr std::chrono::milliseconds k_close_again{20};
+constexpr std::chrono::seconds k_watch_first{1};  // the watch ends a call before a timeout does
 constexpr size_t k_url_max = 2048;  // [bytes]
 
 struct Call {
@@ -190,8 +191,8 @@ Expected<HttpReply> HttpPool::post(const std::string& body, TimePoint deadline) 
   const uint64_t id = impl_->begin(deadline, client);
   if (id == 0) return impl_->interrupted();
   client->set_connection_timeout(std::min<Clock::duration>(left, k_connect_max));
-  client->set_read_timeout(left);
-  client->set_write_timeout(left);
+  client->set_read_timeout(left + k_watch_first);
+  client->set_write_timeout(left + k_watch_first);
 
   httplib::Request request;
   request.method = "POST";

@@ -2,10 +2,13 @@
 #include "runtime/plugin/http_reward.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/http_server.hpp"
@@ -169,7 +172,7 @@ TEST(LlmJudge, ASilentServerCostsTheDeadline) {
 TEST(LlmJudge, ADribblingServerCostsTheDeadlineToo) {
   for (const char* text : {"HTTP/1.1 200 OK\r\nX-A: ", "HTTP/1.1 200 OK\r\nX: y\r\n"}) {
     support::DribblingServer server(text);
-    auto reward = judge(server.url, {{"retries", 0}}, 0.5);
+    auto reward = judge(server.url(), {{"retries", 0}}, 0.5);
     const auto begin = Clock::now();
     const std::string error = score_one(*reward, row_of("4")).error;
     EXPECT_LT(seconds_since(begin), 10);
@@ -270,12 +273,12 @@ TEST(LlmJudge, AsManyRequestsAtOnceAsItHasWorkers) {
 
 TEST(LlmJudge, KeepsToItsRate) {
   TestServer server([](const auto&, auto& reply) { reply_with(reply, completion("yes")); });
-  auto reward = judge(server.url(), {{"requests_per_minute", 600}}, 0.2, 4);
+  auto reward = judge(server.url(), {{"requests_per_minute", 300}, {"retries", 0}}, 0.9, 4);
   std::vector<tasks::RewardRow> rows;
   for (int i = 0; i < 6; ++i) rows.push_back(row_of(std::to_string(i)));
   const auto begin = Clock::now();
   const std::vector<tasks::RewardResult> results = reward->score(rows);
-  EXPECT_GE(seconds_since(begin), 0.5);  // longer than timeout_s: waiting for a turn is not counted
+  EXPECT_GE(seconds_since(begin), 1);  // longer than timeout_s: waiting for a turn is not counted
   EXPECT_EQ(server.count(), 6U);
   EXPECT_EQ(results.size(), 6U);
 }
@@ -302,15 +305,60 @@ TEST(LlmJudge, StopEndsWhatWaits) {
 }
 
 TEST(LlmJudge, SaysWhereNobodyListens) {
-  int port = 0;
-  {
-    port = TestServer([](const auto&, auto&) {}).port;
-  }
-  const std::string url = "http://127.0.0.1:" + std::to_string(port) + "/v1";
-  auto reward = judge(url, {{"retries", 1}});
+  const support::BoundSocket nobody;
+  auto reward = judge(nobody.url(), {{"retries", 1}});
   const std::string error = score_one(*reward, row_of("4")).error;
-  EXPECT_TRUE(error.starts_with("llm_judge: " + url + "/chat/completions: no connection")) << error;
+  EXPECT_TRUE(error.starts_with("llm_judge: " + nobody.url() + "/chat/completions: no connection"))
+      << error;
   EXPECT_NE(error.find("(after 2 tries)"), std::string::npos) << error;
+}
+
+/// A key and a certificate for 127.0.0.1 that it has signed itself, also as a file.
+struct OwnCertificate {
+  OwnCertificate() {
+    key.reset(EVP_EC_gen("P-256"));
+    certificate.reset(X509_new());
+    X509* x = certificate.get();
+    X509_set_version(x, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
+    X509_gmtime_adj(X509_getm_notBefore(x), -60);
+    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
+    X509_set_pubkey(x, key.get());
+    X509_NAME* name = X509_get_subject_name(x);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                               reinterpret_cast<const unsigned char*>("127.0.0.1"), -1, -1, 0);
+    X509_set_issuer_name(x, name);
+    X509_EXTENSION* address =
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "IP:127.0.0.1");
+    X509_add_ext(x, address, -1);
+    X509_EXTENSION_free(address);
+    EXPECT_GT(X509_sign(x, key.get(), EVP_sha256()), 0);
+    path = (std::filesystem::temp_directory_path() / "cohort_cert.XXXXXX").string();
+    std::FILE* file = ::fdopen(::mkstemp(path.data()), "w");
+    PEM_write_X509(file, x);
+    std::fclose(file);
+  }
+  ~OwnCertificate() { std::filesystem::remove(path); }
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{nullptr, EVP_PKEY_free};
+  std::unique_ptr<X509, decltype(&X509_free)> certificate{nullptr, X509_free};
+  std::string path;
+};
+
+TEST(LlmJudge, TrustsOnlyCertificatesItWasToldOf) {
+  OwnCertificate own;
+  TestServer server([](const auto&, auto& reply) { reply_with(reply, completion("yes")); },
+                    std::make_unique<httplib::SSLServer>(own.certificate.get(), own.key.get()));
+  const std::string url = "https://127.0.0.1:" + std::to_string(server.port) + "/v1";
+  auto stranger = judge(url, {{"retries", 2}});
+  const std::string error = score_one(*stranger, row_of("4")).error;
+  EXPECT_NE(error.find("its certificate is not trusted; ca_file names"), std::string::npos)
+      << error;
+  EXPECT_EQ(error.find("tries)"), std::string::npos);
+  EXPECT_EQ(server.count(), 0U);
+  auto friendly = judge(url, {{"ca_file", own.path}});
+  for (const char* response : {"4", "5", "6"})  // the connection is used again
+    EXPECT_EQ(score_one(*friendly, row_of(response)).score, 1);
+  EXPECT_EQ(server.count(), 3U);
 }
 
 TEST(Remote, SendsRowsAndTakesScoresInOrder) {

@@ -92,15 +92,17 @@ TEST(Rlvr, ARunTrainsEvaluatesAndNamesItsMetricsAsVerlDoes) {
   size_t rows = 0;
   for (std::string line; std::getline(in, line); ++rows) {
     auto row = nlohmann::json::parse(line);
-    if (rows % 2 == 0)
+    if (rows % 2 == 0) {
       for (const char* key :
            {"val/success", "val/success_greedy", "val-core/arithmetic/acc/mean@2",
             "val-core/arithmetic/acc/best@2/mean", "val-core/arithmetic/acc/maj@2/mean",
             "val-aux/arithmetic/acc/std@2", "val/answer/score/mean"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
-    if (rows > 0)
+    }
+    if (rows > 0) {
       for (const char* key : {"reward/mean", "rewards/answer/mean", "env/answer/success"})
         EXPECT_TRUE(row.contains(key)) << key << " in " << line;
+    }
   }
   EXPECT_EQ(rows, 5U);
   EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/report.html"));
@@ -123,14 +125,20 @@ TEST(Rlvr, ResumedAfterAKillItTakesTheNextRowsAndEndsWithTheSameHash) {  // DATA
   EXPECT_EQ(found.at(4), expected.at(4));
 }
 
-TEST(Rlvr, ThePythonPluginGivesTheHashesOfTheBuiltInRule) {
-  TempFolder a, b;
+TEST(Rlvr, PythonAndCppPluginsGiveTheHashesOfTheBuiltInRule) {
+  TempFolder a;
   if (!has_sandbox(a)) GTEST_SKIP() << "bwrap does not run here";
   Process built_in(rlvr_run(a), a);
   ASSERT_EQ(built_in.wait(), 0) << built_in.err();
-  Process plugin(rlvr_run(b, with_plugin(source("examples/python/after_marker.py:score"))), b);
-  ASSERT_EQ(plugin.wait(), 0) << plugin.err();
-  EXPECT_EQ(hashes(run_folder(plugin)), hashes(run_folder(built_in)));
+  for (const std::string& path :
+       {source("examples/python/exact_answer.py"), std::string(COHORT_EXACT_ANSWER_PLUGIN)}) {
+    TempFolder b;
+    auto more = with_plugin(path);
+    more.push_back("+rewards.answer.args={marker: ';'}");
+    Process plugin(rlvr_run(b, more), b);
+    ASSERT_EQ(plugin.wait(), 0) << path << ": " << plugin.err();
+    EXPECT_EQ(hashes(run_folder(plugin)), hashes(run_folder(built_in))) << path;
+  }
 }
 
 // Which rows fail follows from their names, so that two plugins fail on the same ones.
@@ -173,8 +181,9 @@ TEST(Rlvr, APluginThatFailsCostsOnlyItsOwnTrajectories) {  // REWARD-3
   for (const auto& [key, row] : rows["mixed"]) {
     bool is_bad = key.second == 0 && key.first < 5;
     EXPECT_EQ(!row.mask_reason.empty(), is_bad) << key.first << "/" << key.second;
-    if (is_bad)
+    if (is_bad) {
       EXPECT_NE(row.mask_reason.find(reasons[key.first]), std::string::npos) << row.mask_reason;
+    }
     const Row& other = rows["raise"].at(key);
     EXPECT_EQ(row.hash_of_tokens, other.hash_of_tokens);
     EXPECT_EQ(row.score, other.score);
@@ -201,10 +210,10 @@ TEST(Rlvr, AChangedPluginIsTakenBetweenTwoSteps) {
   std::ofstream(path)
       << "def score(response, ground_truth):\n    return float(len(response) % 2)\n";
   auto more = with_plugin(path + ":score");
-  more.insert(more.end(), {"max_steps=2000", "eval_steps=-1", "save_steps=2000"});
+  more.insert(more.end(), {"max_steps=20000", "eval_steps=-1", "save_steps=20000"});
   Process run(rlvr_run(folder, more), folder);
   ASSERT_TRUE(
-      test::wait_until([&] { return run.out().find("    3/2000") != std::string::npos; }, 60000))
+      test::wait_until([&] { return run.out().find("3/20000") != std::string::npos; }, 60000))
       << run.out() << run.err();
   std::ofstream(path + ".new")
       << "def score(response, ground_truth):\n    return 5.0 + len(response) % 2\n";

@@ -25,6 +25,7 @@ class TestServer {
                       std::unique_ptr<httplib::Server> server = std::make_unique<httplib::Server>())
       : server_(std::move(server)) {
     server_->set_keep_alive_timeout(1);
+    server_->set_tcp_nodelay(true);
     server_->Post(".*", [this, handler](const httplib::Request& request, httplib::Response& reply) {
       {
         std::lock_guard lock(mutex_);
@@ -61,21 +62,37 @@ class TestServer {
   std::thread thread_;
 };
 
+/// A port that is taken and on which nobody listens.
+class BoundSocket {
+ public:
+  BoundSocket() : file_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(file_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    socklen_t size = sizeof address;
+    ::getsockname(file_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~BoundSocket() { ::close(file_); }
+  BoundSocket(const BoundSocket&) = delete;
+  BoundSocket& operator=(const BoundSocket&) = delete;
+  int file() const { return file_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/v1"; }
+
+ private:
+  int file_;
+  int port_ = 0;
+};
+
 /// Accepts one connection and sends a byte of `text` every 20 ms, again and again, until the other
 /// side closes.
 class DribblingServer {
  public:
-  explicit DribblingServer(std::string text) : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::listen(listener_, 4), 0);
-    socklen_t size = sizeof address;
-    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/v1";
+  explicit DribblingServer(std::string text) {
+    EXPECT_EQ(::listen(socket_.file(), 4), 0);
     thread_ = std::thread([this, text = std::move(text)] {
-      const int peer = ::accept(listener_, nullptr, nullptr);
+      const int peer = ::accept(socket_.file(), nullptr, nullptr);
       for (size_t i = 0; peer >= 0 && !is_over; ++i) {
         if (::send(peer, &text[i % text.size()], 1, MSG_NOSIGNAL) != 1) break;
         ++sent;
@@ -86,17 +103,16 @@ class DribblingServer {
   }
   ~DribblingServer() {
     is_over = true;
-    ::shutdown(listener_, SHUT_RDWR);
+    ::shutdown(socket_.file(), SHUT_RDWR);
     thread_.join();
-    ::close(listener_);
   }
   DribblingServer(const DribblingServer&) = delete;
   DribblingServer& operator=(const DribblingServer&) = delete;
-  std::string url;
+  std::string url() const { return socket_.url(); }
   std::atomic<size_t> sent{0};
 
  private:
-  int listener_;
+  BoundSocket socket_;
   std::atomic<bool> is_over{false};
   std::thread thread_;
 };

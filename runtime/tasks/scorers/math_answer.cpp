@@ -114,7 +114,30 @@ class Comparison {
     return x.kind == Kind::relation && x.relations == "=" && is_name(x.items[0]);
   }
 
+  /// What "exact = … \approx rounded" may be taken for: the exact part, or the last side.
+  static std::vector<Value> readings(const Value& relation) {
+    size_t cut = relation.kind == Kind::relation ? relation.relations.find('~') : std::string::npos;
+    if (cut == std::string::npos) return {};
+    Value exact = relation;
+    if (cut == 0 && is_name(relation.items[0])) {
+      exact.relations = "=";
+      exact.items = {relation.items[0], relation.items.back()};
+    } else if (cut == 0) {
+      exact = relation.items[0];
+    } else {
+      exact.relations.resize(cut);
+      exact.items.resize(cut + 1);
+    }
+    return {exact, relation.items.back()};
+  }
+
   bool same_relations(const Value& a, const Value& b) {
+    for (const Value& reading : readings(a))
+      if (same(reading, b)) return true;
+    for (const Value& reading : readings(b))
+      if (same(a, reading)) return true;
+    if (a.relations.find('~') != std::string::npos || b.relations.find('~') != std::string::npos)
+      return false;
     if (a.kind != Kind::relation) return same_relations(b, a);
     if (b.kind != Kind::relation) return relation_is(a, b);
     if (is_definition(a) && is_definition(b)) {

@@ -137,7 +137,7 @@ void add_tokens(Table& table) {
       {"gt", {Role::token, Tok::relation, '>'}},
       {"ne", {Role::token, Tok::relation, 'n'}},
       {"neq", {Role::token, Tok::relation, 'n'}},
-      {"approx", {Role::token, Tok::relation, '='}},
+      {"approx", {Role::token, Tok::relation, '~'}},
       {"equiv", {Role::token, Tok::relation, '='}},
       {"pmod", {Role::token, Tok::word}},
       {"mod", {Role::token, Tok::word}},
