@@ -78,6 +78,7 @@ PluginWorker::PluginWorker(std::unique_ptr<SandboxedProcess> process, const Laun
 Expected<std::unique_ptr<PluginWorker>> PluginWorker::launch(const LaunchSpec& spec) {
   COHORT_ASSIGN(auto process, SandboxedProcess::start(spec.sandbox));
   std::unique_ptr<PluginWorker> worker(new PluginWorker(std::move(process), spec));
+  worker->outgoing_ = spec.preamble;
   worker->begin(Op::load, spec.load_json);
   return worker;
 }
