@@ -3,9 +3,9 @@
 
     python3 tools/parquet_to_jsonl.py train.parquet [more.parquet …] [--out FOLDER] [--columns a,b]
 
-Each x.parquet becomes x.jsonl beside it (or in FOLDER), under its name only when it is whole. Lists and
-structs become lists and objects (verl's prompt, reward_model, extra_info); bytes become base64 text with a
-warning, NaN becomes null. Needs pyarrow: pip install pyarrow.
+Each x.parquet becomes x.jsonl beside it (or in FOLDER), under its name only when it is whole. Lists
+and structs become lists and objects (verl's prompt, reward_model, extra_info); bytes become base64
+text and NaN null, which is said. Needs pyarrow: pip install pyarrow.
 """
 
 import argparse
@@ -46,7 +46,8 @@ def convert(parquet, path, target, columns):
     source = parquet.ParquetFile(path)
     missing = [name for name in columns or [] if name not in source.schema_arrow.names]
     if missing:
-        raise ValueError(f"no column {', '.join(missing)}; there is {', '.join(source.schema_arrow.names)}")
+        there = ", ".join(source.schema_arrow.names)
+        raise ValueError(f"no column {', '.join(missing)}; there is {there}")
     rows, lost = 0, set()
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
@@ -72,7 +73,9 @@ def main():
     parser = argparse.ArgumentParser(description="parquet files to jsonl, one JSON object per row")
     parser.add_argument("files", nargs="+", help="*.parquet")
     parser.add_argument("--out", help="folder of the new files; default: beside each file")
-    parser.add_argument("--columns", type=lambda text: text.split(","), help="only these, with commas")
+    parser.add_argument(
+        "--columns", type=lambda text: text.split(","), help="only these, with commas"
+    )
     options = parser.parse_args()
     try:
         from pyarrow import parquet

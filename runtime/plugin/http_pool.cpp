@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <condition_variable>
 #include <ctime>
@@ -18,7 +21,33 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds k_connect_max{10};
 constexpr std::chrono::milliseconds k_close_again{20};
 constexpr std::chrono::seconds k_watch_first{1};  // the watch ends a call before a timeout does
-constexpr size_t k_url_max = 2048;  // [bytes]
+constexpr size_t k_url_max = 2048;                // [bytes]
+
+/// cpp-httplib's client writes without MSG_NOSIGNAL, OpenSSL too: a server that hangs up would end
+/// the process. While this lives, SIGPIPE stays blocked in its thread; one that came is taken off.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    ::sigemptyset(&pipe_);
+    ::sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec at_once{};
+    while (!was_pending_ && ::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
 
 struct Call {
   std::shared_ptr<httplib::Client> client;
@@ -82,6 +111,8 @@ struct HttpPool::Impl {
       changed.notify_all();
     }
     watch.join();
+    const WithoutSigpipe guard;
+    idle.clear();  // TLS says goodbye
   }
 
   void stop() {
@@ -93,6 +124,7 @@ struct HttpPool::Impl {
   /// Closes the connections of calls whose deadline is over, all of them after stop(); again and
   /// again until the calls have ended, because one may have been about to connect.
   void run_watch() {
+    const WithoutSigpipe guard;
     std::unique_lock lock(mutex);
     while (!is_ending) {
       auto next = Clock::time_point::max();
@@ -187,6 +219,7 @@ std::string HttpPool::url() const { return impl_->url(); }
 Expected<HttpReply> HttpPool::post(const std::string& body, TimePoint deadline) {
   const auto left = deadline - Clock::now();
   if (left <= Clock::duration::zero()) return impl_->error(Errc::timeout, "no time is left");
+  const WithoutSigpipe guard;  // outlives the client
   std::shared_ptr<httplib::Client> client;
   const uint64_t id = impl_->begin(deadline, client);
   if (id == 0) return impl_->interrupted();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -302,6 +303,18 @@ TEST(LlmJudge, StopEndsWhatWaits) {
     EXPECT_NE(result.error.find("stopped"), std::string::npos) << result.error;
   EXPECT_NE(score_one(*reward, row_of("c")).error.find("stopped"), std::string::npos);
   gate.open();
+}
+
+TEST(LlmJudge, AServerThatHangsUpIsNoSignal) {
+  support::ResettingServer server;
+  // httplib's server, which other tests make, ignores SIGPIPE for the whole process.
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  auto reward = judge(server.url(), {{"retries", 5}});
+  const std::string error = score_one(*reward, row_of(std::string(16 << 20, 'x'))).error;
+  reward.reset();
+  std::signal(SIGPIPE, before);
+  EXPECT_NE(error.find("no connection or it broke"), std::string::npos) << error;
+  EXPECT_EQ(server.resets, 6);
 }
 
 TEST(LlmJudge, SaysWhereNobodyListens) {

@@ -85,6 +85,36 @@ class BoundSocket {
   int port_ = 0;
 };
 
+/// Accepts connections, reads a little of each and resets it.
+class ResettingServer {
+ public:
+  ResettingServer() {
+    EXPECT_EQ(::listen(socket_.file(), 4), 0);
+    thread_ = std::thread([this] {
+      for (int peer; (peer = ::accept(socket_.file(), nullptr, nullptr)) >= 0;) {
+        char byte = 0;
+        EXPECT_EQ(::recv(peer, &byte, 1, 0), 1);
+        const linger at_once{1, 0};
+        ::setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        ::close(peer);
+        ++resets;
+      }
+    });
+  }
+  ~ResettingServer() {
+    ::shutdown(socket_.file(), SHUT_RDWR);
+    thread_.join();
+  }
+  ResettingServer(const ResettingServer&) = delete;
+  ResettingServer& operator=(const ResettingServer&) = delete;
+  std::string url() const { return socket_.url(); }
+  std::atomic<int> resets{0};
+
+ private:
+  BoundSocket socket_;
+  std::thread thread_;
+};
+
 /// Accepts one connection and sends a byte of `text` every 20 ms, again and again, until the other
 /// side closes.
 class DribblingServer {

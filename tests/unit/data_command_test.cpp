@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* k_first =
-    R"({"question": "Natalia sold clips to 48 friends. How many?", "answer": "48+24 = <<48+24=72>>72 clips.\n#### 72"})";
+constexpr const char* k_first = R"({"question": "Natalia sold clips to 48 friends. How many?",)"
+                                R"( "answer": "48+24 = <<48+24=72>>72 clips.\n#### 72"})";
 
 /// A folder with GSM8K's two files, gone with the object.
 class Folder {
