@@ -93,6 +93,7 @@ plugin::EnvironmentSpec plugin_of(const config::EnvConfigSection& e) {
   spec.memory_bytes = e.sandbox.memory_bytes;
   spec.readable = e.sandbox.readable;
   spec.has_network = e.sandbox.network;
+  spec.python = e.python;
   return spec;
 }
 

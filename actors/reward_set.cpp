@@ -82,6 +82,7 @@ Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& co
   spec.memory_bytes = reward.sandbox.memory_bytes;
   spec.readable = reward.sandbox.readable;
   spec.has_network = reward.sandbox.network;
+  spec.python = reward.python;
   return plugin::open_reward(spec);
 }
 

@@ -40,6 +40,7 @@ void describe_plugin(Visitor& v, RewardConfig& r) {
            r.timeout_s);
   v.integer({"workers", "reward", "Child processes, or requests at once.", between(1, 256)},
             r.workers);
+  v.nullable_text({"python", "reward", "type plugin: interpreter; ~: /usr/bin/python3."}, r.python);
   describe_sandbox(v, r.sandbox);
 }
 

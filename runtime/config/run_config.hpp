@@ -196,6 +196,7 @@ struct RewardConfig {
   std::string args = "{}";                // JSON object: the reward's own options
   double timeout_s = 10;                  // deadline of one answer
   int64_t workers = 2;                    // child processes, or requests at once
+  std::string python;                     // interpreter of a plugin; empty: the system's
   SandboxSection sandbox;
   bool use_local = true;
   std::string code_url;
@@ -243,6 +244,7 @@ struct EnvConfigSection {
   std::string args = "{}";
   double timeout_s = 10;  // of one reset or step
   int64_t workers = 2;
+  std::string python;  // interpreter; empty: the system's
   SandboxSection sandbox;
   bool operator==(const EnvConfigSection&) const = default;
 };
