@@ -325,6 +325,8 @@ void DriverState::run_step(uint64_t step) {
         generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
       row_->set("generate_tokens_per_s", generated / std::max(1e-9, gathered.busy_seconds));
       for (const auto& [key, value] : gathered.collected.metrics) row_->set(key, value);
+      if (options_.config.pipeline == config::Pipeline::rlvr)
+        row_->set("data/epoch", options_.tasks->epochs());
       if (is_all_masked(gathered.collected)) return;
       options_.log->stage("step", "update", -1);
       begin_phase(PhaseKind::update, [this, step] {

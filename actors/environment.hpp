@@ -23,6 +23,8 @@ struct EnvironmentOptions {
   std::optional<tasks::FrozenLakeConfig> lake;  // of a frozen_lake: its maps can be held out
   std::shared_ptr<const PromptSet> prompts;     // set: the world is a row, and nothing is made
   bool is_blocking = false;                     // a turn waits for another process
+  std::function<Expected<bool>()> reload;       // of a plugin: takes its newer version
+  int max_turns = 0;                            // the manager's cap; 0: the world has its own
   std::optional<tasks::PromptTemplate> prompt;  // none with `prompts`
   std::optional<std::string> instructions;      // none: the environment's own text
   int max_response_length = 0;                  // [tokens] shown to the model

@@ -116,6 +116,8 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
     COHORT_ASSIGN(auto worlds, plugin::open_environment(plugin_of(source.env_config)));
     options.is_blocking = true;
+    options.max_turns = static_cast<int>(source.max_steps);
+    options.reload = [worlds] { return worlds->reload(); };
     options.make = [worlds]() -> Expected<World> { return worlds->make(); };
   }
   return {};

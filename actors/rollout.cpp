@@ -176,6 +176,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
   if (!is_same_batch(lease)) {
+    reload_worlds();
     kind_ = lease.kind;
     step_ = lease.step;
     batch_started_ = now_seconds();
@@ -193,6 +194,20 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   }
   on_open();
   return promise;
+}
+
+// Plugins that have changed, between two batches: nothing is played now. It waits for their child
+// processes to start, so that a rollout with such worlds has a thread of its own.
+void RolloutState::reload_worlds() {
+  for (const auto& [tag, options] : options_.environments) {
+    if (!options->reload) continue;
+    auto changed = options->reload();
+    if (!changed)
+      log::warn("custom_envs.{}: the changed plugin cannot be loaded, the old one goes on: {}", tag,
+                changed.error().detail);
+    else if (*changed)
+      log::info("custom_envs.{}: the plugin has changed and is loaded again", tag);
+  }
 }
 
 // A few games at a time: the first ones generate while the others are still being set up. No more

@@ -107,6 +107,19 @@ class PromptTasks final : public TaskSource {
     return groups;
   }
 
+  double epochs() const override {
+    double least = 0;
+    bool is_first = true;
+    for (const auto& [domain, at] : order_.cursor()) {
+      double taken =
+          static_cast<double>(at.epoch) +
+          static_cast<double>(at.position) / static_cast<double>(std::max<uint64_t>(at.rows, 1));
+      least = is_first ? taken : std::min(least, taken);
+      is_first = false;
+    }
+    return least;
+  }
+
   std::string state() const override { return tasks::to_json(order_.cursor()); }
   Expected<void> restore(const std::string& state) override {
     COHORT_ASSIGN(tasks::DataCursor cursor, tasks::data_cursor_of(state));

@@ -21,11 +21,6 @@ Value scalar_of(const Value& whole, int32_t node) {
   return value;
 }
 
-/// A decimal fraction as it is written.
-struct Literal {
-  double step = 0;  // one unit of its last place
-};
-
 class Comparison {
  public:
   explicit Comparison(const AnswerRules& rules) : rules_(rules) {}
@@ -81,7 +76,10 @@ class Comparison {
   bool same(const Value& a, const Value& b) {
     if (!budget_.take()) return false;
     if (a.kind == Kind::relation || b.kind == Kind::relation) return same_relations(a, b);
-    if (a.kind == Kind::text || b.kind == Kind::text) return spelled(a) == spelled(b);
+    if (a.kind == Kind::text || b.kind == Kind::text) {
+      uint32_t tokens = a.last - a.first + b.last - b.first;
+      return budget_.take(tokens) && spelled(a) == spelled(b);
+    }
     if (a.kind != b.kind) return a.kind == Kind::matrix ? is_vector(a, b) : is_vector(b, a);
     switch (a.kind) {
       case Kind::scalar:
@@ -320,10 +318,11 @@ class Comparison {
     bool are_known = x.is_known && y.is_known;
     if (are_known && x.value == y.value) return true;
     bool is_decided = are_known && !x.is_formal && !y.is_formal;
-    std::optional<double> step = rounding_step(a, b);
-    if (is_decided && !step) return false;
-    if (step) return is_rounded(a, b, *step);
-    return agree_numerically(a, b);
+    // Of two plain numbers neither is rounded.
+    std::optional<double> step = step_of(a), other_step = step_of(b);
+    if (step && !other_step && *step > 0) return is_rounded(a, b, *step);
+    if (other_step && !step && *other_step > 0) return is_rounded(b, a, *other_step);
+    return !is_decided && agree_numerically(a, b);
   }
 
   bool agree_numerically(const Value& a, const Value& b) {
@@ -341,17 +340,9 @@ class Comparison {
     return has_agreed;
   }
 
-  /// Returns the last place of the one side that is a decimal fraction of six significant digits or
-  /// more, where the other is no plain number.
-  static std::optional<double> rounding_step(const Value& a, const Value& b) {
-    auto x = literal_of(a), y = literal_of(b);
-    if (x.has_value() == y.has_value()) return std::nullopt;
-    double step = x ? x->step : y->step;
-    return step > 0 ? std::optional(step) : std::nullopt;
-  }
-
-  /// A plain number; its step is 0 unless it may stand for what it was rounded from.
-  static std::optional<Literal> literal_of(const Value& value) {
+  /// Returns, of a plain number, one unit of its last place; 0 if it cannot stand for what it was
+  /// rounded from.
+  static std::optional<double> step_of(const Value& value) {
     constexpr size_t k_least_digits = 6;
     const Node* node = &value.owner->at(value.node);
     if (node->op == Op::negate) node = &value.owner->at(node->a);
@@ -360,13 +351,19 @@ class Comparison {
     digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
     int32_t decimals = value.owner->words[node->token].decimals;
     bool counts = decimals > 0 && digits.size() >= k_least_digits;
-    return Literal{counts ? std::pow(10.0, -decimals) : 0};
+    return counts ? std::pow(10.0, -decimals) : 0.0;
   }
 
-  bool is_rounded(const Value& a, const Value& b, double step) {
-    if (has_variables(a) || has_variables(b)) return false;
-    Numeric x = numeric_at(a, 0, budget_), y = numeric_at(b, 0, budget_);
-    return x.is_known && y.is_known && std::abs(x.value - y.value) < step;
+  /// True if `literal`, of that last place, is `exact` rounded to it, or cut off behind it.
+  bool is_rounded(const Value& literal, const Value& exact, double step) {
+    if (has_variables(exact)) return false;
+    Numeric x = numeric_at(literal, 0, budget_), y = numeric_at(exact, 0, budget_);
+    if (!x.is_known || !y.is_known || std::abs(y.value.imag()) > y.error) return false;
+    double from = x.value.real(), to = y.value.real();
+    if (from < 0) from = -from, to = -to;
+    constexpr double k_slack = 1e-6;   // of a step, for the rounding of this very computation
+    double rest = (to - from) / step;  // cut: 0 … 1, rounded: -1/2 … 1/2
+    return rest > -0.5 - k_slack && rest < 1 - k_slack;
   }
 
   AnswerRules rules_;

@@ -157,7 +157,6 @@ class Builder {
   bool relation(Value& whole) {
     std::string marks;
     uint32_t first = whole.first;
-    // "= 5", "\\approx 5"
     bool is_led =
         kind(first) == Tok::relation && (mark(first) == '=' || mark(first) == '~');  // "= 5"
     if (is_led) ++first;
@@ -198,8 +197,9 @@ class Builder {
       whole = value(first + 1, last);
       return true;
     }
-    if (items.size() < 2 || kind(first) == Tok::open_group) return true;
-    whole.kind = Value::Kind::sequence;
+    if (items.size() < 2) return true;
+    // "{1, 2}" without backslashes is meant as a set.
+    whole.kind = kind(first) == Tok::open_group ? Value::Kind::set : Value::Kind::sequence;
     whole.open = mark(first);
     whole.close = mark(last);
     for (auto [begin, end] : items) whole.items.push_back(value(begin, end));
@@ -227,8 +227,13 @@ class Builder {
         cut(whole.first + 1, whole.last - 1, [&](uint32_t i) { return kind(i) == Tok::row; });
     whole.open = mark(whole.first);
     for (auto [first, last] : rows) {
-      auto cells = cut(first, last, [&](uint32_t i) { return kind(i) == Tok::column; });
-      if (whole.columns != 0 && cells.size() != whole.columns) return true;
+      size_t cuts = 0;
+      auto cells = cut(first, last, [&](uint32_t i) {
+        cuts += kind(i) == Tok::column ? 1 : 0;
+        return kind(i) == Tok::column;
+      });
+      bool is_ragged = whole.columns != 0 && cells.size() != whole.columns;
+      if (is_ragged || cells.size() != cuts + 1) return true;  // stays a text
       whole.columns = static_cast<uint32_t>(cells.size());
       for (auto [begin, end] : cells) whole.items.push_back(value(begin, end));
     }
