@@ -42,6 +42,9 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
   view.seed = t.seed;
   view.score = t.score;
   view.stop_reason = t.stop_reason;
+  if (!t.ground_truth.empty()) view.stop_reason += ", ground truth " + t.ground_truth;
+  for (const proto::RewardPart& part : t.reward_parts)
+    if (!part.detail.empty()) view.stop_reason += fmt::format(", {}: {}", part.name, part.detail);
   for (const proto::Turn& turn : t.turns) {
     observe::TurnView shown{turn.observation, turn.response,     turn.env_reward,
                             turn.is_valid,    turn.is_effective, {}};
