@@ -44,6 +44,13 @@ void DriverState::on_fail(const Failure& failure) {
   end(std::move(result));
 }
 
+void DriverState::on_notice(const std::string& role, const std::string& text) {
+  last_notice_ = role + ": " + text;
+  options_.log->event(observe::EventLevel::warning, step_, last_notice_);
+  record(static_cast<uint16_t>(stream::RecordType::event),
+         nlohmann::json{{"kind", "notice"}, {"step", step_}, {"detail", last_notice_}}.dump());
+}
+
 void DriverState::begin_phase(PhaseKind kind, Next next) {
   phase_ = plan::to_string(kind);
   ask(
@@ -97,7 +104,8 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
   round->dispatcher.emplace(dispatch);
   gathered->leases.resize(replicas);
   for (uint32_t group = 0; group < batch.groups; ++group)
-    if (auto added = round->dispatcher->add({group, batch.seeds[group], batch.group_size, 0, 0});
+    if (auto added =
+            round->dispatcher->add({group, batch.tasks[group].seed, batch.group_size, 0, 0});
         !added)
       return on_fail({"driver", phase_, added.error().to_string()});
   lease_more(round);
@@ -111,8 +119,8 @@ void DriverState::lease_more(const std::shared_ptr<Round>& round) {
     do {
       auto group = static_cast<uint32_t>(parts[i].group);
       lease.groups.push_back(group);
-      lease.seeds.push_back(round->batch.seeds[group]);
-      lease.tags.push_back(round->batch.tags[group]);
+      lease.seeds.push_back(round->batch.tasks[group].seed);
+      lease.tags.push_back(round->batch.tasks[group].tag);
     } while (++i < parts.size() && options_.rollouts.size() == 1);
     ask(
         fmt::format("actor_infer (card {})", options_.rollout_cards[replica].value),
@@ -194,6 +202,8 @@ void DriverState::resume() {
       warm_round_ = state.at("warm_round").get<uint64_t>();
       trajectories_ = state.at("trajectories").get<uint64_t>();
       param_hash_ = report.param_hash;
+      if (auto restored = options_.tasks->restore(state.value("tasks", "{}")); !restored)
+        return on_fail({"driver", "resume", restored.error().to_string()});
       bool is_warm = state.at("stage").get<std::string>() == "warm_start";
       options_.log->event(
           observe::EventLevel::info, step_,
@@ -244,17 +254,8 @@ void DriverState::warm_round(uint64_t round) {
   };
   uint64_t count =
       (steps_until(round + 1) - steps_until(round)) * static_cast<uint64_t>(warm.batch_size);
-  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start),
-              round,
-              static_cast<uint32_t>(count),
-              1,
-              {},
-              {}};
-  const auto& tags = options_.config.train_env_manager.tags;
-  for (uint32_t group = 0; group < count; ++group) {
-    batch.tags.push_back(tags[group % tags.size()]);
-    batch.seeds.push_back(options_.warm_seed(round, group));
-  }
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start), round, static_cast<uint32_t>(count),
+              1, options_.tasks->warm(round, static_cast<uint32_t>(count))};
   phase_ = "warm_start";
   auto play = [this, batch, round] {
     gather(batch, [this, round](const Gathered& gathered) {
@@ -301,18 +302,11 @@ void DriverState::run_step(uint64_t step) {
   if (is_stopping_) return finish(true);
   start_row(step);
   options_.log->stage("step", "generate", -1);
-  const auto& manager = options_.config.train_env_manager;
-  auto groups = static_cast<uint32_t>(options_.config.derived.groups_per_step);
-  Batch batch{static_cast<uint8_t>(TrajectoryKind::train), step, groups,
-              static_cast<uint32_t>(manager.group_size),   {},   {}};
-  for (uint32_t group = 0; group < groups; ++group) {
-    int64_t position = group % manager.num_env_groups;
-    size_t tag = 0;
-    while (tag + 1 < manager.tags.size() && position >= manager.num_groups_partition[tag])
-      position -= manager.num_groups_partition[tag++];
-    batch.tags.push_back(manager.tags[tag]);
-    batch.seeds.push_back(options_.train_seed(step, group));
-  }
+  auto tasks = options_.tasks->train(step);
+  if (!tasks) return on_fail({"driver", "generate", tasks.error().to_string()});
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::train), step,
+              static_cast<uint32_t>(tasks->size()),
+              static_cast<uint32_t>(options_.config.derived.group_size), std::move(*tasks)};
   begin_phase(PhaseKind::generate, [this, batch, step] {
     gather(batch, [this, step](const Gathered& gathered) {
       double end = options_.log->seconds_since_start();
@@ -331,6 +325,9 @@ void DriverState::run_step(uint64_t step) {
         generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
       row_->set("generate_tokens_per_s", generated / std::max(1e-9, gathered.busy_seconds));
       for (const auto& [key, value] : gathered.collected.metrics) row_->set(key, value);
+      if (options_.config.pipeline == config::Pipeline::rlvr)
+        row_->set("data/epoch", options_.tasks->epochs());
+      if (is_all_masked(gathered.collected)) return;
       options_.log->stage("step", "update", -1);
       begin_phase(PhaseKind::update, [this, step] {
         double started = now_seconds();
@@ -388,16 +385,16 @@ void DriverState::evaluate(Next next) {
 }
 
 void DriverState::evaluate_kind(uint8_t kind, const std::string& metric, Next next) {
-  const auto& manager = options_.config.val_env_manager;
-  auto groups = static_cast<uint32_t>(options_.config.derived.val_groups);
-  Batch batch{kind, step_, groups, static_cast<uint32_t>(manager.group_size), {}, {}};
-  for (uint32_t group = 0; group < groups; ++group) {
-    batch.tags.push_back(manager.tags[group % manager.tags.size()]);
-    batch.seeds.push_back(options_.val_seed(group));
-  }
+  std::vector<GroupTask> tasks = options_.tasks->held_out();
+  bool is_single = kind == static_cast<uint8_t>(TrajectoryKind::val_greedy) &&
+                   options_.config.pipeline == config::Pipeline::rlvr;
+  Batch batch{kind, step_, static_cast<uint32_t>(tasks.size()),
+              is_single ? 1U : static_cast<uint32_t>(options_.config.derived.val_group_size),
+              std::move(tasks)};
   phase_ = "evaluate";
   gather(batch, [this, metric, next](const Gathered& gathered) {
     critical_seconds_ += gathered.busy_seconds;
+    if (metric == "val/success") write_held_out(gathered.collected);
     double success = 0;
     double tags = 0;
     for (const auto& [key, value] : gathered.collected.metrics)
@@ -414,6 +411,35 @@ void DriverState::evaluate_kind(uint8_t kind, const std::string& metric, Next ne
     after = success;
     next();
   });
+}
+
+// Held-out numbers of the sampled answers: ROLL's names by tag, verl's by data source.
+void DriverState::write_held_out(const CollectReport& collected) {
+  for (const auto& [metric, value] : collected.metrics) {
+    if (metric.starts_with("val")) row_->set(metric, value);
+    if (!metric.starts_with("env/")) continue;
+    row_->set("val/" + metric, value);
+    if (!metric.ends_with("/success")) continue;
+    constexpr size_t k_prefix = 4, k_suffix = 8;  // "env/", "/success"
+    std::string tag = metric.substr(k_prefix, metric.size() - k_prefix - k_suffix);
+    auto [found, is_new] = result_.success_of_tags.try_emplace(tag, value, value);
+    if (!is_new) found->second.second = value;
+  }
+}
+
+// A step without a single score teaches nothing and costs nothing; several in a row are a reward
+// that does not work.
+bool DriverState::is_all_masked(const CollectReport& collected) {
+  constexpr uint64_t k_masked_steps_max = 3;
+  double share = 0;
+  for (const auto& [metric, value] : collected.metrics)
+    if (metric == "reward/masked") share = value;
+  masked_steps_ = share < 1 ? 0 : masked_steps_ + 1;
+  if (masked_steps_ < k_masked_steps_max) return false;
+  on_fail({"rewards", "score",
+           fmt::format("every trajectory of {} steps in a row is masked; the last word: {}",
+                       masked_steps_, last_notice_)});
+  return true;
 }
 
 void DriverState::end_step() {

@@ -1,11 +1,12 @@
 #pragma once
-/// Driver: the agentic pipeline. Warm start rounds, then per step: generate → update → publish →
-/// evaluate → row → checkpoint. It leases groups, closes steps and reports; no tensor and no
-/// trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: one step in flight.
-/// Every request has a time limit. The first failure (of a request, or sent by any role) ends the
-/// run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written to a
-/// checkpoint, then the run ends as a success.
+/// Driver: pipelines agentic and rlvr. Warm start rounds, then per step: generate → update →
+/// publish → evaluate → row → checkpoint. It leases groups, closes steps and reports; no tensor and
+/// no trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: one step in
+/// flight. Every request has a time limit. The first failure (of a request, or sent by any role)
+/// ends the run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written
+/// to a checkpoint, then the run ends as a success.
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "actors/roles.hpp"
 #include "actors/run_log.hpp"
+#include "actors/task_source.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/dispatch.hpp"
@@ -27,6 +29,8 @@ struct RunResult {
   std::optional<double> success_before, success_after, greedy_before, greedy_after;
   uint64_t param_hash = 0;
   uint64_t trajectories = 0;
+  /// Held-out success by tag, sampled: at the first and at the last evaluation.
+  std::map<std::string, std::pair<double, double>> success_of_tags;
 };
 
 struct DriverOptions {
@@ -45,9 +49,7 @@ struct DriverOptions {
   bool has_reference_phase = false;  // the reference takes turns with other roles
   RecorderActor recorder;
   RunLog* log = nullptr;
-  std::function<uint64_t(uint64_t step, uint32_t group)> train_seed;
-  std::function<uint64_t(uint32_t group)> val_seed;
-  std::function<uint64_t(uint64_t round, uint32_t group)> warm_seed;
+  std::shared_ptr<TaskSource> tasks;
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
   int request_timeout_ms = 3600000;
   int verdict_wait_ms = 500;  // a consequence waits so long for its cause
@@ -61,6 +63,7 @@ class DriverState {
   void on_start();
   void on_stop();
   void on_fail(const control::Failure& failure);
+  void on_notice(const std::string& role, const std::string& text);
 
  private:
   using Next = std::function<void()>;
@@ -69,8 +72,7 @@ class DriverState {
     uint64_t step = 0;
     uint32_t groups = 0;
     uint32_t group_size = 1;
-    std::vector<std::string> tags;  // one per group
-    std::vector<uint64_t> seeds;
+    std::vector<GroupTask> tasks;  // one per group
   };
   struct Gathered {
     std::vector<control::LeaseReport> leases;  // by rollout, its last
@@ -120,6 +122,8 @@ class DriverState {
   void finish(bool is_stopped);
   void end(RunResult result);
   bool is_eval_step(uint64_t step) const;
+  bool is_all_masked(const control::CollectReport& collected);
+  void write_held_out(const control::CollectReport& collected);
 
   DriverActor::pointer self_;
   DriverOptions options_;
@@ -138,6 +142,8 @@ class DriverState {
   double placement_seconds_ = 0;
   double step_tokens_ = 0;
   double response_tokens_ = 0;  // of a trajectory, mean of the last round
+  uint64_t masked_steps_ = 0;   // in a row, without a single score
+  std::string last_notice_;
   RunResult result_;
 };
 

@@ -22,7 +22,8 @@ std::string DriverState::state_json(const std::string& stage) const {
                         {"warm_round", warm_round_},
                         {"trajectories", trajectories_},
                         {"run_id", options_.run_id},
-                        {"seed", options_.config.seed}}
+                        {"seed", options_.config.seed},
+                        {"tasks", options_.tasks->state()}}
       .dump();
 }
 
@@ -101,6 +102,9 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
       [state](start_atom) { state->on_start(); },
       [state](stop_atom) { state->on_stop(); },
       [state](fail_atom, const Failure& failure) { state->on_fail(failure); },
+      [state](notice_atom, const std::string& role, const std::string& text) {
+        state->on_notice(role, text);
+      },
   };
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/reward_pool.hpp"
 #include "runtime/compute/generation.hpp"
 #include "runtime/proto/trajectory.hpp"
 #include "runtime/publish/member.hpp"
@@ -23,16 +24,20 @@ using TrajectoryBatch = std::shared_ptr<std::vector<proto::Trajectory>>;
 /// Everything that finished a turn in one engine iteration.
 using TurnOutputs = std::shared_ptr<std::vector<compute::TurnOutput>>;
 
+/// What a reward's pool has scored.
+using ScoredBatch = std::shared_ptr<std::vector<Scored>>;
+
 /// How the exchange of a weight version ended at a card.
 using Arrival = std::shared_ptr<Expected<publish::PublishReport>>;
 
 /// What an environment says after reset or an action: the text to append to the context, and what
 /// it paid.
 struct EnvTurn {
-  uint64_t request = 0;     // of the rollout: which trajectory this answers
-  std::string error;        // the game failed, empty if not
-  std::string prompt;       // rendered template, ready to tokenise
-  std::string observation;  // the bare observation, for the record
+  uint64_t request = 0;                // of the rollout: which trajectory this answers
+  std::string error;                   // the game failed, empty if not
+  std::string prompt;                  // rendered template, ready to tokenise
+  std::vector<int32_t> prompt_tokens;  // the same, where it is tokenised already; else empty
+  std::string observation;             // the bare observation, for the record
   float reward = 0;
   bool is_done = false;
   bool is_valid = false;
@@ -55,5 +60,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::DeliveryHandle)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TrajectoryBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::TurnOutputs)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Arrival)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::ScoredBatch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::EnvTurn)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(cohort::actors::Transcript)

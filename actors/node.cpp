@@ -7,9 +7,9 @@
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
 #include "actors/trainer.hpp"
+#include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/tasks/seeds.hpp"
 
 namespace cohort::actors {
 
@@ -26,6 +26,13 @@ Handle NodeState::watch(Handle handle, const std::string& role) {
 FailureSink NodeState::failure_sink() {
   auto address = NodeActor{self_};
   return [address](Failure failure) { caf::anon_send(address, fail_atom_v, std::move(failure)); };
+}
+
+NoticeSink NodeState::notice_sink() {
+  auto address = NodeActor{self_};
+  return [address](std::string role, std::string text) {
+    caf::anon_send(address, notice_atom_v, std::move(role), std::move(text));
+  };
 }
 
 template <class Handle>
@@ -48,11 +55,6 @@ void NodeState::open(NodeOptions options) {
   if (!spawner) return on_fail({"node", "start", spawner.error().to_string()});
   spawner_ = std::move(*spawner);
   is_ready_.assign(options_.processes.size(), false);
-  for (const auto& [key, reward] : options_.config.rewards) {
-    auto made = make_reward(key, std::string(config::to_string(reward.type)), reward.weight);
-    if (!made) return on_fail({"rewards", "start", made.error().to_string()});
-    rewards_.push_back(std::move(*made));
-  }
   self_->set_down_handler([this](caf::down_msg& message) { on_down(message); });
 }
 
@@ -124,6 +126,7 @@ void NodeState::start_run() {
   if (std::exchange(is_begun_, true)) return;
   spawn_trainer();
   spawn_reward();
+  if (!reward_) return;  // the run has ended with the reason
   spawn_head();
   caf::anon_send(driver_, start_atom_v);
 }
@@ -153,9 +156,19 @@ void NodeState::spawn_reward() {
   options.hop = {spawner_->context(), spawner_->link("rewards", "actor_infer->rewards"),
                  has_reference ? spawner_->link("reference", "rewards->reference")
                                : spawner_->link("trainer", "rewards->actor_train")};
-  options.rewards = rewards_;
+  auto rewards = open_rewards(options_.config);  // a successor starts with plugins of its own
+  if (!rewards) return on_fail({"rewards", "start", rewards.error().to_string()});
+  options.rewards = std::move(*rewards);
+  options.prompts = options_.plan.prompts;
+  options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
   options.fail = failure_sink();
-  reward_ = watch(self_->spawn(reward, std::move(options)), "rewards");
+  options.notice = notice_sink();
+  const bool waits = std::ranges::any_of(options.rewards, [](const RewardFunction& each) {
+    return each.scorer && each.scorer->concurrency() > 0;
+  });
+  reward_ = watch(waits ? self_->spawn<caf::detached>(reward, std::move(options))
+                        : self_->spawn(reward, std::move(options)),
+                  "rewards");
 }
 
 void NodeState::spawn_head() {
@@ -187,16 +200,13 @@ void NodeState::spawn_head() {
   options.recorder = recorder_;
   options.log = options_.log;
   options.on_end = options_.on_end;
-  auto seeds = options_.plan.seeds;
-  options.train_seed = [seeds](uint64_t step, uint32_t group) {
-    return seeds->seed(tasks::EpisodeUse::train, step, group);
-  };
-  options.val_seed = [seeds](uint32_t group) {
-    return seeds->seed(tasks::EpisodeUse::validation, 0, group);
-  };
-  options.warm_seed = [seeds](uint64_t round, uint32_t group) {
-    return seeds->seed(tasks::EpisodeUse::warm_start, round, group);
-  };
+  if (options_.plan.prompts) {
+    auto tasks = make_prompt_tasks(options_.config, options_.plan.prompts);
+    COHORT_CHECK(tasks.has_value(), "DATA-2: preflight has made the same");
+    options.tasks = std::move(*tasks);
+  } else {
+    options.tasks = make_environment_tasks(options_.config, options_.plan.seeds);
+  }
   driver_ = watch(self_->spawn(driver, std::move(options)), "driver");
 }
 
@@ -215,6 +225,11 @@ void NodeState::on_fail(const Failure& failure) {
     result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
     options_.on_end(std::move(result));
   }
+}
+
+void NodeState::on_notice(const std::string& role, const std::string& text) {
+  log::warn("{}: {}", role, text);
+  if (driver_ && !is_shutting_down_) caf::anon_send(driver_, notice_atom_v, role, text);
 }
 
 void NodeState::on_down(const caf::down_msg& message) {
@@ -253,6 +268,9 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](start_atom) { state->on_start(); },
       [state](stop_atom) { state->on_stop(); },
       [state](fail_atom, const Failure& failure) { state->on_fail(failure); },
+      [state](notice_atom, const std::string& role, const std::string& text) {
+        state->on_notice(role, text);
+      },
       [state](flush_atom) { return state->on_shutdown(); },
       [state](join_atom, const ProcessHello& hello) { return state->on_join(hello); },
       [state](ready_atom, const ProcessReady& ready) { state->on_ready(ready); },

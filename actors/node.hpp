@@ -48,6 +48,7 @@ class NodeState {
   void on_start();
   void on_stop();
   void on_fail(const control::Failure& failure);
+  void on_notice(const std::string& role, const std::string& text);
   void on_down(const caf::down_msg& message);
   bool on_shutdown();
   caf::result<control::ProcessWelcome> on_join(const control::ProcessHello& hello);
@@ -68,6 +69,7 @@ class NodeState {
   void spawn_reward();
   void spawn_head();
   FailureSink failure_sink();
+  NoticeSink notice_sink();
   template <class Handle>
   Handle holder(const std::string& role, CardId card) const;
 
@@ -79,7 +81,6 @@ class NodeState {
   bool is_begun_ = false;
   std::map<caf::actor_addr, std::string> roles_;
   std::set<caf::actor_addr> remote_;  // of roles_, those of other processes
-  std::vector<RewardFunction> rewards_;
   RecorderActor recorder_;
   TrainerActor trainer_;
   RewardActor reward_;

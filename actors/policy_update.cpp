@@ -84,6 +84,53 @@ algorithms::KlKind kl_kind(config::KlPenalty penalty) {
   return algorithms::KlKind::k3;
 }
 
+/// Pipeline rlvr compares the answers to one prompt.
+config::Grouping grouping_of(const config::RunConfig& config) {
+  return config.pipeline == config::Pipeline::rlvr ? config::Grouping::traj_group_id
+                                                   : config.reward_normalization.grouping;
+}
+
+Expected<algorithms::RewardNormOptions> norm_of(const config::RunConfig& config) {
+  const config::RewardNormalization& norm = config.reward_normalization;
+  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
+  auto mean = is_rlvr ? config.norm_mean_type : norm.norm_mean_type;
+  auto deviation = is_rlvr ? config.norm_std_type : norm.norm_std_type;
+  if (is_rlvr && config.adv_estimator == config::AdvEstimator::grpo)  // ROLL forces both
+    mean = deviation = config::NormScope::group;
+  std::optional<std::string_view> mean_type;
+  std::optional<std::string_view> std_type;
+  if (mean) mean_type = config::to_string(*mean);
+  if (deviation) std_type = config::to_string(*deviation);
+  return algorithms::reward_norm_options(config::to_string(grouping_of(config)),
+                                         is_rlvr ? "identity" : config::to_string(norm.method),
+                                         mean_type, std_type);
+}
+
+/// rlvr normalises each domain by itself (ROLL).
+Expected<std::vector<double>> normalise(const config::RunConfig& config,
+                                        const std::vector<Trajectory>& batch,
+                                        const std::vector<double>& scores,
+                                        const std::vector<uint32_t>& groups) {
+  COHORT_ASSIGN(algorithms::RewardNormOptions options, norm_of(config));
+  if (config.pipeline != config::Pipeline::rlvr)
+    return algorithms::agentic_reward_norm(scores, groups, options);
+  std::map<std::string, std::vector<size_t>> domains;
+  for (size_t i = 0; i < batch.size(); ++i) domains[batch[i].tag].push_back(i);
+  std::vector<double> rewards(batch.size());
+  for (const auto& [domain, members] : domains) {
+    std::vector<double> of_domain;
+    std::vector<uint32_t> groups_of_domain;
+    for (size_t i : members) {
+      of_domain.push_back(scores[i]);
+      groups_of_domain.push_back(groups[i]);
+    }
+    std::vector<double> normal =
+        algorithms::agentic_reward_norm(of_domain, groups_of_domain, options);
+    for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
+  }
+  return rewards;
+}
+
 struct AdvantageMetrics {
   algorithms::AdvantageSummary summary;
   algorithms::GroupStats groups;
@@ -94,18 +141,10 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
                                            const std::vector<Trajectory>& batch,
                                            PackedBatch& packed) {
   AdvantageMetrics metrics;
-  const config::RewardNormalization& norm = config.reward_normalization;
-  std::optional<std::string_view> mean_type;
-  std::optional<std::string_view> std_type;
-  if (norm.norm_mean_type) mean_type = config::to_string(*norm.norm_mean_type);
-  if (norm.norm_std_type) std_type = config::to_string(*norm.norm_std_type);
-  COHORT_ASSIGN(auto norm_options, algorithms::reward_norm_options(config::to_string(norm.grouping),
-                                                                   config::to_string(norm.method),
-                                                                   mean_type, std_type));
   std::vector<double> scores;
   for (const Trajectory& t : batch) scores.push_back(t.score);
-  std::vector<uint32_t> groups = group_ids(batch, norm.grouping);
-  std::vector<double> rewards = algorithms::agentic_reward_norm(scores, groups, norm_options);
+  std::vector<uint32_t> groups = group_ids(batch, grouping_of(config));
+  COHORT_ASSIGN(std::vector<double> rewards, normalise(config, batch, scores, groups));
   metrics.groups = algorithms::group_stats(scores, groups);
   algorithms::AdvantageInput input{
       {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
@@ -127,6 +166,27 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
     metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
   }
   return metrics;
+}
+
+/// What is trained on: all but the masked (REWARD-3), and where each stood in the batch, so that a
+/// masked one moves no other to another optimizer step.
+struct Survivors {
+  std::vector<Trajectory> trajectories;
+  std::vector<size_t> places;
+};
+
+Survivors survivors_of(const std::vector<Trajectory>& batch) {
+  Survivors left;
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (batch[i].mask_reason.empty()) {
+      left.trajectories.push_back(batch[i]);
+      left.places.push_back(i);
+    }
+  return left;
+}
+
+bool has_masked(const std::vector<Trajectory>& batch) {
+  return std::ranges::any_of(batch, [](const Trajectory& t) { return !t.mask_reason.empty(); });
 }
 
 struct OldLogProbs {
@@ -231,8 +291,53 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
   return report;
 }
 
+/// `batch` in optimizer batches of `total` places; `places` of its members, empty: they are all
+/// there.
+struct PolicyUpdater::Epochs {
+  const std::vector<Trajectory>& batch;
+  const std::vector<size_t>& places;
+  size_t total;
+  const PackedBatch& packed;
+  ReportSum& sum;
+};
+
+Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
+  algorithms::ScheduleOptions schedule;
+  const config::TrainingArgs& args = config_.actor_train.training_args;
+  COHORT_ASSIGN(schedule.kind,
+                algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
+  schedule.base = args.learning_rate;
+  schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
+  compute::LossFactory loss = make_policy_loss(config_);
+  auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
+  for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
+    size_t next = 0;
+    for (size_t first = 0; first < run.total; first += mini_batch) {
+      std::vector<compute::TrainSample> samples;
+      for (; next < run.batch.size() &&
+             (run.places.empty() ? next : run.places[next]) < first + mini_batch;
+           ++next)
+        samples.push_back(sample_of(run.batch, run.packed, next));
+      const double rate = algorithms::learning_rate(schedule, policy_steps_);
+      ++policy_steps_;
+      if (samples.empty()) continue;  // every trajectory of it is masked
+      auto done = engine.step(samples, loss, rate);
+      if (!done)
+        return done.error().with_context(
+            fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + mini_batch - 1));
+      run.sum.add(*done);
+    }
+  }
+  return {};
+}
+
 Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
-                                                    const std::vector<Trajectory>& batch) {
+                                                    const std::vector<Trajectory>& all) {
+  const bool is_cut = has_masked(all);
+  Survivors left;
+  if (is_cut) left = survivors_of(all);
+  const std::vector<Trajectory>& batch = is_cut ? left.trajectories : all;
   PackedBatch packed = pack(batch);
   const config::OldLogProbs source = config_.derived.old_log_probs;
   OldLogProbs old;
@@ -243,27 +348,7 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
                 fill_advantages(config_, kl_.coefficient(), batch, packed));
   UpdateReport report;
   ReportSum sum;
-  algorithms::ScheduleOptions schedule;
-  const config::TrainingArgs& args = config_.actor_train.training_args;
-  COHORT_ASSIGN(schedule.kind,
-                algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
-  schedule.base = args.learning_rate;
-  schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
-  schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
-  compute::LossFactory loss = make_policy_loss(config_);
-  auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
-  for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch)
-    for (size_t first = 0; first < batch.size(); first += mini_batch) {
-      std::vector<compute::TrainSample> samples;
-      for (size_t i = first; i < std::min(batch.size(), first + mini_batch); ++i)
-        samples.push_back(sample_of(batch, packed, i));
-      auto done = engine.step(samples, loss, algorithms::learning_rate(schedule, policy_steps_));
-      if (!done)
-        return done.error().with_context(
-            fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + samples.size() - 1));
-      ++policy_steps_;
-      sum.add(*done);
-    }
+  COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
   sum.write(report, true);
   if (source == config::OldLogProbs::first_pass) old.behavior_gap = sum.behavior_gap();
   write_old(source, old, report);

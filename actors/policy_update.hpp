@@ -4,6 +4,9 @@
 /// layers meet; it has no actor in it. Not thread-safe: the train worker owns one. Order of the
 /// ROLL dialect (spec: docs/algorithms.md): normalise scores per group, put the score on the last
 /// token, KL in reward (optional), returns, whiten → mask → clip. Old log-probs: decisions/0001.
+/// Masked trajectories (REWARD-3) are left out before anything is computed: groups compare the
+/// survivors, losses count their tokens; a group with one survivor teaches nothing where a group
+/// baseline is on.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +39,8 @@ class PolicyUpdater {
   Expected<std::string> restore(const std::string& state);
 
  private:
+  struct Epochs;
+  Expected<void> run_epochs(compute::TrainEngine& engine, const Epochs& run);
   Expected<control::UpdateReport> update_policy(compute::TrainEngine& engine,
                                                 const std::vector<proto::Trajectory>& batch);
   Expected<control::UpdateReport> warm_start(compute::TrainEngine& engine,

@@ -11,16 +11,19 @@
 #include "actors/card_devices.hpp"
 #include "actors/job_json.hpp"
 #include "actors/job_spec.hpp"
+#include "actors/task_source.hpp"
 #include "actors/vocabulary.hpp"
 #include "runtime/compute/model_tp.hpp"
 #include "runtime/config/not_built.hpp"
+#include "runtime/plugin/plugin_environment.hpp"
+#include "runtime/tasks/frozen_lake.hpp"
+#include "runtime/tasks/sokoban.hpp"
 
 namespace cohort::actors {
 namespace {
 
-Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(
-    const config::ModelSection& model) {
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(model));
+Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
 }
@@ -46,6 +49,80 @@ compute::ModelConfig make_model(const config::RunConfig& config, int64_t vocab_s
   return model;
 }
 
+tasks::FrozenLakeConfig lake_of(const config::EnvTemplate& source) {
+  tasks::FrozenLakeConfig lake;
+  lake.size = static_cast<int>(source.env_config.size);
+  lake.p = source.env_config.p;
+  lake.is_slippery = source.env_config.is_slippery;
+  lake.format_penalty = static_cast<float>(source.env_config.format_penalty);
+  lake.max_steps = static_cast<int>(source.max_steps);
+  lake.action_pattern = source.env_config.action_pattern;
+  return lake;
+}
+
+Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
+  const config::EnvConfigSection& e = source.env_config;
+  tasks::SokobanConfig room;
+  if (e.dim_room.size() != 2)
+    return Error{Errc::config, "env_config.dim_room: give rows and columns, e.g. [6, 6]"};
+  room.dim_room = {static_cast<int>(e.dim_room[0]), static_cast<int>(e.dim_room[1])};
+  room.num_boxes = static_cast<int>(e.num_boxes);
+  room.search_depth = static_cast<int>(e.search_depth);
+  room.max_steps = static_cast<int>(source.max_steps);
+  room.format_penalty = static_cast<float>(e.format_penalty);
+  room.action_pattern = e.action_pattern;
+  for (const auto& [number, glyph] : e.grid_lookup) {
+    if (number.size() != 1 || number[0] < '0' || number[0] > '6')
+      return Error{
+          Errc::config,
+          fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
+    room.grid_lookup[number[0] - '0'] = glyph;
+  }
+  room.grid_vocab = e.grid_vocab;
+  return room;
+}
+
+plugin::EnvironmentSpec plugin_of(const config::EnvConfigSection& e) {
+  plugin::EnvironmentSpec spec;
+  spec.plugin = e.plugin;
+  spec.config = e.args;
+  spec.timeout_s = e.timeout_s;
+  spec.workers = static_cast<uint32_t>(e.workers);
+  spec.mode = e.sandbox.mode == config::SandboxMode::rlimits ? plugin::SandboxMode::rlimits
+                                                             : plugin::SandboxMode::bubblewrap;
+  spec.memory_bytes = e.sandbox.memory_bytes;
+  spec.readable = e.sandbox.readable;
+  spec.has_network = e.sandbox.network;
+  spec.python = e.python;
+  return spec;
+}
+
+Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
+  using World = std::unique_ptr<tasks::Environment>;
+  if (source.env_type == config::EnvType::frozen_lake) {
+    options.lake = lake_of(source);
+    options.make = [lake = *options.lake]() -> Expected<World> {
+      COHORT_ASSIGN(World world, tasks::FrozenLake::create(lake));
+      return world;
+    };
+  } else if (source.env_type == config::EnvType::sokoban) {
+    COHORT_ASSIGN(tasks::SokobanConfig room, sokoban_of(source));
+    options.make = [room]() -> Expected<World> {
+      COHORT_ASSIGN(World world, tasks::Sokoban::create(room));
+      return world;
+    };
+  } else {
+    if (source.env_config.plugin.empty())
+      return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
+    COHORT_ASSIGN(auto worlds, plugin::open_environment(plugin_of(source.env_config)));
+    options.is_blocking = true;
+    options.max_turns = static_cast<int>(source.max_steps);
+    options.reload = [worlds] { return worlds->reload(); };
+    options.make = [worlds]() -> Expected<World> { return worlds->make(); };
+  }
+  return {};
+}
+
 Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
     const config::RunConfig& config, const std::string& tag) {
   auto entry = config.custom_envs.find(tag);
@@ -59,16 +136,13 @@ Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
       !(source.env_config.env_instruction && source.env_config.env_instruction->empty());
   auto compiled = tasks::PromptTemplate::create(prompt);
   if (!compiled) return compiled.error().with_context(fmt::format("custom_envs.{}", tag));
-  tasks::FrozenLakeConfig lake;
-  lake.size = static_cast<int>(source.env_config.size);
-  lake.p = source.env_config.p;
-  lake.is_slippery = source.env_config.is_slippery;
-  lake.format_penalty = static_cast<float>(source.env_config.format_penalty);
-  lake.max_steps = static_cast<int>(source.max_steps);
-  lake.action_pattern = source.env_config.action_pattern;
-  return std::make_shared<const EnvironmentOptions>(
-      EnvironmentOptions{lake, std::move(*compiled), source.env_config.env_instruction,
-                         static_cast<int>(source.max_tokens_per_step)});
+  EnvironmentOptions options;
+  if (auto chosen = choose_world(source, options); !chosen)
+    return chosen.error().with_context(fmt::format("custom_envs.{}", tag));
+  options.prompt = std::move(*compiled);
+  options.instructions = source.env_config.env_instruction;
+  options.max_response_length = static_cast<int>(source.max_tokens_per_step);
+  return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
 
 // The first prompt of a game must encode and leave room for an answer, or the run would fail at its
@@ -205,6 +279,44 @@ Expected<void> check_cards(const config::RunConfig& config) {
   return {};
 }
 
+// Of the lakes among the held-out worlds no map is trained on (TASK-3).
+std::shared_ptr<const tasks::EpisodeSeeds> make_seeds(const config::RunConfig& config,
+                                                      const Preflight& plan) {
+  tasks::SeedOptions seeds;
+  seeds.run_seed = static_cast<uint64_t>(config.seed);
+  seeds.validation_count = static_cast<uint32_t>(config.derived.val_groups);
+  const auto& train = plan.environments.at(config.train_env_manager.tags.front())->lake;
+  for (const std::string& tag : config.val_env_manager.tags)
+    if (const auto& held_out = plan.environments.at(tag)->lake; train && held_out)
+      return std::make_shared<tasks::EpisodeSeeds>(seeds, *train, *held_out);
+  return std::make_shared<tasks::EpisodeSeeds>(seeds);
+}
+
+Expected<void> open_environments(const config::RunConfig& config, Preflight& result) {
+  std::set<std::string> tags(config.train_env_manager.tags.begin(),
+                             config.train_env_manager.tags.end());
+  tags.insert(config.val_env_manager.tags.begin(), config.val_env_manager.tags.end());
+  for (const std::string& tag : tags) {
+    COHORT_ASSIGN(auto options, make_environment(config, tag));
+    COHORT_TRY(check_prompt(tag, options, *result.tokenizer, config.sequence_length));
+    result.environments[tag] = std::move(options);
+  }
+  result.seeds = make_seeds(config, result);
+  return {};
+}
+
+Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) {
+  COHORT_ASSIGN(result.prompts, PromptSet::open(config, *result.tokenizer));
+  // Told before the run: a domain with too few rows, a warm start without answers.
+  COHORT_TRY(make_prompt_tasks(config, result.prompts));
+  EnvironmentOptions options;
+  options.prompts = result.prompts;
+  options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
+  auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
+  for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;
+  return {};
+}
+
 }  // namespace
 
 Expected<Preflight> preflight(const config::RunConfig& config) {
@@ -212,30 +324,17 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
   COHORT_TRY(check_built(config));
   COHORT_TRY(check_files(config));
   COHORT_TRY(check_cards(config));
-  COHORT_ASSIGN(result.tokenizer, make_tokenizer(config.model));
+  COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
   COHORT_ASSIGN(int64_t vocab_size, vocab_size_of(config.model, result.tokenizer->vocab_size()));
   result.model = make_model(config, vocab_size);
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
-  std::set<std::string> tags(config.train_env_manager.tags.begin(),
-                             config.train_env_manager.tags.end());
-  tags.insert(config.val_env_manager.tags.begin(), config.val_env_manager.tags.end());
-  for (const std::string& tag : tags) {
-    COHORT_ASSIGN(auto options, make_environment(config, tag));
-    COHORT_TRY(check_prompt(tag, options, *result.tokenizer, config.sequence_length));
-    result.max_tokens_per_turn = std::max(1, options->max_response_length);
-    result.environments[tag] = std::move(options);
-  }
+  COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)
+                                                       : open_environments(config, result));
   result.stop_texts = {std::string(tasks::k_turn_end)};
   // An answer ends with its closing tag, if the tag is one token: what would follow is never read.
-  if (result.tokenizer->token_id("</answer>")) result.stop_texts.emplace_back("</answer>");
-  result.val_tag = config.val_env_manager.tags.front();
-  tasks::SeedOptions seeds;
-  seeds.run_seed = static_cast<uint64_t>(config.seed);
-  seeds.validation_count = static_cast<uint32_t>(config.derived.val_groups);
-  result.seeds = std::make_shared<tasks::EpisodeSeeds>(
-      seeds, result.environments.at(config.train_env_manager.tags.front())->lake,
-      result.environments.at(config.val_env_manager.tags.front())->lake);
+  if (config.pipeline == config::Pipeline::agentic && result.tokenizer->token_id("</answer>"))
+    result.stop_texts.emplace_back("</answer>");
   COHORT_TRY(plan_run(config, result));
   COHORT_ASSIGN(result.devices, open_card_devices(config, cards_used(result.placement)));
   result.checkpoint_bytes =

@@ -1,13 +1,14 @@
 #pragma once
 /// What can be known before anything is started: the tokenizer covers the prompts, the model's
-/// shape holds, every role has cards, every card has room. No actor, no thread, no file but a
-/// pretrained config.json; under 10 ms.
+/// shape holds, every role has cards, every card has room; of pipeline rlvr every row is read and
+/// has a scorer. No actor; no thread but those of environment plugins. Under 10 ms, and the files.
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/environment.hpp"
+#include "actors/prompt_set.hpp"
 #include "runtime/compute/device.hpp"
 #include "runtime/compute/model.hpp"
 #include "runtime/config/run_config.hpp"
@@ -27,10 +28,9 @@ struct Preflight {
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
   /// How weights go from the train cards to those of a role, by its name.
   std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
-  int max_tokens_per_turn = 16;
-  std::vector<std::string> stop_texts;  // special tokens that end an answer
-  std::shared_ptr<const tasks::EpisodeSeeds> seeds;
-  std::string val_tag;  // environment of the held-out maps
+  std::vector<std::string> stop_texts;               // special tokens that end an answer
+  std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
+  std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
   std::vector<std::shared_ptr<compute::Device>> devices;  // of cards, by local index; cpu: none

@@ -79,7 +79,7 @@ uint64_t RoleSpawner::step_bytes() const {
   constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
   const config::RunConfig& c = *options_.config;
   uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
-                          static_cast<uint64_t>(c.train_env_manager.group_size);
+                          static_cast<uint64_t>(c.derived.group_size);
   trajectories = std::max(trajectories, static_cast<uint64_t>(c.warm_start.batch_size) *
                                             static_cast<uint64_t>(c.warm_start.steps));
   return trajectories *
@@ -237,7 +237,6 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.sampling.top_p = static_cast<float>(sampling.top_p);
   options.sampling.top_k = static_cast<int>(sampling.top_k);
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
-  options.max_tokens_per_turn = plan.max_tokens_per_turn;
   options.sequence_length = static_cast<int>(config.sequence_length);
   options.stop_texts = plan.stop_texts;
   options.tokenizer = plan.tokenizer;
@@ -246,7 +245,10 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.exchange = exchanges_.at(card).at(role.role);
   options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
   options.fail = options_.fail;
-  if (tp == 1) return system.spawn(actors::rollout, std::move(options));
+  const bool waits = std::ranges::any_of(options.environments,
+                                         [](const auto& each) { return each.second->is_blocking; });
+  if (tp == 1 && !waits) return system.spawn(actors::rollout, std::move(options));
+  if (tp == 1) return system.spawn<caf::detached>(actors::rollout, std::move(options));
   auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
   compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
   for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {

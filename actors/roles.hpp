@@ -45,8 +45,9 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
-///   it
-using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+///   it. Results of its pools come as messages.
+using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+                                     caf::reacts_to<ScoredBatch>>;
 
 using ReferenceActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
@@ -89,17 +90,20 @@ using TrainerActor = caf::typed_actor<
                     control::CheckpointRequest>::with<control::CheckpointReport>>;
 
 ///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with
-///   its first cause
+///   its first cause; (notice, role, text): tell the user
 using DriverActor =
     caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
-                     caf::reacts_to<control::fail_atom, control::Failure>>;
+                     caf::reacts_to<control::fail_atom, control::Failure>,
+                     caf::reacts_to<control::notice_atom, std::string, std::string>>;
 
-/// The supervisor of a run. (start): begin; (stop): to the driver; (fail, cause): end the run;
+/// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
+/// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady)
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,
+    caf::reacts_to<control::notice_atom, std::string, std::string>,
     caf::replies_to<control::flush_atom>::with<bool>,
     caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
     caf::reacts_to<control::ready_atom, control::ProcessReady>,

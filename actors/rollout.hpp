@@ -39,7 +39,6 @@ struct RolloutOptions {
   /// Told of each group once it is joined: whoever ends the run ends waiting ranks through it.
   std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   compute::SamplingOptions sampling;
-  int max_tokens_per_turn = 16;
   size_t max_open_games = 256;          // trajectories between their first and last turn
   int sequence_length = 256;            // [tokens] context limit of a trajectory
   std::vector<std::string> stop_texts;  // special tokens that end a turn
@@ -108,6 +107,7 @@ class RolloutState {
   Expected<void> join_groups();
   Expected<void> check_lease(const control::Lease& lease) const;
   bool open_next();
+  void reload_worlds();
   void watch_again();
   EnvironmentActor take_environment(const std::string& tag);
   void open_episode(uint64_t serial, OpenLease& open, size_t slot);

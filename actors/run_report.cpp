@@ -128,9 +128,14 @@ std::string run_config_record(const std::string& run_id, const std::string& yaml
   return nlohmann::json{{"run_id", run_id}, {"yaml", yaml}}.dump();
 }
 
-std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan, uint64_t seed) {
+std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan,
+                                                        const std::string& val_tag, uint64_t seed) {
+  // Lines of success over all tags say nothing when some are no lakes.
+  if (!plan.seeds || plan.environments.empty()) return {};
+  for (const auto& [tag, options] : plan.environments)
+    if (!options->lake) return {};
   std::vector<uint64_t> seeds = tasks::validation_seeds(plan.seeds->options());
-  const tasks::FrozenLakeConfig& lake = plan.environments.at(plan.val_tag)->lake;
+  const tasks::FrozenLakeConfig& lake = *plan.environments.at(val_tag)->lake;
   Rng rng = Rng(seed).fork(0x5265666572656E63);  // apart from every stream of the run
   auto success = [&](tasks::Player player) {
     return tasks::evaluate_scripted({player, 1}, seeds, lake, rng);
@@ -144,14 +149,18 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
                                 const RunFolder& folder, RunLog& log, const RunResult& result) {
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
-  report.summary = fmt::format("GRPO on FrozenLake: {} trajectories in {} steps, placement {}.",
-                               plan::with_thousands(result.trajectories), result.steps,
-                               plan::to_string(plan.placement.mode));
+  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
+  report.summary =
+      fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
+                  config.adv_estimator == config::AdvEstimator::grpo ? "GRPO" : "REINFORCE",
+                  is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                  plan::with_thousands(result.trajectories), result.steps,
+                  plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
                   : result.is_stopped ? fmt::format("stopped by Ctrl-C at step {}", result.steps)
                                       : "finished";
   report.evaluation_maps =
-      static_cast<uint64_t>(config.derived.val_groups * config.val_env_manager.group_size);
+      static_cast<uint64_t>(config.derived.val_groups * config.derived.val_group_size);
   add_facts(config, plan, folder, log, result, report);
   add_headlines(rows, result, report);
   report.train_reward = observe::series_of(rows, "reward/mean", "train reward");

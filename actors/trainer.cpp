@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/hop.hpp"
+#include "algorithms/sample_metrics.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
@@ -253,21 +254,65 @@ caf::result<CheckpointReport> TrainerState::on_load(const CheckpointRequest& req
   return checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder));
 }
 
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum / std::max<double>(1, static_cast<double>(values.size()));
+}
+
+/// verl's metrics of rows: `acc` where a scorer gives it, else the score. Masked answers are left
+/// out.
+std::vector<std::pair<std::string, double>> held_out_metrics(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<uint32_t, algorithms::PromptScores> prompts;
+  bool has_acc = false;
+  for (const proto::Trajectory& t : batch) {
+    if (t.data_source.empty() || !t.mask_reason.empty()) continue;
+    algorithms::PromptScores& prompt = prompts[t.key.group];
+    prompt.source = t.data_source;
+    double value = t.score;
+    std::string answer;
+    for (const proto::RewardPart& part : t.reward_parts) {
+      if (part.name.ends_with("/acc")) {
+        value = part.value;
+        has_acc = true;
+      }
+      if (answer.empty() && part.detail.starts_with("pred ")) answer = part.detail;
+    }
+    prompt.scores.push_back(value);
+    prompt.answers.push_back(std::move(answer));
+  }
+  std::vector<algorithms::PromptScores> list;
+  for (auto& [group, prompt] : prompts) list.push_back(std::move(prompt));
+  return algorithms::sample_metrics(list, has_acc ? "acc" : "reward");
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, double>> rollout_metrics(
     const std::vector<proto::Trajectory>& batch) {
   std::map<std::string, double> sums;
+  std::map<std::string, std::vector<double>> scores;  // by tag
+  std::map<std::string, std::vector<double>> parts;
   double score_min = batch.empty() ? 0 : batch.front().score;
   double score_max = score_min;
   double score = 0;
+  double masked = 0;
   double answers = 0;
   double tokens = 0;
   for (const proto::Trajectory& t : batch) {
     score += t.score;
+    masked += t.mask_reason.empty() ? 0 : 1;
     score_min = std::min(score_min, t.score);
     score_max = std::max(score_max, t.score);
     tokens += static_cast<double>(t.tokens.size());
     answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
+    scores[t.tag].push_back(t.score);
     for (const auto& [name, value] : t.metrics) sums["env/" + t.tag + "/" + name] += value;
+    for (const proto::RewardPart& part : t.reward_parts)
+      if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
   }
   double count = std::max<double>(1, static_cast<double>(batch.size()));
   std::vector<std::pair<std::string, double>> metrics = {
@@ -276,8 +321,21 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
       {"rollout/score/max", score_max},
       {"rollout/score/min", score_min},
       {"rollout/response_length/mean", answers / count},
-      {"rollout/prompt_length/mean", (tokens - answers) / count}};
-  for (const auto& [name, sum] : sums) metrics.emplace_back(name, sum / count);
+      {"rollout/prompt_length/mean", (tokens - answers) / count},
+      {"reward/masked", masked / count}};
+  for (const auto& [name, sum] : sums) {
+    const std::string tag = name.substr(4, name.rfind('/') - 4);  // behind "env/"
+    metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
+  }
+  for (const auto& [name, values] : parts) metrics.emplace_back(name, mean_of(values));
+  const bool is_held_out = !batch.empty() && batch.front().key.kind == proto::TrajectoryKind::val;
+  if (!is_held_out) return metrics;
+  for (const auto& [tag, values] : scores) {
+    metrics.emplace_back("val/" + tag + "/score/mean", mean_of(values));
+    metrics.emplace_back("val/" + tag + "/score/max", *std::ranges::max_element(values));
+    metrics.emplace_back("val/" + tag + "/score/min", *std::ranges::min_element(values));
+  }
+  for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
   return metrics;
 }
 

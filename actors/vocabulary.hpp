@@ -6,8 +6,9 @@
 
 namespace cohort::actors {
 
-/// Returns Errc::config for a name that is not built in.
-Expected<tasks::WordVocabulary> vocabulary_of(const config::ModelSection& model);
+/// Returns Errc::config for a name that is not built in. frozen_lake also has every character that
+/// the played environments show.
+Expected<tasks::WordVocabulary> vocabulary_of(const config::RunConfig& config);
 /// Returns model.vocab_size, or `tokenizer_size` where it is 0; Errc::config if it is smaller.
 Expected<int64_t> vocab_size_of(const config::ModelSection& model, int64_t tokenizer_size);
 

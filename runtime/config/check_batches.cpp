@@ -72,6 +72,7 @@ void check_val_batch(RunConfig& c, Findings& f) {
                     c.val_batch_size, environments, val.num_env_groups, val.group_size,
                     nearest_multiples(c.val_batch_size, environments)));
   c.derived.val_groups = c.val_batch_size / val.group_size;
+  c.derived.val_group_size = val.group_size;
 }
 
 /// Environments that live at once, and ROLL's processes for them.
@@ -94,6 +95,8 @@ void check_prompts(RunConfig& c, Findings& f) {
   c.derived.group_size = c.num_return_sequences_in_group;
   c.derived.groups_per_step = c.rollout_batch_size;
   c.derived.trajectories_per_step = c.rollout_batch_size * c.num_return_sequences_in_group;
+  c.derived.val_groups = std::max<int64_t>(c.val_batch_size, 0);  // at most the rows there are
+  c.derived.val_group_size = c.rlvr.val_n_sample;
 }
 
 WorkerConfig& train_role(RunConfig& c) {

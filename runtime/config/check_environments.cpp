@@ -41,7 +41,7 @@ void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTem
                                                           "max_response_length", "event"};
   std::string path = "custom_envs." + tag;
   bool is_trajectory = e.env_manager_cls.empty() || e.env_manager_cls.ends_with(".TrajEnvManager");
-  if (e.env_type != EnvType::frozen_lake || !is_trajectory) return;  // its texts are its own
+  if (!is_built_in(e.env_type) || !is_trajectory) return;  // its texts are its own
   std::string_view text = e.agent_template;
   if (text.find("{observation}") == std::string_view::npos &&
       !has_problem(f, path + ".agent_template"))

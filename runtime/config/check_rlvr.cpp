@@ -83,8 +83,6 @@ void check_tags(const RunConfig& c, Findings& f) {
   std::map<std::string, std::string> domain_of;
   for (const auto& [name, reward] : c.rewards) {
     std::string path = "rewards." + name;
-    if (reward.tag_included.empty())
-      f.warn(path, "tag_included is missing: no row of the data would be scored by it");
     for (const std::string& tag : reward.tag_included) {
       auto [it, is_new] = domain_of.try_emplace(tag, name);
       if (!is_new)
@@ -98,10 +96,6 @@ void check_tags(const RunConfig& c, Findings& f) {
     if (!is_sampled)
       f.warn(path, "gets no prompt: it is not in actor_train.data_args.domain_interleave_probs");
   }
-  if (!c.rewards.contains("math_rule") && !c.rewards.empty())
-    f.warn("rewards",
-           "rows with a tag in no tag_included go to math_rule (ROLL's rule), and there "
-           "is no rewards.math_rule");
 }
 
 void check_answers(RunConfig& c, Findings& f) {

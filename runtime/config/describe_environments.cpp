@@ -46,17 +46,7 @@ void describe_manager(Visitor& v, EnvManagerConfig& m, const Key& key) {
   v.leave();
 }
 
-void describe_frozen_lake(Visitor& v, FrozenLakeSection& e) {
-  if (!v.enter({"env_config", "environments", "The environment's own settings (frozen_lake)."},
-               true))
-    return;
-  v.integer({"size", "environments", "The map has size x size cells.", between(2, 64)}, e.size);
-  v.number(
-      {"p", "environments", "Probability that a cell is frozen, not a hole.", {0, 1, true, false}},
-      e.p);
-  v.boolean({"is_slippery", "environments",
-             "Each move turns left or right in a third of the cases each."},
-            e.is_slippery);
+void describe_action(Visitor& v, EnvConfigSection& e) {
   v.number({"format_penalty", "environments", "Reward of a turn without a valid action."},
            e.format_penalty);
   v.text({"action_pattern", "environments",
@@ -67,15 +57,77 @@ void describe_frozen_lake(Visitor& v, FrozenLakeSection& e) {
                    "Text before the first observation; ~: the environment's own, "
                    "\"\": none."},
                   e.env_instruction);
+}
+
+void describe_sokoban(Visitor& v, EnvConfigSection& e) {
+  v.integers({"dim_room", "environments", "sokoban: rows and columns.", between(4, 64)},
+             e.dim_room);
+  v.integer({"num_boxes", "environments", "sokoban: boxes.", between(1, 8)}, e.num_boxes);
+  v.integer(
+      {"search_depth", "environments",
+       "sokoban: pulls that the room's maker tries; more give harder rooms.", between(1, 1000)},
+      e.search_depth);
+  v.text_map({"grid_lookup", "environments",
+              "sokoban: glyph of each cell (0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 "
+              "player, 6 player on target)."},
+             e.grid_lookup);
+  v.text_map({"grid_vocab", "environments", "sokoban: what the instructions call each glyph."},
+             e.grid_vocab);
+}
+
+void describe_env_plugin(Visitor& v, EnvConfigSection& e) {
+  v.nullable_text(
+      {"plugin", "environments", "plugin: path.py:Class or path.so, from the working directory."},
+      e.plugin);
+  v.json_map({"args", "environments", "plugin: its own options."}, e.args);
+  v.number({"timeout_s", "environments", "plugin: deadline of one reset or step.", above(0)},
+           e.timeout_s);
+  v.integer({"workers", "environments", "plugin: child processes.", between(1, 256)}, e.workers);
+  v.nullable_text({"python", "environments", "plugin: interpreter; ~: /usr/bin/python3."}, e.python);
+  describe_sandbox(v, e.sandbox);
+}
+
+void describe_env_config(Visitor& v, EnvTemplate& x) {
+  EnvConfigSection& e = x.env_config;
+  if (!v.enter({"env_config", "environments", "The environment's own settings."}, true)) return;
+  const bool is_lake = x.env_type == EnvType::frozen_lake;
+  if (!v.is_listing() && !is_lake) {
+    if (x.env_type == EnvType::plugin)
+      describe_env_plugin(v, e);
+    else
+      describe_sokoban(v, e);
+    describe_action(v, e);
+    v.inert({"max_steps"}, "max_steps of the custom_envs entry decides");
+    v.inert({"env_instruction_template", "render_mode", "action_lookup", "special_token_list",
+             "seed", "reset", "return_state"},
+            "symbols and action words are fixed");
+    v.leave();
+    return;
+  }
+  v.integer({"size", "environments", "The map has size x size cells.", between(2, 64)}, e.size);
+  v.number(
+      {"p", "environments", "Probability that a cell is frozen, not a hole.", {0, 1, true, false}},
+      e.p);
+  v.boolean({"is_slippery", "environments",
+             "Each move turns left or right in a third of the cases each."},
+            e.is_slippery);
+  describe_action(v, e);
+  if (v.is_listing()) {
+    describe_sokoban(v, e);
+    describe_env_plugin(v, e);
+  } else {
+    v.inert({"grid_lookup", "grid_vocab"}, "symbols and action words are fixed");
+  }
   v.inert({"max_steps"}, "max_steps of the custom_envs entry decides");
-  v.inert({"env_instruction_template", "render_mode", "grid_lookup", "grid_vocab", "action_lookup",
-           "map_seed", "desc", "special_token_list", "seed", "map_lookup"},
+  v.inert({"env_instruction_template", "render_mode", "action_lookup", "map_seed", "desc",
+           "special_token_list", "seed", "map_lookup"},
           "symbols and action words are fixed");
   v.leave();
 }
 
 void describe_environment(Visitor& v, EnvTemplate& e) {
-  v.env_type({"env_type", "environments", "Kind of the environment; frozen_lake is built in."},
+  v.env_type({"env_type", "environments",
+              "Kind of the environment; frozen_lake, sokoban and plugin are built in."},
              e.env_type, e.env_type_name);
   v.nullable_text({"env_manager_cls", "plan",
                    "ROLL's class that runs it; a step manager gives one sample per turn."},
@@ -93,15 +145,15 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
           "User message of a turn, with {turn_idx} {observation} {actions_left} "
           "{max_response_length} {event}."},
          e.agent_template);
-  if (e.env_type == EnvType::frozen_lake || v.is_listing())
-    describe_frozen_lake(v, e.env_config);
+  const bool is_built = is_built_in(e.env_type);
+  if (is_built || v.is_listing())
+    describe_env_config(v, e);
   else
     v.inert({"env_config"}, "the environment is not built in");
   v.inert({"use_thread_lock", "max_env_step_concurrent", "agent_runner_cls", "max_actions_per_traj",
            "history_length"},
           "belongs to ROLL's environment workers");
-  if (e.env_type != EnvType::frozen_lake)
-    v.rest("belongs to an environment that is not built in", {});
+  if (!is_built) v.rest("belongs to an environment that is not built in", {});
 }
 
 }  // namespace

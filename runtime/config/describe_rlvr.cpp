@@ -10,7 +10,7 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr (not run yet)";
+constexpr std::string_view k_rlvr = "rlvr";
 
 void describe_query_filter(Visitor& v, QueryFilter& f) {
   if (!v.enter(
@@ -31,6 +31,19 @@ void describe_query_filter(Visitor& v, QueryFilter& f) {
   v.leave();
 }
 
+void describe_plugin(Visitor& v, RewardConfig& r) {
+  v.nullable_text(
+      {"plugin", "reward", "type plugin: path.py:function or path.so, from the working directory."},
+      r.plugin);
+  v.json_map({"args", "reward", "The reward's own options (docs/rewards.md)."}, r.args);
+  v.number({"timeout_s", "reward", "Deadline of one answer; then it is masked.", above(0)},
+           r.timeout_s);
+  v.integer({"workers", "reward", "Child processes, or requests at once.", between(1, 256)},
+            r.workers);
+  v.nullable_text({"python", "reward", "type plugin: interpreter; ~: /usr/bin/python3."}, r.python);
+  describe_sandbox(v, r.sandbox);
+}
+
 void describe_reward(Visitor& v, RewardConfig& r) {
   v.choice({"type", "reward",
             "env_return: the sum of what the environment paid. Missing: follows from "
@@ -41,7 +54,11 @@ void describe_reward(Visitor& v, RewardConfig& r) {
   plain.weight = r.weight;
   if (v.is_writing() && r == plain) return;
   v.nullable_text({"worker_cls", k_rlvr, "ROLL's class of the scorer."}, r.worker_cls);
-  v.texts({"tag_included", k_rlvr, "Tags of the data that this domain scores."}, r.tag_included);
+  v.texts({"tag_included", "reward",
+           "Tags (data_source) of the rows that this entry scores; empty: the rows whose domain it "
+           "is, and those without one."},
+          r.tag_included);
+  describe_plugin(v, r);
   v.boolean({"use_local", k_rlvr, "code_sandbox: true checks here, false asks code_url."},
             r.use_local);
   v.nullable_text({"code_url", k_rlvr, "code_sandbox: where answers are checked."}, r.code_url);
@@ -211,6 +228,20 @@ void describe_other_pipelines(Visitor& v) {
 }
 
 }  // namespace
+
+void describe_sandbox(Visitor& v, SandboxSection& s) {
+  if (!v.enter({"sandbox", "reward, environments", "What the child processes may do."},
+               s != SandboxSection{} || v.is_listing()))
+    return;
+  v.choice({"mode", "reward, environments",
+            "bubblewrap isolates; rlimits only limits, for machines without user namespaces."},
+           s.mode);
+  v.boolean({"network", "reward, environments", "May open connections."}, s.network);
+  v.texts({"readable", "reward, environments", "Folders it may read beyond the system's."},
+          s.readable);
+  v.bytes({"memory", "reward, environments", "Address space of one process."}, s.memory_bytes);
+  v.leave();
+}
 
 void describe_rewards(Visitor& v, RunConfig& c) {
   std::vector<std::string> names;

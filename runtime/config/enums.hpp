@@ -85,7 +85,8 @@ enum class Determinism : uint8_t { strict, relaxed };
 /// Whose log-probs the ratio of the first optimizer step divides by: those recorded at generation,
 /// the update's own forward pass (the ratio is 1), or a pass of the trainer before the update.
 enum class OldLogProbs : uint8_t { behavior, first_pass, recomputed };
-/// What scores: the environment's pay, ROLL's reward workers, or a worker of the user's own.
+/// What scores: the environment's pay, ROLL's reward workers, a worker of the user's own; from
+/// gsm8k on the rules that are built in beside ROLL's, and plugins.
 enum class RewardType : uint8_t {
   env_return,
   math_rule,
@@ -99,8 +100,20 @@ enum class RewardType : uint8_t {
   video_r1,
   remote,
   data_source,  // verl: the scorer follows from the row's data_source
-  custom
+  custom,
+  gsm8k,
+  math,
+  math_dapo,
+  multiple_choice,
+  exact,
+  format,
+  overlong,
+  length,
+  repetition,
+  plugin
 };
+enum class SandboxMode : uint8_t { bubblewrap, rlimits };
+enum class PromptTruncation : uint8_t { error, left, right, middle };
 enum class RewardFilter : uint8_t { no_filter, mean_filter, std_filter };
 enum class EnvType : uint8_t {
   frozen_lake,
@@ -119,8 +132,14 @@ enum class EnvType : uint8_t {
   deepeyes,
   cli_env,
   rock_tb_native_env,
+  plugin,
   other
 };
+
+/// Returns whether this version plays the environment.
+constexpr bool is_built_in(EnvType x) {
+  return x == EnvType::frozen_lake || x == EnvType::sokoban || x == EnvType::plugin;
+}
 
 /// Names as the YAML spells them.
 std::string_view to_string(Dialect x);
@@ -149,5 +168,7 @@ std::string_view to_string(Determinism x);
 std::string_view to_string(RewardType x);
 std::string_view to_string(RewardFilter x);
 std::string_view to_string(EnvType x);
+std::string_view to_string(SandboxMode x);
+std::string_view to_string(PromptTruncation x);
 
 }  // namespace cohort::config

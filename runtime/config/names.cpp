@@ -72,7 +72,7 @@ constexpr std::array<string_view, 2> k_placement_mode_names = {"separate", "time
 constexpr std::array<string_view, 2> k_offload_policy_names = {"never", "step"};
 constexpr std::array<string_view, 2> k_cache_arrival_names = {"late", "early"};
 constexpr std::array<string_view, 2> k_determinism_names = {"strict", "relaxed"};
-constexpr std::array<string_view, 13> k_reward_type_names = {"env_return",
+constexpr std::array<string_view, 23> k_reward_type_names = {"env_return",
                                                              "math_rule",
                                                              "code_sandbox",
                                                              "llm_judge",
@@ -84,14 +84,27 @@ constexpr std::array<string_view, 13> k_reward_type_names = {"env_return",
                                                              "video_r1",
                                                              "remote",
                                                              "data_source",
-                                                             "custom"};
+                                                             "custom",
+                                                             "gsm8k",
+                                                             "math",
+                                                             "math_dapo",
+                                                             "multiple_choice",
+                                                             "exact",
+                                                             "format",
+                                                             "overlong",
+                                                             "length",
+                                                             "repetition",
+                                                             "plugin"};
+constexpr std::array<string_view, 2> k_sandbox_mode_names = {"bubblewrap", "rlimits"};
+constexpr std::array<string_view, 4> k_prompt_truncation_names = {"error", "left", "right",
+                                                                  "middle"};
 constexpr std::array<string_view, 3> k_reward_filter_names = {"no_filter", "mean_filter",
                                                               "std_filter"};
-constexpr std::array<string_view, 17> k_env_type_names = {
+constexpr std::array<string_view, 18> k_env_type_names = {
     "frozen_lake",        "sokoban",   "webshop",   "sokoban_sandbox", "sokoban_mcp",
     "sokoban_native_env", "roll_math", "roll_code", "roll_qa",         "gem_math",
     "gem_code",           "gem_qa",    "gem_game",  "deepeyes",        "cli_env",
-    "rock_tb_native_env", "other"};
+    "rock_tb_native_env", "plugin",    "other"};
 
 template <class E>
 string_view name_of(E x) {
@@ -129,6 +142,8 @@ std::span<const string_view> names_of(Determinism) { return k_determinism_names;
 std::span<const string_view> names_of(RewardType) { return k_reward_type_names; }
 std::span<const string_view> names_of(RewardFilter) { return k_reward_filter_names; }
 std::span<const string_view> names_of(EnvType) { return k_env_type_names; }
+std::span<const string_view> names_of(SandboxMode) { return k_sandbox_mode_names; }
+std::span<const string_view> names_of(PromptTruncation) { return k_prompt_truncation_names; }
 
 string_view to_string(Dialect x) { return name_of(x); }
 string_view to_string(Pipeline x) { return name_of(x); }
@@ -156,5 +171,7 @@ string_view to_string(Determinism x) { return name_of(x); }
 string_view to_string(RewardType x) { return name_of(x); }
 string_view to_string(RewardFilter x) { return name_of(x); }
 string_view to_string(EnvType x) { return name_of(x); }
+string_view to_string(SandboxMode x) { return name_of(x); }
+string_view to_string(PromptTruncation x) { return name_of(x); }
 
 }  // namespace cohort::config

@@ -33,5 +33,7 @@ std::span<const std::string_view> names_of(Determinism);
 std::span<const std::string_view> names_of(RewardType);
 std::span<const std::string_view> names_of(RewardFilter);
 std::span<const std::string_view> names_of(EnvType);
+std::span<const std::string_view> names_of(SandboxMode);
+std::span<const std::string_view> names_of(PromptTruncation);
 
 }  // namespace cohort::config

@@ -29,8 +29,8 @@ class List {
 
 void add_run(const RunConfig& c, List& list) {
   list.add_if(c.dialect == Dialect::verl, "dialect", "verl; write the run with ROLL's keys");
-  list.add_if(c.pipeline != Pipeline::agentic, "pipeline",
-              fmt::format("{}; only agentic is built in", to_string(c.pipeline)));
+  list.add_if(c.pipeline > Pipeline::rlvr, "pipeline",
+              fmt::format("{}; agentic and rlvr are built in", to_string(c.pipeline)));
   list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
   list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
               fmt::format("{} is not built in: generation and update take turns; use 0",
@@ -138,11 +138,11 @@ void add_environments(const RunConfig& c, List& list) {
   }
   for (const auto& [tag, environment] : c.custom_envs) {
     if (!played.contains(tag)) continue;
-    list.add_if(
-        environment.env_type != EnvType::frozen_lake, "custom_envs." + tag + ".env_type",
-        fmt::format("{} is not built in (built in: frozen_lake); take {} out of the tags of "
-                    "the env managers",
-                    environment.env_type_name, tag));
+    list.add_if(!is_built_in(environment.env_type), "custom_envs." + tag + ".env_type",
+                fmt::format("{} is not built in (built in: frozen_lake, sokoban, plugin); take {} "
+                            "out of the tags of "
+                            "the env managers",
+                            environment.env_type_name, tag));
     bool is_other = !environment.env_manager_cls.empty() &&
                     !environment.env_manager_cls.ends_with(".TrajEnvManager");
     list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
@@ -167,6 +167,45 @@ void add_batch(const RunConfig& c, List& list) {
                   c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
 }
 
+void add_rewards(const RunConfig& c, List& list) {
+  for (const auto& [name, reward] : c.rewards) {
+    const std::string key = "rewards." + name;
+    const RewardType type = reward.type;
+    list.add_if(
+        type == RewardType::general_val || type == RewardType::detection ||
+            type == RewardType::video_r1 || type == RewardType::custom,
+        key + ".type",
+        fmt::format("{} is not built in; a Python or C++ plugin can score (docs/plugins.md)",
+                    to_string(type)));
+    list.add_if(type == RewardType::env_return && c.pipeline == Pipeline::rlvr, key + ".type",
+                "env_return is what an environment pays; give the rule that scores the answers");
+    list.add_if(type == RewardType::code_sandbox && !reward.use_local, key + ".use_local",
+                "false asks a server (code_url): not built in; use true");
+    list.add_if(type == RewardType::llm_judge && !reward.judge_model_type.empty() &&
+                    reward.judge_model_type != "api",
+                key + ".judge_model_type",
+                fmt::format("{} is not built in; use api", reward.judge_model_type));
+    list.add_if(reward.query_filter_config.type != RewardFilter::no_filter,
+                key + ".query_filter_config.type", "no prompt is filtered; use no_filter");
+  }
+}
+
+void add_rlvr(const RunConfig& c, List& list) {
+  const RlvrSection& x = c.rlvr;
+  list.add_if(x.importance_sampling == ImportanceSampling::seq, "importance_sampling",
+              "seq is not built in; the ratio is per token");
+  list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight", "is not built in; use false");
+  list.add_if(x.length_loss_weight, "length_loss_weight", "is not built in; use false");
+  list.add_if(x.max_len_mask, "max_len_mask", "is not built in; use false");
+  list.add_if(x.difficulty_mask, "difficulty_mask", "is not built in; use false");
+  list.add_if(x.error_max_len_clip, "error_max_len_clip", "is not built in; use false");
+  list.add_if(x.is_use_additional_prompts, "is_use_additional_prompts",
+              "is not built in; use false");
+  list.add_if(x.rl_loss_coef != 1, "rl_loss_coef", "is not built in; use 1");
+  list.add_if(c.norm_mean_type == NormScope::running || c.norm_std_type == NormScope::running,
+              "norm_mean_type", "running is not built in; use group or batch");
+}
+
 }  // namespace
 
 std::vector<Note> not_built(const RunConfig& c) {
@@ -181,10 +220,9 @@ std::vector<Note> not_built(const RunConfig& c) {
   if (c.pipeline == Pipeline::agentic) {
     add_batch(c, list);
     add_environments(c, list);
-    for (const auto& [name, reward] : c.rewards)
-      list.add_if(reward.type != RewardType::env_return, "rewards." + name + ".type",
-                  fmt::format("{} is not built in; use env_return", to_string(reward.type)));
   }
+  if (c.pipeline == Pipeline::rlvr) add_rlvr(c, list);
+  add_rewards(c, list);
   return list.notes;
 }
 

@@ -73,6 +73,9 @@ struct DataArgs {
   std::string response = "solution";
   std::string tag = "tag";
   std::string id = "id";
+  bool filter_overlong_prompts = false;  // else a prompt above prompt_length is truncated
+  PromptTruncation truncation = PromptTruncation::error;
+  bool skip_bad_rows = false;  // a row that cannot be read is counted; else it ends the load
   bool operator==(const DataArgs&) const = default;
 };
 
@@ -175,11 +178,26 @@ struct QueryFilter {
   bool operator==(const QueryFilter&) const = default;
 };
 
+/// What a child process of a reward, or of an environment, may do.
+struct SandboxSection {
+  SandboxMode mode = SandboxMode::bubblewrap;
+  bool network = false;
+  std::vector<std::string> readable;  // folders beyond the system's
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  bool operator==(const SandboxSection&) const = default;
+};
+
 /// One entry of rewards: for rlvr a domain with its scorer.
 struct RewardConfig {
   RewardType type = RewardType::env_return;  // missing in the file: follows from worker_cls
   double weight = 1.0;
   std::vector<std::string> tag_included;  // tags of the data that this domain scores
+  std::string plugin;                     // type plugin: path.py:function or path.so
+  std::string args = "{}";                // JSON object: the reward's own options
+  double timeout_s = 10;                  // deadline of one answer
+  int64_t workers = 2;                    // child processes, or requests at once
+  std::string python;                     // interpreter of a plugin; empty: the system's
+  SandboxSection sandbox;
   bool use_local = true;
   std::string code_url;
   std::string judge_model_type;
@@ -206,15 +224,29 @@ struct EnvManagerConfig {
   bool operator==(const EnvManagerConfig&) const = default;
 };
 
-struct FrozenLakeSection {
-  int64_t size = 4;
-  double p = 0.8;  // probability that a cell is frozen
+/// env_config: what all built-in environments have, and what each has of its own.
+struct EnvConfigSection {
+  int64_t size = 4;  // frozen_lake
+  double p = 0.8;    // probability that a cell is frozen
   bool is_slippery = false;
   double format_penalty = -0.01;
   std::string action_pattern = "<answer>(.*?)</answer>";
   std::optional<std::string>
       env_instruction;  // none: the environment's own text; "": no instruction
-  bool operator==(const FrozenLakeSection&) const = default;
+  // sokoban
+  std::vector<int64_t> dim_room = {6, 6};  // rows, columns
+  int64_t num_boxes = 1;
+  int64_t search_depth = 300;
+  std::map<std::string, std::string> grid_lookup;  // number of a cell -> glyph; empty: ROLL's
+  std::map<std::string, std::string> grid_vocab;   // glyph -> what it is, for the instructions
+  // plugin
+  std::string plugin;  // path.py:Class or path.so
+  std::string args = "{}";
+  double timeout_s = 10;  // of one reset or step
+  int64_t workers = 2;
+  std::string python;  // interpreter; empty: the system's
+  SandboxSection sandbox;
+  bool operator==(const EnvConfigSection&) const = default;
 };
 
 /// One entry of custom_envs, keyed by its tag.
@@ -227,7 +259,7 @@ struct EnvTemplate {
       64;  // answer tokens per turn; after load never above the two other limits
   std::string agent_system_template;
   std::string agent_template;
-  FrozenLakeSection env_config;
+  EnvConfigSection env_config;
   bool operator==(const EnvTemplate&) const = default;
 };
 
@@ -395,7 +427,8 @@ struct Derived {
   int64_t total_optimizer_steps = 0;     // over the run, warm start apart
   int64_t warmup_steps = 0;              // of the learning rate, after warmup_ratio
   int64_t groups_per_step = 0;           // agentic: N / group_size; rlvr: prompts
-  int64_t val_groups = 0;                // val_batch_size / val group_size
+  int64_t val_groups = 0;                // val_batch_size / val group_size; rlvr: prompts
+  int64_t val_group_size = 1;            // sampled answers to one of them
   int64_t num_nodes = 1;                 // of the device mappings
   int64_t train_environments = 0;        // that live at once
   int64_t val_environments = 0;

@@ -10,6 +10,7 @@
 #include "runtime/config/device_mapping.hpp"
 #include "runtime/config/interpolate.hpp"
 #include "runtime/config/suggest.hpp"
+#include "runtime/config/yaml_reader.hpp"
 
 namespace cohort::config {
 namespace {
@@ -253,6 +254,61 @@ void Visitor::text_map(const Key& key, std::map<std::string, std::string>& x) {
   });
 }
 
+namespace {
+
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += fmt::format("\\{}", c);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+std::string to_json(const Node& node) {
+  std::string out;
+  switch (node.kind) {
+    case NodeKind::null:
+      return "null";
+    case NodeKind::scalar: {
+      if (node.is_quoted) return json_text(node.scalar);
+      if (auto flag = as_bool(node)) return *flag ? "true" : "false";
+      if (auto whole = as_int(node)) return fmt::format("{}", *whole);
+      if (auto number = as_double(node); number && std::isfinite(*number))
+        return fmt::format("{}", *number);
+      return json_text(node.scalar);
+    }
+    case NodeKind::sequence:
+      for (const Node& item : node.items) out += (out.empty() ? "" : ",") + to_json(item);
+      return "[" + out + "]";
+    case NodeKind::map:
+      for (const Entry& entry : node.entries)
+        out += (out.empty() ? "" : ",") + json_text(entry.key) + ":" + to_json(entry.node());
+      return "{" + out + "}";
+  }
+  return out;
+}
+
+}  // namespace
+
+void Visitor::json_map(const Key& key, std::string& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::null && node.kind != NodeKind::map)
+      return expected("a map of options", node);
+    x = node.kind == NodeKind::null ? "{}" : to_json(node);
+    return {};
+  };
+  // JSON is YAML.
+  value(key, "map of options", read, [&x] {
+    auto node = parse_yaml(x, "args");
+    return node ? *node : Node::make_map({});
+  });
+}
+
 void Visitor::number_map(const Key& key, std::vector<std::pair<std::string, double>>& x) {
   std::string type = fmt::format("map of numbers{}", key.range.text());
   auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
@@ -383,7 +439,8 @@ void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
 }
 
 void Visitor::tokenizer(const Key& key, std::string& name, std::vector<std::string>& vocabulary) {
-  static constexpr std::array<std::string_view, 1> k_built_in = {"frozen_lake"};
+  static constexpr std::array<std::string_view, 4> k_built_in = {"frozen_lake", "arithmetic",
+                                                                 "word_problems", "bytes"};
   auto read = [&](const Node& node) -> Expected<void> {
     if (node.kind == NodeKind::sequence) {
       name.clear();

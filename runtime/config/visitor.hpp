@@ -92,6 +92,8 @@ class Visitor {
   void text_or_texts(const Key& key, std::vector<std::string>& x);  // one text is a list of one
   void text_map(const Key& key, std::map<std::string, std::string>& x);  // name -> scalar
   void number_map(const Key& key, std::vector<std::pair<std::string, double>>& x);
+  /// A map whose keys are another's: kept as a JSON object.
+  void json_map(const Key& key, std::string& x);
   void integers(const Key& key, std::vector<int64_t>& x);
   void cards(const Key& key, std::vector<uint32_t>& x);
   void resume(const Key& key, ResumeSection& x);
@@ -133,6 +135,7 @@ void describe_roles(Visitor& visitor, RunConfig& config);
 void describe_rewards(Visitor& visitor, RunConfig& config);
 void describe_strategy(Visitor& visitor, StrategySettings& settings);
 void describe_data_args(Visitor& visitor, DataArgs& data);
+void describe_sandbox(Visitor& visitor, SandboxSection& sandbox);
 void describe_generating_args(Visitor& visitor, GeneratingArgs& sampling);
 /// A role. What it does decides which of its keys have an effect.
 struct RoleUse {

@@ -20,6 +20,8 @@ struct RewardSpec {
   uint64_t memory_bytes = uint64_t{1} << 30;  // of a child
   std::vector<std::string> readable;          // folders a child may read beyond the system's
   bool has_network = false;                   // of a child
+  std::string python;       // interpreter of Python plugins; empty: /usr/bin/python3
+  bool is_isolated = true;  // a C++ plugin runs in sandboxed children; false: in this process
 };
 
 /// Returns Errc::config naming what is wrong with the spec and the nearest names, Errc::not_found

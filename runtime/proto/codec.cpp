@@ -79,11 +79,15 @@ void write_header(const Trajectory& x, wire::Trajectory& out) {
   out.set_generate_seconds(x.generate_seconds);
   out.set_env_seconds(x.env_seconds);
   out.set_score(x.score);
+  if (!x.mask_reason.empty()) out.set_mask_reason(x.mask_reason);
+  if (!x.data_source.empty()) out.set_data_source(x.data_source);
+  if (!x.ground_truth.empty()) out.set_ground_truth(x.ground_truth);
   for (const RewardPart& part : x.reward_parts) {
     auto* to = out.add_reward_parts();
     to->set_name(part.name);
     to->set_value(part.value);
     to->set_weight(part.weight);
+    if (!part.detail.empty()) to->set_detail(part.detail);
   }
   for (const auto& [name, value] : x.metrics) {
     auto* to = out.add_metrics();
@@ -115,9 +119,12 @@ void read_header(const wire::Trajectory& in, Trajectory& x) {
   x.generate_seconds = in.generate_seconds();
   x.env_seconds = in.env_seconds();
   x.score = in.score();
+  x.mask_reason = in.mask_reason();
+  x.data_source = in.data_source();
+  x.ground_truth = in.ground_truth();
   x.reward_parts.reserve(static_cast<size_t>(in.reward_parts_size()));
   for (const auto& part : in.reward_parts())
-    x.reward_parts.push_back({part.name(), part.value(), part.weight()});
+    x.reward_parts.push_back({part.name(), part.value(), part.weight(), part.detail()});
   x.metrics.reserve(static_cast<size_t>(in.metrics_size()));
   for (const auto& metric : in.metrics()) x.metrics.emplace_back(metric.name(), metric.value());
   x.turns.reserve(static_cast<size_t>(in.turns_size()));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/rng.hpp"
 
 namespace cohort::tasks {
 
@@ -49,6 +50,9 @@ class Environment {
   virtual int actions_left() const = 0;
   /// Returns the metrics of the episode so far; names without the env/<tag>/ prefix.
   virtual EpisodeMetrics metrics() const = 0;
+  /// Returns what a scripted player answers now: the best it knows with probability
+  /// expert_fraction, else any action. Errc::unsupported if the environment has no player.
+  virtual Expected<std::string> scripted_answer(double expert_fraction, Rng& rng);
 };
 
 }  // namespace cohort::tasks

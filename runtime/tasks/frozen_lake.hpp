@@ -38,6 +38,7 @@ class FrozenLake final : public Environment {
   std::string instructions() const override;
   int actions_left() const override { return config_.max_steps - turns_; }
   EpisodeMetrics metrics() const override;
+  Expected<std::string> scripted_answer(double expert_fraction, Rng& rng) override;
 
   /// Plays a parsed action (nothing = an invalid answer); step() is parse + play.
   StepResult play(std::optional<Action> action);

@@ -106,4 +106,13 @@ std::string PromptTemplate::next_turn(const PromptFields& fields, bool is_answer
   return text + message("user", render(fields)) + assistant_header();
 }
 
+std::string render_chat(const std::vector<ChatMessage>& messages, bool is_plain) {
+  std::string text;
+  for (const ChatMessage& message : messages)
+    text += is_plain ? message.content
+                     : fmt::format("{}{}\n{}{}\n", k_turn_begin, message.role, message.content,
+                                   k_turn_end);
+  return is_plain ? text : text + fmt::format("{}assistant\n", k_turn_begin);
+}
+
 }  // namespace cohort::tasks

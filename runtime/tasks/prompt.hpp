@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/tasks/dataset.hpp"
 
 namespace cohort::tasks {
 
@@ -32,6 +33,11 @@ struct PromptFields {
   int max_response_length = 0;  // [tokens] max_tokens_per_step
   std::string_view event = {};  // what the last answer did
 };
+
+/// Returns the prompt of a conversation that the assistant is to go on with. ChatML: each message
+/// between <|im_start|>role and <|im_end|>, then the assistant's opening. `is_plain` (ROLL's
+/// templates empty and base): the contents as they are, one after another.
+std::string render_chat(const std::vector<ChatMessage>& messages, bool is_plain);
 
 class PromptTemplate {
  public:

@@ -47,6 +47,14 @@ Action scripted_action(const PlayerOptions& options, const FrozenLake& lake, Rng
   return Action::left;
 }
 
+Expected<std::string> FrozenLake::scripted_answer(double expert_fraction, Rng& rng) {
+  return answer_text(scripted_action({Player::mixed, expert_fraction}, *this, rng));
+}
+
+Expected<std::string> Environment::scripted_answer(double, Rng&) {
+  return Error{Errc::unsupported, "the environment has no scripted player: set warm_start.steps=0"};
+}
+
 double evaluate_scripted(const PlayerOptions& options, std::span<const uint64_t> seeds,
                          const FrozenLakeConfig& config, const Rng& rng) {
   auto lake = FrozenLake::create(config);

@@ -35,7 +35,7 @@ EpisodeSeeds::EpisodeSeeds(const SeedOptions& options, const FrozenLakeConfig& t
 }
 
 bool EpisodeSeeds::is_held_out(uint64_t seed) const {
-  return held_out_.contains(generate_map(seed, size_, p_).cells);
+  return size_ > 0 && held_out_.contains(generate_map(seed, size_, p_).cells);
 }
 
 uint64_t EpisodeSeeds::seed(EpisodeUse use, uint64_t step, uint32_t group) const {

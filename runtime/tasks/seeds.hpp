@@ -40,6 +40,8 @@ class EpisodeSeeds {
   /// another size is never a held-out one.
   EpisodeSeeds(const SeedOptions& options, const FrozenLakeConfig& train,
                const FrozenLakeConfig& held_out);
+  /// For training on worlds that are no lakes: nothing is held out but the seeds.
+  explicit EpisodeSeeds(const SeedOptions& options) : options_(options) {}
   uint64_t seed(EpisodeUse use, uint64_t step, uint32_t group) const;
   /// Returns whether the training lake of `seed` is a held-out map.
   bool is_held_out(uint64_t seed) const;
@@ -47,8 +49,8 @@ class EpisodeSeeds {
 
  private:
   SeedOptions options_;
-  int size_;  // of the training lakes
-  double p_;
+  int size_ = 0;  // of the training lakes
+  double p_ = 0;
   std::set<std::string> held_out_;  // cells of the validation maps
 };
 

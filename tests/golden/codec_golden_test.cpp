@@ -27,7 +27,7 @@ Trajectory sample(uint32_t index) {
   x.generate_seconds = 0.5;
   x.env_seconds = 0.25;
   x.score = 0.75;
-  x.reward_parts = {{"env", 1.0, 0.75}, {"format", 0.0, 1.0}};
+  x.reward_parts = {{"env", 1.0, 0.75, ""}, {"format", 0.0, 1.0, ""}};
   x.metrics = {{"moves", 2}};
   x.tokens = {10, 11, 12, 13, 14};
   x.response_mask = {0, 0, 1, 0, 1};

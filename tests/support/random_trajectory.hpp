@@ -37,8 +37,12 @@ inline Trajectory random_trajectory(Rng& rng) {
   x.generate_seconds = rng.uniform();
   x.env_seconds = rng.uniform();
   x.score = rng.uniform() * 2 - 1;
+  if (rng.below(2) == 0) x.mask_reason = random_text(rng, 12);
+  x.data_source = random_text(rng, 8);
+  x.ground_truth = random_text(rng, 30);
   for (uint64_t i = rng.below(4); i > 0; --i)
-    x.reward_parts.push_back({random_text(rng, 8), rng.uniform(), rng.uniform()});
+    x.reward_parts.push_back(
+        {random_text(rng, 8), rng.uniform(), rng.uniform(), random_text(rng, 12)});
   for (uint64_t i = rng.below(4); i > 0; --i)
     x.metrics.emplace_back(random_text(rng, 8), rng.uniform());
   size_t count = rng.below(3) == 0 ? rng.below(3) : rng.below(500);

@@ -63,7 +63,7 @@ inline proto::Trajectory small_trajectory(uint64_t step, uint32_t group, uint32_
   }
   auto end = static_cast<uint32_t>(tokens);
   x.turns.push_back({end / 2, end, 1.0F, true, true, "P_O\nG__", "<answer>Right</answer>"});
-  x.reward_parts.push_back({"env", x.score, 1.0});
+  x.reward_parts.push_back({"env", x.score, 1.0, ""});
   return x;
 }
 

@@ -2,10 +2,13 @@
 #include <string>
 
 #include "tools/actor-node/card_command.hpp"
+#include "tools/actor-node/data_command.hpp"
 #include "tools/actor-node/doctor_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
+#include "tools/actor-node/plugin_command.hpp"
 #include "tools/actor-node/rescale_command.hpp"
 #include "tools/actor-node/run_command.hpp"
+#include "tools/actor-node/score_command.hpp"
 
 int main(int argc, char** argv) {
   CLI::App app{"Cohort: reinforcement-learning post-training of language models as actors"};
@@ -27,10 +30,16 @@ int main(int argc, char** argv) {
   CLI::App* plan = cohort::add_plan_command(app, plan_options);
   cohort::DoctorCommand doctor_options;
   CLI::App* doctor = cohort::add_doctor_command(app, doctor_options);
+  cohort::DataCommand data_options;
+  CLI::App* data = cohort::add_data_command(app, data_options);
   cohort::CardCommand card_options;
   CLI::App* card = cohort::add_card_command(app, card_options);
   cohort::RescaleCommand rescale_options;
   CLI::App* rescale = cohort::add_rescale_command(app, rescale_options);
+  cohort::ScoreCommand score_options;
+  CLI::App* score = cohort::add_score_command(app, score_options);
+  cohort::PluginCommand plugin_options;
+  CLI::App* plugin = cohort::add_plugin_command(app, plugin_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -39,7 +48,10 @@ int main(int argc, char** argv) {
   }
   if (plan->parsed()) return cohort::plan_command(plan_options);
   if (doctor->parsed()) return cohort::doctor_command(doctor_options);
+  if (data->parsed()) return cohort::data_command(data_options);
   if (rescale->parsed()) return cohort::rescale_command(rescale_options);
   if (card->parsed()) return cohort::card_command(card_options);
+  if (score->parsed()) return cohort::score_command(score_options);
+  if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   return cohort::run_command(command);
 }

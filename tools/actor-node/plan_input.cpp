@@ -48,7 +48,7 @@ Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunC
 /// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
 Expected<uint64_t> vocabulary_size(const config::RunConfig& config) {
   if (!actors::model_names(config).empty()) return uint64_t{0};
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, actors::vocabulary_of(config.model));
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, actors::vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   COHORT_ASSIGN(int64_t size, actors::vocab_size_of(config.model, tokenizer->vocab_size()));
   return static_cast<uint64_t>(size);

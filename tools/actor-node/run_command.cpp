@@ -129,8 +129,10 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.run_name = session.config.exp_name;
   log.total_steps = static_cast<uint64_t>(session.config.max_steps);
   log.resume_after = session.folder.resume_step;
-  log.references =
-      actors::scripted_references(session.plan, static_cast<uint64_t>(session.config.seed));
+  const std::vector<std::string>& val_tags = session.config.val_env_manager.tags;
+  if (!val_tags.empty())
+    log.references = actors::scripted_references(session.plan, val_tags.front(),
+                                                 static_cast<uint64_t>(session.config.seed));
   log.cards = card_infos(session.plan.placement);
   log.config_yaml = session.config.resolved_yaml;
   log.console = session.console.get();
@@ -197,6 +199,10 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   if (result.greedy_before)
     text += fmt::format("held-out success, greedy:    before {}  after {}\n",
                         percent(result.greedy_before), percent(result.greedy_after));
+  if (result.success_of_tags.size() > 1)
+    for (const auto& [tag, success] : result.success_of_tags)
+      text +=
+          fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first, success.second);
   const std::string folder = session.folder.path.string();
   text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard",
                       folder, folder, folder);

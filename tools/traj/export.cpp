@@ -31,7 +31,8 @@ Json parts_of(const proto::Trajectory& x) {
   auto parts = Json::array();
   for (const proto::RewardPart& part : x.reward_parts)
     parts.push_back(
-        {{"name", printable(part.name)}, {"value", part.value}, {"weight", part.weight}});
+        {{"name", printable(part.name)}, {"value", part.value}, {"weight", part.weight},
+         {"detail", printable(part.detail)}});
   return parts;
 }
 
@@ -53,6 +54,9 @@ Json to_json(const proto::Trajectory& x) {
           {"generate_seconds", x.generate_seconds},
           {"env_seconds", x.env_seconds},
           {"score", x.score},
+          {"mask_reason", printable(x.mask_reason)},
+          {"data_source", printable(x.data_source)},
+          {"ground_truth", printable(x.ground_truth)},
           {"reward_parts", parts_of(x)},
           {"metrics", std::move(metrics)},
           {"turns", turns_of(x)},

@@ -44,6 +44,9 @@ void print_head(const stream::RecordInfo& info, const proto::Trajectory& x) {
   fmt::print("run          {}  attempt {}  tag {}  seed {}\n", printable(x.run_id), x.attempt,
              printable(x.tag), x.seed);
   if (!x.prompt_id.empty()) fmt::print("prompt       {}\n", printable(x.prompt_id));
+  if (!x.data_source.empty())
+    fmt::print("row          {}, ground truth {}\n", printable(x.data_source),
+               printable(x.ground_truth));
   fmt::print("record       {} in segment {} at {}, {}\n", info.number, info.id.segment,
              info.id.offset, format_bytes(static_cast<double>(info.size_bytes())));
   fmt::print("weights      version {} to {}\n", x.weight_version_min, x.weight_version_max);
@@ -52,7 +55,9 @@ void print_head(const stream::RecordInfo& info, const proto::Trajectory& x) {
              x.env_seconds);
   fmt::print("score        {:.4f}\n", x.score);
   for (const proto::RewardPart& part : x.reward_parts)
-    fmt::print("  {:<24} {:>9.4f}  x {:.3g}\n", printable(part.name), part.value, part.weight);
+    fmt::print("  {:<24} {:>9.4f}  x {:.3g}{}{}\n", printable(part.name), part.value, part.weight,
+               part.detail.empty() ? "" : "  ", printable(part.detail));
+  if (!x.mask_reason.empty()) fmt::print("masked       {}\n", printable(x.mask_reason));
   if (!x.metrics.empty()) fmt::print("metrics\n");
   for (const auto& [name, value] : x.metrics)
     fmt::print("  {:<40} {:>9.4g}\n", printable(name), value);

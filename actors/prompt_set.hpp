@@ -1,0 +1,58 @@
+#pragma once
+/// The prompts of pipeline rlvr: rows of the training and the held-out files, which rewards score
+/// each of them, and the tokens the policy reads. Opened once before a run, by every process that
+/// generates or scores. Immutable after open(); any thread may read. Bound: the files, and four
+/// bytes per prompt token.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/config/run_config.hpp"
+#include "runtime/tasks/dataset.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+
+namespace cohort::actors {
+
+/// One row that is used.
+struct Prompt {
+  const tasks::Sample* sample = nullptr;
+  std::string domain;                // an entry of rewards: its tag in trajectories and metrics
+  std::vector<std::string> scorers;  // entries of rewards
+  std::vector<int32_t> tokens;
+};
+
+struct PromptCounts {
+  uint64_t rows = 0;      // read
+  uint64_t bad = 0;       // that could not be
+  uint64_t overlong = 0;  // dropped by filter_overlong_prompts
+  uint64_t truncated = 0;
+};
+
+class PromptSet {
+ public:
+  /// Reads, checks and tokenises every row. Errors (Errc::config): a file or a row (file:line), a
+  /// row that no reward scores, a prompt above prompt_length under truncation error, a character
+  /// the tokenizer lacks.
+  static Expected<std::shared_ptr<const PromptSet>> open(const config::RunConfig& config,
+                                                         const tasks::Tokenizer& tokenizer);
+
+  /// Rows [0, train_rows()) train; the held-out ones come behind them.
+  const Prompt& at(size_t row) const { return prompts_[row]; }
+  size_t size() const { return prompts_.size(); }
+  size_t train_rows() const { return train_rows_; }
+  const PromptCounts& counts() const { return counts_; }
+  /// Returns the text the model reads.
+  std::string text(size_t row) const;
+
+ private:
+  Expected<void> add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
+                     const config::DataArgs& data, const std::string& key);
+  std::vector<std::shared_ptr<const tasks::Dataset>> files_;
+  std::vector<Prompt> prompts_;
+  size_t train_rows_ = 0;
+  bool is_plain_ = false;
+  PromptCounts counts_;
+};
+
+}  // namespace cohort::actors

@@ -1,0 +1,13 @@
+#pragma once
+/// One line of a data file as a row. Pure; any thread.
+#include <string_view>
+
+#include "runtime/tasks/dataset.hpp"
+
+namespace cohort::tasks {
+
+/// Reads one JSON object; the id stays empty. Returns Errc::config with what is wrong and what is
+/// expected, without file and line.
+Expected<Sample> read_row(std::string_view line, const DatasetOptions& options);
+
+}  // namespace cohort::tasks

@@ -1,0 +1,176 @@
+#include "runtime/tasks/demo_data.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <set>
+#include <string>
+
+#include "runtime/base/rng.hpp"
+
+namespace cohort::tasks {
+namespace {
+
+constexpr std::array<std::string_view, 10> k_names = {"Anna", "Ben", "Carl",  "Dora", "Emil",
+                                                      "Fay",  "Gus", "Hanna", "Ida",  "Jon"};
+constexpr std::array<std::string_view, 8> k_objects = {" apples", " books", " coins", " dolls",
+                                                       " eggs",   " flags", " nuts",  " stamps"};
+// What the templates below are made of; each is one token.
+constexpr std::array<std::string_view, 12> k_pieces = {" has ",
+                                                       ". ",
+                                                       " gets ",
+                                                       " more",
+                                                       " gives ",
+                                                       " away",
+                                                       " boxes of ",
+                                                       ". How many",
+                                                       ". How many are left",
+                                                       ". How many together",
+                                                       " more than ",
+                                                       "?"};
+
+bool is_held_out(std::string_view prompt) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < prompt.size(); ++i) sum += (i + 1) * static_cast<unsigned char>(prompt[i]);
+  return sum % 10 == 0;
+}
+
+Sample row(std::string_view task, size_t number, std::string prompt, std::string truth,
+           std::string answer) {
+  Sample sample;
+  sample.id = fmt::format("{}{}:{}", k_builtin_prefix, task, number);
+  sample.data_source = task;
+  sample.messages = {{"user", std::move(prompt)}};
+  sample.ground_truth = std::move(truth);
+  sample.answer = std::move(answer);
+  return sample;
+}
+
+std::string addition_with_carries(int x, int y) {
+  std::string text;
+  int carry = 0;
+  for (int unit : {1, 10}) {
+    int a = x / unit % 10;
+    int b = y / unit % 10;
+    text += fmt::format("{}+{}+{}={},", a, b, carry, a + b + carry);
+    carry = (a + b + carry) / 10;
+  }
+  return text + fmt::format(";{}", x + y);
+}
+
+std::vector<Sample> arithmetic_rows(bool held_out) {
+  std::vector<int> order(100 * 100);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  Rng rng(0xA11);  // mixed once, so that a prefix of the rows is a fair sample
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+  std::vector<Sample> rows;
+  for (int pair : order) {
+    int x = pair / 100;
+    int y = pair % 100;
+    std::string prompt = fmt::format("{}+{}=", x, y);
+    if (is_held_out(prompt) != held_out) continue;
+    rows.push_back(
+        row("arithmetic", rows.size(), prompt, std::to_string(x + y), addition_with_carries(x, y)));
+  }
+  return rows;
+}
+
+struct Problem {
+  std::string text, steps;
+  int result = 0;
+};
+
+Problem draw_problem(Rng& rng) {
+  auto number = [&rng] { return 2 + static_cast<int>(rng.below(8)); };
+  size_t who = rng.below(k_names.size());
+  std::string_view name = k_names[who];
+  std::string_view other = k_names[(who + 1 + rng.below(k_names.size() - 1)) % k_names.size()];
+  std::string_view object = k_objects[rng.below(k_objects.size())];
+  uint64_t kind = rng.below(5);
+  int x = number();
+  int y = number();
+  switch (kind) {
+    case 0:
+      return {fmt::format("{} has {}{}. {} gets {} more. How many{}?", name, x, object, name, y,
+                          object),
+              fmt::format("<<{}+{}={}>>", x, y, x + y), x + y};
+    case 1:
+      if (y > x) std::swap(x, y);
+      return {fmt::format("{} has {}{}. {} gives {} away. How many are left?", name, x, object,
+                          name, y),
+              fmt::format("<<{}-{}={}>>", x, y, x - y), x - y};
+    case 2:
+      return {fmt::format("{} has {} boxes of {}{}. How many{}?", name, x, y, object, object),
+              fmt::format("<<{}*{}={}>>", x, y, x * y), x * y};
+    case 3: {
+      int z = std::min(number(), x + y);
+      return {fmt::format("{} has {}{}. {} gets {} more. {} gives {} away. How many are left?",
+                          name, x, object, name, y, name, z),
+              fmt::format("<<{}+{}={}>><<{}-{}={}>>", x, y, x + y, x + y, z, x + y - z), x + y - z};
+    }
+    default:
+      return {fmt::format("{} has {}{}. {} has {} more than {}. How many together?", name, x,
+                          object, other, y, name),
+              fmt::format("<<{}+{}={}>><<{}+{}={}>>", x, y, x + y, x, x + y, x + x + y), x + x + y};
+  }
+}
+
+std::vector<Sample> word_problem_rows(bool held_out) {
+  constexpr int k_draws = 40'000;
+  std::vector<Sample> rows;
+  std::set<std::string> seen;
+  Rng rng(0xC0DE);
+  for (int i = 0; i < k_draws; ++i) {
+    Problem problem = draw_problem(rng);
+    if (is_held_out(problem.text) != held_out || !seen.insert(problem.text).second) continue;
+    rows.push_back(row("word_problems", rows.size(), problem.text, std::to_string(problem.result),
+                       fmt::format("{}####{}", problem.steps, problem.result)));
+  }
+  return rows;
+}
+
+void add_characters(WordVocabulary& vocabulary, std::string_view characters) {
+  for (char c : characters) vocabulary.words.emplace_back(1, c);
+}
+
+}  // namespace
+
+Expected<std::vector<Sample>> builtin_rows(std::string_view name) {
+  std::string_view task = name.substr(std::min(name.size(), k_builtin_prefix.size()));
+  constexpr std::string_view k_suffix = "/held_out";
+  bool held_out = task.ends_with(k_suffix);
+  if (held_out) task.remove_suffix(k_suffix.size());
+  if (task == "arithmetic") return arithmetic_rows(held_out);
+  if (task == "word_problems") return word_problem_rows(held_out);
+  return Error{Errc::not_found,
+               fmt::format("no generated task '{}'; there are builtin:arithmetic and "
+                           "builtin:word_problems, each also with /held_out",
+                           name)};
+}
+
+WordVocabulary arithmetic_vocabulary() {
+  WordVocabulary vocabulary;
+  vocabulary.specials = {"<pad>", "<|im_end|>"};
+  add_characters(vocabulary, "0123456789+=,;");
+  return vocabulary;
+}
+
+WordVocabulary word_problem_vocabulary() {
+  WordVocabulary vocabulary;
+  vocabulary.specials = {"<pad>", "<|im_end|>"};
+  for (std::string_view text : k_pieces) vocabulary.words.emplace_back(text);
+  for (std::string_view text : k_names) vocabulary.words.emplace_back(text);
+  for (std::string_view text : k_objects) vocabulary.words.emplace_back(text);
+  for (const char* text : {"<<", ">>", "####"}) vocabulary.words.emplace_back(text);
+  add_characters(vocabulary, "0123456789+-*=");
+  return vocabulary;
+}
+
+WordVocabulary byte_vocabulary() {
+  WordVocabulary vocabulary;
+  vocabulary.specials = {"<pad>", "<|im_start|>", "<|im_end|>"};
+  for (int byte = 0; byte < 256; ++byte) vocabulary.words.emplace_back(1, static_cast<char>(byte));
+  return vocabulary;
+}
+
+}  // namespace cohort::tasks

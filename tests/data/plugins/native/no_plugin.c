@@ -1,0 +1,3 @@
+/* A shared object like any other. */
+int cohort_is_not_asked(void);
+int cohort_is_not_asked(void) { return 0; }

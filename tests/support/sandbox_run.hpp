@@ -1,0 +1,96 @@
+#pragma once
+/// Runs a program in a sandbox and collects what it says; for tests. Every wait has an end.
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/plugin/sandbox.hpp"
+
+namespace cohort::test {
+
+struct SandboxRun {
+  std::string out, err;
+  int status = -1;  // wait status, -1: it was killed at the limit
+};
+
+inline plugin::SandboxOptions sandbox_options(std::vector<std::string> argv,
+                                              plugin::SandboxMode mode) {
+  plugin::SandboxOptions options;
+  options.mode = mode;
+  options.argv = std::move(argv);
+  options.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
+  options.limits.processes = 16;
+  options.limits.memory_bytes = uint64_t{512} << 20;
+  return options;
+}
+
+inline plugin::SandboxOptions sandboxed_python(
+    const std::string& code, plugin::SandboxMode mode = plugin::SandboxMode::bubblewrap) {
+  return sandbox_options({"/usr/bin/python3", "-I", "-S", "-c", code}, mode);
+}
+
+/// Reads what is there; false at the end of the file.
+inline bool drain(int fd, std::string& to, size_t max_bytes) {
+  std::array<char, 65536> buffer;
+  ssize_t got = ::read(fd, buffer.data(), buffer.size());
+  if (got == 0) return false;
+  if (got > 0 && to.size() < max_bytes) to.append(buffer.data(), static_cast<size_t>(got));
+  return true;
+}
+
+/// Writes `input`, closes stdin, and reads until the process has ended or `limit_ms` are over.
+inline SandboxRun run_sandboxed(plugin::SandboxedProcess& process, const std::string& input = "",
+                                int limit_ms = 10000) {
+  SandboxRun run;
+  if (!input.empty() && ::write(process.in(), input.data(), input.size()) < 0) return run;
+  process.close_in();
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+  bool is_out = true, is_err = true;
+  while ((is_out || is_err) && std::chrono::steady_clock::now() < end) {
+    std::array<pollfd, 2> items{pollfd{is_out ? process.out() : -1, POLLIN, 0},
+                                pollfd{is_err ? process.err() : -1, POLLIN, 0}};
+    ::poll(items.data(), items.size(), 50);
+    if (is_out && items[0].revents != 0) is_out = drain(process.out(), run.out, 1 << 20);
+    if (is_err && items[1].revents != 0) is_err = drain(process.err(), run.err, 1 << 20);
+  }
+  while ((run.status = process.poll_status()) < 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  process.kill();
+  return run;
+}
+
+/// Returns the command lines of this user's or any sandbox's living processes that contain `word`.
+inline std::vector<std::string> processes_with(const std::string& word);
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::string text;
+  if (FILE* file = std::fopen(path.c_str(), "re")) {
+    std::array<char, 4096> buffer;
+    for (size_t got; (got = std::fread(buffer.data(), 1, buffer.size(), file)) > 0;)
+      text.append(buffer.data(), got);
+    std::fclose(file);
+  }
+  return text;
+}
+
+inline std::vector<std::string> processes_with(const std::string& word) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
+      continue;
+    std::string line = read_text(entry.path() / "cmdline");
+    if (line.find(word) != std::string::npos) found.push_back(entry.path().filename().string());
+  }
+  return found;
+}
+
+}  // namespace cohort::test

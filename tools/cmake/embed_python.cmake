@@ -1,0 +1,14 @@
+# cmake -DFOLDER=runtime/plugin/python -DOUTPUT=code_scripts.cpp -P embed_python.cmake
+#   writes the definitions of cohort::plugin::sample_script(), judge_script() and worker_script()
+#   (code_scripts.hpp).
+set(code "// Made from runtime/plugin/python/*.py by tools/cmake/embed_python.cmake.\n")
+string(APPEND code "#include \"runtime/plugin/code_scripts.hpp\"\n\nnamespace cohort::plugin {\n")
+foreach(name sample judge worker)
+  file(READ ${FOLDER}/${name}.py text)
+  # Lists of CMake are cut at semicolons, brackets shield them: the text is never one.
+  string(APPEND code "\nstd::string_view ${name}_script() {\n  return R\"python_text(")
+  string(APPEND code "${text}")
+  string(APPEND code ")python_text\";\n}\n")
+endforeach()
+string(APPEND code "\n}  // namespace cohort::plugin\n")
+file(WRITE ${OUTPUT} "${code}")

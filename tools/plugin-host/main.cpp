@@ -1,0 +1,3 @@
+#include "runtime/plugin/plugin_host.hpp"
+
+int main() { return cohort::plugin::serve_plugin_host(); }
