@@ -4,6 +4,8 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "runtime/tasks/scorers/text.hpp"
+
 namespace cohort::tasks::math {
 namespace {
 
@@ -222,8 +224,7 @@ bool is_known_word(std::string_view lower) {
 }
 
 std::string_view latex_of(std::string_view text, size_t& size) {
-  auto lead = static_cast<unsigned char>(text[0]);
-  size = std::min<size_t>(lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1, text.size());
+  size = character_size(text, 0);
   for (const Character& character : k_characters)
     if (text.substr(0, size) == character.utf8) return character.latex;
   return {};
