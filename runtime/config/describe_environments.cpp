@@ -83,7 +83,8 @@ void describe_env_plugin(Visitor& v, EnvConfigSection& e) {
   v.number({"timeout_s", "environments", "plugin: deadline of one reset or step.", above(0)},
            e.timeout_s);
   v.integer({"workers", "environments", "plugin: child processes.", between(1, 256)}, e.workers);
-  v.nullable_text({"python", "environments", "plugin: interpreter; ~: /usr/bin/python3."}, e.python);
+  v.nullable_text({"python", "environments", "plugin: interpreter; ~: /usr/bin/python3."},
+                  e.python);
   describe_sandbox(v, e.sandbox);
 }
 

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t k_words_bytes = 2048;
 constexpr size_t k_slack_bytes = 65536;  // taken frames that may lie before the next one
-constexpr double k_look_s = 0.05;  // how often a silent child is looked after
-constexpr double k_end_s = 0.25;   // from the end of its pipe to its exit status
+constexpr double k_look_s = 0.05;        // how often a silent child is looked after
+constexpr double k_end_s = 0.25;         // from the end of its pipe to its exit status
 
 /// write() whose SIGPIPE, if there is one, stays in this call.
 ssize_t write_quietly(int fd, const char* data, size_t count) {
