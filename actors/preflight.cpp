@@ -11,6 +11,7 @@
 #include "actors/card_devices.hpp"
 #include "actors/job_json.hpp"
 #include "actors/job_spec.hpp"
+#include "actors/plugin_spec.hpp"
 #include "actors/task_source.hpp"
 #include "actors/vocabulary.hpp"
 #include "runtime/compute/model_tp.hpp"
@@ -82,21 +83,6 @@ Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
   return room;
 }
 
-plugin::EnvironmentSpec plugin_of(const config::EnvConfigSection& e) {
-  plugin::EnvironmentSpec spec;
-  spec.plugin = e.plugin;
-  spec.config = e.args;
-  spec.timeout_s = e.timeout_s;
-  spec.workers = static_cast<uint32_t>(e.workers);
-  spec.mode = e.sandbox.mode == config::SandboxMode::rlimits ? plugin::SandboxMode::rlimits
-                                                             : plugin::SandboxMode::bubblewrap;
-  spec.memory_bytes = e.sandbox.memory_bytes;
-  spec.readable = e.sandbox.readable;
-  spec.has_network = e.sandbox.network;
-  spec.python = e.python;
-  return spec;
-}
-
 Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
   using World = std::unique_ptr<tasks::Environment>;
   if (source.env_type == config::EnvType::frozen_lake) {
@@ -112,9 +98,12 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
       return world;
     };
   } else {
-    if (source.env_config.plugin.empty())
+    if (source.env_config.plugin.path.empty())
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
-    COHORT_ASSIGN(auto worlds, plugin::open_environment(plugin_of(source.env_config)));
+    plugin::EnvironmentSpec spec;
+    spec.plugin = source.env_config.plugin.path;
+    fill_plugin_spec(source.env_config.plugin, spec);
+    COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
     options.is_blocking = true;
     options.max_turns = static_cast<int>(source.max_steps);
     options.reload = [worlds] { return worlds->reload(); };

@@ -75,26 +75,13 @@ void describe_sokoban(Visitor& v, EnvConfigSection& e) {
              e.grid_vocab);
 }
 
-void describe_env_plugin(Visitor& v, EnvConfigSection& e) {
-  v.nullable_text(
-      {"plugin", "environments", "plugin: path.py:Class or path.so, from the working directory."},
-      e.plugin);
-  v.json_map({"args", "environments", "plugin: its own options."}, e.args);
-  v.number({"timeout_s", "environments", "plugin: deadline of one reset or step.", above(0)},
-           e.timeout_s);
-  v.integer({"workers", "environments", "plugin: child processes.", between(1, 256)}, e.workers);
-  v.nullable_text({"python", "environments", "plugin: interpreter; ~: /usr/bin/python3."},
-                  e.python);
-  describe_sandbox(v, e.sandbox);
-}
-
 void describe_env_config(Visitor& v, EnvTemplate& x) {
   EnvConfigSection& e = x.env_config;
   if (!v.enter({"env_config", "environments", "The environment's own settings."}, true)) return;
   const bool is_lake = x.env_type == EnvType::frozen_lake;
   if (!v.is_listing() && !is_lake) {
     if (x.env_type == EnvType::plugin)
-      describe_env_plugin(v, e);
+      describe_plugin(v, e.plugin, "environments");
     else
       describe_sokoban(v, e);
     describe_action(v, e);
@@ -115,7 +102,7 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
   describe_action(v, e);
   if (v.is_listing()) {
     describe_sokoban(v, e);
-    describe_env_plugin(v, e);
+    describe_plugin(v, e.plugin, "environments");
   } else {
     v.inert({"grid_lookup", "grid_vocab"}, "symbols and action words are fixed");
   }

@@ -19,36 +19,12 @@ std::string source(const std::string& path) {
   return std::string(std::getenv("COHORT_SOURCE_DIR")) + "/" + path;
 }
 
-std::vector<std::string> rlvr_run(const TempFolder& folder, std::vector<std::string> more = {}) {
-  std::vector<std::string> command = {test::binary("actor-node"),
-                                      "run",
-                                      "--plain",
-                                      source("configs/arithmetic_rlvr.yaml"),
-                                      "output_dir=" + folder.path().string(),
-                                      "model.hidden_size=16",
-                                      "model.num_attention_heads=2",
-                                      "model.num_key_value_heads=1",
-                                      "model.head_dim=8",
-                                      "model.intermediate_size=32",
-                                      "model.num_hidden_layers=1",
-                                      "max_steps=4",
-                                      "eval_steps=2",
-                                      "save_steps=1",
-                                      "rollout_batch_size=8",
-                                      "num_return_sequences_in_group=4",
-                                      "val_batch_size=16",
-                                      "val_n_sample=2",
-                                      "actor_train.training_args.per_device_train_batch_size=4",
-                                      "actor_train.training_args.gradient_accumulation_steps=4",
-                                      "warm_start.steps=6",
-                                      "warm_start.batch_size=8",
-                                      "warm_start.rounds=3",
-                                      "cards.memory_bytes=64MiB",
-                                      "cards.reserve_bytes=1MiB",
-                                      "recording.segment_bytes=2MiB",
-                                      "warm_start.warmup_steps=2"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+std::vector<std::string> rlvr_run(const TempFolder& folder,
+                                  const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"rollout_batch_size=8", "num_return_sequences_in_group=4",
+                                        "val_batch_size=16", "val_n_sample=2"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return test::small_run(source("configs/arithmetic_rlvr.yaml"), folder, overrides);
 }
 
 std::vector<std::string> with_plugin(const std::string& path, double timeout_s = 10) {

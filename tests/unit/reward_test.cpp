@@ -89,7 +89,7 @@ TEST(Reward, APluginWithoutAPathAndAnUnknownOptionAreNamed) {
   EXPECT_EQ(missing.error().detail.find("rewards.mine: plugin: missing"), 0U)
       << missing.error().detail;
   config.rewards["mine"].type = config::RewardType::exact;
-  config.rewards["mine"].args = R"({"markr": ";"})";
+  config.rewards["mine"].plugin.args = R"({"markr": ";"})";
   auto unknown = open_rewards(config);
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().detail.find("marker"), std::string::npos) << unknown.error().detail;
