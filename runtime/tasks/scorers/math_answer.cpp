@@ -269,7 +269,7 @@ class Comparison {
 
   bool same_scalars(const Value& a, const Value& b) {
     if (!units_agree(a.unit, b.unit)) return false;
-    if (equal(a, b)) return true;
+    if (equal(a, b) || is_measure(a, b) || is_measure(b, a)) return true;
     Value x = a, y = b;
     bool is_marked = strip(x), is_other_marked = strip(y);
     if (is_marked == is_other_marked) return false;
@@ -288,6 +288,23 @@ class Comparison {
     return std::all_of(x.begin(), x.end(), [&](std::string_view word) {  // "red apple", "apple"
       return std::find(y.begin(), y.end(), word) != y.end();
     });
+  }
+
+  /// True if `a` is "5 m", a number and behind a space a letter that may be a unit, and `b`, which
+  /// has no variables, the number.
+  bool is_measure(const Value& a, const Value& b) {
+    constexpr std::string_view k_units = "mgshL";
+    const Node& product = a.owner->at(a.node);
+    if (product.op != Op::multiply || a.is_negated || has_variables(b)) return false;
+    const Node& letter = a.owner->at(product.b);
+    if (letter.op != Op::variable || letter.token + 1 != a.last) return false;
+    std::string_view unit = a.owner->text(letter);
+    bool is_unit = unit.size() == 1 && k_units.find(unit[0]) != std::string_view::npos &&
+                   a.owner->words[letter.token].has_space;
+    if (!is_unit || !step_of(scalar_of(a, product.a))) return false;
+    Value number = scalar_of(a, product.a);
+    number.unit = unit == "L" ? "l" : unit == "h" ? "hour" : unit == "s" ? "second" : unit;
+    return units_agree(number.unit, b.unit) && equal(number, b);
   }
 
   /// Returns percent or degree if that is what the expression ends with, else number.

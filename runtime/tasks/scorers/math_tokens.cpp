@@ -51,10 +51,24 @@ class Lexer {
 
   Tokens run() && {
     while (at_ < in_.size()) step();
+    join_temperatures();
     return std::move(out_);
   }
 
  private:
+  /// 25°C: a unit, no angle times C.
+  void join_temperatures() {
+    auto& list = out_.list;
+    for (size_t i = 0; i + 1 < list.size(); ++i) {
+      Token& scale = list[i + 1];
+      bool is_scale = (scale.kind == Tok::variable || scale.kind == Tok::word) && scale.size == 1 &&
+                      (out_.text(scale) == "C" || out_.text(scale) == "F");
+      if (list[i].kind != Tok::degree || !is_scale) continue;
+      scale.kind = Tok::word;
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
   bool in_text() const { return at_ < text_end_; }
   char peek(size_t ahead = 0) const { return at_ + ahead < in_.size() ? in_[at_ + ahead] : '\0'; }
   std::string_view rest() const { return in_.substr(at_); }
@@ -104,8 +118,8 @@ class Lexer {
     std::string_view latex = latex_of(rest(), size);
     std::string_view whole = in_.substr(at_, size);
     at_ += size;
-    if (latex.empty()) {
-      push(Tok::symbol, whole);
+    if (latex.empty()) {  // other scripts: units and words, letter by letter
+      push(size > 1 ? Tok::word : Tok::symbol, whole);
       return;
     }
     // An own lexer for the few bytes that stand for it: its tokens are appended.
