@@ -209,12 +209,26 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   return text;
 }
 
+/// The config, with --sandbox as overrides of whatever has a child process.
+Expected<config::RunConfig> load(const RunCommand& command) {
+  COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
+  if (command.sandbox.empty()) return config;
+  PlanInput input = command.input;
+  for (const auto& [name, reward] : config.rewards)
+    input.overrides.push_back(fmt::format("++rewards.{}.sandbox.mode={}", name, command.sandbox));
+  for (const auto& [tag, environment] : config.custom_envs)
+    if (environment.env_type == config::EnvType::plugin)
+      input.overrides.push_back(
+          fmt::format("++custom_envs.{}.env_config.sandbox.mode={}", tag, command.sandbox));
+  return load_config(input, true);
+}
+
 }  // namespace
 
 int run_command(const RunCommand& command) {
   SignalThread signals;
   Session session;
-  auto config = load_config(command.input, true);
+  auto config = load(command);
   if (!config) return fail(2, config.error());
   session.config = std::move(*config);
   auto plan = actors::preflight(session.config);
