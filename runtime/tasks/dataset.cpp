@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string_view>
 #include <unordered_set>
 
@@ -66,7 +67,7 @@ std::string names_of(const TagsOfDomains& tags) {
 Expected<std::shared_ptr<const Dataset>> Dataset::load(const DatasetOptions& options) {
   if (options.files.empty()) return Error{Errc::config, "no data file is named"};
   auto data = std::make_shared<Dataset>();
-  std::unordered_set<std::string> conversations;
+  std::unordered_set<size_t> conversations;  // hashes: the count may be one too high, at worst
   for (const std::string& path : options.files) {
     COHORT_ASSIGN(std::ifstream file, open_file(path));
     uint64_t number = 0;
@@ -83,7 +84,8 @@ Expected<std::shared_ptr<const Dataset>> Dataset::load(const DatasetOptions& opt
         continue;
       }
       row->id = std::move(where);
-      if (!conversations.insert(conversation_key(*row)).second) ++data->repeated_count_;
+      if (!conversations.insert(std::hash<std::string>()(conversation_key(*row))).second)
+        ++data->repeated_count_;
       data->samples_.push_back(std::move(*row));
     }
     if (file.bad()) return Error{Errc::io, fmt::format("data file {}: cannot be read", path)};

@@ -305,18 +305,6 @@ TEST(LlmJudge, StopEndsWhatWaits) {
   gate.open();
 }
 
-TEST(LlmJudge, AServerThatHangsUpIsNoSignal) {
-  support::ResettingServer server;
-  // httplib's server, which other tests make, ignores SIGPIPE for the whole process.
-  const auto before = std::signal(SIGPIPE, SIG_DFL);
-  auto reward = judge(server.url(), {{"retries", 5}});
-  const std::string error = score_one(*reward, row_of(std::string(16 << 20, 'x'))).error;
-  reward.reset();
-  std::signal(SIGPIPE, before);
-  EXPECT_NE(error.find("no connection or it broke"), std::string::npos) << error;
-  EXPECT_EQ(server.resets, 6);
-}
-
 TEST(LlmJudge, SaysWhereNobodyListens) {
   const support::BoundSocket nobody;
   auto reward = judge(nobody.url(), {{"retries", 1}});
@@ -356,6 +344,19 @@ struct OwnCertificate {
   std::unique_ptr<X509, decltype(&X509_free)> certificate{nullptr, X509_free};
   std::string path;
 };
+
+TEST(LlmJudge, AServerThatHangsUpIsNoSignal) {
+  OwnCertificate own;
+  support::ResettingServer server(own.certificate.get(), own.key.get());
+  // httplib's server, which other tests make, ignores SIGPIPE for the whole process.
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  auto reward = judge(server.url(), {{"retries", 5}, {"ca_file", own.path}});
+  const std::string error = score_one(*reward, row_of(std::string(16 << 20, 'x'))).error;
+  reward.reset();
+  std::signal(SIGPIPE, before);
+  EXPECT_NE(error.find("no connection or it broke"), std::string::npos) << error;
+  EXPECT_EQ(server.resets, 6);
+}
 
 TEST(LlmJudge, TrustsOnlyCertificatesItWasToldOf) {
   OwnCertificate own;

@@ -85,15 +85,21 @@ class BoundSocket {
   int port_ = 0;
 };
 
-/// Accepts connections, reads a little of each and resets it.
+/// Accepts TLS connections, reads a byte of each, ends it and resets it.
 class ResettingServer {
  public:
-  ResettingServer() {
+  ResettingServer(X509* certificate, EVP_PKEY* key) : context_(::SSL_CTX_new(TLS_server_method())) {
+    SSL_CTX_use_certificate(context_, certificate);
+    SSL_CTX_use_PrivateKey(context_, key);
     EXPECT_EQ(::listen(socket_.file(), 4), 0);
     thread_ = std::thread([this] {
       for (int peer; (peer = ::accept(socket_.file(), nullptr, nullptr)) >= 0;) {
+        SSL* tls = SSL_new(context_);
+        SSL_set_fd(tls, peer);
         char byte = 0;
-        EXPECT_EQ(::recv(peer, &byte, 1, 0), 1);
+        EXPECT_TRUE(SSL_accept(tls) == 1 && SSL_read(tls, &byte, 1) == 1);
+        SSL_free(tls);
+        ::shutdown(peer, SHUT_WR);  // a reset behind an end is EPIPE on the other side
         const linger at_once{1, 0};
         ::setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         ::close(peer);
@@ -104,13 +110,15 @@ class ResettingServer {
   ~ResettingServer() {
     ::shutdown(socket_.file(), SHUT_RDWR);
     thread_.join();
+    SSL_CTX_free(context_);
   }
   ResettingServer(const ResettingServer&) = delete;
   ResettingServer& operator=(const ResettingServer&) = delete;
-  std::string url() const { return socket_.url(); }
+  std::string url() const { return "https" + socket_.url().substr(4); }
   std::atomic<int> resets{0};
 
  private:
+  SSL_CTX* context_;
   BoundSocket socket_;
   std::thread thread_;
 };
