@@ -35,7 +35,7 @@ constexpr milliseconds k_setup_limit{5000};
 // Between SIGKILL and the end lie unmapping and unmounting. What hangs in the kernel for longer (a
 // dead network file system) is left to it.
 constexpr milliseconds k_death_limit{5000};
-constexpr milliseconds k_group_limit{20};
+constexpr milliseconds k_gone_limit{20};
 
 /// Returns the milliseconds left, at least 0.
 int left_until(Clock::time_point end) {
@@ -90,7 +90,7 @@ struct SandboxedProcess::Impl {
   void kill_group();
   pid_t find_inner();
   bool reap(int options);
-  void wait_for_group() const;
+  static void wait_until_gone(pid_t target);
   void end();
 };
 
@@ -223,22 +223,26 @@ bool SandboxedProcess::Impl::reap(int options) {
   if (::waitid(P_PID, static_cast<id_t>(pid), &seen, WEXITED | WNOWAIT | options) == 0 &&
       seen.si_pid == 0)
     return false;
-  if (mode == SandboxMode::rlimits) ::kill(-pid, SIGKILL);
+  if (mode == SandboxMode::rlimits)
+    ::kill(-pid, SIGKILL);
+  else
+    find_inner();
   int got = 0;
   while (::waitpid(pid, &got, 0) < 0 && errno == EINTR) {
   }
-  if (mode == SandboxMode::rlimits) wait_for_group();
+  // bwrap may end before its namespace, which it takes with it.
+  wait_until_gone(mode == SandboxMode::rlimits ? -pid : inner);
   status = got;
   has_ended = true;
   end();
   return true;
 }
 
-/// The others of the group have the signal, but need a moment to go. In a container whose process 1
-/// reaps nobody they stay as zombies.
-void SandboxedProcess::Impl::wait_for_group() const {
-  auto limit = Clock::now() + k_group_limit;
-  while (::kill(-pid, 0) == 0 && Clock::now() < limit)
+/// What has the signal needs a moment to go. In a container whose process 1 reaps nobody it stays
+/// as a zombie.
+void SandboxedProcess::Impl::wait_until_gone(pid_t target) {
+  auto limit = Clock::now() + k_gone_limit;
+  while (target != 0 && ::kill(target, 0) == 0 && Clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 

@@ -50,8 +50,8 @@ struct SandboxOptions {
 class SandboxedProcess {
  public:
   /// Starts argv with pipes on stdin, stdout and stderr. The first start of a mode tries the
-  /// sandbox out (about 10 ms). In a bubblewrap argv is process 1 of its namespace: orphans are its
-  /// to reap, and signals it has no handler for reach it from outside only. Returns
+  /// sandbox out (about 10 ms). A user's bubblewrap makes argv process 1 of its namespace: orphans
+  /// are its to reap, and signals it has no handler for reach it from outside only. Returns
   /// Errc::unsupported if the machine has no namespaces or no bwrap (naming what to install or
   /// --sandbox=rlimits), Errc::invalid_argument, Errc::io.
   static Expected<std::unique_ptr<SandboxedProcess>> start(const SandboxOptions& options);

@@ -223,7 +223,6 @@ Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options) {
           "--unshare-uts",
           "--die-with-parent",
           "--new-session",
-          "--as-pid-1",
           "--unshare-cgroup-try",
           "--cap-drop",
           "ALL",
@@ -234,18 +233,21 @@ Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options) {
           "--chdir",
           options.folder};
   if (!options.has_network) argv.push_back("--unshare-net");
-  if (user == 0) add(argv, {"--unshare-user", "--uid", "65534", "--gid", "65534"});
+  // Without a process 1 of bwrap's the program's end is that of its namespace.
+  if (user == 0) add(argv, {"--as-pid-1", "--unshare-user", "--uid", "65534", "--gid", "65534"});
   add_view(argv, options);
   if (user != 0) {
     // Root makes the namespaces, and then goes: no user namespace to be allowed, folders that only
-    // root can reach may be given, and the limit of processes counts this sandbox alone.
+    // root can reach may be given, and the limit of processes counts this sandbox alone. bwrap's
+    // own process 1 stays root's: bwrap has no right to signal another user when it dies.
     if (m.setpriv.empty())
       return Error{
           Errc::unsupported,
           fmt::format("sandbox: no setpriv on this machine: apt install util-linux{}", k_way_out)};
     std::string id = std::to_string(user);
-    add(argv, {"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP", m.setpriv, "--reuid", id,
-               "--regid", id, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--"});
+    add(argv, {"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP",
+               m.setpriv, "--reuid", id, "--regid", id, "--clear-groups", "--inh-caps=-all",
+               "--bounding-set=-all", "--"});
     request.limits.emplace_back(RLIMIT_NPROC, options.limits.processes);
   } else {
     // The limit of the user's namespace would hold for all of the user's processes: it is set

@@ -126,7 +126,8 @@ void add_rules(Builder& builder, const FilterKind& kind) {
   builder.deny_if("setpriority", {1, SCMP_CMP_NE, 0, 0});
 }
 
-/// libseccomp writes to a descriptor only. A program of a few hundred instructions fits into a pipe.
+/// libseccomp writes to a descriptor only. A program of a few hundred instructions fits into a
+/// pipe.
 Expected<std::vector<sock_filter>> exported(Builder& builder) {
   constexpr size_t k_most = 8192;  // instructions: what a pipe holds
   int ends[2];

@@ -82,7 +82,7 @@ for p in ("{socket}", "/run/dbus/system_bus_socket", "/var/run/docker.sock", "/t
     {"KillsEveryone", R"(
 import _signal
 _signal.pthread_sigmask(_signal.SIG_BLOCK, range(1, 65))
-for pid in ({pid}, -1, -{pid}, 0):
+for pid in ({pid}, -1, -{pid}):
     for n in (9, 19, 15): attempt(os.kill, pid, n)
 if works(os.kill, {pid}, 0): escaped("it can be signalled"))"},
     {"TracesAProcess", R"(
@@ -91,7 +91,7 @@ for pid in ({pid}, 1, os.getppid()):
 if syscall(310, {pid}, 0, 0, 0, 0, 0) >= 0: escaped("process_vm_readv"))"},
     {"LooksAtProcessesOutside", R"(
 pids = [p for p in os.listdir("/proc") if p.isdigit()]
-if len(pids) != 1: escaped(pids)
+if len(pids) > 2: escaped(pids)  # itself, and bwrap's own
 for p in ("/proc/{pid}/cmdline", "/proc/{pid}/environ", "/proc/1/root/root", "/proc/self/root/work", "/proc/kcore", "/proc/self/cwd/../../root"):
     if works(lambda: open(p).read()) or works(os.listdir, p): escaped(p))"},
     {"ChangesTheKernel", R"(

@@ -260,7 +260,7 @@ TEST_P(SandboxProcess, WrongOptionsAreSaid) {
 TEST_P(SandboxProcess, LeavesNothingBehind) {
   run_python("print(1)");
   size_t descriptors = open_descriptors(), folders = private_folders();
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 40; ++i)
     run_python(
         "import os\nopen('x', 'w').write('1')\nif os.fork() == 0:\n    import time\n"
         "    time.sleep(3600)  # cohort-left\n");
