@@ -104,7 +104,8 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
   round->dispatcher.emplace(dispatch);
   gathered->leases.resize(replicas);
   for (uint32_t group = 0; group < batch.groups; ++group)
-    if (auto added = round->dispatcher->add({group, batch.tasks[group].seed, batch.group_size, 0, 0});
+    if (auto added =
+            round->dispatcher->add({group, batch.tasks[group].seed, batch.group_size, 0, 0});
         !added)
       return on_fail({"driver", phase_, added.error().to_string()});
   lease_more(round);
@@ -253,11 +254,8 @@ void DriverState::warm_round(uint64_t round) {
   };
   uint64_t count =
       (steps_until(round + 1) - steps_until(round)) * static_cast<uint64_t>(warm.batch_size);
-  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start),
-              round,
-              static_cast<uint32_t>(count),
-              1,
-              options_.tasks->warm(round, static_cast<uint32_t>(count))};
+  Batch batch{static_cast<uint8_t>(TrajectoryKind::warm_start), round, static_cast<uint32_t>(count),
+              1, options_.tasks->warm(round, static_cast<uint32_t>(count))};
   phase_ = "warm_start";
   auto play = [this, batch, round] {
     gather(batch, [this, round](const Gathered& gathered) {
@@ -327,6 +325,8 @@ void DriverState::run_step(uint64_t step) {
         generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
       row_->set("generate_tokens_per_s", generated / std::max(1e-9, gathered.busy_seconds));
       for (const auto& [key, value] : gathered.collected.metrics) row_->set(key, value);
+      if (options_.config.pipeline == config::Pipeline::rlvr)
+        row_->set("data/epoch", options_.tasks->epochs());
       if (is_all_masked(gathered.collected)) return;
       options_.log->stage("step", "update", -1);
       begin_phase(PhaseKind::update, [this, step] {

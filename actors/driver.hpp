@@ -1,10 +1,10 @@
 #pragma once
-/// Driver: pipelines agentic and rlvr. Warm start rounds, then per step: generate → update → publish →
-/// evaluate → row → checkpoint. It leases groups, closes steps and reports; no tensor and no
-/// trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: one step in flight.
-/// Every request has a time limit. The first failure (of a request, or sent by any role) ends the
-/// run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written to a
-/// checkpoint, then the run ends as a success.
+/// Driver: pipelines agentic and rlvr. Warm start rounds, then per step: generate → update →
+/// publish → evaluate → row → checkpoint. It leases groups, closes steps and reports; no tensor and
+/// no trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: one step in
+/// flight. Every request has a time limit. The first failure (of a request, or sent by any role)
+/// ends the run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written
+/// to a checkpoint, then the run ends as a success.
 #include <functional>
 #include <map>
 #include <memory>
@@ -142,7 +142,7 @@ class DriverState {
   double placement_seconds_ = 0;
   double step_tokens_ = 0;
   double response_tokens_ = 0;  // of a trajectory, mean of the last round
-  uint64_t masked_steps_ = 0;  // in a row, without a single score
+  uint64_t masked_steps_ = 0;   // in a row, without a single score
   std::string last_notice_;
   RunResult result_;
 };

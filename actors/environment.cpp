@@ -46,8 +46,7 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 }
 
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
-  if (is_over_)
-    return Error{Errc::protocol, "action for a game that is over or was never reset"};
+  if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   EnvTurn turn;
   if (options_->prompts != nullptr) {  // what it is worth, the rewards will say
     is_over_ = turn.is_done = true;
@@ -57,6 +56,10 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   }
   tasks::StepResult result = world_->step(response);
   ++turn_;
+  if (options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {
+    result.is_done = true;
+    result.stop_reason = "max_turns";
+  }
   turn.observation = result.observation;
   turn.reward = result.reward;
   is_over_ = turn.is_done = result.is_done;

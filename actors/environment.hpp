@@ -1,10 +1,10 @@
 #pragma once
 /// One text environment as an actor: it owns the world of one trajectory at a time and renders what
 /// the policy reads. Owner: the rollout actor that spawned it (pooled over leases). Thread: CAF's
-/// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the world of a plugin
-/// waits for its child process and has a thread. Holds one game. Pipeline rlvr: the world is a row
-/// of the PromptSet, its seed the row, and one answer ends it.
-/// Messages and errors: EnvironmentActor in roles.hpp.
+/// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the world of a
+/// plugin waits for its child process and has a thread. Holds one game. Pipeline rlvr: the world is
+/// a row of the PromptSet, its seed the row, and one answer ends it. Messages and errors:
+/// EnvironmentActor in roles.hpp.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,9 +23,11 @@ struct EnvironmentOptions {
   std::optional<tasks::FrozenLakeConfig> lake;  // of a frozen_lake: its maps can be held out
   std::shared_ptr<const PromptSet> prompts;     // set: the world is a row, and nothing is made
   bool is_blocking = false;                     // a turn waits for another process
+  std::function<Expected<bool>()> reload;       // of a plugin: takes its newer version
+  int max_turns = 0;                            // the manager's cap; 0: the world has its own
   std::optional<tasks::PromptTemplate> prompt;  // none with `prompts`
-  std::optional<std::string> instructions;  // none: the environment's own text
-  int max_response_length = 0;              // [tokens] shown to the model
+  std::optional<std::string> instructions;      // none: the environment's own text
+  int max_response_length = 0;                  // [tokens] shown to the model
 };
 
 /// A game and its prompts; no CAF, so that it is tested alone.

@@ -33,11 +33,11 @@ using Arrival = std::shared_ptr<Expected<publish::PublishReport>>;
 /// What an environment says after reset or an action: the text to append to the context, and what
 /// it paid.
 struct EnvTurn {
-  uint64_t request = 0;     // of the rollout: which trajectory this answers
-  std::string error;        // the game failed, empty if not
-  std::string prompt;       // rendered template, ready to tokenise
+  uint64_t request = 0;                // of the rollout: which trajectory this answers
+  std::string error;                   // the game failed, empty if not
+  std::string prompt;                  // rendered template, ready to tokenise
   std::vector<int32_t> prompt_tokens;  // the same, where it is tokenised already; else empty
-  std::string observation;  // the bare observation, for the record
+  std::string observation;             // the bare observation, for the record
   float reward = 0;
   bool is_done = false;
   bool is_valid = false;

@@ -160,8 +160,7 @@ void NodeState::spawn_reward() {
   if (!rewards) return on_fail({"rewards", "start", rewards.error().to_string()});
   options.rewards = std::move(*rewards);
   options.prompts = options_.plan.prompts;
-  options.step_trajectories =
-      static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
+  options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
   options.fail = failure_sink();
   options.notice = notice_sink();
   const bool waits = std::ranges::any_of(options.rewards, [](const RewardFunction& each) {

@@ -101,9 +101,9 @@ Expected<algorithms::RewardNormOptions> norm_of(const config::RunConfig& config)
   std::optional<std::string_view> std_type;
   if (mean) mean_type = config::to_string(*mean);
   if (deviation) std_type = config::to_string(*deviation);
-  return algorithms::reward_norm_options(
-      config::to_string(grouping_of(config)),
-      is_rlvr ? "identity" : config::to_string(norm.method), mean_type, std_type);
+  return algorithms::reward_norm_options(config::to_string(grouping_of(config)),
+                                         is_rlvr ? "identity" : config::to_string(norm.method),
+                                         mean_type, std_type);
 }
 
 /// rlvr normalises each domain by itself (ROLL).

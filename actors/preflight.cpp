@@ -11,6 +11,7 @@
 #include "actors/card_devices.hpp"
 #include "actors/job_json.hpp"
 #include "actors/job_spec.hpp"
+#include "actors/plugin_spec.hpp"
 #include "actors/task_source.hpp"
 #include "actors/vocabulary.hpp"
 #include "runtime/compute/model_tp.hpp"
@@ -22,8 +23,7 @@
 namespace cohort::actors {
 namespace {
 
-Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(
-    const config::RunConfig& config) {
+Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
   COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
@@ -74,26 +74,13 @@ Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
   room.action_pattern = e.action_pattern;
   for (const auto& [number, glyph] : e.grid_lookup) {
     if (number.size() != 1 || number[0] < '0' || number[0] > '6')
-      return Error{Errc::config,
-                   fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
+      return Error{
+          Errc::config,
+          fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
     room.grid_lookup[number[0] - '0'] = glyph;
   }
   room.grid_vocab = e.grid_vocab;
   return room;
-}
-
-plugin::EnvironmentSpec plugin_of(const config::EnvConfigSection& e) {
-  plugin::EnvironmentSpec spec;
-  spec.plugin = e.plugin;
-  spec.config = e.args;
-  spec.timeout_s = e.timeout_s;
-  spec.workers = static_cast<uint32_t>(e.workers);
-  spec.mode = e.sandbox.mode == config::SandboxMode::rlimits ? plugin::SandboxMode::rlimits
-                                                             : plugin::SandboxMode::bubblewrap;
-  spec.memory_bytes = e.sandbox.memory_bytes;
-  spec.readable = e.sandbox.readable;
-  spec.has_network = e.sandbox.network;
-  return spec;
 }
 
 Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
@@ -111,10 +98,15 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
       return world;
     };
   } else {
-    if (source.env_config.plugin.empty())
+    if (source.env_config.plugin.path.empty())
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
-    COHORT_ASSIGN(auto worlds, plugin::open_environment(plugin_of(source.env_config)));
+    plugin::EnvironmentSpec spec;
+    spec.plugin = source.env_config.plugin.path;
+    fill_plugin_spec(source.env_config.plugin, spec);
+    COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
     options.is_blocking = true;
+    options.max_turns = static_cast<int>(source.max_steps);
+    options.reload = [worlds] { return worlds->reload(); };
     options.make = [worlds]() -> Expected<World> { return worlds->make(); };
   }
   return {};
@@ -308,8 +300,7 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
   COHORT_TRY(make_prompt_tasks(config, result.prompts));
   EnvironmentOptions options;
   options.prompts = result.prompts;
-  options.max_response_length =
-      static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
+  options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
   auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
   for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;
   return {};

@@ -28,7 +28,7 @@ struct Preflight {
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
   /// How weights go from the train cards to those of a role, by its name.
   std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
-  std::vector<std::string> stop_texts;  // special tokens that end an answer
+  std::vector<std::string> stop_texts;               // special tokens that end an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
   uint64_t checkpoint_bytes = 0;

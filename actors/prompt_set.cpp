@@ -62,12 +62,14 @@ Error unscored(const tasks::Sample& sample) {
                       known.empty() ? "" : fmt::format(" (type {} is made for it)", known))};
 }
 
-/// The domain is the first of the row's scorers that domain_interleave_probs names, else the first.
+/// The domain is the first of the row's scorers that domain_interleave_probs names, else the first
+/// of those that weigh most.
 Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
   for (const auto& [name, reward] : config.rewards)
     if (scores(reward, name, *prompt.sample)) prompt.scorers.push_back(name);
   if (prompt.scorers.empty()) return unscored(*prompt.sample);
-  prompt.domain = prompt.scorers.front();
+  prompt.domain = *std::ranges::max_element(
+      prompt.scorers, {}, [&](const std::string& name) { return config.rewards.at(name).weight; });
   for (const auto& [domain, share] : config.actor_train.data_args.domain_interleave_probs)
     if (std::ranges::find(prompt.scorers, domain) != prompt.scorers.end()) {
       prompt.domain = domain;
@@ -83,10 +85,13 @@ std::string PromptSet::text(size_t row) const {
 }
 
 Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
-                              const config::DataArgs& data) {
+                              const config::DataArgs& data, const std::string& key) {
   const auto room = static_cast<size_t>(config.prompt_length);
   for (const std::string& file : data.file_name) {
-    COHORT_ASSIGN(std::shared_ptr<const tasks::Dataset> rows, load_rows(file, data));
+    auto loaded = load_rows(file, data);
+    if (!loaded)
+      return Error{Errc::config, fmt::format("{}.file_name: {}", key, loaded.error().detail)};
+    std::shared_ptr<const tasks::Dataset> rows = std::move(*loaded);
     files_.push_back(rows);
     counts_.rows += rows->size() + rows->bad_row_count();
     counts_.bad += rows->bad_row_count();
@@ -123,7 +128,7 @@ Expected<std::shared_ptr<const PromptSet>> PromptSet::open(const config::RunConf
                  "file_name: [data/gsm8k_train.jsonl]"};
   auto set = std::make_shared<PromptSet>();
   set->is_plain_ = is_plain_template(data.template_name);
-  COHORT_TRY(set->add(config, tokenizer, data));
+  COHORT_TRY(set->add(config, tokenizer, data, "actor_train.data_args"));
   set->train_rows_ = set->prompts_.size();
   if (set->train_rows_ == 0)
     return Error{Errc::config,
@@ -135,7 +140,7 @@ Expected<std::shared_ptr<const PromptSet>> PromptSet::open(const config::RunConf
       return Error{Errc::config,
                    "validation.data_args.file_name: missing; give the held-out prompts, or "
                    "eval_steps=-1"};
-    COHORT_TRY(set->add(config, tokenizer, config.validation.data_args));
+    COHORT_TRY(set->add(config, tokenizer, config.validation.data_args, "validation.data_args"));
     if (set->prompts_.size() == set->train_rows_)
       return Error{Errc::config, "validation.data_args.file_name: no row is left"};
   }

@@ -17,7 +17,7 @@ namespace cohort::actors {
 /// One row that is used.
 struct Prompt {
   const tasks::Sample* sample = nullptr;
-  std::string domain;              // an entry of rewards: its tag in trajectories and metrics
+  std::string domain;                // an entry of rewards: its tag in trajectories and metrics
   std::vector<std::string> scorers;  // entries of rewards
   std::vector<int32_t> tokens;
 };
@@ -47,7 +47,7 @@ class PromptSet {
 
  private:
   Expected<void> add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
-                     const config::DataArgs& data);
+                     const config::DataArgs& data, const std::string& key);
   std::vector<std::shared_ptr<const tasks::Dataset>> files_;
   std::vector<Prompt> prompts_;
   size_t train_rows_ = 0;

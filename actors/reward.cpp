@@ -54,8 +54,8 @@ tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts
     row.is_finished = last.response.ends_with(tasks::k_turn_end);
     row.prompt = t.turns.front().observation;
   }
-  row.response_tokens = static_cast<uint32_t>(
-      std::count(t.response_mask.begin(), t.response_mask.end(), uint8_t{1}));
+  row.response_tokens =
+      static_cast<uint32_t>(std::count(t.response_mask.begin(), t.response_mask.end(), uint8_t{1}));
   row.data_source = t.tag;
   if (prompts == nullptr) {
     row.columns = turns_of(t);
@@ -226,8 +226,8 @@ void RewardState::finish(uint64_t id) {
       add_result(options_.rewards[index], result, t);
     finish_score(t, options_.prompts != nullptr);
     if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
-      options_.notice("rewards", fmt::format("{} is masked: {}", proto::to_string(t.key),
-                                             t.mask_reason));
+      options_.notice("rewards",
+                      fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
     if (t.key.kind == proto::TrajectoryKind::train && !is_contract_checked_ &&
         ++watched_ == options_.step_trajectories)
       check_contract();
@@ -258,11 +258,11 @@ void RewardState::check_contract() {
     std::string who = "rewards." + options_.rewards[i].name;
     if (seen.errors > 0)
       options_.notice(who, fmt::format("{} of {} answers of the first step have no score: {}",
-                                        seen.errors, seen.errors + seen.results, seen.first_error));
+                                       seen.errors, seen.errors + seen.results, seen.first_error));
     if (seen.results > 1 && seen.low == seen.high)
       options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
-                                        "learnt from it",
-                                        seen.results, seen.low));
+                                       "learnt from it",
+                                       seen.results, seen.low));
   }
 }
 

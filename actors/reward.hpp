@@ -1,13 +1,13 @@
 #pragma once
 /// Reward: scores each trajectory as soon as it is finished and passes it on (to the reference or
-/// the trainer), while others still generate. Owner: node, which restarts it (it holds no state that
-/// its producer does not still hold). Thread: CAF's scheduler; one of its own when a reward waits
-/// for another process, because taking a changed plugin between two steps blocks. Such rewards are
-/// called by the threads of a RewardPool each. Bound: the credit of its input link. Messages:
-/// RewardActor in roles.hpp. A trajectory's score is the weighted sum of its reward parts; all parts
-/// stay in the trajectory, a scorer's further numbers with weight 0. REWARD-3: a reward that fails
-/// costs only the trajectory it failed on: that one is masked, with the reason, and goes on; the
-/// frame leaves when all of its trajectories have a score or a reason.
+/// the trainer), while others still generate. Owner: node, which restarts it (it holds no state
+/// that its producer does not still hold). Thread: CAF's scheduler; one of its own when a reward
+/// waits for another process, because taking a changed plugin between two steps blocks. Such
+/// rewards are called by the threads of a RewardPool each. Bound: the credit of its input link.
+/// Messages: RewardActor in roles.hpp. A trajectory's score is the weighted sum of its reward
+/// parts; all parts stay in the trajectory, a scorer's further numbers with weight 0. REWARD-3: a
+/// reward that fails costs only the trajectory it failed on: that one is masked, with the reason,
+/// and goes on; the frame leaves when all of its trajectories have a score or a reason.
 #include <functional>
 #include <map>
 #include <memory>
@@ -89,8 +89,9 @@ class RewardState {
   std::vector<Contract> contracts_;                      // by reward
   uint64_t watched_ = 0;                                 // trajectories of the first training step
   bool is_contract_checked_ = false;
-  std::set<std::string> noticed_;                       // a failure is told once a reason and step
-  std::map<size_t, std::unique_ptr<RewardPool>> pools_;  // of the rewards that wait; last: ends first
+  std::set<std::string> noticed_;  // a failure is told once a reason and step
+  std::map<size_t, std::unique_ptr<RewardPool>>
+      pools_;  // of the rewards that wait; last: ends first
 };
 
 RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self,

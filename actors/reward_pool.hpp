@@ -1,8 +1,8 @@
 #pragma once
 /// Threads that call one reward which waits for something outside: a child process, a server. Jobs
 /// are taken in order, several at once when many wait. Owner: the reward actor. Thread-safe.
-/// Bound: what waits is at most what the actor's unacknowledged frames hold (FLOW-4). REWARD-2 makes
-/// every job end; the destructor stops the reward, and what has not begun is dropped.
+/// Bound: what waits is at most what the actor's unacknowledged frames hold (FLOW-4). REWARD-2
+/// makes every job end; the destructor stops the reward, and what has not begun is dropped.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

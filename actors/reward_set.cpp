@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "actors/plugin_spec.hpp"
 #include "runtime/plugin/open_reward.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
 
@@ -49,7 +50,7 @@ class DataSourceReward final : public tasks::Reward {
 
 /// `args`, with what other keys of the config say under the scorer's names.
 Expected<std::string> options_of(const config::RunConfig& config, const RewardConfig& reward) {
-  Json args = Json::parse(reward.args, nullptr, false);
+  Json args = Json::parse(reward.plugin.args, nullptr, false);
   if (!args.is_object()) return Error{Errc::config, "args: not a map"};
   auto put = [&args](const char* key, const auto& value) {
     if (!args.contains(key)) args[key] = value;
@@ -70,19 +71,12 @@ Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& co
   plugin::RewardSpec spec;
   spec.reward = std::string(config::to_string(reward.type));
   if (reward.type == RewardType::plugin) {
-    if (reward.plugin.empty())
+    if (reward.plugin.path.empty())
       return Error{Errc::config, "plugin: missing; give path.py:function or path.so"};
-    spec.reward = reward.plugin;
+    spec.reward = reward.plugin.path;
   }
+  fill_plugin_spec(reward.plugin, spec);
   COHORT_ASSIGN(spec.config, options_of(config, reward));
-  spec.timeout_s = reward.timeout_s;
-  spec.workers = static_cast<uint32_t>(reward.workers);
-  spec.mode = reward.sandbox.mode == config::SandboxMode::rlimits
-                  ? plugin::SandboxMode::rlimits
-                  : plugin::SandboxMode::bubblewrap;
-  spec.memory_bytes = reward.sandbox.memory_bytes;
-  spec.readable = reward.sandbox.readable;
-  spec.has_network = reward.sandbox.network;
   return plugin::open_reward(spec);
 }
 

@@ -245,7 +245,10 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.exchange = exchanges_.at(card).at(role.role);
   options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
   options.fail = options_.fail;
-  if (tp == 1) return system.spawn(actors::rollout, std::move(options));
+  const bool waits = std::ranges::any_of(options.environments,
+                                         [](const auto& each) { return each.second->is_blocking; });
+  if (tp == 1 && !waits) return system.spawn(actors::rollout, std::move(options));
+  if (tp == 1) return system.spawn<caf::detached>(actors::rollout, std::move(options));
   auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
   compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
   for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {

@@ -176,6 +176,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
   if (!is_same_batch(lease)) {
+    reload_worlds();
     kind_ = lease.kind;
     step_ = lease.step;
     batch_started_ = now_seconds();
@@ -193,6 +194,20 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   }
   on_open();
   return promise;
+}
+
+// Plugins that have changed, between two batches: nothing is played now. It waits for their child
+// processes to start, so that a rollout with such worlds has a thread of its own.
+void RolloutState::reload_worlds() {
+  for (const auto& [tag, options] : options_.environments) {
+    if (!options->reload) continue;
+    auto changed = options->reload();
+    if (!changed)
+      log::warn("custom_envs.{}: the changed plugin cannot be loaded, the old one goes on: {}", tag,
+                changed.error().detail);
+    else if (*changed)
+      log::info("custom_envs.{}: the plugin has changed and is loaded again", tag);
+  }
 }
 
 // A few games at a time: the first ones generate while the others are still being set up. No more
@@ -241,9 +256,8 @@ EnvironmentActor RolloutState::take_environment(const std::string& tag) {
   std::vector<EnvironmentActor>& idle = idle_environments_[tag];
   if (idle.empty()) {
     const auto& options = options_.environments.at(tag);
-    return options->is_blocking
-               ? self_->spawn<caf::linked + caf::detached>(environment, options)
-               : self_->spawn<caf::linked>(environment, options);
+    return options->is_blocking ? self_->spawn<caf::linked + caf::detached>(environment, options)
+                                : self_->spawn<caf::linked>(environment, options);
   }
   EnvironmentActor taken = std::move(idle.back());
   idle.pop_back();
@@ -294,9 +308,8 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  auto tokens = turn.prompt_tokens.empty()
-                    ? options_.tokenizer->encode(turn.prompt)
-                    : Expected<std::vector<int32_t>>(turn.prompt_tokens);
+  auto tokens = turn.prompt_tokens.empty() ? options_.tokenizer->encode(turn.prompt)
+                                           : Expected<std::vector<int32_t>>(turn.prompt_tokens);
   if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
@@ -379,12 +392,16 @@ void RolloutState::on_transcript(const Transcript& game) {
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     const EnvTurn& asked = game.turns[i];
-    auto prompt = asked.prompt_tokens.empty()
-                      ? options_.tokenizer->encode(asked.prompt)
-                      : Expected<std::vector<int32_t>>(asked.prompt_tokens);
+    auto prompt = asked.prompt_tokens.empty() ? options_.tokenizer->encode(asked.prompt)
+                                              : Expected<std::vector<int32_t>>(asked.prompt_tokens);
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!prompt || !answer)
       return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
+    // What does not fit the context is not imitated.
+    const size_t used = episode.trajectory.tokens.size() + prompt->size();
+    const auto limit = static_cast<size_t>(options_.sequence_length);
+    if (used >= limit) return finish_episode(*at, "length", false);
+    if (answer->size() > limit - used) answer->resize(limit - used);
     episode.prompt_tokens = std::move(*prompt);
     episode.observation = asked.observation;
     episode.generate_started = now_seconds();

@@ -107,6 +107,7 @@ class RolloutState {
   Expected<void> join_groups();
   Expected<void> check_lease(const control::Lease& lease) const;
   bool open_next();
+  void reload_worlds();
   void watch_again();
   EnvironmentActor take_environment(const std::string& tag);
   void open_episode(uint64_t serial, OpenLease& open, size_t slot);

@@ -42,6 +42,9 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
   view.seed = t.seed;
   view.score = t.score;
   view.stop_reason = t.stop_reason;
+  if (!t.ground_truth.empty()) view.stop_reason += ", ground truth " + t.ground_truth;
+  for (const proto::RewardPart& part : t.reward_parts)
+    if (!part.detail.empty()) view.stop_reason += fmt::format(", {}: {}", part.name, part.detail);
   for (const proto::Turn& turn : t.turns) {
     observe::TurnView shown{turn.observation, turn.response,     turn.env_reward,
                             turn.is_valid,    turn.is_effective, {}};
@@ -129,8 +132,7 @@ std::string run_config_record(const std::string& run_id, const std::string& yaml
 }
 
 std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan,
-                                                        const std::string& val_tag,
-                                                        uint64_t seed) {
+                                                        const std::string& val_tag, uint64_t seed) {
   // Lines of success over all tags say nothing when some are no lakes.
   if (!plan.seeds || plan.environments.empty()) return {};
   for (const auto& [tag, options] : plan.environments)
@@ -151,12 +153,12 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  report.summary = fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
-                               config.adv_estimator == config::AdvEstimator::grpo ? "GRPO"
-                                                                                  : "REINFORCE",
-                               is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
-                               plan::with_thousands(result.trajectories), result.steps,
-                               plan::to_string(plan.placement.mode));
+  report.summary =
+      fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
+                  config.adv_estimator == config::AdvEstimator::grpo ? "GRPO" : "REINFORCE",
+                  is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                  plan::with_thousands(result.trajectories), result.steps,
+                  plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
                   : result.is_stopped ? fmt::format("stopped by Ctrl-C at step {}", result.steps)
                                       : "finished";

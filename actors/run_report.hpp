@@ -10,8 +10,7 @@ namespace cohort::actors {
 /// Held-out success of the scripted players: random valid, walk straight (blind to holes), shortest
 /// path.
 std::vector<observe::ReferenceLine> scripted_references(const Preflight& plan,
-                                                        const std::string& val_tag,
-                                                        uint64_t seed);
+                                                        const std::string& val_tag, uint64_t seed);
 
 /// The stream's run_config record: {"run_id", "yaml"}.
 std::string run_config_record(const std::string& run_id, const std::string& yaml);

@@ -26,8 +26,8 @@ class EnvironmentTasks final : public TaskSource {
   Expected<std::vector<GroupTask>> train(uint64_t step) override {
     std::vector<GroupTask> groups;
     for (uint32_t group = 0; group < groups_; ++group)
-      groups.push_back({place(train_, group).tag,
-                        seeds_->seed(tasks::EpisodeUse::train, step, group)});
+      groups.push_back(
+          {place(train_, group).tag, seeds_->seed(tasks::EpisodeUse::train, step, group)});
     return groups;
   }
 
@@ -94,7 +94,8 @@ class PromptTasks final : public TaskSource {
   std::vector<GroupTask> warm(uint64_t round, uint32_t count) override {
     std::vector<GroupTask> groups;
     Rng rng = Rng(seed_).fork(k_warm_stream).fork(round);
-    for (uint32_t i = 0; i < count; ++i) groups.push_back(task(answered_[rng.below(answered_.size())]));
+    for (uint32_t i = 0; i < count; ++i)
+      groups.push_back(task(answered_[rng.below(answered_.size())]));
     return groups;
   }
 
@@ -104,6 +105,19 @@ class PromptTasks final : public TaskSource {
     if (val_prompts_ > 0) count = std::min(count, static_cast<size_t>(val_prompts_));
     for (size_t i = 0; i < count; ++i) groups.push_back(task(prompts_->train_rows() + i));
     return groups;
+  }
+
+  double epochs() const override {
+    double least = 0;
+    bool is_first = true;
+    for (const auto& [domain, at] : order_.cursor()) {
+      double taken =
+          static_cast<double>(at.epoch) +
+          static_cast<double>(at.position) / static_cast<double>(std::max<uint64_t>(at.rows, 1));
+      least = is_first ? taken : std::min(least, taken);
+      is_first = false;
+    }
+    return least;
   }
 
   std::string state() const override { return tasks::to_json(order_.cursor()); }
@@ -154,8 +168,7 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
                  "imitate; use 0"};
   auto order = tasks::DataOrder::create(std::move(options), std::move(rows),
                                         static_cast<size_t>(config.rollout_batch_size));
-  if (!order)
-    return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
+  if (!order) return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
   return std::unique_ptr<TaskSource>(
       std::make_unique<PromptTasks>(config, std::move(prompts), std::move(*order)));
 }

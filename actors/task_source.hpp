@@ -33,6 +33,8 @@ class TaskSource {
   virtual std::vector<GroupTask> warm(uint64_t round, uint32_t count) = 0;
   /// Returns the held-out groups: the same at every evaluation.
   virtual std::vector<GroupTask> held_out() const = 0;
+  /// Returns how many epochs of its rows the run has taken, the slowest domain's; 0: no rows.
+  virtual double epochs() const { return 0; }
   /// The cursor of a checkpoint, as JSON.
   virtual std::string state() const { return "{}"; }
   /// Returns Errc::corrupt if `state` is not what state() of this run's data gives.

@@ -30,7 +30,7 @@ void add_world(const config::EnvTemplate& source, std::vector<std::string>& text
     for (char c = ' '; c <= '~'; ++c) ascii += c;
     texts.push_back(ascii);
   } else if (source.env_type == config::EnvType::sokoban) {
-    texts.emplace_back("#_O√XPS");
+    texts.emplace_back("#_O√XPS pushed solved");  // glyphs, and events
     for (const auto& [number, glyph] : e.grid_lookup) texts.push_back(glyph);
     for (const auto& [glyph, meaning] : e.grid_vocab) texts.push_back(glyph + meaning);
     if (!e.env_instruction)

@@ -1,8 +1,15 @@
 cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
-    unit/policy_update_test.cpp unit/weight_parts_test.cpp DEPS cohort::actors)
+    unit/policy_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
+  DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(run_integration_test integration TIMEOUT 300
-  SOURCES integration/run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+  SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+# The example is built outside the tree by native_plugin_test; here it scores a run.
+add_library(exact_answer_plugin MODULE ${PROJECT_SOURCE_DIR}/examples/cpp_reward/exact_answer.cpp)
+target_include_directories(exact_answer_plugin PRIVATE ${PROJECT_SOURCE_DIR}/include)
+set_target_properties(exact_answer_plugin PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_dependencies(run_integration_test exact_answer_plugin)
+target_compile_definitions(run_integration_test PRIVATE COHORT_EXACT_ANSWER_PLUGIN="$<TARGET_FILE:exact_answer_plugin>")
 cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120

@@ -1,7 +1,8 @@
 // What the supervision and the sandbox of a Python reward cost, and how soon a slot is back.
 // Call: one row of ~1 KiB scored by a trivial plugin, against a bare python3 behind two pipes that
-// reads the same bytes and answers 32; interleaved, medians of rounds. Slot: one worker, one row
-// that hangs; seconds from its deadline until another row, which waits for the slot, has its score.
+// reads the same bytes and answers 32; interleaved, medians of rounds. Slot: the row of each worker
+// hangs; milliseconds from the deadline until every slot has scored another row, which waited for
+// it. With one worker the spare takes the slot, with two a child has to be started for one of them.
 // One JSON line. Usage: plugin_bench [rounds = 15] [calls of a round = 400] [hangs = 15]
 #include <fmt/format.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/plugin/child_reward.hpp"
 #include "runtime/plugin/frames.hpp"
 #include "runtime/plugin/open_reward.hpp"
 
@@ -157,24 +159,33 @@ double rows_per_second(const std::string& path) {
   return quantile(rates, 0.5);
 }
 
-/// Returns the milliseconds from each deadline until the slot had scored another row.
-std::vector<double> time_slots(const std::string& path, int hangs) {
+/// All workers hang at once. Returns the milliseconds from each deadline until every slot had
+/// scored another row.
+std::vector<double> time_slots(const std::string& path, int hangs, uint32_t workers) {
   constexpr double timeout_s = 0.3;
-  auto reward = open(path, timeout_s, 1);
+  auto reward = open(path, timeout_s, workers);
   const tasks::RewardRow good = row_of_a_kilobyte();
   tasks::RewardRow hanging = good;
   hanging.response = "hang";
   std::vector<double> times;
+  const plugin::PluginPool& pool = dynamic_cast<plugin::ChildReward&>(*reward).pool();
+  auto wait_for_idle = [&](size_t count) {
+    while (pool.idle() != count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
   for (int i = 0; i < hangs; ++i) {
-    COHORT_CHECK(reward->score({&good, 1}).front().score == 1, "score");
+    wait_for_idle(workers + 1);  // the retries of the last turn hung too
     const double begin = now_seconds();
-    std::thread other([&] { reward->score({&hanging, 1}); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it has the slot
-    COHORT_CHECK(reward->score({&good, 1}).front().score == 1, "score");
+    std::vector<std::thread> others, next;
+    for (uint32_t k = 0; k < workers; ++k)
+      others.emplace_back([&] { reward->score({&hanging, 1}); });
+    wait_for_idle(1);  // they have the slots
+    for (uint32_t k = 0; k < workers; ++k)
+      next.emplace_back([&] {
+        COHORT_CHECK(reward->score({&good, 1}).front().score == 1, "score");
+      });
+    for (std::thread& thread : next) thread.join();
     times.push_back((now_seconds() - begin - timeout_s) * 1e3);
-    other.join();
-    // The retry hung too: its child is replaced before the next turn.
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    for (std::thread& thread : others) thread.join();
   }
   return times;
 }
@@ -192,14 +203,15 @@ int main(int argc, char** argv) {
   std::ofstream(path) << k_plugin;
   const CallTimes calls_us = time_calls(path, rounds, calls);
   const double rate = rows_per_second(path);
-  const std::vector<double> slots = time_slots(path, hangs);
+  const std::vector<double> one = time_slots(path, hangs, 1), two = time_slots(path, hangs, 2);
   std::filesystem::remove_all(folder);
   const double plugin_us = quantile(calls_us.plugin, 0.5), bare_us = quantile(calls_us.bare, 0.5);
   fmt::print(
       "{{\"bench\": \"plugin\", \"call_us_p50\": {:.1f}, \"bare_us_p50\": {:.1f}, "
       "\"overhead_us_p50\": {:.1f}, \"rows_per_s_batch_64\": {:.0f}, \"slot_back_ms_p50\": {:.1f}, "
-      "\"slot_back_ms_max\": {:.1f}, \"rounds\": {}, \"calls\": {}, \"hangs\": {}}}\n",
-      plugin_us, bare_us, plugin_us - bare_us, rate, quantile(slots, 0.5), quantile(slots, 1),
-      rounds, calls, hangs);
+      "\"slot_back_ms_max\": {:.1f}, \"both_slots_back_ms_p50\": {:.1f}, "
+      "\"both_slots_back_ms_max\": {:.1f}, \"rounds\": {}, \"calls\": {}, \"hangs\": {}}}\n",
+      plugin_us, bare_us, plugin_us - bare_us, rate, quantile(one, 0.5), quantile(one, 1),
+      quantile(two, 0.5), quantile(two, 1), rounds, calls, hangs);
   return 0;
 }

@@ -1,8 +1,7 @@
 // 1 when the last number of the answer is the ground truth. Option: {"wrong": score of a wrong
 // one}.
+#include <cohort/options.hpp>
 #include <cohort/reward.hpp>
-#include <cstdlib>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -29,14 +28,9 @@ std::string last_number(std::string_view text) {
 class LastNumber {
  public:
   explicit LastNumber(std::string_view config_json) {
-    // One number is asked of the options; a plugin with more of them brings its JSON library.
-    size_t at = config_json.find("\"wrong\"");
-    if (at == std::string_view::npos) return;
-    at = config_json.find(':', at);
-    const std::string value(config_json.substr(at + 1));
-    char* end = nullptr;
-    wrong_ = std::strtod(value.c_str(), &end);
-    if (end == value.c_str()) throw std::invalid_argument("\"wrong\" is a number");
+    cohort::sdk::Options options(config_json);
+    wrong_ = options.number("wrong", 0);
+    options.finish();
   }
 
   cohort::sdk::Result score(const cohort::sdk::Row& row) const {

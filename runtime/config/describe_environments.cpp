@@ -63,10 +63,10 @@ void describe_sokoban(Visitor& v, EnvConfigSection& e) {
   v.integers({"dim_room", "environments", "sokoban: rows and columns.", between(4, 64)},
              e.dim_room);
   v.integer({"num_boxes", "environments", "sokoban: boxes.", between(1, 8)}, e.num_boxes);
-  v.integer({"search_depth", "environments",
-             "sokoban: pulls that the room's maker tries; more give harder rooms.",
-             between(1, 1000)},
-            e.search_depth);
+  v.integer(
+      {"search_depth", "environments",
+       "sokoban: pulls that the room's maker tries; more give harder rooms.", between(1, 1000)},
+      e.search_depth);
   v.text_map({"grid_lookup", "environments",
               "sokoban: glyph of each cell (0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 "
               "player, 6 player on target)."},
@@ -75,24 +75,13 @@ void describe_sokoban(Visitor& v, EnvConfigSection& e) {
              e.grid_vocab);
 }
 
-void describe_env_plugin(Visitor& v, EnvConfigSection& e) {
-  v.nullable_text({"plugin", "environments",
-                   "plugin: path.py:Class or path.so, from the working directory."},
-                  e.plugin);
-  v.json_map({"args", "environments", "plugin: its own options."}, e.args);
-  v.number({"timeout_s", "environments", "plugin: deadline of one reset or step.", above(0)},
-           e.timeout_s);
-  v.integer({"workers", "environments", "plugin: child processes.", between(1, 256)}, e.workers);
-  describe_sandbox(v, e.sandbox);
-}
-
 void describe_env_config(Visitor& v, EnvTemplate& x) {
   EnvConfigSection& e = x.env_config;
   if (!v.enter({"env_config", "environments", "The environment's own settings."}, true)) return;
   const bool is_lake = x.env_type == EnvType::frozen_lake;
   if (!v.is_listing() && !is_lake) {
     if (x.env_type == EnvType::plugin)
-      describe_env_plugin(v, e);
+      describe_plugin(v, e.plugin, "environments");
     else
       describe_sokoban(v, e);
     describe_action(v, e);
@@ -113,7 +102,7 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
   describe_action(v, e);
   if (v.is_listing()) {
     describe_sokoban(v, e);
-    describe_env_plugin(v, e);
+    describe_plugin(v, e.plugin, "environments");
   } else {
     v.inert({"grid_lookup", "grid_vocab"}, "symbols and action words are fixed");
   }
@@ -125,7 +114,8 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
 }
 
 void describe_environment(Visitor& v, EnvTemplate& e) {
-  v.env_type({"env_type", "environments", "Kind of the environment; frozen_lake, sokoban and plugin are built in."},
+  v.env_type({"env_type", "environments",
+              "Kind of the environment; frozen_lake, sokoban and plugin are built in."},
              e.env_type, e.env_type_name);
   v.nullable_text({"env_manager_cls", "plan",
                    "ROLL's class that runs it; a step manager gives one sample per turn."},
@@ -151,8 +141,7 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
   v.inert({"use_thread_lock", "max_env_step_concurrent", "agent_runner_cls", "max_actions_per_traj",
            "history_length"},
           "belongs to ROLL's environment workers");
-  if (!is_built)
-    v.rest("belongs to an environment that is not built in", {});
+  if (!is_built) v.rest("belongs to an environment that is not built in", {});
 }
 
 }  // namespace

@@ -31,18 +31,6 @@ void describe_query_filter(Visitor& v, QueryFilter& f) {
   v.leave();
 }
 
-void describe_plugin(Visitor& v, RewardConfig& r) {
-  v.nullable_text({"plugin", "reward",
-                   "type plugin: path.py:function or path.so, from the working directory."},
-                  r.plugin);
-  v.json_map({"args", "reward", "The reward's own options (docs/rewards.md)."}, r.args);
-  v.number({"timeout_s", "reward", "Deadline of one answer; then it is masked.", above(0)},
-           r.timeout_s);
-  v.integer({"workers", "reward", "Child processes, or requests at once.", between(1, 256)},
-            r.workers);
-  describe_sandbox(v, r.sandbox);
-}
-
 void describe_reward(Visitor& v, RewardConfig& r) {
   v.choice({"type", "reward",
             "env_return: the sum of what the environment paid. Missing: follows from "
@@ -57,7 +45,7 @@ void describe_reward(Visitor& v, RewardConfig& r) {
            "Tags (data_source) of the rows that this entry scores; empty: the rows whose domain it "
            "is, and those without one."},
           r.tag_included);
-  describe_plugin(v, r);
+  describe_plugin(v, r.plugin, "reward");
   v.boolean({"use_local", k_rlvr, "code_sandbox: true checks here, false asks code_url."},
             r.use_local);
   v.nullable_text({"code_url", k_rlvr, "code_sandbox: where answers are checked."}, r.code_url);
@@ -227,20 +215,6 @@ void describe_other_pipelines(Visitor& v) {
 }
 
 }  // namespace
-
-void describe_sandbox(Visitor& v, SandboxSection& s) {
-  if (!v.enter({"sandbox", "reward, environments", "What the child processes may do."},
-               s != SandboxSection{} || v.is_listing()))
-    return;
-  v.choice({"mode", "reward, environments",
-            "bubblewrap isolates; rlimits only limits, for machines without user namespaces."},
-           s.mode);
-  v.boolean({"network", "reward, environments", "May open connections."}, s.network);
-  v.texts({"readable", "reward, environments", "Folders it may read beyond the system's."},
-          s.readable);
-  v.bytes({"memory", "reward, environments", "Address space of one process."}, s.memory_bytes);
-  v.leave();
-}
 
 void describe_rewards(Visitor& v, RunConfig& c) {
   std::vector<std::string> names;

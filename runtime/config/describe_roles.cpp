@@ -188,7 +188,9 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.nullable_text({"template", "plan",
                    "Chat template: native and qwen2_5 are the tokenizer's, qwen3 adds thinking."},
                   d.template_name);
-  v.text_or_texts({"file_name", "plan", "Files with prompts (.jsonl), or builtin:arithmetic, builtin:word_problems."}, d.file_name);
+  v.text_or_texts({"file_name", "plan",
+                   "Files with prompts (.jsonl), or builtin:arithmetic, builtin:word_problems."},
+                  d.file_name);
   v.nullable_text({"eval_file_name", "plan", "File with prompts of evaluation."}, d.eval_file_name);
   v.number_map({"domain_interleave_probs", "plan",
                 "Share of each domain (entry of rewards) in a step; the last gets what is left.",
@@ -203,10 +205,11 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.boolean({"filter_overlong_prompts", "preflight",
              "Drop rows whose prompt has more than prompt_length tokens."},
             d.filter_overlong_prompts);
-  v.choice({"truncation", "preflight",
-            "What becomes of a prompt above prompt_length: an error that names the row, or the left, "
-            "right or middle part of its tokens goes."},
-           d.truncation);
+  v.choice(
+      {"truncation", "preflight",
+       "What becomes of a prompt above prompt_length: an error that names the row, or the left, "
+       "right or middle part of its tokens goes."},
+      d.truncation);
   v.boolean({"skip_bad_rows", "preflight",
              "Rows that cannot be read are counted and named, not an error."},
             d.skip_bad_rows);

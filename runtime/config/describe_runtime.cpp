@@ -58,6 +58,29 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
 
 }  // namespace
 
+void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
+  v.nullable_text({"plugin", reader,
+                   "type or env_type plugin: path.py:name or path.so, from the working directory."},
+                  p.path);
+  v.json_map({"args", reader, "Its own options (docs/rewards.md, docs/plugins.md)."}, p.args);
+  v.number({"timeout_s", reader,
+            "Deadline of one answer, which is masked then, or of one reset or step.", above(0)},
+           p.timeout_s);
+  v.integer({"workers", reader, "Child processes, or requests at once.", between(1, 256)},
+            p.workers);
+  v.nullable_text({"python", reader, "Interpreter of a plugin; ~: /usr/bin/python3."}, p.python);
+  if (!v.enter({"sandbox", reader, "What the child processes may do."},
+               p.sandbox != SandboxSection{} || v.is_listing()))
+    return;
+  v.choice({"mode", reader,
+            "bubblewrap isolates; rlimits only limits, for machines without user namespaces."},
+           p.sandbox.mode);
+  v.boolean({"network", reader, "May open connections."}, p.sandbox.network);
+  v.texts({"readable", reader, "Folders it may read beyond the system's."}, p.sandbox.readable);
+  v.bytes({"memory", reader, "Address space of one process."}, p.sandbox.memory_bytes);
+  v.leave();
+}
+
 void describe_runtime(Visitor& v, RunConfig& c) {
   v.choice({"platform", "placement, compute",
             "What a card is. cuda and npu need the backend and a device: docs/devices.md."},

@@ -85,8 +85,8 @@ enum class Determinism : uint8_t { strict, relaxed };
 /// Whose log-probs the ratio of the first optimizer step divides by: those recorded at generation,
 /// the update's own forward pass (the ratio is 1), or a pass of the trainer before the update.
 enum class OldLogProbs : uint8_t { behavior, first_pass, recomputed };
-/// What scores: the environment's pay, ROLL's reward workers, a worker of the user's own; from gsm8k
-/// on the rules that are built in beside ROLL's, and plugins.
+/// What scores: the environment's pay, ROLL's reward workers, a worker of the user's own; from
+/// gsm8k on the rules that are built in beside ROLL's, and plugins.
 enum class RewardType : uint8_t {
   env_return,
   math_rule,

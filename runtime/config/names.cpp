@@ -104,7 +104,7 @@ constexpr std::array<string_view, 18> k_env_type_names = {
     "frozen_lake",        "sokoban",   "webshop",   "sokoban_sandbox", "sokoban_mcp",
     "sokoban_native_env", "roll_math", "roll_code", "roll_qa",         "gem_math",
     "gem_code",           "gem_qa",    "gem_game",  "deepeyes",        "cli_env",
-    "rock_tb_native_env", "plugin",   "other"};
+    "rock_tb_native_env", "plugin",    "other"};
 
 template <class E>
 string_view name_of(E x) {

@@ -138,11 +138,11 @@ void add_environments(const RunConfig& c, List& list) {
   }
   for (const auto& [tag, environment] : c.custom_envs) {
     if (!played.contains(tag)) continue;
-    list.add_if(
-        !is_built_in(environment.env_type), "custom_envs." + tag + ".env_type",
-        fmt::format("{} is not built in (built in: frozen_lake, sokoban, plugin); take {} out of the tags of "
-                    "the env managers",
-                    environment.env_type_name, tag));
+    list.add_if(!is_built_in(environment.env_type), "custom_envs." + tag + ".env_type",
+                fmt::format("{} is not built in (built in: frozen_lake, sokoban, plugin); take {} "
+                            "out of the tags of "
+                            "the env managers",
+                            environment.env_type_name, tag));
     bool is_other = !environment.env_manager_cls.empty() &&
                     !environment.env_manager_cls.ends_with(".TrajEnvManager");
     list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
@@ -171,11 +171,12 @@ void add_rewards(const RunConfig& c, List& list) {
   for (const auto& [name, reward] : c.rewards) {
     const std::string key = "rewards." + name;
     const RewardType type = reward.type;
-    list.add_if(type == RewardType::general_val || type == RewardType::detection ||
-                    type == RewardType::video_r1 || type == RewardType::custom,
-                key + ".type",
-                fmt::format("{} is not built in; a Python or C++ plugin can score (docs/plugins.md)",
-                            to_string(type)));
+    list.add_if(
+        type == RewardType::general_val || type == RewardType::detection ||
+            type == RewardType::video_r1 || type == RewardType::custom,
+        key + ".type",
+        fmt::format("{} is not built in; a Python or C++ plugin can score (docs/plugins.md)",
+                    to_string(type)));
     list.add_if(type == RewardType::env_return && c.pipeline == Pipeline::rlvr, key + ".type",
                 "env_return is what an environment pays; give the rule that scores the answers");
     list.add_if(type == RewardType::code_sandbox && !reward.use_local, key + ".use_local",

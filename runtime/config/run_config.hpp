@@ -187,16 +187,23 @@ struct SandboxSection {
   bool operator==(const SandboxSection&) const = default;
 };
 
+/// A reward or an environment that is loaded, and what is asked of it.
+struct PluginSection {
+  std::string path;         // key `plugin`: path.py:name or path.so; empty: it is built in
+  std::string args = "{}";  // JSON object: its own options
+  double timeout_s = 10;    // deadline of one answer, of one reset or step
+  int64_t workers = 2;      // child processes, or requests at once
+  std::string python;       // interpreter; empty: the system's
+  SandboxSection sandbox;
+  bool operator==(const PluginSection&) const = default;
+};
+
 /// One entry of rewards: for rlvr a domain with its scorer.
 struct RewardConfig {
   RewardType type = RewardType::env_return;  // missing in the file: follows from worker_cls
   double weight = 1.0;
   std::vector<std::string> tag_included;  // tags of the data that this domain scores
-  std::string plugin;                     // type plugin: path.py:function or path.so
-  std::string args = "{}";                // JSON object: the reward's own options
-  double timeout_s = 10;                  // deadline of one answer
-  int64_t workers = 2;                    // child processes, or requests at once
-  SandboxSection sandbox;
+  PluginSection plugin;                   // what it is computed by; its keys are the entry's own
   bool use_local = true;
   std::string code_url;
   std::string judge_model_type;
@@ -226,7 +233,7 @@ struct EnvManagerConfig {
 /// env_config: what all built-in environments have, and what each has of its own.
 struct EnvConfigSection {
   int64_t size = 4;  // frozen_lake
-  double p = 0.8;  // probability that a cell is frozen
+  double p = 0.8;    // probability that a cell is frozen
   bool is_slippery = false;
   double format_penalty = -0.01;
   std::string action_pattern = "<answer>(.*?)</answer>";
@@ -238,12 +245,7 @@ struct EnvConfigSection {
   int64_t search_depth = 300;
   std::map<std::string, std::string> grid_lookup;  // number of a cell -> glyph; empty: ROLL's
   std::map<std::string, std::string> grid_vocab;   // glyph -> what it is, for the instructions
-  // plugin
-  std::string plugin;  // path.py:Class or path.so
-  std::string args = "{}";
-  double timeout_s = 10;  // of one reset or step
-  int64_t workers = 2;
-  SandboxSection sandbox;
+  PluginSection plugin;                            // its keys are the section's own
   bool operator==(const EnvConfigSection&) const = default;
 };
 

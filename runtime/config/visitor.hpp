@@ -135,7 +135,8 @@ void describe_roles(Visitor& visitor, RunConfig& config);
 void describe_rewards(Visitor& visitor, RunConfig& config);
 void describe_strategy(Visitor& visitor, StrategySettings& settings);
 void describe_data_args(Visitor& visitor, DataArgs& data);
-void describe_sandbox(Visitor& visitor, SandboxSection& sandbox);
+/// Keys of whatever can be loaded; `reader` is who uses them.
+void describe_plugin(Visitor& visitor, PluginSection& plugin, std::string_view reader);
 void describe_generating_args(Visitor& visitor, GeneratingArgs& sampling);
 /// A role. What it does decides which of its keys have an effect.
 struct RoleUse {

@@ -83,7 +83,14 @@ class ChildReward::Call {
     for (size_t row : open) asked.push_back(&rows_[row]);
     double timeout = timeout_s_ * (loaded_.is_batch ? static_cast<double>(open.size()) : 1);
     if (loaded_.is_concurrent) timeout += k_concurrent_slack_s;
-    worker.begin(Op::score, rows_payload(asked));
+    const std::string payload = rows_payload(asked);
+    if (payload.size() + k_frame_head_bytes > k_max_frame_bytes) {
+      for (size_t row : open)
+        reasons_[row] = fmt::format("{} bytes are more than a call may have ({})", payload.size(),
+                                    k_max_frame_bytes);
+      return {};
+    }
+    worker.begin(Op::score, payload);
     for (size_t answered = 0; answered < open.size();) {
       COHORT_ASSIGN(Frame frame, worker.next(timeout));
       if (frame.kind == static_cast<uint8_t>(Answer::failed)) {

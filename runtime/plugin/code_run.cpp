@@ -66,6 +66,11 @@ class Answer {
     if (!link_->is_open()) return note_end();
     if (Clock::now() < next_look_) return;
     next_look_ = Clock::now() + std::chrono::milliseconds(k_look_ms);
+    // Something it has left behind may hold the pipe open.
+    if (link_->process().poll_status() >= 0) {
+      link_->transfer();
+      return note_end();
+    }
     if (link_->process().memory_bytes() > options_.memory_bytes)
       kill(fmt::format("memory limit: more than {} MiB", options_.memory_bytes >> 20));
   }

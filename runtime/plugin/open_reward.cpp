@@ -7,6 +7,7 @@
 
 #include "runtime/plugin/child_reward.hpp"
 #include "runtime/plugin/code_reward.hpp"
+#include "runtime/plugin/http_reward.hpp"
 #include "runtime/plugin/native_reward.hpp"
 #include "runtime/plugin/plugin_version.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
@@ -40,6 +41,8 @@ Expected<std::shared_ptr<tasks::Reward>> open_built_in(const RewardSpec& spec) {
                                           .memory_bytes = spec.memory_bytes,
                                           .timeout_s = spec.timeout_s,
                                           .readable = spec.readable});
+  if (spec.reward == "llm_judge") return make_llm_judge(spec.config, spec.timeout_s, spec.workers);
+  if (spec.reward == "remote") return make_remote_reward(spec.config, spec.timeout_s, spec.workers);
   COHORT_ASSIGN(std::unique_ptr<tasks::Reward> rule,
                 tasks::make_rule_reward(spec.reward, spec.config));
   return std::shared_ptr<tasks::Reward>(std::move(rule));
@@ -61,7 +64,7 @@ Expected<std::shared_ptr<tasks::Reward>> open_reward(const RewardSpec& spec) {
 
 std::vector<std::string> reward_names() {
   std::vector<std::string> names = tasks::rule_reward_names();
-  names.push_back("code_sandbox");
+  names.insert(names.end(), {"code_sandbox", "llm_judge", "remote"});
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr size_t k_max_source_bytes = size_t{8} << 20;
+/// The worker comes through the pipe: lists of processes show this line and the plugin's path.
+constexpr const char* k_boot =
+    "import os, sys; size, text = int(sys.argv[1]), b''\n"
+    "while len(text) < size: text += os.read(0, size - len(text)) or os._exit(0)\n"
+    "exec(compile(text, '<cohort>', 'exec'))";
 
 struct Named {
   std::string path;  // absolute
@@ -52,12 +58,22 @@ Expected<json> options_of(const std::string& config) {
   return options;
 }
 
+/// Folders that hold more than a plugin and its helpers: /, /tmp and the like, somebody's home.
+bool is_shared(const fs::path& folder) {
+  std::error_code error;
+  const char* home = std::getenv("HOME");
+  bool is_sticky =
+      (fs::status(folder, error).permissions() & fs::perms::sticky_bit) != fs::perms::none;
+  return folder == "/" || is_sticky || (home != nullptr && fs::equivalent(folder, home, error));
+}
+
 SandboxOptions sandbox_of(const PluginFile& file, const std::string& path) {
   SandboxOptions options;
   options.mode = file.mode;
   options.limits.memory_bytes = file.memory_bytes;
   options.readable = file.readable;
-  options.readable.push_back(fs::path(path).parent_path().string());
+  options.readable.push_back(
+      is_shared(fs::path(path).parent_path()) ? path : fs::path(path).parent_path().string());
   options.has_network = file.has_network;
   options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8",
                          // one order of sets in every child, and no pool of threads per child
@@ -96,7 +112,10 @@ Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) 
   std::error_code error;
   add_once(sandbox.readable, python.parent_path().parent_path());
   add_once(sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
-  sandbox.argv = {python.string(), "-X", "utf8", "-B", "-c", std::string(worker_script())};
+  version.launch.preamble = worker_script();
+  sandbox.argv = {
+      python.string(), "-X", "utf8", "-B", "-c", k_boot, std::to_string(worker_script().size()),
+      at.path};
   json load{{"kind", file.is_environment ? "environment" : "reward"},
             {"path", at.path},
             {"name", at.name},

@@ -20,8 +20,9 @@ namespace cohort::plugin {
 namespace {
 
 constexpr size_t k_words_bytes = 2048;
-constexpr double k_look_s = 0.05;  // how often a silent child is looked after
-constexpr double k_end_s = 0.25;   // from the end of its pipe to its exit status
+constexpr size_t k_slack_bytes = 65536;  // taken frames that may lie before the next one
+constexpr double k_look_s = 0.05;        // how often a silent child is looked after
+constexpr double k_end_s = 0.25;         // from the end of its pipe to its exit status
 
 /// write() whose SIGPIPE, if there is one, stays in this call.
 ssize_t write_quietly(int fd, const char* data, size_t count) {
@@ -78,6 +79,7 @@ PluginWorker::PluginWorker(std::unique_ptr<SandboxedProcess> process, const Laun
 Expected<std::unique_ptr<PluginWorker>> PluginWorker::launch(const LaunchSpec& spec) {
   COHORT_ASSIGN(auto process, SandboxedProcess::start(spec.sandbox));
   std::unique_ptr<PluginWorker> worker(new PluginWorker(std::move(process), spec));
+  worker->outgoing_ = spec.preamble;
   worker->begin(Op::load, spec.load_json);
   return worker;
 }
@@ -119,7 +121,10 @@ bool PluginWorker::send_some() {
 
 /// Returns false at the end of the pipe.
 bool PluginWorker::read_some() {
-  if (taken_ == incoming_.size()) incoming_.clear(), taken_ = 0;
+  if (taken_ == incoming_.size() || taken_ > k_slack_bytes) {
+    incoming_.erase(0, taken_);
+    taken_ = 0;
+  }
   std::array<char, 16384> bytes;
   ssize_t n = ::read(process_->out(), bytes.data(), bytes.size());
   if (n < 0) return would_block();

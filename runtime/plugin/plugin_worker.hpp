@@ -20,6 +20,7 @@ namespace cohort::plugin {
 struct LaunchSpec {
   std::string plugin;  // its path, for messages
   SandboxOptions sandbox;
+  std::string preamble;  // bytes that the child reads before its first frame
   std::string load_json;
   double load_timeout_s = 60;  // interpreter, imports
 };

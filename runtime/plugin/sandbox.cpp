@@ -35,6 +35,7 @@ constexpr milliseconds k_setup_limit{5000};
 // Between SIGKILL and the end lie unmapping and unmounting. What hangs in the kernel for longer (a
 // dead network file system) is left to it.
 constexpr milliseconds k_death_limit{5000};
+constexpr milliseconds k_group_limit{20};
 
 /// Returns the milliseconds left, at least 0.
 int left_until(Clock::time_point end) {
@@ -89,6 +90,7 @@ struct SandboxedProcess::Impl {
   void kill_group();
   pid_t find_inner();
   bool reap(int options);
+  void wait_for_group() const;
   void end();
 };
 
@@ -225,10 +227,19 @@ bool SandboxedProcess::Impl::reap(int options) {
   int got = 0;
   while (::waitpid(pid, &got, 0) < 0 && errno == EINTR) {
   }
+  if (mode == SandboxMode::rlimits) wait_for_group();
   status = got;
   has_ended = true;
   end();
   return true;
+}
+
+/// The others of the group have the signal, but need a moment to go. In a container whose process 1
+/// reaps nobody they stay as zombies.
+void SandboxedProcess::Impl::wait_for_group() const {
+  auto limit = Clock::now() + k_group_limit;
+  while (::kill(-pid, 0) == 0 && Clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
 void SandboxedProcess::Impl::end() {

@@ -7,6 +7,8 @@
 /// Thread: one at a time, but kill() from any. Bound: what SandboxLimits says. It dies with this
 /// process, not with the thread that started it. SANDBOX-1: nothing outside the writable folders it
 /// was given changes (bubblewrap). SANDBOX-2: when it ends, everything it started has ended.
+/// One hole, bwrap's: if this process is killed in the first milliseconds of a start, the child can
+/// outlive it. So a program shall end at the end of its stdin.
 #include <sys/types.h>
 
 #include <cstdint>

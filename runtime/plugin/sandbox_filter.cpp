@@ -1,10 +1,10 @@
 #include "runtime/plugin/sandbox_filter.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,17 +126,19 @@ void add_rules(Builder& builder, const FilterKind& kind) {
   builder.deny_if("setpriority", {1, SCMP_CMP_NE, 0, 0});
 }
 
-/// libseccomp writes to a descriptor only.
+/// libseccomp writes to a descriptor only. A program of a few hundred instructions fits into a pipe.
 Expected<std::vector<sock_filter>> exported(Builder& builder) {
-  int fd = ::memfd_create("cohort-seccomp", MFD_CLOEXEC);
-  if (fd < 0) return Error{Errc::io, fmt::format("memfd_create: {}", std::strerror(errno))};
-  int status = seccomp_export_bpf(builder.get(), fd);
-  off_t size_bytes = ::lseek(fd, 0, SEEK_END);
-  std::vector<sock_filter> program(static_cast<size_t>(size_bytes) / sizeof(sock_filter));
-  ssize_t got = ::pread(fd, program.data(), program.size() * sizeof(sock_filter), 0);
-  ::close(fd);
-  if (status != 0 || got <= 0 || program.size() > UINT16_MAX)
+  constexpr size_t k_most = 8192;  // instructions: what a pipe holds
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return Error{Errc::io, fmt::format("seccomp: pipe: {}", std::strerror(errno))};
+  int status = seccomp_export_bpf(builder.get(), ends[1]);
+  std::vector<sock_filter> program(k_most);
+  ssize_t got = ::read(ends[0], program.data(), k_most * sizeof(sock_filter));
+  for (int fd : ends) ::close(fd);
+  if (status != 0 || got <= 0)
     return Error{Errc::io, fmt::format("seccomp_export_bpf: {}", std::strerror(-status))};
+  program.resize(static_cast<size_t>(got) / sizeof(sock_filter));
   return program;
 }
 

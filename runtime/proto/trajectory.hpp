@@ -41,8 +41,8 @@ struct Turn {
 struct RewardPart {
   std::string name;
   double value = 0;
-  double weight = 1;    // 0: a further number, not in the score
-  std::string detail;   // the verdict in words, e.g. "pred 18"; may be empty
+  double weight = 1;   // 0: a further number, not in the score
+  std::string detail;  // the verdict in words, e.g. "pred 18"; may be empty
   bool operator==(const RewardPart&) const = default;
 };
 
@@ -56,7 +56,7 @@ struct Trajectory {
   uint64_t weight_version_min = 0, weight_version_max = 0;  // over all sampled tokens
   std::string stop_reason;  // "goal" | "hole" | "max_turns" | "length" | …
   double generate_seconds = 0, env_seconds = 0;
-  double score = 0;  // weighted sum of the reward parts, set by the reward actor
+  double score = 0;          // weighted sum of the reward parts, set by the reward actor
   std::string mask_reason;   // not empty: a reward failed, nobody trains on it, and why
   std::string data_source;   // of the prompt's row; empty for environments
   std::string ground_truth;  // likewise

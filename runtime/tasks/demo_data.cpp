@@ -11,19 +11,27 @@
 namespace cohort::tasks {
 namespace {
 
-constexpr std::array<std::string_view, 10> k_names = {"Anna", "Ben",  "Carl", "Dora", "Emil",
-                                                      "Fay",  "Gus",  "Hanna", "Ida", "Jon"};
+constexpr std::array<std::string_view, 10> k_names = {"Anna", "Ben", "Carl",  "Dora", "Emil",
+                                                      "Fay",  "Gus", "Hanna", "Ida",  "Jon"};
 constexpr std::array<std::string_view, 8> k_objects = {" apples", " books", " coins", " dolls",
                                                        " eggs",   " flags", " nuts",  " stamps"};
 // What the templates below are made of; each is one token.
-constexpr std::array<std::string_view, 12> k_pieces = {
-    " has ",     ". ",           " gets ",           " more",           " gives ", " away",
-    " boxes of ", ". How many",   ". How many are left", ". How many together", " more than ", "?"};
+constexpr std::array<std::string_view, 12> k_pieces = {" has ",
+                                                       ". ",
+                                                       " gets ",
+                                                       " more",
+                                                       " gives ",
+                                                       " away",
+                                                       " boxes of ",
+                                                       ". How many",
+                                                       ". How many are left",
+                                                       ". How many together",
+                                                       " more than ",
+                                                       "?"};
 
 bool is_held_out(std::string_view prompt) {
   uint64_t sum = 0;
-  for (size_t i = 0; i < prompt.size(); ++i)
-    sum += (i + 1) * static_cast<unsigned char>(prompt[i]);
+  for (size_t i = 0; i < prompt.size(); ++i) sum += (i + 1) * static_cast<unsigned char>(prompt[i]);
   return sum % 10 == 0;
 }
 
@@ -61,8 +69,8 @@ std::vector<Sample> arithmetic_rows(bool held_out) {
     int y = pair % 100;
     std::string prompt = fmt::format("{}+{}=", x, y);
     if (is_held_out(prompt) != held_out) continue;
-    rows.push_back(row("arithmetic", rows.size(), prompt, std::to_string(x + y),
-                       addition_with_carries(x, y)));
+    rows.push_back(
+        row("arithmetic", rows.size(), prompt, std::to_string(x + y), addition_with_carries(x, y)));
   }
   return rows;
 }
@@ -98,14 +106,12 @@ Problem draw_problem(Rng& rng) {
       int z = std::min(number(), x + y);
       return {fmt::format("{} has {}{}. {} gets {} more. {} gives {} away. How many are left?",
                           name, x, object, name, y, name, z),
-              fmt::format("<<{}+{}={}>><<{}-{}={}>>", x, y, x + y, x + y, z, x + y - z),
-              x + y - z};
+              fmt::format("<<{}+{}={}>><<{}-{}={}>>", x, y, x + y, x + y, z, x + y - z), x + y - z};
     }
     default:
       return {fmt::format("{} has {}{}. {} has {} more than {}. How many together?", name, x,
                           object, other, y, name),
-              fmt::format("<<{}+{}={}>><<{}+{}={}>>", x, y, x + y, x, x + y, x + x + y),
-              x + x + y};
+              fmt::format("<<{}+{}={}>><<{}+{}={}>>", x, y, x + y, x, x + y, x + x + y), x + x + y};
   }
 }
 

@@ -48,12 +48,7 @@ std::string FrozenLake::reset(uint64_t seed) {
   slip_rng_ = Pcg64(seed);
   slip_rng_.random();  // gymnasium draws the start state here, though there is only one
   player_ = map_.start;
-  turns_ = 0;
-  valid_turns_ = 0;
-  effective_turns_ = 0;
-  penalties_ = 0;
-  is_done_ = false;
-  is_success_ = false;
+  book_.begin();
   return render();
 }
 
@@ -70,43 +65,31 @@ StepResult FrozenLake::step(std::string_view response_text) {
 }
 
 StepResult FrozenLake::play(std::optional<Action> action) {
-  COHORT_CHECK(!is_done_, "TASK-2: a frozen lake was asked to go on after the end of its episode");
+  COHORT_CHECK(!book_.is_done,
+               "TASK-2: a frozen lake was asked to go on after the end of its episode");
   StepResult result;
-  ++turns_;
+  ++book_.turns;
   if (action) {
     int next = neighbour(map_, player_, config_.is_slippery ? slip(*action) : *action);
     result.is_valid = true;
     result.is_effective = next != player_;
     result.event = result.is_effective ? "moved" : "blocked";
     player_ = next;
-    ++valid_turns_;
-    effective_turns_ += result.is_effective ? 1 : 0;
+    book_.count_valid(result.is_effective);
     if (player_ == map_.goal || map_.is_hole(player_)) {
-      is_success_ = player_ == map_.goal;
-      result.event = is_success_ ? "goal" : "hole";
+      book_.is_success = player_ == map_.goal;
+      result.event = book_.is_success ? "goal" : "hole";
       result.stop_reason = result.event;
-      result.reward = is_success_ ? 1.0F : 0.0F;
+      result.reward = book_.is_success ? 1.0F : 0.0F;
     }
   } else {
     result.event = "invalid";
     result.reward = config_.format_penalty;
-    penalties_ += static_cast<double>(config_.format_penalty);
+    book_.penalties += static_cast<double>(config_.format_penalty);
   }
-  if (result.stop_reason.empty() && turns_ >= config_.max_steps) result.stop_reason = "max_turns";
-  is_done_ = !result.stop_reason.empty();
-  result.is_done = is_done_;
-  result.is_success = is_success_;
+  book_.close(result, config_.max_steps);
   result.observation = render();
   return result;
-}
-
-EpisodeMetrics FrozenLake::metrics() const {
-  const double turns = turns_ > 0 ? turns_ : 1;
-  return {{"success", is_success_ ? 1.0 : 0.0},
-          {"action_is_effective", effective_turns_ / turns},
-          {"action_is_valid", valid_turns_ / turns},
-          {"num_actions", static_cast<double>(turns_)},
-          {"format_penalty", penalties_ / turns}};
 }
 
 Action FrozenLake::slip(Action action) {

@@ -14,6 +14,7 @@
 
 #include "runtime/tasks/action_parser.hpp"
 #include "runtime/tasks/environment.hpp"
+#include "runtime/tasks/episode_book.hpp"
 #include "runtime/tasks/frozen_lake_map.hpp"
 #include "runtime/tasks/pcg64.hpp"
 
@@ -36,15 +37,15 @@ class FrozenLake final : public Environment {
   std::string reset(uint64_t seed) override;
   StepResult step(std::string_view response_text) override;
   std::string instructions() const override;
-  int actions_left() const override { return config_.max_steps - turns_; }
-  EpisodeMetrics metrics() const override;
+  int actions_left() const override { return config_.max_steps - book_.turns; }
+  EpisodeMetrics metrics() const override { return book_.metrics(); }
   Expected<std::string> scripted_answer(double expert_fraction, Rng& rng) override;
 
   /// Plays a parsed action (nothing = an invalid answer); step() is parse + play.
   StepResult play(std::optional<Action> action);
   const FrozenLakeMap& map() const { return map_; }
   int player() const { return player_; }
-  bool is_done() const { return is_done_; }
+  bool is_done() const { return book_.is_done; }
 
  private:
   FrozenLake(const FrozenLakeConfig& config, ActionParser parser);
@@ -56,12 +57,7 @@ class FrozenLake final : public Environment {
   FrozenLakeMap map_;
   Pcg64 slip_rng_{0};
   int player_ = 0;
-  int turns_ = 0;
-  int valid_turns_ = 0;
-  int effective_turns_ = 0;
-  double penalties_ = 0;
-  bool is_done_ = true;
-  bool is_success_ = false;
+  EpisodeBook book_;
 };
 
 /// Returns "<answer>Right</answer>" for Action::right: how scripted players and tests answer.

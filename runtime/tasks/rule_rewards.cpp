@@ -32,6 +32,7 @@ constexpr Entry k_rules[] = {
 };
 
 constexpr std::string_view k_pred = "pred ";
+constexpr size_t k_max_prediction = 256;  // [bytes] of it in a detail
 
 struct Source {
   std::string_view data_source;  // an exact name, or a prefix where it ends in '*'
@@ -66,6 +67,11 @@ std::vector<RewardResult> RowRule::score(std::span<const RewardRow> rows) {
 RewardResult with_prediction(double score, std::string_view prediction) {
   RewardResult result;
   result.score = score;
+  if (prediction.size() > k_max_prediction) {
+    size_t end = k_max_prediction;  // not inside a UTF-8 character
+    while (end > 0 && (static_cast<unsigned char>(prediction[end]) & 0xC0) == 0x80) --end;
+    prediction = prediction.substr(0, end);
+  }
   result.detail = k_pred;
   result.detail += prediction;
   return result;

@@ -3,7 +3,8 @@
 /// docs/rewards.md has each with its options, parts and examples. A Reward made here is immutable:
 /// any thread may score with it. RULE-REWARD-1: no text makes a rule throw, hang or recurse beyond
 /// its bound; a row that cannot be scored says why in `error`. RULE-REWARD-2: the detail of a rule
-/// that compares is "pred X", X the normalised answer, or the reason why there is none.
+/// that compares is "pred X", X the first 256 bytes of the normalised answer, or the reason why
+/// there is none.
 #include <memory>
 #include <optional>
 #include <string>

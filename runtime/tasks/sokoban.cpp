@@ -97,12 +97,7 @@ Expected<Sokoban::Symbols> Sokoban::meanings_of(const SokobanConfig& config,
 
 std::string Sokoban::reset(uint64_t seed) {
   room_ = generate_room(seed, room_options(config_));
-  turns_ = 0;
-  valid_turns_ = 0;
-  effective_turns_ = 0;
-  penalties_ = 0;
-  is_done_ = false;
-  is_success_ = false;
+  book_.begin();
   return render();
 }
 
@@ -120,9 +115,10 @@ StepResult Sokoban::step(std::string_view response_text) {
 }
 
 StepResult Sokoban::play(std::optional<SokobanMove> move) {
-  COHORT_CHECK(!is_done_, "TASK-2: a sokoban room was asked to go on after the end of its episode");
+  COHORT_CHECK(!book_.is_done,
+               "TASK-2: a sokoban room was asked to go on after the end of its episode");
   StepResult result;
-  ++turns_;
+  ++book_.turns;
   result.reward = k_turn_reward;
   result.event = "invalid";
   if (move) {
@@ -134,33 +130,20 @@ StepResult Sokoban::play(std::optional<SokobanMove> move) {
                    : event == SokobanEvent::moved ? "moved"
                                                   : "blocked";
     result.reward += k_box_reward * static_cast<float>(boxes_on_targets() - placed);
-    ++valid_turns_;
-    effective_turns_ += result.is_effective ? 1 : 0;
+    book_.count_valid(result.is_effective);
     if (room_.is_solved()) {
-      is_success_ = true;
+      book_.is_success = true;
       result.event = "solved";
       result.stop_reason = "goal";
       result.reward += k_solved_reward;
     }
   } else {
     result.reward += config_.format_penalty;
-    penalties_ += static_cast<double>(config_.format_penalty);
+    book_.penalties += static_cast<double>(config_.format_penalty);
   }
-  if (result.stop_reason.empty() && turns_ >= config_.max_steps) result.stop_reason = "max_turns";
-  is_done_ = !result.stop_reason.empty();
-  result.is_done = is_done_;
-  result.is_success = is_success_;
+  book_.close(result, config_.max_steps);
   result.observation = render();
   return result;
-}
-
-EpisodeMetrics Sokoban::metrics() const {
-  const double turns = turns_ > 0 ? turns_ : 1;
-  return {{"success", is_success_ ? 1.0 : 0.0},
-          {"action_is_effective", effective_turns_ / turns},
-          {"action_is_valid", valid_turns_ / turns},
-          {"num_actions", static_cast<double>(turns_)},
-          {"format_penalty", penalties_ / turns}};
 }
 
 int Sokoban::boxes_on_targets() const {

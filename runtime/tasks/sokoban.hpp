@@ -13,6 +13,7 @@
 
 #include "runtime/tasks/action_parser.hpp"
 #include "runtime/tasks/environment.hpp"
+#include "runtime/tasks/episode_book.hpp"
 #include "runtime/tasks/sokoban_map.hpp"
 
 namespace cohort::tasks {
@@ -50,13 +51,13 @@ class Sokoban final : public Environment {
   std::string reset(uint64_t seed) override;
   StepResult step(std::string_view response_text) override;
   std::string instructions() const override;
-  int actions_left() const override { return config_.max_steps - turns_; }
-  EpisodeMetrics metrics() const override;
+  int actions_left() const override { return config_.max_steps - book_.turns; }
+  EpisodeMetrics metrics() const override { return book_.metrics(); }
 
   /// Plays a parsed action (nothing = an invalid answer); step() is parse + play.
   StepResult play(std::optional<SokobanMove> move);
   const SokobanRoom& room() const { return room_; }
-  bool is_done() const { return is_done_; }
+  bool is_done() const { return book_.is_done; }
 
  private:
   using Symbols = std::array<std::string, k_sokoban_symbol_count>;
@@ -72,12 +73,7 @@ class Sokoban final : public Environment {
   Symbols symbols_;
   Symbols meanings_;
   SokobanRoom room_;
-  int turns_ = 0;
-  int valid_turns_ = 0;
-  int effective_turns_ = 0;
-  double penalties_ = 0;
-  bool is_done_ = true;
-  bool is_success_ = false;
+  EpisodeBook book_;
 };
 
 }  // namespace cohort::tasks

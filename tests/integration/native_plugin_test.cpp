@@ -80,6 +80,42 @@ TEST_F(NativePlugin, TheExampleAgreesWithThePythonOne) {
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(a[i].score, b[i].score) << rows[i].response;
 }
 
+TEST_F(NativePlugin, OneRewardInThreeFormsGivesTheSame) {
+  auto rows = rows_of({"so #### 42", "#### 41 #### 42 ", "####42", "42", "####", "#### 4 2", ""});
+  rows[2].is_finished = false;
+  rows[3].ground_truth = "";
+  for (const char* config : {"{}", R"({"marker": "4", "requires_finish": false})"}) {
+    std::vector<std::vector<tasks::RewardResult>> found;
+    for (const std::string& name :
+         {std::string("exact"), path("example/exact_answer.so"), example("exact_answer.py")}) {
+      auto spec = spec_of(name);
+      spec.config = config;
+      auto reward = open(spec);
+      ASSERT_TRUE(reward);
+      found.push_back(reward->score(rows));
+    }
+    EXPECT_EQ(found[0], found[1]);
+    EXPECT_EQ(found[0], found[2]);
+  }
+}
+
+TEST_F(NativePlugin, OptionsAreReadOrRefused) {
+  auto spec = spec_of(path("example/exact_answer.so"));
+  spec.config = R"({"marker": "\u00e9\ud83d\ude42\n", "requires_finish": true})";
+  auto reward = open(spec);
+  ASSERT_TRUE(reward);
+  EXPECT_EQ(reward->score(rows_of({"\u00e9\U0001F642\n42"}))[0].score, 1);
+  for (const auto& [config, words] :
+       {std::pair(R"({"marker": 3})", "option 'marker' is a text, not 3"),
+        {R"({"nested": {"a": [1, "]"]}})", "there is no option 'nested'"},
+        {R"({"requires_finish": "yes"})", "is true or false, not \"yes\""}}) {
+    spec.config = config;
+    auto refused = plugin::open_reward(spec);
+    ASSERT_FALSE(refused.has_value()) << config;
+    EXPECT_NE(refused.error().detail.find(words), std::string::npos) << refused.error().detail;
+  }
+}
+
 TEST_F(NativePlugin, PlainCWorksAndRefusesItsOptionsInItsOwnWords) {
   auto reward = open(path("native/plain_c.so"));
   ASSERT_TRUE(reward);

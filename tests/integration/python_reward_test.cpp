@@ -314,6 +314,39 @@ def score(row):
   EXPECT_EQ(reward->score(rows_of({secret.path("secret")}))[0].score, 3);
 }
 
+TEST(PythonReward, InASharedFolderItStandsAlone) {
+  if (sandbox_mode() != plugin::SandboxMode::bubblewrap)
+    GTEST_SKIP() << "needs the mount namespace";
+  PluginFolder folder;
+  // As /tmp is: everybody's. What lies beside the file is nobody's to read.
+  std::filesystem::permissions(folder.path(""), std::filesystem::perms(01777));
+  folder.write("secret", "not yours");
+  auto reward = open(folder.write("mine.py", R"(import os, tempfile
+
+def score(row):
+    with tempfile.NamedTemporaryFile() as file:  # its own /tmp is there
+        file.write(b"x")
+    return os.path.exists(row["response"])
+)"));
+  ASSERT_TRUE(reward);
+  auto results = reward->score(rows_of({folder.path("secret"), folder.path("mine.py")}));
+  EXPECT_EQ(results[0].error, "");
+  EXPECT_EQ(results[0].score, 0);
+  EXPECT_EQ(results[1].score, 1);
+}
+
+TEST(PythonReward, RowsThatAreTooBigTogetherAreSentAlone) {
+  auto reward = open(example("plain.py:by_fields"));
+  ASSERT_TRUE(reward);
+  auto rows = rows_of({"42", std::string(40 << 20, 'x'), std::string(65 << 20, 'x'), "42"});
+  for (auto& row : rows) row.id = "big";
+  auto results = reward->score(rows);
+  EXPECT_EQ(results[0].score, 1) << results[0].error;
+  EXPECT_EQ(results[1].error, "");
+  EXPECT_NE(results[2].error.find("bytes are more than a call may have"), std::string::npos);
+  EXPECT_EQ(results[3].score, 1);
+}
+
 TEST(PythonReward, ReloadTakesANewVersionAndKeepsTheOldOnAnError) {  // PLUGIN-4
   PluginFolder folder;
   auto reward = open(folder.write("mine.py", "def score(row): return 1\n"));

@@ -91,6 +91,29 @@ TEST(Score, SaysWhatCannotBeScored) {
   EXPECT_EQ(score_command(command), 2);
 }
 
+TEST(Score, TakesBuiltInRewardsByName) {
+  PluginFolder folder;
+  ScoreCommand command;
+  command.words = words_of("gsm8k");
+  command.rows = folder.write("rows.jsonl",
+                              "{\"response\": \"#### 42\", \"ground_truth\": \"42\"}\n"
+                              "{\"response\": \"#### 41\", \"ground_truth\": \"42\"}\n");
+  command.out = folder.path("out.jsonl");
+  EXPECT_EQ(score_command(command), 0);
+  std::ifstream in(command.out);
+  std::string line;
+  for (double score : {1.0, 0.0}) {
+    ASSERT_TRUE(std::getline(in, line));
+    EXPECT_EQ(json::parse(line).at("score"), score);
+  }
+  // What cannot be opened without options says which.
+  for (const std::string& name : plugin::reward_names()) {
+    auto reward = plugin::open_reward(spec_of(name));
+    const std::string said = reward ? name : reward.error().detail;
+    EXPECT_NE(said.find(name), std::string::npos) << said;
+  }
+}
+
 TEST(PluginCheck, PrintsScoresAndFindsNothingInAGoodOne) {
   PluginCommand command;
   command.words = words_of(example("last_number.py"));

@@ -54,21 +54,22 @@ inline SandboxRun run_sandboxed(plugin::SandboxedProcess& process, const std::st
   process.close_in();
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
   bool is_out = true, is_err = true;
+  // A child that it leaves behind may hold the pipes open: its own end ends this too.
   while ((is_out || is_err) && std::chrono::steady_clock::now() < end) {
+    if (run.status < 0) run.status = process.poll_status();
+    bool has_ended = run.status >= 0;
     std::array<pollfd, 2> items{pollfd{is_out ? process.out() : -1, POLLIN, 0},
                                 pollfd{is_err ? process.err() : -1, POLLIN, 0}};
-    ::poll(items.data(), items.size(), 50);
+    if (::poll(items.data(), items.size(), has_ended ? 0 : 5) == 0 && has_ended) break;
     if (is_out && items[0].revents != 0) is_out = drain(process.out(), run.out, 1 << 20);
     if (is_err && items[1].revents != 0) is_err = drain(process.err(), run.err, 1 << 20);
   }
-  while ((run.status = process.poll_status()) < 0 && std::chrono::steady_clock::now() < end)
+  while (run.status < 0 && (run.status = process.poll_status()) < 0 &&
+         std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   process.kill();
   return run;
 }
-
-/// Returns the command lines of this user's or any sandbox's living processes that contain `word`.
-inline std::vector<std::string> processes_with(const std::string& word);
 
 inline std::string read_text(const std::filesystem::path& path) {
   std::string text;
@@ -81,6 +82,8 @@ inline std::string read_text(const std::filesystem::path& path) {
   return text;
 }
 
+/// Returns the ids of the Python processes whose command line contains `word`; not of a bwrap,
+/// whose command line contains theirs.
 inline std::vector<std::string> processes_with(const std::string& word) {
   std::vector<std::string> found;
   std::error_code ignored;
@@ -88,7 +91,8 @@ inline std::vector<std::string> processes_with(const std::string& word) {
     if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
       continue;
     std::string line = read_text(entry.path() / "cmdline");
-    if (line.find(word) != std::string::npos) found.push_back(entry.path().filename().string());
+    if (line.starts_with("/usr/bin/python3") && line.find(word) != std::string::npos)
+      found.push_back(entry.path().filename().string());
   }
   return found;
 }

@@ -11,12 +11,13 @@ inline std::string config_path() {
   return std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/frozen_lake.yaml";
 }
 
-inline std::vector<std::string> tiny_run(const TempFolder& folder,
-                                         std::vector<std::string> more = {}) {
+/// `actor-node run CONFIG` with a policy and a run as small as they can be.
+inline std::vector<std::string> small_run(const std::string& config, const TempFolder& folder,
+                                          const std::vector<std::string>& more) {
   std::vector<std::string> command = {test::binary("actor-node"),
                                       "run",
                                       "--plain",
-                                      config_path(),
+                                      config,
                                       "output_dir=" + folder.path().string(),
                                       "model.hidden_size=16",
                                       "model.num_attention_heads=2",
@@ -27,13 +28,6 @@ inline std::vector<std::string> tiny_run(const TempFolder& folder,
                                       "max_steps=4",
                                       "eval_steps=2",
                                       "save_steps=1",
-                                      "rollout_batch_size=32",
-                                      "train_env_manager.num_env_groups=8",
-                                      "train_env_manager.num_groups_partition=[8]",
-                                      "train_env_manager.group_size=4",
-                                      "val_batch_size=16",
-                                      "val_env_manager.num_env_groups=16",
-                                      "val_env_manager.num_groups_partition=[16]",
                                       "actor_train.training_args.per_device_train_batch_size=4",
                                       "actor_train.training_args.gradient_accumulation_steps=4",
                                       "warm_start.steps=6",
@@ -42,11 +36,24 @@ inline std::vector<std::string> tiny_run(const TempFolder& folder,
                                       "cards.memory_bytes=64MiB",
                                       "cards.reserve_bytes=1MiB",
                                       "recording.segment_bytes=2MiB",
-                                      "max_running_requests=32",
-                                      "placement.offload=step",
                                       "warm_start.warmup_steps=2"};
   command.insert(command.end(), more.begin(), more.end());
   return command;
+}
+
+inline std::vector<std::string> tiny_run(const TempFolder& folder,
+                                         const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"rollout_batch_size=32",
+                                        "train_env_manager.num_env_groups=8",
+                                        "train_env_manager.num_groups_partition=[8]",
+                                        "train_env_manager.group_size=4",
+                                        "val_batch_size=16",
+                                        "val_env_manager.num_env_groups=16",
+                                        "val_env_manager.num_groups_partition=[16]",
+                                        "max_running_requests=32",
+                                        "placement.offload=step"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return small_run(config_path(), folder, overrides);
 }
 
 inline std::string run_folder(const Process& process) {

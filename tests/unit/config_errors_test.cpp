@@ -75,7 +75,8 @@ TEST(ConfigErrors, Types) {
       {"resume_from_checkpoint=[1]",
        "resume_from_checkpoint: expected true, false or the path of a checkpoint, got a list"},
       {"model.tokenizer=qwen",
-       "model.tokenizer: no built-in vocabulary 'qwen' (there is: frozen_lake)"},
+       "model.tokenizer: no built-in vocabulary 'qwen' (there is: frozen_lake, "
+       "arithmetic, word_problems, bytes)"},
   });
 }
 

@@ -192,7 +192,6 @@ rewards:
   EXPECT_TRUE(c.derived.is_reference_needed);  // without a role: the policy without its adapters
   EXPECT_FALSE(c.derived.is_reference_metric_only);
   EXPECT_TRUE(has(c.warnings, "actor_train.model_args.lora_target", "LoRA is not built in"));
-  EXPECT_TRUE(has(c.warnings, "rewards.math_rule", "tag_included is missing"));
 }
 
 TEST(RollExamples, AgenticWithStepManagersAndOtherEnvironments) {
@@ -314,7 +313,7 @@ actor_train:
 reference: {device_mapping: [2, 3]}
 )");
   EXPECT_EQ(dpo.pipeline, Pipeline::dpo);
-  EXPECT_TRUE(has(dpo.warnings, "pipeline", "dpo; only agentic is built in"));
+  EXPECT_TRUE(has(dpo.warnings, "pipeline", "dpo; agentic and rlvr are built in"));
 }
 
 }  // namespace

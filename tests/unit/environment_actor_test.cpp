@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "actors/environment.hpp"
-#include "actors/reward.hpp"
+#include "actors/preflight.hpp"
+#include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
+#include "tests/support/config_text.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -16,8 +18,14 @@ std::shared_ptr<const EnvironmentOptions> lake_options() {
   auto compiled = tasks::PromptTemplate::create(prompt);
   tasks::FrozenLakeConfig lake;
   lake.max_steps = 16;  // longer than any shortest path
-  return std::make_shared<const EnvironmentOptions>(
-      EnvironmentOptions{lake, std::move(*compiled), std::nullopt, 4});
+  EnvironmentOptions options;
+  options.make = [lake]() -> Expected<std::unique_ptr<tasks::Environment>> {
+    COHORT_ASSIGN(std::unique_ptr<tasks::Environment> world, tasks::FrozenLake::create(lake));
+    return world;
+  };
+  options.prompt = std::move(*compiled);
+  options.max_response_length = 4;
+  return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
 
 size_t thread_count() {
@@ -53,19 +61,29 @@ TEST(EnvironmentActor, AGameThatIsOverRefusesAnotherAction) {
   EXPECT_EQ(late.error().code, Errc::protocol);
 }
 
-TEST(Reward, ScoreIsTheWeightedSumAndSitsOnTheLastToken) {
-  proto::Trajectory t;
-  t.tokens = {1, 2, 3};
-  t.turns.resize(2);
-  t.turns[0].env_reward = -0.01F;
-  t.turns[1].env_reward = 1;
-  auto returns = make_reward("env", "env_return", 2);
-  auto turns = make_reward("short", "num_turns", -0.1);
-  ASSERT_TRUE(returns && turns);
-  score_trajectory({*returns, *turns}, t);
-  EXPECT_NEAR(t.score, 2 * 0.99 - 0.2, 1e-6);
-  EXPECT_EQ(t.token_rewards, (std::vector<float>{0, 0, static_cast<float>(t.score)}));
-  EXPECT_FALSE(make_reward("x", "nonsense", 1));
+TEST(EnvironmentActor, ARowIsOneQuestionAndOneAnswer) {
+  auto config = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), {});
+  ASSERT_TRUE(config);
+  auto plan = preflight(*config);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EnvironmentState row;
+  ASSERT_TRUE(row.configure(plan->environments.at("answer")));
+  EXPECT_FALSE(row.on_reset(1U << 20)) << "there is no such row";
+  auto asked = row.on_reset(3);
+  ASSERT_TRUE(asked);
+  const Prompt& prompt = plan->prompts->at(3);
+  EXPECT_EQ(asked->observation, prompt.sample->messages[0].content);
+  EXPECT_EQ(asked->prompt_tokens, prompt.tokens);
+  auto ended = row.on_act("1;1<|im_end|>");
+  ASSERT_TRUE(ended);
+  EXPECT_TRUE(ended->is_done && ended->is_valid);
+  EXPECT_EQ(ended->stop_reason, "answered");
+  EXPECT_FALSE(row.on_act("again"));
+  ASSERT_TRUE(row.on_reset(3));
+  EXPECT_EQ(row.on_act("1;1")->stop_reason, "length");
+  auto played = row.on_play(3, 1, 0);
+  ASSERT_TRUE(played);
+  EXPECT_EQ(played->responses.front(), prompt.sample->answer + "<|im_end|>");
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ TEST(MathRule, TheAnswerOfAResponse) {
       {"it falls by -3", "pred -3"},
       {"that is 10-3", "pred 3"},
       {"a share of 5%", "pred 5%"},
+      {"所以答案是：5元。", "pred 5元"},
+      {"答案为 $\\frac{1}{2}$。", "pred \\frac{1}{2}"},
       {"nothing", "neither \\boxed{} nor a number"},
       {"", "neither \\boxed{} nor a number"},
   };

@@ -66,7 +66,9 @@ struct Result {
   uint64_t param_hash = 0;
 };
 
-Result update_with(OldLogProbs source, int64_t optimizer_batch) {
+/// `masked`: places of the batch that a reward failed on; `is_removed`: they are not even there.
+Result update_with(OldLogProbs source, int64_t optimizer_batch,
+                   const std::vector<size_t>& masked = {}, bool is_removed = false) {
   Rig rig;
   UpdateOptions options;
   config::RunConfig& c = options.config;
@@ -84,7 +86,14 @@ Result update_with(OldLogProbs source, int64_t optimizer_batch) {
   c.actor_train.training_args.learning_rate = 0.05;
   c.actor_train.training_args.lr_scheduler_type = config::SchedulerType::constant;
   PolicyUpdater updater(options);
-  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  std::vector<proto::Trajectory> batch = rig.batch();
+  for (auto place = masked.rbegin(); place != masked.rend(); ++place) {
+    if (is_removed)
+      batch.erase(batch.begin() + static_cast<ptrdiff_t>(*place));
+    else
+      batch[*place].mask_reason = "rewards.mine: timeout after 2 s";
+  }
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
   EXPECT_TRUE(report) << report.error().detail;
   if (!report) return {};
   return {Metrics(report->metrics.begin(), report->metrics.end()), report->param_hash};
@@ -126,6 +135,23 @@ TEST(OldLogProbs, ComputedOnceTheyAreOldForLaterSteps) {
   const Result computed = update_with(OldLogProbs::recomputed, 2);
   EXPECT_GT(computed.metrics.at("actor/approxkl"), 0) << "the second step has other weights";
   EXPECT_NE(computed.param_hash, update_with(OldLogProbs::behavior, 2).param_hash);
+}
+
+TEST(Masked, ATrajectoryWithoutAScoreIsAsIfItHadNotBeen) {  // REWARD-3
+  const Result whole = update_with(OldLogProbs::behavior, 4);
+  const Result masked = update_with(OldLogProbs::behavior, 4, {1, 3});
+  const Result removed = update_with(OldLogProbs::behavior, 4, {1, 3}, true);
+  EXPECT_EQ(masked.param_hash, removed.param_hash);
+  EXPECT_EQ(masked.metrics.at("loss"), removed.metrics.at("loss"));
+  EXPECT_NE(masked.param_hash, whole.param_hash);
+}
+
+TEST(Masked, ItMovesNoOtherTrajectoryToAnotherOptimizerStep) {
+  // Batches of two: {0}, {2, 3} with 1 masked, not {0, 2}, {3}.
+  EXPECT_NE(update_with(OldLogProbs::behavior, 2, {1}).param_hash,
+            update_with(OldLogProbs::behavior, 2, {1}, true).param_hash);
+  const Result all = update_with(OldLogProbs::behavior, 2, {0, 1, 2, 3});
+  EXPECT_EQ(all.metrics.at("loss"), 0) << "without a survivor there is no optimizer step";
 }
 
 }  // namespace

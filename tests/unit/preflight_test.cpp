@@ -47,9 +47,10 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"actor_train.model_args.dtype=fp16"}),
             "override 'actor_train.model_args.dtype=fp16': actor_train.model_args.dtype: fp16 is "
             "not built in; use bf16 or fp32");
-  EXPECT_EQ(refusal({"custom_envs.Lake.env_type=sokoban"}),
-            "override 'custom_envs.Lake.env_type=sokoban': custom_envs.Lake.env_type: sokoban is "
-            "not built in (built in: frozen_lake); take Lake out of the tags of the env managers");
+  EXPECT_EQ(refusal({"custom_envs.Lake.env_type=webshop"}),
+            "override 'custom_envs.Lake.env_type=webshop': custom_envs.Lake.env_type: webshop is "
+            "not built in (built in: frozen_lake, sokoban, plugin); take Lake out of the tags of "
+            "the env managers");
   EXPECT_EQ(
       refusal({"rollout_batch_size=20"}),
       "override 'rollout_batch_size=20': rollout_batch_size: 20 is not a multiple of 8 = "

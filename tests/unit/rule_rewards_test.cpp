@@ -399,5 +399,14 @@ TEST(RuleRewards, AnswerOfReadsWhatTheRuleCompares) {
   EXPECT_EQ(answer_of("nonsense", "a"), std::nullopt);
 }
 
+TEST(RuleRewards, ADetailIsShortAndEndsBetweenCharacters) {
+  std::string text = "#### a";
+  for (int i = 0; i < 1000; ++i) text += "é";
+  std::optional<std::string> found = answer_of("exact", text);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->size(), 255u);
+  EXPECT_TRUE(found->ends_with("é"));
+}
+
 }  // namespace
 }  // namespace cohort::tasks

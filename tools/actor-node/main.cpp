@@ -19,6 +19,10 @@ int main(int argc, char** argv) {
   cohort::add_dialect_options(*run, command.input);
   run->add_flag("-q,--quiet", command.is_quiet, "print warnings, errors and the last line only");
   run->add_flag("--plain", command.is_plain, "one line per step, also on a terminal");
+  run->add_option("--sandbox", command.sandbox,
+                  "of every plugin and of code_sandbox: bubblewrap, or rlimits (limits without "
+                  "isolation, for machines without user namespaces)")
+      ->check(CLI::IsMember({"bubblewrap", "rlimits"}));
   run->add_option("--processes", command.processes,
                   "hold the cards in N processes of their own, split evenly (0: in this one)")
       ->check(CLI::Range(0, 4096));

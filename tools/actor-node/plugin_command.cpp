@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 4> k_sample_rows = {
     R"({"id": "empty", "prompt": "What is 1 + 1?", "response": "",
         "ground_truth": "2", "answer": "2", "solution": "2", "data_source": "openai/gsm8k",
         "extra_info": {"index": 2}})",
-    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "Let x = 6 \u00d7 7 \u2248 \ud83d\ude42",
+    R"({"id": "cut", "prompt": "What is 6 x 7?", "response": "6 \u00d7 7 \u2248 \ud83d\ude42",
         "ground_truth": "42", "answer": "42", "solution": "42", "data_source": "openai/gsm8k",
         "extra_info": {"index": 3}, "is_finished": false})"};
 
@@ -90,7 +90,9 @@ void find_equal(const std::vector<RewardResult>& results, PluginReport& report) 
 
 std::string heading(const tasks::Reward& reward, const plugin::RewardSpec& spec) {
   const auto* child = dynamic_cast<const plugin::ChildReward*>(&reward);
-  if (child == nullptr) return fmt::format("{}: loaded into this process\n", spec.reward);
+  if (child == nullptr)
+    return fmt::format("{}: {}\n", spec.reward,
+                       spec.reward.ends_with(".so") ? "loaded into this process" : "built in");
   plugin::Loaded loaded = child->loaded();
   return fmt::format("{}: {} ({} signature{}), {} workers, {}\n", spec.reward, loaded.name,
                      loaded.form, loaded.is_batch ? ", rows together" : "", spec.workers,
@@ -109,8 +111,10 @@ Expected<PluginReport> check_reward(const PluginCommand& command, const plugin::
     const double seconds = now_seconds() - begin;
     alone.push_back(std::move(found.front()));
     if (i < k_max_lines) report.text += table_line(rows[i], alone[i], seconds);
-    if (!alone[i].error.empty())
-      report.errors.push_back(fmt::format("{}: {}", rows[i].row.id, alone[i].error));
+    const std::string& error = alone[i].error;
+    if (!error.empty())
+      report.errors.push_back(error.starts_with(rows[i].row.id) ? error
+                                                                : rows[i].row.id + ": " + error);
   }
   if (rows.size() > k_max_lines)
     report.text += fmt::format("  ... {} more rows\n", rows.size() - k_max_lines);

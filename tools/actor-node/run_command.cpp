@@ -201,12 +201,26 @@ std::string summary(const Session& session, const actors::RunResult& result) {
                         percent(result.greedy_before), percent(result.greedy_after));
   if (result.success_of_tags.size() > 1)
     for (const auto& [tag, success] : result.success_of_tags)
-      text += fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first,
-                          success.second);
+      text +=
+          fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first, success.second);
   const std::string folder = session.folder.path.string();
   text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard",
                       folder, folder, folder);
   return text;
+}
+
+/// The config, with --sandbox as overrides of whatever has a child process.
+Expected<config::RunConfig> load(const RunCommand& command) {
+  COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
+  if (command.sandbox.empty()) return config;
+  PlanInput input = command.input;
+  for (const auto& [name, reward] : config.rewards)
+    input.overrides.push_back(fmt::format("++rewards.{}.sandbox.mode={}", name, command.sandbox));
+  for (const auto& [tag, environment] : config.custom_envs)
+    if (environment.env_type == config::EnvType::plugin)
+      input.overrides.push_back(
+          fmt::format("++custom_envs.{}.env_config.sandbox.mode={}", tag, command.sandbox));
+  return load_config(input, true);
 }
 
 }  // namespace
@@ -214,7 +228,7 @@ std::string summary(const Session& session, const actors::RunResult& result) {
 int run_command(const RunCommand& command) {
   SignalThread signals;
   Session session;
-  auto config = load_config(command.input, true);
+  auto config = load(command);
   if (!config) return fail(2, config.error());
   session.config = std::move(*config);
   auto plan = actors::preflight(session.config);

@@ -9,6 +9,7 @@ struct RunCommand {
   size_t processes = 0;  // that hold the cards; 0: this one does
   bool is_quiet = false;
   bool is_plain = false;  // lines even on a terminal
+  std::string sandbox;    // of plugins and code: bubblewrap or rlimits; empty: as the config says
 };
 
 /// Returns the exit code: 0 done or stopped by Ctrl-C, 1 the run failed, 2 the configuration is

@@ -30,9 +30,10 @@ Json turns_of(const proto::Trajectory& x) {
 Json parts_of(const proto::Trajectory& x) {
   auto parts = Json::array();
   for (const proto::RewardPart& part : x.reward_parts)
-    parts.push_back(
-        {{"name", printable(part.name)}, {"value", part.value}, {"weight", part.weight},
-         {"detail", printable(part.detail)}});
+    parts.push_back({{"name", printable(part.name)},
+                     {"value", part.value},
+                     {"weight", part.weight},
+                     {"detail", printable(part.detail)}});
   return parts;
 }
 

@@ -1,6 +1,6 @@
 """The child of a Python plugin: loads one reward function or environment class and serves it.
 
-Embedded in the binary (tools/cmake/embed_python.cmake) and run as `python3 -c`; standard library
+Embedded in the binary (tools/cmake/embed_python.cmake), sent through the pipe; standard library
 only, Python 3.9 and later. Frames on what were stdin and stdout, as runtime/plugin/frames.hpp says;
 what the plugin prints goes to stderr. The source of the plugin comes in the load frame: a file
 that is edited while a step runs changes nothing before the supervisor reloads.
@@ -198,7 +198,7 @@ def reason(error):
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if file == plugin.path or (file != "<string>" and not place):
+        if file == plugin.path or (file != "<cohort>" and not place):
             place = " (%s:%d)" % (os.path.basename(file), trace.tb_lineno)
         trace = trace.tb_next
     said = " ".join(str(error).split())[:300]
@@ -237,6 +237,7 @@ plugin = Plugin()
 
 def load_module(request):
     plugin.path = request["path"]
+    sys.argv = [plugin.path]
     folder, base = os.path.split(plugin.path)
     name = os.path.splitext(base)[0]
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
@@ -504,8 +505,7 @@ def send_world(seq, world, observation, reward, is_done, info, rules=""):
     left = int(info.get("actions_left", attribute(world, "actions_left", -1)))
     metrics = dict(info.get("metrics") or attribute(world, "metrics", {}))
     out = [struct.pack("<dBi", number(reward), flags, left), encode(observation), encode(stop),
-           encode(info.get("event", "")), encode(rules),
-           U32.pack(len(metrics))]
+           encode(info.get("event", "")), encode(rules), U32.pack(len(metrics))]
     for key, value in metrics.items():
         out += (encode(key), F64.pack(number(value)))
     send(seq, WORLD, b"".join(out))

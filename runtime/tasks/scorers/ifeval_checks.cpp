@@ -274,9 +274,9 @@ Expected<bool> is_language(std::string_view text, const std::string& language) {
   size_t inside = 0, letters = 0;
   for (size_t at = 0; at < text.size();) {
     auto lead = static_cast<unsigned char>(text[at]);
-    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+    size_t length = character_size(text, at);
     uint32_t code = length == 1 ? lead : lead & (0xFFu >> (length + 1));
-    for (size_t i = 1; i < length && at + i < text.size(); ++i)
+    for (size_t i = 1; i < length; ++i)
       code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3Fu);
     if (code >= 0x80 || is_letter(text[at])) ++letters;
     if (code >= script->first && code <= script->last) ++inside;

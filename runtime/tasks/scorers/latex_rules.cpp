@@ -49,6 +49,13 @@ Text boxed_of_dapo(std::string_view text) {
   return at == k_npos ? std::nullopt : unboxed(balanced(text, at));
 }
 
+/// Returns the character at text[at] in braces, and steps over it.
+std::string braced(std::string_view text, size_t& at) {
+  size_t size = character_size(text, at);
+  at += size;
+  return "{" + std::string(text.substr(at - size, size)) + "}";
+}
+
 /// Puts braces around the two arguments of a \frac that has none around its first.
 Text brace_fractions(const std::string& text) {
   constexpr std::string_view k_frac = "\\frac";
@@ -65,12 +72,11 @@ Text brace_fractions(const std::string& text) {
       out += rest;
       continue;
     }
-    if (rest.size() < 2) return text;
-    out += '{';
-    out += rest[0];
-    out += '}';
-    out += rest[1] == '{' ? std::string("{") : std::string{'{', rest[1], '}'};
-    out += rest.substr(2);
+    size_t end = 0;
+    out += braced(rest, end);
+    if (end == rest.size()) return text;
+    if (rest[end] != '{') out += braced(rest, end);
+    out += rest.substr(end);
   }
   return out;
 }
@@ -85,10 +91,7 @@ Text brace_roots(const std::string& text) {
     at = found + k_root.size();
     out += k_root;
     if (at == text.size() || text.compare(at, k_root.size(), k_root) == 0) return std::nullopt;
-    if (text[at] != '{') {
-      out += {'{', text[at], '}'};
-      ++at;
-    }
+    if (text[at] != '{') out += braced(text, at);
   }
 }
 
@@ -130,7 +133,9 @@ Text math_normal_form(std::string_view answer) {
   if (text.empty()) return text;
   if (text[0] == '.') text.insert(0, 1, '0');
   size_t equals = text.find('=');
-  if (equals <= 2 && text.find('=', equals + 1) == k_npos) text.erase(0, equals + 1);
+  if (equals != k_npos && text.find('=', equals + 1) == k_npos &&
+      last_characters(std::string_view(text).substr(0, equals), 2).size() == equals)
+    text.erase(0, equals + 1);
   Text rooted = brace_roots(text);
   if (!rooted) return std::nullopt;
   Text fractions = brace_fractions(replace_all(*rooted, " ", ""));
@@ -172,9 +177,13 @@ std::string brace_arguments(std::string_view text, std::string_view command, siz
     begin += command.size();
     out += text.substr(at, begin - at);
     at = begin;
-    if (begin + count > text.size() || text[begin] == '{') continue;
-    for (size_t i = 0; i < count; ++i) out += {'{', text[begin + i], '}'};
-    at = begin + count;
+    if (begin == text.size() || text[begin] == '{') continue;
+    std::string arguments;
+    size_t taken = 0;
+    for (; taken < count && begin < text.size(); ++taken) arguments += braced(text, begin);
+    if (taken < count) continue;
+    out += arguments;
+    at = begin;
   }
 }
 

@@ -21,11 +21,6 @@ Value scalar_of(const Value& whole, int32_t node) {
   return value;
 }
 
-/// A decimal fraction as it is written.
-struct Literal {
-  double step = 0;  // one unit of its last place
-};
-
 class Comparison {
  public:
   explicit Comparison(const AnswerRules& rules) : rules_(rules) {}
@@ -81,7 +76,10 @@ class Comparison {
   bool same(const Value& a, const Value& b) {
     if (!budget_.take()) return false;
     if (a.kind == Kind::relation || b.kind == Kind::relation) return same_relations(a, b);
-    if (a.kind == Kind::text || b.kind == Kind::text) return spelled(a) == spelled(b);
+    if (a.kind == Kind::text || b.kind == Kind::text) {
+      uint32_t tokens = a.last - a.first + b.last - b.first;
+      return budget_.take(tokens) && spelled(a) == spelled(b);
+    }
     if (a.kind != b.kind) return a.kind == Kind::matrix ? is_vector(a, b) : is_vector(b, a);
     switch (a.kind) {
       case Kind::scalar:
@@ -114,7 +112,30 @@ class Comparison {
     return x.kind == Kind::relation && x.relations == "=" && is_name(x.items[0]);
   }
 
+  /// What "exact = … \approx rounded" may be taken for: the exact part, or the last side.
+  static std::vector<Value> readings(const Value& relation) {
+    size_t cut = relation.kind == Kind::relation ? relation.relations.find('~') : std::string::npos;
+    if (cut == std::string::npos) return {};
+    Value exact = relation;
+    if (cut == 0 && is_name(relation.items[0])) {
+      exact.relations = "=";
+      exact.items = {relation.items[0], relation.items.back()};
+    } else if (cut == 0) {
+      exact = relation.items[0];
+    } else {
+      exact.relations.resize(cut);
+      exact.items.resize(cut + 1);
+    }
+    return {exact, relation.items.back()};
+  }
+
   bool same_relations(const Value& a, const Value& b) {
+    for (const Value& reading : readings(a))
+      if (same(reading, b)) return true;
+    for (const Value& reading : readings(b))
+      if (same(a, reading)) return true;
+    if (a.relations.find('~') != std::string::npos || b.relations.find('~') != std::string::npos)
+      return false;
     if (a.kind != Kind::relation) return same_relations(b, a);
     if (b.kind != Kind::relation) return relation_is(a, b);
     if (is_definition(a) && is_definition(b)) {
@@ -248,7 +269,7 @@ class Comparison {
 
   bool same_scalars(const Value& a, const Value& b) {
     if (!units_agree(a.unit, b.unit)) return false;
-    if (equal(a, b)) return true;
+    if (equal(a, b) || is_measure(a, b) || is_measure(b, a)) return true;
     Value x = a, y = b;
     bool is_marked = strip(x), is_other_marked = strip(y);
     if (is_marked == is_other_marked) return false;
@@ -267,6 +288,23 @@ class Comparison {
     return std::all_of(x.begin(), x.end(), [&](std::string_view word) {  // "red apple", "apple"
       return std::find(y.begin(), y.end(), word) != y.end();
     });
+  }
+
+  /// True if `a` is "5 m", a number and behind a space a letter that may be a unit, and `b`, which
+  /// has no variables, the number.
+  bool is_measure(const Value& a, const Value& b) {
+    constexpr std::string_view k_units = "mgshL";
+    const Node& product = a.owner->at(a.node);
+    if (product.op != Op::multiply || a.is_negated || has_variables(b)) return false;
+    const Node& letter = a.owner->at(product.b);
+    if (letter.op != Op::variable || letter.token + 1 != a.last) return false;
+    std::string_view unit = a.owner->text(letter);
+    bool is_unit = unit.size() == 1 && k_units.find(unit[0]) != std::string_view::npos &&
+                   a.owner->words[letter.token].has_space;
+    if (!is_unit || !step_of(scalar_of(a, product.a))) return false;
+    Value number = scalar_of(a, product.a);
+    number.unit = unit == "L" ? "l" : unit == "h" ? "hour" : unit == "s" ? "second" : unit;
+    return units_agree(number.unit, b.unit) && equal(number, b);
   }
 
   /// Returns percent or degree if that is what the expression ends with, else number.
@@ -297,10 +335,11 @@ class Comparison {
     bool are_known = x.is_known && y.is_known;
     if (are_known && x.value == y.value) return true;
     bool is_decided = are_known && !x.is_formal && !y.is_formal;
-    std::optional<double> step = rounding_step(a, b);
-    if (is_decided && !step) return false;
-    if (step) return is_rounded(a, b, *step);
-    return agree_numerically(a, b);
+    // Of two plain numbers neither is rounded.
+    std::optional<double> step = step_of(a), other_step = step_of(b);
+    if (step && !other_step && *step > 0) return is_rounded(a, b, *step);
+    if (other_step && !step && *other_step > 0) return is_rounded(b, a, *other_step);
+    return !is_decided && agree_numerically(a, b);
   }
 
   bool agree_numerically(const Value& a, const Value& b) {
@@ -318,17 +357,9 @@ class Comparison {
     return has_agreed;
   }
 
-  /// Returns the last place of the one side that is a decimal fraction of six significant digits or
-  /// more, where the other is no plain number.
-  static std::optional<double> rounding_step(const Value& a, const Value& b) {
-    auto x = literal_of(a), y = literal_of(b);
-    if (x.has_value() == y.has_value()) return std::nullopt;
-    double step = x ? x->step : y->step;
-    return step > 0 ? std::optional(step) : std::nullopt;
-  }
-
-  /// A plain number; its step is 0 unless it may stand for what it was rounded from.
-  static std::optional<Literal> literal_of(const Value& value) {
+  /// Returns, of a plain number, one unit of its last place; 0 if it cannot stand for what it was
+  /// rounded from.
+  static std::optional<double> step_of(const Value& value) {
     constexpr size_t k_least_digits = 6;
     const Node* node = &value.owner->at(value.node);
     if (node->op == Op::negate) node = &value.owner->at(node->a);
@@ -337,13 +368,19 @@ class Comparison {
     digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
     int32_t decimals = value.owner->words[node->token].decimals;
     bool counts = decimals > 0 && digits.size() >= k_least_digits;
-    return Literal{counts ? std::pow(10.0, -decimals) : 0};
+    return counts ? std::pow(10.0, -decimals) : 0.0;
   }
 
-  bool is_rounded(const Value& a, const Value& b, double step) {
-    if (has_variables(a) || has_variables(b)) return false;
-    Numeric x = numeric_at(a, 0, budget_), y = numeric_at(b, 0, budget_);
-    return x.is_known && y.is_known && std::abs(x.value - y.value) < step;
+  /// True if `literal`, of that last place, is `exact` rounded to it, or cut off behind it.
+  bool is_rounded(const Value& literal, const Value& exact, double step) {
+    if (has_variables(exact)) return false;
+    Numeric x = numeric_at(literal, 0, budget_), y = numeric_at(exact, 0, budget_);
+    if (!x.is_known || !y.is_known || std::abs(y.value.imag()) > y.error) return false;
+    double from = x.value.real(), to = y.value.real();
+    if (from < 0) from = -from, to = -to;
+    constexpr double k_slack = 1e-6;   // of a step, for the rounding of this very computation
+    double rest = (to - from) / step;  // cut: 0 … 1, rounded: -1/2 … 1/2
+    return rest > -0.5 - k_slack && rest < 1 - k_slack;
   }
 
   AnswerRules rules_;

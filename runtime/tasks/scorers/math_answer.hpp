@@ -1,6 +1,6 @@
 #pragma once
 /// Are two answers the same? docs/rewards.md states the rules (order, brackets, units, decimals).
-/// Pure, symmetric; any thread. MATH-3: whatever the texts, it ends within a few milliseconds:
+/// Pure, symmetric; any thread. MATH-3: whatever the texts, it ends within tens of milliseconds:
 /// texts beyond k_max_bytes are compared as text, nodes and depth are bounded (MATH-1), work too
 /// (MATH-2).
 #include <string>

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "runtime/tasks/scorers/text.hpp"
+
 namespace cohort::tasks::math {
 namespace {
 
@@ -137,7 +139,7 @@ void add_tokens(Table& table) {
       {"gt", {Role::token, Tok::relation, '>'}},
       {"ne", {Role::token, Tok::relation, 'n'}},
       {"neq", {Role::token, Tok::relation, 'n'}},
-      {"approx", {Role::token, Tok::relation, '='}},
+      {"approx", {Role::token, Tok::relation, '~'}},
       {"equiv", {Role::token, Tok::relation, '='}},
       {"pmod", {Role::token, Tok::word}},
       {"mod", {Role::token, Tok::word}},
@@ -191,9 +193,11 @@ constexpr Character k_characters[] = {
     {"θ", "\\theta "},    {"λ", "\\lambda "}, {"μ", "\\mu "},      {"σ", "\\sigma "},
     {"φ", "\\phi "},      {"ω", "\\omega "},  {"ε", "\\epsilon "}, {"ρ", "\\rho "},
     {"\u00A0", " "},      {"\u202F", " "},    {"\u2009", " "},     {"，", ","},
-    {"（", "("},          {"）", ")"},        {"。", " "},         {"€", " "},
-    {"£", " "},           {"’", "'"},         {"⟨", "("},          {"⟩", ")"},
-    {"⌊", "\\lfloor "},   {"⌋", "\\rfloor "}, {"⌈", "\\lceil "},   {"⌉", "\\rceil "},
+    {"、", ","},          {"；", ";"},        {"：", ":"},         {"或", " or "},
+    {"和", " and "},      {"％", "\\%"},      {"（", "("},         {"）", ")"},
+    {"。", " "},          {"€", " "},         {"£", " "},          {"’", "'"},
+    {"⟨", "("},           {"⟩", ")"},         {"⌊", "\\lfloor "},  {"⌋", "\\rfloor "},
+    {"⌈", "\\lceil "},    {"⌉", "\\rceil "},
 };
 
 const Meaning* find(const Table& table, std::string_view name) {
@@ -222,8 +226,7 @@ bool is_known_word(std::string_view lower) {
 }
 
 std::string_view latex_of(std::string_view text, size_t& size) {
-  auto lead = static_cast<unsigned char>(text[0]);
-  size = std::min<size_t>(lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1, text.size());
+  size = character_size(text, 0);
   for (const Character& character : k_characters)
     if (text.substr(0, size) == character.utf8) return character.latex;
   return {};

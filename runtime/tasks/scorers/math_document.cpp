@@ -157,7 +157,8 @@ class Builder {
   bool relation(Value& whole) {
     std::string marks;
     uint32_t first = whole.first;
-    bool is_led = kind(first) == Tok::relation && mark(first) == '=';  // "= 5", "\approx 5"
+    bool is_led =
+        kind(first) == Tok::relation && (mark(first) == '=' || mark(first) == '~');  // "= 5"
     if (is_led) ++first;
     auto sides = cut(first, whole.last, [&](uint32_t i) {
       if (kind(i) != Tok::relation) return false;
@@ -196,8 +197,9 @@ class Builder {
       whole = value(first + 1, last);
       return true;
     }
-    if (items.size() < 2 || kind(first) == Tok::open_group) return true;
-    whole.kind = Value::Kind::sequence;
+    if (items.size() < 2) return true;
+    // "{1, 2}" without backslashes is meant as a set.
+    whole.kind = kind(first) == Tok::open_group ? Value::Kind::set : Value::Kind::sequence;
     whole.open = mark(first);
     whole.close = mark(last);
     for (auto [begin, end] : items) whole.items.push_back(value(begin, end));
@@ -225,8 +227,13 @@ class Builder {
         cut(whole.first + 1, whole.last - 1, [&](uint32_t i) { return kind(i) == Tok::row; });
     whole.open = mark(whole.first);
     for (auto [first, last] : rows) {
-      auto cells = cut(first, last, [&](uint32_t i) { return kind(i) == Tok::column; });
-      if (whole.columns != 0 && cells.size() != whole.columns) return true;
+      size_t cuts = 0;
+      auto cells = cut(first, last, [&](uint32_t i) {
+        cuts += kind(i) == Tok::column ? 1 : 0;
+        return kind(i) == Tok::column;
+      });
+      bool is_ragged = whole.columns != 0 && cells.size() != whole.columns;
+      if (is_ragged || cells.size() != cuts + 1) return true;  // stays a text
       whole.columns = static_cast<uint32_t>(cells.size());
       for (auto [begin, end] : cells) whole.items.push_back(value(begin, end));
     }
@@ -244,11 +251,31 @@ class Builder {
     if (node < 0) return;
     std::string unit;
     for (uint32_t i = expressions_.end(); i < last; ++i) {
+      if (unit.empty() && kind(i) == Tok::word) {
+        if (int32_t larger = multiplied(node, to_lower(text_at(i))); larger != node) {
+          node = larger;
+          if (node < 0) return;
+          continue;
+        }
+      }
       if (!add_unit(unit, i)) return;
     }
     whole.kind = Value::Kind::scalar;
     whole.node = node;
     whole.unit = std::move(unit);
+  }
+
+  std::string_view text_at(uint32_t index) const {
+    return document_.tokens.text(document_.tokens.list[index]);
+  }
+
+  /// 5 million is 5 * 10^6. Returns `node` if `word` is no such number.
+  int32_t multiplied(int32_t node, std::string_view word) {
+    constexpr std::pair<std::string_view, int32_t> k_numbers[] = {
+        {"hundred", 2}, {"thousand", 3}, {"million", 6}, {"billion", 9}, {"trillion", 12}};
+    for (const auto& [name, zeros] : k_numbers)
+      if (word == name) return expressions_.scale(node, zeros);
+    return node;
   }
 
   bool add_unit(std::string& unit, uint32_t index) const {

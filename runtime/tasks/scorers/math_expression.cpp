@@ -33,6 +33,18 @@ int32_t ExpressionParser::parse(uint32_t first, uint32_t last) {
   return more() ? sum() : -1;
 }
 
+int32_t ExpressionParser::scale(int32_t node, int32_t zeros) {
+  Token one;
+  one.kind = Tok::number;
+  one.begin = static_cast<uint32_t>(document_.tokens.pool.size());
+  one.size = 1;
+  one.decimals = -zeros;
+  document_.tokens.pool += '1';
+  document_.words.push_back(one);
+  int32_t factor = add_token(Op::number, static_cast<uint32_t>(document_.words.size() - 1));
+  return factor < 0 ? -1 : add(Op::multiply, node, factor);
+}
+
 int32_t ExpressionParser::sum() {
   Nesting nesting(*this);
   if (nesting.is_too_deep()) return -1;

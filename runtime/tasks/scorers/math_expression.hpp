@@ -17,6 +17,8 @@ class ExpressionParser {
   /// none; end() is the first token behind it.
   int32_t parse(uint32_t first, uint32_t last);
   uint32_t end() const { return at_; }
+  /// Returns the node of `node` times 10^zeros, -1 if there is no room.
+  int32_t scale(int32_t node, int32_t zeros);
 
  private:
   struct Nesting;

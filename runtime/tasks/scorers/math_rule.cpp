@@ -52,7 +52,8 @@ std::string_view last_number(std::string_view text) {
 
 /// Returns what a sentence names as its answer: behind "answer is" or "answer:".
 std::string_view named_answer(std::string_view text) {
-  constexpr std::string_view k_phrases[] = {"answer is", "answer:", "answer :", "answer**:"};
+  constexpr std::string_view k_phrases[] = {
+      "answer is", "answer:", "answer :", "answer**:", "答案是", "答案为", "答案："};
   size_t best = 0;
   for (std::string_view phrase : k_phrases) {
     size_t at = rfind_any_case(text, phrase);
@@ -62,6 +63,7 @@ std::string_view named_answer(std::string_view text) {
   std::string_view rest = text.substr(best);
   while (!rest.empty() && (rest[0] == ':' || rest[0] == '*' || is_space(rest[0])))
     rest.remove_prefix(1);
+  if (rest.starts_with("：")) rest.remove_prefix(std::string_view("：").size());
   std::string_view line = first_line(rest);
   if (auto math = first_math(line)) return *math;
   for (size_t stop = line.find(". "); stop != k_npos; stop = k_npos) line = line.substr(0, stop);

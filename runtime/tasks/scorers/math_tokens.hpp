@@ -41,7 +41,7 @@ enum class Tok : uint8_t {
   fraction,
   binomial,
   root,
-  relation,   // mark: = < > l(<=) g(>=) n(!=) i(in)
+  relation,   // mark: = < > l(<=) g(>=) n(!=) i(in) ~(approx)
   under,      // _ behind a function
   subscript,  // of a number: its base
   repeating,  // \overline{digits} behind a number

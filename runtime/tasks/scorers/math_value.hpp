@@ -13,7 +13,7 @@ namespace cohort::tasks::math {
 
 /// Evaluation steps that one comparison may take.
 struct Budget {
-  uint64_t steps = 300'000;
+  uint64_t steps = 100'000;
   /// Takes `count`; false if they are not there.
   bool take(uint64_t count = 1) {
     if (steps < count) return steps = 0, false;

@@ -35,6 +35,12 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   }
 }
 
+size_t character_size(std::string_view text, size_t at) {
+  auto lead = static_cast<unsigned char>(text[at]);
+  size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+  return std::min(size, text.size() - at);
+}
+
 std::string_view last_characters(std::string_view text, size_t count) {
   size_t at = text.size();
   while (at > 0 && count > 0) {

@@ -15,6 +15,8 @@ std::string_view trim(std::string_view text);
 std::string to_lower(std::string_view text);
 /// Returns `text` with every `from` (not empty) replaced by `to`.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+/// Returns the bytes of the UTF-8 character at text[at]; a broken one ends with the text.
+size_t character_size(std::string_view text, size_t at);
 /// Returns the last `count` UTF-8 characters of `text`.
 std::string_view last_characters(std::string_view text, size_t count);
 /// Splits at whitespace.

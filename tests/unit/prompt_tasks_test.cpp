@@ -1,0 +1,139 @@
+// Pipeline rlvr before a run: which rewards score a row, what a step takes, where a resumed one
+// goes on.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "actors/preflight.hpp"
+#include "actors/task_source.hpp"
+#include "actors/vocabulary.hpp"
+#include "runtime/config/load.hpp"
+#include "tests/support/config_text.hpp"
+#include "tests/support/process.hpp"
+
+namespace cohort::actors {
+namespace {
+
+/// configs/arithmetic_rlvr.yaml with overrides, and a file of rows of its own.
+struct Rows {
+  explicit Rows(const std::string& lines) { std::ofstream(path()) << lines; }
+  std::string path() const { return (folder.path() / "rows.jsonl").string(); }
+  Expected<std::shared_ptr<const PromptSet>> open(std::vector<std::string> more) {
+    std::vector<std::string> overrides = {"actor_train.data_args.file_name=[" + path() + "]",
+                                          "model.tokenizer=bytes", "eval_steps=-1",
+                                          "prompt_length=40", "response_length=24"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    auto loaded = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), overrides);
+    if (!loaded) return loaded.error();
+    config = *loaded;
+    auto tokenizer = tasks::make_word_tokenizer(vocabulary_of(config).value());
+    return PromptSet::open(config, **tokenizer);
+  }
+  test::TempFolder folder;
+  config::RunConfig config;
+};
+
+std::string row(const std::string& tag, const std::string& prompt) {
+  return R"({"messages": [{"role": "user", "content": ")" + prompt + R"("}], "tag": ")" + tag +
+         R"(", "ground_truth": "1"})" + "\n";
+}
+
+TEST(PromptSet, ARowIsScoredByTheRewardsThatNameItsTag) {
+  Rows rows(row("a", "one") + row("b", "two") + row("c", "three"));
+  auto set = rows.open({"~rewards.answer", "+rewards.first.type=exact",
+                        "+rewards.first.tag_included=[a, b]", "+rewards.second.type=exact",
+                        "+rewards.second.tag_included=[b, c]", "+rewards.third.type=length"});
+  ASSERT_TRUE(set) << set.error().detail;
+  EXPECT_EQ((*set)->at(0).scorers, (std::vector<std::string>{"first", "third"}));
+  EXPECT_EQ((*set)->at(1).scorers, (std::vector<std::string>{"first", "second", "third"}));
+  EXPECT_EQ((*set)->at(2).scorers, (std::vector<std::string>{"second", "third"}));
+  EXPECT_EQ((*set)->at(1).domain, "first");
+}
+
+TEST(PromptSet, ARowThatNoRewardScoresIsNamedBeforeTheRun) {
+  Rows rows(row("a", "one") + row("openai/gsm8k", "two"));
+  auto set = rows.open({"rewards.answer.tag_included=[a]"});
+  ASSERT_FALSE(set);
+  EXPECT_NE(set.error().detail.find("rows.jsonl:2"), std::string::npos) << set.error().detail;
+  EXPECT_NE(set.error().detail.find("'openai/gsm8k'"), std::string::npos);
+  EXPECT_NE(set.error().detail.find("gsm8k is made for it"), std::string::npos);
+}
+
+TEST(PromptSet, AnOverlongPromptIsAnErrorLeftOutOrCut) {
+  const std::string lines = row("a", "short") + row("a", std::string(50, 'x') + "end");
+  auto refused = Rows(lines).open({});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("rows.jsonl:2"), std::string::npos)
+      << refused.error().detail;
+  auto filtered = Rows(lines).open({"+actor_train.data_args.filter_overlong_prompts=true"});
+  ASSERT_TRUE(filtered);
+  EXPECT_EQ((*filtered)->size(), 1U);
+  EXPECT_EQ((*filtered)->counts().overlong, 1U);
+  Rows rows(lines);
+  auto cut = rows.open({"+actor_train.data_args.truncation=left"});
+  ASSERT_TRUE(cut) << cut.error().detail;
+  auto tokenizer = tasks::make_word_tokenizer(vocabulary_of(rows.config).value());
+  EXPECT_EQ((*tokenizer)->decode((*cut)->at(1).tokens), std::string(37, 'x') + "end");
+}
+
+TEST(PromptSet, WithoutHeldOutRowsAnEvaluationIsRefused) {
+  Rows rows(row("a", "one"));
+  auto set = rows.open({"eval_steps=5", "~validation.data_args.file_name"});
+  ASSERT_FALSE(set);
+  EXPECT_NE(set.error().detail.find("validation.data_args.file_name"), std::string::npos);
+}
+
+std::vector<uint64_t> seeds_of(const Expected<std::vector<GroupTask>>& groups) {
+  std::vector<uint64_t> seeds;
+  if (groups)
+    for (const GroupTask& group : *groups) seeds.push_back(group.seed);
+  return seeds;
+}
+
+TEST(TaskSource, AResumedRunTakesTheRowsThatWouldHaveCome) {  // DATA-2
+  auto config = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), {"seed=5"});
+  ASSERT_TRUE(config);
+  auto plan = preflight(*config);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  auto whole = make_prompt_tasks(*config, plan->prompts).value();
+  std::set<uint64_t> seen;
+  std::string state;
+  std::vector<std::vector<uint64_t>> after;
+  for (uint64_t step = 1; step <= 6; ++step) {
+    if (step == 4) state = whole->state();
+    std::vector<uint64_t> rows = seeds_of(whole->train(step));
+    ASSERT_EQ(rows.size(), 32U);
+    for (uint64_t each : rows) {
+      EXPECT_TRUE(seen.insert(each).second) << "ORDER-1: a row comes once in an epoch";
+      EXPECT_LT(each, plan->prompts->train_rows()) << "a held-out row is never trained on";
+    }
+    if (step >= 4) after.push_back(rows);
+  }
+  auto resumed = make_prompt_tasks(*config, plan->prompts).value();
+  ASSERT_TRUE(resumed->restore(state));
+  for (uint64_t step = 4; step <= 6; ++step)
+    EXPECT_EQ(seeds_of(resumed->train(step)), after[step - 4]);
+  EXPECT_FALSE(resumed->restore("{\"answer\": 3}"));
+  EXPECT_EQ(resumed->held_out().size(), 500U);
+  for (const GroupTask& group : resumed->held_out())
+    EXPECT_GE(group.seed, plan->prompts->train_rows());
+}
+
+TEST(TaskSource, EveryTagOfEvaluationPlaysTheSameHeldOutSeeds) {
+  auto config = config::load(test::source_path("configs/frozen_lake_sokoban.yaml"), {});
+  ASSERT_TRUE(config) << config.error().detail;
+  auto plan = preflight(*config);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  auto tasks = make_environment_tasks(*config, plan->seeds);
+  std::map<std::string, std::vector<uint64_t>> seeds;
+  for (const GroupTask& group : tasks->held_out()) seeds[group.tag].push_back(group.seed);
+  ASSERT_EQ(seeds.size(), 4U);
+  for (const auto& [tag, list] : seeds) {
+    EXPECT_EQ(list.size(), 64U) << tag;
+    EXPECT_EQ(list, seeds.begin()->second) << tag;
+  }
+}
+
+}  // namespace
+}  // namespace cohort::actors
