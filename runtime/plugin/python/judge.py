@@ -327,7 +327,7 @@ def names_of(text, entry):
     names, described = {}, ast.parse(text, mode="eval").body
     for key, node in zip(described.keys, described.values):
         name, kind = key.value, node.elts[0].value
-        if name.startswith("__") or (hasattr(__builtins__, name) and name != entry):
+        if name.startswith(("__", "_cohort")) or (hasattr(__builtins__, name) and name != entry):
             continue
         if kind == "module":
             home = node.elts[1].value
@@ -360,7 +360,7 @@ class Equalities(ast.NodeTransformer):
         test = node.test
         if (isinstance(test, ast.Compare) and len(test.ops) == 1 and node.msg is None
                 and isinstance(test.ops[0], ast.Eq)):
-            call = ast.Call(ast.Name("__assert_equal", ast.Load()),
+            call = ast.Call(ast.Name("_cohort_equal", ast.Load()),
                             [test.left, test.comparators[0]], [])
             return ast.copy_location(ast.Expr(call), node)
         return node
@@ -525,14 +525,14 @@ class Response(ast.NodeTransformer):
         if not isinstance(node.value, str) or "{response}" not in node.value:
             return node
         parts = node.value.split("{response}")
-        join = ast.Call(ast.Attribute(ast.Name("__response", ast.Load()), "join", ast.Load()),
+        join = ast.Call(ast.Attribute(ast.Name("_cohort_response", ast.Load()), "join", ast.Load()),
                         [ast.List([ast.Constant(x) for x in parts], ast.Load())], [])
         return ast.copy_location(join, node)
 
     def visit_Set(self, node):
         if len(node.elts) == 1 and isinstance(node.elts[0], ast.Name) \
                 and node.elts[0].id == "response":
-            return ast.copy_location(ast.Name("__response", ast.Load()), node)
+            return ast.copy_location(ast.Name("_cohort_response", ast.Load()), node)
         return self.generic_visit(node)
 
 
@@ -585,7 +585,7 @@ class Request:
             self.broken = "crash: the answer's process sent no names"
 
     def space(self):
-        space = {"__name__": "__test__", "__assert_equal": assert_equal}
+        space = {"__name__": "__test__", "_cohort_equal": assert_equal}
         space.update(self.names)
         if self.prefix:
             exec(compile(self.prefix, "<import_prefix>", "exec"), space)
@@ -626,9 +626,9 @@ class Request:
 
     def run_text(self, _, code):
         tree = ast.fix_missing_locations(Response().visit(ast.parse(code)))
-        space = {"__name__": "__test__", "__response": self.response, "response": self.response}
+        space = {"__name__": "__test__", "_cohort_response": self.response, "response": self.response}
         tree = ast.fix_missing_locations(Equalities().visit(tree))
-        exec(compile(tree, "<test>", "exec"), {**space, "__assert_equal": assert_equal})
+        exec(compile(tree, "<test>", "exec"), {**space, "_cohort_equal": assert_equal})
 
     def run(self):
         run = {"call": self.run_call, "test": self.run_test, "check": self.run_check,
