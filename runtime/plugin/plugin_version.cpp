@@ -135,7 +135,7 @@ Expected<std::string> plugin_host() {
   }
   return Error{Errc::unsupported,
                fmt::format("cohort-plugin-host is not in {}: C++ plugins run in it; install it "
-                           "beside this program, or set isolate: false to load them into the run",
+                           "beside this program",
                            folder.string())};
 }
 
