@@ -31,9 +31,10 @@ size_t open_descriptors() {
 
 /// Folders that mode rlimits makes.
 size_t private_folders() {
+  const std::string mine = "cohort-sandbox-" + std::to_string(::getpid()) + "-";
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/tmp"))
-    count += entry.path().filename().string().starts_with("cohort-sandbox-") ? 1 : 0;
+    count += entry.path().filename().string().starts_with(mine) ? 1 : 0;
   return count;
 }
 
