@@ -248,8 +248,12 @@ void SandboxedProcess::Impl::wait_until_gone(pid_t target) {
 
 void SandboxedProcess::Impl::end() {
   if (private_folder.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(private_folder, ignored);
+  // Whoever is dying may still make a file.
+  auto limit = Clock::now() + k_gone_limit;
+  std::error_code failed;
+  do {
+    std::filesystem::remove_all(private_folder, failed);
+  } while (failed && Clock::now() < limit);
   private_folder.clear();
 }
 
