@@ -18,6 +18,10 @@ endif()
 if(COHORT_WERROR)
   target_compile_options(cohort_warnings INTERFACE -Werror)
 endif()
+# tests/fuzz.cmake: the libraries are instrumented too, or the fuzzer would not see into them.
+if(COHORT_LIBFUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(COHORT_SANITIZE STREQUAL "address")
   # CAF 0.17 binds null references in init_fun_factory.hpp: the null check alone stays off.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=null,vptr -fno-sanitize-recover=all -fno-omit-frame-pointer)
