@@ -34,7 +34,8 @@ def syscall(number, *args):  # by x86-64's numbers
     if os.uname().machine != "x86_64": return -1
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
-    return libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    return libc.syscall(ctypes.c_long(number), 
+        *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
 )";
 
 struct Attempt {
@@ -56,10 +57,12 @@ for p in ("/etc/shadow", "/etc/passwd", "/etc/hostname", "/root/.bashrc", "/etc/
     if os.path.exists(p): escaped(p))"},
     {"SeesFoldersOfTheHost", R"(
 for p in os.listdir("/"):
-    if p not in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "proc", "dev", "tmp"): escaped(p)
+    if p not in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "proc",
+                 "dev", "tmp"): escaped(p)
 if os.listdir("/tmp"): escaped(os.listdir("/tmp")))"},
     {"WritesTheReadOnlyRoot", R"(
-for p in ("/", "/usr", "/usr/bin", "/usr/lib", "/bin", "/etc", "/dev", "/proc", "/etc/alternatives"):
+for p in ("/", "/usr", "/usr/bin", "/usr/lib", "/bin", "/etc", "/dev", "/proc",
+          "/etc/alternatives"):
     if works(lambda: open(p + "/cohort-was-here", "w")): escaped(p)
 if works(lambda: os.rename("/usr/bin/env", "/usr/bin/env2")): escaped("rename"))"},
     {"ConnectsToThisMachine", R"(
@@ -67,9 +70,10 @@ s = attempt(socket.socket)
 if not isinstance(s, BaseException): escaped("inet socket")
 if works(lambda: socket.create_connection(("127.0.0.1", {port}), 1)): escaped("connected"))"},
     {"SendsADatagram", R"(
-if works(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", {port}))): escaped("udp")
+if works(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
+        b"x", ("127.0.0.1", {port}))): escaped("udp")
 if works(lambda: socket.socket(socket.AF_INET6)): escaped("inet6")
-if works(lambda: socket.getaddrinfo("localhost", 1, proto=6)) and os.path.exists("/etc/hosts"): escaped("names"))"},
+if os.path.exists("/etc/hosts"): escaped("names"))"},
     {"OpensOtherSockets", R"(
 for family in (16, 17, 38, 40, 44):  # netlink, packet, alg, vsock, xdp
     for kind in (1, 2, 3, 5):
@@ -92,24 +96,31 @@ if syscall(310, {pid}, 0, 0, 0, 0, 0) >= 0: escaped("process_vm_readv"))"},
     {"LooksAtProcessesOutside", R"(
 pids = [p for p in os.listdir("/proc") if p.isdigit()]
 if len(pids) > 2: escaped(pids)  # itself, and bwrap's own
-for p in ("/proc/{pid}/cmdline", "/proc/{pid}/environ", "/proc/1/root/root", "/proc/self/root/work", "/proc/kcore", "/proc/self/cwd/../../root"):
+for p in ("/proc/{pid}/cmdline", "/proc/{pid}/environ", "/proc/1/root/root", "/proc/self/root/work",
+          "/proc/kcore", "/proc/self/cwd/../../root"):
     if works(lambda: open(p).read()) or works(os.listdir, p): escaped(p))"},
     {"ChangesTheKernel", R"(
-for p in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger", "/proc/sys/kernel/pid_max", "/proc/sys/user/max_user_namespaces"):
+for p in ("/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern", 
+          "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger", "/proc/sys/kernel/pid_max",
+          "/proc/sys/user/max_user_namespaces"):
     if works(lambda: open(p, "w").write("1")): escaped(p)
 if os.path.exists("/sys"): escaped("/sys"))"},
     {"FollowsLinks", R"(
-for target in ("{file}", "/etc/shadow", "../../../../../..{file}", "/proc/1/root{file}", "/proc/self/fd/3/..{file}"):
+for target in ("{file}", "/etc/shadow", "../../../../../..{file}", "/proc/1/root{file}",
+               "/proc/self/fd/3/..{file}"):
     attempt(os.unlink, "/tmp/l"); os.symlink(target, "/tmp/l")
     if works(lambda: open("/tmp/l").read()): escaped(target)
-    if works(lambda: open("/tmp/l", "w").write("x")) and target != "{file}": escaped("wrote", target)
+    if target != "{file}" and works(lambda: open("/tmp/l", "w").write("x")): escaped(target)
 if works(os.link, "/usr/bin/env", "/tmp/env"): escaped("hard link"))"},
     {"BecomesRoot", R"(
-if works(os.setuid, 0) or works(os.setresuid, 0, 0, 0) or works(os.setgroups, [0]): escaped("setuid")
+if works(os.setuid, 0) or works(os.setresuid, 0, 0, 0) or works(os.setgroups, [0]):
+    escaped("setuid")
 for line in open("/proc/self/status"):
-    if line.startswith(("CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd")) and int(line.split()[1], 16): escaped(line)
+    if line.startswith(("CapPrm", "CapEff", "CapInh", "CapAmb", "CapBnd")):
+        if int(line.split()[1], 16): escaped(line)
     if line.startswith("NoNewPrivs") and line.split()[1] != "1": escaped(line)
-for program in ("/usr/bin/su", "/usr/bin/mount", "/usr/bin/passwd", "/usr/bin/sudo", "/usr/bin/newuidmap"):
+for program in ("/usr/bin/su", "/usr/bin/mount", "/usr/bin/passwd", "/usr/bin/sudo",
+                "/usr/bin/newuidmap"):
     pid = os.fork()
     if pid == 0:
         null = os.open("/dev/null", os.O_RDWR)
@@ -122,10 +133,12 @@ out = os.popen("/tmp/e id -u").read().strip()
 if out == "0": escaped("setuid copy"))"},
     {"MakesDevices", R"(
 import stat
-for kind, device in ((stat.S_IFBLK, os.makedev(8, 0)), (stat.S_IFBLK, os.makedev(254, 0)), (stat.S_IFCHR, os.makedev(1, 1))):
+for kind, device in ((stat.S_IFBLK, os.makedev(8, 0)), (stat.S_IFBLK, os.makedev(254, 0)),
+                     (stat.S_IFCHR, os.makedev(1, 1))):
     if works(os.mknod, "/tmp/d", kind | 0o666, device): escaped("mknod"))"},
     {"OpensDevices", R"(
-for p in ("/dev/mem", "/dev/kmem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/kvm", "/dev/fuse", "/dev/tty", "/dev/ptmx", "/dev/net/tun"):
+for p in ("/dev/mem", "/dev/kmem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/kvm",
+          "/dev/fuse", "/dev/tty", "/dev/ptmx", "/dev/net/tun"):
     if works(lambda: open(p, "rb")): escaped(p)
 import fcntl
 if works(fcntl.ioctl, 0, 0x5412, b"x"): escaped("TIOCSTI"))"},
@@ -151,22 +164,27 @@ if syscall(308, 0, 0) == 0: escaped("setns"))"},
 if syscall(248, b"user", b"cohort", b"x", 1, -3) >= 0: escaped("add_key")
 if syscall(250, 0, -3, 0) >= 0: escaped("keyctl"))"},
     {"UsesRiskyCalls", R"(
-for name, number in (("bpf", 321), ("perf", 298), ("userfaultfd", 323), ("io_uring", 425), ("kexec", 246),
-                     ("init_module", 175), ("finit_module", 313), ("swapon", 167), ("acct", 163), ("iopl", 172),
-                     ("settimeofday", 164), ("memfd_create", 319), ("shmget", 29), ("personality", 135)):
+for name, number in (("bpf", 321), ("perf", 298), ("userfaultfd", 323), ("io_uring", 425),
+                     ("kexec", 246),
+                     ("init_module", 175), ("finit_module", 313), ("swapon", 167), ("acct", 163),
+                     ("iopl", 172),
+                     ("settimeofday", 164), ("memfd_create", 319), ("shmget", 29),
+                     ("personality", 135)):
     if syscall(number, 0, 0, 0, 0, 0) >= 0: escaped(name))"},
     {"RaisesItsLimits", R"(
 import resource
 for r in (resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
-    if works(resource.setrlimit, r, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)): escaped("limit", r)
+    if works(resource.setrlimit, r, (resource.RLIM_INFINITY,) * 2): escaped("limit", r)
 if works(os.nice, -5): escaped("nice")
 if works(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)): escaped("realtime")
-if works(lambda: open("/proc/self/oom_score_adj", "w").write("-1000")) and open("/proc/self/oom_score_adj").read().strip() == "-1000": escaped("oom"))"},
+attempt(lambda: open("/proc/self/oom_score_adj", "w").write("-1000"))
+if int(open("/proc/self/oom_score_adj").read()) < 0: escaped("oom"))"},
     {"FindsWhatTheParentHas", R"(
 if os.environ.get("COHORT_SECRET"): escaped("environment")
 fds = [f for f in os.listdir("/proc/self/fd") if int(f) > 2]
-fds = [f for f in fds if attempt(os.readlink, "/proc/self/fd/" + f).__class__ is str and not os.readlink("/proc/self/fd/" + f).startswith("/proc")]
-if fds: escaped([os.readlink("/proc/self/fd/" + f) for f in fds]))"},
+links = [attempt(os.readlink, "/proc/self/fd/" + f) for f in fds]
+links = [x for x in links if isinstance(x, str) and not x.startswith("/proc")]
+if links: escaped(links))"},
     {"WritesABigFile", R"(
 def fill():
     with open("/tmp/big", "wb") as f:

@@ -179,6 +179,17 @@ TEST_P(SandboxProcess, DiesWithItsParent) {
   }
   auto held = [] { return test::processes_with("#cohort-held"); };
   EXPECT_TRUE(test::wait_until([&] { return !held().empty(); }, k_limit_ms));
+  // bwrap's process 1 asks for its parent's death after it has started the program; when it has, it
+  // sleeps until the program ends. (A parent that dies before leaves a program whose stdin is
+  // over.)
+  int asleep = 0;
+  EXPECT_TRUE(test::wait_until(
+      [&] {
+        auto programs = held();
+        asleep = !programs.empty() && test::is_parent_asleep(programs.front()) ? asleep + 1 : 0;
+        return asleep >= 20;
+      },
+      k_limit_ms));
   ::kill(parent, SIGKILL);
   ::waitpid(parent, nullptr, 0);
   EXPECT_TRUE(test::wait_until([&] { return held().empty(); }, k_limit_ms));

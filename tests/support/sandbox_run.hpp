@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,6 +81,25 @@ inline std::string read_text(const std::filesystem::path& path) {
     std::fclose(file);
   }
   return text;
+}
+
+/// Returns the fields of /proc/PID/stat from the state on: state, parent, …
+inline std::vector<std::string> stat_of(const std::string& pid) {
+  std::string line = read_text(std::filesystem::path("/proc") / pid / "stat");
+  std::vector<std::string> fields;
+  size_t at = line.rfind(')');
+  if (at == std::string::npos) return fields;
+  std::istringstream rest(line.substr(at + 1));
+  for (std::string field; rest >> field;) fields.push_back(field);
+  return fields;
+}
+
+/// Returns whether the parent of a process waits for something.
+inline bool is_parent_asleep(const std::string& pid) {
+  auto fields = stat_of(pid);
+  if (fields.size() < 2) return false;
+  auto of_parent = stat_of(fields[1]);
+  return !of_parent.empty() && of_parent[0] == "S";
 }
 
 /// Returns the ids of the Python processes whose command line contains `word`; not of a bwrap,

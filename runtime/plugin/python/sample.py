@@ -3,7 +3,7 @@ hands of the answer once it runs, so nothing that is said here is believed: outp
 out, and they are compared outside, where the expected ones are.
 
 Frames on descriptors 0 (in) and 1 (out): length, 4 bytes little-endian, then a letter, then fields
-of length and bytes. In: S run the answer on inputs; C the same for C++; V import it and serve calls.
+of length and bytes. In: S run the answer on inputs; C the same for C++; V import it, serve calls.
 Imports cost milliseconds of every sample: built-in modules only (signal.py alone takes 3).
 """
 import posix
@@ -185,7 +185,7 @@ def run_cpp(fields):
         run_case(stdin, seconds, limit, lambda: run_program("./a.out", ["./a.out"]))
 
 
-# ---- V: calls from the judge (judge.py), values as Python literals --------------------------------
+# ---- V: calls from the judge (judge.py), values as Python literals -------------------------------
 
 HANDLES = []
 PLAIN = (int, float, str, bytes, bool, complex, type(None), type(...))
