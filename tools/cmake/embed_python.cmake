@@ -3,16 +3,13 @@
 #   (code_scripts.hpp).
 set(code "// Made from runtime/plugin/python/*.py by tools/cmake/embed_python.cmake.\n")
 string(APPEND code "#include \"runtime/plugin/code_scripts.hpp\"\n\nnamespace cohort::plugin {\n")
-<<<<<<< HEAD
-foreach(name sample judge worker)
-  file(READ ${FOLDER}/${name}.py text)
-=======
 file(READ ${FOLDER}/sample.py sample_text)
+file(READ ${FOLDER}/worker.py worker_text)
+# The judge is one program in two files.
 file(READ ${FOLDER}/judge.py judge_text)
 file(READ ${FOLDER}/judge_cases.py judge_cases_text)
 string(APPEND judge_text "${judge_cases_text}")
-foreach(name sample judge)
->>>>>>> sandbox
+foreach(name sample judge worker)
   # Lists of CMake are cut at semicolons, brackets shield them: the text is never one.
   string(APPEND code "\nstd::string_view ${name}_script() {\n  return R\"python_text(")
   string(APPEND code "${${name}_text}")
