@@ -124,7 +124,7 @@ Expected<Descriptor> filter_pipe(const std::vector<sock_filter>& program) {
 
 /// Returns a new folder that `user` may write to.
 Expected<std::string> make_folder(uid_t user) {
-  std::string path = "/tmp/cohort-sandbox-XXXXXX";
+  std::string path = fmt::format("/tmp/cohort-sandbox-{}-XXXXXX", ::getpid());
   if (::mkdtemp(path.data()) == nullptr)
     return Error{Errc::io, fmt::format("{}: {}", path, ::strerrordesc_np(errno))};
   if (user != 0 && ::chown(path.c_str(), user, user) != 0) {
