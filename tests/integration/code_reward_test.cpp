@@ -36,11 +36,14 @@ RewardRow row_of(const std::string& code, const Json& columns, const char* langu
   return row;
 }
 
-/// Folders of this mode's sandboxes; a test that was killed may have left some.
+/// Folders of this process's sandboxes of mode rlimits.
 size_t private_folders() {
   size_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/tmp"))
-    found += entry.path().filename().string().starts_with("cohort-sandbox-") ? 1 : 0;
+    found +=
+        entry.path().filename().string().starts_with("cohort-sandbox-" + std::to_string(::getpid()))
+            ? 1
+            : 0;
   return found;
 }
 
@@ -280,8 +283,7 @@ TEST_P(CodeReward, StopEndsWhatIsUnderWay) {
   std::thread caller(
       [&] { result = score(row_of("import time; time.sleep(100)  # cohort-stop", k_add)); });
   // The answer comes to its sandbox through a pipe: what is seen from here is the sandbox.
-  EXPECT_TRUE(
-      test::wait_until([] { return test::processes_with("marshal.loads").size() >= 2; }, 10000));
+  EXPECT_TRUE(test::wait_until([] { return test::descendants() >= 2; }, 10000));
   auto before = std::chrono::steady_clock::now();
   reward_->stop();
   caller.join();
@@ -311,7 +313,7 @@ TEST_P(CodeReward, LeavesNothingBehind) {
   }
   reward_.reset();
   EXPECT_EQ(count("/proc/self/fd"), descriptors);
-  EXPECT_TRUE(test::wait_until([] { return test::processes_with("marshal.loads").empty(); }, 5000));
+  EXPECT_TRUE(test::wait_until([] { return test::descendants() == 0; }, 5000));
   EXPECT_EQ(private_folders(), folders);
 }
 

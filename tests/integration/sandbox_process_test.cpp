@@ -23,13 +23,16 @@ using test::TempFolder;
 
 constexpr int k_limit_ms = 10000;
 
+/// A word for command lines that no other run of this test has.
+std::string mark(const char* name) { return fmt::format("cohort-{}-{}", name, ::getpid()); }
+
 size_t open_descriptors() {
   std::error_code ignored;
   auto entries = std::filesystem::directory_iterator("/proc/self/fd", ignored);
   return static_cast<size_t>(std::distance(begin(entries), end(entries)));
 }
 
-/// Folders that mode rlimits makes.
+/// Folders of this process's sandboxes of mode rlimits.
 size_t private_folders() {
   const std::string mine = "cohort-sandbox-" + std::to_string(::getpid()) + "-";
   size_t count = 0;
@@ -123,6 +126,7 @@ TEST_P(SandboxProcess, IsHeldToItsProcesses) {
 }
 
 TEST_P(SandboxProcess, KillEndsTheWholeTree) {
+  const std::string tree = mark("tree");
   // Children, one of which has tried to leave session and group, and one that ignores signals.
   auto process = start_python(
       "import os, signal, time\n"
@@ -133,16 +137,17 @@ TEST_P(SandboxProcess, KillEndsTheWholeTree) {
       "        except OSError: pass\n"
       "        if os.fork() == 0: time.sleep(3600)\n"
       "        time.sleep(3600)\n"
-      "time.sleep(0.2); print('cohort-tree', flush=True); time.sleep(3600)\n");
+      "time.sleep(0.2); print('" +
+      tree + "', flush=True); time.sleep(3600)\n");
   ASSERT_NE(process, nullptr);
-  EXPECT_EQ(read_line(*process), "cohort-tree\n");
-  EXPECT_GE(test::processes_with("'cohort-tree'").size(), 7U);
+  EXPECT_EQ(read_line(*process), tree + "\n");
+  EXPECT_GE(test::processes_with(tree).size(), 7U);
   EXPECT_GT(process->memory_bytes(), uint64_t{10} << 20);
   EXPECT_EQ(process->poll_status(), -1);
   auto before = std::chrono::steady_clock::now();
   process->kill();
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
-  EXPECT_TRUE(test::wait_until([] { return test::processes_with("'cohort-tree'").empty(); }, 500));
+  EXPECT_TRUE(test::wait_until([&] { return test::processes_with(tree).empty(); }, 500));
   EXPECT_EQ(process->memory_bytes(), 0U);
   process->kill();
 }
@@ -154,12 +159,12 @@ TEST_P(SandboxProcess, WhenItEndsWhatItStartedEnds) {
       "    try: os.setsid()\n"
       "    except OSError: pass\n"
       "    for fd in (0, 1, 2): os.close(fd)\n"
-      "    time.sleep(3600)  # cohort-orphan\n"
-      "os._exit(0)\n");
+      "    time.sleep(3600)  # " +
+      mark("orphan") + "\nos._exit(0)\n");
   ASSERT_NE(process, nullptr);
   EXPECT_TRUE(test::wait_until([&] { return process->poll_status() >= 0; }, k_limit_ms));
   EXPECT_TRUE(
-      test::wait_until([] { return test::processes_with("# cohort-orphan").empty(); }, k_limit_ms));
+      test::wait_until([] { return test::processes_with(mark("orphan")).empty(); }, k_limit_ms));
 }
 
 TEST_P(SandboxProcess, OutlivesTheThreadThatStartedIt) {
@@ -171,13 +176,14 @@ TEST_P(SandboxProcess, OutlivesTheThreadThatStartedIt) {
 
 TEST_P(SandboxProcess, DiesWithItsParent) {
   // The parent is this test once more; it starts a sandbox and is killed.
+  const std::string word = mark("held");
   pid_t parent = ::fork();
   if (parent == 0) {
     ::execl("/proc/self/exe", "test", "--hold",
-            GetParam() == SandboxMode::rlimits ? "rlimits" : "bubblewrap", nullptr);
+            GetParam() == SandboxMode::rlimits ? "rlimits" : "bubblewrap", word.c_str(), nullptr);
     ::_exit(1);
   }
-  auto held = [] { return test::processes_with("#cohort-held"); };
+  auto held = [&] { return test::processes_with(word); };
   EXPECT_TRUE(test::wait_until([&] { return !held().empty(); }, k_limit_ms));
   // bwrap's process 1 asks for its parent's death after it has started the program; when it has, it
   // sleeps until the program ends. (A parent that dies before leaves a program whose stdin is
@@ -206,11 +212,10 @@ TEST_P(SandboxProcess, KillFromAnotherThreadEndsTheWait) {
 
 TEST_P(SandboxProcess, CanBeKilledAtOnce) {
   for (int i = 0; i < 20; ++i) {
-    auto process = start_python("import time; time.sleep(3600)  # cohort-at-once");
+    auto process = start_python("import time; time.sleep(3600)  # " + mark("at-once"));
     ASSERT_NE(process, nullptr);
   }
-  EXPECT_TRUE(
-      test::wait_until([] { return test::processes_with("# cohort-at-once").empty(); }, 500));
+  EXPECT_TRUE(test::wait_until([] { return test::processes_with(mark("at-once")).empty(); }, 500));
 }
 
 TEST_P(SandboxProcess, ReadsTheFoldersItIsGiven) {
@@ -275,11 +280,12 @@ TEST_P(SandboxProcess, LeavesNothingBehind) {
   for (int i = 0; i < 40; ++i)
     run_python(
         "import os\nopen('x', 'w').write('1')\nif os.fork() == 0:\n    import time\n"
-        "    time.sleep(3600)  # cohort-left\n");
+        "    time.sleep(3600)  # " +
+        mark("left") + "\n");
   EXPECT_EQ(open_descriptors(), descriptors);
   EXPECT_EQ(private_folders(), folders);
   EXPECT_TRUE(
-      test::wait_until([] { return test::processes_with("# cohort-left").empty(); }, k_limit_ms));
+      test::wait_until([] { return test::processes_with(mark("left")).empty(); }, k_limit_ms));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SandboxProcess,
@@ -318,9 +324,9 @@ int without_namespaces() {
 }
 
 /// Holds a sandboxed process until it is killed.
-int hold(const std::string& mode) {
+int hold(const std::string& mode, const std::string& word) {
   auto process = SandboxedProcess::start(
-      test::sandboxed_python("import time; time.sleep(3600)  #cohort-held",
+      test::sandboxed_python("import time; time.sleep(3600)  # " + word,
                              mode == "rlimits" ? SandboxMode::rlimits : SandboxMode::bubblewrap));
   for (; process;) ::pause();
   return 1;
@@ -332,7 +338,7 @@ int hold(const std::string& mode) {
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--without-namespaces")
     return cohort::plugin::without_namespaces();
-  if (argc == 3 && std::string(argv[1]) == "--hold") return cohort::plugin::hold(argv[2]);
+  if (argc == 4 && std::string(argv[1]) == "--hold") return cohort::plugin::hold(argv[2], argv[3]);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -117,4 +117,23 @@ inline std::vector<std::string> processes_with(const std::string& word) {
   return found;
 }
 
+/// Returns how many processes have come from this one and live.
+inline size_t descendants() {
+  size_t count = 0;
+  std::vector<std::string> open = {"self"};
+  while (!open.empty()) {
+    std::filesystem::path folder = "/proc/" + open.back();
+    open.pop_back();
+    std::error_code ignored;
+    for (const auto& task : std::filesystem::directory_iterator(folder / "task", ignored)) {
+      std::string ids = read_text(task.path() / "children");
+      for (size_t at = 0, end; (end = ids.find(' ', at)) != std::string::npos; at = end + 1) {
+        open.push_back(ids.substr(at, end - at));
+        count += read_text("/proc/" + open.back() + "/cmdline").empty() ? 0 : 1;
+      }
+    }
+  }
+  return count;
+}
+
 }  // namespace cohort::test
