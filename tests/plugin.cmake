@@ -23,7 +23,7 @@ cohort_test(sandbox_process_test integration NO_MAIN SOURCES integration/sandbox
 cohort_test(code_task_test unit SOURCES unit/code_task_test.cpp DEPS cohort::plugin)
 cohort_test(code_reward_test integration SOURCES integration/code_reward_test.cpp
   DEPS cohort::plugin)
-# They count processes and folders of the machine: one at a time.
+# Heavy on processes, and some count them: one at a time.
 foreach(name sandbox_escape_test sandbox_process_test code_reward_test python_reward_test plugin_environment_test
         reward_commands_test native_plugin_test)
   if(TEST integration.${name})
