@@ -80,7 +80,7 @@ void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
   }
   t.reward_parts.push_back({reward.name, result.score, reward.weight, result.detail});
   for (const auto& [name, value] : result.parts)
-    t.reward_parts.push_back({reward.name + "/" + name, value, 0, ""});
+    if (std::isfinite(value)) t.reward_parts.push_back({reward.name + "/" + name, value, 0, ""});
 }
 
 void finish_score(proto::Trajectory& t, bool is_row) {

@@ -35,7 +35,7 @@ TEST(Reward, ScoreIsTheWeightedSumAndSitsOnTheLastToken) {
   ASSERT_TRUE(rewards) << rewards.error().detail;
   proto::Trajectory t = game();
   add_result(rewards->front(), {rewards->front().of_trajectory(t), {}, "", ""}, t);
-  add_result(named("short", -0.1), {2, {{"turns", 2}}, "two turns", ""}, t);
+  add_result(named("short", -0.1), {2, {{"turns", 2}, {"broken", NAN}}, "two turns", ""}, t);
   finish_score(t, false);
   EXPECT_NEAR(t.score, 2 * 0.99 - 0.2, 1e-6);
   EXPECT_EQ(t.token_rewards, (std::vector<float>{0, 0, static_cast<float>(t.score)}));
