@@ -156,9 +156,12 @@ void NodeState::spawn_reward() {
   options.hop = {spawner_->context(), spawner_->link("rewards", "actor_infer->rewards"),
                  has_reference ? spawner_->link("reference", "rewards->reference")
                                : spawner_->link("trainer", "rewards->actor_train")};
-  auto rewards = open_rewards(options_.config);  // a successor starts with plugins of its own
-  if (!rewards) return on_fail({"rewards", "start", rewards.error().to_string()});
-  options.rewards = std::move(*rewards);
+  options.rewards = std::exchange(options_.rewards, {});
+  if (options.rewards.empty()) {  // a successor starts with plugins of its own
+    auto rewards = open_rewards(options_.config);
+    if (!rewards) return on_fail({"rewards", "start", rewards.error().to_string()});
+    options.rewards = std::move(*rewards);
+  }
   options.prompts = options_.plan.prompts;
   options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
   options.fail = failure_sink();

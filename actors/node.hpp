@@ -30,6 +30,7 @@ struct NodeOptions {
   Preflight plan;
   RunFolder folder;
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
+  std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
   std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
   std::string socket_folder;                        // of the ipc sockets; empty: all cards are here

@@ -179,6 +179,20 @@ TEST(Rlvr, ARewardThatNeverScoresEndsTheRunWithItsName) {
   EXPECT_NE(run.err().find("nothing"), std::string::npos) << run.err();
 }
 
+TEST(Rlvr, ARewardThatCannotBeOpenedIsRefusedBeforeAnythingIsMade) {
+  for (const auto& [override_text, expected] :
+       {std::pair{"+rewards.answer.plugin=/nonexistent/mine.py", "/nonexistent/mine.py"},
+        std::pair{"rewards.answer.args={markr: x}", "did you mean 'marker'"}}) {
+    TempFolder folder;
+    std::vector<std::string> more = {override_text};
+    if (more[0].starts_with("+")) more.push_back("rewards.answer.type=plugin");
+    Process run(rlvr_run(folder, more), folder);
+    EXPECT_EQ(run.wait(10000), 2) << run.err();
+    EXPECT_NE(run.err().find(expected), std::string::npos) << run.err();
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "arithmetic_rlvr"));
+  }
+}
+
 TEST(Rlvr, AChangedPluginIsTakenBetweenTwoSteps) {
   TempFolder folder;
   if (!has_sandbox(folder)) GTEST_SKIP() << "bwrap does not run here";

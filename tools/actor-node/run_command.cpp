@@ -87,6 +87,7 @@ std::vector<observe::CardInfo> card_infos(const plan::PlacementPlan& plan) {
 struct Session {
   config::RunConfig config;
   actors::Preflight plan;
+  std::vector<actors::RewardFunction> rewards;
   actors::RunFolder folder;
   std::shared_ptr<stream::Writer> writer;
   std::unique_ptr<observe::Console> console;
@@ -156,6 +157,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   actors::NodeOptions node_options;
   node_options.config = session.config;
   node_options.plan = session.plan;
+  node_options.rewards = std::move(session.rewards);
   node_options.folder = session.folder;
   node_options.writer = session.writer;
   node_options.log = session.log.get();
@@ -234,6 +236,9 @@ int run_command(const RunCommand& command) {
   auto plan = actors::preflight(session.config);
   if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
+  auto rewards = actors::open_rewards(session.config);
+  if (!rewards) return fail(2, rewards.error());
+  session.rewards = std::move(*rewards);
   if (command.processes > 0) {
     auto processes = CardProcesses::create(session.plan.placement, command.processes);
     if (!processes) return fail(2, processes.error());
