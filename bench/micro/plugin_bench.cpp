@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -170,7 +171,15 @@ std::vector<double> time_slots(const std::string& path, int hangs, uint32_t work
   std::vector<double> times;
   const plugin::PluginPool& pool = dynamic_cast<plugin::ChildReward&>(*reward).pool();
   auto wait_for_idle = [&](size_t count) {
-    while (pool.idle() != count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const double end = now_seconds() + 30;
+    while (pool.idle() != count) {
+      if (now_seconds() > end) {
+        std::fprintf(stderr, "plugin_bench: %zu of %zu children idle after 30 s\n", pool.idle(),
+                     count);
+        std::exit(1);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   };
   for (int i = 0; i < hangs; ++i) {
     wait_for_idle(workers + 1);  // the retries of the last turn hung too
