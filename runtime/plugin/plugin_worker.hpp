@@ -5,6 +5,8 @@
 /// deadline, whatever the child does. After an error the child is of no use: drop it. Errors:
 /// Errc::timeout, Errc::closed ("exited with 3", "killed by signal 11"), Errc::protocol
 /// ("answered garbage"), Errc::capacity.
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -58,6 +60,7 @@ class PluginWorker {
 
   std::unique_ptr<SandboxedProcess> process_;
   std::string plugin_;
+  pid_t server_ = 0;  // who answers the calls, once it has loaded
   double load_timeout_s_;
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on
   size_t sent_ = 0;
