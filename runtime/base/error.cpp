@@ -5,10 +5,10 @@
 namespace cohort {
 
 std::string_view to_string(Errc code) {
-  static constexpr std::array<std::string_view, 16> k_names = {
-      "none",         "invalid argument", "config",   "not found",  "io",       "corrupt",
-      "backpressure", "timeout",          "closed",   "compute",    "capacity", "placement",
-      "protocol",     "cancelled",        "internal", "unsupported"};
+  static constexpr std::array<std::string_view, 17> k_names = {
+      "none",         "invalid argument", "config",   "not found",   "io",       "corrupt",
+      "backpressure", "timeout",          "closed",   "compute",     "capacity", "placement",
+      "protocol",     "cancelled",        "internal", "unsupported", "denied"};
   auto index = static_cast<size_t>(code);
   return index < k_names.size() ? k_names[index] : "unknown";
 }

@@ -30,6 +30,7 @@ enum class Errc : uint8_t {
   cancelled = 13,  // stopped on request
   internal = 14,
   unsupported = 15,  // this build or this machine lacks it; detail says what to install or choose
+  denied = 16,       // not allowed: credentials are missing or wrong
 };
 
 /// Returns the stable lower-case name of `code`, e.g. "backpressure".

@@ -1,6 +1,7 @@
 #include "runtime/control/system.hpp"
 
 #include <caf/io/all.hpp>
+#include <caf/openssl/all.hpp>
 
 #include "runtime/control/messages.hpp"
 
@@ -16,6 +17,13 @@ SystemConfig::SystemConfig(const SystemOptions& options) {
                        return text;
                      });
   if (options.has_network) load<caf::io::middleman>();
+  if (options.has_network && options.credentials) {
+    load<caf::openssl::manager>();
+    openssl_cafile = options.credentials->ca_file;
+    openssl_certificate = options.credentials->certificate_file;
+    openssl_key = options.credentials->key_file;
+  }
+  set(k_insecure_key, options.is_insecure);
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }

@@ -1,14 +1,22 @@
 #pragma once
 /// Configuration of the CAF actor system of one node. One per process, made by main.
 #include <caf/all.hpp>
+#include <optional>
+
+#include "runtime/control/credentials.hpp"
 
 namespace cohort::control {
 
 struct SystemOptions {
   int scheduler_threads = 2;
-  bool has_network = false;  // actors of other processes can be reached (caf::io)
+  bool has_network = false;                // actors of other processes can be reached (caf::io)
+  std::optional<Credentials> credentials;  // of the network: TLS with them, loopback only without
+  bool is_insecure = false;  // without credentials: may be reached from beyond loopback
   bool is_test = false;      // one thread and a fake clock (caf::scheduler::test_coordinator)
 };
+
+/// Key of the configuration that check_listen() reads.
+inline constexpr const char* k_insecure_key = "cohort.is-insecure";
 
 /// Registers the message types and the error category; sets the scheduler.
 /// The "sharing" policy is chosen over CAF's default "stealing", whose idle workers sleep up to 10

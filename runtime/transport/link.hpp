@@ -68,6 +68,12 @@ struct LinkOptions {
   /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
   int disconnect_grace_ms = 0;
   CurveKeys curve;
+  /// Producer, instead of `endpoint`: where the consumer is now, empty while nobody knows. Asked on
+  /// the pump's thread at the start and whenever the link connects anew, so that a consumer may
+  /// come back elsewhere; it must not block for long.
+  std::function<std::string()> resolve = {};
+  /// Consumer: told the resolved endpoint once it is bound, before open() returns.
+  std::function<void(const std::string& endpoint)> announce = {};
 };
 
 /// Counters of one link end since open().
