@@ -5,6 +5,7 @@
 #include "tools/actor-node/cluster_command.hpp"
 #include "tools/actor-node/data_command.hpp"
 #include "tools/actor-node/doctor_command.hpp"
+#include "tools/actor-node/keys_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/plugin_command.hpp"
 #include "tools/actor-node/rescale_command.hpp"
@@ -25,6 +26,8 @@ int main(int argc, char** argv) {
   CLI::App* doctor = cohort::add_doctor_command(app, doctor_options);
   cohort::DataCommand data_options;
   CLI::App* data = cohort::add_data_command(app, data_options);
+  cohort::KeysCommand keys_options;
+  CLI::App* keys = cohort::add_keys_command(app, keys_options);
   cohort::RescaleCommand rescale_options;
   CLI::App* rescale = cohort::add_rescale_command(app, rescale_options);
   cohort::ScoreCommand score_options;
@@ -40,6 +43,7 @@ int main(int argc, char** argv) {
   if (plan->parsed()) return cohort::plan_command(plan_options);
   if (doctor->parsed()) return cohort::doctor_command(doctor_options);
   if (data->parsed()) return cohort::data_command(data_options);
+  if (keys->parsed()) return cohort::keys_command(keys_options);
   if (rescale->parsed()) return cohort::rescale_command(rescale_options);
   if (score->parsed()) return cohort::score_command(score_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
