@@ -17,7 +17,6 @@ struct CardProcessOptions {
   config::RunConfig config;
   Preflight plan;
   control::ProcessWelcome welcome;
-  std::shared_ptr<compute::Rendezvous> rendezvous;
   uint32_t slot = 0;
   NodeActor node;
   std::function<void(std::string reason)> on_end;  // once; empty reason: told to end

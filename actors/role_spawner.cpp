@@ -32,7 +32,6 @@ Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions op
 
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
-  if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
   const auto pages = options_.plan->offload == plan::OffloadPolicy::step
                          ? compute::CardPages::kept
                          : compute::CardPages::released;

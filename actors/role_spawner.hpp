@@ -36,7 +36,7 @@ struct RoleSpawnerOptions {
   std::string run_id;
   std::vector<CardId> cards;  // of this process
   std::string socket_folder;  // of the run's ipc sockets; empty: one process, links are inproc
-  /// Where ranks find each other; null: all are in this process.
+  /// Where ranks find each other.
   std::shared_ptr<compute::Rendezvous> rendezvous;
   FailureSink fail;
 };

@@ -157,8 +157,6 @@ struct ProcessWelcome {
   std::string run_id;
   std::string run_folder;
   std::string socket_folder;  // of the run's ipc sockets
-  std::string rendezvous_host;
-  uint16_t rendezvous_port = 0;  // where ranks in several processes find each other
   std::vector<uint32_t> cards;
 };
 
@@ -173,6 +171,20 @@ struct RoleHandle {
 struct ProcessReady {
   uint32_t slot = 0;
   std::vector<RoleHandle> roles;
+};
+
+/// A rank → the keeper of the run's table: where ranks in several processes find each other.
+enum class TableVerb : uint8_t { get = 0, put = 1, put_if_absent = 2 };
+struct TableRequest {
+  TableVerb verb = TableVerb::get;
+  std::string key;
+  std::string value;  // of a put
+};
+
+/// What the key holds now.
+struct TableReply {
+  bool has_value = false;
+  std::string value;
 };
 
 /// Why a run fails: who, where, what.
@@ -261,7 +273,7 @@ typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
   return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.socket_folder,
-           x.rendezvous_host, x.rendezvous_port, x.cards);
+           x.cards);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -270,6 +282,14 @@ typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
   return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, TableRequest& x) {
+  return f(caf::meta::type_name("TableRequest"), x.verb, x.key, x.value);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
+  return f(caf::meta::type_name("TableReply"), x.has_value, x.value);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
@@ -297,6 +317,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::TableRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::TableReply))
   CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
   CAF_ADD_ATOM(cohort, cohort::control, phase_atom, "phase")
   CAF_ADD_ATOM(cohort, cohort::control, lease_atom, "lease")
@@ -320,6 +342,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
   CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
   CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
+  CAF_ADD_ATOM(cohort, cohort::control, table_atom, "table")
 CAF_END_TYPE_ID_BLOCK(cohort)
 
 namespace cohort::control {

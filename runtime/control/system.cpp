@@ -23,6 +23,9 @@ SystemConfig::SystemConfig(const SystemOptions& options) {
     openssl_certificate = options.credentials->certificate_file;
     openssl_key = options.credentials->key_file;
   }
+  // What comes from other processes is read by the network's own thread: an actor may wait for an
+  // answer from there on the scheduler's only one (control_rendezvous).
+  set("middleman.workers", size_t{0});
   set(k_insecure_key, options.is_insecure);
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));

@@ -57,7 +57,10 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2}));
   round_trip(system, caf::make_message(
-                         ProcessWelcome{"run", "folder", "sockets", "127.0.0.1", 4711, {0, 1}}));
+                         ProcessWelcome{"run", "folder", "sockets", {0, 1}}));
+  round_trip(system, caf::make_message(table_atom_v,
+                                       TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
+  round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3)}));
   caf::scoped_actor self{system};
   round_trip(system,
              caf::make_message(ready_atom_v, ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}}));

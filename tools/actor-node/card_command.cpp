@@ -53,10 +53,6 @@ Expected<void> serve(caf::actor_system& system, const actors::NodeActor& node, u
   input.config_path = welcome.run_folder + "/config.yaml";
   COHORT_ASSIGN(options.config, load_config(input, true));
   COHORT_ASSIGN(options.plan, actors::preflight(options.config));
-  constexpr int k_rendezvous_timeout_ms = 30000;
-  COHORT_ASSIGN(options.rendezvous,
-                compute::Rendezvous::connect(welcome.rendezvous_host, welcome.rendezvous_port,
-                                             k_rendezvous_timeout_ms));
   options.welcome = welcome;
   options.slot = slot;
   options.node = node;

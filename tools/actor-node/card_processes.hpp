@@ -26,7 +26,6 @@ class CardProcesses {
                                                          size_t count);
   ~CardProcesses();
   const std::vector<std::vector<CardId>>& cards() const { return cards_; }
-  const std::shared_ptr<compute::Rendezvous>& rendezvous() const { return rendezvous_; }
   const std::string& socket_folder() const { return socket_folder_; }
   /// Publishes the node on loopback and starts the processes.
   Expected<void> start(caf::actor_system& system, const actors::NodeActor& node);
@@ -38,7 +37,6 @@ class CardProcesses {
   std::vector<std::vector<CardId>> cards_;  // by process
   std::vector<std::string> names_;          // "process 1 (cards [2, 3]: actor_train, actor_infer)"
   std::string socket_folder_;
-  std::shared_ptr<compute::Rendezvous> rendezvous_;
   std::atomic<bool> is_over_ = false;
   std::unique_ptr<platform::ChildProcesses> children_;
 };
