@@ -17,6 +17,7 @@ struct CardProcessOptions {
   config::RunConfig config;
   Preflight plan;
   control::ProcessWelcome welcome;
+  Wires wires;
   uint32_t slot = 0;
   NodeActor node;
   std::function<void(std::string reason)> on_end;  // once; empty reason: told to end

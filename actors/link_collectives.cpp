@@ -159,6 +159,7 @@ Expected<void> LinkGroup::open_receiver() {
   transport::LinkOptions link = links_.link("group." + name, name);
   is_inproc_ = link.endpoint.starts_with("inproc://");
   const std::string key = link.curve.public_key;
+  link.announce = nullptr;
   link.credit_bytes = k_credit_bytes;
   link.heartbeat_ms = std::min(link.heartbeat_ms, k_heartbeat_ms);
   auto deliver = [mail = mail_](transport::Delivery delivery) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "actors/control_rendezvous.hpp"
 #include "actors/placement.hpp"
@@ -47,7 +48,7 @@ void NodeState::open(NodeOptions options) {
   roles.config = &options_.config;
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
-  roles.socket_folder = options_.socket_folder;
+  roles.wires = options_.wires;
   roles.rendezvous = table_;
   roles.fail = failure_sink();
   if (options_.processes.empty())
@@ -77,7 +78,9 @@ caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
   ProcessWelcome welcome;
   welcome.run_id = options_.folder.run_id;
   welcome.run_folder = options_.folder.path;
-  welcome.socket_folder = options_.socket_folder;
+  welcome.working_folder = std::filesystem::current_path();
+  welcome.config_yaml = options_.config.resolved_yaml;
+  welcome.socket_folder = options_.wires.socket_folder;
   for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
   return welcome;
 }

@@ -33,7 +33,7 @@ struct NodeOptions {
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
   std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
-  std::string socket_folder;                   // of the ipc sockets; empty: all cards are here
+  Wires wires;                                 // to them
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.

@@ -45,7 +45,9 @@ Expected<std::shared_ptr<WeightExchange>> WeightExchange::open(WeightExchangeOpt
   WeightExchange* self = seat.get();
   member.source = [self](const publish::PartName& part) { return self->source_(part); };
   member.target = [self](const publish::PartName& part) { return self->target_(part); };
-  COHORT_ASSIGN(auto port, o.hub ? publish::open_inproc_port(o.hub) : publish::open_shared_port());
+  COHORT_ASSIGN(auto port, o.hub       ? publish::open_inproc_port(o.hub)
+                           : o.context ? publish::open_link_port({o.context.get(), o.link})
+                                       : publish::open_shared_port());
   COHORT_ASSIGN(seat->member_, publish::Member::open(std::move(member), std::move(port)));
   COHORT_TRY(o.rendezvous->put(key_of(o.receiver, o.card), seat->member_->endpoint()));
   return seat;

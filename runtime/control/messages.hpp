@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/control/cluster_messages.hpp"
 #include "runtime/plan/phases.hpp"
 
 namespace cohort::control {
@@ -152,11 +153,13 @@ struct ProcessHello {
   int32_t pid = 0;
 };
 
-/// The node's answer. The configuration is config.yaml in run_folder.
+/// The node's answer.
 struct ProcessWelcome {
   std::string run_id;
-  std::string run_folder;
-  std::string socket_folder;  // of the run's ipc sockets
+  std::string run_folder;      // absolute
+  std::string working_folder;  // relative names of files are looked up here
+  std::string config_yaml;     // resolved
+  std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
   std::vector<uint32_t> cards;
 };
 
@@ -272,8 +275,8 @@ typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
-  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.socket_folder,
-           x.cards);
+  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
+           x.config_yaml, x.socket_folder, x.cards);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -317,6 +320,14 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeHello))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeWelcome))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeInfo))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ClusterStatus))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessOrder))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::LaunchRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessExit))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::RunEnd))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableRequest))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableReply))
   CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
@@ -342,6 +353,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
   CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
   CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
+  CAF_ADD_ATOM(cohort, cohort::control, beat_atom, "beat")
+  CAF_ADD_ATOM(cohort, cohort::control, status_atom, "status")
+  CAF_ADD_ATOM(cohort, cohort::control, launch_atom, "launch")
+  CAF_ADD_ATOM(cohort, cohort::control, end_atom, "end")
   CAF_ADD_ATOM(cohort, cohort::control, table_atom, "table")
 CAF_END_TYPE_ID_BLOCK(cohort)
 

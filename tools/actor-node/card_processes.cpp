@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <caf/io/all.hpp>
 #include <cerrno>
 #include <cstring>
 #include <set>
+
+#include "runtime/control/network.hpp"
 
 namespace cohort {
 
@@ -28,47 +29,48 @@ Expected<std::vector<std::vector<CardId>>> split_cards(const plan::PlacementPlan
   return split;
 }
 
+std::string text_of(const plan::PlacementPlan& plan, const std::vector<CardId>& cards) {
+  std::string roles;
+  for (const plan::RoleSpec& role : plan.roles)
+    if (std::ranges::any_of(cards, [&](CardId card) {
+          return std::ranges::find(role.cards, card) != role.cards.end();
+        }))
+      roles += (roles.empty() ? "" : ", ") + role.role;
+  return fmt::format("cards {}: {}", plan::to_text(cards), roles);
+}
+
 Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::PlacementPlan& plan,
                                                                size_t count) {
   std::unique_ptr<CardProcesses> processes(new CardProcesses());
   COHORT_ASSIGN(processes->cards_, split_cards(plan, count));
-  for (size_t i = 0; i < count; ++i) {
-    std::string roles;
-    for (const plan::RoleSpec& role : plan.roles)
-      if (std::ranges::any_of(processes->cards_[i], [&](CardId card) {
-            return std::ranges::find(role.cards, card) != role.cards.end();
-          }))
-        roles += (roles.empty() ? "" : ", ") + role.role;
+  for (size_t i = 0; i < count; ++i)
     processes->names_.push_back(
-        fmt::format("process {} (cards {}: {})", i, plan::to_text(processes->cards_[i]), roles));
-  }
+        fmt::format("process {} ({})", i, text_of(plan, processes->cards_[i])));
   // Short: a socket's path has 107 characters at most.
   std::string pattern = (std::filesystem::temp_directory_path() / "cohort-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
     return Error{Errc::io, fmt::format("cannot make a folder for sockets, {}: {}", pattern,
                                        std::strerror(errno))};
-  processes->socket_folder_ = pattern;
+  processes->wires_.socket_folder = pattern;
   return processes;
 }
 
 CardProcesses::~CardProcesses() {
-  finish(0);
+  CardProcesses::finish("", 0);
   std::error_code ignored;
-  std::filesystem::remove_all(socket_folder_, ignored);
+  std::filesystem::remove_all(wires_.socket_folder, ignored);
 }
 
-Expected<void> CardProcesses::start(caf::actor_system& system, const actors::NodeActor& node) {
-  auto port = system.middleman().publish(node, 0, "127.0.0.1", true);
-  if (!port)
-    return Error{Errc::io,
-                 "cannot listen on 127.0.0.1: " + control::from_caf(port.error()).to_string()};
+Expected<void> CardProcesses::start(caf::actor_system& system, const std::string&,
+                                    const actors::NodeActor& node) {
+  COHORT_ASSIGN(uint16_t port, control::publish(system, node, {"127.0.0.1", 0}));
   children_ =
       std::make_unique<platform::ChildProcesses>([this, node](const platform::ChildExit& exit) {
         if (!is_over_)
           caf::anon_send(node, control::fail_atom_v,
                          control::Failure{names_[exit.index], "supervision", "it " + exit.text});
       });
-  std::string address = fmt::format("127.0.0.1:{}", *port), parent = std::to_string(::getpid());
+  std::string address = fmt::format("127.0.0.1:{}", port), parent = std::to_string(::getpid());
   for (size_t slot = 0; slot < cards_.size(); ++slot) {
     auto started = children_->start({"/proc/self/exe", "card", "--join", address, "--slot",
                                      std::to_string(slot), "--parent", parent});
@@ -77,7 +79,7 @@ Expected<void> CardProcesses::start(caf::actor_system& system, const actors::Nod
   return {};
 }
 
-void CardProcesses::finish(int timeout_ms) {
+void CardProcesses::finish(const std::string&, int timeout_ms) {
   is_over_ = true;
   if (children_ == nullptr) return;
   children_->wait_all(timeout_ms);

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/roles.hpp"
-#include "runtime/compute/collectives.hpp"
 #include "runtime/plan/placement.hpp"
 #include "runtime/platform/child_processes.hpp"
+#include "tools/actor-node/run_processes.hpp"
 
 namespace cohort {
 
@@ -20,23 +19,18 @@ namespace cohort {
 Expected<std::vector<std::vector<CardId>>> split_cards(const plan::PlacementPlan& plan,
                                                        size_t count);
 
-class CardProcesses {
+class CardProcesses final : public RunProcesses {
  public:
   static Expected<std::unique_ptr<CardProcesses>> create(const plan::PlacementPlan& plan,
                                                          size_t count);
-  ~CardProcesses();
-  const std::vector<std::vector<CardId>>& cards() const { return cards_; }
-  const std::string& socket_folder() const { return socket_folder_; }
-  /// Publishes the node on loopback and starts the processes.
-  Expected<void> start(caf::actor_system& system, const actors::NodeActor& node);
-  /// The run is over: ends are no failures any more. Kills what has not ended in `timeout_ms`.
-  void finish(int timeout_ms);
+  ~CardProcesses() override;
+  Expected<void> start(caf::actor_system& system, const std::string& run_id,
+                       const actors::NodeActor& node) override;
+  void finish(const std::string& error, int timeout_ms) override;
 
  private:
   CardProcesses() = default;
-  std::vector<std::vector<CardId>> cards_;  // by process
-  std::vector<std::string> names_;          // "process 1 (cards [2, 3]: actor_train, actor_infer)"
-  std::string socket_folder_;
+  std::vector<std::string> names_;  // "process 1 (cards [2, 3]: actor_train, actor_infer)"
   std::atomic<bool> is_over_ = false;
   std::unique_ptr<platform::ChildProcesses> children_;
 };
