@@ -30,16 +30,26 @@ class ControlRendezvous final : public compute::Rendezvous {
   }
 
  private:
+  /// Not a request: CAF fails none whose receiver dies, it only tells who monitors it.
   Expected<TableReply> ask(TableRequest request) {
     const std::string key = request.key;
+    TableReply reply;
     caf::scoped_actor self{system_};
-    Expected<TableReply> reply = Error{Errc::internal, "no answer"};
-    self->request(table_, limit_, control::table_atom_v, std::move(request))
-        .receive([&](TableReply& answer) { reply = std::move(answer); },
-                 [&](const caf::error& e) {
-                   reply = control::from_caf(e).with_context("rendezvous, key '" + key + "'");
-                 });
-    return reply;
+    self->monitor(table_);
+    self->send(table_, control::table_atom_v, std::move(request));
+    auto fails = [&](Errc code, std::string why) {
+      reply.code = static_cast<uint8_t>(code);
+      reply.error = std::move(why);
+    };
+    self->receive(
+        [&](TableReply& answer) { reply = std::move(answer); },
+        [&](const caf::down_msg&) { fails(Errc::closed, "the table's keeper is gone"); },
+        [&](const caf::error& e) { fails(Errc::internal, caf::to_string(e)); },
+        caf::after(limit_) >> [&] { fails(Errc::timeout, "the table's keeper does not answer"); });
+    self->demonitor(table_.address());
+    if (reply.code == 0) return reply;
+    return Error{static_cast<Errc>(reply.code),
+                 "rendezvous, key '" + key.substr(0, 256) + "': " + reply.error};
   }
 
   caf::actor_system& system_;
@@ -54,20 +64,23 @@ std::shared_ptr<compute::Rendezvous> control_rendezvous(caf::actor_system& syste
   return std::make_shared<ControlRendezvous>(system, std::move(table), limit_ms);
 }
 
-caf::result<TableReply> answer_table(compute::Rendezvous& table, const TableRequest& request) {
+TableReply answer_table(compute::Rendezvous& table, const TableRequest& request) {
+  auto refuse = [](const Error& error) {
+    return TableReply{false, {}, static_cast<uint8_t>(error.code), error.detail};
+  };
   if (request.verb == TableVerb::get) {
     auto found = table.get(request.key);
-    if (!found) return control::to_caf(found.error());
-    return TableReply{found->has_value(), found->value_or("")};
+    if (!found) return refuse(found.error());
+    return {found->has_value(), found->value_or("")};
   }
   if (request.verb == TableVerb::put_if_absent) {
     auto kept = table.put_if_absent(request.key, request.value);
-    if (!kept) return control::to_caf(kept.error());
-    return TableReply{true, std::move(*kept)};
+    if (!kept) return refuse(kept.error());
+    return {true, std::move(*kept)};
   }
   auto done = table.put(request.key, request.value);
-  if (!done) return control::to_caf(done.error());
-  return TableReply{true, {}};
+  if (!done) return refuse(done.error());
+  return {true, {}};
 }
 
 }  // namespace cohort::actors

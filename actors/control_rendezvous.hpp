@@ -10,7 +10,7 @@
 namespace cohort::actors {
 
 /// Whoever keeps a table; a NodeActor is one.
-///   (table, TableRequest) -> TableReply | capacity
+///   (table, TableRequest) -> TableReply
 using TableActor = caf::typed_actor<
     caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
@@ -22,7 +22,6 @@ std::shared_ptr<compute::Rendezvous> control_rendezvous(caf::actor_system& syste
                                                         int limit_ms = k_table_limit_ms);
 
 /// What the keeper answers. Not blocking: `table` is one in this process.
-caf::result<control::TableReply> answer_table(compute::Rendezvous& table,
-                                              const control::TableRequest& request);
+control::TableReply answer_table(compute::Rendezvous& table, const control::TableRequest& request);
 
 }  // namespace cohort::actors

@@ -173,7 +173,7 @@ Expected<void> LinkGroup::open_receiver() {
   COHORT_ASSIGN(receiver_,
                 transport::Receiver::open(*links_.context, std::move(link), deliver, is_lost));
   return options_.rendezvous->put(fmt::format("{}/link/{}", options_.name, rank()),
-                                  receiver_->endpoint() + "#" + key);
+                                  receiver_->endpoint() + " " + key);
 }
 
 Expected<void> LinkGroup::open_senders() {
@@ -182,7 +182,7 @@ Expected<void> LinkGroup::open_senders() {
     COHORT_ASSIGN(const auto found,
                   options_.rendezvous->get(fmt::format("{}/link/{}", options_.name, peer)));
     const std::string where = found.value_or("");
-    const size_t key = where.rfind('#');
+    const size_t key = where.find(' ');
     if (key == std::string::npos)
       return Error{Errc::not_found, fmt::format("join of group {}: the rendezvous has no endpoint "
                                                 "of {}",

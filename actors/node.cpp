@@ -98,7 +98,7 @@ void NodeState::on_ready(const ProcessReady& ready) {
   if (std::ranges::find(is_ready_, false) == is_ready_.end()) start_run();
 }
 
-caf::result<TableReply> NodeState::on_table(const TableRequest& request) {
+TableReply NodeState::on_table(const TableRequest& request) {
   return answer_table(*table_, request);
 }
 

@@ -54,7 +54,7 @@ class NodeState {
   caf::result<control::ProcessWelcome> on_join(const control::ProcessHello& hello);
   void on_ready(const control::ProcessReady& ready);
   void on_watch();
-  caf::result<control::TableReply> on_table(const control::TableRequest& request);
+  control::TableReply on_table(const control::TableRequest& request);
 
  private:
   template <class Handle>

@@ -100,7 +100,7 @@ using DriverActor =
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady);
-/// (table, TableRequest) -> TableReply | capacity
+/// (table, TableRequest) -> TableReply
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,

@@ -184,10 +184,12 @@ struct TableRequest {
   std::string value;  // of a put
 };
 
-/// What the key holds now.
+/// What the key holds now, or why not.
 struct TableReply {
   bool has_value = false;
   std::string value;
+  uint8_t code = 0;  // Errc, 0: no error
+  std::string error = {};
 };
 
 /// Why a run fails: who, where, what.
@@ -292,7 +294,7 @@ typename Inspector::result_type inspect(Inspector& f, TableRequest& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
-  return f(caf::meta::type_name("TableReply"), x.has_value, x.value);
+  return f(caf::meta::type_name("TableReply"), x.has_value, x.value, x.code, x.error);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {

@@ -25,8 +25,8 @@ SystemConfig::SystemConfig(const SystemOptions& options) {
   }
   // What comes from other processes is read by the network's own thread: an actor may wait for an
   // answer from there on the scheduler's only one (control_rendezvous).
-  set("middleman.workers", size_t{0});
-  set(k_insecure_key, options.is_insecure);
+  caf::put(content, "middleman.workers", size_t{0});
+  caf::put(content, k_insecure_key, options.is_insecure);
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }
