@@ -32,9 +32,8 @@ struct NodeOptions {
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
-  std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
-  Wires wires;  // to them
-  std::shared_ptr<compute::Rendezvous> rendezvous;  // of ranks in several processes; else null
+  std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
+  Wires wires;                                 // to them
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.
@@ -55,6 +54,7 @@ class NodeState {
   caf::result<control::ProcessWelcome> on_join(const control::ProcessHello& hello);
   void on_ready(const control::ProcessReady& ready);
   void on_watch();
+  control::TableReply on_table(const control::TableRequest& request);
 
  private:
   template <class Handle>
@@ -76,6 +76,8 @@ class NodeState {
 
   NodeActor::pointer self_;
   NodeOptions options_;
+  /// Where the ranks of this run find each other.
+  std::shared_ptr<compute::Rendezvous> table_ = compute::Rendezvous::in_process();
   std::unique_ptr<RoleSpawner> spawner_;
   std::map<std::pair<std::string, CardId>, Holder> holders_;
   std::vector<bool> is_ready_;  // by slot of a process

@@ -99,7 +99,8 @@ using DriverActor =
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
-/// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady)
+/// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady);
+/// (table, TableRequest) -> TableReply
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,
@@ -107,6 +108,7 @@ using NodeActor = caf::typed_actor<
     caf::replies_to<control::flush_atom>::with<bool>,
     caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
     caf::reacts_to<control::ready_atom, control::ProcessReady>,
-    caf::reacts_to<control::watch_atom, uint64_t>>;
+    caf::reacts_to<control::watch_atom, uint64_t>,
+    caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
 }  // namespace cohort::actors

@@ -25,6 +25,9 @@ SystemConfig::SystemConfig(const SystemOptions& options) : options_(options) {
     set("middleman.connection-timeout",
         caf::timespan(std::chrono::milliseconds(options.peer_timeout_ms)));
   }
+  // What comes from other processes is read by the network's own thread: an actor may wait for an
+  // answer from there on the scheduler's only one (control_rendezvous).
+  caf::put(content, "middleman.workers", size_t{0});
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }
