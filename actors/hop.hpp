@@ -6,14 +6,13 @@
 /// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
 /// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "actors/local.hpp"
 #include "runtime/base/error.hpp"
-#include "runtime/transport/link.hpp"
+#include "runtime/transport/relay.hpp"
 
 namespace cohort::actors {
 
@@ -45,12 +44,8 @@ class Hop {
   Expected<bool> flush();
 
  private:
-  struct Waiting {
-    transport::Message message;
-    DeliveryHandle delivery;
-  };
   std::string name_;
-  std::deque<Waiting> waiting_;
+  transport::Relay<transport::Sender, DeliveryHandle> relay_;
   std::unique_ptr<transport::Receiver> input_;
   std::unique_ptr<transport::Sender> output_;
 };
