@@ -29,8 +29,8 @@ void Cluster::draw_job() {
     return static_cast<uint32_t>(world_.pick(from, to));
   };
   job_.rollouts = pick(1, 3);
-  job_.steps = pick(1, 4);
-  job_.groups = pick(2, 6);
+  job_.steps = pick(1, 6);
+  job_.groups = pick(2, 8);
   job_.group_size = pick(1, 4);
   job_.save_every = pick(1, 2);
   job_.has_reference = world_.chance(0.5);
@@ -56,6 +56,7 @@ void Cluster::draw_faults() {
   };
   faults_.harm = {rate(0.15), rate(0.15), rate(0.2), rate(0.03), world_.pick(1, 400)};
   calm_at_ = world_.pick(200, 8000);
+  faults_.every_ms = world_.pick(60, 1200);
 }
 
 void Cluster::start(size_t index) {
@@ -97,7 +98,7 @@ void Cluster::crash(size_t index, int64_t down_ms) {
 void Cluster::fault() {
   if (world_.now() >= calm_at_) return;
   one_fault();
-  world_.at(world_.now() + world_.pick(50, 1200), [this] { fault(); });
+  world_.at(world_.now() + world_.pick(20, faults_.every_ms), [this] { fault(); });
 }
 
 void Cluster::one_fault() {
@@ -109,9 +110,9 @@ void Cluster::one_fault() {
   size_t at = any(0);
   bool is_done = true;
   if (kind == 0 && faults_.crashes) {
-    crash(any(1), world_.pick(50, 2000));
+    crash(any(1), world_.pick(10, 1500));
   } else if (kind == 1 && faults_.head_crashes) {
-    crash(0, world_.pick(50, 2000));
+    crash(0, world_.pick(10, 1500));
   } else if (kind == 2 && faults_.stops) {
     processes_[at].stopped_until = now + world_.pick(50, 4000);
     world_.note("stops", at);
@@ -206,10 +207,9 @@ void Cluster::publish(uint32_t replica, const Publish& publish) {
                    [this, replica, publish] { rollouts_[replica]->on_publish(publish); });
 }
 
-void Cluster::cancel(uint32_t replica, uint64_t incarnation, uint32_t group, uint32_t index) {
-  network_.control(processes_[0], rollout(replica), [this, replica, incarnation, group, index] {
-    rollouts_[replica]->on_cancel(incarnation, group, index);
-  });
+void Cluster::cancel(uint32_t replica, const Cancel& cancel) {
+  network_.control(processes_[0], rollout(replica),
+                   [this, replica, cancel] { rollouts_[replica]->on_cancel(cancel); });
 }
 
 void Cluster::rejoin(uint32_t replica, uint64_t incarnation) {

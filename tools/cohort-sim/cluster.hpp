@@ -35,12 +35,13 @@ class Cluster final : Roles {
   struct Faults {  // which the seed allows
     bool crashes = false, head_crashes = false, stops = false, slow = false, cuts = false,
          full_disk = false;
+    int64_t every_ms = 500;  // at most so long from one to the next
     Harm harm;
   };
   void beat(const Beat& beat) override;
   void lease(uint32_t replica, const SimLease& lease) override;
   void publish(uint32_t replica, const Publish& publish) override;
-  void cancel(uint32_t replica, uint64_t incarnation, uint32_t group, uint32_t index) override;
+  void cancel(uint32_t replica, const Cancel& cancel) override;
   void rejoin(uint32_t replica, uint64_t incarnation) override;
   uint64_t next_incarnation() override { return ++incarnations_; }
   void head_ends() override;

@@ -51,7 +51,7 @@ void Rollout::on_lease(const SimLease& lease) {
     Item item{lease.term.step, lease.group, index, static_cast<uint32_t>(lease.term.attempt),
               replica_,        version_,    0,     0};
     item.content = content_of(version_, key_of(item));
-    games_.push_back({next_serial_++, term_, item, false});
+    games_.push_back({next_serial_++, lease.number, item, false});
   }
   begin_games();
 }
@@ -96,10 +96,10 @@ void Rollout::send_frames() {
   }
 }
 
-void Rollout::on_cancel(uint64_t incarnation, uint32_t group, uint32_t index) {
-  if (incarnation != incarnation_) return;
+void Rollout::on_cancel(const Cancel& cancel) {
+  if (cancel.incarnation != incarnation_ || cancel.term != term_) return;
   std::erase_if(games_, [&](const Game& game) {
-    return game.item.group == group && game.item.index == index;
+    return game.lease == cancel.lease && game.item.index == cancel.index;
   });
   begin_games();
 }
@@ -248,10 +248,16 @@ void Head::hand_out() {
     if (!taken) break;
     stage_.world.note("takes from slow", taken->replica, taken->group);
     for (uint32_t index : taken->indices)
-      roles_.cancel(taken->replica, seats_[taken->replica].incarnation,
-                    static_cast<uint32_t>(taken->group), index);
+      cancel(taken->replica, static_cast<uint32_t>(taken->group), index);
   } while (true);
   dispatcher_->assert_invariants();
+}
+
+void Head::cancel(uint32_t replica, uint32_t group, uint32_t index) {
+  const Seat& seat = seats_[replica];
+  for (const SimLease& lease : seat.leases)
+    if (lease.group == group)
+      roles_.cancel(replica, {seat.incarnation, term_, lease.number, index});
 }
 
 void Head::on_delivery(const SimTicket& ticket) {
@@ -286,8 +292,7 @@ void Head::collect(const Item& item) {
   stage_.world.note("collected", item.step, item.group, item.index);
   batch_.push_back(item);
   plan::DispatchEnd end = dispatcher_->end(item.group, item.index, item.replica, 1);
-  if (end.still_on)
-    roles_.cancel(*end.still_on, seats_[*end.still_on].incarnation, item.group, item.index);
+  if (end.still_on) cancel(*end.still_on, item.group, item.index);
 }
 
 void Head::maybe_train() {

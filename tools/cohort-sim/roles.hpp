@@ -45,6 +45,14 @@ struct SimLease {
   uint32_t group = 0;
   std::vector<uint32_t> indices;
 };
+/// Names the lease that it takes back: the same group may have been leased to the same rollout
+/// again when a late cancel arrives (seed 5922 of an earlier version lost a trajectory so).
+struct Cancel {
+  uint64_t incarnation = 0;
+  Term term;
+  uint64_t lease = 0;
+  uint32_t index = 0;
+};
 struct Publish {
   uint64_t incarnation = 0;
   Term term;
@@ -57,7 +65,7 @@ class Roles {
   virtual void beat(const Beat& beat) = 0;  // rollout -> head
   virtual void lease(uint32_t replica, const SimLease& lease) = 0;
   virtual void publish(uint32_t replica, const Publish& publish) = 0;
-  virtual void cancel(uint32_t replica, uint64_t incarnation, uint32_t group, uint32_t index) = 0;
+  virtual void cancel(uint32_t replica, const Cancel& cancel) = 0;
   virtual void rejoin(uint32_t replica, uint64_t incarnation) = 0;
   virtual uint64_t next_incarnation() = 0;
   virtual void head_ends() = 0;  // by itself: the disk is full
@@ -73,7 +81,7 @@ class Rollout {
   Rollout(Stage& stage, Roles& roles, const Job& job, Process& self, uint32_t replica);
   void on_lease(const SimLease& lease);
   void on_publish(const Publish& publish);
-  void on_cancel(uint64_t incarnation, uint32_t group, uint32_t index);
+  void on_cancel(const Cancel& cancel);
   void on_rejoin(uint64_t incarnation);
 
  private:
@@ -85,7 +93,7 @@ class Rollout {
 
   struct Game {
     uint64_t serial = 0;
-    Term term;
+    uint64_t lease = 0;
     Item item;
     bool is_open = false;
   };
@@ -136,7 +144,7 @@ class Head {
   void begin_step();
   void take_recorded();
   void hand_out();
-  void send_lease(uint32_t replica, const SimLease& lease);
+  void cancel(uint32_t replica, uint32_t group, uint32_t index);
   void leave(uint32_t replica);
   void watch();
   void on_delivery(const SimTicket& ticket);
