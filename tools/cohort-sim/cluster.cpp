@@ -55,6 +55,10 @@ void Cluster::draw_faults() {
     return world_.chance(0.5) ? static_cast<double>(world_.pick(1, 100)) * most / 100 : 0.0;
   };
   faults_.harm = {rate(0.15), rate(0.15), rate(0.2), rate(0.03), world_.pick(1, 400)};
+  if (world_.chance(0.1)) {  // what an earlier life sent comes after the next one's word
+    faults_.harm.late = 0.5;
+    faults_.harm.late_ms = 1500;
+  }
   calm_at_ = world_.pick(200, 8000);
   faults_.every_ms = world_.pick(60, 1200);
 }
