@@ -56,6 +56,7 @@ class RewardState {
   Expected<void> open(RewardOptions options);
   void on_delivery(const DeliveryHandle& delivery);
   void on_scored(const ScoredBatch& scored);
+  void on_flush();
 
  private:
   struct Frame {

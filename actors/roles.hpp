@@ -45,13 +45,14 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
-///   it. Results of its pools come as messages.
-using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
-                                     caf::reacts_to<ScoredBatch>>;
+///   it. Results of its pools come as messages. (flush): the next hop has room again.
+using RewardActor =
+    caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+                     caf::reacts_to<ScoredBatch>, caf::reacts_to<control::flush_atom>>;
 
 using ReferenceActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
-    caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>, caf::reacts_to<control::flush_atom>>;
 
 /// The compute side of the trainer, on a thread of its own.
 ///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) ->
