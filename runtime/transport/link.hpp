@@ -68,9 +68,10 @@ struct LinkOptions {
   /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
   int disconnect_grace_ms = 0;
   CurveKeys curve;
-  /// Producer, instead of `endpoint`: where the consumer is now, empty while nobody knows. Asked on
-  /// the pump's thread at the start and whenever the link connects anew, so that a consumer may
-  /// come back elsewhere; it must not block for long.
+  /// Producer, instead of `endpoint`: where the consumer is now, empty while nobody knows (the
+  /// queue is kept, and an endpoint known before). Asked by open(), then on the pump's thread with
+  /// each hello, when the link connects anew, and at a heartbeat that the consumer does not answer,
+  /// so that a consumer may come back elsewhere; it must not block for long.
   std::function<std::string()> resolve = {};
   /// Consumer: told the resolved endpoint once it is bound, before open() returns.
   std::function<void(const std::string& endpoint)> announce = {};

@@ -63,11 +63,13 @@ ReceiverPump::~ReceiverPump() {
 
 Expected<void> ReceiverPump::start() {
   COHORT_TRY(check_options(options_));
+  COHORT_TRY(check_endpoint(options_, options_.endpoint));
   COHORT_CHECK(on_delivery_ != nullptr, "LINK: a Receiver needs on_delivery");
   COHORT_ASSIGN(socket_, Socket::open(context_, ZMQ_ROUTER, options_, {}));
   auto endpoint = socket_.bind(options_.endpoint);
   if (!endpoint) return endpoint.error().with_context("link " + options_.name);
   endpoint_ = *endpoint;
+  if (options_.announce) options_.announce(endpoint_);
   thread_ = std::thread([this] { run(); });
   return {};
 }

@@ -59,9 +59,28 @@ Expected<void> SenderPump::start() {
   return {};
 }
 
+/// Connects to where the consumer is now. While nobody knows, there is no socket and no error.
 Expected<void> SenderPump::open_socket() {
+  endpoint_ = options_.resolve ? options_.resolve() : options_.endpoint;
+  if (endpoint_.empty()) return {};
+  COHORT_TRY(check_endpoint(options_, endpoint_));
   COHORT_ASSIGN(socket_, Socket::open(context_, ZMQ_DEALER, options_, identity_of(session_)));
-  return socket_.connect(options_.endpoint);
+  return socket_.connect(endpoint_);
+}
+
+/// A consumer that was restarted may be elsewhere; ZeroMQ would knock at the old door for ever.
+void SenderPump::follow_consumer() {
+  if (!options_.resolve) return;
+  std::string found = options_.resolve();
+  if (found.empty() || found == endpoint_) return;
+  if (!endpoint_.empty())
+    log::info("link {}: the consumer moved from {} to {}", options_.name, endpoint_, found);
+  lose_peer(now_ms(), false);
+  reopen();
+}
+
+std::string SenderPump::where() const {
+  return endpoint_.empty() ? std::string("address not known yet") : endpoint_;
 }
 
 Expected<uint64_t> SenderPump::send(Message message, Sender::OnAcked on_acked) {
@@ -178,7 +197,7 @@ void SenderPump::on_frame(const Part& part) {
       return on_welcome(payload);
     case FrameKind::reject:
       return fail(proto::decode_reject(payload).with_context(
-          fmt::format("link {} ({}): turned away", options_.name, options_.endpoint)));
+          fmt::format("link {} ({}): turned away", options_.name, where())));
     case FrameKind::ack:
       ++counters_.acks;
       return on_ack(header->seq, header->body_bytes);
@@ -193,9 +212,9 @@ void SenderPump::on_frame(const Part& part) {
       lose_peer(last_heard_, false);
       return reopen();
     default:
-      return fail({Errc::protocol,
-                   fmt::format("link {} ({}): frame kind {} from the consumer", options_.name,
-                               options_.endpoint, static_cast<int>(header->kind))});
+      return fail(
+          {Errc::protocol, fmt::format("link {} ({}): frame kind {} from the consumer",
+                                       options_.name, where(), static_cast<int>(header->kind))});
   }
 }
 
@@ -205,8 +224,8 @@ void SenderPump::on_welcome(std::span<const std::byte> payload) {
     std::string why = welcome ? fmt::format("protocol {}, we speak {} to {}", welcome->protocol,
                                             k_protocol_min, k_protocol_max)
                               : welcome.error().detail;
-    return fail({Errc::protocol,
-                 fmt::format("link {} ({}): welcome: {}", options_.name, options_.endpoint, why)});
+    return fail(
+        {Errc::protocol, fmt::format("link {} ({}): welcome: {}", options_.name, where(), why)});
   }
   if (is_established_) return;  // the answer to a repeated hello
   {
@@ -218,8 +237,7 @@ void SenderPump::on_welcome(std::span<const std::byte> payload) {
       return fail(
           {Errc::capacity,
            fmt::format("link {} ({}): a queued message of {} bytes exceeds the credit {} of {}",
-                       options_.name, options_.endpoint, item.cost, welcome->credit_bytes,
-                       welcome->name)});
+                       options_.name, where(), item.cost, welcome->credit_bytes, welcome->name)});
   if (was_established_) ++counters_.reconnects;
   is_established_ = was_established_ = true;
   is_outage_reported_ = false;
@@ -236,9 +254,8 @@ void SenderPump::on_ack(uint64_t acked_seq, uint64_t granted) {
   if (!is_established_) return;
   uint64_t last_seq = window_.empty() ? acked_seq_ : window_.back().seq;
   if (acked_seq > last_seq)
-    return fail(
-        {Errc::protocol, fmt::format("link {} ({}): acknowledges {}, last sent {}", options_.name,
-                                     options_.endpoint, acked_seq, last_seq)});
+    return fail({Errc::protocol, fmt::format("link {} ({}): acknowledges {}, last sent {}",
+                                             options_.name, where(), acked_seq, last_seq)});
   granted_ = std::max(granted_, granted);
   std::vector<Item> done;
   size_t freed = 0;
@@ -374,6 +391,8 @@ void SenderPump::on_timers(int64_t now) {
 void SenderPump::ping(int64_t now) {
   bool is_sent = send_control(FrameKind::ping);
   next_ping_ = now + options_.heartbeat_ms;
+  if (!is_sent || pings_ > 0) follow_consumer();
+  if (!is_established_) return;  // it has moved
   bool is_full = cursor_ + static_cast<size_t>(++pings_) >= k_hwm_frames / 2;
   if (is_sent || is_full || options_.disconnect_grace_ms == 0) {
     unconnected_since_ = 0;
@@ -386,12 +405,12 @@ void SenderPump::ping(int64_t now) {
 }
 
 void SenderPump::say_hello(int64_t now) {
+  follow_consumer();
   std::string payload = proto::encode_hello(
       {k_protocol_min, k_protocol_max, options_.run_id, options_.name, acked_seq_ + 1,
        acked_position_, options_.chunk_bytes, static_cast<uint32_t>(options_.heartbeat_ms)});
   bool is_sent = send_control(FrameKind::hello, payload);
-  if (!is_sent && (socket_.native() == nullptr || options_.endpoint.starts_with("inproc://")))
-    reopen();
+  if (!is_sent && (socket_.native() == nullptr || endpoint_.starts_with("inproc://"))) reopen();
   next_hello_ = now + hello_interval_ms_;
   hello_interval_ms_ = std::min(2 * hello_interval_ms_, options_.heartbeat_ms);
 }
@@ -409,8 +428,7 @@ void SenderPump::lose_peer(int64_t now, bool is_silent) {
 
 void SenderPump::report_outage(const std::string& what) {
   is_outage_reported_ = true;
-  Error error{Errc::timeout,
-              fmt::format("link {} ({}): {}", options_.name, options_.endpoint, what)};
+  Error error{Errc::timeout, fmt::format("link {} ({}): {}", options_.name, where(), what)};
   log::warn("{}", error.detail);
   if (on_failed_) on_failed_(error);
 }
@@ -419,8 +437,10 @@ void SenderPump::reopen() {
   socket_.close();
   socket_since_ = now_ms();
   // A failure here (no file descriptor left) is retried: say_hello or the timer comes back.
-  if (auto opened = open_socket(); !opened)
-    log::warn("link {}: {}", options_.name, opened.error().to_string());
+  auto opened = open_socket();
+  std::string error = opened ? std::string() : opened.error().to_string();
+  if (!error.empty() && error != open_error_) log::warn("link {}: {}", options_.name, error);
+  open_error_ = std::move(error);
 }
 
 void SenderPump::fail(Error error) {

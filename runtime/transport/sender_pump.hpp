@@ -39,6 +39,8 @@ class SenderPump {
   };
 
   Expected<void> open_socket();
+  void follow_consumer();
+  std::string where() const;
   void run();
   void sleep();
   void take_inbox();
@@ -78,6 +80,8 @@ class SenderPump {
 
   // pump only
   Socket socket_;
+  std::string endpoint_;     // where the consumer is, as far as we know; empty: nobody knows
+  std::string open_error_;   // of the last try, so that the log says it once
   std::deque<Item> window_;  // not acknowledged; the front has the lowest seq
   std::vector<Item> taken_;
   size_t cursor_ = 0;  // index in window_ of the next frame to send

@@ -226,11 +226,16 @@ Error zmq_failure(Errc code, std::string_view what) {
   return {code, fmt::format("{}: {}", what, zmq_strerror(zmq_errno()))};
 }
 
+namespace {
+
+Error refusal(const LinkOptions& options, const std::string& endpoint, std::string_view what) {
+  return {Errc::invalid_argument, fmt::format("link {} ({}): {}", options.name, endpoint, what)};
+}
+
+}  // namespace
+
 Expected<void> check_options(const LinkOptions& options) {
-  auto refuse = [&](std::string_view what) {
-    return Error{Errc::invalid_argument,
-                 fmt::format("link {} ({}): {}", options.name, options.endpoint, what)};
-  };
+  auto refuse = [&](std::string_view what) { return refusal(options, options.endpoint, what); };
   if (options.chunk_bytes < k_min_chunk_bytes || options.chunk_bytes > k_max_chunk_bytes)
     return refuse(fmt::format("chunk_bytes {} is not in [{}, {}]", options.chunk_bytes,
                               k_min_chunk_bytes, k_max_chunk_bytes));
@@ -239,13 +244,18 @@ Expected<void> check_options(const LinkOptions& options) {
   if (options.credit_bytes <= k_message_overhead_bytes ||
       options.queue_bytes <= k_message_overhead_bytes)
     return refuse("credit_bytes and queue_bytes must hold at least a message");
-  bool is_tcp = options.endpoint.starts_with("tcp://");
-  if (!is_tcp && !options.endpoint.starts_with("ipc://") &&
-      !options.endpoint.starts_with("inproc://"))
-    return refuse("endpoint is neither inproc://, ipc:// nor tcp://");
-  if (!options.curve.empty() && !is_tcp) return refuse("curve keys are for tcp only");
-  if (is_tcp && options.curve.empty() && !is_loopback(options.endpoint))
-    return refuse("tcp beyond loopback needs curve keys");
+  if (options.resolve) return {};  // the endpoint is checked when it is known
+  return check_endpoint(options, options.endpoint);
+}
+
+Expected<void> check_endpoint(const LinkOptions& options, const std::string& endpoint) {
+  bool is_tcp = endpoint.starts_with("tcp://");
+  if (!is_tcp && !endpoint.starts_with("ipc://") && !endpoint.starts_with("inproc://"))
+    return refusal(options, endpoint, "endpoint is neither inproc://, ipc:// nor tcp://");
+  if (!options.curve.empty() && !is_tcp)
+    return refusal(options, endpoint, "curve keys are for tcp only");
+  if (is_tcp && options.curve.empty() && !is_loopback(endpoint))
+    return refusal(options, endpoint, "tcp beyond loopback needs curve keys");
   return {};
 }
 

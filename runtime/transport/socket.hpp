@@ -98,6 +98,9 @@ Error zmq_failure(Errc code, std::string_view what);
 
 /// Checks what both ends have in common. Returns Errc::invalid_argument.
 Expected<void> check_options(const LinkOptions& options);
+/// Checks an endpoint, which may be known later than the other options. Returns
+/// Errc::invalid_argument.
+Expected<void> check_endpoint(const LinkOptions& options, const std::string& endpoint);
 
 /// Monotonic milliseconds.
 int64_t now_ms();

@@ -242,4 +242,62 @@ class RawProducer {
   void* socket_;
 };
 
+/// A ROUTER that takes a producer's hello and then dies as a killed process does: no bye.
+class RawConsumer {
+ public:
+  explicit RawConsumer(const std::string& endpoint) {
+    context_ = zmq_ctx_new();
+    socket_ = zmq_socket(context_, ZMQ_ROUTER);
+    int linger = k_wait_ms, timeout = k_wait_ms;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(socket_, ZMQ_RCVTIMEO, &timeout, sizeof(timeout));
+    EXPECT_EQ(zmq_bind(socket_, endpoint.c_str()), 0);
+    std::array<char, 256> text{};
+    size_t size = text.size();
+    EXPECT_EQ(zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, text.data(), &size), 0);
+    endpoint_ = text.data();
+  }
+  ~RawConsumer() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  RawConsumer(const RawConsumer&) = delete;
+  RawConsumer& operator=(const RawConsumer&) = delete;
+  const std::string& endpoint() const { return endpoint_; }
+
+  /// Answers the next hello; returns after a data frame has come.
+  void welcome_and_take_data() {
+    for (;;) {
+      std::string identity(9, '\0'), part(1 << 12, '\0');
+      ASSERT_EQ(zmq_recv(socket_, identity.data(), identity.size(), 0), 9);
+      int size = zmq_recv(socket_, part.data(), part.size(), 0);
+      ASSERT_GT(size, 0);
+      auto header = unseal(std::as_bytes(std::span(part)).first(static_cast<size_t>(size)));
+      int more = 0;
+      size_t more_size = sizeof(more);
+      zmq_getsockopt(socket_, ZMQ_RCVMORE, &more, &more_size);
+      if (more != 0) zmq_recv(socket_, part.data(), part.size(), 0);
+      ASSERT_TRUE(header);
+      if (header->kind == FrameKind::data) return;
+      if (header->kind == FrameKind::hello) send_welcome(identity, header->session);
+    }
+  }
+
+ private:
+  void send_welcome(const std::string& identity, uint64_t session) {
+    FrameHeader header;
+    header.kind = FrameKind::welcome;
+    header.session = session;
+    std::string payload = proto::encode_welcome({1, 1, 0, 0, 1 << 20, 1 << 20, "raw"});
+    std::string part(sizeof(FrameHeader) + payload.size(), '\0');
+    payload.copy(part.data() + sizeof(FrameHeader), payload.size());
+    seal(header, std::as_writable_bytes(std::span(part)));
+    zmq_send(socket_, identity.data(), identity.size(), ZMQ_SNDMORE);
+    zmq_send(socket_, part.data(), part.size(), 0);
+  }
+  std::string endpoint_;
+  void* context_;
+  void* socket_;
+};
+
 }  // namespace cohort::transport::test
