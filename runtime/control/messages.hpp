@@ -17,8 +17,9 @@
 namespace cohort::control {
 
 /// A reshard in two steps: every card of both layouts moves the version; when all have it, the
-/// receiving ones serve it (PLACE-5).
-enum class PublishStage : uint8_t { exchange = 0, commit = 1 };
+/// receiving ones serve it (PLACE-5). Before them, where one of the cards was lost and is back:
+/// every card opens a new seat, because a group that has lost a member is of no more use.
+enum class PublishStage : uint8_t { exchange = 0, commit = 1, seat = 2 };
 
 /// Placement → the actor that owns the objects of one role: change what a card holds.
 /// Idempotent by `id`: a repeated command answers with the state it finds.
@@ -29,6 +30,7 @@ struct CardCommand {
   uint64_t version = 0;  // of the policy
   PublishStage stage = PublishStage::exchange;
   std::string receiver;  // role that the version goes to
+  uint64_t epoch = 0;    // of the seats; rises whenever a card of the exchange was lost
 };
 
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
@@ -88,6 +90,9 @@ struct Lease {
   uint64_t version = 0;           // weights that must be served (PLACE-5)
   std::vector<std::string> tags;  // environment tag of custom_envs, one per group
   double expert_fraction = 0;  // warm_start: share of shortest-path actions of the scripted player
+  /// Of each group the trajectories to play, ascending; empty: all of every group. The others are
+  /// in the stream already.
+  std::vector<std::vector<uint32_t>> indices = {};
 };
 
 struct LeaseReport {
@@ -107,6 +112,11 @@ struct CollectRequest {
   uint64_t step = 0;
   uint32_t groups = 0;
   uint32_t group_size = 0;
+};
+
+/// Trainer → driver: what the stream has of a step, as (group, index).
+struct RecordedReport {
+  std::vector<std::pair<uint32_t, uint32_t>> trajectories;
 };
 
 /// What the collector holds once every trajectory of a CollectRequest is in the stream.
@@ -150,6 +160,7 @@ struct CheckpointReport {
 struct ProcessHello {
   uint32_t slot = 0;  // as its command line says
   int32_t pid = 0;
+  uint32_t attempt = 0;  // as its command line says: how often the slot was started before
 };
 
 /// The node's answer. The configuration is config.yaml in run_folder.
@@ -160,6 +171,7 @@ struct ProcessWelcome {
   std::string rendezvous_host;
   uint16_t rendezvous_port = 0;  // where ranks in several processes find each other
   std::vector<uint32_t> cards;
+  uint32_t attempt = 0;  // of the slot
 };
 
 /// One role actor of a process.
@@ -172,6 +184,27 @@ struct RoleHandle {
 /// A process → the node: its role actors are there.
 struct ProcessReady {
   uint32_t slot = 0;
+  std::vector<RoleHandle> roles;
+  uint32_t attempt = 0;
+  caf::strong_actor_ptr process = {};  // answers (ping, n) with n
+};
+
+/// Whoever watches the processes → the node: one of them has ended. A later attempt of the slot is
+/// not meant by it.
+struct ProcessLost {
+  uint32_t slot = 0;
+  uint32_t attempt = 0;
+  std::string text;  // "was killed by signal 9 (Killed)"
+};
+
+/// The node → placement, driver: what was on these cards is gone.
+struct CardsLost {
+  std::vector<uint32_t> cards;
+  std::string text;  // "process 1 (cards [1]: actor_infer) was killed by signal 9 (Killed)"
+};
+
+/// The node → placement, driver: new role actors, which hold nothing yet.
+struct CardsBack {
   std::vector<RoleHandle> roles;
 };
 
@@ -196,7 +229,8 @@ typename Inspector::result_type inspect(Inspector& f, Command& x) {
 namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
-  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver);
+  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver,
+           x.epoch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
@@ -221,7 +255,7 @@ typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
   return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
-           x.seeds, x.version, x.tags, x.expert_fraction);
+           x.seeds, x.version, x.tags, x.expert_fraction, x.indices);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
@@ -231,6 +265,10 @@ typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
   return f(caf::meta::type_name("CollectRequest"), x.kind, x.step, x.groups, x.group_size);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
+  return f(caf::meta::type_name("RecordedReport"), x.trajectories);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
@@ -256,12 +294,12 @@ typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
-  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid);
+  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
   return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.socket_folder,
-           x.rendezvous_host, x.rendezvous_port, x.cards);
+           x.rendezvous_host, x.rendezvous_port, x.cards, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -269,7 +307,19 @@ typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
-  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles);
+  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles, x.attempt, x.process);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessLost& x) {
+  return f(caf::meta::type_name("ProcessLost"), x.slot, x.attempt, x.text);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardsLost& x) {
+  return f(caf::meta::type_name("CardsLost"), x.cards, x.text);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardsBack& x) {
+  return f(caf::meta::type_name("CardsBack"), x.roles);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
@@ -297,6 +347,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::RecordedReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessLost))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsLost))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsBack))
   CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
   CAF_ADD_ATOM(cohort, cohort::control, phase_atom, "phase")
   CAF_ADD_ATOM(cohort, cohort::control, lease_atom, "lease")
@@ -320,6 +374,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
   CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
   CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
+  CAF_ADD_ATOM(cohort, cohort::control, lost_atom, "lost")
+  CAF_ADD_ATOM(cohort, cohort::control, back_atom, "back")
+  CAF_ADD_ATOM(cohort, cohort::control, ping_atom, "ping")
+  CAF_ADD_ATOM(cohort, cohort::control, recorded_atom, "recorded")
+  CAF_ADD_ATOM(cohort, cohort::control, fence_atom, "fence")
 CAF_END_TYPE_ID_BLOCK(cohort)
 
 namespace cohort::control {
