@@ -64,6 +64,11 @@ Expected<CardReply> ReferenceState::serve(const CardCommand& command) {
 caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
   CardReply reply = reply_to(command);
+  if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat) {
+    if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+      return to_caf(seated.error());
+    return reply;
+  }
   if (command.command.verb == Verb::reshard) {
     auto done = command.stage == PublishStage::exchange ? take_arrival(command) : serve(command);
     if (!done) return to_caf(done.error());

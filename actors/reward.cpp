@@ -154,7 +154,14 @@ void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
   }
 }
 
+void RewardState::on_fence(const std::string& producer) { options_.fenced.insert(producer); }
+
 void RewardState::on_delivery(const DeliveryHandle& delivery) {
+  if (options_.fenced.contains(delivery->peer)) {
+    options_.notice("rewards", fmt::format("a frame of {} is dropped: that process was given up",
+                                           delivery->peer));
+    return delivery->ack();
+  }
   auto batch = hop_->decode(*delivery);
   if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
   if (!batch->empty()) reload_between_steps(batch->front().key);
@@ -276,7 +283,8 @@ RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> sel
   }
   return {
       [self](deliver_atom, const DeliveryHandle& delivery) { self->state.on_delivery(delivery); },
-      [self](const ScoredBatch& scored) { self->state.on_scored(scored); }};
+      [self](const ScoredBatch& scored) { self->state.on_scored(scored); },
+      [self](fence_atom, const std::string& producer) { self->state.on_fence(producer); }};
 }
 
 }  // namespace cohort::actors

@@ -103,7 +103,8 @@ using DriverActor =
                      caf::reacts_to<control::fail_atom, control::Failure>,
                      caf::reacts_to<control::notice_atom, std::string, std::string>,
                      caf::reacts_to<control::lost_atom, control::CardsLost>,
-                     caf::reacts_to<control::back_atom, control::CardsBack>>;
+                     caf::reacts_to<control::back_atom, control::CardsBack>,
+                     caf::reacts_to<control::watch_atom, uint64_t>>;
 
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
 /// cause): end the run;

@@ -26,6 +26,19 @@ constexpr int k_slot_bits = 24;      // of a request id; above them the lease's 
 
 uint64_t request_id(uint64_t serial, size_t slot) { return (serial << k_slot_bits) | slot; }
 
+/// Returns (position of the group, index) of every trajectory of the lease.
+std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
+  std::vector<std::pair<size_t, uint32_t>> keys;
+  for (size_t position = 0; position < lease.groups.size(); ++position) {
+    if (!lease.indices.empty())
+      for (uint32_t index : lease.indices[position]) keys.emplace_back(position, index);
+    else
+      for (uint32_t index = 0; index < lease.group_size; ++index)
+        keys.emplace_back(position, index);
+  }
+  return keys;
+}
+
 }  // namespace
 
 RolloutState::~RolloutState() {
@@ -136,6 +149,11 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       break;
     case Verb::reshard: {
       if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
+      if (command.stage == PublishStage::seat) {
+        if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+          return to_caf(seated.error());
+        return reply;
+      }
       auto served = serve(command.version);
       if (!served) return to_caf(served.error());
       reply.checksum = *served;
@@ -161,8 +179,12 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
     return Error{Errc::backpressure,
                  fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
-      lease.groups.empty() || lease.group_size == 0)
+      lease.groups.empty() || lease.group_size == 0 ||
+      (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))
     return Error{Errc::invalid_argument, "a lease needs one seed and one tag per group"};
+  for (const std::vector<uint32_t>& indices : lease.indices)
+    if (indices.empty() || indices.back() >= lease.group_size)
+      return Error{Errc::invalid_argument, "a lease asks for trajectories that a group lacks"};
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
@@ -186,7 +208,8 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   OpenLease& open = leases_[serial];
   open.lease = lease;
   open.promise = self_->make_response_promise<LeaseReport>();
-  open.episodes.resize(lease.groups.size() * lease.group_size);
+  open.keys = keys_of(lease);
+  open.episodes.resize(open.keys.size());
   auto promise = open.promise;
   if (!is_watching_) {
     is_watching_ = true;
@@ -268,9 +291,8 @@ void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
   const Lease& lease = open.lease;
   auto kind = static_cast<TrajectoryKind>(lease.kind);
   Episode& episode = open.episodes[slot];
-  size_t position = slot / lease.group_size;
+  const auto [position, index] = open.keys[slot];
   uint32_t group = lease.groups[position];
-  auto index = static_cast<uint32_t>(slot % lease.group_size);
   const std::string& tag = lease.tags[position];
   ++open_games_;
   episode.environment = take_environment(tag);

@@ -34,6 +34,10 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
   auto exchange = options_.exchanges.find(command.receiver);
   if (exchange == options_.exchanges.end())
     return Error{Errc::not_found, "publish: no way to role " + command.receiver};
+  if (command.stage == PublishStage::seat) {
+    COHORT_TRY(exchange->second->reseat(command.epoch));
+    return reply;
+  }
   COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
                   exchange->second->offer(command.version,
                                           source_of(exchange->second->model(), *engine_),

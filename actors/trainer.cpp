@@ -167,6 +167,16 @@ caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_
   return promise;
 }
 
+caf::result<RecordedReport> TrainerState::on_recorded_asked(uint8_t kind, uint64_t step_number) {
+  auto step = steps_.find({kind, step_number});
+  if (step == steps_.end())
+    return to_caf({Errc::not_found, fmt::format("step {} of kind {} is over", step_number, kind)});
+  RecordedReport report;
+  for (const proto::Trajectory& t : step->second.trajectories)
+    report.trajectories.emplace_back(t.key.group, t.key.index);
+  return report;
+}
+
 void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   // Complete means recorded: what the collector has accepted may still be on its way to the stream.
   if (!step.has_waiting || !collector_.is_step_complete(key) ||
@@ -352,6 +362,9 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
       [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
+      [state](recorded_atom, uint8_t kind, uint64_t step) {
+        return state->on_recorded_asked(kind, step);
+      },
       [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },
       [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
       [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },
