@@ -12,7 +12,7 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.config = &options_.config;
   spawner.plan = &options_.plan;
   spawner.run_id = options_.welcome.run_id;
-  spawner.socket_folder = options_.welcome.socket_folder;
+  spawner.wires = options_.wires;
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
   spawner.rendezvous = options_.rendezvous;
   spawner.attempt = options_.welcome.attempt;

@@ -20,6 +20,7 @@ struct CardProcessOptions {
   config::RunConfig config;
   Preflight plan;
   control::ProcessWelcome welcome;
+  Wires wires;
   std::shared_ptr<compute::Rendezvous> rendezvous;
   uint32_t slot = 0;
   NodeActor node;

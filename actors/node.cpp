@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
@@ -46,7 +47,7 @@ void NodeState::open(NodeOptions options) {
   roles.config = &options_.config;
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
-  roles.socket_folder = options_.socket_folder;
+  roles.wires = options_.wires;
   roles.rendezvous = options_.rendezvous;
   roles.fail = failure_sink();
   if (options_.processes.empty())
@@ -81,8 +82,11 @@ caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
   welcome.attempt = hello.attempt;
   welcome.run_id = options_.folder.run_id;
   welcome.run_folder = options_.folder.path;
-  welcome.socket_folder = options_.socket_folder;
-  welcome.rendezvous_host = "127.0.0.1";
+  welcome.working_folder = std::filesystem::current_path();
+  welcome.config_yaml = options_.config.resolved_yaml;
+  welcome.socket_folder = options_.wires.socket_folder;
+  const std::string& host = options_.wires.listen_host;
+  welcome.rendezvous_host = host.empty() ? "127.0.0.1" : host;
   welcome.rendezvous_port = options_.rendezvous ? options_.rendezvous->port() : uint16_t{0};
   for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
   return welcome;

@@ -52,7 +52,7 @@ struct NodeOptions {
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
   std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
-  std::string socket_folder;                        // of the ipc sockets; empty: all cards are here
+  Wires wires;                                      // to them
   std::shared_ptr<compute::Rendezvous> rendezvous;  // of ranks in several processes; else null
   ProcessControl process_control;                   // unset: a process that is lost ends the run
   int join_timeout_ms = 60000;

@@ -232,12 +232,14 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   return plan_weights(job, result.model, zero_of(config).stage, result);
 }
 
-// One node runs: its cards are 0..n-1, as far as a role has them.
-size_t cards_used(const plan::PlacementPlan& placement) {
-  size_t count = 0;
+// A process that has all cards sees as many devices: 0 to the highest that a role has.
+std::vector<CardId> all_cards(const plan::PlacementPlan& placement) {
+  std::vector<CardId> cards;
   for (const auto& role : placement.roles)
-    for (CardId card : role.cards) count = std::max<size_t>(count, card.value + 1);
-  return count;
+    for (CardId card : role.cards)
+      for (auto next = static_cast<uint32_t>(cards.size()); next <= card.value; ++next)
+        cards.push_back({next});
+  return cards;
 }
 
 // What load() accepts, and plans, is more than what this version runs.
@@ -308,7 +310,8 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
 
 }  // namespace
 
-Expected<Preflight> preflight(const config::RunConfig& config) {
+Expected<Preflight> preflight(const config::RunConfig& config,
+                              const std::optional<std::vector<CardId>>& own_cards) {
   Preflight result;
   COHORT_TRY(check_built(config));
   COHORT_TRY(check_files(config));
@@ -325,7 +328,8 @@ Expected<Preflight> preflight(const config::RunConfig& config) {
   if (config.pipeline == config::Pipeline::agentic && result.tokenizer->token_id("</answer>"))
     result.stop_texts.emplace_back("</answer>");
   COHORT_TRY(plan_run(config, result));
-  COHORT_ASSIGN(result.devices, open_card_devices(config, cards_used(result.placement)));
+  COHORT_ASSIGN(result.devices,
+                open_card_devices(config, own_cards ? *own_cards : all_cards(result.placement)));
   result.checkpoint_bytes =
       12 * static_cast<uint64_t>(
                compute::layout_of(result.model).total_elements);  // weights and two moments

@@ -4,6 +4,7 @@
 /// has a scorer. No actor; no thread but those of environment plugins. Under 10 ms, and the files.
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,13 @@ struct Preflight {
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
-  std::vector<std::shared_ptr<compute::Device>> devices;  // of cards, by local index; cpu: none
+  std::map<CardId, std::shared_ptr<compute::Device>> devices;  // of own cards; cpu: none
 };
 
 /// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,
 /// budget).
-Expected<Preflight> preflight(const config::RunConfig& config);
+/// `own_cards`: those of this process, whose devices are opened in this order; all cards if absent.
+Expected<Preflight> preflight(const config::RunConfig& config,
+                              const std::optional<std::vector<CardId>>& own_cards = {});
 
 }  // namespace cohort::actors

@@ -8,6 +8,7 @@
 #include "actors/reference.hpp"
 #include "actors/train_rank.hpp"
 #include "actors/train_worker.hpp"
+#include "runtime/base/log.hpp"
 
 namespace cohort::actors {
 
@@ -40,14 +41,13 @@ RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
       cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes(), pages);
   for (auto& [id, card] : cards_)
-    if (const auto& devices = options_.plan->devices; !devices.empty())
-      card = std::make_shared<compute::CardMemory>(id, card->budget_bytes(),
-                                                   devices[id.value % devices.size()]);
+    if (auto device = options_.plan->devices.find(id); device != options_.plan->devices.end())
+      card = std::make_shared<compute::CardMemory>(id, card->budget_bytes(), device->second);
 }
 
 // Before any actor: the first publish finds every seat.
 Expected<void> RoleSpawner::open_exchanges() {
-  auto hub = options_.socket_folder.empty() ? std::make_shared<publish::InprocHub>() : nullptr;
+  auto hub = options_.wires.is_one_process() ? std::make_shared<publish::InprocHub>() : nullptr;
   for (const auto& [receiver, plan] : options_.plan->weights)
     for (CardId card : plan->cards) {
       if (!cards_.contains(card)) continue;
@@ -59,6 +59,10 @@ Expected<void> RoleSpawner::open_exchanges() {
       seat.rendezvous = options_.rendezvous;
       seat.epoch = options_.attempt;
       seat.hub = hub;
+      if (!options_.wires.listen_host.empty()) {
+        seat.context = context_;
+        seat.link = tcp_link();
+      }
       COHORT_ASSIGN(exchanges_[card][receiver], WeightExchange::open(std::move(seat)));
     }
   return {};
@@ -87,13 +91,37 @@ uint64_t RoleSpawner::step_bytes() const {
          (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
 }
 
+transport::LinkOptions RoleSpawner::tcp_link() const {
+  transport::LinkOptions link;
+  const std::string& host = options_.wires.listen_host;
+  link.endpoint = host.find(':') == std::string::npos ? fmt::format("tcp://{}:*", host)
+                                                      : fmt::format("tcp://[{}]:*", host);
+  link.run_id = options_.run_id;
+  link.curve = options_.wires.curve;
+  link.is_insecure = options_.wires.is_insecure;
+  return link;
+}
+
 transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
                                          const std::string& name) const {
   transport::LinkOptions link;
-  link.endpoint = options_.socket_folder.empty()
-                      ? "inproc://" + endpoint
-                      : "ipc://" + options_.socket_folder + "/" + endpoint;
-  link.run_id = options_.run_id;
+  if (options_.wires.listen_host.empty()) {
+    link.endpoint = options_.wires.is_one_process()
+                        ? "inproc://" + endpoint
+                        : "ipc://" + options_.wires.socket_folder + "/" + endpoint;
+    link.run_id = options_.run_id;
+  } else {  // the consumer says in the run's table where it is
+    link = tcp_link();
+    const std::string key = "links/" + endpoint;
+    link.announce = [table = options_.rendezvous, key](const std::string& place) {
+      if (auto told = table->put(key, place); !told)
+        log::warn("link {}: {}", key, told.error().to_string());
+    };
+    link.resolve = [table = options_.rendezvous, key] {
+      auto place = table->get(key);
+      return place && *place ? **place : std::string();
+    };
+  }
   link.name = name;
   // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
   // wait for itself.
@@ -143,7 +171,7 @@ compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, Ca
   group.size = static_cast<int>(cards.size());
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
-  if (options_.socket_folder.empty()) group.backend = compute::CollectiveBackend::memory;
+  if (options_.wires.is_one_process()) group.backend = compute::CollectiveBackend::memory;
   if (group.device = cards_.at(card)->device(); group.device != nullptr)
     group.backend = group.device->collectives();
   return group;

@@ -30,12 +30,22 @@ class GroupList {
   std::vector<std::weak_ptr<compute::Collectives>> groups_;
 };
 
+/// How the processes of a run reach each other's links. Neither folder nor host: there is one
+/// process, links are inproc.
+struct Wires {
+  std::string socket_folder;  // processes of one host: ipc sockets
+  std::string listen_host;    // processes of several hosts: tcp, on this address of this one
+  transport::CurveKeys curve;  // of tcp
+  bool is_insecure = false;    // tcp without keys, because the user said so
+  bool is_one_process() const { return socket_folder.empty() && listen_host.empty(); }
+};
+
 struct RoleSpawnerOptions {
   const config::RunConfig* config = nullptr;  // outlives the spawner
   const Preflight* plan = nullptr;            // likewise
   std::string run_id;
   std::vector<CardId> cards;  // of this process
-  std::string socket_folder;  // of the run's ipc sockets; empty: one process, links are inproc
+  Wires wires;
   /// Where ranks find each other; null: all are in this process.
   std::shared_ptr<compute::Rendezvous> rendezvous;
   uint32_t attempt = 0;  // of the process: how many have held its cards before
@@ -72,6 +82,7 @@ class RoleSpawner {
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
+  transport::LinkOptions tcp_link() const;
   compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
   std::optional<compute::GroupOptions> train_group(CardId card) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role,

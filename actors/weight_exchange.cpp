@@ -51,7 +51,9 @@ Expected<void> WeightExchange::open_member() {
   // Set before begin() and not changed until the version has ended.
   member.source = [this](const publish::PartName& part) { return source_(part); };
   member.target = [this](const publish::PartName& part) { return target_(part); };
-  COHORT_ASSIGN(auto port, o.hub ? publish::open_inproc_port(o.hub) : publish::open_shared_port());
+  COHORT_ASSIGN(auto port, o.hub       ? publish::open_inproc_port(o.hub)
+                           : o.context ? publish::open_link_port({o.context.get(), o.link})
+                                       : publish::open_shared_port());
   COHORT_ASSIGN(std::unique_ptr<publish::Member> opened,
                 publish::Member::open(std::move(member), std::move(port)));
   member_ = std::move(opened);

@@ -29,7 +29,10 @@ struct WeightExchangeOptions {
   CardId card;
   tensor::Dtype dtype = tensor::Dtype::f32;
   std::shared_ptr<compute::Rendezvous> rendezvous;
-  std::shared_ptr<publish::InprocHub> hub;  // null: cards are in several processes of this host
+  std::shared_ptr<publish::InprocHub> hub;  // cards are in one process
+  /// Cards are on several hosts: the links of their seats. Neither: in several processes of one.
+  std::shared_ptr<transport::Context> context;
+  transport::LinkOptions link;
   uint64_t epoch = 0;      // of the group of seats; a process that is not the first of its cards
   int timeout_ms = 60000;  // without a byte moved
 };

@@ -9,9 +9,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <string>
+
+#include "runtime/base/clock.hpp"
 
 namespace cohort::failpoint {
 
@@ -75,10 +76,7 @@ bool claim(const Point& point) {
   if (point.claim.empty()) return true;
   int file = ::open(point.claim.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (file < 0) return false;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  std::string text = fmt::format("{} {} {}\n", point.name, ::getpid(),
-                                 static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec);
+  std::string text = fmt::format("{} {} {}\n", point.name, ::getpid(), wall_time_us());
   [[maybe_unused]] ssize_t written = ::write(file, text.data(), text.size());
   ::close(file);
   return true;

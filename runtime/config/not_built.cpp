@@ -41,10 +41,6 @@ void add_cards(const RunConfig& c, List& list) {
   size_t reference = c.reference.device_mapping.size();
   list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
               fmt::format("{} cards; this version computes the reference on one card", reference));
-  list.add_if(
-      c.derived.num_nodes > 1, "num_nodes",
-      fmt::format("{} nodes; this version runs one, with cards 0..{} (num_gpus_per_node {})",
-                  c.derived.num_nodes, c.num_gpus_per_node - 1, c.num_gpus_per_node));
 }
 
 void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c, List& list) {

@@ -2,6 +2,10 @@
 /// What lets processes of one cluster trust each other: mutual TLS for control messages, CURVE for
 /// trajectories and weights. One folder, made by `actor-node keys new DIR`, the same on every host;
 /// whoever has it belongs to the cluster. Pure but for reading and writing the folder.
+///   KEYS-1 the authority's private key is forgotten when the folder has been made: nobody can make
+///          a second certificate of this cluster; a leaked folder is replaced by a new one.
+///   KEYS-2 a folder appears under its name when it is whole, and nobody else could ever read it.
+#include <cstdint>
 #include <string>
 
 #include "runtime/base/error.hpp"
@@ -12,14 +16,32 @@ struct Credentials {
   std::string folder;
   std::string ca_file, certificate_file, key_file;  // PEM
   std::string curve_public, curve_secret;           // Z85, 40 characters: the cluster's pair
+  int64_t expires_at = 0;                           // seconds since 1970
 };
 
-/// Writes a new cluster's credentials to `folder`, which is made (0700) and must hold none yet.
+struct NewCredentials {
+  int valid_days = 730;
+  int64_t now = 0;  // seconds since 1970; 0: the clock
+};
+
+/// Writes a new cluster's credentials to `folder`, which is made (0700, files 0600) and must be
+/// empty if it exists. Valid from a day before now: clocks of hosts differ.
 /// Returns Errc::io, Errc::invalid_argument.
-Expected<void> make_credentials(const std::string& folder);
+Expected<void> make_credentials(const std::string& folder, const NewCredentials& options = {});
 
 /// Returns Errc::not_found or Errc::invalid_argument naming the file: missing, unreadable, expired,
-/// readable by others, not a pair.
+/// readable by others, not a pair, half-written.
 Expected<Credentials> load_credentials(const std::string& folder);
+
+/// What tells two clusters apart without giving anything away.
+struct CredentialsInfo {
+  std::string authority_sha256, certificate_sha256;  // 64 hex digits
+  std::string curve_public;
+  std::string expires;  // "2028-11-21"
+  int64_t days_left = 0;
+};
+
+/// Returns Errc::io if the files have gone since they were loaded.
+Expected<CredentialsInfo> describe_credentials(const Credentials& credentials);
 
 }  // namespace cohort::control

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/control/cluster_messages.hpp"
 #include "runtime/plan/phases.hpp"
 
 namespace cohort::control {
@@ -163,11 +164,13 @@ struct ProcessHello {
   uint32_t attempt = 0;  // as its command line says: how often the slot was started before
 };
 
-/// The node's answer. The configuration is config.yaml in run_folder.
+/// The node's answer.
 struct ProcessWelcome {
   std::string run_id;
-  std::string run_folder;
-  std::string socket_folder;  // of the run's ipc sockets
+  std::string run_folder;      // absolute
+  std::string working_folder;  // relative names of files are looked up here
+  std::string config_yaml;     // resolved
+  std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
   std::string rendezvous_host;
   uint16_t rendezvous_port = 0;  // where ranks in several processes find each other
   std::vector<uint32_t> cards;
@@ -298,8 +301,9 @@ typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
-  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.socket_folder,
-           x.rendezvous_host, x.rendezvous_port, x.cards, x.attempt);
+  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
+           x.config_yaml, x.socket_folder, x.rendezvous_host, x.rendezvous_port, x.cards,
+           x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -347,6 +351,14 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeHello))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeWelcome))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeInfo))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ClusterStatus))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessOrder))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::LaunchRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessExit))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::RunEnd))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RecordedReport))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessLost))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsLost))
@@ -374,6 +386,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
   CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
   CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
+  CAF_ADD_ATOM(cohort, cohort::control, beat_atom, "beat")
+  CAF_ADD_ATOM(cohort, cohort::control, status_atom, "status")
+  CAF_ADD_ATOM(cohort, cohort::control, launch_atom, "launch")
+  CAF_ADD_ATOM(cohort, cohort::control, end_atom, "end")
   CAF_ADD_ATOM(cohort, cohort::control, lost_atom, "lost")
   CAF_ADD_ATOM(cohort, cohort::control, back_atom, "back")
   CAF_ADD_ATOM(cohort, cohort::control, ping_atom, "ping")

@@ -2,8 +2,15 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <memory>
 
 namespace cohort::control {
 
@@ -32,6 +39,33 @@ bool is_loopback(const std::string& host) {
   in_addr v4{};
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
   return host == "localhost" || host == "::1";
+}
+
+Expected<std::string> address_towards(const Address& peer) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (int code =
+          ::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found);
+      code != 0)
+    return Error{Errc::not_found, fmt::format("{}: {}", peer.host, ::gai_strerror(code))};
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> guard(found, ::freeaddrinfo);
+  Error error{Errc::not_found, fmt::format("no way to {}", peer.host)};
+  for (addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    std::array<char, NI_MAXHOST> text{};
+    const bool is_there = ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
+                          ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+                          ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(),
+                                        text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+    if (!is_there) error.detail = fmt::format("no way to {}: {}", peer.host, std::strerror(errno));
+    ::close(fd);
+    if (is_there) return std::string(text.data());
+  }
+  return error;
 }
 
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host) {

@@ -23,6 +23,9 @@ Expected<Address> parse_address(const std::string& text);
 std::string to_text(const Address& address);
 /// Returns true for 127.0.0.0/8, ::1 and "localhost".
 bool is_loopback(const std::string& host);
+/// Returns this host's address on the way to `peer`: what peers there can reach it by. Nothing is
+/// sent. Errc::not_found if the name has no address or there is no way to it.
+Expected<std::string> address_towards(const Address& peer);
 /// Returns Errc::denied, with the remedy, if this system may not listen on `host`.
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host);
 

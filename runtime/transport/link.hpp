@@ -68,6 +68,7 @@ struct LinkOptions {
   /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
   int disconnect_grace_ms = 0;
   CurveKeys curve;
+  bool is_insecure = false;  // tcp beyond loopback without keys, because the user said so
   /// Producer, instead of `endpoint`: where the consumer is now, empty while nobody knows (the
   /// queue is kept, and an endpoint known before). Asked by open(), then on the pump's thread with
   /// each hello, when the link connects anew, and at a heartbeat that the consumer does not answer,

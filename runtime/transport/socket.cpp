@@ -254,7 +254,7 @@ Expected<void> check_endpoint(const LinkOptions& options, const std::string& end
     return refusal(options, endpoint, "endpoint is neither inproc://, ipc:// nor tcp://");
   if (!options.curve.empty() && !is_tcp)
     return refusal(options, endpoint, "curve keys are for tcp only");
-  if (is_tcp && options.curve.empty() && !is_loopback(endpoint))
+  if (is_tcp && options.curve.empty() && !options.is_insecure && !is_loopback(endpoint))
     return refusal(options, endpoint, "tcp beyond loopback needs curve keys");
   return {};
 }

@@ -57,8 +57,9 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
-  round_trip(system, caf::make_message(
-                         ProcessWelcome{"run", "folder", "sockets", "127.0.0.1", 4711, {0, 1}, 2}));
+  round_trip(system,
+             caf::make_message(ProcessWelcome{
+                 "run", "folder", "here", "a: 1", "sockets", "127.0.0.1", 4711, {0, 1}, 2}));
   caf::scoped_actor self{system};
   round_trip(system, caf::make_message(
                          ready_atom_v,

@@ -4,17 +4,20 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <caf/io/all.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <thread>
 
 #include "actors/card_process.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/control/system.hpp"
+#include "runtime/config/load.hpp"
+#include "runtime/control/network.hpp"
 #include "runtime/platform/child_processes.hpp"
-#include "tools/actor-node/plan_input.hpp"
+#include "tools/actor-node/role_environment.hpp"
+#include "tools/actor-node/run_processes.hpp"
 
 namespace cohort {
 namespace {
@@ -23,36 +26,84 @@ using control::ProcessWelcome;
 
 constexpr std::chrono::seconds k_join_limit{30};
 
-Expected<actors::NodeActor> find_node(caf::actor_system& system, const std::string& address) {
-  size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  auto port = static_cast<uint16_t>(std::strtoul(address.c_str() + colon + 1, nullptr, 10));
-  auto node = system.middleman().remote_actor<actors::NodeActor>(host, port);
-  if (!node)
-    return Error{Errc::closed, fmt::format("no node at {}: {}", address,
-                                           control::from_caf(node.error()).to_string())};
-  return *node;
+Expected<actors::NodeActor> find_node(caf::actor_system& system, const std::string& text) {
+  COHORT_ASSIGN(control::Address address, control::parse_address(text));
+  return control::connect<actors::NodeActor>(system, address);
 }
 
 Expected<ProcessWelcome> join(caf::actor_system& system, const actors::NodeActor& node,
-                              uint32_t slot) {
+                              const CardCommand& command) {
   caf::scoped_actor self{system};
   Expected<ProcessWelcome> welcome = Error{Errc::timeout, "the node does not answer"};
-  self->request(node, k_join_limit, control::join_atom_v, control::ProcessHello{slot, ::getpid()})
+  self->request(node, k_join_limit, control::join_atom_v,
+                control::ProcessHello{command.slot, ::getpid(), command.attempt})
       .receive([&](const ProcessWelcome& answer) { welcome = answer; },
                [&](const caf::error& e) { welcome = control::from_caf(e); });
   return welcome;
 }
 
-Expected<void> serve(caf::actor_system& system, const actors::NodeActor& node, uint32_t slot) {
-  COHORT_ASSIGN(ProcessWelcome welcome, join(system, node, slot));
-  COHORT_TRY(
-      log::open(fmt::format("{}/log/process_{}.log", welcome.run_folder, slot), log::Level::error));
+/// Where this process stands in the run: the same files as the run's node sees.
+Expected<void> enter_run(const ProcessWelcome& welcome, uint32_t slot) {
+  std::error_code failed;
+  std::filesystem::current_path(welcome.working_folder, failed);
+  if (failed)
+    return Error{Errc::not_found,
+                 fmt::format("{}: the run's working folder is not on {}: {}; mount shared storage "
+                             "at the same path on every host",
+                             welcome.working_folder, host_name(), failed.message())};
+  if (!std::filesystem::exists(welcome.run_folder + "/config.yaml", failed))
+    return Error{
+        Errc::not_found,
+        fmt::format("{}: the run's folder is not on {}: output_dir must be on storage that "
+                    "every host has at the same path",
+                    welcome.run_folder, host_name())};
+  return log::open(fmt::format("{}/log/process_{}.log", welcome.run_folder, slot),
+                   log::Level::error);
+}
+
+/// Before the platform's runtime starts: this process sees its own cards.
+Expected<void> show_cards(const config::RunConfig& config, const std::vector<CardId>& cards) {
+  const std::string variable(visible_variable(config.platform));
+  if (variable.empty()) return {};
+  const char* inherited = std::getenv(variable.c_str());
+  COHORT_ASSIGN(std::string shown,
+                visible_devices(inherited == nullptr ? "" : inherited, cards,
+                                static_cast<uint32_t>(config.num_gpus_per_node)));
+  ::setenv(variable.c_str(), shown.c_str(), 1);
+  return {};
+}
+
+/// How this process is reached, and reaches others.
+Expected<actors::Wires> wires_of(const ProcessWelcome& welcome, const CardCommand& command,
+                                 const control::SystemOptions& system) {
+  actors::Wires wires;
+  wires.socket_folder = welcome.socket_folder;
+  if (!wires.socket_folder.empty()) return wires;
+  wires.listen_host = command.access.host;
+  if (wires.listen_host.empty()) {
+    COHORT_ASSIGN(control::Address node, control::parse_address(command.node));
+    COHORT_ASSIGN(wires.listen_host, control::address_towards(node));
+  }
+  wires.is_insecure = system.is_insecure;
+  if (system.credentials) wires.curve = curve_keys(*system.credentials);
+  return wires;
+}
+
+Expected<void> serve(caf::actor_system& system, const control::SystemOptions& network,
+                     const actors::NodeActor& node, const CardCommand& command) {
+  const uint32_t slot = command.slot;
+  COHORT_ASSIGN(ProcessWelcome welcome, join(system, node, command));
+  COHORT_TRY(enter_run(welcome, slot));
   actors::CardProcessOptions options;
-  PlanInput input;
-  input.config_path = welcome.run_folder + "/config.yaml";
-  COHORT_ASSIGN(options.config, load_config(input, true));
-  COHORT_ASSIGN(options.plan, actors::preflight(options.config));
+  config::LoadOptions loading;
+  COHORT_ASSIGN(
+      options.config,
+      config::load_text(welcome.config_yaml, welcome.run_folder + "/config.yaml", {}, loading));
+  std::vector<CardId> cards;
+  for (uint32_t card : welcome.cards) cards.push_back({card});
+  COHORT_TRY(show_cards(options.config, cards));
+  COHORT_ASSIGN(options.plan, actors::preflight(options.config, cards));
+  COHORT_ASSIGN(options.wires, wires_of(welcome, command, network));
   constexpr int k_rendezvous_timeout_ms = 30000;
   COHORT_ASSIGN(options.rendezvous,
                 compute::Rendezvous::connect(welcome.rendezvous_host, welcome.rendezvous_port,
@@ -63,7 +114,8 @@ Expected<void> serve(caf::actor_system& system, const actors::NodeActor& node, u
   std::promise<std::string> ended;
   auto future = ended.get_future();
   options.on_end = [&ended](std::string reason) { ended.set_value(std::move(reason)); };
-  auto process = system.spawn(actors::card_process, std::move(options));
+  // On a thread of its own, so that it answers pings whatever the roles compute.
+  auto process = system.spawn<caf::detached>(actors::card_process, std::move(options));
   log::info("process {}: ends, {}", slot, future.get());
   return {};
 }
@@ -75,6 +127,8 @@ CLI::App* add_card_command(CLI::App& app, CardCommand& command) {
   card->group("");
   card->add_option("--join", command.node, "host:port of the run's node")->required();
   card->add_option("--slot", command.slot, "which of the run's processes this is")->required();
+  card->add_option("--attempt", command.attempt, "how many have held the slot before");
+  add_access_options(*card, command.access);
   card->add_option("--parent", command.parent, "pid of the process that starts this one")
       ->required();
   return card;
@@ -83,16 +137,20 @@ CLI::App* add_card_command(CLI::App& app, CardCommand& command) {
 int card_command(const CardCommand& command) {
   if (auto alive = platform::die_with_parent(command.parent); !alive) return 1;
   std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the whole group; the node decides what it means
-  control::SystemOptions options;
-  options.scheduler_threads = 1;
-  options.has_network = true;
-  control::SystemConfig config(options);
+  auto options = system_options(command.access);
+  if (!options) {
+    std::fprintf(stderr, "error: process %u: %s\n", command.slot, options.error().detail.c_str());
+    return 1;
+  }
+  control::SystemConfig config(*options);
   caf::actor_system system(config);
   auto node = find_node(system, command.node);
-  Expected<void> served = node ? serve(system, *node, command.slot) : Expected<void>(node.error());
+  Expected<void> served =
+      node ? serve(system, *options, *node, command) : Expected<void>(node.error());
   if (!served) {
     std::fprintf(stderr, "error: process %u: %s\n", command.slot, served.error().detail.c_str());
-    if (node) {
+    const bool is_given_up = served.error().code == Errc::denied;  // nobody waits for it any more
+    if (node && !is_given_up) {
       caf::scoped_actor self{system};
       self->send(*node, control::fail_atom_v,
                  control::Failure{fmt::format("process {}", command.slot), "start",

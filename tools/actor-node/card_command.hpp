@@ -1,19 +1,19 @@
 #pragma once
-/// `actor-node card`: a process that holds some of a run's cards. Started by `actor-node run
-/// --processes N`, not by hand; ends with the node that it joins.
+/// `actor-node-run card`: a process that holds some of a run's cards. Started by `actor-node run
+/// --processes N` or by a cluster's agent, not by hand; ends with the node that it joins.
 #include <cstdint>
 #include <string>
 
-namespace CLI {
-class App;
-}
+#include "tools/actor-node/cluster_options.hpp"
 
 namespace cohort {
 
 struct CardCommand {
+  ClusterAccess access;
   std::string node;  // host:port of the run's node
   uint32_t slot = 0;
-  int parent = 0;  // process that started this one: it does not outlive it
+  uint32_t attempt = 0;  // how many have held the slot before
+  int parent = 0;        // process that started this one: it does not outlive it
 };
 
 CLI::App* add_card_command(CLI::App& app, CardCommand& command);

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <caf/io/all.hpp>
 #include <cerrno>
 #include <cstring>
 #include <set>
+
+#include "runtime/control/network.hpp"
 
 namespace cohort {
 
@@ -28,26 +29,26 @@ Expected<std::vector<std::vector<CardId>>> split_cards(const plan::PlacementPlan
   return split;
 }
 
+std::string text_of(const plan::PlacementPlan& plan, const std::vector<CardId>& cards) {
+  std::string roles;
+  for (const plan::RoleSpec& role : plan.roles)
+    if (std::ranges::any_of(cards, [&](CardId card) {
+          return std::ranges::find(role.cards, card) != role.cards.end();
+        }))
+      roles += (roles.empty() ? "" : ", ") + role.role;
+  return fmt::format("cards {}: {}", plan::to_text(cards), roles);
+}
+
 Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::PlacementPlan& plan,
                                                                size_t count) {
   std::unique_ptr<CardProcesses> processes(new CardProcesses());
   COHORT_ASSIGN(processes->cards_, split_cards(plan, count));
-  for (size_t i = 0; i < count; ++i) {
-    std::string roles;
-    for (const plan::RoleSpec& role : plan.roles)
-      if (std::ranges::any_of(processes->cards_[i], [&](CardId card) {
-            return std::ranges::find(role.cards, card) != role.cards.end();
-          }))
-        roles += (roles.empty() ? "" : ", ") + role.role;
-    processes->names_.push_back(
-        fmt::format("process {} (cards {}: {})", i, plan::to_text(processes->cards_[i]), roles));
-  }
   // Short: a socket's path has 107 characters at most.
   std::string pattern = (std::filesystem::temp_directory_path() / "cohort-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
     return Error{Errc::io, fmt::format("cannot make a folder for sockets, {}: {}", pattern,
                                        std::strerror(errno))};
-  processes->socket_folder_ = pattern;
+  processes->wires_.socket_folder = pattern;
   constexpr int k_rendezvous_timeout_ms = 600000;
   COHORT_ASSIGN(processes->rendezvous_,
                 compute::Rendezvous::serve("127.0.0.1", 0, k_rendezvous_timeout_ms));
@@ -55,36 +56,67 @@ Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::Place
 }
 
 CardProcesses::~CardProcesses() {
-  finish(0);
+  CardProcesses::finish("", 0);
   std::error_code ignored;
-  std::filesystem::remove_all(socket_folder_, ignored);
+  std::filesystem::remove_all(wires_.socket_folder, ignored);
 }
 
-Expected<void> CardProcesses::start(caf::actor_system& system, const actors::NodeActor& node) {
-  auto port = system.middleman().publish(node, 0, "127.0.0.1", true);
-  if (!port)
-    return Error{Errc::io,
-                 "cannot listen on 127.0.0.1: " + control::from_caf(port.error()).to_string()};
-  children_ =
-      std::make_unique<platform::ChildProcesses>([this, node](const platform::ChildExit& exit) {
-        if (!is_over_)
-          caf::anon_send(node, control::fail_atom_v,
-                         control::Failure{names_[exit.index], "supervision", "it " + exit.text});
-      });
-  std::string address = fmt::format("127.0.0.1:{}", *port), parent = std::to_string(::getpid());
-  for (size_t slot = 0; slot < cards_.size(); ++slot) {
-    auto started = children_->start({"/proc/self/exe", "card", "--join", address, "--slot",
-                                     std::to_string(slot), "--parent", parent});
-    if (!started) return started.error();
-  }
+Expected<void> CardProcesses::start(caf::actor_system& system, const std::string&,
+                                    const actors::NodeActor& node) {
+  COHORT_ASSIGN(uint16_t port, control::publish(system, node, {"127.0.0.1", 0}));
+  node_ = node;
+  address_ = fmt::format("127.0.0.1:{}", port);
+  children_ = std::make_unique<platform::ChildProcesses>([this](const platform::ChildExit& exit) {
+    std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    const Attempt& attempt = attempts_[exit.index];
+    caf::anon_send(node_, control::lost_atom_v,
+                   control::ProcessLost{attempt.slot, attempt.number, exit.text});
+  });
+  for (uint32_t slot = 0; slot < cards_.size(); ++slot) COHORT_TRY(start({slot, 0}));
   return {};
 }
 
-void CardProcesses::finish(int timeout_ms) {
-  is_over_ = true;
-  if (children_ == nullptr) return;
-  children_->wait_all(timeout_ms);
-  children_.reset();
+Expected<void> CardProcesses::start(Attempt attempt) {
+  std::lock_guard lock(mutex_);
+  if (is_over_) return {};
+  attempts_.push_back(attempt);
+  auto started = children_->start(
+      {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
+       "--attempt", std::to_string(attempt.number), "--parent", std::to_string(::getpid())});
+  if (!started) return started.error();
+  return {};
+}
+
+void CardProcesses::kill(Attempt attempt) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < attempts_.size() && !is_over_; ++i)
+    if (attempts_[i].slot == attempt.slot && attempts_[i].number == attempt.number)
+      children_->kill(i);
+}
+
+actors::ProcessControl CardProcesses::control() {
+  return {[this](uint32_t slot, uint32_t attempt) {
+            kill({slot, attempt});
+          },
+          [this](uint32_t slot, uint32_t attempt) {
+            auto started = start({slot, attempt});
+            if (!started)
+              caf::anon_send(node_, control::fail_atom_v,
+                             control::Failure{fmt::format("process {}", slot), "start",
+                                              started.error().to_string()});
+          }};
+}
+
+void CardProcesses::finish(const std::string&, int timeout_ms) {
+  std::unique_ptr<platform::ChildProcesses> children;
+  {
+    std::lock_guard lock(mutex_);
+    is_over_ = true;
+    node_ = nullptr;
+    children = std::move(children_);
+  }
+  if (children) children->wait_all(timeout_ms);
 }
 
 }  // namespace cohort

@@ -1,13 +1,9 @@
 #include "tools/actor-node/run_command.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <future>
@@ -19,6 +15,7 @@
 #include "runtime/compute/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
 #include "tools/actor-node/card_processes.hpp"
+#include "tools/actor-node/signal_thread.hpp"
 
 namespace cohort {
 namespace {
@@ -27,49 +24,6 @@ int fail(int code, const Error& error) {
   std::fprintf(stderr, "error: %s\n", error.detail.c_str());
   return code;
 }
-
-/// Hears SIGINT and SIGTERM. A handler, not a blocked signal: OpenBLAS starts threads before main
-/// that block nothing, and the kernel may choose one of them. First signal: `on_stop`, on a thread
-/// of its own. Second: leave at once, the run can be resumed from its last checkpoint.
-class SignalThread {
- public:
-  SignalThread() {
-    if (::pipe2(pipe_, O_CLOEXEC) != 0) return;
-    write_end_ = pipe_[1];
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      int saved = errno;
-      [[maybe_unused]] ssize_t written = ::write(write_end_, "s", 1);
-      errno = saved;
-    };
-    action.sa_flags = SA_RESTART;
-    for (int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  }
-  void start(std::function<void()> on_stop) {
-    thread_ = std::thread([this, on_stop = std::move(on_stop)] {
-      char byte = 0;
-      for (int count = 0; ::read(pipe_[0], &byte, 1) == 1 && byte == 's';) {
-        if (++count == 2) {
-          constexpr char k_restore[] = "\x1b[?25h\nerror: stopped at once by a second signal\n";
-          [[maybe_unused]] ssize_t written =
-              ::write(STDERR_FILENO, k_restore, sizeof(k_restore) - 1);
-          _exit(130);
-        }
-        on_stop();
-      }
-    });
-  }
-  ~SignalThread() {
-    if (!thread_.joinable()) return;
-    [[maybe_unused]] ssize_t written = ::write(pipe_[1], "e", 1);
-    thread_.join();
-  }
-
- private:
-  static inline std::atomic<int> write_end_ = -1;  // a handler knows nothing but globals
-  int pipe_[2] = {-1, -1};
-  std::thread thread_;
-};
 
 std::vector<observe::CardInfo> card_infos(const plan::PlacementPlan& plan) {
   std::vector<observe::CardInfo> cards;
@@ -92,7 +46,9 @@ struct Session {
   std::shared_ptr<stream::Writer> writer;
   std::unique_ptr<observe::Console> console;
   std::unique_ptr<actors::RunLog> log;
-  std::unique_ptr<CardProcesses> processes;  // null: the cards are in this one
+  std::unique_ptr<control::SystemConfig> system_config;
+  std::unique_ptr<caf::actor_system> system;
+  std::unique_ptr<RunProcesses> processes;  // null: the cards are in this one
 };
 
 Expected<void> open_stream(Session& session) {
@@ -141,16 +97,49 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   return {};
 }
 
-actors::RunResult run_actors(Session& session, SignalThread& signals) {
+bool is_clustered(const RunCommand& command) {
+  auto start = rank_start();
+  return !command.cluster.head.empty() || (start && *start);
+}
+
+/// The actor system of the run, and the processes that are to hold its cards. Nothing is left behind
+/// if one of them cannot be had.
+Expected<void> open_system(Session& session, const RunCommand& command) {
+  ClusterRun cluster = command.cluster;
+  COHORT_ASSIGN(cluster.start, rank_start());
+  if (!cluster.head.empty()) cluster.start.reset();
   control::SystemOptions options;
+  if (cluster.is_wanted()) {
+    COHORT_ASSIGN(options, system_options(cluster.access));
+  } else if (session.config.derived.num_nodes > 1) {
+    return Error{Errc::config,
+                 fmt::format("num_gpus_per_node: {}, so the cards of the configuration are on {} "
+                             "nodes: start it on a cluster (--cluster HOST:PORT, or RANK and "
+                             "WORLD_SIZE on every host), or raise the key",
+                             session.config.num_gpus_per_node, session.config.derived.num_nodes)};
+  }
   // Handlers are short: few workers, or they wake each other for every message of an environment
   // and take the cores from the lanes (two workers on two cores: a third of their time went into
   // context switches).
   options.scheduler_threads =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 4);
-  options.has_network = session.processes != nullptr;
-  control::SystemConfig system_config(options);
-  caf::actor_system system(system_config);
+  options.has_network = cluster.is_wanted() || command.processes > 0;
+  session.system_config = std::make_unique<control::SystemConfig>(options);
+  session.system = std::make_unique<caf::actor_system>(*session.system_config);
+  if (cluster.is_wanted()) {
+    cluster.processes_per_node = command.processes;
+    COHORT_ASSIGN(session.processes, ClusterProcesses::create(*session.system, cluster,
+                                                              session.config,
+                                                              session.plan.placement));
+  } else if (command.processes > 0) {
+    COHORT_ASSIGN(session.processes,
+                  CardProcesses::create(session.plan.placement, command.processes));
+  }
+  return {};
+}
+
+actors::RunResult run_actors(Session& session, SignalThread& signals) {
+  caf::actor_system& system = *session.system;
   std::promise<actors::RunResult> promise;
   std::future<actors::RunResult> future = promise.get_future();
   std::atomic<bool> is_set = false;
@@ -166,14 +155,16 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   };
   if (session.processes) {
     node_options.processes = session.processes->cards();
-    node_options.socket_folder = session.processes->socket_folder();
+    node_options.wires = session.processes->wires();
     node_options.rendezvous = session.processes->rendezvous();
+    node_options.process_control = session.processes->control();
   }
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });
   caf::anon_send(node, control::start_atom_v);
   if (session.processes)
-    if (auto started = session.processes->start(system, node); !started)
+    if (auto started = session.processes->start(system, session.folder.run_id, node);
+        !started)
       caf::anon_send(node, control::fail_atom_v,
                      control::Failure{"node", "start", started.error().to_string()});
   actors::RunResult result = future.get();
@@ -183,7 +174,10 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
         .receive([](bool) {}, [](caf::error&) {});
   }
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
-  if (session.processes) session.processes->finish(5000);
+  if (session.processes) session.processes->finish(result.is_ok ? "" : result.error, 5000);
+  node = nullptr;
+  session.processes.reset();
+  session.system.reset();  // waits for the actors, which use what the session closes next
   return result;
 }
 
@@ -233,17 +227,17 @@ int run_command(const RunCommand& command) {
   auto config = load(command);
   if (!config) return fail(2, config.error());
   session.config = std::move(*config);
-  auto plan = actors::preflight(session.config);
+  const bool is_here = command.processes == 0 && !is_clustered(command);
+  auto plan = actors::preflight(
+      session.config, is_here ? std::optional<std::vector<CardId>>() : std::vector<CardId>());
   if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
   auto rewards = actors::open_rewards(session.config);
   if (!rewards) return fail(2, rewards.error());
   session.rewards = std::move(*rewards);
-  if (command.processes > 0) {
-    auto processes = CardProcesses::create(session.plan.placement, command.processes);
-    if (!processes) return fail(2, processes.error());
-    session.processes = std::move(*processes);
-  }
+  if (auto opened = open_system(session, command); !opened)
+    return fail(opened.error().code == Errc::timeout || opened.error().code == Errc::closed ? 1 : 2,
+                opened.error());
   if (auto opened = open_folder(session, command); !opened) {
     // Nothing has run: what this start has made goes away again.
     session.writer.reset();

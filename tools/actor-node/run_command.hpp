@@ -1,12 +1,15 @@
 #pragma once
-/// `actor-node run CONFIG [key=value …]`: one node, one run, from the file to the last line.
+/// `actor-node run CONFIG [key=value …]`: one run, from the file to the last line, on this host or on
+/// a cluster.
+#include "tools/actor-node/cluster_processes.hpp"
 #include "tools/actor-node/plan_input.hpp"
 
 namespace cohort {
 
 struct RunCommand {
   PlanInput input;       // the config, as `actor-node plan` takes it
-  size_t processes = 0;  // that hold the cards; 0: this one does
+  size_t processes = 0;  // that hold the cards; 0: this one does. On a cluster: of each node
+  ClusterRun cluster;
   bool is_quiet = false;
   bool is_plain = false;  // lines even on a terminal
   std::string sandbox;    // of plugins and code: bubblewrap or rlimits; empty: as the config says

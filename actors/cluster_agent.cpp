@@ -1,0 +1,160 @@
+#include "actors/cluster_agent.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/control/request.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+namespace {
+constexpr std::chrono::seconds k_answer_limit{5};
+}
+
+void ClusterAgentState::open(ClusterAgentOptions options) {
+  options_ = std::move(options);
+  away_since_ = now_seconds();
+  self_->set_down_handler([this](const caf::down_msg& message) { on_down(message); });
+}
+
+void ClusterAgentState::on_start() {
+  if (is_over_ || head_) return;
+  if (auto joined = join(); !joined) return retry(joined.error());
+}
+
+Expected<void> ClusterAgentState::join() {
+  ClusterHeadActor head = options_.local_head;
+  if (!head) {
+    COHORT_ASSIGN(head, control::connect<ClusterHeadActor>(self_->home_system(), options_.head));
+  }
+  caf::scoped_actor asker{self_->home_system()};
+  Expected<NodeWelcome> welcome = Error{Errc::timeout, "the head does not answer"};
+  asker
+      ->request(head, k_answer_limit, join_atom_v, options_.hello,
+                caf::actor_cast<caf::strong_actor_ptr>(ClusterAgentActor{self_}))
+      .receive([&](const NodeWelcome& answer) { welcome = answer; },
+               [&](const caf::error& e) { welcome = from_caf(e); });
+  COHORT_ASSIGN(welcome_, welcome);
+  head_ = head;
+  self_->monitor(head_);
+  was_joined_ = true;
+  options_.on_line(fmt::format("node {}: joined {}", welcome_.node,
+                               options_.local_head ? "its own head" : to_text(options_.head)));
+  if (!std::exchange(is_beating_, true)) self_->send(ClusterAgentActor{self_}, beat_atom_v);
+  return {};
+}
+
+// What will not change by itself ends the agent at once; a head that is not there yet is waited for.
+void ClusterAgentState::retry(const Error& error) {
+  const double limit = was_joined_ ? options_.rejoin_timeout_s : options_.join_timeout_s;
+  const bool is_final = error.code == Errc::protocol || error.code == Errc::invalid_argument ||
+                        error.code == Errc::capacity;
+  // A rank that a node of ours held is free again when the head has missed it for long enough.
+  const bool may_change = was_joined_ && error.code == Errc::invalid_argument;
+  if ((is_final && !may_change) || now_seconds() - away_since_ > limit)
+    return finish({false, fmt::format("cannot join the cluster at {}: {}", to_text(options_.head),
+                                      error.detail)});
+  self_->delayed_send(ClusterAgentActor{self_}, std::chrono::milliseconds(k_beat_ms / 2),
+                      start_atom_v);
+}
+
+void ClusterAgentState::on_beat() {
+  is_beating_ = head_ && !is_over_;
+  if (!is_beating_) return;
+  send_request(
+      self_, head_, k_answer_limit,
+      [this](bool is_known) {
+        if (!is_known && head_) on_down({head_.address(), caf::error{}});
+      },
+      [this](caf::error&) {
+        if (head_) on_down({head_.address(), caf::error{}});
+      },
+      beat_atom_v, welcome_.node, welcome_.epoch);
+  self_->delayed_send(ClusterAgentActor{self_}, std::chrono::milliseconds(k_beat_ms), beat_atom_v);
+}
+
+void ClusterAgentState::on_down(const caf::down_msg& message) {
+  if (!head_ || message.source != head_.address() || is_over_) return;
+  self_->demonitor(head_.address());
+  head_ = nullptr;
+  away_since_ = now_seconds();
+  options_.on_line("the head is away: joining again");
+  self_->send(ClusterAgentActor{self_}, start_atom_v);
+}
+
+caf::result<bool> ClusterAgentState::on_launch(const LaunchRequest& request) {
+  auto& children = runs_[request.run_id];
+  const std::string parent = std::to_string(::getpid());
+  auto address = ClusterAgentActor{self_};
+  std::vector<ProcessOrder> mine;
+  for (const ProcessOrder& process : request.processes)
+    if (process.node == welcome_.node) mine.push_back(process);
+  children = std::make_unique<platform::ChildProcesses>(
+      [address, run_id = request.run_id, mine](const platform::ChildExit& exit) {
+        caf::anon_send(address, fail_atom_v, ProcessExit{run_id, mine.at(exit.index), exit.text});
+      });
+  for (const ProcessOrder& process : mine) {
+    std::vector<std::string> argv = options_.command;
+    for (std::string word : {std::string("card"), std::string("--join"), request.address,
+                             std::string("--slot"), std::to_string(process.slot),
+                             std::string("--parent"), parent})
+      argv.push_back(std::move(word));
+    argv.insert(argv.end(), options_.process_words.begin(), options_.process_words.end());
+    if (auto started = children->start(argv, process.environment); !started) {
+      runs_.erase(request.run_id);
+      return to_caf(started.error());
+    }
+    options_.on_line(fmt::format("run {}: process {} started, {}", request.run_id, process.slot,
+                                 process.what));
+  }
+  return true;
+}
+
+void ClusterAgentState::on_exit(const ProcessExit& exit) {
+  if (!runs_.contains(exit.run_id)) return;  // it was told to end
+  options_.on_line(
+      fmt::format("run {}: process {} {}", exit.run_id, exit.process.slot, exit.reason));
+  if (head_) caf::anon_send(head_, fail_atom_v, exit);
+}
+
+bool ClusterAgentState::on_run_end(const RunEnd& end) {
+  if (auto run = runs_.extract(end.run_id); !run.empty()) {
+    constexpr int k_end_ms = 3000;  // its processes see that their node is gone, and end
+    run.mapped()->wait_all(k_end_ms);
+    options_.on_line(fmt::format("run {}: {}", end.run_id, end.is_ok ? "done" : end.error));
+  }
+  if (options_.ends_with_run) finish({end.is_ok, end.error});
+  return true;
+}
+
+bool ClusterAgentState::on_stop() {
+  finish({true, ""});
+  return true;
+}
+
+void ClusterAgentState::finish(AgentEnd end) {
+  if (std::exchange(is_over_, true)) return;
+  head_ = nullptr;
+  runs_.clear();
+  options_.on_end(std::move(end));
+}
+
+ClusterAgentActor::behavior_type cluster_agent(
+    ClusterAgentActor::stateful_pointer<ClusterAgentState> self, ClusterAgentOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  self->state.open(std::move(options));
+  ClusterAgentState* state = &self->state;
+  return {
+      [state](start_atom) { state->on_start(); },
+      [state](beat_atom) { state->on_beat(); },
+      [state](launch_atom, const LaunchRequest& request) { return state->on_launch(request); },
+      [state](fail_atom, const ProcessExit& exit) { state->on_exit(exit); },
+      [state](end_atom, const RunEnd& end) { return state->on_run_end(end); },
+      [state](stop_atom) { return state->on_stop(); },
+  };
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,201 @@
+#include "actors/cluster_head.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/control/request.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+void ClusterHeadState::open(ClusterHeadOptions options) {
+  options_ = std::move(options);
+  started_ = now_seconds();
+  self_->set_down_handler([this](const caf::down_msg& message) { on_down(message); });
+  self_->delayed_send(ClusterHeadActor{self_}, std::chrono::milliseconds(k_beat_ms), watch_atom_v,
+                      uint64_t{0});
+}
+
+caf::result<NodeWelcome> ClusterHeadState::on_join(const NodeHello& hello,
+                                                   const caf::strong_actor_ptr& agent) {
+  const uint32_t protocol = std::min(hello.protocol_max, k_control_protocol_max);
+  if (protocol < std::max(hello.protocol_min, k_control_protocol_min))
+    return to_caf({Errc::protocol,
+                   fmt::format("{} speaks control protocol {} to {}, this head ({}) {} to {}: "
+                               "install the same actor-node on both",
+                               hello.version, hello.protocol_min, hello.protocol_max,
+                               options_.version, k_control_protocol_min, k_control_protocol_max)});
+  if (agent == nullptr) return to_caf({Errc::protocol, "a node joined without an agent"});
+  plan::NodeEntry node;
+  node.name = hello.name;
+  node.address = hello.address;
+  node.version = hello.version;
+  node.pid = hello.pid;
+  node.cards = hello.cards;
+  auto rank = hello.rank < 0 ? std::nullopt : std::optional(static_cast<uint32_t>(hello.rank));
+  auto added = nodes_.add(std::move(node), rank, now_seconds());
+  if (!added) return to_caf(added.error());
+  agents_[added->id] = {caf::actor_cast<ClusterAgentActor>(agent), added->epoch};
+  self_->monitor(agent);
+  options_.on_line(fmt::format("node {}: {} has joined", added->id, plan::to_text(*added)));
+  return NodeWelcome{added->id, added->epoch, protocol};
+}
+
+bool ClusterHeadState::on_beat(uint32_t node, uint64_t epoch) {
+  return nodes_.hear(node, epoch, now_seconds());
+}
+
+ClusterStatus ClusterHeadState::on_status() const {
+  ClusterStatus status;
+  status.version = options_.version;
+  status.up_s = now_seconds() - started_;
+  for (const plan::NodeEntry& entry : nodes_.entries()) {
+    NodeInfo info;
+    info.node = entry.id;
+    info.name = entry.name;
+    info.address = entry.address;
+    info.version = entry.version;
+    info.pid = entry.pid;
+    info.cards = entry.cards;
+    info.heard_s = now_seconds() - entry.heard;
+    info.is_lost = entry.is_lost;
+    for (const auto& [run_id, run] : runs_)
+      for (const ProcessOrder& process : run.processes)
+        if (process.node == entry.id) info.processes.push_back(run_id + ": " + process.what);
+    status.nodes.push_back(std::move(info));
+  }
+  for (const auto& [run_id, run] : runs_) status.runs.push_back(run_id);
+  return status;
+}
+
+template <class Atom, class What>
+void ClusterHeadState::tell(const std::set<uint32_t>& nodes,
+                            caf::typed_response_promise<bool> promise, Atom atom,
+                            const What& what) {
+  struct Progress {
+    size_t missing = 0;
+    bool is_over = false;
+  };
+  auto progress = std::make_shared<Progress>(Progress{nodes.size(), false});
+  if (nodes.empty()) promise.deliver(true);
+  for (uint32_t node : nodes)
+    send_request(
+        self_, agents_.at(node).handle, std::chrono::milliseconds(options_.agent_timeout_ms),
+        [progress, promise](bool) mutable {
+          if (--progress->missing == 0 && !progress->is_over) promise.deliver(true);
+        },
+        [progress, promise, node](caf::error& e) mutable {
+          if (!std::exchange(progress->is_over, true))
+            promise.deliver(to_caf(from_caf(e).with_context(fmt::format("node {}", node))));
+        },
+        atom, what);
+}
+
+caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
+  if (runs_.contains(request.run_id))
+    return to_caf({Errc::invalid_argument, "run " + request.run_id + " has been started"});
+  std::set<uint32_t> nodes;
+  for (const ProcessOrder& process : request.processes) {
+    if (nodes_.find(process.node) == nullptr)
+      return to_caf({Errc::not_found, fmt::format("{}: the cluster has no living node {}",
+                                                  process.what, process.node)});
+    nodes.insert(process.node);
+  }
+  runs_[request.run_id] = {request.supervisor, request.processes};
+  if (request.supervisor) self_->monitor(request.supervisor);
+  auto promise = self_->make_response_promise<bool>();
+  tell(nodes, promise, launch_atom_v, request);
+  return promise;
+}
+
+void ClusterHeadState::on_exit(const ProcessExit& exit) {
+  auto run = runs_.find(exit.run_id);
+  if (run == runs_.end()) return;  // it is over
+  std::erase_if(run->second.processes,
+                [&](const ProcessOrder& each) { return each.slot == exit.process.slot; });
+  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), fail_atom_v,
+                 Failure{fmt::format("process {} (node {}, {})", exit.process.slot,
+                                     exit.process.node, exit.process.what),
+                         "supervision", "it " + exit.reason});
+}
+
+std::set<uint32_t> ClusterHeadState::living() const {
+  std::set<uint32_t> nodes;
+  for (const auto& [node, agent] : agents_)
+    if (nodes_.find(node) != nullptr) nodes.insert(node);
+  return nodes;
+}
+
+caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
+  runs_.erase(end.run_id);
+  auto promise = self_->make_response_promise<bool>();
+  tell(living(), promise, end_atom_v, end);  // all: some live only as long as the run does
+  return promise;
+}
+
+caf::result<bool> ClusterHeadState::on_stop() {
+  for (uint32_t node : living())
+    caf::anon_send(agents_.at(node).handle, stop_atom_v);
+  options_.on_stop();
+  return true;
+}
+
+void ClusterHeadState::on_watch() {
+  for (const plan::NodeEntry& node : nodes_.lose_silent(now_seconds(), k_silence_s))
+    lose(node, fmt::format("nothing heard for {} s", k_silence_s));
+  self_->delayed_send(ClusterHeadActor{self_}, std::chrono::milliseconds(k_beat_ms), watch_atom_v,
+                      uint64_t{0});
+}
+
+void ClusterHeadState::on_down(const caf::down_msg& message) {
+  for (const auto& [id, agent] : agents_)
+    if (agent.handle.address() == message.source) {
+      const plan::NodeEntry* node = nodes_.find(id);
+      if (node == nullptr || node->epoch != agent.epoch) return;
+      plan::NodeEntry lost = *node;
+      nodes_.lose(id, agent.epoch);
+      return lose(lost, "its process has ended");
+    }
+  for (auto run = runs_.begin(); run != runs_.end(); ++run)
+    if (run->second.supervisor && run->second.supervisor->address() == message.source) {
+      RunEnd end{run->first, false, "the process of the run has ended"};
+      runs_.erase(run);
+      for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, end_atom_v, end);
+      return;
+    }
+}
+
+void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reason) {
+  options_.on_line(fmt::format("node {}: {} is lost: {}", node.id, plan::to_text(node), reason));
+  std::vector<ProcessExit> exits;
+  for (const auto& [run_id, run] : runs_)
+    for (const ProcessOrder& process : run.processes)
+      if (process.node == node.id)
+        exits.push_back({run_id, process, fmt::format("is lost with its node: {}", reason)});
+  for (const ProcessExit& exit : exits) on_exit(exit);
+}
+
+ClusterHeadActor::behavior_type cluster_head(
+    ClusterHeadActor::stateful_pointer<ClusterHeadState> self, ClusterHeadOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  self->state.open(std::move(options));
+  ClusterHeadState* state = &self->state;
+  return {
+      [state](join_atom, const NodeHello& hello, const caf::strong_actor_ptr& agent) {
+        return state->on_join(hello, agent);
+      },
+      [state](beat_atom, uint32_t node, uint64_t epoch) { return state->on_beat(node, epoch); },
+      [state](status_atom) { return state->on_status(); },
+      [state](launch_atom, const LaunchRequest& request) { return state->on_launch(request); },
+      [state](fail_atom, const ProcessExit& exit) { state->on_exit(exit); },
+      [state](end_atom, const RunEnd& end) { return state->on_end(end); },
+      [state](stop_atom) { return state->on_stop(); },
+      [state](watch_atom, uint64_t) { state->on_watch(); },
+  };
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,115 @@
+#pragma once
+/// Messages of a cluster outside of its runs: nodes that join the head, and processes that a run
+/// has started on them. Rules as in messages.hpp, which includes this file.
+#include <caf/all.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cohort::control {
+
+/// Range of control protocols that this build speaks; raised with the meaning of a message.
+inline constexpr uint32_t k_control_protocol_min = 1, k_control_protocol_max = 1;
+
+/// Agent → head: may I join?
+struct NodeHello {
+  uint32_t protocol_min = k_control_protocol_min, protocol_max = k_control_protocol_max;
+  std::string version;  // of actor-node
+  int64_t rank = -1;    // -1: any
+  std::string name;     // of the host
+  std::string address;  // where other hosts reach it
+  int32_t pid = 0;
+  uint32_t cards = 0;  // 0: as many as a run asks for
+};
+
+/// The head's answer.
+struct NodeWelcome {
+  uint32_t node = 0;
+  uint64_t epoch = 0;  // of this node: goes with every beat
+  uint32_t protocol = 0;
+};
+
+struct NodeInfo {
+  uint32_t node = 0;
+  std::string name, address, version;
+  int32_t pid = 0;
+  uint32_t cards = 0;
+  double heard_s = 0;  // seconds ago
+  bool is_lost = false;
+  std::vector<std::string> processes;  // of runs, e.g. "20261122-…: cards [2, 3]: actor_infer"
+};
+
+struct ClusterStatus {
+  std::string version;  // of the head
+  double up_s = 0;
+  std::vector<NodeInfo> nodes;
+  std::vector<std::string> runs;
+};
+
+/// One process of a run on a node.
+struct ProcessOrder {
+  uint32_t slot = 0;
+  uint32_t node = 0;
+  std::string what;  // for people: "cards [2, 3]: actor_infer"
+  std::vector<std::pair<std::string, std::string>> environment;  // variables to set
+};
+
+/// Run → head → agents: start these processes; they join the run's node at host:port.
+struct LaunchRequest {
+  std::string run_id;
+  std::string address;                         // "host:port" of the run's node
+  caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
+  std::vector<ProcessOrder> processes;
+};
+
+/// Agent → head → run: a process has ended, or its node is gone.
+struct ProcessExit {
+  std::string run_id;
+  ProcessOrder process;
+  std::string reason;  // "was killed by signal 9 (Killed)"
+};
+
+/// Run → head → agents: it is over.
+struct RunEnd {
+  std::string run_id;
+  bool is_ok = false;
+  std::string error;  // its first cause
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, NodeHello& x) {
+  return f(caf::meta::type_name("NodeHello"), x.protocol_min, x.protocol_max, x.version, x.rank,
+           x.name, x.address, x.pid, x.cards);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, NodeWelcome& x) {
+  return f(caf::meta::type_name("NodeWelcome"), x.node, x.epoch, x.protocol);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, NodeInfo& x) {
+  return f(caf::meta::type_name("NodeInfo"), x.node, x.name, x.address, x.version, x.pid, x.cards,
+           x.heard_s, x.is_lost, x.processes);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
+  return f(caf::meta::type_name("ClusterStatus"), x.version, x.up_s, x.nodes, x.runs);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
+  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.what, x.environment);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
+  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessExit& x) {
+  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, RunEnd& x) {
+  return f(caf::meta::type_name("RunEnd"), x.run_id, x.is_ok, x.error);
+}
+
+}  // namespace cohort::control

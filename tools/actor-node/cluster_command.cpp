@@ -1,0 +1,251 @@
+#include "tools/actor-node/cluster_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "actors/cluster_agent.hpp"
+#include "actors/cluster_head.hpp"
+#include "tools/actor-node/signal_thread.hpp"
+
+namespace cohort {
+namespace {
+
+using actors::AgentEnd;
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.detail.c_str());
+  return error.code == Errc::invalid_argument ? 2 : 1;
+}
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// The end of a command that serves until something ends it; the first wins.
+class Ending {
+ public:
+  void set(AgentEnd end) {
+    if (!is_set_.exchange(true)) promise_.set_value(std::move(end));
+  }
+  AgentEnd wait() { return promise_.get_future().get(); }
+
+ private:
+  std::atomic<bool> is_set_ = false;
+  std::promise<AgentEnd> promise_;
+};
+
+int exit_code(const AgentEnd& end) {
+  if (end.is_ok) return 0;
+  std::fprintf(stderr, "error: %s\n", end.error.c_str());
+  return 1;
+}
+
+actors::ClusterAgentOptions agent_options(const ClusterAccess& access,
+                                          const std::string& own_address,
+                                          const std::shared_ptr<Ending>& ending) {
+  actors::ClusterAgentOptions agent;
+  agent.hello.version = k_version;
+  agent.hello.name = host_name();
+  agent.hello.address = own_address;
+  agent.hello.pid = ::getpid();
+  agent.command = {runner_path()};
+  agent.process_words = access_words(access);
+  agent.process_words.insert(agent.process_words.end(), {"--host", own_address});
+  agent.on_line = say;
+  agent.on_end = [ending](AgentEnd end) { ending->set(std::move(end)); };
+  return agent;
+}
+
+/// An agent of its own process, until it ends.
+int serve_agent(const ClusterAccess& access, actors::ClusterAgentOptions agent,
+                const std::shared_ptr<Ending>& ending, SignalThread& signals) {
+  auto options = system_options(access);
+  if (!options) return fail(options.error());
+  control::SystemConfig config(*options);
+  caf::actor_system system(config);
+  auto actor = system.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
+  signals.start([ending] { ending->set({true, ""}); });
+  caf::anon_send(actor, control::start_atom_v);
+  const AgentEnd end = ending->wait();
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  return exit_code(end);
+}
+
+Expected<std::string> own_address(const ClusterAccess& access, const control::Address& head) {
+  if (!access.host.empty()) return access.host;
+  return control::address_towards(head);
+}
+
+int join(const ClusterCommand& command) {
+  SignalThread signals;
+  auto head = head_address(command.address);
+  if (!head) return fail(head.error());
+  auto host = own_address(command.access, *head);
+  if (!host) return fail(host.error());
+  auto ending = std::make_shared<Ending>();
+  actors::ClusterAgentOptions agent = agent_options(command.access, *host, ending);
+  agent.head = *head;
+  agent.hello.rank = command.rank;
+  agent.hello.cards = command.cards;
+  agent.join_timeout_s = command.wait_s;
+  agent.rejoin_timeout_s = 1e9;  // a node of a lasting cluster waits for its head
+  return serve_agent(command.access, std::move(agent), ending, signals);
+}
+
+/// An address that listens everywhere says nothing about where others find it.
+bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+int head(const ClusterCommand& command) {
+  SignalThread signals;
+  auto address = head_address(command.address);
+  if (!address) return fail(address.error());
+  if (is_wildcard(address->host) && command.access.host.empty())
+    return fail({Errc::invalid_argument,
+                 fmt::format("--listen {} listens everywhere: say with --host by which address "
+                             "other hosts reach this one",
+                             address->host)});
+  auto options = system_options(command.access);
+  if (!options) return fail(options.error());
+  control::SystemConfig config(*options);
+  caf::actor_system system(config);
+  auto ending = std::make_shared<Ending>();
+  auto actor = system.spawn(actors::cluster_head,
+                            actors::ClusterHeadOptions{
+                                k_version, say, [ending] { ending->set({true, ""}); }});
+  auto port = control::publish(system, actor, *address);
+  if (!port) return fail(port.error());
+  const std::string host = command.access.host.empty() ? address->host : command.access.host;
+  say(fmt::format("head: {} ({})", control::to_text({host, *port}),
+                  options->credentials ? "TLS" : "no credentials"));
+  actors::ClusterAgentActor agent;
+  if (!command.has_no_node) {
+    actors::ClusterAgentOptions own = agent_options(command.access, host, ending);
+    own.local_head = actor;
+    own.hello.rank = 0;
+    own.hello.cards = command.cards;
+    agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
+    caf::anon_send(agent, control::start_atom_v);
+  }
+  signals.start([ending] { ending->set({true, ""}); });
+  const AgentEnd end = ending->wait();
+  if (agent) caf::anon_send_exit(agent, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  return exit_code(end);
+}
+
+std::string table_of(const control::ClusterStatus& status) {
+  std::string text = fmt::format("head {}, up {:.0f} s, {} nodes, {} runs\n", status.version,
+                                 status.up_s, status.nodes.size(), status.runs.size());
+  text += fmt::format("{:>4}  {:<16} {:<20} {:>6}  {:<8} {:>9}  {}\n", "node", "host", "address",
+                      "cards", "version", "heard", "processes");
+  for (const control::NodeInfo& node : status.nodes) {
+    text += fmt::format("{:>4}  {:<16} {:<20} {:>6}  {:<8} {:>9}  {}\n", node.node, node.name,
+                        node.address, node.cards == 0 ? "any" : std::to_string(node.cards),
+                        node.version, node.is_lost ? "LOST" : fmt::format("{:.1f} s", node.heard_s),
+                        node.processes.empty() ? "-" : node.processes.front());
+    for (size_t i = 1; i < node.processes.size(); ++i)
+      text += fmt::format("{:>76}  {}\n", "", node.processes[i]);
+  }
+  return text;
+}
+
+std::string json_of(const control::ClusterStatus& status) {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const control::NodeInfo& node : status.nodes)
+    nodes.push_back({{"node", node.node},
+                     {"host", node.name},
+                     {"address", node.address},
+                     {"version", node.version},
+                     {"pid", node.pid},
+                     {"cards", node.cards},
+                     {"heard_s", node.heard_s},
+                     {"is_lost", node.is_lost},
+                     {"processes", node.processes}});
+  return nlohmann::json{{"version", status.version},
+                        {"up_s", status.up_s},
+                        {"runs", status.runs},
+                        {"nodes", nodes}}
+             .dump() +
+         "\n";
+}
+
+/// One question to a head.
+int ask_head(const ClusterCommand& command) {
+  auto address = head_address(command.address);
+  if (!address) return fail(address.error());
+  auto options = system_options(command.access);
+  if (!options) return fail(options.error());
+  control::SystemConfig config(*options);
+  caf::actor_system system(config);
+  auto found = control::connect<actors::ClusterHeadActor>(system, *address);
+  if (!found) return fail(found.error());
+  caf::scoped_actor self{system};
+  constexpr std::chrono::seconds k_limit{10};
+  int code = 1;
+  auto refused = [&](const caf::error& e) { code = fail(control::from_caf(e)); };
+  if (command.stop->parsed())
+    self->request(*found, k_limit, control::stop_atom_v)
+        .receive([&](bool) { code = 0; }, refused);
+  else
+    self->request(*found, k_limit, control::status_atom_v)
+        .receive(
+            [&](const control::ClusterStatus& status) {
+              code = 0;
+              std::fputs((command.is_json ? json_of(status) : table_of(status)).c_str(), stdout);
+            },
+            refused);
+  return code;
+}
+
+}  // namespace
+
+void add_cluster_commands(CLI::App& app, ClusterCommand& command) {
+  command.head = app.add_subcommand("head", "start a cluster: the place where its nodes meet");
+  command.address = fmt::format("127.0.0.1:{}", k_head_port);
+  command.head->add_option("--listen", command.address, "HOST:PORT to listen on")
+      ->capture_default_str();
+  command.head->add_flag("--no-node", command.has_no_node, "this host gives no cards");
+  command.join = app.add_subcommand("join", "make this host a node of a cluster");
+  command.join->add_option("head", command.address, "HOST:PORT of the head")->required();
+  command.join->add_option("--rank", command.rank, "its number in the cluster (default: a free one)")
+      ->check(CLI::Range(0, 4095));
+  command.join->add_option("--wait", command.wait_s, "seconds to wait for the head")
+      ->capture_default_str();
+  for (CLI::App* node : {command.head, command.join})
+    node->add_option("--cards", command.cards,
+                     "cards of this node (default: as many as a run asks for)");
+  command.status = app.add_subcommand("status", "who is in a cluster, and what runs there");
+  command.status->add_option("head", command.address, "HOST:PORT of the head");
+  command.status->add_flag("--json", command.is_json, "for programs");
+  command.stop = app.add_subcommand("stop", "end a cluster: its head and all nodes");
+  command.stop->add_option("head", command.address, "HOST:PORT of the head");
+  for (CLI::App* each : {command.head, command.join, command.status, command.stop})
+    add_access_options(*each, command.access);
+}
+
+int cluster_command(const ClusterCommand& command) {
+  if (command.head->parsed()) return head(command);
+  if (command.join->parsed()) return join(command);
+  return ask_head(command);
+}
+
+int serve_rank(const RankStart& start, const ClusterAccess& access) {
+  SignalThread signals;
+  auto host = own_address(access, start.head);
+  if (!host) return fail(host.error());
+  auto ending = std::make_shared<Ending>();
+  actors::ClusterAgentOptions agent = agent_options(access, *host, ending);
+  agent.head = start.head;
+  agent.hello.rank = start.rank;
+  agent.rejoin_timeout_s = 60;  // for the run of rank 0 to come back
+  agent.ends_with_run = true;
+  return serve_agent(access, std::move(agent), ending, signals);
+}
+
+}  // namespace cohort

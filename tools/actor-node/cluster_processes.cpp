@@ -1,0 +1,183 @@
+#include "tools/actor-node/cluster_processes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "tools/actor-node/role_environment.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::chrono::seconds k_answer_limit{20};
+
+template <class Answer, class Handle, class... Args>
+Expected<Answer> ask(caf::actor_system& system, const Handle& handle, Args&&... args) {
+  caf::scoped_actor self{system};
+  Expected<Answer> result = Error{Errc::timeout, "the cluster's head does not answer"};
+  self->request(handle, k_answer_limit, std::forward<Args>(args)...)
+      .receive([&](const Answer& answer) { result = answer; },
+               [&](const caf::error& e) { result = control::from_caf(e); });
+  return result;
+}
+
+uint32_t node_of(CardId card, const config::RunConfig& config) {
+  return card.value / static_cast<uint32_t>(config.num_gpus_per_node);
+}
+
+}  // namespace
+
+transport::CurveKeys curve_keys(const control::Credentials& credentials) {
+  return {credentials.curve_public, credentials.curve_secret, credentials.curve_public};
+}
+
+Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
+    caf::actor_system& system, const ClusterRun& cluster, const config::RunConfig& config,
+    const plan::PlacementPlan& plan) {
+  std::unique_ptr<ClusterProcesses> processes(new ClusterProcesses(system));
+  processes->is_own_ = cluster.start.has_value();
+  COHORT_TRY(processes->is_own_ ? processes->open_own(cluster)
+                                : processes->open_standing(cluster));
+  auto nodes = static_cast<uint32_t>(config.derived.num_nodes);
+  if (processes->is_own_) {
+    if (cluster.start->nodes < nodes)
+      return Error{Errc::config, fmt::format("WORLD_SIZE is {}, the configuration has cards on {} "
+                                             "nodes (num_gpus_per_node {})",
+                                             cluster.start->nodes, nodes, config.num_gpus_per_node)};
+    nodes = cluster.start->nodes;
+  }
+  COHORT_TRY(processes->await_nodes(nodes, cluster.wait_s));
+  processes->split(plan, config, cluster.processes_per_node);
+  for (size_t i = 0; i < processes->orders_.size(); ++i) {
+    COHORT_ASSIGN(processes->orders_[i].environment,
+                  role_environment(config, plan, processes->cards_[i]));
+  }
+  constexpr int k_rendezvous_timeout_ms = 600000;
+  COHORT_ASSIGN(processes->rendezvous_,
+                compute::Rendezvous::serve(processes->host_, 0, k_rendezvous_timeout_ms));
+  COHORT_ASSIGN(control::SystemOptions options, system_options(cluster.access));
+  processes->wires_.listen_host = processes->host_;
+  processes->wires_.is_insecure = options.is_insecure;
+  if (options.credentials) processes->wires_.curve = curve_keys(*options.credentials);
+  return processes;
+}
+
+// This process is the cluster's head and its node 0.
+Expected<void> ClusterProcesses::open_own(const ClusterRun& cluster) {
+  auto say = [](const std::string& line) { log::info("cluster: {}", line); };
+  actors::ClusterHeadOptions head;
+  head.version = k_version;
+  head.on_line = say;
+  head.on_stop = [] {};
+  head_ = system_.spawn(actors::cluster_head, std::move(head));
+  host_ = cluster.access.host.empty() ? cluster.start->head.host : cluster.access.host;
+  COHORT_TRY(control::publish(system_, head_, {cluster.start->head.host, cluster.start->head.port}));
+  actors::ClusterAgentOptions agent;
+  agent.local_head = head_;
+  agent.hello.version = k_version;
+  agent.hello.rank = 0;
+  agent.hello.name = host_name();
+  agent.hello.address = host_;
+  agent.hello.pid = ::getpid();
+  agent.command = {runner_path()};
+  agent.process_words = access_words(cluster.access);
+  agent.process_words.insert(agent.process_words.end(), {"--host", host_});
+  agent.on_line = say;
+  agent.on_end = [](const actors::AgentEnd&) {};
+  agent_ = system_.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
+  caf::anon_send(agent_, control::start_atom_v);
+  return {};
+}
+
+Expected<void> ClusterProcesses::open_standing(const ClusterRun& cluster) {
+  COHORT_ASSIGN(control::Address address, head_address(cluster.head));
+  host_ = cluster.access.host;
+  if (host_.empty()) {
+    COHORT_ASSIGN(host_, control::address_towards(address));
+  }
+  COHORT_ASSIGN(head_, control::connect<actors::ClusterHeadActor>(system_, address));
+  return {};
+}
+
+Expected<void> ClusterProcesses::await_nodes(uint32_t count, double wait_s) {
+  const double deadline = now_seconds() + wait_s;
+  double told = 0;
+  for (;;) {
+    COHORT_ASSIGN(auto status, ask<control::ClusterStatus>(system_, head_, control::status_atom_v));
+    std::set<uint32_t> missing;
+    for (uint32_t node = 0; node < count; ++node) missing.insert(node);
+    for (const control::NodeInfo& node : status.nodes)
+      if (!node.is_lost) missing.erase(node.node);
+    if (missing.empty()) return {};
+    const std::string text =
+        fmt::format("{} of {} nodes have joined; missing: {} {}", count - missing.size(), count,
+                    is_own_ ? "RANK" : "node", fmt::join(missing, ", "));
+    if (now_seconds() > deadline)
+      return Error{Errc::timeout, fmt::format("{} after {:g} s (--wait)", text, wait_s)};
+    if (now_seconds() - told > 10) {
+      log::info("cluster: {}", text);
+      std::fprintf(stderr, "%s\n", text.c_str());
+      told = now_seconds();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+void ClusterProcesses::split(const plan::PlacementPlan& plan, const config::RunConfig& config,
+                             size_t processes_per_node) {
+  std::map<uint32_t, std::vector<CardId>> by_node;
+  std::set<CardId> used;
+  for (const plan::RoleSpec& role : plan.roles) used.insert(role.cards.begin(), role.cards.end());
+  for (CardId card : used) by_node[node_of(card, config)].push_back(card);
+  for (const auto& [node, cards] : by_node) {
+    size_t count = processes_per_node;
+    if (count == 0) count = config.platform == config::Platform::cpu ? 1 : cards.size();
+    count = std::min(count, cards.size());
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<CardId> part(cards.begin() + static_cast<ptrdiff_t>(cards.size() * i / count),
+                               cards.begin() +
+                                   static_cast<ptrdiff_t>(cards.size() * (i + 1) / count));
+      control::ProcessOrder order;
+      order.slot = static_cast<uint32_t>(cards_.size());
+      order.node = node;
+      order.what = text_of(plan, part);
+      orders_.push_back(std::move(order));
+      cards_.push_back(std::move(part));
+    }
+  }
+}
+
+Expected<void> ClusterProcesses::start(caf::actor_system& system, const std::string& run_id,
+                                       const actors::NodeActor& node) {
+  COHORT_ASSIGN(uint16_t port, control::publish(system, node, {host_, 0}));
+  control::LaunchRequest request;
+  request.run_id = run_id;
+  request.address = control::to_text({host_, port});
+  request.supervisor = caf::actor_cast<caf::strong_actor_ptr>(node);
+  request.processes = orders_;
+  run_id_ = run_id;
+  COHORT_TRY(ask<bool>(system, head_, control::launch_atom_v, request));
+  return {};
+}
+
+void ClusterProcesses::finish(const std::string& error, int) {
+  if (run_id_.empty()) return;
+  control::RunEnd end{std::exchange(run_id_, ""), error.empty(), error};
+  if (auto told = ask<bool>(system_, head_, control::end_atom_v, end); !told)
+    log::warn("cluster: the end of the run is not known everywhere: {}", told.error().detail);
+}
+
+ClusterProcesses::~ClusterProcesses() {
+  ClusterProcesses::finish("the run did not start", 0);
+  if (agent_) caf::anon_send_exit(agent_, caf::exit_reason::user_shutdown);
+  if (is_own_ && head_) caf::anon_send_exit(head_, caf::exit_reason::user_shutdown);
+}
+
+}  // namespace cohort

@@ -1,0 +1,57 @@
+#pragma once
+/// The processes of a run on the nodes of a cluster: card c is on node c / num_gpus_per_node, one
+/// process per node on platform cpu, one per card elsewhere. The cluster is one that stands (`--cluster
+/// HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and run in one).
+/// Owner: run_command, on main's thread. Every wait has an end, and says who is missing.
+#include <future>
+#include <optional>
+
+#include "actors/cluster_agent.hpp"
+#include "actors/cluster_head.hpp"
+#include "runtime/config/run_config.hpp"
+#include "runtime/plan/placement.hpp"
+#include "tools/actor-node/cluster_options.hpp"
+#include "tools/actor-node/run_processes.hpp"
+
+namespace cohort {
+
+struct ClusterRun {
+  ClusterAccess access;
+  std::string head;                // of a cluster that stands
+  std::optional<RankStart> start;  // or of this run's own
+  double wait_s = 600;             // for the nodes that the run needs
+  size_t processes_per_node = 0;   // 0: as the platform needs
+
+  bool is_wanted() const { return !head.empty() || start; }
+};
+
+class ClusterProcesses final : public RunProcesses {
+ public:
+  /// Returns once every node that the run needs has joined. Errc::timeout names the missing ones.
+  static Expected<std::unique_ptr<ClusterProcesses>> create(caf::actor_system& system,
+                                                            const ClusterRun& cluster,
+                                                            const config::RunConfig& config,
+                                                            const plan::PlacementPlan& plan);
+  ~ClusterProcesses() override;
+  Expected<void> start(caf::actor_system& system, const std::string& run_id,
+                       const actors::NodeActor& node) override;
+  void finish(const std::string& error, int timeout_ms) override;
+
+ private:
+  explicit ClusterProcesses(caf::actor_system& system) : system_(system) {}
+  Expected<void> open_own(const ClusterRun& cluster);
+  Expected<void> open_standing(const ClusterRun& cluster);
+  Expected<void> await_nodes(uint32_t count, double wait_s);
+  void split(const plan::PlacementPlan& plan, const config::RunConfig& config,
+             size_t processes_per_node);
+
+  caf::actor_system& system_;
+  actors::ClusterHeadActor head_;
+  bool is_own_ = false;
+  actors::ClusterAgentActor agent_;  // of a cluster of its own
+  std::string host_;                 // where the run's node is reached
+  std::vector<control::ProcessOrder> orders_;
+  std::string run_id_;  // once its processes are started
+};
+
+}  // namespace cohort

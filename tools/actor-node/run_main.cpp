@@ -1,0 +1,43 @@
+// actor-node-run: the part of actor-node that computes. `actor-node run` becomes it; agents start it
+// for the processes that hold cards. A program of its own because libtorch takes half a second to
+// load, and the other commands need none of it.
+#include <CLI/CLI.hpp>
+
+#include "tools/actor-node/card_command.hpp"
+#include "tools/actor-node/run_command.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App app{"the part of actor-node that computes: use `actor-node run`", "actor-node"};
+  app.require_subcommand(1);
+  cohort::RunCommand command;
+  CLI::App* run = app.add_subcommand("run", "run a configuration on this node");
+  cohort::add_dialect_options(*run, command.input);
+  run->add_flag("-q,--quiet", command.is_quiet, "print warnings, errors and the last line only");
+  run->add_flag("--plain", command.is_plain, "one line per step, also on a terminal");
+  run->add_option("--sandbox", command.sandbox,
+                  "of every plugin and of code_sandbox: bubblewrap, or rlimits (limits without "
+                  "isolation, for machines without user namespaces)")
+      ->check(CLI::IsMember({"bubblewrap", "rlimits"}));
+  run->add_option("--processes", command.processes,
+                  "hold the cards in N processes of their own, split evenly (0: in this one)")
+      ->check(CLI::Range(0, 4096));
+  run->add_option("--cluster", command.cluster.head,
+                  "HOST:PORT of a cluster's head: the cards are on its nodes (not with WORLD_SIZE, "
+                  "which makes RANK 0 the head of a cluster of its own)");
+  run->add_option("--wait", command.cluster.wait_s, "seconds to wait for the cluster's nodes")
+      ->capture_default_str();
+  cohort::add_access_options(*run, command.cluster.access);
+  run->footer(
+      "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
+      "0; twice: leave at once.\n"
+      "Exit codes: 0 done or stopped, 1 the run failed, 2 the configuration cannot run.");
+  cohort::CardCommand card_options;
+  CLI::App* card = cohort::add_card_command(app, card_options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    int code = app.exit(e);
+    return code == 0 ? 0 : 2;
+  }
+  return card->parsed() ? cohort::card_command(card_options) : cohort::run_command(command);
+}
