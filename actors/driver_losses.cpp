@@ -18,9 +18,13 @@ using proto::TrajectoryKind;
 
 void DriverState::note(const std::string& kind, const std::string& text) {
   options_.log->event(observe::EventLevel::warning, step_, text);
-  record(
-      static_cast<uint16_t>(stream::RecordType::event),
-      nlohmann::json{{"kind", kind}, {"step", step_}, {"phase", phase_}, {"detail", text}}.dump());
+  record(static_cast<uint16_t>(stream::RecordType::event),
+         nlohmann::json{{"kind", kind},
+                        {"step", step_},
+                        {"phase", phase_},
+                        {"detail", text},
+                        {"time_us", wall_time_us()}}
+             .dump());
 }
 
 // -- errors that may be the consequence of a loss

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/stream/record.hpp"
 
@@ -180,10 +181,12 @@ void PlacementState::complete(const Exchange& exchange) {
       return fail(each,
                   acked.error().with_context(fmt::format("PLACE-5: version {}", version.value)));
   exchanged_.insert(exchange.first.role);
+  failpoint::hit("placement.exchanged");
   execute(exchange.first);
 }
 
 void PlacementState::execute(const plan::Command& command) {
+  failpoint::hit("placement.command");
   command_started_ = now_seconds();
   send(command, PublishStage::commit, command.role,
        [this, command](const CardReply& reply) { on_reply(command, reply); });

@@ -5,6 +5,7 @@
 #include "actors/card_reading.hpp"
 #include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
@@ -106,6 +107,7 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   auto fail = [this](const Error& error) {
     options_.fail({"reference", "log_probs", error.to_string()});
   };
+  failpoint::hit("reference.delivery");
   auto batch = hop_->decode(*delivery);
   if (!batch) return fail(batch.error());
   // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
@@ -124,6 +126,7 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   if (!samples.empty())
     if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
   for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
+  failpoint::hit("reference.computed");
   if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/failpoint.hpp"
 #include "runtime/tasks/prompt.hpp"
 
 namespace cohort::actors {
@@ -162,6 +163,7 @@ void RewardState::on_delivery(const DeliveryHandle& delivery) {
                                            delivery->peer));
     return delivery->ack();
   }
+  failpoint::hit("reward.delivery");
   auto batch = hop_->decode(*delivery);
   if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
   if (!batch->empty()) reload_between_steps(batch->front().key);
@@ -239,6 +241,7 @@ void RewardState::finish(uint64_t id) {
         ++watched_ == options_.step_trajectories)
       check_contract();
   }
+  failpoint::hit("reward.scored");
   if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
     options_.fail({"rewards", "forward", sent.error().to_string()});
 }

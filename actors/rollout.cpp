@@ -9,6 +9,7 @@
 #include "actors/hop.hpp"
 #include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
@@ -88,6 +89,7 @@ Expected<void> RolloutState::join_groups() {
 
 // First step of a reshard: the answer comes when the version has arrived (PLACE-5).
 caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command) {
+  if (auto passed = failpoint::check("publish.accept"); !passed) return to_caf(passed.error());
   auto arrival = engine_->begin_weights(command.version);
   if (!arrival) return to_caf(arrival.error());
   arrival_ = *arrival;
@@ -105,6 +107,7 @@ caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command
 }
 
 void RolloutState::on_arrived(const Arrival& arrived) {
+  failpoint::hit("publish.arrived");
   if (!arriving_.promise.pending()) return;
   if (!*arrived) {
     arriving_.promise.deliver(to_caf(arrived->error()));
@@ -122,6 +125,7 @@ Expected<uint64_t> RolloutState::serve(uint64_t version) {
   COHORT_TRY(options_.exchange->commit(version));
   uint64_t checksum = tensor::checksum64(arrival_);
   arrival_ = {};
+  COHORT_TRY(failpoint::check("publish.commit"));
   COHORT_TRY(engine_->commit_weights(version));
   return checksum;
 }
@@ -142,6 +146,7 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       done = engine_->offload_params();
       break;
     case Verb::init_cache:
+      failpoint::hit("rollout.init_cache");
       done = engine_->init_cache(command.command.bytes);
       break;
     case Verb::free_cache:
@@ -197,6 +202,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
+  if (auto passed = failpoint::check("rollout.lease"); !passed) return to_caf(passed.error());
   if (!is_same_batch(lease)) {
     reload_worlds();
     kind_ = lease.kind;
@@ -377,6 +383,7 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
 
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
+    failpoint::hit("rollout.turn");
     auto at = place_of(output.request_id);
     if (!at) continue;
     if (output.tokens.empty() || output.stop == "error")
@@ -485,6 +492,7 @@ void RolloutState::send_frames() {
     proto::Encoded encoded = proto::encode_batch(finished_);
     auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
     if (sent) {
+      failpoint::hit("rollout.sent");
       finished_.clear();
     } else if (sent.error().code != Errc::backpressure) {
       return fail_leases(leases_.begin()->first, "send", sent.error());
@@ -514,6 +522,7 @@ void RolloutState::report_done() {
                    now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
     report.wall_seconds = now_seconds() - batch_started_;
     found->second.promise.deliver(report);
+    failpoint::hit("rollout.reported");
     leases_.erase(found);
   }
   done_.clear();

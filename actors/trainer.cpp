@@ -6,6 +6,7 @@
 
 #include "actors/hop.hpp"
 #include "algorithms/sample_metrics.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
@@ -118,6 +119,7 @@ Expected<void> TrainerState::open(TrainerOptions options) {
 }
 
 void TrainerState::on_delivery(const DeliveryHandle& delivery) {
+  failpoint::hit("trainer.delivery");
   auto decoded = decode_frame(delivery->message);
   if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
@@ -138,6 +140,7 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
 
 // FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.
 void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery) {
+  failpoint::hit("trainer.recorded");
   delivery->ack();
   for (proto::Trajectory& t : *batch) {
     plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};

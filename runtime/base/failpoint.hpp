@@ -5,8 +5,8 @@
 /// The `count`-th time (1, 2, ...) that this process passes `name` it does `action`: `kill`
 /// (SIGKILL to itself), `stop` (SIGSTOP), `fail` (the caller takes its error path). `claim` is a
 /// file: one process alone acts, the one that creates it, so that children, and those started in
-/// the place of a dead one, may inherit the variable. It then holds "name pid nanoseconds"
-/// (CLOCK_MONOTONIC). Read once, before main; what cannot be read ends the process with exit code 2
+/// the place of a dead one, may inherit the variable. It then holds "name pid microseconds"
+/// (wall time). Read once, before main; what cannot be read ends the process with exit code 2
 /// and a line. Thread-safe. Unset, a point costs one relaxed load. Bound: 16 points. The names in
 /// use are in docs/failure.md.
 #include <atomic>

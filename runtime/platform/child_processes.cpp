@@ -77,7 +77,7 @@ Expected<pid_t> ChildProcesses::start(
     }
     int status = 0;
     {
-      std::lock_guard lock(mutex_);
+      std::lock_guard ended(mutex_);
       running_.erase(index);
       ::waitpid(pid, &status, 0);
     }
