@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/ids.hpp"
 #include "runtime/compute/device.hpp"
 #include "runtime/config/run_config.hpp"
 

@@ -130,17 +130,17 @@ void NodeState::on_process_lost(const ProcessLost& lost) {
 void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,
                      bool is_silent) {
   const double now = last_loss_ = now_seconds();
-  const std::string name = slot_name(first);
+  const std::string who = slot_name(first);
   Slot& slot = slots_[first];
   std::erase_if(slot.losses, [&](double at) { return now - at > k_restart_window_s; });
   if (slot.losses.empty()) slot.first_loss = text;
   slot.losses.push_back(now);
-  if (!is_recoverable(unit)) return on_fail({name, "supervision", "it " + text});
+  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text});
   if (slot.losses.size() > k_process_restarts)
-    return on_fail({name, "supervision",
+    return on_fail({who, "supervision",
                     fmt::format("it {}, the {}th loss in {:.0f} minutes; the first: it {}", text,
                                 slot.losses.size(), k_restart_window_s / 60, slot.first_loss)});
-  CardsLost lost{{}, name + " " + text};
+  CardsLost lost{{}, who + " " + text};
   for (uint32_t each : unit) {
     for (CardId card : options_.processes[each]) lost.cards.push_back(card.value);
     if (!slots_[each].is_lost) forget_roles(slots_[each], is_silent);

@@ -23,7 +23,7 @@ SystemConfig::SystemConfig(const SystemOptions& options) {
     openssl_certificate = options.credentials->certificate_file;
     openssl_key = options.credentials->key_file;
   }
-  set(k_insecure_key, options.is_insecure);
+  caf::put(content, k_insecure_key, options.is_insecure);
   set("scheduler.policy", options.is_test ? caf::atom("testing") : caf::atom("sharing"));
   set("scheduler.max-threads", static_cast<size_t>(options.scheduler_threads));
 }

@@ -83,7 +83,7 @@ Expected<void> CardProcesses::start(Attempt attempt) {
   attempts_.push_back(attempt);
   auto started = children_->start(
       {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
-       "--attempt", std::to_string(attempt.number), "--parent", std::to_string(::getpid())});
+       "--parent", std::to_string(::getpid()), "--attempt", std::to_string(attempt.number)});
   if (!started) return started.error();
   return {};
 }
