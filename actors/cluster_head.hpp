@@ -33,6 +33,7 @@ class ClusterHeadState {
   control::ClusterStatus on_status() const;
   caf::result<bool> on_launch(const control::LaunchRequest& request);
   void on_exit(const control::ProcessExit& exit);
+  void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   caf::result<bool> on_end(const control::RunEnd& end);
   caf::result<bool> on_stop();
   void on_watch();
@@ -41,7 +42,9 @@ class ClusterHeadState {
  private:
   struct Run {
     caf::strong_actor_ptr supervisor;
-    std::vector<control::ProcessOrder> processes;
+    std::string address;                            // of its node
+    std::vector<control::ProcessOrder> processes;  // that run, or are to
+    std::vector<control::ProcessOrder> waiting;    // of these, for their node to be back
   };
   struct Agent {
     ClusterAgentActor handle;
@@ -52,6 +55,8 @@ class ClusterHeadState {
   template <class Atom, class What>
   void tell(const std::set<uint32_t>& nodes, caf::typed_response_promise<bool> promise, Atom atom,
             const What& what);
+  caf::result<bool> start_again(Run& run, const control::LaunchRequest& request);
+  void start_waiting(uint32_t node);
   void lose(const plan::NodeEntry& node, const std::string& reason);
   std::set<uint32_t> living() const;
 

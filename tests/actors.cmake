@@ -12,6 +12,8 @@ add_dependencies(run_integration_test exact_answer_plugin)
 target_compile_definitions(run_integration_test PRIVATE COHORT_EXACT_ANSWER_PLUGIN="$<TARGET_FILE:exact_answer_plugin>")
 cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(cluster_test integration TIMEOUT 180
+  SOURCES integration/cluster_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
 # Ranks in several processes.

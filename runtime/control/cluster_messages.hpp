@@ -51,11 +51,13 @@ struct ClusterStatus {
 struct ProcessOrder {
   uint32_t slot = 0;
   uint32_t node = 0;
-  std::string what;  // for people: "cards [2, 3]: actor_infer"
+  uint32_t attempt = 0;  // how many have held the slot before
+  std::string what;      // for people: "cards [2, 3]: actor_infer"
   std::vector<std::pair<std::string, std::string>> environment;  // variables to set
 };
 
-/// Run → head → agents: start these processes; they join the run's node at host:port.
+/// Run → head → agents: start these processes; they join the run's node. Of a run that has been
+/// started: processes that take the place of lost ones.
 struct LaunchRequest {
   std::string run_id;
   std::string address;                         // "host:port" of the run's node
@@ -97,7 +99,7 @@ typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
-  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.what, x.environment);
+  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.attempt, x.what, x.environment);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {

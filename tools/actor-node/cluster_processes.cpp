@@ -156,12 +156,26 @@ Expected<void> ClusterProcesses::start(caf::actor_system& system, const std::str
   COHORT_ASSIGN(uint16_t port, control::publish(system, node, {host_, 0}));
   control::LaunchRequest request;
   request.run_id = run_id;
-  request.address = control::to_text({host_, port});
+  request.address = address_ = control::to_text({host_, port});
   request.supervisor = caf::actor_cast<caf::strong_actor_ptr>(node);
   request.processes = orders_;
   run_id_ = run_id;
   COHORT_TRY(ask<bool>(system, head_, control::launch_atom_v, request));
   return {};
+}
+
+// Called by the run's node, between start() and finish(): nothing here waits.
+actors::ProcessControl ClusterProcesses::control() {
+  return {[this](uint32_t slot, uint32_t attempt) {
+            control::ProcessOrder order = orders_.at(slot);
+            order.attempt = attempt;
+            caf::anon_send(head_, control::end_atom_v, run_id_, order);
+          },
+          [this](uint32_t slot, uint32_t attempt) {
+            control::LaunchRequest request{run_id_, address_, nullptr, {orders_.at(slot)}};
+            request.processes.front().attempt = attempt;
+            caf::anon_send(head_, control::launch_atom_v, request);
+          }};
 }
 
 void ClusterProcesses::finish(const std::string& error, int) {

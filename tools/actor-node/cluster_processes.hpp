@@ -35,6 +35,7 @@ class ClusterProcesses final : public RunProcesses {
   ~ClusterProcesses() override;
   Expected<void> start(caf::actor_system& system, const std::string& run_id,
                        const actors::NodeActor& node) override;
+  actors::ProcessControl control() override;
   void finish(const std::string& error, int timeout_ms) override;
 
  private:
@@ -51,7 +52,8 @@ class ClusterProcesses final : public RunProcesses {
   actors::ClusterAgentActor agent_;  // of a cluster of its own
   std::string host_;                 // where the run's node is reached
   std::vector<control::ProcessOrder> orders_;
-  std::string run_id_;  // once its processes are started
+  std::string run_id_;   // once its processes are started
+  std::string address_;  // of the run's node
 };
 
 }  // namespace cohort
