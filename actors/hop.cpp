@@ -9,6 +9,8 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
                                          std::function<void(std::string, Error)> on_failed) {
   auto hop = std::make_unique<Hop>();
   hop->name_ = options.input.name;
+  hop->output_name_ = options.output.name;
+  hop->on_failed_ = on_failed;
   std::string input = options.input.name;
   std::string output = options.output.name;
   COHORT_ASSIGN(hop->output_, transport::Sender::open(*options.context, options.output,
@@ -41,21 +43,28 @@ Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& 
 
 Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
   proto::Encoded encoded = proto::encode_batch(trajectories);
-  waiting_.push_back(
-      {{k_message_trajectories, std::move(encoded.header), encoded.columns}, std::move(delivery)});
-  auto flushed = flush();
-  return flushed ? Expected<void>() : flushed.error();
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back({{k_message_trajectories, std::move(encoded.header), encoded.columns},
+                        std::move(delivery)});
+  }
+  return flush();
 }
 
-Expected<bool> Hop::flush() {
+// Not only with the next frame: while frames wait here their producers may have no credit for one.
+Expected<void> Hop::flush() {
+  std::lock_guard lock(mutex_);
   while (!waiting_.empty()) {
-    DeliveryHandle delivery = waiting_.front().delivery;
-    auto sent = output_->send(waiting_.front().message, [delivery](uint64_t) { delivery->ack(); });
-    if (!sent && sent.error().code == Errc::backpressure) return true;
+    auto on_acked = [this, delivery = waiting_.front().delivery](uint64_t) {
+      delivery->ack();
+      if (auto flushed = flush(); !flushed) on_failed_(output_name_, flushed.error());
+    };
+    auto sent = output_->send(waiting_.front().message, on_acked);
+    if (!sent && sent.error().code == Errc::backpressure) return {};
     if (!sent) return sent.error();
     waiting_.pop_front();
   }
-  return false;
+  return {};
 }
 
 }  // namespace cohort::actors

@@ -65,7 +65,7 @@ transport::LinkOptions input_of(const FlowOptions& options, const FlowPipes& pip
 
 /// Lives as long as the process.
 struct Node {
-  control::SystemConfig config{{.scheduler_threads = 1, .credentials = {}}};
+  control::SystemConfig config{{.scheduler_threads = 1}};
   caf::actor_system system{config};
   transport::Context context;
 };
