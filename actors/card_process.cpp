@@ -17,6 +17,7 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.wires = options_.wires;
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
   spawner.rendezvous = control_rendezvous(self_->home_system(), options_.node);
+  spawner.attempt = options_.welcome.attempt;
   auto node = options_.node;
   spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };
   self_->set_down_handler([this](const caf::down_msg&) { on_stop("the run's node is gone"); });
@@ -24,7 +25,10 @@ void CardProcessState::open(CardProcessOptions options) {
   auto opened = RoleSpawner::create(spawner);
   if (!opened) return spawner.fail({"process", "start", opened.error().to_string()});
   spawner_ = std::move(*opened);
-  ProcessReady ready{options_.slot, {}};
+  ProcessReady ready{options_.slot,
+                     {},
+                     options_.welcome.attempt,
+                     caf::actor_cast<caf::strong_actor_ptr>(CardProcessActor{self_})};
   caf::actor_system& system = self_->home_system();
   for (const plan::RoleSpec& role : options_.plan.placement.roles)
     for (CardId card : role.cards) {
@@ -51,7 +55,8 @@ CardProcessActor::behavior_type card_process(
     CardProcessActor::stateful_pointer<CardProcessState> self, CardProcessOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   self->state.open(std::move(options));
-  return {[self](stop_atom) { self->state.on_stop(""); }};
+  return {[self](stop_atom) { self->state.on_stop(""); },
+          [](ping_atom, uint64_t number) { return number; }};
 }
 
 }  // namespace cohort::actors

@@ -11,7 +11,10 @@
 
 namespace cohort::actors {
 
-using CardProcessActor = caf::typed_actor<caf::reacts_to<control::stop_atom>>;
+///   (stop): end; (ping, n) -> n
+using CardProcessActor =
+    caf::typed_actor<caf::reacts_to<control::stop_atom>,
+                     caf::replies_to<control::ping_atom, uint64_t>::with<uint64_t>>;
 
 struct CardProcessOptions {
   config::RunConfig config;

@@ -16,6 +16,12 @@ using namespace control;
 using plan::PhaseKind;
 using proto::TrajectoryKind;
 
+void DriverState::open(DriverOptions options) {
+  options_ = std::move(options);
+  for (const RolloutActor& rollout : options_.rollouts)
+    replicas_.push_back({rollout, Standing::back, 0});
+}
+
 void DriverState::on_start() {
   step_started_ = now_seconds();
   if (!options_.resume_from.empty()) return begin_phase(PhaseKind::init, [this] { resume(); });
@@ -63,6 +69,7 @@ void DriverState::begin_phase(PhaseKind kind, Next next) {
                  nlohmann::json{{"kind", "leak"}, {"step", step_}, {"detail", alarm}}.dump());
         }
         options_.log->phase(report);
+        note_served(report);
         next();
       },
       phase_atom_v, PhaseRequest{step_, kind, version_});
@@ -91,7 +98,7 @@ double DriverState::expert_fraction(uint64_t round) const {
 // the batch ends for all at about the same time.
 void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
                             double started, const std::function<void(Gathered)>& then) {
-  const size_t replicas = options_.rollouts.size();
+  const size_t replicas = replicas_.size();
   auto mean = static_cast<uint64_t>(std::max(1.0, response_tokens_));
   plan::DispatchOptions dispatch;
   dispatch.replicas = static_cast<uint32_t>(replicas);
@@ -101,35 +108,65 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
       replicas == 1 ? std::numeric_limits<uint64_t>::max()
                     : static_cast<uint64_t>(options_.config.max_running_requests) * mean * 3 / 2;
   auto round = std::make_shared<Round>(Round{batch, gathered, started, then, {}, 0});
+  round_ = round;
   round->dispatcher.emplace(dispatch);
+  for (uint32_t replica = 0; replica < replicas; ++replica)
+    if (!can_play(replica, batch.kind)) round->dispatcher->lose(replica);
   gathered->leases.resize(replicas);
   for (uint32_t group = 0; group < batch.groups; ++group)
     if (auto added =
             round->dispatcher->add({group, batch.tasks[group].seed, batch.group_size, 0, 0});
         !added)
       return on_fail({"driver", phase_, added.error().to_string()});
-  lease_more(round);
+  continue_round(round);
 }
 
 void DriverState::lease_more(const std::shared_ptr<Round>& round) {
+  if (round->questions > 0 || is_reviving_) return;
   std::vector<plan::DispatchPart> parts = round->dispatcher->assign();
+  auto attempt_of = [&](const plan::DispatchPart& part) {
+    auto found = round->attempts.find(static_cast<uint32_t>(part.group));
+    return found == round->attempts.end() ? 0 : found->second;
+  };
   for (size_t i = 0; i < parts.size();) {
-    Lease lease = lease_of(round->batch);
-    size_t replica = parts[i].replica;
-    do {
-      auto group = static_cast<uint32_t>(parts[i].group);
-      lease.groups.push_back(group);
-      lease.seeds.push_back(round->batch.tasks[group].seed);
-      lease.tags.push_back(round->batch.tasks[group].tag);
-    } while (++i < parts.size() && options_.rollouts.size() == 1);
-    ask(
-        fmt::format("actor_infer (card {})", options_.rollout_cards[replica].value),
-        options_.rollouts[replica],
-        [this, round, replica, groups = lease.groups](const LeaseReport& report) {
-          on_lease_end(round, replica, groups, report);
-        },
-        lease_atom_v, lease);
+    std::vector<plan::DispatchPart> together = {parts[i]};
+    while (++i < parts.size() && replicas_.size() == 1 &&
+           attempt_of(parts[i]) == attempt_of(together.front()))
+      together.push_back(parts[i]);
+    lease_parts(round, together);
   }
+}
+
+void DriverState::lease_parts(const std::shared_ptr<Round>& round,
+                              const std::vector<plan::DispatchPart>& parts) {
+  if (is_over_) return;
+  const size_t replica = parts.front().replica;
+  Lease lease = lease_of(round->batch);
+  bool is_whole = true;
+  for (const plan::DispatchPart& part : parts) {
+    auto group = static_cast<uint32_t>(part.group);
+    lease.groups.push_back(group);
+    lease.seeds.push_back(round->batch.tasks[group].seed);
+    lease.tags.push_back(round->batch.tasks[group].tag);
+    lease.indices.push_back(part.indices);
+    is_whole = is_whole && part.indices.size() == lease.group_size;
+  }
+  if (is_whole) lease.indices.clear();
+  if (auto found = round->attempts.find(lease.groups.front()); found != round->attempts.end())
+    lease.attempt += found->second;
+  std::pair<size_t, uint32_t> from{replica, replicas_[replica].attempt};
+  send_request(
+      self_, replicas_[replica].actor, std::chrono::milliseconds(options_.request_timeout_ms),
+      [this, round, from, parts](const LeaseReport& report) {
+        if (replicas_[from.first].attempt == from.second)
+          on_lease_end(round, from.first, parts, report);
+      },
+      [this, from](caf::error& e) {
+        std::string role =
+            fmt::format("actor_infer (card {})", options_.rollout_cards[from.first].value);
+        doubt({failure_of(std::move(role), phase_, e), now_seconds(), from});
+      },
+      lease_atom_v, lease);
 }
 
 Lease DriverState::lease_of(const Batch& batch) const {
@@ -144,19 +181,27 @@ Lease DriverState::lease_of(const Batch& batch) const {
 }
 
 void DriverState::on_lease_end(const std::shared_ptr<Round>& round, size_t replica,
-                               const std::vector<uint32_t>& groups, const LeaseReport& report) {
+                               const std::vector<plan::DispatchPart>& parts,
+                               const LeaseReport& report) {
   Gathered& gathered = *round->gathered;
   if (report.generated_tokens >= gathered.leases[replica].generated_tokens)
     gathered.leases[replica] = report;  // it counts since the round began there
   gathered.busy_seconds = std::max(gathered.busy_seconds, report.busy_seconds);
   uint64_t each =
       std::max<uint64_t>(1, report.response_tokens / std::max<uint64_t>(1, report.trajectories));
-  for (uint32_t group : groups)
-    for (uint32_t index = 0; index < round->batch.group_size; ++index)
-      round->dispatcher->end(group, index, static_cast<uint32_t>(replica), each);
+  for (const plan::DispatchPart& part : parts) {
+    round->played_by[static_cast<uint32_t>(part.group)] = static_cast<uint32_t>(replica);
+    for (uint32_t index : part.indices)
+      round->dispatcher->end(part.group, index, static_cast<uint32_t>(replica), each);
+  }
   round->response_tokens += report.response_tokens;
-  if (!round->dispatcher->is_done()) return lease_more(round);
+  continue_round(round);
+}
+
+void DriverState::leases_over(const std::shared_ptr<Round>& round) {
+  if (std::exchange(round->is_collecting, true)) return;  // its answer is on its way
   const Batch& batch = round->batch;
+  Gathered& gathered = *round->gathered;
   response_tokens_ = static_cast<double>(round->response_tokens) /
                      std::max(1.0, static_cast<double>(batch.groups) * batch.group_size);
   gathered.generate_seconds = now_seconds() - round->started;
@@ -178,6 +223,7 @@ void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& g
         gathered->collected = report;
         gathered->seconds = now_seconds() - started;
         if (!options_.has_reference_phase) gathered->generate_seconds = gathered->seconds;
+        round_.reset();
         then(*gathered);
       },
       collect_atom_v, batch.kind, batch.step);

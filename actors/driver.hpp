@@ -5,6 +5,12 @@
 /// flight. Every request has a time limit. The first failure (of a request, or sent by any role)
 /// ends the run with one line: role, phase, cause. Stop (Ctrl-C): the step is finished and written
 /// to a checkpoint, then the run ends as a success.
+///
+/// A rollout may be lost and come back (lost, back: from the node). What it had not brought into
+/// the stream is played again, by those that live; its successor gets work once a publish has
+/// served it. If nobody else lives, the round waits for that publish, of the version that is
+/// played. FLOW-1: what comes twice the collector drops. Bound: a loss is one request to the
+/// trainer and at most the groups of the round.
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,11 +65,15 @@ class DriverState {
  public:
   static inline const char* name = "driver";
   explicit DriverState(DriverActor::pointer self) : self_(self) {}
-  void open(DriverOptions options) { options_ = std::move(options); }
+  void open(DriverOptions options);
   void on_start();
   void on_stop();
   void on_fail(const control::Failure& failure);
+  void on_told(const control::Failure& failure);
   void on_notice(const std::string& role, const std::string& text);
+  void on_lost(const control::CardsLost& lost);
+  void on_back(const control::CardsBack& back);
+  void on_doubt(uint64_t number);
 
  private:
   using Next = std::function<void()>;
@@ -94,14 +104,45 @@ class DriverState {
     std::function<void(Gathered)> then;
     std::optional<plan::Dispatcher> dispatcher;
     uint64_t response_tokens = 0;
+    std::map<uint32_t, uint32_t> played_by = {};  // group that has ended: replica
+    std::map<uint32_t, uint32_t> attempts = {};   // group: how often it was taken from a lost one
+    uint32_t questions = 0;      // what the stream has: nothing is leased meanwhile
+    bool is_collecting = false;  // every lease has ended, once at least
   };
+  /// One that is back has no weights yet: it may play what needs none.
+  enum class Standing : uint8_t { lost, back, serving };
+  struct Replica {
+    RolloutActor actor;
+    Standing standing = Standing::back;
+    uint32_t attempt = 0;  // how many have had its place before
+  };
+  /// An error whose cause somebody else may tell.
+  struct Doubt {
+    control::Failure failure;
+    double since = 0;
+    std::optional<std::pair<size_t, uint32_t>> lease;  // replica and attempt that it came from
+  };
+  void doubt(Doubt doubt);
+  bool can_play(size_t replica, uint8_t kind) const;
+  void lease_parts(const std::shared_ptr<Round>& round,
+                   const std::vector<plan::DispatchPart>& parts);
+  void leases_over(const std::shared_ptr<Round>& round);
+  void play_again(size_t replica);
+  void on_recorded(const std::shared_ptr<Round>& round, size_t replica,
+                   const std::vector<uint32_t>& ended, const std::vector<uint32_t>& open,
+                   const control::RecordedReport& recorded);
+  void continue_round(const std::shared_ptr<Round>& round);
+  void revive();
+  void note_served(const control::PhaseReport& report);
+  void note(const std::string& kind, const std::string& text);
   double expert_fraction(uint64_t round) const;
   void lease_all(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                  const std::function<void(Gathered)>& then);
   void lease_more(const std::shared_ptr<Round>& round);
   control::Lease lease_of(const Batch& batch) const;
   void on_lease_end(const std::shared_ptr<Round>& round, size_t replica,
-                    const std::vector<uint32_t>& groups, const control::LeaseReport& report);
+                    const std::vector<plan::DispatchPart>& parts,
+                    const control::LeaseReport& report);
   void collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
                const std::function<void(Gathered)>& then);
   void resume();
@@ -127,6 +168,12 @@ class DriverState {
 
   DriverActor::pointer self_;
   DriverOptions options_;
+  std::vector<Replica> replicas_;
+  std::shared_ptr<Round> round_;  // whose trajectories are not all in the stream
+  bool is_reviving_ = false;
+  double last_loss_ = -1;
+  std::map<uint64_t, Doubt> doubts_;
+  uint64_t next_doubt_ = 0;
   bool is_stopping_ = false;
   bool is_over_ = false;
   uint64_t step_ = 0;

@@ -101,10 +101,13 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
   return {
       [state](start_atom) { state->on_start(); },
       [state](stop_atom) { state->on_stop(); },
-      [state](fail_atom, const Failure& failure) { state->on_fail(failure); },
+      [state](fail_atom, const Failure& failure) { state->on_told(failure); },
       [state](notice_atom, const std::string& role, const std::string& text) {
         state->on_notice(role, text);
       },
+      [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
+      [state](back_atom, const CardsBack& back) { state->on_back(back); },
+      [state](watch_atom, uint64_t number) { state->on_doubt(number); },
   };
 }
 

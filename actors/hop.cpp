@@ -6,11 +6,10 @@ namespace cohort::actors {
 
 Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
                                          std::function<void(DeliveryHandle)> on_delivery,
+                                         std::function<void()> on_room,
                                          std::function<void(std::string, Error)> on_failed) {
-  auto hop = std::make_unique<Hop>();
+  std::unique_ptr<Hop> hop(new Hop(std::move(on_room)));
   hop->name_ = options.input.name;
-  hop->output_name_ = options.output.name;
-  hop->on_failed_ = on_failed;
   std::string input = options.input.name;
   std::string output = options.output.name;
   COHORT_ASSIGN(hop->output_, transport::Sender::open(*options.context, options.output,
@@ -43,28 +42,11 @@ Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& 
 
 Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
   proto::Encoded encoded = proto::encode_batch(trajectories);
-  {
-    std::lock_guard lock(mutex_);
-    waiting_.push_back({{k_message_trajectories, std::move(encoded.header), encoded.columns},
-                        std::move(delivery)});
-  }
-  return flush();
+  return relay_.forward(*output_,
+                        {k_message_trajectories, std::move(encoded.header), encoded.columns},
+                        std::move(delivery));
 }
 
-// Not only with the next frame: while frames wait here their producers may have no credit for one.
-Expected<void> Hop::flush() {
-  std::lock_guard lock(mutex_);
-  while (!waiting_.empty()) {
-    auto on_acked = [this, delivery = waiting_.front().delivery](uint64_t) {
-      delivery->ack();
-      if (auto flushed = flush(); !flushed) on_failed_(output_name_, flushed.error());
-    };
-    auto sent = output_->send(waiting_.front().message, on_acked);
-    if (!sent && sent.error().code == Errc::backpressure) return {};
-    if (!sent) return sent.error();
-    waiting_.pop_front();
-  }
-  return {};
-}
+Expected<bool> Hop::flush() { return relay_.flush(*output_); }
 
 }  // namespace cohort::actors

@@ -3,18 +3,17 @@
 /// Sender. The incoming frame is acknowledged only when the next hop has acknowledged the outgoing
 /// one, so that the acknowledgement of a trajectory travels back from the stream to its producer
 /// (FLOW-2), and a hop that dies loses nothing: its producer still holds the frame. Not
-/// thread-safe: owned by one actor. Bound: what waits for the next hop is bounded by the credit
-/// this hop grants to its producers (FLOW-4); it leaves, in order, as the next hop acknowledges.
+/// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
+/// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 
 #include "actors/local.hpp"
 #include "runtime/base/error.hpp"
-#include "runtime/transport/link.hpp"
+#include "runtime/transport/relay.hpp"
 
 namespace cohort::actors {
 
@@ -32,27 +31,23 @@ struct HopOptions {
 
 class Hop {
  public:
-  /// `on_delivery` and `on_failed` run on pump threads: they only send messages to the owning
-  /// actor.
+  /// All three run on pump threads: they only send messages to the owning actor. `on_room`: frames
+  /// wait and the next hop has room, call flush().
   static Expected<std::unique_ptr<Hop>> open(
       const HopOptions& options, std::function<void(DeliveryHandle)> on_delivery,
-      std::function<void(std::string link, Error)> on_failed);
+      std::function<void()> on_room, std::function<void(std::string link, Error)> on_failed);
   /// Decodes and validates a delivered frame; Errc::corrupt names the link.
   Expected<std::vector<proto::Trajectory>> decode(const transport::Delivery& delivery) const;
-  /// Passes `trajectories` on, or keeps them until the sender's queue has room; acknowledges
-  /// `delivery` when they are acknowledged. on_failed is told what fails later.
+  /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do
+  /// not fit the sender's queue wait here in order, see flush().
   Expected<void> forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery);
+  /// Offers waiting frames again. Returns whether any is left.
+  Expected<bool> flush();
 
  private:
-  struct Waiting {
-    transport::Message message;
-    DeliveryHandle delivery;
-  };
-  Expected<void> flush();
-  std::string name_, output_name_;
-  std::function<void(std::string, Error)> on_failed_;
-  std::mutex mutex_;
-  std::deque<Waiting> waiting_;  // offered by forward() and, on the sender's thread, by its acks
+  explicit Hop(std::function<void()> on_room) : relay_(std::move(on_room)) {}
+  std::string name_;
+  transport::Relay<transport::Sender, DeliveryHandle> relay_;
   std::unique_ptr<transport::Receiver> input_;
   std::unique_ptr<transport::Sender> output_;
 };

@@ -56,7 +56,7 @@ void NodeState::open(NodeOptions options) {
   auto spawner = RoleSpawner::create(std::move(roles));
   if (!spawner) return on_fail({"node", "start", spawner.error().to_string()});
   spawner_ = std::move(*spawner);
-  is_ready_.assign(options_.processes.size(), false);
+  slots_.resize(options_.processes.size());
   self_->set_down_handler([this](caf::down_msg& message) { on_down(message); });
 }
 
@@ -67,15 +67,20 @@ void NodeState::on_start() {
     spawn_cards();
     return start_run();
   }
-  self_->delayed_send(NodeActor{self_}, std::chrono::milliseconds(options_.join_timeout_ms),
-                      watch_atom_v, uint64_t{0});
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) watch_slot(slot);
+  on_ping();
 }
 
 caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
   if (hello.slot >= options_.processes.size())
     return to_caf({Errc::not_found, fmt::format("this run has no slot {}: it has {}", hello.slot,
                                                 options_.processes.size())});
+  if (hello.attempt != slots_[hello.slot].attempt)
+    return to_caf(
+        {Errc::denied, fmt::format("attempt {} of {} was given up: {} is expected", hello.attempt,
+                                   slot_name(hello.slot), slots_[hello.slot].attempt)});
   ProcessWelcome welcome;
+  welcome.attempt = hello.attempt;
   welcome.run_id = options_.folder.run_id;
   welcome.run_folder = options_.folder.path;
   welcome.working_folder = std::filesystem::current_path();
@@ -86,8 +91,13 @@ caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
 }
 
 void NodeState::on_ready(const ProcessReady& ready) {
-  if (ready.slot >= is_ready_.size() || is_ready_[ready.slot] || is_shutting_down_) return;
-  is_ready_[ready.slot] = true;
+  if (ready.slot >= slots_.size() || is_shutting_down_) return;
+  Slot& slot = slots_[ready.slot];
+  if (slot.is_ready || slot.is_lost || ready.attempt != slot.attempt) return;
+  slot.is_ready = true;
+  slot.process = ready.process;
+  slot.roles = ready.roles;
+  slot.last_heard = now_seconds();
   for (const RoleHandle& role : ready.roles) {
     holders_[{role.role, CardId{role.card}}] = {role.actor, true};
     caf::actor_addr address = caf::actor_cast<caf::actor_addr>(role.actor);
@@ -95,19 +105,12 @@ void NodeState::on_ready(const ProcessReady& ready) {
     remote_.insert(address);
     self_->monitor(role.actor);
   }
-  if (std::ranges::find(is_ready_, false) == is_ready_.end()) start_run();
+  if (is_begun_) return hand_out(unit_of(ready.slot));
+  if (std::ranges::all_of(slots_, [](const Slot& each) { return each.is_ready; })) start_run();
 }
 
 TableReply NodeState::on_table(const TableRequest& request) {
   return answer_table(*table_, request);
-}
-
-void NodeState::on_watch() {
-  for (size_t slot = 0; slot < is_ready_.size() && !is_shutting_down_; ++slot)
-    if (!is_ready_[slot])
-      return on_fail(
-          {fmt::format("process {} (cards {})", slot, plan::to_text(options_.processes[slot])),
-           "start", fmt::format("it has not joined within {} ms", options_.join_timeout_ms)});
 }
 
 void NodeState::spawn_cards() {
@@ -170,6 +173,7 @@ void NodeState::spawn_reward() {
   }
   options.prompts = options_.plan.prompts;
   options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
+  options.fenced = fenced_;
   options.fail = failure_sink();
   options.notice = notice_sink();
   const bool waits = std::ranges::any_of(options.rewards, [](const RewardFunction& each) {
@@ -186,6 +190,8 @@ void NodeState::spawn_head() {
   placing.policy = options_.plan.offload;
   placing.recorder = recorder_;
   placing.run_start = now_seconds() - options_.log->seconds_since_start();
+  constexpr int k_loss_wait_ms = 2000;
+  if (options_.process_control.start) placing.loss_wait_ms = k_loss_wait_ms;
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
   CardId train_card = placing.plan.find("actor_train")->cards.front();
@@ -225,6 +231,11 @@ void NodeState::on_stop() {
 
 void NodeState::on_fail(const Failure& failure) {
   if (is_shutting_down_) return;
+  // What a link says of a peer that is gone, some seconds later: pings and whoever watches say it
+  // first, and it goes on when the peer is back.
+  constexpr double k_link_memory_s = 60;
+  if (failure.phase == "link" && last_loss_ > 0 && now_seconds() - last_loss_ < k_link_memory_s)
+    return on_notice(failure.role, failure.detail);
   if (!failure.is_consequence)
     log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)  // it ends the run with the first cause
@@ -283,7 +294,9 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](flush_atom) { return state->on_shutdown(); },
       [state](join_atom, const ProcessHello& hello) { return state->on_join(hello); },
       [state](ready_atom, const ProcessReady& ready) { state->on_ready(ready); },
-      [state](watch_atom, uint64_t) { state->on_watch(); },
+      [state](watch_atom, uint64_t which) { state->on_watch(which); },
+      [state](ping_atom) { state->on_ping(); },
+      [state](lost_atom, const ProcessLost& lost) { state->on_process_lost(lost); },
       [state](table_atom, const TableRequest& request) { return state->on_table(request); },
   };
 }

@@ -6,7 +6,15 @@
 /// Cards may be in other processes (NodeOptions::processes): the node waits, for join_timeout_ms,
 /// until all have joined and said which role actors they hold, and uses those like its own. A role
 /// that dies with its process is told by whoever watches the processes; until then it counts as a
-/// consequence. Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
+/// consequence.
+///
+/// A process whose cards have rollouts alone may be lost (lost, from whoever watches; or it leaves
+/// pings unanswered for k_silence_ms, and is then ended through ProcessControl): the node
+/// tells placement and driver, has it started again, and hands out its new role actors.
+/// Processes that hold parts of one tensor-parallel group are lost together. The old attempt is
+/// fenced: it may not join, its links are not heard. Bound: k_process_restarts in
+/// k_restart_window_s; one more, or any other process, ends the run.
+/// Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,6 +32,17 @@
 namespace cohort::actors {
 
 inline constexpr int k_reward_restarts = 3;
+inline constexpr size_t k_process_restarts = 3;
+inline constexpr double k_restart_window_s = 600;
+inline constexpr int k_ping_ms = 500;
+inline constexpr int k_silence_ms = 2500;
+
+/// How a process of the run is ended and started; the calls return at once. Its end is told by
+/// (lost, ProcessLost), also one that was asked for.
+struct ProcessControl {
+  std::function<void(uint32_t slot, uint32_t attempt)> end;    // SIGKILL
+  std::function<void(uint32_t slot, uint32_t attempt)> start;  // again
+};
 
 struct NodeOptions {
   config::RunConfig config;
@@ -32,8 +51,9 @@ struct NodeOptions {
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
-  std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
-  Wires wires;                                 // to them
+  std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
+  Wires wires;                                      // to them
+  ProcessControl process_control;                   // unset: a process that is lost ends the run
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.
@@ -53,7 +73,10 @@ class NodeState {
   bool on_shutdown();
   caf::result<control::ProcessWelcome> on_join(const control::ProcessHello& hello);
   void on_ready(const control::ProcessReady& ready);
-  void on_watch();
+  void on_watch(uint64_t slot_and_attempt);
+  void on_ping();
+  void on_pong(uint32_t slot, uint32_t attempt);
+  void on_process_lost(const control::ProcessLost& lost);
   control::TableReply on_table(const control::TableRequest& request);
 
  private:
@@ -64,6 +87,26 @@ class NodeState {
     caf::strong_actor_ptr actor;
     bool is_remote = false;
   };
+  /// A process that holds cards. Its attempts are numbered; only the last one is heard.
+  struct Slot {
+    bool is_ready = false;
+    bool is_lost = false;  // of the present attempt: it is given up
+    bool is_gone = false;  // likewise: its end is told
+    uint32_t attempt = 0;
+    caf::strong_actor_ptr process;
+    double last_heard = 0;
+    std::vector<double> losses;  // when, within the window
+    std::string first_loss;      // of them
+    std::vector<control::RoleHandle> roles;
+  };
+  std::string slot_name(uint32_t slot) const;
+  std::vector<uint32_t> unit_of(uint32_t slot) const;
+  bool is_recoverable(const std::vector<uint32_t>& unit) const;
+  void watch_slot(uint32_t slot);
+  void lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,
+            bool is_silent);
+  void forget_roles(Slot& slot, bool is_silent);
+  void hand_out(const std::vector<uint32_t>& unit);
   void spawn_cards();
   void start_run();
   void spawn_trainer();
@@ -80,7 +123,10 @@ class NodeState {
   std::shared_ptr<compute::Rendezvous> table_ = compute::Rendezvous::in_process();
   std::unique_ptr<RoleSpawner> spawner_;
   std::map<std::pair<std::string, CardId>, Holder> holders_;
-  std::vector<bool> is_ready_;  // by slot of a process
+  std::vector<Slot> slots_;
+  std::set<std::string> fenced_;  // link ends of attempts that were given up
+  double last_ping_ = 0;
+  double last_loss_ = -1;
   bool is_begun_ = false;
   std::map<caf::actor_addr, std::string> roles_;
   std::set<caf::actor_addr> remote_;  // of roles_, those of other processes

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/stream/record.hpp"
 
@@ -16,6 +17,7 @@ using Verb = plan::Command::Verb;
 void PlacementState::open(PlacementOptions options) {
   options_ = std::move(options);
   ledger_ = plan::Ledger(options_.plan.mode, options_.plan.cards);
+  living_ = options_.plan;
 }
 
 caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
@@ -25,23 +27,38 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
   if (is_busy_)
     return to_caf({Errc::backpressure, fmt::format("phase {} of step {} is still being set up",
                                                    plan::to_string(request_.kind), request_.step)});
-  auto commands = plan::commands_for(options_.plan, ledger_, request.kind, options_.policy);
-  if (!commands) return to_caf(commands.error().with_context(plan::to_string(request.kind)));
-  is_busy_ = true;
-  exchanged_.clear();
   request_ = request;
-  commands_ = std::move(*commands);
-  position_ = 0;
+  is_waiting_ = must_wait();
+  if (!is_waiting_)
+    if (auto prepared = prepare(); !prepared) return to_caf(prepared.error());
+  is_busy_ = true;
   phase_started_ = now_seconds();
   report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}, {}};
   process_bytes_.clear();
   promise_ = self_->make_response_promise<PhaseReport>();
   auto promise = promise_;
-  next();
+  if (!is_waiting_) next();
   return promise;
 }
 
+Expected<void> PlacementState::prepare() {
+  std::set<CardId> absent = lost_;
+  if (request_.kind == plan::PhaseKind::publish)
+    fresh_.clear();  // they have a part in it, and from then on in everything
+  else
+    absent.insert(fresh_.begin(), fresh_.end());
+  living_ = plan::without_cards(options_.plan, absent);
+  auto commands = plan::commands_for(living_, ledger_, request_.kind, options_.policy);
+  if (!commands) return commands.error().with_context(plan::to_string(request_.kind));
+  commands_ = std::move(*commands);
+  position_ = 0;
+  exchanged_.clear();
+  is_cut_ = false;
+  return {};
+}
+
 void PlacementState::next() {
+  if (is_cut_) return again();
   if (position_ == commands_.size()) return finish();
   plan::Command command = commands_[position_++];
   if (auto move = plan::transition_of(command)) {
@@ -51,9 +68,10 @@ void PlacementState::next() {
   if (command.verb == Verb::begin_phase && ledger_.phase() != command.phase)
     if (auto begun = ledger_.begin_phase(command.phase); !begun)
       return fail(command, begun.error());
-  if (auto held = plan::check_command(options_.plan, ledger_, command); !held)  // PLACE-4
+  if (auto held = plan::check_command(living_, ledger_, command); !held)  // PLACE-4
     return fail(command, held.error());
-  if (command.verb == Verb::reshard && !exchanged_.contains(command.role)) return exchange(command);
+  if (command.verb == Verb::reshard && !exchanged_.contains(command.role))
+    return seated_[command.role] == epoch_ ? exchange(command) : seat(command);
   execute(command);
 }
 
@@ -62,27 +80,31 @@ void PlacementState::send(const plan::Command& command, PublishStage stage,
   auto owner = options_.owners.find({command.role, command.card});
   if (owner == options_.owners.end())
     return fail(command, {Errc::not_found, "no actor owns this role on this card"});
-  CardCommand message{next_id_++, command, request_.version, stage, receiver};
+  CardCommand message{next_id_++, command, request_.version, stage, receiver, epoch_};
+  asked_[message.id] = command.card;
   send_request(
       self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
-      [then](const CardReply& reply) { then(reply); },
-      [this, command](caf::error& e) { fail(command, from_caf(e)); }, card_atom_v, message);
+      [this, then, id = message.id](const CardReply& reply) {
+        if (asked_.erase(id) > 0) then(reply);
+      },
+      [this, command, id = message.id](caf::error& e) {
+        if (asked_.erase(id) > 0) on_error(command, from_caf(e));
+      },
+      card_atom_v, message);
 }
 
-// All cards of both layouts at once: each sends, receives, or both.
-void PlacementState::exchange(const plan::Command& first) {
-  const plan::RoleSpec* trainer = options_.plan.owner_of(plan::Object::train_params);
-  if (trainer == nullptr) return fail(first, {Errc::placement, "no role owns train_params"});
-  command_started_ = now_seconds();
-  auto exchange = std::make_shared<Exchange>();
-  exchange->first = first;
+/// Returns the commands of all cards that the exchange for the role of `first` needs: those that
+/// receive, as they are in the list, and the ones that train.
+Expected<std::vector<plan::Command>> PlacementState::all_of_exchange(
+    const plan::Command& first) const {
+  const plan::RoleSpec* trainer = living_.owner_of(plan::Object::train_params);
+  if (trainer == nullptr) return Error{Errc::placement, "no role owns train_params"};
+  std::vector<plan::Command> all;
   for (const plan::Command& each : commands_)
     if (each.verb == Verb::reshard && each.role == first.role) {
-      if (auto held = plan::check_command(options_.plan, ledger_, each); !held)
-        return fail(each, held.error());
-      exchange->receivers.push_back(each);
+      COHORT_TRY(plan::check_command(living_, ledger_, each));
+      all.push_back(each);
     }
-  std::vector<plan::Command> all = exchange->receivers;
   for (CardId card : trainer->cards) {
     plan::Command source = first;
     source.role = trainer->role;
@@ -90,8 +112,38 @@ void PlacementState::exchange(const plan::Command& first) {
     source.object = plan::Object::train_params;
     all.push_back(source);
   }
-  exchange->missing = all.size();
-  for (const plan::Command& command : all)
+  return all;
+}
+
+// A seat of an older epoch knows an endpoint that is gone: all open again, then the exchange
+// begins.
+void PlacementState::seat(const plan::Command& first) {
+  auto all = all_of_exchange(first);
+  if (!all) return fail(first, all.error());
+  auto missing = std::make_shared<size_t>(all->size());
+  for (const plan::Command& command : *all)
+    if (!is_failed_)
+      send(command, PublishStage::seat, first.role, [this, first, missing](const CardReply&) {
+        if (is_failed_) return;
+        if (is_cut_) return again();
+        if (--*missing > 0) return;
+        seated_[first.role] = epoch_;
+        versions_[first.role].renew();
+        exchange(first);
+      });
+}
+
+// All cards of both layouts at once: each sends, receives, or both.
+void PlacementState::exchange(const plan::Command& first) {
+  auto all = all_of_exchange(first);
+  if (!all) return fail(first, all.error());
+  command_started_ = now_seconds();
+  auto exchange = std::make_shared<Exchange>();
+  exchange->first = first;
+  exchange->missing = all->size();
+  for (const plan::Command& command : *all)
+    if (command.role == first.role) exchange->receivers.push_back(command);
+  for (const plan::Command& command : *all)
     if (!is_failed_)
       send(command, PublishStage::exchange, first.role,
            [this, exchange, command](const CardReply& reply) {
@@ -102,6 +154,7 @@ void PlacementState::exchange(const plan::Command& first) {
 void PlacementState::on_exchanged(const std::shared_ptr<Exchange>& exchange,
                                   const plan::Command& command, const CardReply& reply) {
   if (is_failed_) return;
+  if (is_cut_) return again();
   note_memory(command, reply);
   report_.transitions.push_back({command, reply.bytes_on_card, reply.bytes_moved,
                                  command_started_ - options_.run_start, reply.seconds});
@@ -128,10 +181,12 @@ void PlacementState::complete(const Exchange& exchange) {
       return fail(each,
                   acked.error().with_context(fmt::format("PLACE-5: version {}", version.value)));
   exchanged_.insert(exchange.first.role);
+  failpoint::hit("placement.exchanged");
   execute(exchange.first);
 }
 
 void PlacementState::execute(const plan::Command& command) {
+  failpoint::hit("placement.command");
   command_started_ = now_seconds();
   send(command, PublishStage::commit, command.role,
        [this, command](const CardReply& reply) { on_reply(command, reply); });
@@ -171,9 +226,9 @@ void PlacementState::watch_memory() {
 }
 
 void PlacementState::finish() {
-  for (const plan::RoleSpec& role : options_.plan.roles) {
-    if (plan::required_objects(role, request_.kind).empty()) continue;
-    if (auto held = plan::check_compute(options_.plan, ledger_, role.role, request_.kind); !held)
+  for (const plan::RoleSpec& role : living_.roles) {
+    if (role.cards.empty() || plan::required_objects(role, request_.kind).empty()) continue;
+    if (auto held = plan::check_compute(living_, ledger_, role.role, request_.kind); !held)
       return fail({Verb::begin_phase, request_.kind, role.role, role.cards.front()}, held.error());
   }
   for (const std::string& role : exchanged_)
@@ -225,8 +280,11 @@ PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<Placeme
                                         PlacementOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
   self->state.open(std::move(options));
-  return {
-      [self](phase_atom, const PhaseRequest& request) { return self->state.on_phase(request); }};
+  PlacementState* state = &self->state;
+  return {[state](phase_atom, const PhaseRequest& request) { return state->on_phase(request); },
+          [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
+          [state](back_atom, const CardsBack& back) { state->on_back(back); },
+          [state](watch_atom, uint64_t number) { state->on_suspicion(number); }};
 }
 
 }  // namespace cohort::actors

@@ -6,8 +6,15 @@
 /// sent and after it is acknowledged. PLACE-4: a phase is granted only when check_compute holds for
 /// every role in it. PLACE-5: a version is committed at a card only when all cards of its role have
 /// acknowledged it with the sum that the train cards formed over what they sent there.
+///
+/// A card may be lost with its process and come back empty (lost, back: from the node). The ledger
+/// forgets what it held. A phase under way begins anew, for the cards that live, as soon as these
+/// have answered what they were asked; what a lost card still says is not heard. Until it is back a
+/// card has no part in any phase; then the next publish brings it up and serves it. A publish needs
+/// all cards, and waits for those that are not back: its seats open again under a higher epoch.
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +36,9 @@ struct PlacementOptions {
   std::map<std::pair<std::string, CardId>, CardActor> owners;
   RecorderActor recorder;
   double run_start = 0;  // now_seconds() at the start of the run
+  /// How long an error that the loss of a card would explain waits for the word of it; 0: no card
+  /// is ever lost.
+  int loss_wait_ms = 0;
   int command_timeout_ms = 3600000;
 };
 
@@ -38,8 +48,15 @@ class PlacementState {
   explicit PlacementState(PlacementActor::pointer self) : self_(self) {}
   void open(PlacementOptions options);
   caf::result<control::PhaseReport> on_phase(const control::PhaseRequest& request);
+  void on_lost(const control::CardsLost& lost);
+  void on_back(const control::CardsBack& back);
+  void on_suspicion(uint64_t number);
 
  private:
+  bool must_wait() const;
+  Expected<void> prepare();
+  void again();
+  void on_error(const plan::Command& command, const Error& error);
   void next();
   void execute(const plan::Command& command);
   void on_reply(const plan::Command& command, const control::CardReply& reply);
@@ -51,6 +68,8 @@ class PlacementState {
     std::map<CardId, uint64_t> sent, got;  // sums by receiving card
     size_t missing = 0;
   };
+  Expected<std::vector<plan::Command>> all_of_exchange(const plan::Command& first) const;
+  void seat(const plan::Command& first);
   void exchange(const plan::Command& first);
   void on_exchanged(const std::shared_ptr<Exchange>& exchange, const plan::Command& command,
                     const control::CardReply& reply);
@@ -72,6 +91,16 @@ class PlacementState {
   std::map<std::string, uint64_t> process_bytes_;    // likewise, in this phase
   bool is_busy_ = false;
   bool is_failed_ = false;
+  plan::PlacementPlan living_;        // the plan without cards that have no part in this phase
+  std::set<CardId> lost_;             // not back yet
+  std::set<CardId> fresh_;            // back; the next publish brings them up
+  std::map<uint64_t, CardId> asked_;  // commands on their way, by number
+  uint64_t epoch_ = 0;                // rises with every loss
+  std::map<std::string, uint64_t> seated_;  // epoch of the seats, by receiving role
+  bool is_waiting_ = false;                 // the phase begins when all cards are back
+  bool is_cut_ = false;                     // the phase begins anew once the living have answered
+  std::optional<std::pair<plan::Command, Error>> suspect_;  // waits for the word of a loss
+  uint64_t suspicion_ = 0;                                  // number of the last one
   std::set<std::string> exchanged_;  // roles that have got the version of this phase
   uint64_t next_id_ = 1;
   double phase_started_ = 0;

@@ -1,5 +1,7 @@
 #include "actors/recorder.hpp"
 
+#include "runtime/base/failpoint.hpp"
+
 namespace cohort::actors {
 
 using namespace control;
@@ -7,6 +9,7 @@ using namespace control;
 caf::result<uint64_t> RecorderState::on_trajectories(const TrajectoryBatch& batch) {
   for (const proto::Trajectory& trajectory : *batch) {
     if (!writer) break;
+    if (auto passed = failpoint::check("recorder.append"); !passed) return to_caf(passed.error());
     auto id = writer->append_trajectory(trajectory);
     if (!id) return to_caf(id.error());
   }

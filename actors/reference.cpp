@@ -5,6 +5,7 @@
 #include "actors/card_reading.hpp"
 #include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
@@ -26,6 +27,7 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
                           [address](DeliveryHandle delivery) {
                             caf::anon_send(address, deliver_atom_v, delivery);
                           },
+                          [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
                             fail({"reference", "link", link + ": " + error.to_string()});
                           }));
@@ -64,6 +66,11 @@ Expected<CardReply> ReferenceState::serve(const CardCommand& command) {
 caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
   CardReply reply = reply_to(command);
+  if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat) {
+    if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+      return to_caf(seated.error());
+    return reply;
+  }
   if (command.command.verb == Verb::reshard) {
     auto done = command.stage == PublishStage::exchange ? take_arrival(command) : serve(command);
     if (!done) return to_caf(done.error());
@@ -101,6 +108,7 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   auto fail = [this](const Error& error) {
     options_.fail({"reference", "log_probs", error.to_string()});
   };
+  failpoint::hit("reference.delivery");
   auto batch = hop_->decode(*delivery);
   if (!batch) return fail(batch.error());
   // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
@@ -119,7 +127,13 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   if (!samples.empty())
     if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
   for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
+  failpoint::hit("reference.computed");
   if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
+}
+
+void ReferenceState::on_flush() {
+  if (auto left = hop_->flush(); !left)
+    options_.fail({"reference", "forward", left.error().to_string()});
 }
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
@@ -134,6 +148,7 @@ ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<Referen
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
+      [state](flush_atom) { state->on_flush(); },
   };
 }
 

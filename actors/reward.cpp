@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/failpoint.hpp"
 #include "runtime/tasks/prompt.hpp"
 
 namespace cohort::actors {
@@ -112,6 +113,7 @@ Expected<void> RewardState::open(RewardOptions options) {
                           [address](DeliveryHandle delivery) {
                             caf::anon_send(address, deliver_atom_v, delivery);
                           },
+                          [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
                             fail({"rewards", "link", link + ": " + error.to_string()});
                           }));
@@ -154,7 +156,15 @@ void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
   }
 }
 
+void RewardState::on_fence(const std::string& producer) { options_.fenced.insert(producer); }
+
 void RewardState::on_delivery(const DeliveryHandle& delivery) {
+  if (options_.fenced.contains(delivery->peer)) {
+    options_.notice("rewards", fmt::format("a frame of {} is dropped: that process was given up",
+                                           delivery->peer));
+    return delivery->ack();
+  }
+  failpoint::hit("reward.delivery");
   auto batch = hop_->decode(*delivery);
   if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
   if (!batch->empty()) reload_between_steps(batch->front().key);
@@ -232,8 +242,14 @@ void RewardState::finish(uint64_t id) {
         ++watched_ == options_.step_trajectories)
       check_contract();
   }
+  failpoint::hit("reward.scored");
   if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
     options_.fail({"rewards", "forward", sent.error().to_string()});
+}
+
+void RewardState::on_flush() {
+  if (auto left = hop_->flush(); !left)
+    options_.fail({"rewards", "forward", left.error().to_string()});
 }
 
 void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
@@ -276,7 +292,9 @@ RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> sel
   }
   return {
       [self](deliver_atom, const DeliveryHandle& delivery) { self->state.on_delivery(delivery); },
-      [self](const ScoredBatch& scored) { self->state.on_scored(scored); }};
+      [self](const ScoredBatch& scored) { self->state.on_scored(scored); },
+      [self](flush_atom) { self->state.on_flush(); },
+      [self](fence_atom, const std::string& producer) { self->state.on_fence(producer); }};
 }
 
 }  // namespace cohort::actors

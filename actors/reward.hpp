@@ -45,6 +45,7 @@ struct RewardOptions {
   std::vector<RewardFunction> rewards;
   std::shared_ptr<const PromptSet> prompts;  // pipeline rlvr, else null
   uint64_t step_trajectories = 0;            // of a training step
+  std::set<std::string> fenced;              // producers that were given up, see on_fence
   FailureSink fail;
   NoticeSink notice;
 };
@@ -56,6 +57,10 @@ class RewardState {
   Expected<void> open(RewardOptions options);
   void on_delivery(const DeliveryHandle& delivery);
   void on_scored(const ScoredBatch& scored);
+  void on_flush();
+  /// What comes from this producer from here on is dropped: it was given up, and its groups are
+  /// with others.
+  void on_fence(const std::string& producer);
 
  private:
   struct Frame {

@@ -57,6 +57,7 @@ Expected<void> RoleSpawner::open_exchanges() {
       seat.card = card;
       seat.dtype = options_.plan->model.dtype;
       seat.rendezvous = options_.rendezvous;
+      seat.epoch = options_.attempt;
       seat.hub = hub;
       if (!options_.wires.listen_host.empty()) {
         seat.context = context_;
@@ -193,6 +194,11 @@ std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const
   return group;
 }
 
+std::string RoleSpawner::producer(const std::string& role, CardId card, uint32_t attempt) const {
+  std::string name = receiver_name(role, card) + "->rewards";
+  return attempt == 0 ? name : fmt::format("{}, attempt {}", name, attempt);
+}
+
 std::vector<CardId> RoleSpawner::leading_cards() const {
   const plan::ShardLayout& layout = options_.plan->weights.at("actor_infer")->to;
   std::vector<CardId> leaders;
@@ -280,7 +286,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.environments = plan.environments;
   options.context = context_.get();
   options.exchange = exchanges_.at(card).at(role.role);
-  options.output_link = link("rewards", receiver_name(role.role, card) + "->rewards");
+  options.output_link = link("rewards", producer(role.role, card, options_.attempt));
   options.fail = options_.fail;
   const bool waits = std::ranges::any_of(options.environments,
                                          [](const auto& each) { return each.second->is_blocking; });
@@ -289,7 +295,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
   compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
   for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {
-    group.name = fmt::format("actor_infer.{}.lane.{}", options.replica, lane);
+    group.name = fmt::format("actor_infer.{}.lane.{}.{}", options.replica, lane, options_.attempt);
     options.groups.push_back(group);
   }
   options.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };

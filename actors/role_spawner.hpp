@@ -48,6 +48,7 @@ struct RoleSpawnerOptions {
   Wires wires;
   /// Where ranks find each other.
   std::shared_ptr<compute::Rendezvous> rendezvous;
+  uint32_t attempt = 0;  // of the process: how many have held its cards before
   FailureSink fail;
 };
 
@@ -64,6 +65,8 @@ class RoleSpawner {
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   /// Returns the options of the link that brings a train card in another process its batches.
   transport::LinkOptions batch_link(CardId card) const;
+  /// Returns the name of the link end through which a role on a card sends its trajectories.
+  std::string producer(const std::string& role, CardId card, uint32_t attempt) const;
   /// Returns the cards that get leases: each replica's first.
   std::vector<CardId> leading_cards() const;
   /// Returns true if the reference computes in a phase of its own.

@@ -14,9 +14,12 @@ using CardActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>>;
 
 ///   (phase, PhaseRequest) -> PhaseReport | placement, capacity, the error of the command that
-///   failed
+///   failed. (lost, CardsLost), (back, CardsBack): from the node, see placement.hpp
 using PlacementActor = caf::typed_actor<
-    caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>>;
+    caf::replies_to<control::phase_atom, control::PhaseRequest>::with<control::PhaseReport>,
+    caf::reacts_to<control::lost_atom, control::CardsLost>,
+    caf::reacts_to<control::back_atom, control::CardsBack>,
+    caf::reacts_to<control::watch_atom, uint64_t>>;
 
 ///   (reset, request, seed) -> EnvTurn; (act, request, response) -> EnvTurn;
 ///   (play, request, seed, expert_fraction, rng_key) -> Transcript. Failures are in the answer's
@@ -45,13 +48,16 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
-///   it. Results of its pools come as messages.
-using RewardActor = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
-                                     caf::reacts_to<ScoredBatch>>;
+///   it. Results of its pools come as messages. (flush): the next hop has room again. (fence,
+///   producer): what still comes from that link end is dropped.
+using RewardActor =
+    caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+                     caf::reacts_to<ScoredBatch>, caf::reacts_to<control::flush_atom>,
+                     caf::reacts_to<control::fence_atom, std::string>>;
 
 using ReferenceActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
-    caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>, caf::reacts_to<control::flush_atom>>;
 
 /// The compute side of the trainer, on a thread of its own.
 ///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) ->
@@ -78,11 +84,12 @@ using TrainRankActor = caf::typed_actor<
 
 /// Collector and front of the trainer.
 ///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
-///   stream
+///   stream; (recorded, kind, step) -> RecordedReport | not_found once the step is over
 using TrainerActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
+    caf::replies_to<control::recorded_atom, uint8_t, uint64_t>::with<control::RecordedReport>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
     caf::replies_to<control::save_atom,
                     control::CheckpointRequest>::with<control::CheckpointReport>,
@@ -90,16 +97,21 @@ using TrainerActor = caf::typed_actor<
                     control::CheckpointRequest>::with<control::CheckpointReport>>;
 
 ///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with
-///   its first cause; (notice, role, text): tell the user
+///   its first cause; (notice, role, text): tell the user; (lost, CardsLost), (back,
+///   CardsBack): rollouts that are gone, and their successors
 using DriverActor =
     caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
                      caf::reacts_to<control::fail_atom, control::Failure>,
-                     caf::reacts_to<control::notice_atom, std::string, std::string>>;
+                     caf::reacts_to<control::notice_atom, std::string, std::string>,
+                     caf::reacts_to<control::lost_atom, control::CardsLost>,
+                     caf::reacts_to<control::back_atom, control::CardsBack>,
+                     caf::reacts_to<control::watch_atom, uint64_t>>;
 
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
-/// (join, ProcessHello) -> ProcessWelcome | not_found; (ready, ProcessReady);
+/// (join, ProcessHello) -> ProcessWelcome | not_found | denied (an attempt that was given up);
+/// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost).
 /// (table, TableRequest) -> TableReply
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
@@ -108,7 +120,8 @@ using NodeActor = caf::typed_actor<
     caf::replies_to<control::flush_atom>::with<bool>,
     caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
     caf::reacts_to<control::ready_atom, control::ProcessReady>,
-    caf::reacts_to<control::watch_atom, uint64_t>,
+    caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::ping_atom>,
+    caf::reacts_to<control::lost_atom, control::ProcessLost>,
     caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
 }  // namespace cohort::actors

@@ -9,6 +9,7 @@
 #include "actors/hop.hpp"
 #include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
@@ -25,6 +26,19 @@ constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its
 constexpr int k_slot_bits = 24;      // of a request id; above them the lease's number
 
 uint64_t request_id(uint64_t serial, size_t slot) { return (serial << k_slot_bits) | slot; }
+
+/// Returns (position of the group, index) of every trajectory of the lease.
+std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
+  std::vector<std::pair<size_t, uint32_t>> keys;
+  for (size_t position = 0; position < lease.groups.size(); ++position) {
+    if (!lease.indices.empty())
+      for (uint32_t index : lease.indices[position]) keys.emplace_back(position, index);
+    else
+      for (uint32_t index = 0; index < lease.group_size; ++index)
+        keys.emplace_back(position, index);
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -75,6 +89,7 @@ Expected<void> RolloutState::join_groups() {
 
 // First step of a reshard: the answer comes when the version has arrived (PLACE-5).
 caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command) {
+  if (auto passed = failpoint::check("publish.accept"); !passed) return to_caf(passed.error());
   auto arrival = engine_->begin_weights(command.version);
   if (!arrival) return to_caf(arrival.error());
   arrival_ = *arrival;
@@ -92,6 +107,7 @@ caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command
 }
 
 void RolloutState::on_arrived(const Arrival& arrived) {
+  failpoint::hit("publish.arrived");
   if (!arriving_.promise.pending()) return;
   if (!*arrived) {
     arriving_.promise.deliver(to_caf(arrived->error()));
@@ -109,6 +125,7 @@ Expected<uint64_t> RolloutState::serve(uint64_t version) {
   COHORT_TRY(options_.exchange->commit(version));
   uint64_t checksum = tensor::checksum64(arrival_);
   arrival_ = {};
+  COHORT_TRY(failpoint::check("publish.commit"));
   COHORT_TRY(engine_->commit_weights(version));
   return checksum;
 }
@@ -129,6 +146,7 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       done = engine_->offload_params();
       break;
     case Verb::init_cache:
+      failpoint::hit("rollout.init_cache");
       done = engine_->init_cache(command.command.bytes);
       break;
     case Verb::free_cache:
@@ -136,6 +154,11 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
       break;
     case Verb::reshard: {
       if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
+      if (command.stage == PublishStage::seat) {
+        if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+          return to_caf(seated.error());
+        return reply;
+      }
       auto served = serve(command.version);
       if (!served) return to_caf(served.error());
       reply.checksum = *served;
@@ -161,8 +184,12 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
     return Error{Errc::backpressure,
                  fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
-      lease.groups.empty() || lease.group_size == 0)
+      lease.groups.empty() || lease.group_size == 0 ||
+      (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))
     return Error{Errc::invalid_argument, "a lease needs one seed and one tag per group"};
+  for (const std::vector<uint32_t>& indices : lease.indices)
+    if (indices.empty() || indices.back() >= lease.group_size)
+      return Error{Errc::invalid_argument, "a lease asks for trajectories that a group lacks"};
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
@@ -175,6 +202,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
+  if (auto passed = failpoint::check("rollout.lease"); !passed) return to_caf(passed.error());
   if (!is_same_batch(lease)) {
     reload_worlds();
     kind_ = lease.kind;
@@ -186,7 +214,8 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   OpenLease& open = leases_[serial];
   open.lease = lease;
   open.promise = self_->make_response_promise<LeaseReport>();
-  open.episodes.resize(lease.groups.size() * lease.group_size);
+  open.keys = keys_of(lease);
+  open.episodes.resize(open.keys.size());
   auto promise = open.promise;
   if (!is_watching_) {
     is_watching_ = true;
@@ -268,9 +297,8 @@ void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
   const Lease& lease = open.lease;
   auto kind = static_cast<TrajectoryKind>(lease.kind);
   Episode& episode = open.episodes[slot];
-  size_t position = slot / lease.group_size;
+  const auto [position, index] = open.keys[slot];
   uint32_t group = lease.groups[position];
-  auto index = static_cast<uint32_t>(slot % lease.group_size);
   const std::string& tag = lease.tags[position];
   ++open_games_;
   episode.environment = take_environment(tag);
@@ -355,6 +383,7 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
 
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
+    failpoint::hit("rollout.turn");
     auto at = place_of(output.request_id);
     if (!at) continue;
     if (output.tokens.empty() || output.stop == "error")
@@ -463,6 +492,7 @@ void RolloutState::send_frames() {
     proto::Encoded encoded = proto::encode_batch(finished_);
     auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
     if (sent) {
+      failpoint::hit("rollout.sent");
       finished_.clear();
     } else if (sent.error().code != Errc::backpressure) {
       return fail_leases(leases_.begin()->first, "send", sent.error());
@@ -492,6 +522,7 @@ void RolloutState::report_done() {
                    now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
     report.wall_seconds = now_seconds() - batch_started_;
     found->second.promise.deliver(report);
+    failpoint::hit("rollout.reported");
     leases_.erase(found);
   }
   done_.clear();

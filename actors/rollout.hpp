@@ -89,7 +89,8 @@ class RolloutState {
   struct OpenLease {
     control::Lease lease;
     caf::typed_response_promise<control::LeaseReport> promise;
-    std::vector<Episode> episodes;  // [group][index]
+    std::vector<Episode> episodes;                  // [group][index], those that are to be played
+    std::vector<std::pair<size_t, uint32_t>> keys;  // of each: position of its group, index
     size_t opened = 0, finished = 0;
     uint64_t response_tokens = 0;
   };

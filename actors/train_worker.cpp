@@ -8,6 +8,7 @@
 #include "actors/run_folder.hpp"
 #include "actors/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 
 namespace cohort::actors {
 
@@ -34,6 +35,11 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
   auto exchange = options_.exchanges.find(command.receiver);
   if (exchange == options_.exchanges.end())
     return Error{Errc::not_found, "publish: no way to role " + command.receiver};
+  if (command.stage == PublishStage::seat) {
+    COHORT_TRY(exchange->second->reseat(command.epoch));
+    return reply;
+  }
+  COHORT_TRY(failpoint::check("publish.offer"));
   COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
                   exchange->second->offer(command.version,
                                           source_of(exchange->second->model(), *engine_),
@@ -74,6 +80,7 @@ caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
 
 caf::result<UpdateReport> TrainWorkerState::on_update(const UpdateRequest& request,
                                                       const TrajectoryBatch& batch) {
+  if (auto passed = failpoint::check("trainer.update"); !passed) return to_caf(passed.error());
   auto report = updater_->update(*engine_, request, *batch);
   if (!report) return to_caf(report.error().with_context(fmt::format("step {}", request.step)));
   return *report;
@@ -84,7 +91,9 @@ caf::result<CheckpointReport> TrainWorkerState::on_save(const CheckpointRequest&
   // The folder gets its name when everything is in it: a kill at any point leaves the old state or
   // the new one.
   std::filesystem::path partial = request.folder + ".partial";
+  failpoint::hit("checkpoint.begin");
   auto saved = engine_->save(partial);
+  failpoint::hit("checkpoint.saved");
   if (saved && !is_first())
     return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
                             now_seconds() - start};
@@ -96,6 +105,7 @@ caf::result<CheckpointReport> TrainWorkerState::on_save(const CheckpointRequest&
   if (error)
     return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(),
                                          request.folder, error.message())});
+  failpoint::hit("checkpoint.named");
   return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
                           now_seconds() - start};
 }

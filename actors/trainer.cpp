@@ -6,6 +6,7 @@
 
 #include "actors/hop.hpp"
 #include "algorithms/sample_metrics.hpp"
+#include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/proto/codec.hpp"
@@ -118,6 +119,7 @@ Expected<void> TrainerState::open(TrainerOptions options) {
 }
 
 void TrainerState::on_delivery(const DeliveryHandle& delivery) {
+  failpoint::hit("trainer.delivery");
   auto decoded = decode_frame(delivery->message);
   if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
@@ -138,6 +140,7 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
 
 // FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.
 void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery) {
+  failpoint::hit("trainer.recorded");
   delivery->ack();
   for (proto::Trajectory& t : *batch) {
     plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
@@ -165,6 +168,16 @@ caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_
   auto promise = step->second.waiting;
   maybe_complete(step->first, step->second);
   return promise;
+}
+
+caf::result<RecordedReport> TrainerState::on_recorded_asked(uint8_t kind, uint64_t step_number) {
+  auto step = steps_.find({kind, step_number});
+  if (step == steps_.end())
+    return to_caf({Errc::not_found, fmt::format("step {} of kind {} is over", step_number, kind)});
+  RecordedReport report;
+  for (const proto::Trajectory& t : step->second.trajectories)
+    report.trajectories.emplace_back(t.key.group, t.key.index);
+  return report;
 }
 
 void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
@@ -352,6 +365,9 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
       [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
+      [state](recorded_atom, uint8_t kind, uint64_t step) {
+        return state->on_recorded_asked(kind, step);
+      },
       [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },
       [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
       [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },

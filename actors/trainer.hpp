@@ -45,6 +45,7 @@ class TrainerState {
   void on_delivery(const DeliveryHandle& delivery);
   caf::result<bool> on_expect(const control::CollectRequest& request);
   caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
+  caf::result<control::RecordedReport> on_recorded_asked(uint8_t kind, uint64_t step);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
   caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
   caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);

@@ -14,8 +14,8 @@ bool holds(const plan::ShardLayout& layout, CardId card) {
   return std::ranges::find(layout.ranks, card) != layout.ranks.end();
 }
 
-std::string key_of(const std::string& receiver, CardId card) {
-  return fmt::format("weights/{}/{}", receiver, card.value);
+std::string key_of(const std::string& receiver, CardId card, uint64_t epoch) {
+  return fmt::format("weights/{}/{}/{}", receiver, card.value, epoch);
 }
 
 std::vector<std::string> labels_of(const plan::ReshardPlan& plan, const std::string& receiver) {
@@ -35,6 +35,13 @@ Expected<std::shared_ptr<WeightExchange>> WeightExchange::open(WeightExchangeOpt
   const WeightExchangeOptions& o = seat->options_;
   seat->train_.is_needed = holds(o.plan->from, o.card);
   seat->receive_.is_needed = holds(o.plan->to, o.card);
+  seat->epoch_ = o.epoch;
+  COHORT_TRY(seat->open_member());
+  return seat;
+}
+
+Expected<void> WeightExchange::open_member() {
+  const WeightExchangeOptions& o = options_;
   publish::MemberOptions member;
   member.plan = o.plan;
   member.card = o.card;
@@ -42,15 +49,33 @@ Expected<std::shared_ptr<WeightExchange>> WeightExchange::open(WeightExchangeOpt
   member.from = member.to = o.dtype;
   member.timeout_ms = o.timeout_ms;
   // Set before begin() and not changed until the version has ended.
-  WeightExchange* self = seat.get();
-  member.source = [self](const publish::PartName& part) { return self->source_(part); };
-  member.target = [self](const publish::PartName& part) { return self->target_(part); };
+  member.source = [this](const publish::PartName& part) { return source_(part); };
+  member.target = [this](const publish::PartName& part) { return target_(part); };
   COHORT_ASSIGN(auto port, o.hub       ? publish::open_inproc_port(o.hub)
                            : o.context ? publish::open_link_port({o.context.get(), o.link})
                                        : publish::open_shared_port());
-  COHORT_ASSIGN(seat->member_, publish::Member::open(std::move(member), std::move(port)));
-  COHORT_TRY(o.rendezvous->put(key_of(o.receiver, o.card), seat->member_->endpoint()));
-  return seat;
+  COHORT_ASSIGN(std::unique_ptr<publish::Member> opened,
+                publish::Member::open(std::move(member), std::move(port)));
+  member_ = std::move(opened);
+  is_connected_ = false;
+  return o.rendezvous->put(key_of(o.receiver, o.card, epoch_), member_->endpoint());
+}
+
+Expected<void> WeightExchange::reseat(uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  if (!aborted_.empty()) return Error{Errc::cancelled, aborted_};
+  if (epoch == epoch_) return {};
+  if (epoch < epoch_ || train_.is_in || receive_.is_in)
+    return Error{Errc::protocol,
+                 fmt::format("seat of card {} in the publish to {}: epoch {} is asked for in epoch "
+                             "{}, {}",
+                             options_.card.value, options_.receiver, epoch, epoch_,
+                             train_.is_in || receive_.is_in ? "while a version is under way"
+                                                            : "which is later")};
+  // Nothing is under way, so that the old member calls nobody back while it closes.
+  member_.reset();
+  epoch_ = epoch;
+  return open_member();
 }
 
 WeightExchange::~WeightExchange() { abort("it closes"); }
@@ -90,19 +115,23 @@ void WeightExchange::enter(Side& side, uint64_t version, publish::OnEnd on_end,
 }
 
 Expected<void> WeightExchange::start(uint64_t version) {
+  if (member_ == nullptr)
+    return Error{Errc::closed, fmt::format("publish to {}: card {} has no seat", options_.receiver,
+                                           options_.card.value)};
   if (!is_connected_) COHORT_TRY(connect());
   return member_->begin(version,
                         [this](const Expected<publish::PublishReport>& report) { end(report); });
 }
 
-// Every process has opened its seats before the run's first command.
+// Every process has opened its seats before the run's first command, or has answered placement that
+// it sits again.
 Expected<void> WeightExchange::connect() {
   std::vector<std::string> endpoints;
   for (CardId card : options_.plan->cards) {
-    COHORT_ASSIGN(auto endpoint, options_.rendezvous->get(key_of(options_.receiver, card)));
+    COHORT_ASSIGN(auto endpoint, options_.rendezvous->get(key_of(options_.receiver, card, epoch_)));
     if (!endpoint)
-      return Error{Errc::not_found, fmt::format("publish to {}: card {} has no seat",
-                                                options_.receiver, card.value)};
+      return Error{Errc::not_found, fmt::format("publish to {}: card {} has no seat in epoch {}",
+                                                options_.receiver, card.value, epoch_)};
     endpoints.push_back(std::move(*endpoint));
   }
   COHORT_TRY(member_->connect(endpoints));
@@ -121,7 +150,13 @@ void WeightExchange::end(const Expected<publish::PublishReport>& report) {
     if (tell) tell(report);
 }
 
-Expected<void> WeightExchange::commit(uint64_t version) { return member_->commit(version); }
+Expected<void> WeightExchange::commit(uint64_t version) {
+  std::lock_guard lock(mutex_);
+  if (member_ == nullptr)
+    return Error{Errc::closed, fmt::format("publish to {}: card {} has no seat", options_.receiver,
+                                           options_.card.value)};
+  return member_->commit(version);
+}
 
 Expected<publish::PublishReport> wait_for(const std::function<void(publish::OnEnd)>& enter) {
   auto ended = std::make_shared<std::promise<Expected<publish::PublishReport>>>();
@@ -132,12 +167,14 @@ Expected<publish::PublishReport> wait_for(const std::function<void(publish::OnEn
 
 void WeightExchange::abort(const std::string& reason) {
   uint64_t version = 0;
+  std::shared_ptr<publish::Member> member;
   {
     std::lock_guard lock(mutex_);
     if (aborted_.empty()) aborted_ = reason;
     version = version_;
+    member = member_;
   }
-  member_->abort(version, reason);
+  if (member) member->abort(version, reason);
   // A side that waited for the other of its card was in no publish yet.
   end(Error{Errc::cancelled,
             fmt::format("publish of version {} to {}: {}", version, options_.receiver, reason)});

@@ -6,8 +6,10 @@
 /// A version starts at a card when each of its sides has said where its weights lie (offer,
 /// accept), and ends with one report or error for all of them, on the member's thread. Every wait
 /// has an end: a peer that is gone, timeout_ms without a move, or abort(). Seats find each other
-/// through the run's Rendezvous: endpoints are put there when a seat opens and read at the first
-/// version. Bound and invariants: publish::Member (PUBLISH-1 … 5).
+/// through the run's Rendezvous: endpoints are put there when a seat opens and read at its first
+/// version. A group that has lost a member is of no more use: all seats open again under a higher
+/// epoch (reseat), and what they publish then may be a version that was published before. Bound and
+/// invariants: publish::Member (PUBLISH-1 … 5).
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,7 +33,8 @@ struct WeightExchangeOptions {
   /// Cards are on several hosts: the links of their seats. Neither: in several processes of one.
   std::shared_ptr<transport::Context> context;
   transport::LinkOptions link;
-  int timeout_ms = 60000;                   // without a byte moved
+  uint64_t epoch = 0;      // of the group of seats; a process that is not the first of its cards
+  int timeout_ms = 60000;  // without a byte moved
 };
 
 class WeightExchange {
@@ -47,6 +50,10 @@ class WeightExchange {
   void offer(uint64_t version, publish::Source source, publish::OnEnd on_end);
   /// The receiving engine's side; what `target` names is not what the engine serves.
   void accept(uint64_t version, publish::Target target, publish::OnEnd on_end);
+  /// Opens the seat of a later epoch in place of this one; no effect for its own. Returns
+  /// Errc::protocol for an earlier epoch, or while a version is under way; Errc::closed when the
+  /// run's table is gone.
+  Expected<void> reseat(uint64_t epoch);
   /// Says that the engine serves a version that has arrived.
   Expected<void> commit(uint64_t version);
   /// Ends what is under way, here and at all peers, and refuses what comes after. Returns when
@@ -61,19 +68,21 @@ class WeightExchange {
   explicit WeightExchange(WeightExchangeOptions options) : options_(std::move(options)) {}
   void enter(Side& side, uint64_t version, publish::OnEnd on_end,
              const std::function<void()>& keep);
-  Expected<void> start(uint64_t version);  // under mutex_
+  Expected<void> open_member();  // under mutex_, as the next two
+  Expected<void> start(uint64_t version);
   Expected<void> connect();
   void end(const Expected<publish::PublishReport>& report);
 
   const WeightExchangeOptions options_;
-  std::mutex mutex_;  // all below but the member
+  std::mutex mutex_;  // all below; not held while a member waits
   Side train_, receive_;
   publish::Source source_;
   publish::Target target_;
   uint64_t version_ = 0;  // of the sides that are in
+  uint64_t epoch_ = 0;
   bool is_connected_ = false;
-  std::string aborted_;  // the reason
-  std::unique_ptr<publish::Member> member_;
+  std::string aborted_;                      // the reason
+  std::shared_ptr<publish::Member> member_;  // null: its seat could not be opened again
 };
 
 /// For an actor on a thread of its own: enters with `enter(on_end)` and waits for the end.

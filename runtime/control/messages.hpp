@@ -18,8 +18,9 @@
 namespace cohort::control {
 
 /// A reshard in two steps: every card of both layouts moves the version; when all have it, the
-/// receiving ones serve it (PLACE-5).
-enum class PublishStage : uint8_t { exchange = 0, commit = 1 };
+/// receiving ones serve it (PLACE-5). Before them, where one of the cards was lost and is back:
+/// every card opens a new seat, because a group that has lost a member is of no more use.
+enum class PublishStage : uint8_t { exchange = 0, commit = 1, seat = 2 };
 
 /// Placement → the actor that owns the objects of one role: change what a card holds.
 /// Idempotent by `id`: a repeated command answers with the state it finds.
@@ -30,6 +31,7 @@ struct CardCommand {
   uint64_t version = 0;  // of the policy
   PublishStage stage = PublishStage::exchange;
   std::string receiver;  // role that the version goes to
+  uint64_t epoch = 0;    // of the seats; rises whenever a card of the exchange was lost
 };
 
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
@@ -89,6 +91,9 @@ struct Lease {
   uint64_t version = 0;           // weights that must be served (PLACE-5)
   std::vector<std::string> tags;  // environment tag of custom_envs, one per group
   double expert_fraction = 0;  // warm_start: share of shortest-path actions of the scripted player
+  /// Of each group the trajectories to play, ascending; empty: all of every group. The others are
+  /// in the stream already.
+  std::vector<std::vector<uint32_t>> indices = {};
 };
 
 struct LeaseReport {
@@ -108,6 +113,11 @@ struct CollectRequest {
   uint64_t step = 0;
   uint32_t groups = 0;
   uint32_t group_size = 0;
+};
+
+/// Trainer → driver: what the stream has of a step, as (group, index).
+struct RecordedReport {
+  std::vector<std::pair<uint32_t, uint32_t>> trajectories;
 };
 
 /// What the collector holds once every trajectory of a CollectRequest is in the stream.
@@ -151,6 +161,7 @@ struct CheckpointReport {
 struct ProcessHello {
   uint32_t slot = 0;  // as its command line says
   int32_t pid = 0;
+  uint32_t attempt = 0;  // as its command line says: how often the slot was started before
 };
 
 /// The node's answer.
@@ -161,6 +172,7 @@ struct ProcessWelcome {
   std::string config_yaml;     // resolved
   std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
   std::vector<uint32_t> cards;
+  uint32_t attempt = 0;  // of the slot
 };
 
 /// One role actor of a process.
@@ -173,6 +185,27 @@ struct RoleHandle {
 /// A process → the node: its role actors are there.
 struct ProcessReady {
   uint32_t slot = 0;
+  std::vector<RoleHandle> roles;
+  uint32_t attempt = 0;
+  caf::strong_actor_ptr process = {};  // answers (ping, n) with n
+};
+
+/// Whoever watches the processes → the node: one of them has ended. A later attempt of the slot is
+/// not meant by it.
+struct ProcessLost {
+  uint32_t slot = 0;
+  uint32_t attempt = 0;
+  std::string text;  // "was killed by signal 9 (Killed)"
+};
+
+/// The node → placement, driver: what was on these cards is gone.
+struct CardsLost {
+  std::vector<uint32_t> cards;
+  std::string text;  // "process 1 (cards [1]: actor_infer) was killed by signal 9 (Killed)"
+};
+
+/// The node → placement, driver: new role actors, which hold nothing yet.
+struct CardsBack {
   std::vector<RoleHandle> roles;
 };
 
@@ -213,7 +246,8 @@ typename Inspector::result_type inspect(Inspector& f, Command& x) {
 namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
-  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver);
+  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver,
+           x.epoch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
@@ -238,7 +272,7 @@ typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
   return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
-           x.seeds, x.version, x.tags, x.expert_fraction);
+           x.seeds, x.version, x.tags, x.expert_fraction, x.indices);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
@@ -248,6 +282,10 @@ typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
   return f(caf::meta::type_name("CollectRequest"), x.kind, x.step, x.groups, x.group_size);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
+  return f(caf::meta::type_name("RecordedReport"), x.trajectories);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
@@ -273,12 +311,12 @@ typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
-  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid);
+  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
   return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
-           x.config_yaml, x.socket_folder, x.cards);
+           x.config_yaml, x.socket_folder, x.cards, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -286,7 +324,19 @@ typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
-  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles);
+  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles, x.attempt, x.process);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessLost& x) {
+  return f(caf::meta::type_name("ProcessLost"), x.slot, x.attempt, x.text);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardsLost& x) {
+  return f(caf::meta::type_name("CardsLost"), x.cards, x.text);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, CardsBack& x) {
+  return f(caf::meta::type_name("CardsBack"), x.roles);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, TableRequest& x) {
@@ -332,6 +382,10 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RunEnd))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableRequest))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableReply))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::RecordedReport))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessLost))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsLost))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsBack))
   CAF_ADD_ATOM(cohort, cohort::control, card_atom, "card")
   CAF_ADD_ATOM(cohort, cohort::control, phase_atom, "phase")
   CAF_ADD_ATOM(cohort, cohort::control, lease_atom, "lease")
@@ -360,6 +414,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, launch_atom, "launch")
   CAF_ADD_ATOM(cohort, cohort::control, end_atom, "end")
   CAF_ADD_ATOM(cohort, cohort::control, table_atom, "table")
+  CAF_ADD_ATOM(cohort, cohort::control, lost_atom, "lost")
+  CAF_ADD_ATOM(cohort, cohort::control, back_atom, "back")
+  CAF_ADD_ATOM(cohort, cohort::control, ping_atom, "ping")
+  CAF_ADD_ATOM(cohort, cohort::control, recorded_atom, "recorded")
+  CAF_ADD_ATOM(cohort, cohort::control, fence_atom, "fence")
 CAF_END_TYPE_ID_BLOCK(cohort)
 
 namespace cohort::control {

@@ -145,6 +145,10 @@ Expected<void> Ledger::abort(const Transition& x) {
   return {};
 }
 
+void Ledger::forget(CardId card) {
+  std::erase_if(entries_, [card](const auto& x) { return x.first.card == card; });
+}
+
 Expected<void> Ledger::begin_phase(PhaseKind phase) {
   if (phase_ == phase) return {};
   for (const auto& [key, entry] : entries_)

@@ -66,6 +66,9 @@ class Ledger {
   /// The role failed and says that it left the object where it was. Returns Errc::protocol if not
   /// begun.
   Expected<void> abort(const Transition& transition);
+  /// The process of this card is gone, and with it whatever was there or on its way. Its peak
+  /// stays.
+  void forget(CardId card);
 
   /// Enters a phase. Returns Errc::placement if PLACE-3 would not hold in it, Errc::protocol while
   /// a transition is in flight.

@@ -192,6 +192,14 @@ Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
   return plan;
 }
 
+PlacementPlan without_cards(PlacementPlan plan, const std::set<CardId>& cards) {
+  for (RoleSpec& role : plan.roles) {
+    std::erase_if(role.cards, [&](CardId card) { return cards.contains(card); });
+    std::erase_if(role.shared_cards, [&](CardId card) { return cards.contains(card); });
+  }
+  return plan;
+}
+
 Expected<void> check_capacity(const PlacementPlan& plan) {
   for (const PhaseBytes& peak : plan.peak_bytes) {
     const CardSpec& card = *std::ranges::find(plan.cards, peak.card, &CardSpec::id);

@@ -7,6 +7,7 @@
 /// treated as in separate mode. Bound: one entry per (card, phase) and per object in it.
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,10 @@ std::vector<SharedCards> shared_cards_of(const std::vector<RoleSpec>& roles);
 Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
                                 std::vector<RoleSpec> roles,
                                 CacheArrival cache = CacheArrival::late);
+
+/// Returns the plan without these cards, for as long as they are lost; a role may be left without
+/// any. The peaks stay as they are.
+PlacementPlan without_cards(PlacementPlan plan, const std::set<CardId>& cards);
 
 /// Returns Errc::capacity for the first card that cannot hold a phase (names roles, card, bytes per
 /// object, budget and remedy).

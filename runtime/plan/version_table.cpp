@@ -66,6 +66,13 @@ void VersionTable::abandon() {
   publishing_.reset();
 }
 
+void VersionTable::renew() {
+  abandon();
+  servable_shards_.clear();
+  servable_.reset();
+  newest_.reset();
+}
+
 void VersionTable::assert_invariants() const {
   auto is_acked = [](const auto& x) { return x.second.is_acked; };
   COHORT_CHECK(std::ranges::all_of(servable_shards_, is_acked),

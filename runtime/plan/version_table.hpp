@@ -35,6 +35,9 @@ class VersionTable {
   Expected<void> ack(PolicyVersion version, const Shard& shard);
   /// Gives up the version in publication (its number is not used again), e.g. when a receiver died.
   void abandon();
+  /// A receiver was lost: nothing is servable until a version has been published to all of them
+  /// again; it may be the one that was served.
+  void renew();
 
   bool is_servable(PolicyVersion version) const { return servable_ == version; }
   std::optional<PolicyVersion> servable() const { return servable_; }

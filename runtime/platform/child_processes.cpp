@@ -61,15 +61,13 @@ Expected<pid_t> ChildProcesses::start(
   for (std::string& variable : variables) inherited.push_back(variable.data());
   inherited.push_back(nullptr);
   pid_t pid = 0;
+  std::lock_guard lock(mutex_);
   int failed = ::posix_spawn(&pid, argv.front().c_str(), nullptr, nullptr, arguments.data(),
                              inherited.data());
   if (failed != 0)
     return Error{Errc::io, fmt::format("cannot start {}: {}", argv.front(), std::strerror(failed))};
   size_t index = threads_.size();
-  {
-    std::lock_guard lock(mutex_);
-    running_[index] = pid;
-  }
+  running_[index] = pid;
   threads_.emplace_back([this, index, pid] {
     // The child stays a zombie, its pid its own, until it is no longer in running_: nobody else is
     // killed in its place.
@@ -79,7 +77,7 @@ Expected<pid_t> ChildProcesses::start(
     }
     int status = 0;
     {
-      std::lock_guard lock(mutex_);
+      std::lock_guard ended(mutex_);
       running_.erase(index);
       ::waitpid(pid, &status, 0);
     }
@@ -87,6 +85,11 @@ Expected<pid_t> ChildProcesses::start(
     on_exit_(exit_of(index, status));
   });
   return pid;
+}
+
+void ChildProcesses::kill(size_t index) {
+  std::lock_guard lock(mutex_);
+  if (auto found = running_.find(index); found != running_.end()) ::kill(found->second, SIGKILL);
 }
 
 bool ChildProcesses::wait_all(int timeout_ms) {

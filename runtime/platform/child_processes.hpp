@@ -37,6 +37,8 @@ class ChildProcesses {
   /// `environment` is put over this process's own.
   Expected<pid_t> start(const std::vector<std::string>& argv,
                         const std::vector<std::pair<std::string, std::string>>& environment = {});
+  /// SIGKILL to the child of that index, unless it has ended.
+  void kill(size_t index);
   /// Returns true when all have ended, false after `timeout_ms`.
   bool wait_all(int timeout_ms);
 

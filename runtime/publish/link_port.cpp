@@ -26,9 +26,9 @@ constexpr double k_close_seconds = 2;     // an end waits no longer for that
 struct Mail {
   EventQueue<std::pair<PortEvent, std::shared_ptr<transport::Delivery>>> queue;
   std::atomic<uint64_t> held_bytes{0};  // of data; the words of a failure are not weights
-  std::atomic<uint64_t> forgotten{0};   // data of versions up to this one is dropped
+  std::atomic<uint64_t> kept_from{0};   // data of older versions is dropped
   bool is_forgotten(const Note& note) const {
-    return note.kind == NoteKind::data && note.version <= forgotten;
+    return note.kind == NoteKind::data && note.version < kept_from;
   }
 };
 
@@ -127,7 +127,7 @@ class LinkPort final : public Port {
   }
 
   Expected<void> forget(uint64_t version) override {
-    mail_->forgotten = version;
+    mail_->kept_from = version + 1;
     return {};
   }
   std::span<std::byte> window() override { return {}; }

@@ -38,7 +38,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   Transition transition{command, 4096, 4095, 1.5, 0.25};
   std::vector<std::pair<std::string, double>> metrics = {{"loss", 0.5}, {"actor/entropy", 1.25}};
   round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, PublishStage::commit,
-                                                                "actor_infer"}));
+                                                                "actor_infer", 3}));
   round_trip(system,
              caf::make_message(CardReply{
                  7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, 5, "process 1", 6, {{1, 2}, {3, 4}}}));
@@ -46,8 +46,9 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system,
              caf::make_message(PhaseReport{
                  3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}, {"leak"}}));
-  round_trip(system, caf::make_message(lease_atom_v,
-                                       Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5}));
+  round_trip(system, caf::make_message(
+                         lease_atom_v,
+                         Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}}));
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));
@@ -55,15 +56,23 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
-  round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2}));
-  round_trip(system,
-             caf::make_message(ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}}));
+  round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
   round_trip(system, caf::make_message(table_atom_v,
                                        TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
   round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
-  caf::scoped_actor self{system};
   round_trip(system,
-             caf::make_message(ready_atom_v, ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}}));
+             caf::make_message(ProcessWelcome{
+                 "run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
+  caf::scoped_actor self{system};
+  round_trip(system, caf::make_message(
+                         ready_atom_v,
+                         ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}, 3, self->ctrl()}));
+  round_trip(system, caf::make_message(lost_atom_v, ProcessLost{1, 2, "was killed"}));
+  round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed"}));
+  round_trip(system, caf::make_message(back_atom_v, CardsBack{{{"actor_infer", 2, self->ctrl()}}}));
+  round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
+  round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
+  round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true}));
 }
 

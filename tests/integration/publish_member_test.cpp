@@ -211,6 +211,12 @@ INSTANTIATE_TEST_SUITE_P(Wires, PublishMember, ::testing::Values("inproc", "shm"
 
 class PublishWires : public ::testing::TestWithParam<const char*> {};
 
+TEST_P(PublishWires, TheFirstVersionOfARunIsZero) {
+  PublishGroup group(two_to_two(), bf16_options(GetParam()));
+  expect_published(group, 0);
+  expect_published(group, 1);
+}
+
 TEST_P(PublishWires, ASilentCardEndsInATimeoutThatNamesIt) {
   PublishGroup::Options options = bf16_options(GetParam());
   options.timeout_ms = 300;

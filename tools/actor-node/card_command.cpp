@@ -32,10 +32,11 @@ Expected<actors::NodeActor> find_node(caf::actor_system& system, const std::stri
 }
 
 Expected<ProcessWelcome> join(caf::actor_system& system, const actors::NodeActor& node,
-                              uint32_t slot) {
+                              const CardCommand& command) {
   caf::scoped_actor self{system};
   Expected<ProcessWelcome> welcome = Error{Errc::timeout, "the node does not answer"};
-  self->request(node, k_join_limit, control::join_atom_v, control::ProcessHello{slot, ::getpid()})
+  self->request(node, k_join_limit, control::join_atom_v,
+                control::ProcessHello{command.slot, ::getpid(), command.attempt})
       .receive([&](const ProcessWelcome& answer) { welcome = answer; },
                [&](const caf::error& e) { welcome = control::from_caf(e); });
   return welcome;
@@ -51,10 +52,11 @@ Expected<void> enter_run(const ProcessWelcome& welcome, uint32_t slot) {
                              "at the same path on every host",
                              welcome.working_folder, host_name(), failed.message())};
   if (!std::filesystem::exists(welcome.run_folder + "/config.yaml", failed))
-    return Error{Errc::not_found,
-                 fmt::format("{}: the run's folder is not on {}: output_dir must be on storage that "
-                             "every host has at the same path",
-                             welcome.run_folder, host_name())};
+    return Error{
+        Errc::not_found,
+        fmt::format("{}: the run's folder is not on {}: output_dir must be on storage that "
+                    "every host has at the same path",
+                    welcome.run_folder, host_name())};
   return log::open(fmt::format("{}/log/process_{}.log", welcome.run_folder, slot),
                    log::Level::error);
 }
@@ -90,13 +92,13 @@ Expected<actors::Wires> wires_of(const ProcessWelcome& welcome, const CardComman
 Expected<void> serve(caf::actor_system& system, const control::SystemOptions& network,
                      const actors::NodeActor& node, const CardCommand& command) {
   const uint32_t slot = command.slot;
-  COHORT_ASSIGN(ProcessWelcome welcome, join(system, node, slot));
+  COHORT_ASSIGN(ProcessWelcome welcome, join(system, node, command));
   COHORT_TRY(enter_run(welcome, slot));
   actors::CardProcessOptions options;
   config::LoadOptions loading;
-  COHORT_ASSIGN(options.config,
-                config::load_text(welcome.config_yaml, welcome.run_folder + "/config.yaml", {},
-                                  loading));
+  COHORT_ASSIGN(
+      options.config,
+      config::load_text(welcome.config_yaml, welcome.run_folder + "/config.yaml", {}, loading));
   std::vector<CardId> cards;
   for (uint32_t card : welcome.cards) cards.push_back({card});
   COHORT_TRY(show_cards(options.config, cards));
@@ -108,7 +110,8 @@ Expected<void> serve(caf::actor_system& system, const control::SystemOptions& ne
   std::promise<std::string> ended;
   auto future = ended.get_future();
   options.on_end = [&ended](std::string reason) { ended.set_value(std::move(reason)); };
-  auto process = system.spawn(actors::card_process, std::move(options));
+  // On a thread of its own, so that it answers pings whatever the roles compute.
+  auto process = system.spawn<caf::detached>(actors::card_process, std::move(options));
   log::info("process {}: ends, {}", slot, future.get());
   return {};
 }
@@ -120,6 +123,7 @@ CLI::App* add_card_command(CLI::App& app, CardCommand& command) {
   card->group("");
   card->add_option("--join", command.node, "host:port of the run's node")->required();
   card->add_option("--slot", command.slot, "which of the run's processes this is")->required();
+  card->add_option("--attempt", command.attempt, "how many have held the slot before");
   add_access_options(*card, command.access);
   card->add_option("--parent", command.parent, "pid of the process that starts this one")
       ->required();
@@ -141,7 +145,8 @@ int card_command(const CardCommand& command) {
       node ? serve(system, *options, *node, command) : Expected<void>(node.error());
   if (!served) {
     std::fprintf(stderr, "error: process %u: %s\n", command.slot, served.error().detail.c_str());
-    if (node) {
+    const bool is_given_up = served.error().code == Errc::denied;  // nobody waits for it any more
+    if (node && !is_given_up) {
       caf::scoped_actor self{system};
       self->send(*node, control::fail_atom_v,
                  control::Failure{fmt::format("process {}", command.slot), "start",

@@ -43,9 +43,6 @@ Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::Place
                                                                size_t count) {
   std::unique_ptr<CardProcesses> processes(new CardProcesses());
   COHORT_ASSIGN(processes->cards_, split_cards(plan, count));
-  for (size_t i = 0; i < count; ++i)
-    processes->names_.push_back(
-        fmt::format("process {} ({})", i, text_of(plan, processes->cards_[i])));
   // Short: a socket's path has 107 characters at most.
   std::string pattern = (std::filesystem::temp_directory_path() / "cohort-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
@@ -64,26 +61,59 @@ CardProcesses::~CardProcesses() {
 Expected<void> CardProcesses::start(caf::actor_system& system, const std::string&,
                                     const actors::NodeActor& node) {
   COHORT_ASSIGN(uint16_t port, control::publish(system, node, {"127.0.0.1", 0}));
-  children_ =
-      std::make_unique<platform::ChildProcesses>([this, node](const platform::ChildExit& exit) {
-        if (!is_over_)
-          caf::anon_send(node, control::fail_atom_v,
-                         control::Failure{names_[exit.index], "supervision", "it " + exit.text});
-      });
-  std::string address = fmt::format("127.0.0.1:{}", port), parent = std::to_string(::getpid());
-  for (size_t slot = 0; slot < cards_.size(); ++slot) {
-    auto started = children_->start({"/proc/self/exe", "card", "--join", address, "--slot",
-                                     std::to_string(slot), "--parent", parent});
-    if (!started) return started.error();
-  }
+  node_ = node;
+  address_ = fmt::format("127.0.0.1:{}", port);
+  children_ = std::make_unique<platform::ChildProcesses>([this](const platform::ChildExit& exit) {
+    std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    const Attempt& attempt = attempts_[exit.index];
+    caf::anon_send(node_, control::lost_atom_v,
+                   control::ProcessLost{attempt.slot, attempt.number, exit.text});
+  });
+  for (uint32_t slot = 0; slot < cards_.size(); ++slot) COHORT_TRY(start({slot, 0}));
   return {};
 }
 
+Expected<void> CardProcesses::start(Attempt attempt) {
+  std::lock_guard lock(mutex_);
+  if (is_over_) return {};
+  attempts_.push_back(attempt);
+  auto started = children_->start(
+      {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
+       "--parent", std::to_string(::getpid()), "--attempt", std::to_string(attempt.number)});
+  if (!started) return started.error();
+  return {};
+}
+
+void CardProcesses::kill(Attempt attempt) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < attempts_.size() && !is_over_; ++i)
+    if (attempts_[i].slot == attempt.slot && attempts_[i].number == attempt.number)
+      children_->kill(i);
+}
+
+actors::ProcessControl CardProcesses::control() {
+  return {[this](uint32_t slot, uint32_t attempt) {
+            kill({slot, attempt});
+          },
+          [this](uint32_t slot, uint32_t attempt) {
+            auto started = start({slot, attempt});
+            if (!started)
+              caf::anon_send(node_, control::fail_atom_v,
+                             control::Failure{fmt::format("process {}", slot), "start",
+                                              started.error().to_string()});
+          }};
+}
+
 void CardProcesses::finish(const std::string&, int timeout_ms) {
-  is_over_ = true;
-  if (children_ == nullptr) return;
-  children_->wait_all(timeout_ms);
-  children_.reset();
+  std::unique_ptr<platform::ChildProcesses> children;
+  {
+    std::lock_guard lock(mutex_);
+    is_over_ = true;
+    node_ = nullptr;
+    children = std::move(children_);
+  }
+  if (children) children->wait_all(timeout_ms);
 }
 
 }  // namespace cohort

@@ -1,10 +1,12 @@
 #pragma once
 /// The processes of `actor-node run --processes N`: cards split among them, the node made reachable
-/// on loopback, the children started and watched. Owner: run_command, on main's thread. A child
-/// that ends while the run goes on ends the run, named with its cards. Bound: N processes.
-#include <atomic>
+/// on loopback, the children started and watched. Owner: run_command, on main's thread; control()'s
+/// functions may be called from any thread that lives as long as the run. The node is told of a
+/// child that ends, and decides whether it is started again. Bound: N processes at a time, and a
+/// number of attempts that the node bounds.
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,12 +28,23 @@ class CardProcesses final : public RunProcesses {
   ~CardProcesses() override;
   Expected<void> start(caf::actor_system& system, const std::string& run_id,
                        const actors::NodeActor& node) override;
+  actors::ProcessControl control() override;
   void finish(const std::string& error, int timeout_ms) override;
 
  private:
+  struct Attempt {
+    uint32_t slot = 0;
+    uint32_t number = 0;
+  };
   CardProcesses() = default;
-  std::vector<std::string> names_;  // "process 1 (cards [2, 3]: actor_train, actor_infer)"
-  std::atomic<bool> is_over_ = false;
+  Expected<void> start(Attempt attempt);
+  void kill(Attempt attempt);
+
+  std::mutex mutex_;  // all below
+  bool is_over_ = false;
+  actors::NodeActor node_;
+  std::string address_;            // of the node
+  std::vector<Attempt> attempts_;  // by index of children_
   std::unique_ptr<platform::ChildProcesses> children_;
 };
 

@@ -156,6 +156,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   if (session.processes) {
     node_options.processes = session.processes->cards();
     node_options.wires = session.processes->wires();
+    node_options.process_control = session.processes->control();
   }
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/actor-node/card_command.hpp"
+#include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
 int main(int argc, char** argv) {

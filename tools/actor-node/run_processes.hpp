@@ -1,11 +1,12 @@
 #pragma once
 /// The processes that hold a run's cards, when the run's own does not: on this host
-/// (card_processes.hpp) or on the nodes of a cluster (cluster_processes.hpp). Owner: run_command, on
-/// main's thread.
+/// (card_processes.hpp) or on the nodes of a cluster (cluster_processes.hpp). Owner: run_command,
+/// on main's thread.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/node.hpp"
 #include "actors/role_spawner.hpp"
 #include "actors/roles.hpp"
 #include "runtime/control/credentials.hpp"
@@ -21,6 +22,8 @@ class RunProcesses {
   /// Makes the run's node reachable and starts the processes, which join it.
   virtual Expected<void> start(caf::actor_system& system, const std::string& run_id,
                                const actors::NodeActor& node) = 0;
+  /// Returns how one of them is ended and started again; unset functions: a loss ends the run.
+  virtual actors::ProcessControl control() { return {}; }
   /// The run is over: ends are no failures any more. Kills what has not ended in `timeout_ms`.
   virtual void finish(const std::string& error, int timeout_ms) = 0;
 

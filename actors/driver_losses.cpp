@@ -1,0 +1,199 @@
+// Rollouts that the driver loses and gets back, and errors whose cause somebody else will tell.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "actors/driver.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/stream/record.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+using plan::PhaseKind;
+using proto::TrajectoryKind;
+
+void DriverState::note(const std::string& kind, const std::string& text) {
+  options_.log->event(observe::EventLevel::warning, step_, text);
+  record(static_cast<uint16_t>(stream::RecordType::event),
+         nlohmann::json{{"kind", kind},
+                        {"step", step_},
+                        {"phase", phase_},
+                        {"detail", text},
+                        {"time_us", wall_time_us()}}
+             .dump());
+}
+
+// -- errors that may be the consequence of a loss
+
+void DriverState::on_told(const Failure& failure) {
+  if (!failure.is_consequence) return on_fail(failure);
+  doubt({failure, now_seconds(), {}});
+}
+
+void DriverState::doubt(Doubt doubt) {
+  if (is_over_) return;
+  doubts_.emplace(++next_doubt_, std::move(doubt));
+  self_->delayed_send(DriverActor{self_}, std::chrono::milliseconds(options_.verdict_wait_ms),
+                      watch_atom_v, next_doubt_);
+}
+
+// By now whoever watches the processes has spoken. What a lost rollout has failed in is with others
+// already; of the rest, an error around the time of a loss is taken for its consequence.
+void DriverState::on_doubt(uint64_t number) {
+  constexpr double k_before_seconds = 3;
+  auto found = doubts_.find(number);
+  if (found == doubts_.end()) return;
+  Doubt doubt = std::move(found->second);
+  doubts_.erase(found);
+  bool is_explained = doubt.lease ? replicas_[doubt.lease->first].attempt != doubt.lease->second
+                                  : last_loss_ > 0 && last_loss_ > doubt.since - k_before_seconds;
+  if (is_explained) {
+    log::info("{} in phase {}: {}: a consequence of the loss before", doubt.failure.role,
+              doubt.failure.phase, doubt.failure.detail);
+    return;
+  }
+  doubt.failure.is_consequence = false;
+  on_fail(doubt.failure);
+}
+
+// -- losses
+
+bool DriverState::can_play(size_t replica, uint8_t kind) const {
+  const Standing standing = replicas_[replica].standing;
+  return standing == Standing::serving ||
+         (standing == Standing::back && kind == static_cast<uint8_t>(TrajectoryKind::warm_start));
+}
+
+void DriverState::on_lost(const CardsLost& lost) {
+  if (is_over_) return;
+  last_loss_ = now_seconds();
+  note("lost", lost.text);
+  for (size_t replica = 0; replica < replicas_.size(); ++replica) {
+    const uint32_t card = options_.rollout_cards[replica].value;
+    if (std::ranges::find(lost.cards, card) == lost.cards.end()) continue;
+    ++replicas_[replica].attempt;
+    replicas_[replica].standing = Standing::lost;
+    if (round_) play_again(replica);
+  }
+}
+
+// What it played and what it had open: the stream says which of it is safe. What is still on its
+// way there, acknowledged by nobody, comes twice.
+void DriverState::play_again(size_t replica) {
+  std::shared_ptr<Round> round = round_;
+  std::vector<uint32_t> open, ended;
+  for (const plan::DispatchPart& part : round->dispatcher->lose(static_cast<uint32_t>(replica)))
+    open.push_back(static_cast<uint32_t>(part.group));
+  for (const auto& [group, by] : round->played_by)
+    if (by == replica && std::ranges::find(open, group) == open.end()) ended.push_back(group);
+  ++round->questions;
+  send_request(
+      self_, options_.trainer, std::chrono::milliseconds(options_.request_timeout_ms),
+      [this, round, replica, ended, open](const RecordedReport& recorded) {
+        on_recorded(round, replica, ended, open, recorded);
+      },
+      [this, round](caf::error& e) {
+        Error error = from_caf(e);
+        if (error.code != Errc::not_found) return on_fail(failure_of("actor_train", phase_, e));
+        --round->questions;  // all of it is in the stream: the step has gone on
+      },
+      recorded_atom_v, round->batch.kind, round->batch.step);
+}
+
+void DriverState::on_recorded(const std::shared_ptr<Round>& round, size_t replica,
+                              const std::vector<uint32_t>& ended, const std::vector<uint32_t>& open,
+                              const RecordedReport& recorded) {
+  --round->questions;
+  if (round_ != round) return;
+  std::map<uint32_t, std::set<uint32_t>> safe;  // index by group
+  for (auto [group, index] : recorded.trajectories) safe[group].insert(index);
+  std::vector<uint32_t> groups = open;
+  for (uint32_t group : ended) {
+    if (safe[group].size() == round->batch.group_size) continue;
+    round->played_by.erase(group);
+    auto added = round->dispatcher->add(
+        {group, round->batch.tasks[group].seed, round->batch.group_size, 0, 0});
+    if (!added) return on_fail({"driver", phase_, added.error().to_string()});
+    groups.push_back(group);
+  }
+  uint64_t kept = 0;
+  const auto expected = static_cast<uint64_t>(std::max(1.0, response_tokens_));
+  for (uint32_t group : groups) {
+    ++round->attempts[group];
+    for (uint32_t index : safe[group]) {
+      round->dispatcher->end(group, index, static_cast<uint32_t>(replica), expected);
+      ++kept;
+    }
+  }
+  if (!groups.empty())
+    note("requeue",
+         fmt::format("{} groups of actor_infer (card {}) are played again; {} of their {} "
+                     "trajectories are in the stream already",
+                     groups.size(), options_.rollout_cards[replica].value, kept,
+                     groups.size() * round->batch.group_size));
+  continue_round(round);
+}
+
+void DriverState::continue_round(const std::shared_ptr<Round>& round) {
+  if (round->dispatcher->is_done()) return leases_over(round);
+  bool has_player = false;
+  for (size_t replica = 0; replica < replicas_.size(); ++replica)
+    has_player = has_player || can_play(replica, round->batch.kind);
+  if (has_player) return lease_more(round);
+  if (round->batch.kind != static_cast<uint8_t>(TrajectoryKind::warm_start)) revive();
+}
+
+void DriverState::on_back(const CardsBack& back) {
+  if (is_over_) return;
+  for (const RoleHandle& role : back.roles)
+    for (size_t replica = 0; replica < replicas_.size(); ++replica) {
+      if (role.role != "actor_infer" || options_.rollout_cards[replica].value != role.card)
+        continue;
+      replicas_[replica].actor = caf::actor_cast<RolloutActor>(role.actor);
+      replicas_[replica].standing = Standing::back;
+      note("restart",
+           fmt::format("actor_infer (card {}) is there again, without weights", role.card));
+      if (!round_ || !can_play(replica, round_->batch.kind)) continue;
+      round_->dispatcher->restore(static_cast<uint32_t>(replica));
+      continue_round(round_);
+    }
+}
+
+// Nobody is left who could play: the version of this round is published again, to the successors,
+// as soon as they are there; until then placement waits.
+void DriverState::revive() {
+  if (std::exchange(is_reviving_, true)) return;
+  std::shared_ptr<Round> round = round_;
+  const bool is_train = round->batch.kind == static_cast<uint8_t>(TrajectoryKind::train);
+  begin_phase(PhaseKind::publish, [this, round, is_train] {
+    begin_phase(is_train ? PhaseKind::generate : PhaseKind::evaluate, [this, round] {
+      is_reviving_ = false;
+      for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
+        if (can_play(replica, round->batch.kind)) round->dispatcher->restore(replica);
+      continue_round(round);
+    });
+  });
+}
+
+// PLACE-5: a rollout whose weights were committed in this publish serves them.
+void DriverState::note_served(const PhaseReport& report) {
+  if (report.kind != PhaseKind::publish) return;
+  for (const Transition& transition : report.transitions)
+    for (size_t replica = 0; replica < replicas_.size(); ++replica) {
+      if (transition.command.verb != plan::Command::Verb::reshard ||
+          transition.command.role != "actor_infer" ||
+          transition.command.card != options_.rollout_cards[replica] ||
+          replicas_[replica].standing != Standing::back)
+        continue;
+      replicas_[replica].standing = Standing::serving;
+      if (replicas_[replica].attempt > 0)
+        note("admitted", fmt::format("actor_infer (card {}) serves version {}",
+                                     transition.command.card.value, version_));
+    }
+}
+
+}  // namespace cohort::actors

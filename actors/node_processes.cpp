@@ -1,0 +1,184 @@
+// The processes that hold a run's cards: heard of, lost, and started again.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/card_process.hpp"
+#include "actors/node.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/control/request.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+namespace {
+
+constexpr int k_attempt_bits = 32;  // of a watch message, below the slot
+
+bool holds(const std::vector<CardId>& cards, CardId card) {
+  return std::ranges::find(cards, card) != cards.end();
+}
+
+}  // namespace
+
+std::string NodeState::slot_name(uint32_t slot) const {
+  std::string roles;
+  for (const plan::RoleSpec& role : options_.plan.placement.roles)
+    if (std::ranges::any_of(role.cards,
+                            [&](CardId card) { return holds(options_.processes[slot], card); }))
+      roles += (roles.empty() ? "" : ", ") + role.role;
+  return fmt::format("process {} (cards {}: {})", slot, plan::to_text(options_.processes[slot]),
+                     roles);
+}
+
+/// Returns the slot and those that hold other cards of its tensor-parallel groups.
+std::vector<uint32_t> NodeState::unit_of(uint32_t slot) const {
+  const plan::ShardLayout& layout = options_.plan.weights.at("actor_infer")->to;
+  std::vector<uint32_t> unit = {slot};
+  for (size_t i = 0; i < unit.size(); ++i)
+    for (size_t first = 0; first + layout.tp <= layout.ranks.size(); first += layout.tp) {
+      std::span group(layout.ranks.begin() + static_cast<ptrdiff_t>(first), layout.tp);
+      auto is_here = [&](uint32_t x) {
+        return std::ranges::any_of(group,
+                                   [&](CardId card) { return holds(options_.processes[x], card); });
+      };
+      if (!is_here(unit[i])) continue;
+      for (uint32_t other = 0; other < slots_.size(); ++other)
+        if (is_here(other) && std::ranges::find(unit, other) == unit.end()) unit.push_back(other);
+    }
+  return unit;
+}
+
+// A reference that takes turns holds what rollouts have played until its turn comes: a step cannot
+// go back to generation from there.
+bool NodeState::is_recoverable(const std::vector<uint32_t>& unit) const {
+  if (!is_begun_ || !options_.process_control.start || spawner_->has_reference_phase())
+    return false;
+  for (uint32_t slot : unit)
+    for (const plan::RoleSpec& role : options_.plan.placement.roles)
+      for (CardId card : role.cards)
+        if (role.role != "actor_infer" && holds(options_.processes[slot], card)) return false;
+  return true;
+}
+
+void NodeState::watch_slot(uint32_t slot) {
+  self_->delayed_send(NodeActor{self_}, std::chrono::milliseconds(options_.join_timeout_ms),
+                      watch_atom_v, uint64_t{slot} << k_attempt_bits | slots_[slot].attempt);
+}
+
+void NodeState::on_watch(uint64_t which) {
+  auto slot = static_cast<uint32_t>(which >> k_attempt_bits);
+  const Slot& seen = slots_[slot];
+  if (is_shutting_down_ || seen.is_ready || seen.attempt != static_cast<uint32_t>(which)) return;
+  on_fail({slot_name(slot), "start",
+           fmt::format("it has not joined within {} ms", options_.join_timeout_ms)});
+}
+
+// A timer that comes late says that this process stood still: then nobody else was silent.
+void NodeState::on_ping() {
+  if (is_shutting_down_) return;
+  const double now = now_seconds();
+  const bool is_late = now - last_ping_ > 2e-3 * k_ping_ms;
+  last_ping_ = now;
+  self_->delayed_send(NodeActor{self_}, std::chrono::milliseconds(k_ping_ms), ping_atom_v);
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    Slot& seen = slots_[slot];
+    if (!seen.is_ready || seen.process == nullptr) continue;
+    if (is_late) seen.last_heard = now;
+    if (now - seen.last_heard > 1e-3 * k_silence_ms) {
+      lose(unit_of(slot), slot, fmt::format("was silent for {:.1f} s", now - seen.last_heard),
+           true);
+      continue;
+    }
+    send_request(
+        self_, caf::actor_cast<CardProcessActor>(seen.process),
+        std::chrono::milliseconds(k_silence_ms),
+        [this, slot, attempt = seen.attempt](uint64_t) { on_pong(slot, attempt); },
+        [](caf::error&) {}, ping_atom_v, uint64_t{slot});
+  }
+}
+
+void NodeState::on_pong(uint32_t slot, uint32_t attempt) {
+  if (slots_[slot].attempt == attempt) slots_[slot].last_heard = now_seconds();
+}
+
+void NodeState::on_process_lost(const ProcessLost& lost) {
+  if (is_shutting_down_ || lost.slot >= slots_.size()) return;
+  Slot& slot = slots_[lost.slot];
+  if (lost.attempt != slot.attempt) return;
+  if (!slot.is_lost) lose(unit_of(lost.slot), lost.slot, lost.text, false);
+  if (!slot.is_lost) return;  // it has ended the run
+  slot.is_gone = true;
+  // The ranks of a group find each other by the number of their attempt: they start together.
+  uint32_t attempt = 0;
+  const std::vector<uint32_t> unit = unit_of(lost.slot);
+  for (uint32_t each : unit) {
+    if (!slots_[each].is_gone) return;
+    attempt = std::max(attempt, slots_[each].attempt + 1);
+  }
+  for (uint32_t each : unit) {
+    slots_[each].is_lost = slots_[each].is_gone = false;
+    slots_[each].attempt = attempt;
+    log::warn("{} starts again, attempt {}", slot_name(each), attempt);
+    options_.process_control.start(each, attempt);
+    watch_slot(each);
+  }
+}
+
+void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,
+                     bool is_silent) {
+  const double now = last_loss_ = now_seconds();
+  const std::string who = slot_name(first);
+  Slot& slot = slots_[first];
+  std::erase_if(slot.losses, [&](double at) { return now - at > k_restart_window_s; });
+  if (slot.losses.empty()) slot.first_loss = text;
+  slot.losses.push_back(now);
+  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text});
+  if (slot.losses.size() > k_process_restarts)
+    return on_fail({who, "supervision",
+                    fmt::format("it {}, the {}th loss in {:.0f} minutes; the first: it {}", text,
+                                slot.losses.size(), k_restart_window_s / 60, slot.first_loss)});
+  CardsLost lost{{}, who + " " + text};
+  for (uint32_t each : unit) {
+    for (CardId card : options_.processes[each]) lost.cards.push_back(card.value);
+    if (!slots_[each].is_lost) forget_roles(slots_[each], is_silent);
+    // The end of one that still runs is told when it has come; then it is started again.
+    if (each != first || is_silent) options_.process_control.end(each, slots_[each].attempt);
+  }
+  log::warn("{}", lost.text);
+  self_->send(placement_, lost_atom_v, lost);
+  self_->send(driver_, lost_atom_v, lost);
+}
+
+void NodeState::forget_roles(Slot& slot, bool is_silent) {
+  slot.is_lost = true;
+  slot.is_ready = false;
+  slot.process = nullptr;
+  for (const RoleHandle& role : slot.roles) {
+    auto address = caf::actor_cast<caf::actor_addr>(role.actor);
+    self_->demonitor(address);
+    roles_.erase(address);
+    remote_.erase(address);
+    holders_.erase({role.role, CardId{role.card}});
+    if (!is_silent) continue;  // it has ended: nothing more comes from it
+    std::string producer = spawner_->producer(role.role, CardId{role.card}, slot.attempt);
+    fenced_.insert(producer);
+    if (reward_) self_->send(reward_, fence_atom_v, producer);
+  }
+  slot.roles.clear();
+}
+
+// All of a unit at once: its groups are whole only then.
+void NodeState::hand_out(const std::vector<uint32_t>& unit) {
+  CardsBack back;
+  for (uint32_t slot : unit) {
+    if (!slots_[slot].is_ready) return;
+    back.roles.insert(back.roles.end(), slots_[slot].roles.begin(), slots_[slot].roles.end());
+  }
+  self_->send(placement_, back_atom_v, back);
+  self_->send(driver_, back_atom_v, back);
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,125 @@
+#include "runtime/base/failpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <string>
+
+#include "runtime/base/clock.hpp"
+
+namespace cohort::failpoint {
+
+// Constant-initialised: a point that is passed before `from_environment` below is not armed.
+std::atomic<bool> detail::is_armed = false;
+
+namespace {
+
+constexpr size_t k_points_max = 16;
+
+enum class Action : uint8_t { kill, stop, fail };
+
+struct Point {
+  std::string name;
+  uint64_t count = 0;
+  Action action = Action::kill;
+  std::string claim;
+  std::atomic<uint64_t> passed = 0;
+};
+
+std::deque<Point>& points() {
+  static std::deque<Point> armed;
+  return armed;
+}
+
+Error unreadable(std::string_view entry) {
+  return {
+      Errc::invalid_argument,
+      fmt::format("COHORT_FAILPOINT: \"{}\" is not name:count:kill|stop|fail[:claim file]", entry)};
+}
+
+Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
+  std::array<std::string_view, 4> fields;
+  std::string_view rest = entry;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    size_t colon = i + 1 == fields.size() ? std::string_view::npos : rest.find(':');
+    fields[i] = rest.substr(0, colon);
+    rest = colon == std::string_view::npos ? std::string_view{} : rest.substr(colon + 1);
+  }
+  uint64_t count = 0;
+  const char* end = fields[1].data() + fields[1].size();
+  auto read = std::from_chars(fields[1].data(), end, count);
+  const bool is_action = fields[2] == "kill" || fields[2] == "stop" || fields[2] == "fail";
+  if (fields[0].empty() || read.ec != std::errc{} || read.ptr != end || count == 0 || !is_action)
+    return unreadable(entry);
+  if (armed.size() == k_points_max)
+    return Error{Errc::invalid_argument,
+                 fmt::format("COHORT_FAILPOINT: more than {} points", k_points_max)};
+  Point& point = armed.emplace_back();
+  point.name = fields[0];
+  point.count = count;
+  point.action = fields[2] == "kill"   ? Action::kill
+                 : fields[2] == "stop" ? Action::stop
+                                       : Action::fail;
+  point.claim = fields[3];
+  return {};
+}
+
+/// Returns true if this process is the one to act.
+bool claim(const Point& point) {
+  if (point.claim.empty()) return true;
+  int file = ::open(point.claim.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  std::string text = fmt::format("{} {} {}\n", point.name, ::getpid(), wall_time_us());
+  [[maybe_unused]] ssize_t written = ::write(file, text.data(), text.size());
+  ::close(file);
+  return true;
+}
+
+bool act(Action action) {
+  if (action == Action::fail) return true;
+  ::kill(::getpid(), action == Action::kill ? SIGKILL : SIGSTOP);
+  // The signal may reach another thread first: this one does not pass the point before.
+  if (action == Action::kill)
+    for (;;) ::pause();
+  return false;
+}
+
+[[maybe_unused]] const bool from_environment = [] {
+  const char* text = std::getenv("COHORT_FAILPOINT");
+  if (text == nullptr) return false;
+  if (auto armed = arm(text); !armed) {
+    std::fprintf(stderr, "error: %s\n", armed.error().detail.c_str());
+    std::_Exit(2);
+  }
+  return true;
+}();
+
+}  // namespace
+
+bool detail::pass(std::string_view name) {
+  for (Point& point : points())
+    if (point.name == name && ++point.passed == point.count && claim(point))
+      return act(point.action);
+  return false;
+}
+
+Expected<void> arm(std::string_view text) {
+  std::deque<Point> armed;
+  while (!text.empty()) {
+    size_t end = text.find(';');
+    COHORT_TRY(add(text.substr(0, end), armed));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  }
+  points().swap(armed);
+  detail::is_armed = !points().empty();
+  return {};
+}
+
+}  // namespace cohort::failpoint

@@ -1,0 +1,40 @@
+#pragma once
+/// Failpoints: named points of the protocols where a test can make this process die, stand still or
+/// fail, from outside, through the environment:
+///   COHORT_FAILPOINT="name:count:action[:claim][;name:count:action[:claim]...]"
+/// The `count`-th time (1, 2, ...) that this process passes `name` it does `action`: `kill`
+/// (SIGKILL to itself), `stop` (SIGSTOP), `fail` (the caller takes its error path). `claim` is a
+/// file: one process alone acts, the one that creates it, so that children, and those started in
+/// the place of a dead one, may inherit the variable. It then holds "name pid microseconds"
+/// (wall time). Read once, before main; what cannot be read ends the process with exit code 2
+/// and a line. Thread-safe. Unset, a point costs one relaxed load. Bound: 16 points. The names in
+/// use are in docs/failure.md.
+#include <atomic>
+#include <string_view>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::failpoint {
+
+namespace detail {
+extern std::atomic<bool> is_armed;
+bool pass(std::string_view name);
+}  // namespace detail
+
+/// Returns true if the caller is to fail here.
+inline bool hit(std::string_view name) {
+  return detail::is_armed.load(std::memory_order_relaxed) && detail::pass(name);
+}
+
+/// The same as an error: Errc::internal that names the point.
+inline Expected<void> check(std::string_view name) {
+  if (hit(name)) return Error{Errc::internal, "failpoint " + std::string(name)};
+  return {};
+}
+
+/// Replaces what is armed, as COHORT_FAILPOINT would have; empty: nothing. REQUIRES: no other
+/// thread passes a point meanwhile. Returns Errc::invalid_argument with the entry that cannot be
+/// read.
+Expected<void> arm(std::string_view points);
+
+}  // namespace cohort::failpoint
