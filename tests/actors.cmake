@@ -28,3 +28,6 @@ cohort_test(zero_process_test integration
 target_compile_options(zero_process_test PRIVATE -fPIC)
 target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)
 set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+if(TARGET cohort_flow_rig)
+  cohort_test(flow_test integration SOURCES integration/flow_test.cpp DEPS cohort::flow_rig)
+endif()
