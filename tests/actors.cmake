@@ -12,5 +12,7 @@ add_dependencies(run_integration_test exact_answer_plugin)
 target_compile_definitions(run_integration_test PRIVATE COHORT_EXACT_ANSWER_PLUGIN="$<TARGET_FILE:exact_answer_plugin>")
 cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(recovery_integration_test integration TIMEOUT 240
+  SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
