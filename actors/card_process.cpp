@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/control_rendezvous.hpp"
+
 namespace cohort::actors {
 
 using namespace control;
@@ -14,7 +16,7 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.run_id = options_.welcome.run_id;
   spawner.wires = options_.wires;
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
-  spawner.rendezvous = options_.rendezvous;
+  spawner.rendezvous = control_rendezvous(self_->home_system(), options_.node);
   spawner.attempt = options_.welcome.attempt;
   auto node = options_.node;
   spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };

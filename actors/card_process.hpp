@@ -21,7 +21,6 @@ struct CardProcessOptions {
   Preflight plan;
   control::ProcessWelcome welcome;
   Wires wires;
-  std::shared_ptr<compute::Rendezvous> rendezvous;
   uint32_t slot = 0;
   NodeActor node;
   std::function<void(std::string reason)> on_end;  // once; empty reason: told to end

@@ -108,7 +108,9 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
   runs_[request.run_id] = {request.supervisor, request.processes};
   if (request.supervisor) self_->monitor(request.supervisor);
   auto promise = self_->make_response_promise<bool>();
-  tell(nodes, promise, launch_atom_v, request);
+  LaunchRequest order = request;
+  order.supervisor = nullptr;  // theirs to know is this head: a run may end without them
+  tell(nodes, promise, launch_atom_v, order);
   return promise;
 }
 

@@ -6,8 +6,9 @@ namespace cohort::actors {
 
 Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
                                          std::function<void(DeliveryHandle)> on_delivery,
+                                         std::function<void()> on_room,
                                          std::function<void(std::string, Error)> on_failed) {
-  auto hop = std::make_unique<Hop>();
+  std::unique_ptr<Hop> hop(new Hop(std::move(on_room)));
   hop->name_ = options.input.name;
   std::string input = options.input.name;
   std::string output = options.output.name;
@@ -41,21 +42,11 @@ Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& 
 
 Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
   proto::Encoded encoded = proto::encode_batch(trajectories);
-  waiting_.push_back(
-      {{k_message_trajectories, std::move(encoded.header), encoded.columns}, std::move(delivery)});
-  auto flushed = flush();
-  return flushed ? Expected<void>() : flushed.error();
+  return relay_.forward(*output_,
+                        {k_message_trajectories, std::move(encoded.header), encoded.columns},
+                        std::move(delivery));
 }
 
-Expected<bool> Hop::flush() {
-  while (!waiting_.empty()) {
-    DeliveryHandle delivery = waiting_.front().delivery;
-    auto sent = output_->send(waiting_.front().message, [delivery](uint64_t) { delivery->ack(); });
-    if (!sent && sent.error().code == Errc::backpressure) return true;
-    if (!sent) return sent.error();
-    waiting_.pop_front();
-  }
-  return false;
-}
+Expected<bool> Hop::flush() { return relay_.flush(*output_); }
 
 }  // namespace cohort::actors

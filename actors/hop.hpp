@@ -6,14 +6,14 @@
 /// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
 /// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "actors/local.hpp"
 #include "runtime/base/error.hpp"
-#include "runtime/transport/link.hpp"
+#include "runtime/transport/relay.hpp"
 
 namespace cohort::actors {
 
@@ -31,11 +31,11 @@ struct HopOptions {
 
 class Hop {
  public:
-  /// `on_delivery` and `on_failed` run on pump threads: they only send messages to the owning
-  /// actor.
+  /// All three run on pump threads: they only send messages to the owning actor. `on_room`: frames
+  /// wait and the next hop has room, call flush().
   static Expected<std::unique_ptr<Hop>> open(
       const HopOptions& options, std::function<void(DeliveryHandle)> on_delivery,
-      std::function<void(std::string link, Error)> on_failed);
+      std::function<void()> on_room, std::function<void(std::string link, Error)> on_failed);
   /// Decodes and validates a delivered frame; Errc::corrupt names the link.
   Expected<std::vector<proto::Trajectory>> decode(const transport::Delivery& delivery) const;
   /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do
@@ -45,12 +45,9 @@ class Hop {
   Expected<bool> flush();
 
  private:
-  struct Waiting {
-    transport::Message message;
-    DeliveryHandle delivery;
-  };
+  explicit Hop(std::function<void()> on_room) : relay_(std::move(on_room)) {}
   std::string name_;
-  std::deque<Waiting> waiting_;
+  transport::Relay<transport::Sender, DeliveryHandle> relay_;
   std::unique_ptr<transport::Receiver> input_;
   std::unique_ptr<transport::Sender> output_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "actors/control_rendezvous.hpp"
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
 #include "actors/trainer.hpp"
@@ -48,7 +49,7 @@ void NodeState::open(NodeOptions options) {
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
   roles.wires = options_.wires;
-  roles.rendezvous = options_.rendezvous;
+  roles.rendezvous = table_;
   roles.fail = failure_sink();
   if (options_.processes.empty())
     for (const plan::CardSpec& card : options_.plan.placement.cards) roles.cards.push_back(card.id);
@@ -85,9 +86,6 @@ caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
   welcome.working_folder = std::filesystem::current_path();
   welcome.config_yaml = options_.config.resolved_yaml;
   welcome.socket_folder = options_.wires.socket_folder;
-  const std::string& host = options_.wires.listen_host;
-  welcome.rendezvous_host = host.empty() ? "127.0.0.1" : host;
-  welcome.rendezvous_port = options_.rendezvous ? options_.rendezvous->port() : uint16_t{0};
   for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
   return welcome;
 }
@@ -109,6 +107,10 @@ void NodeState::on_ready(const ProcessReady& ready) {
   }
   if (is_begun_) return hand_out(unit_of(ready.slot));
   if (std::ranges::all_of(slots_, [](const Slot& each) { return each.is_ready; })) start_run();
+}
+
+TableReply NodeState::on_table(const TableRequest& request) {
+  return answer_table(*table_, request);
 }
 
 void NodeState::spawn_cards() {
@@ -295,6 +297,7 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](watch_atom, uint64_t which) { state->on_watch(which); },
       [state](ping_atom) { state->on_ping(); },
       [state](lost_atom, const ProcessLost& lost) { state->on_process_lost(lost); },
+      [state](table_atom, const TableRequest& request) { return state->on_table(request); },
   };
 }
 

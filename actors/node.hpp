@@ -53,7 +53,6 @@ struct NodeOptions {
   RunLog* log = nullptr;
   std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
   Wires wires;                                      // to them
-  std::shared_ptr<compute::Rendezvous> rendezvous;  // of ranks in several processes; else null
   ProcessControl process_control;                   // unset: a process that is lost ends the run
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
@@ -78,6 +77,7 @@ class NodeState {
   void on_ping();
   void on_pong(uint32_t slot, uint32_t attempt);
   void on_process_lost(const control::ProcessLost& lost);
+  control::TableReply on_table(const control::TableRequest& request);
 
  private:
   template <class Handle>
@@ -119,6 +119,8 @@ class NodeState {
 
   NodeActor::pointer self_;
   NodeOptions options_;
+  /// Where the ranks of this run find each other.
+  std::shared_ptr<compute::Rendezvous> table_ = compute::Rendezvous::in_process();
   std::unique_ptr<RoleSpawner> spawner_;
   std::map<std::pair<std::string, CardId>, Holder> holders_;
   std::vector<Slot> slots_;

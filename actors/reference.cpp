@@ -27,6 +27,7 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
                           [address](DeliveryHandle delivery) {
                             caf::anon_send(address, deliver_atom_v, delivery);
                           },
+                          [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
                             fail({"reference", "link", link + ": " + error.to_string()});
                           }));
@@ -130,6 +131,11 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
 }
 
+void ReferenceState::on_flush() {
+  if (auto left = hop_->flush(); !left)
+    options_.fail({"reference", "forward", left.error().to_string()});
+}
+
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
                                         ReferenceOptions options) {
   self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
@@ -142,6 +148,7 @@ ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<Referen
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
+      [state](flush_atom) { state->on_flush(); },
   };
 }
 

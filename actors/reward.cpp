@@ -113,6 +113,7 @@ Expected<void> RewardState::open(RewardOptions options) {
                           [address](DeliveryHandle delivery) {
                             caf::anon_send(address, deliver_atom_v, delivery);
                           },
+                          [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
                             fail({"rewards", "link", link + ": " + error.to_string()});
                           }));
@@ -246,6 +247,11 @@ void RewardState::finish(uint64_t id) {
     options_.fail({"rewards", "forward", sent.error().to_string()});
 }
 
+void RewardState::on_flush() {
+  if (auto left = hop_->flush(); !left)
+    options_.fail({"rewards", "forward", left.error().to_string()});
+}
+
 void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
                                  const tasks::RewardResult& result) {
   if (is_contract_checked_ || key.kind != proto::TrajectoryKind::train) return;
@@ -287,6 +293,7 @@ RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> sel
   return {
       [self](deliver_atom, const DeliveryHandle& delivery) { self->state.on_delivery(delivery); },
       [self](const ScoredBatch& scored) { self->state.on_scored(scored); },
+      [self](flush_atom) { self->state.on_flush(); },
       [self](fence_atom, const std::string& producer) { self->state.on_fence(producer); }};
 }
 

@@ -57,6 +57,7 @@ class RewardState {
   Expected<void> open(RewardOptions options);
   void on_delivery(const DeliveryHandle& delivery);
   void on_scored(const ScoredBatch& scored);
+  void on_flush();
   /// What comes from this producer from here on is dropped: it was given up, and its groups are
   /// with others.
   void on_fence(const std::string& producer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/job_spec.hpp"
+#include "actors/link_collectives.hpp"
 #include "actors/reference.hpp"
 #include "actors/train_rank.hpp"
 #include "actors/train_worker.hpp"
@@ -33,7 +34,6 @@ Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions op
 
 RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
     : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
-  if (options_.rendezvous == nullptr) options_.rendezvous = compute::Rendezvous::in_process();
   const auto pages = options_.plan->offload == plan::OffloadPolicy::step
                          ? compute::CardPages::kept
                          : compute::CardPages::released;
@@ -172,8 +172,17 @@ compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, Ca
   for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
   group.rendezvous = options_.rendezvous;
   if (options_.wires.is_one_process()) group.backend = compute::CollectiveBackend::memory;
-  if (group.device = cards_.at(card)->device(); group.device != nullptr)
+  if (group.device = cards_.at(card)->device(); group.device != nullptr) {
     group.backend = group.device->collectives();
+  } else if (!options_.wires.listen_host.empty()) {  // Gloo's sockets would trust anybody
+    group.backend = compute::CollectiveBackend::links;
+    group.open =
+        link_groups({context_, [link = tcp_link()](const std::string&, const std::string& name) {
+                       transport::LinkOptions named = link;
+                       named.name = name;
+                       return named;
+                     }});
+  }
   return group;
 }
 

@@ -46,7 +46,7 @@ struct RoleSpawnerOptions {
   std::string run_id;
   std::vector<CardId> cards;  // of this process
   Wires wires;
-  /// Where ranks find each other; null: all are in this process.
+  /// Where ranks find each other.
   std::shared_ptr<compute::Rendezvous> rendezvous;
   uint32_t attempt = 0;  // of the process: how many have held its cards before
   FailureSink fail;

@@ -48,15 +48,16 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
-///   it. Results of its pools come as messages. (fence, producer): what still comes from
-///   that link end is dropped.
+///   it. Results of its pools come as messages. (flush): the next hop has room again. (fence,
+///   producer): what still comes from that link end is dropped.
 using RewardActor =
     caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
-                     caf::reacts_to<ScoredBatch>, caf::reacts_to<control::fence_atom, std::string>>;
+                     caf::reacts_to<ScoredBatch>, caf::reacts_to<control::flush_atom>,
+                     caf::reacts_to<control::fence_atom, std::string>>;
 
 using ReferenceActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
-    caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+    caf::reacts_to<control::deliver_atom, DeliveryHandle>, caf::reacts_to<control::flush_atom>>;
 
 /// The compute side of the trainer, on a thread of its own.
 ///   (update, UpdateRequest, trajectories) -> UpdateReport; (save/load, CheckpointRequest) ->
@@ -110,7 +111,8 @@ using DriverActor =
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found | denied (an attempt that was given up);
-/// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost)
+/// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost).
+/// (table, TableRequest) -> TableReply
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,
@@ -119,6 +121,7 @@ using NodeActor = caf::typed_actor<
     caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
     caf::reacts_to<control::ready_atom, control::ProcessReady>,
     caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::ping_atom>,
-    caf::reacts_to<control::lost_atom, control::ProcessLost>>;
+    caf::reacts_to<control::lost_atom, control::ProcessLost>,
+    caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
 }  // namespace cohort::actors

@@ -16,3 +16,15 @@ cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
+# Ranks in several processes.
+cohort_test(collectives_test integration
+  SOURCES integration/collectives_test.cpp support/control_table.cpp DEPS cohort::actors)
+cohort_test(tensor_parallel_ranks_test integration
+  SOURCES integration/tensor_parallel_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
+cohort_test(group_publish_ranks_test integration
+  SOURCES integration/group_publish_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
+cohort_test(zero_process_test integration
+  SOURCES integration/zero_process_test.cpp support/control_table.cpp DEPS cohort::actors)
+target_compile_options(zero_process_test PRIVATE -fPIC)
+target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)
+set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

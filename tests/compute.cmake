@@ -27,15 +27,9 @@ cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS c
 # Cards together: tensor parallelism and replicas.
 cohort_test(model_tp_test unit SOURCES unit/model_tp_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(tensor_parallel_test property SOURCES property/tensor_parallel_test.cpp DEPS cohort::compute)
-cohort_test(tensor_parallel_ranks_test integration SOURCES integration/tensor_parallel_ranks_test.cpp DEPS cohort::compute)
 cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohort::compute cohort::plan)
 
-# Ranks: threads and forked processes.
-cohort_test(collectives_test integration SOURCES integration/collectives_test.cpp DEPS cohort::compute)
-cohort_test(group_publish_ranks_test integration SOURCES integration/group_publish_ranks_test.cpp DEPS cohort::compute cohort::publish)
+# Ranks: threads. Those in several processes meet over control messages: tests/actors.cmake.
 cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)
 target_compile_options(zero_train_test PRIVATE -fPIC)
 target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)
-cohort_test(zero_process_test integration SOURCES integration/zero_process_test.cpp DEPS cohort::compute)
-target_compile_options(zero_process_test PRIVATE -fPIC)
-target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)

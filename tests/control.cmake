@@ -2,3 +2,4 @@ cohort_test(control_golden_test golden SOURCES golden/control_messages_test.cpp 
 if(TARGET cohort_keys_command)
   cohort_test(credentials_test unit SOURCES unit/credentials_test.cpp DEPS cohort::keys_command)
 endif()
+cohort_test(network_security_test integration SOURCES integration/network_security_test.cpp DEPS cohort::control ssl crypto)

@@ -24,6 +24,9 @@ Expected<void> check(const GroupOptions& options) {
     return Error{Errc::invalid_argument,
                  fmt::format("group {}: {} joins devices: give the rank's device, or choose gloo",
                              options.name, to_string(options.backend))};
+  if (options.backend == CollectiveBackend::links && !options.open)
+    return Error{Errc::invalid_argument,
+                 fmt::format("group {}: links need GroupOptions::open", options.name)};
   return {};
 }
 
@@ -35,6 +38,8 @@ Expected<std::unique_ptr<Collectives>> join_engine(const GroupOptions& options) 
       return join_nccl(options);
     case CollectiveBackend::hccl:
       return join_hccl(options);
+    case CollectiveBackend::links:
+      return options.open(options);
     case CollectiveBackend::gloo:
       break;
   }
@@ -53,6 +58,8 @@ std::string_view to_string(CollectiveBackend backend) {
       return "hccl";
     case CollectiveBackend::memory:
       return "memory";
+    case CollectiveBackend::links:
+      return "links";
   }
   return "unknown";
 }

@@ -1,9 +1,10 @@
 #pragma once
 /// What the ranks of one group say to each other: the collectives of training and of tensor
 /// parallel generation. One rank per card. The engine below is c10d's (Gloo on cpu, NCCL on cuda,
-/// HCCL on npu), or none where all ranks are threads of one process (memory); chosen when the group
-/// is joined; callers see bytes, on the host or, with GroupOptions::device, on the device: what
-/// lies on the other side than the engine works on is staged. Torch-free header.
+/// HCCL on npu), the links of the data plane, or none where all ranks are threads of one process
+/// (memory); chosen when the group is joined; callers see bytes, on the host or, with
+/// GroupOptions::device, on the device: what lies on the other side than the engine works on is
+/// staged. Torch-free header.
 ///
 /// Every rank calls the same operations in the same order with sizes that fit each other. One call
 /// at a time per object; the calls of one rank may come from different threads, one after another.
@@ -30,21 +31,15 @@
 namespace cohort::compute {
 
 /// Where the ranks of a group find each other: a small table of keys. Thread-safe. Keys are at most
-/// 1 KiB, values 64 KiB, a table 65,536 keys. Not encrypted: `host` is loopback or a network of its
-/// own.
+/// 1 KiB, values 64 KiB, a table 65,536 keys; Errc::capacity beyond. Ranks in several processes ask
+/// one that is kept elsewhere: actors/control_rendezvous.hpp.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
   /// For ranks that are threads of this process: every rank is given the same object.
   static std::shared_ptr<Rendezvous> in_process();
-  /// For ranks in several processes: listens on `host`, on an ephemeral port if `port` is 0.
-  static Expected<std::shared_ptr<Rendezvous>> serve(const std::string& host, uint16_t port,
-                                                     int timeout_ms);
-  static Expected<std::shared_ptr<Rendezvous>> connect(const std::string& host, uint16_t port,
-                                                       int timeout_ms);
-  virtual uint16_t port() const = 0;  // 0 in one process
 
-  /// Errc::closed when the serving process is gone.
+  /// Errc::closed when the process that keeps the table is gone.
   virtual Expected<void> put(const std::string& key, const std::string& value) = 0;
   /// Returns what the key holds afterwards: `value`, or what was there before.
   virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
@@ -55,10 +50,13 @@ class Rendezvous {
                                       const std::function<std::shared_ptr<void>()>& make);
 };
 
-enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2, memory = 3 };
+/// links: the data plane's (GroupOptions::open), the only one of the CPU platform whose bytes may
+/// leave a host: it is authenticated and encrypted.
+enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2, memory = 3, links = 4 };
 std::string_view to_string(CollectiveBackend backend);
 
 class Device;  // device.hpp
+class Collectives;
 
 struct GroupOptions {
   std::string name;  // one group, one name: e.g. "actor_train", "actor_infer.tp.0"
@@ -70,6 +68,8 @@ struct GroupOptions {
   std::string interface = "lo";  // gloo: network interface to listen on
   int timeout_ms = 600000;
   std::shared_ptr<Device> device;  // of this rank: needed by nccl and hccl; others stage its bytes
+  /// links: joins over links, which this folder does not know (actors/link_collectives.hpp).
+  std::function<Expected<std::unique_ptr<Collectives>>(const GroupOptions&)> open = {};
 };
 
 class Collectives {

@@ -1,10 +1,11 @@
 #pragma once
-/// Who is who in a group, and who was lost: the group's keys in its rendezvous. Private to the
-/// folder; shared by the c10d backends. Owner: one rank's group; thread-safe as Rendezvous is.
+/// Who is who in a group, and who was lost: the group's keys in its rendezvous. For the backends
+/// whose ranks are in several processes. Owner: one rank's group; thread-safe as Rendezvous is.
 /// Every wait has an end.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <string>
@@ -16,6 +17,7 @@
 namespace cohort::compute {
 
 inline constexpr int k_roll_poll_ms = 2;
+inline constexpr int k_roll_poll_max_ms = 32;  // every poll is a message to the table's keeper
 /// How long after a timeout the others may take to report.
 inline constexpr int k_roll_call_ms = 2000;
 
@@ -47,7 +49,7 @@ class GroupRoll {
     const auto end = std::chrono::steady_clock::now() + limit;
     std::vector<int> missing;
     for (int rank = 0; rank < options_.size; ++rank) missing.push_back(rank);
-    for (;;) {
+    for (int pause_ms = k_roll_poll_ms;; pause_ms = std::min(2 * pause_ms, k_roll_poll_max_ms)) {
       std::vector<int> still;
       for (int rank : missing) {
         COHORT_ASSIGN(auto found, table.get(path(key, rank)));
@@ -55,12 +57,19 @@ class GroupRoll {
       }
       missing = std::move(still);
       if (missing.empty() || std::chrono::steady_clock::now() >= end) return missing;
-      std::this_thread::sleep_for(std::chrono::milliseconds(k_roll_poll_ms));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     }
   }
   /// A timeout closes this rank's connections before anybody can be told, so the others ask first
   /// whether there was one: then who is missing is found by roll call, not by who woke them.
   void call() { (void)options_.rendezvous->put(options_.name + "/roll_call", "yes"); }
+  bool is_called() {
+    auto called = options_.rendezvous->get(options_.name + "/roll_call");
+    return called && *called;
+  }
+  void answer(const std::string& key) {
+    (void)options_.rendezvous->put(path(key, options_.rank), "here");
+  }
   /// Waits until a roll is called (true) or a cause is told, or `limit` has passed.
   bool is_called_within(std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;

@@ -171,8 +171,6 @@ struct ProcessWelcome {
   std::string working_folder;  // relative names of files are looked up here
   std::string config_yaml;     // resolved
   std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
-  std::string rendezvous_host;
-  uint16_t rendezvous_port = 0;  // where ranks in several processes find each other
   std::vector<uint32_t> cards;
   uint32_t attempt = 0;  // of the slot
 };
@@ -209,6 +207,22 @@ struct CardsLost {
 /// The node → placement, driver: new role actors, which hold nothing yet.
 struct CardsBack {
   std::vector<RoleHandle> roles;
+};
+
+/// A rank → the keeper of the run's table: where ranks in several processes find each other.
+enum class TableVerb : uint8_t { get = 0, put = 1, put_if_absent = 2 };
+struct TableRequest {
+  TableVerb verb = TableVerb::get;
+  std::string key;
+  std::string value;  // of a put
+};
+
+/// What the key holds now, or why not.
+struct TableReply {
+  bool has_value = false;
+  std::string value;
+  uint8_t code = 0;  // Errc, 0: no error
+  std::string error = {};
 };
 
 /// Why a run fails: who, where, what.
@@ -302,8 +316,7 @@ typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
   return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
-           x.config_yaml, x.socket_folder, x.rendezvous_host, x.rendezvous_port, x.cards,
-           x.attempt);
+           x.config_yaml, x.socket_folder, x.cards, x.attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
@@ -324,6 +337,14 @@ typename Inspector::result_type inspect(Inspector& f, CardsLost& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardsBack& x) {
   return f(caf::meta::type_name("CardsBack"), x.roles);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, TableRequest& x) {
+  return f(caf::meta::type_name("TableRequest"), x.verb, x.key, x.value);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
+  return f(caf::meta::type_name("TableReply"), x.has_value, x.value, x.code, x.error);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
@@ -359,6 +380,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::LaunchRequest))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessExit))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RunEnd))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::TableRequest))
+  CAF_ADD_TYPE_ID(cohort, (cohort::control::TableReply))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RecordedReport))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessLost))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::CardsLost))
@@ -390,6 +413,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, status_atom, "status")
   CAF_ADD_ATOM(cohort, cohort::control, launch_atom, "launch")
   CAF_ADD_ATOM(cohort, cohort::control, end_atom, "end")
+  CAF_ADD_ATOM(cohort, cohort::control, table_atom, "table")
   CAF_ADD_ATOM(cohort, cohort::control, lost_atom, "lost")
   CAF_ADD_ATOM(cohort, cohort::control, back_atom, "back")
   CAF_ADD_ATOM(cohort, cohort::control, ping_atom, "ping")

@@ -6,11 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
+
+#include "runtime/control/network_module.hpp"
 
 namespace cohort::control {
 
@@ -69,14 +72,71 @@ Expected<std::string> address_towards(const Address& peer) {
 }
 
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host) {
-  if (is_loopback(host) || system.has_openssl_manager() ||
-      caf::get_or(system.config(), k_insecure_key, false))
-    return {};
+  const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
+  const bool may_listen =
+      config != nullptr && (config->options().credentials || config->options().is_insecure);
+  if (is_loopback(host) || may_listen) return {};
   return Error{Errc::denied,
                fmt::format("will not listen on {} without credentials: make some with `actor-node "
                            "keys new DIR`, copy DIR to every host and say --keys DIR (or "
                            "--insecure, if nobody else can reach this network)",
                            host)};
 }
+
+namespace detail {
+
+namespace {
+
+Error no_network() {
+  return {Errc::unsupported, "this actor system was made without SystemOptions::has_network"};
+}
+
+}  // namespace
+
+Expected<uint16_t> publish(caf::actor_system& system, caf::strong_actor_ptr actor,
+                           Signatures signatures, const Address& address) {
+  COHORT_TRY(check_listen(system, address.host));
+  const auto network = network_actor(system);
+  if (!network) return no_network();
+  Expected<uint16_t> result = no_network();
+  caf::scoped_actor self{system};
+  self->request(network, caf::infinite, caf::publish_atom::value, address.port, std::move(actor),
+                std::move(signatures), address.host, true)
+      .receive([&](uint16_t port) { result = port; },
+               [&](const caf::error& error) {
+                 result = Error{Errc::io, "cannot listen on " + to_text(address) + ": " +
+                                              from_caf(error).to_string()};
+               });
+  return result;
+}
+
+Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatures& wanted,
+                                        const Address& address) {
+  const auto network = network_actor(system);
+  if (!network) return no_network();
+  Expected<caf::strong_actor_ptr> result = no_network();
+  caf::scoped_actor self{system};
+  self->request(network, caf::infinite, caf::connect_atom::value, address.host, address.port)
+      .receive(
+          [&](const caf::node_id&, caf::strong_actor_ptr& found, const Signatures& offered) {
+            const bool fits =
+                std::includes(offered.begin(), offered.end(), wanted.begin(), wanted.end());
+            if (found == nullptr)
+              result = Error{Errc::closed, "no actor is published at " + to_text(address)};
+            else if (!fits)
+              result = Error{Errc::protocol, "the actor at " + to_text(address) +
+                                                 " does not speak what is asked of it: are both "
+                                                 "of the same version of Cohort?"};
+            else
+              result = std::move(found);
+          },
+          [&](const caf::error& error) {
+            result = Error{Errc::closed,
+                           "no actor at " + to_text(address) + ": " + from_caf(error).to_string()};
+          });
+  return result;
+}
+
+}  // namespace detail
 
 }  // namespace cohort::control

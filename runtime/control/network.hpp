@@ -1,12 +1,13 @@
 #pragma once
-/// How actors of other processes are published and found: through TLS where the system has
+/// How actors of other processes are published and found: through mutual TLS where the system has
 /// credentials (SystemOptions), plainly on loopback where it has none. Nothing is published beyond
-/// loopback without credentials unless the system was told to be insecure. Thread-safe.
+/// loopback without credentials unless the system was told to be insecure. Thread-safe; both calls
+/// block, connect() for at most some ten seconds per address.
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
-#include <caf/openssl/all.hpp>
+#include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
@@ -29,30 +30,29 @@ Expected<std::string> address_towards(const Address& peer);
 /// Returns Errc::denied, with the remedy, if this system may not listen on `host`.
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host);
 
+namespace detail {
+using Signatures = std::set<std::string>;
+Expected<uint16_t> publish(caf::actor_system& system, caf::strong_actor_ptr actor,
+                           Signatures signatures, const Address& address);
+Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatures& wanted,
+                                        const Address& address);
+}  // namespace detail
+
 /// Listens on `address` (port 0: any) and returns the port. Errc::denied, Errc::io.
 template <class Handle>
 Expected<uint16_t> publish(caf::actor_system& system, const Handle& actor, const Address& address) {
-  COHORT_TRY(check_listen(system, address.host));
-  auto port = system.has_openssl_manager()
-                  ? caf::openssl::publish(actor, address.port, address.host.c_str(), true)
-                  : system.middleman().publish(actor, address.port, address.host.c_str(), true);
-  if (!port)
-    return Error{Errc::io, "cannot listen on " + to_text(address) + ": " +
-                               from_caf(port.error()).to_string()};
-  return *port;
+  return detail::publish(system, caf::actor_cast<caf::strong_actor_ptr>(actor),
+                         system.message_types(actor), address);
 }
 
 /// Returns the actor that is published there. Errc::closed if nobody answers or one of the two does
-/// not trust the other.
+/// not trust the other, Errc::protocol if it is an actor of another kind.
 template <class Handle>
 Expected<Handle> connect(caf::actor_system& system, const Address& address) {
-  auto found = system.has_openssl_manager()
-                   ? caf::openssl::remote_actor<Handle>(system, address.host, address.port)
-                   : system.middleman().remote_actor<Handle>(address.host, address.port);
-  if (!found)
-    return Error{Errc::closed,
-                 "no actor at " + to_text(address) + ": " + from_caf(found.error()).to_string()};
-  return *found;
+  COHORT_ASSIGN(
+      caf::strong_actor_ptr found,
+      detail::connect(system, system.message_types(caf::detail::type_list<Handle>{}), address));
+  return caf::actor_cast<Handle>(std::move(found));
 }
 
 }  // namespace cohort::control

@@ -11,12 +11,11 @@ struct SystemOptions {
   int scheduler_threads = 2;
   bool has_network = false;                // actors of other processes can be reached (caf::io)
   std::optional<Credentials> credentials;  // of the network: TLS with them, loopback only without
-  bool is_insecure = false;  // without credentials: may be reached from beyond loopback
-  bool is_test = false;      // one thread and a fake clock (caf::scheduler::test_coordinator)
+  bool is_insecure = false;     // without credentials: may be reached from beyond loopback
+  bool is_test = false;         // one thread and a fake clock (caf::scheduler::test_coordinator)
+  int heartbeat_ms = 1000;      // of a connection that has nothing else to say
+  int peer_timeout_ms = 10000;  // silence after which a connection, and its node, count as lost
 };
-
-/// Key of the configuration that check_listen() reads.
-inline constexpr const char* k_insecure_key = "cohort.is-insecure";
 
 /// Registers the message types and the error category; sets the scheduler.
 /// The "sharing" policy is chosen over CAF's default "stealing", whose idle workers sleep up to 10
@@ -24,6 +23,10 @@ inline constexpr const char* k_insecure_key = "cohort.is-insecure";
 class SystemConfig : public caf::actor_system_config {
  public:
   explicit SystemConfig(const SystemOptions& options);
+  const SystemOptions& options() const { return options_; }
+
+ private:
+  const SystemOptions options_;
 };
 
 }  // namespace cohort::control

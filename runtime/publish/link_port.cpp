@@ -108,7 +108,7 @@ class LinkPort final : public Port {
                          uint64_t) override {
     for (uint32_t i = 0; i < endpoints.size(); ++i) {
       if (endpoints[i].empty()) continue;
-      size_t key = endpoints[i].rfind('#');
+      size_t key = endpoints[i].find('#');  // a key in Z85 may have one too
       if (key == std::string::npos)
         return Error{Errc::invalid_argument,
                      fmt::format("publish: {} is no endpoint of a link", endpoints[i])};

@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "runtime/base/log.hpp"
@@ -11,10 +8,8 @@ namespace detail {
 
 namespace {
 
-constexpr int k_receive_batch = 64;       // frames before acknowledgements get a turn
-constexpr int k_gather_ms = 2;            // an ack waits at most this long for company
-constexpr size_t k_max_sessions = 4096;   // known producers, lost ones included
-constexpr int k_max_corrupt_streak = 16;  // corrupt frames without progress: the path is broken
+constexpr int k_receive_batch = 64;  // frames before acknowledgements get a turn
+constexpr int k_acks_due_ms = 2;     // how often gathered ones are looked at
 
 /// Returns the session that a routing id names ('S' and 8 bytes, as Sender sets it).
 std::optional<uint64_t> session_of(std::span<const std::byte> identity) {
@@ -50,7 +45,8 @@ ReceiverPump::ReceiverPump(std::shared_ptr<Context::Handle> context, LinkOptions
     : context_(std::move(context)),
       options_(std::move(options)),
       on_delivery_(std::move(on_delivery)),
-      on_peer_lost_(std::move(on_peer_lost)) {}
+      on_peer_lost_(std::move(on_peer_lost)),
+      end_(options_, *this, counters_) {}
 
 ReceiverPump::~ReceiverPump() {
   if (!thread_.joinable()) return;
@@ -74,29 +70,20 @@ Expected<void> ReceiverPump::start() {
   return {};
 }
 
-LinkStats ReceiverPump::stats() const {
-  const Counters& x = counters_;
-  return {x.messages, x.bytes, x.chunks,     x.resent,  x.acks,
-          x.corrupt,  x.gaps,  x.reconnects, x.rejected};
-}
-
 void ReceiverPump::run() {
   while (!is_stopping_) {
     now_ = now_ms();
     bool is_busy = receive_some();
     apply_acks();
-    flush_acks();
-    on_timers(now_);
+    end_.flush_acks(now_);
+    end_.on_timers(now_);
     if (!is_busy) sleep();
   }
   {
     std::lock_guard lock(inbox_->mutex);
     inbox_->is_closed = true;
   }
-  FrameHeader bye;
-  bye.kind = FrameKind::bye;
-  for (const auto& [id, session] : sessions_)
-    if (!session->is_lost) send_control(id, bye);
+  end_.say_bye();
   socket_.close();
 }
 
@@ -110,7 +97,7 @@ void ReceiverPump::sleep() {
     }
   }
   // Unsent acks are being gathered, or wait for room in the pipe of a producer that does not read.
-  int timeout_ms = dirty_.empty() ? options_.heartbeat_ms : k_gather_ms;
+  int timeout_ms = end_.owes_acks() ? k_acks_due_ms : options_.heartbeat_ms;
   inbox_->wake.wait(socket_, false, timeout_ms);
 }
 
@@ -134,165 +121,9 @@ bool ReceiverPump::receive_frame() {
     return true;
   }
   auto header = is_whole ? unseal(first.bytes()) : std::nullopt;
-  if (!header || header->session != *id) {
-    on_corrupt(*id, false);
-    return true;
-  }
-  on_frame(*id, *header, first.bytes().subspan(sizeof(FrameHeader)), std::move(body));
+  auto payload = header ? first.bytes().subspan(sizeof(FrameHeader)) : std::span<const std::byte>();
+  end_.on_frame(*id, header ? &*header : nullptr, payload, std::move(body), now_);
   return true;
-}
-
-Session* ReceiverPump::find(uint64_t id) {
-  auto found = sessions_.find(id);
-  return found == sessions_.end() ? nullptr : found->second.get();
-}
-
-void ReceiverPump::on_frame(uint64_t id, const FrameHeader& header,
-                            std::span<const std::byte> payload, Part body) {
-  if (header.kind == FrameKind::hello) return on_hello(id, payload);
-  Session* session = find(id);
-  if (header.kind == FrameKind::bye) {
-    sessions_.erase(id);
-    return;
-  }
-  if (session == nullptr || session->is_lost) {
-    FrameHeader answer;
-    answer.kind = FrameKind::unknown_session;
-    send_control(id, answer);
-    return;
-  }
-  session->last_heard = now_;
-  if (header.kind == FrameKind::data) return on_data(*session, header, payload, std::move(body));
-  if (header.kind == FrameKind::ping) return on_ping(*session, header);
-  turn_away(id, session->name(),
-            {Errc::protocol, fmt::format("frame kind {}", static_cast<int>(header.kind))});
-}
-
-Expected<void> ReceiverPump::check_hello(const proto::LinkHello& hello) const {
-  if (hello.protocol_min > k_protocol_max || hello.protocol_max < k_protocol_min)
-    return Error{Errc::protocol,
-                 fmt::format("protocol {} to {}, the consumer speaks {} to {}", hello.protocol_min,
-                             hello.protocol_max, k_protocol_min, k_protocol_max)};
-  if (hello.run_id != options_.run_id)
-    return Error{Errc::protocol, fmt::format("run id \"{}\", the consumer's is \"{}\"",
-                                             hello.run_id, options_.run_id)};
-  if (hello.chunk_bytes < k_min_chunk_bytes || hello.chunk_bytes > k_max_chunk_bytes ||
-      hello.first_seq == 0 || hello.name.size() > 256)
-    return Error{Errc::protocol, fmt::format("hello with chunks of {} bytes, first message {}",
-                                             hello.chunk_bytes, hello.first_seq)};
-  return {};
-}
-
-void ReceiverPump::on_hello(uint64_t id, std::span<const std::byte> payload) {
-  auto hello = proto::decode_hello(payload);
-  if (!hello) return turn_away(id, "?", hello.error());
-  if (auto checked = check_hello(*hello); !checked)
-    return turn_away(id, hello->name, checked.error());
-  Session* session = find(id);
-  if (session == nullptr) {
-    if (!make_room()) return turn_away(id, hello->name, {Errc::capacity, "too many producers"});
-    auto made = std::make_unique<Session>(id, next_slot_++, *hello, options_.credit_bytes,
-                                          options_.verifies_bodies);
-    session = made.get();
-    sessions_.emplace(id, std::move(made));
-  } else {
-    if (auto checked = session->check_return(*hello); !checked)
-      return turn_away(id, session->name(), checked.error());
-    ++counters_.reconnects;
-  }
-  session->is_lost = session->is_resend_asked = false;
-  session->last_heard = now_;
-  welcome(*session);
-}
-
-bool ReceiverPump::make_room() {
-  if (sessions_.size() < k_max_sessions) return true;
-  auto oldest = sessions_.end();
-  for (auto it = sessions_.begin(); it != sessions_.end(); ++it)
-    if (it->second->is_lost &&
-        (oldest == sessions_.end() || it->second->last_heard < oldest->second->last_heard))
-      oldest = it;
-  if (oldest == sessions_.end()) return false;
-  sessions_.erase(oldest);
-  return true;
-}
-
-void ReceiverPump::welcome(Session& session) {
-  FrameHeader header;
-  header.kind = FrameKind::welcome;
-  send_control(session.id(), header,
-               proto::encode_welcome({k_protocol_max, session.next_seq(), session.next_chunk(),
-                                      session.acked_seq(), session.granted(), options_.credit_bytes,
-                                      options_.name}));
-}
-
-void ReceiverPump::on_data(Session& session, const FrameHeader& header,
-                           std::span<const std::byte> payload, Part body) {
-  ++counters_.chunks;
-  session.more_follows = (header.flags & k_more_follows) != 0;
-  auto outcome = session.on_data(header, payload, std::move(body));
-  if (!outcome) return turn_away(session.id(), session.name(), outcome.error());
-  switch (*outcome) {
-    case Session::Outcome::progress:
-      return;
-    case Session::Outcome::duplicate:
-      ++counters_.resent;
-      return mark_dirty(session);
-    case Session::Outcome::gap:
-      if (!session.is_resend_asked) ask_resend(session);
-      return;
-    case Session::Outcome::corrupt:
-      return on_corrupt(session.id(), true);
-    case Session::Outcome::message:
-      break;
-  }
-  Message message = session.take();
-  ++counters_.messages;
-  counters_.bytes += message.header.size() + message.body.size_bytes();
-  auto handle =
-      std::make_shared<AckHandle>(inbox_, AckInbox::Ack{session.id(), session.slot(), header.seq});
-  on_delivery_({session.name(), session.id(), header.seq, std::move(message), std::move(handle)});
-}
-
-void ReceiverPump::on_ping(Session& session, const FrameHeader& header) {
-  // Frames keep their order on a connection: what the producer sent before the ping and is not here
-  // was lost with an older connection.
-  if (session.is_gap(header.seq, header.chunk)) ask_resend(session);
-  mark_dirty(session);
-}
-
-void ReceiverPump::on_corrupt(uint64_t id, bool is_expected_frame) {
-  ++counters_.corrupt;
-  Session* session = find(id);
-  if (session == nullptr || session->is_lost) return;
-  if (++session->corrupt_streak > k_max_corrupt_streak)
-    return turn_away(
-        id, session->name(),
-        {Errc::corrupt, fmt::format("{} corrupt frames in a row", k_max_corrupt_streak)});
-  if (is_expected_frame || !session->is_resend_asked) ask_resend(*session);
-}
-
-void ReceiverPump::ask_resend(Session& session) {
-  ++counters_.gaps;
-  session.is_resend_asked = true;
-  FrameHeader header;
-  header.kind = FrameKind::resend;
-  header.seq = session.next_seq();
-  header.chunk = session.next_chunk();
-  send_control(session.id(), header);
-}
-
-void ReceiverPump::turn_away(uint64_t id, const std::string& name, Error error) {
-  ++counters_.rejected;
-  FrameHeader header;
-  header.kind = FrameKind::reject;
-  send_control(id, header, proto::encode_reject(error));
-  Error full = error.with_context(
-      fmt::format("link {} ({}): turned away {}", options_.name, endpoint_, name));
-  std::string peer = name;  // `name` may live in the session
-  sessions_.erase(id);
-  log::warn("{}", full.detail);
-  if (on_peer_lost_) on_peer_lost_(std::move(peer), std::move(full));
 }
 
 void ReceiverPump::apply_acks() {
@@ -301,72 +132,27 @@ void ReceiverPump::apply_acks() {
     if (inbox_->acks.empty()) return;
     taken_.swap(inbox_->acks);
   }
-  for (const AckInbox::Ack& ack : taken_) {
-    Session* session = find(ack.session);
-    if (session == nullptr || session->slot() != ack.slot) continue;
-    session->ack(ack.seq);
-    mark_dirty(*session);
-  }
+  for (const AckInbox::Ack& ack : taken_) end_.ack(ack.session, ack.slot, ack.seq, now_);
   taken_.clear();
 }
 
-void ReceiverPump::mark_dirty(Session& session) {
-  if (std::exchange(session.is_dirty, true)) return;
-  session.dirty_since = now_;
-  dirty_.push_back(session.id());
-}
-
-void ReceiverPump::flush_acks() {
-  size_t kept = 0;
-  for (uint64_t id : dirty_) {
-    Session* session = find(id);
-    if (session == nullptr || !session->is_dirty) continue;
-    if (session->more_follows && now_ - session->dirty_since < k_gather_ms &&
-        session->granted() - session->announced < options_.credit_bytes / 8) {
-      dirty_[kept++] = id;  // more is on its way: one ack frame will do for all of it
-      continue;
-    }
-    FrameHeader header;
-    header.kind = FrameKind::ack;
-    header.seq = session->acked_seq();
-    header.body_bytes = session->granted();
-    IoResult result = session->is_lost ? IoResult::unreachable : send_control(id, header);
-    if (result == IoResult::again) {
-      dirty_[kept++] = id;
-      continue;
-    }
-    session->announced = header.body_bytes;
-    session->is_dirty = false;  // unreachable: the welcome after the reconnect says it
-    ++counters_.acks;
-  }
-  dirty_.resize(kept);
-}
-
-void ReceiverPump::on_timers(int64_t now) {
-  if (now < next_check_) return;
-  next_check_ = now + options_.heartbeat_ms / 2;
-  std::vector<std::string> lost;
-  for (auto& [id, session] : sessions_) {
-    if (session->is_lost || now - session->last_heard <= options_.peer_timeout_ms) continue;
-    session->is_lost = true;
-    session->drop_assembly();
-    lost.push_back(session->name());
-  }
-  for (std::string& name : lost) {
-    Error error{Errc::timeout, fmt::format("link {} ({}): {} was silent for {} ms", options_.name,
-                                           endpoint_, name, options_.peer_timeout_ms)};
-    log::warn("{}", error.detail);
-    if (on_peer_lost_) on_peer_lost_(std::move(name), std::move(error));
-  }
-}
-
-IoResult ReceiverPump::send_control(uint64_t id, FrameHeader header, std::string_view payload) {
-  header.session = id;
+IoResult ReceiverPump::send(uint64_t id, const FrameHeader& header, std::string_view payload) {
   Part identity = identity_part(id);
   IoResult result = socket_.send(identity, true);
   if (result != IoResult::done) return result;
   Part part = make_frame(header, payload);
   return socket_.send(part, false);
+}
+
+void ReceiverPump::deliver(const Session& session, uint64_t seq, Message message) {
+  auto handle =
+      std::make_shared<AckHandle>(inbox_, AckInbox::Ack{session.id(), session.slot(), seq});
+  on_delivery_({session.name(), session.id(), seq, std::move(message), std::move(handle)});
+}
+
+void ReceiverPump::on_peer_lost(const std::string& peer, Error error) {
+  log::warn("{}", error.detail);
+  if (on_peer_lost_) on_peer_lost_(peer, std::move(error));
 }
 
 }  // namespace detail

@@ -1,13 +1,11 @@
 #pragma once
-/// The consumer's pump: one thread that owns the ROUTER socket. Internal to runtime/transport.
+/// The consumer's pump: one thread that owns the ROUTER socket and runs a ConsumerEnd. Internal to
+/// runtime/transport.
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
-#include "runtime/transport/link.hpp"
-#include "runtime/transport/receiver_session.hpp"
-#include "runtime/transport/socket.hpp"
+#include "runtime/transport/consumer_end.hpp"
 
 namespace cohort::transport::detail {
 
@@ -36,43 +34,27 @@ class AckHandle {
   std::atomic<bool> is_done_{false};
 };
 
-class ReceiverPump {
+class ReceiverPump final : ConsumerPort {
  public:
   ReceiverPump(std::shared_ptr<Context::Handle> context, LinkOptions options,
                Receiver::OnDelivery on_delivery, Receiver::OnPeerLost on_peer_lost);
   ~ReceiverPump();
   Expected<void> start();
   std::string endpoint() const { return endpoint_; }
-  LinkStats stats() const;
+  LinkStats stats() const { return counters_.read(); }
 
  private:
-  struct Counters {
-    std::atomic<uint64_t> messages{0}, bytes{0}, chunks{0}, resent{0}, acks{0}, corrupt{0}, gaps{0},
-        reconnects{0}, rejected{0};
-  };
+  // ConsumerPort
+  IoResult send(uint64_t id, const FrameHeader& header, std::string_view payload) override;
+  void deliver(const Session& session, uint64_t seq, Message message) override;
+  void on_peer_lost(const std::string& peer, Error error) override;
+  std::string where() const override { return endpoint_; }
 
   void run();
   void sleep();
   bool receive_some();
   bool receive_frame();
-  void on_frame(uint64_t id, const FrameHeader& header, std::span<const std::byte> payload,
-                Part body);
-  void on_hello(uint64_t id, std::span<const std::byte> payload);
-  Expected<void> check_hello(const proto::LinkHello& hello) const;
-  void welcome(Session& session);
-  void on_data(Session& session, const FrameHeader& header, std::span<const std::byte> payload,
-               Part body);
-  void on_ping(Session& session, const FrameHeader& header);
-  void on_corrupt(uint64_t id, bool is_expected_frame);
-  void ask_resend(Session& session);
-  void turn_away(uint64_t id, const std::string& name, Error error);
-  bool make_room();
   void apply_acks();
-  void mark_dirty(Session& session);
-  void flush_acks();
-  void on_timers(int64_t now);
-  Session* find(uint64_t id);
-  IoResult send_control(uint64_t id, FrameHeader header, std::string_view payload = {});
 
   const std::shared_ptr<Context::Handle> context_;
   const LinkOptions options_;
@@ -85,12 +67,9 @@ class ReceiverPump {
 
   // pump only
   Socket socket_;
-  std::unordered_map<uint64_t, std::unique_ptr<Session>> sessions_;
-  std::vector<uint64_t> dirty_;  // sessions that owe their producer an ack frame
+  ConsumerEnd end_;
   std::vector<AckInbox::Ack> taken_;
-  uint64_t next_slot_ = 1;
   int64_t now_ = 0;
-  int64_t next_check_ = 0;
 
   std::thread thread_;
 };

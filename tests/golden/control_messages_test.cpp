@@ -57,9 +57,12 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
+  round_trip(system, caf::make_message(table_atom_v,
+                                       TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
+  round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
   round_trip(system,
              caf::make_message(ProcessWelcome{
-                 "run", "folder", "here", "a: 1", "sockets", "127.0.0.1", 4711, {0, 1}, 2}));
+                 "run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
   caf::scoped_actor self{system};
   round_trip(system, caf::make_message(
                          ready_atom_v,

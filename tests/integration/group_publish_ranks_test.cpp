@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/publish/group_member.hpp"
+#include "tests/support/control_table.hpp"
 #include "tests/support/publish_scenario.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -53,7 +54,7 @@ class RankCard {
 };
 
 int publish_all(const plan::ReshardPlan& plan, uint16_t port, int rank) {
-  auto rendezvous = Rendezvous::connect("127.0.0.1", port, 20000).value();
+  auto rendezvous = connect_table(port);
   auto group = Collectives::join(
                    group_options(rank, static_cast<int>(plan.cards.size()), "publish", rendezvous))
                    .value();
@@ -75,8 +76,8 @@ TEST_P(GroupPublishRanks, EightProcessesGetTheirShardsInEveryMode) {
   for (const char* mode : {"all_gather", "tp_then_pp", "directed", "p2p"}) {
     SCOPED_TRACE(mode);
     const plan::ReshardPlan plan = test::plan_scenario(GetParam(), mode).value();
-    auto rendezvous = Rendezvous::serve("127.0.0.1", 0, 20000).value();
-    ForkedRanks ranks(8, [&](int rank) { return publish_all(plan, rendezvous->port(), rank); });
+    ForkedTable table;
+    ForkedRanks ranks(8, [&](int rank) { return publish_all(plan, table.port(), rank); });
     for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
   }
 }
@@ -86,9 +87,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GroupPublishRanks, ::testing::Values("moe", "de
 TEST(GroupPublishRanks, AKilledRankIsNamedAndTheServedVersionStays) {
   const plan::ReshardPlan plan = test::plan_scenario("separate", "p2p").value();
   const auto size = static_cast<int>(plan.cards.size());
-  auto rendezvous = Rendezvous::serve("127.0.0.1", 0, 20000).value();
+  ForkedTable table;
   ForkedRanks ranks(size, [&](int rank) {
-    auto mine = Rendezvous::connect("127.0.0.1", rendezvous->port(), 20000).value();
+    auto mine = connect_table(table.port());
     auto group = Collectives::join(group_options(rank, size, "killed", mine)).value();
     RankCard card(plan, *group);
     if (!card.publish(1) || !card.member().commit(1)) return 1;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/support/control_table.hpp"
 #include "tests/support/tp_rig.hpp"
 
 namespace cohort::tests {
@@ -39,7 +40,7 @@ std::string text_of(const Played& played) {
 /// One forked rank: its engine serves until body() is done.
 template <class Body>
 int serve_as(int rank, int size, uint16_t port, RigOptions options, Body body) {
-  auto rendezvous = Rendezvous::connect("127.0.0.1", port, 5000).value();
+  auto rendezvous = connect_table(port);
   options.groups = join_groups(rank, size, options.lanes, rendezvous);
   GenerationRig rig(options);
   rig.serve(random_weights(options.model));
@@ -62,8 +63,8 @@ TEST(TensorParallelRanks, ProcessesComputeTheBitsOfThreads) {
   for (int size : {2, 4}) {
     test::TempFolder folder;
     const std::string path = (folder.path() / "played").string();
-    auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
-    const uint16_t port = server->port();
+    ForkedTable table;
+    const uint16_t port = table.port();
     ForkedRanks ranks(size, [&](int rank) {
       return serve_as(rank, size, port, rig_options(),
                       [&](GenerationRig& rig, Rendezvous& rendezvous) {
@@ -84,8 +85,8 @@ TEST(TensorParallelRanks, ProcessesComputeTheBitsOfThreads) {
 void expect_named(int victim) {
   constexpr int k_size = 4;
   const std::string name = "rank " + std::to_string(victim) + " (card " + std::to_string(victim);
-  auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
-  const uint16_t port = server->port();
+  ForkedTable table;
+  const uint16_t port = table.port();
   ForkedRanks ranks(k_size, [&](int rank) {
     std::atomic<bool> is_named = false, is_lost = false;
     RigOptions options = rig_options();
@@ -106,7 +107,7 @@ void expect_named(int victim) {
       return is_named ? 0 : 95;
     });
   });
-  ASSERT_TRUE(wait_for_key(*server, "plays"));
+  ASSERT_TRUE(wait_for_key(*connect_table(port), "plays"));
   ranks.kill(victim);
   for (int rank = 0; rank < k_size; ++rank)
     EXPECT_EQ(ranks.wait(rank), rank == victim ? -SIGKILL : 0) << rank;

@@ -9,6 +9,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/checkpoint_slices.hpp"
 #include "runtime/compute/collectives.hpp"
+#include "tests/support/control_table.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/train_fixture.hpp"
 
@@ -52,7 +53,7 @@ int run_leg(const Leg& leg, int rank, uint16_t port) {
   std::unique_ptr<Collectives> group;
   std::shared_ptr<Rendezvous> rendezvous;
   if (leg.layout.ranks > 1) {
-    rendezvous = Rendezvous::connect("127.0.0.1", port, 5000).value();
+    rendezvous = tests::connect_table(port);
     group =
         Collectives::join(group_options(rank, leg.layout.ranks, "actor_train", rendezvous)).value();
   }
@@ -82,9 +83,8 @@ int run_leg(const Leg& leg, int rank, uint16_t port) {
 
 /// Runs a leg in processes of its own and returns what rank 0 wrote.
 std::string run(const Leg& leg) {
-  auto server = Rendezvous::serve("127.0.0.1", 0, 1000).value();
-  const uint16_t port = server->port();
-  ForkedRanks ranks(leg.layout.ranks, [&](int rank) { return run_leg(leg, rank, port); });
+  tests::ForkedTable table;
+  ForkedRanks ranks(leg.layout.ranks, [&](int rank) { return run_leg(leg, rank, table.port()); });
   for (int rank = 0; rank < leg.layout.ranks; ++rank)
     EXPECT_EQ(ranks.wait(rank), rank == leg.victim ? -SIGKILL : 0)
         << "rank " << rank << " of " << leg.layout.ranks << ", stage " << leg.layout.stage;

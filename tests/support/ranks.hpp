@@ -62,7 +62,8 @@ class ForkedRanks {
     }
   }
   ForkedRanks(const ForkedRanks&) = delete;
-  void kill(int rank) const { ::kill(pids_[static_cast<size_t>(rank)], SIGKILL); }
+  void kill(int rank) const { signal(rank, SIGKILL); }
+  void signal(int rank, int number) const { ::kill(pids_[static_cast<size_t>(rank)], number); }
   /// Returns the exit code, -signal, or -1000 when `limit_ms` has passed.
   int wait(int rank, int limit_ms = 40000) {
     const auto at = static_cast<size_t>(rank);

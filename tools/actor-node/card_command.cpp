@@ -104,10 +104,6 @@ Expected<void> serve(caf::actor_system& system, const control::SystemOptions& ne
   COHORT_TRY(show_cards(options.config, cards));
   COHORT_ASSIGN(options.plan, actors::preflight(options.config, cards));
   COHORT_ASSIGN(options.wires, wires_of(welcome, command, network));
-  constexpr int k_rendezvous_timeout_ms = 30000;
-  COHORT_ASSIGN(options.rendezvous,
-                compute::Rendezvous::connect(welcome.rendezvous_host, welcome.rendezvous_port,
-                                             k_rendezvous_timeout_ms));
   options.welcome = welcome;
   options.slot = slot;
   options.node = node;

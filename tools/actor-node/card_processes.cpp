@@ -49,9 +49,6 @@ Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::Place
     return Error{Errc::io, fmt::format("cannot make a folder for sockets, {}: {}", pattern,
                                        std::strerror(errno))};
   processes->wires_.socket_folder = pattern;
-  constexpr int k_rendezvous_timeout_ms = 600000;
-  COHORT_ASSIGN(processes->rendezvous_,
-                compute::Rendezvous::serve("127.0.0.1", 0, k_rendezvous_timeout_ms));
   return processes;
 }
 

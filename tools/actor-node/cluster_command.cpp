@@ -27,6 +27,18 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
+/// Ends an actor with its scope: an actor system's destructor waits for its actors.
+class Scoped {
+ public:
+  explicit Scoped(caf::strong_actor_ptr actor) : actor_(std::move(actor)) {}
+  ~Scoped() { caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown); }
+  Scoped(const Scoped&) = delete;
+  Scoped& operator=(const Scoped&) = delete;
+
+ private:
+  caf::strong_actor_ptr actor_;
+};
+
 /// The end of a command that serves until something ends it; the first wins.
 class Ending {
  public:
@@ -70,11 +82,10 @@ int serve_agent(const ClusterAccess& access, actors::ClusterAgentOptions agent,
   control::SystemConfig config(*options);
   caf::actor_system system(config);
   auto actor = system.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
+  Scoped scope(caf::actor_cast<caf::strong_actor_ptr>(actor));
   signals.start([ending] { ending->set({true, ""}); });
   caf::anon_send(actor, control::start_atom_v);
-  const AgentEnd end = ending->wait();
-  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  return exit_code(end);
+  return exit_code(ending->wait());
 }
 
 Expected<std::string> own_address(const ClusterAccess& access, const control::Address& head) {
@@ -118,25 +129,24 @@ int head(const ClusterCommand& command) {
   auto actor = system.spawn(actors::cluster_head,
                             actors::ClusterHeadOptions{
                                 k_version, say, [ending] { ending->set({true, ""}); }});
+  Scoped scope(caf::actor_cast<caf::strong_actor_ptr>(actor));
   auto port = control::publish(system, actor, *address);
   if (!port) return fail(port.error());
   const std::string host = command.access.host.empty() ? address->host : command.access.host;
   say(fmt::format("head: {} ({})", control::to_text({host, *port}),
                   options->credentials ? "TLS" : "no credentials"));
-  actors::ClusterAgentActor agent;
+  std::optional<Scoped> agent_scope;
   if (!command.has_no_node) {
     actors::ClusterAgentOptions own = agent_options(command.access, host, ending);
     own.local_head = actor;
     own.hello.rank = 0;
     own.hello.cards = command.cards;
-    agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
+    auto agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
+    agent_scope.emplace(caf::actor_cast<caf::strong_actor_ptr>(agent));
     caf::anon_send(agent, control::start_atom_v);
   }
   signals.start([ending] { ending->set({true, ""}); });
-  const AgentEnd end = ending->wait();
-  if (agent) caf::anon_send_exit(agent, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  return exit_code(end);
+  return exit_code(ending->wait());
 }
 
 std::string table_of(const control::ClusterStatus& status) {

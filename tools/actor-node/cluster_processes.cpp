@@ -59,9 +59,6 @@ Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
     COHORT_ASSIGN(processes->orders_[i].environment,
                   role_environment(config, plan, processes->cards_[i]));
   }
-  constexpr int k_rendezvous_timeout_ms = 600000;
-  COHORT_ASSIGN(processes->rendezvous_,
-                compute::Rendezvous::serve(processes->host_, 0, k_rendezvous_timeout_ms));
   COHORT_ASSIGN(control::SystemOptions options, system_options(cluster.access));
   processes->wires_.listen_host = processes->host_;
   processes->wires_.is_insecure = options.is_insecure;

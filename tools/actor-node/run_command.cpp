@@ -156,7 +156,6 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   if (session.processes) {
     node_options.processes = session.processes->cards();
     node_options.wires = session.processes->wires();
-    node_options.rendezvous = session.processes->rendezvous();
     node_options.process_control = session.processes->control();
   }
   auto node = system.spawn(actors::node, std::move(node_options));

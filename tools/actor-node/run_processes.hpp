@@ -9,7 +9,6 @@
 #include "actors/node.hpp"
 #include "actors/role_spawner.hpp"
 #include "actors/roles.hpp"
-#include "runtime/compute/collectives.hpp"
 #include "runtime/control/credentials.hpp"
 
 namespace cohort {
@@ -19,7 +18,6 @@ class RunProcesses {
   virtual ~RunProcesses() = default;
   /// Cards by slot.
   const std::vector<std::vector<CardId>>& cards() const { return cards_; }
-  const std::shared_ptr<compute::Rendezvous>& rendezvous() const { return rendezvous_; }
   const actors::Wires& wires() const { return wires_; }
   /// Makes the run's node reachable and starts the processes, which join it.
   virtual Expected<void> start(caf::actor_system& system, const std::string& run_id,
@@ -31,7 +29,6 @@ class RunProcesses {
 
  protected:
   std::vector<std::vector<CardId>> cards_;
-  std::shared_ptr<compute::Rendezvous> rendezvous_;
   actors::Wires wires_;
 };
 

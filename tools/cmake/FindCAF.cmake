@@ -1,5 +1,5 @@
 # FindCAF: Debian's libcaf-dev ships neither a CMake package nor a pkg-config file.
-# Defines CAF::core, CAF::io, CAF::openssl (those found) and CAF_VERSION. Needs 0.17.x.
+# Defines CAF::core, CAF::io (those found) and CAF_VERSION. Needs 0.17.x.
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 if(CAF_INCLUDE_DIR)
   file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp caf_version_line REGEX "#define CAF_VERSION [0-9]+")
@@ -9,7 +9,7 @@ if(CAF_INCLUDE_DIR)
   math(EXPR caf_patch "${caf_version_number} % 100")
   set(CAF_VERSION ${caf_major}.${caf_minor}.${caf_patch})
 endif()
-foreach(component core io openssl)
+foreach(component core io)
   find_library(CAF_${component}_LIBRARY caf_${component})
   if(CAF_${component}_LIBRARY)
     set(CAF_${component}_FOUND TRUE)

@@ -1,0 +1,237 @@
+// Who reaches an actor of another process, and what those who do not can do: nothing but a line in
+// the log (TLS-1, GATE-1..3, WIRE-1).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <ctime>
+#include <optional>
+#include <vector>
+
+#include "runtime/control/network.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/strangers.hpp"
+
+namespace cohort::control {
+namespace {
+
+using cohort::test::first_words_over_tls;
+using cohort::test::open_descriptors;
+using cohort::test::RawSocket;
+using cohort::test::resident_bytes;
+using Doubler = caf::typed_actor<caf::replies_to<act_atom, std::string>::with<std::string>>;
+
+Doubler::behavior_type doubler(Doubler::pointer) {
+  return {[](act_atom, const std::string& text) { return text + text; }};
+}
+
+/// An actor system with a network, as main makes it.
+class Peer {
+ public:
+  explicit Peer(std::optional<Credentials> credentials)
+      : config_({.has_network = true, .credentials = std::move(credentials)}), system_(config_) {}
+  ~Peer() {
+    if (served_) caf::anon_send_exit(served_, caf::exit_reason::user_shutdown);
+  }
+  uint16_t serve() {
+    served_ = system_.spawn(doubler);
+    auto port = publish(system_, served_, {"127.0.0.1", 0});
+    EXPECT_TRUE(port) << port.error().to_string();
+    return port ? *port : uint16_t{0};
+  }
+  Expected<std::string> ask(uint16_t port, const std::string& text = "ab") {
+    COHORT_ASSIGN(Doubler doubler, connect<Doubler>(system_, {"127.0.0.1", port}));
+    Expected<std::string> answer = Error{Errc::timeout, "no answer"};
+    caf::scoped_actor self{system_};
+    self->request(doubler, std::chrono::seconds(20), act_atom::value, text)
+        .receive([&](const std::string& x) { answer = x; },
+                 [&](const caf::error& error) { answer = from_caf(error); });
+    return answer;
+  }
+  caf::actor_system& system() { return system_; }
+
+ private:
+  SystemConfig config_;
+  caf::actor_system system_;
+  Doubler served_;
+};
+
+class NetworkSecurityTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<cohort::test::TempFolder>();
+    ours_ = keys("ours");
+    theirs_ = keys("theirs");
+    const int64_t now = std::time(nullptr);
+    const auto old = folder_->path() / "old";
+    ASSERT_TRUE(make_credentials(old, {.valid_days = 1, .now = now - 10 * 86400}));
+    expired_ = *ours_;  // loading them is refused: this peer does not ask
+    expired_->ca_file = old / "ca.pem";
+    expired_->certificate_file = old / "node.pem";
+    expired_->key_file = old / "node.key";
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+  static std::optional<Credentials> keys(const char* name) {
+    const auto folder = folder_->path() / name;
+    EXPECT_TRUE(make_credentials(folder));
+    auto loaded = load_credentials(folder);
+    EXPECT_TRUE(loaded) << loaded.error().to_string();
+    return *loaded;
+  }
+  void SetUp() override { port_ = server_.serve(); }
+  void TearDown() override {  // whatever happened, a member is served
+    Peer member(ours_);
+    auto answer = member.ask(port_);
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    EXPECT_EQ(*answer, "abab");
+  }
+  void expect_refused(std::optional<Credentials> credentials) {
+    Peer stranger(std::move(credentials));
+    auto answer = stranger.ask(port_);
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, Errc::closed) << answer.error().to_string();
+  }
+  /// Opens and abandons connections, and returns how far resident memory rose after the first half.
+  template <class F>
+  static size_t growth_over(int rounds, F&& once) {
+    for (int i = 0; i < rounds / 2; ++i) once();
+    const size_t before = resident_bytes();
+    for (int i = 0; i < rounds / 2; ++i) once();
+    const size_t after = resident_bytes();
+    return after > before ? after - before : 0;
+  }
+
+  inline static std::unique_ptr<cohort::test::TempFolder> folder_;
+  inline static std::optional<Credentials> ours_, theirs_, expired_;
+  Peer server_{ours_};
+  uint16_t port_ = 0;
+};
+
+// Half of a TLS 1.3 ClientHello: a record that announces 512 bytes and brings 8.
+constexpr std::string_view k_half_record("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x00",
+                                         13);
+
+TEST_F(NetworkSecurityTest, MembersTalkInMessagesOfAnySizeOfOurs) {
+  Peer member(ours_);
+  const std::string text(200 << 10, 'x');
+  auto answer = member.ask(port_, text);
+  ASSERT_TRUE(answer) << answer.error().to_string();
+  EXPECT_EQ(*answer, text + text);
+}
+
+TEST_F(NetworkSecurityTest, APlainPeerIsRefused) { expect_refused(std::nullopt); }
+TEST_F(NetworkSecurityTest, AMemberOfAnotherClusterIsRefused) { expect_refused(theirs_); }
+
+TEST_F(NetworkSecurityTest, ACertificateOfAnotherAuthorityGetsNoWord) {
+  EXPECT_NE(first_words_over_tls(port_, &*ours_), "") << "a member is greeted";
+  EXPECT_EQ(first_words_over_tls(port_, nullptr), "") << "no certificate";
+  EXPECT_EQ(first_words_over_tls(port_, &*theirs_), "");
+  EXPECT_EQ(first_words_over_tls(port_, &*expired_), "");
+  EXPECT_EQ(first_words_over_tls(port_, &*ours_, TLS1_2_VERSION), "") << "TLS 1.3 or nothing";
+}
+
+TEST_F(NetworkSecurityTest, AnExpiredServerIsNotBelieved) {
+  Peer server(expired_);
+  const uint16_t port = server.serve();
+  Peer member(ours_);
+  auto answer = member.ask(port);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Errc::closed) << answer.error().to_string();
+}
+
+TEST_F(NetworkSecurityTest, APlainServerIsNotBelieved) {
+  Peer server(std::nullopt);
+  const uint16_t port = server.serve();
+  Peer member(ours_);
+  EXPECT_FALSE(member.ask(port));
+}
+
+TEST_F(NetworkSecurityTest, GarbageIsAnsweredByTheEndOfTheConnection) {
+  for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(64, '\xff'),
+                                   std::string(1 << 16, 'x')}) {
+    RawSocket socket(port_);
+    ASSERT_TRUE(socket.is_open());
+    socket.send(bytes);
+    bool was_closed = false;
+    const std::string answer = socket.receive_all(10000, was_closed);
+    EXPECT_TRUE(was_closed);
+    EXPECT_LE(answer.size(), 7U) << "no more than a TLS alert";
+  }
+}
+
+TEST_F(NetworkSecurityTest, TwoThousandConnectionsThatNeverShakeHandsKeepNobodyOut) {
+  ASSERT_TRUE(cohort::test::allow_descriptors(4096));
+  const size_t memory = resident_bytes(), descriptors = open_descriptors();
+  std::vector<RawSocket> strangers;
+  for (int i = 0; i < 2000; ++i) {
+    strangers.emplace_back(port_);
+    ASSERT_TRUE(strangers.back().is_open()) << i;
+    if (i % 2 == 0) strangers.back().send(k_half_record);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Peer member(ours_);
+  auto answer = member.ask(port_);
+  ASSERT_TRUE(answer) << answer.error().to_string();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4))
+      << "it does not wait for the strangers' five seconds";
+  // Ours hold 2,000; what listens holds 256 of theirs, and what a member takes.
+  EXPECT_LT(open_descriptors(), descriptors + 2000 + 256 + 64);
+  EXPECT_LT(resident_bytes(), memory + (40 << 20));
+}
+
+TEST_F(NetworkSecurityTest, StrangersLeaveNoMemoryBehind) {
+  const size_t growth = growth_over(3000, [&] {
+    RawSocket socket(port_);
+    socket.send(k_half_record);
+  });
+  EXPECT_LT(growth, size_t{4} << 20);
+  const size_t with_tls =
+      growth_over(200, [&] { EXPECT_EQ(first_words_over_tls(port_, &*theirs_), ""); });
+  EXPECT_LT(with_tls, size_t{4} << 20);
+}
+
+TEST(NetworkBounds, AHeaderThatAnnouncesGigabytesEndsItsConnection) {
+  Peer server(std::nullopt);  // loopback without credentials: any local process may connect
+  const uint16_t port = server.serve();
+  const size_t memory = resident_bytes();
+  for (int i = 0; i < 50; ++i) {
+    RawSocket socket(port);
+    // BASP: operation, padding, flags, payload_len (big endian), operation data, two actor ids
+    std::string header(32, '\0');
+    header[1] = 0;
+    for (size_t at : {4U, 5U, 6U, 7U}) header[at] = '\xf0';
+    socket.send(header);
+    bool was_closed = false;
+    socket.receive_all(10000, was_closed);
+    EXPECT_TRUE(was_closed);
+  }
+  EXPECT_LT(resident_bytes(), memory + (16 << 20));
+  Peer member(std::nullopt);
+  EXPECT_TRUE(member.ask(port));
+}
+
+TEST(NetworkBounds, NothingListensBeyondLoopbackWithoutCredentials) {
+  Peer plain(std::nullopt);
+  auto doubling = plain.system().spawn(doubler);
+  auto port = publish(plain.system(), doubling, {"0.0.0.0", 0});
+  ASSERT_FALSE(port);
+  EXPECT_EQ(port.error().code, Errc::denied);
+  EXPECT_NE(port.error().detail.find("actor-node keys new DIR"), std::string::npos);
+  EXPECT_NE(port.error().detail.find("--insecure"), std::string::npos);
+  SystemConfig config({.has_network = true, .credentials = {}, .is_insecure = true});
+  caf::actor_system insecure(config);
+  EXPECT_TRUE(check_listen(insecure, "0.0.0.0"));
+  caf::anon_send_exit(doubling, caf::exit_reason::user_shutdown);
+}
+
+TEST(NetworkBounds, WhoIsNotThereIsSaidSoon) {
+  Peer member(std::nullopt);
+  auto nobody = connect<Doubler>(member.system(), {"127.0.0.1", 1});
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, Errc::closed);
+  EXPECT_NE(nobody.error().detail.find("127.0.0.1:1"), std::string::npos) << nobody.error().detail;
+  auto nowhere = connect<Doubler>(member.system(), {"no-such-host.invalid", 1});
+  ASSERT_FALSE(nowhere);
+}
+
+}  // namespace
+}  // namespace cohort::control

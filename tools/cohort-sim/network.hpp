@@ -1,0 +1,75 @@
+#pragma once
+/// The fake network: it carries frames of links and control messages between processes, and drops,
+/// doubles, delays, reorders and damages them, or cuts processes off from each other. What is under
+/// way to a process that crashes is gone. One thread. Bound: what is under way.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "runtime/tensor/buffer.hpp"
+#include "runtime/transport/frame.hpp"
+#include "tools/cohort-sim/world.hpp"
+
+namespace cohort::sim {
+
+/// One frame of a link on the wire.
+struct Frame {
+  uint64_t session = 0;  // as the routing id says it
+  transport::FrameHeader header;
+  std::string payload;
+  tensor::Buffer chunk;
+  bool is_whole = true;  // false: the header's checksum fails
+};
+
+/// How likely a frame is harmed.
+struct Harm {
+  double drop = 0, twice = 0, late = 0, damage = 0;
+  int64_t late_ms = 50;
+};
+
+class Network {
+ public:
+  using Take = std::function<void(Frame)>;
+  explicit Network(World& world) : world_(world) {}
+
+  /// The consumer `service` listens; returns its new address, which the directory tells.
+  uint64_t bind(Process& process, const std::string& service, Take take);
+  void unbind(uint64_t address) { consumers_.erase(address); }
+  /// Returns where `service` is, as far as the directory knows; 0: nowhere yet.
+  uint64_t resolve(const std::string& service) const;
+  void attach(uint64_t session, Process& process, Take take);
+  void detach(uint64_t session) { producers_.erase(session); }
+
+  /// Returns false if nobody listens there: there is no connection.
+  bool to_consumer(const Process& from, uint64_t address, Frame frame);
+  bool to_producer(const Process& from, Frame frame);
+  /// A control message: lost if the two are cut off from each other, doubled or late now and then.
+  void control(const Process& from, Process& to, std::function<void()> what);
+
+  void cut(const Process& a, const Process& b);
+  void heal() { cuts_.clear(); }
+  Harm harm;
+
+ private:
+  struct End {
+    Process* process = nullptr;
+    uint64_t life = 0;
+    std::shared_ptr<Take> take;
+    int64_t last = 0;  // frames keep their order unless the wire harms them
+  };
+  bool is_cut(const Process& a, const Process& b) const;
+  void carry(const Process& from, End& to, Frame frame);
+  int64_t arrival(int64_t& last);
+
+  World& world_;
+  std::map<uint64_t, End> consumers_, producers_;  // by address, by session
+  std::map<std::string, uint64_t> directory_;
+  std::map<std::pair<const Process*, const Process*>, int64_t> control_last_;
+  std::set<std::pair<std::string, std::string>> cuts_;
+};
+
+}  // namespace cohort::sim
