@@ -8,7 +8,7 @@
 /// that dies with its process is told by whoever watches the processes; until then it counts as a
 /// consequence.
 ///
-/// A process whose cards have rollouts alone may be lost (lost, from whoever watches; or it leaves
+/// A process whose cards have rollouts or the reference alone may be lost (lost, from whoever watches; or it leaves
 /// pings unanswered for k_silence_ms, and is then ended through ProcessControl): the node
 /// tells placement and driver, has it started again, and hands out its new role actors.
 /// Processes that hold parts of one tensor-parallel group are lost together. The old attempt is

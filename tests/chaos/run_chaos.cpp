@@ -30,7 +30,7 @@ struct Point {
   const char* role;
   Cards cards;
   uint32_t passes;
-  bool is_survived;  // the run goes on
+  bool is_survived;  // the run goes on; the reference's from its first checkpoint on
 };
 
 constexpr Point k_points[] = {

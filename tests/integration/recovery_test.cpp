@@ -68,6 +68,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"publish.arrived:3:kill", 2},   // between exchange and commit
                     Case{"publish.commit:2:stop", 1}));  // some serve the version, some do not
 
+// Its frames are acknowledged by nobody and come again; its weights are those of step 0.
+TEST(RecoveryOfReference, ItBeginsAgainWithThePolicyOfStepZero) {
+  const std::vector<std::string> more = {"use_kl_loss=true", "kl_loss_coef=0.1",
+                                         "num_gpus_per_node=3",
+                                         "reference.device_mapping=list(range(2,3))"};
+  TempFolder calm_folder, folder;
+  Process calm(test::tiny_run(calm_folder, more), calm_folder);
+  ASSERT_EQ(calm.wait(), 0) << calm.err();
+  const std::filesystem::path claim = folder.path() / "claim";
+  Process run(test::with_failpoint(test::in_processes(test::tiny_run(folder, more), 3),
+                                   "reference.computed:24:kill", claim),
+              folder);
+  ASSERT_EQ(run.wait(90000), 0) << run.err();
+  ASSERT_TRUE(test::claimed_at(claim)) << "the point was never passed";
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(calm)));
+  EXPECT_EQ(test::flow_1(test::read_stream(test::run_folder(run)), k_steps, 8, 4), "");
+}
+
 // The fourth loss within ten minutes is no accident: the run says which process, and how it began.
 TEST(RecoveryLimit, AProcessThatKeepsDyingEndsTheRun) {
   TempFolder folder;
