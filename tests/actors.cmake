@@ -14,6 +14,11 @@ cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(cluster_test integration TIMEOUT 180
   SOURCES integration/cluster_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(recovery_integration_test integration TIMEOUT 240
+  SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+# Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.
+cohort_test(run_chaos_test integration NO_MAIN TIMEOUT 240
+  SOURCES chaos/run_chaos.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
 # Ranks in several processes.
