@@ -47,7 +47,8 @@ Expected<void> ClusterAgentState::join() {
   return {};
 }
 
-// What will not change by itself ends the agent at once; a head that is not there yet is waited for.
+// What will not change by itself ends the agent at once; a head that is not there yet is waited
+// for.
 void ClusterAgentState::retry(const Error& error) {
   const double limit = was_joined_ ? options_.rejoin_timeout_s : options_.join_timeout_s;
   const bool is_final = error.code == Errc::protocol || error.code == Errc::invalid_argument ||
@@ -87,6 +88,7 @@ void ClusterAgentState::on_down(const caf::down_msg& message) {
 
 caf::result<bool> ClusterAgentState::on_launch(const LaunchRequest& request) {
   Run& run = runs_[request.run_id];
+  if (run.launch != request.launch) run = Run{request.launch, {}, nullptr};  // ends what it was
   if (auto started = start(run, request); !started) {
     if (run.orders.empty()) runs_.erase(request.run_id);
     return to_caf(started.error());
@@ -99,8 +101,9 @@ Expected<void> ClusterAgentState::start(Run& run, const LaunchRequest& request) 
   // The index of a child says which it was; what was ordered is this actor's own to look at.
   if (run.children == nullptr)
     run.children = std::make_unique<platform::ChildProcesses>(
-        [address, run_id = request.run_id](const platform::ChildExit& exit) {
-          ProcessExit ended{run_id, {}, exit.text};
+        [address, run_id = request.run_id,
+         launch = request.launch](const platform::ChildExit& exit) {
+          ProcessExit ended{run_id, {}, exit.text, launch};
           ended.process.slot = static_cast<uint32_t>(exit.index);
           caf::anon_send(address, fail_atom_v, std::move(ended));
         });
@@ -116,8 +119,8 @@ Expected<void> ClusterAgentState::start(Run& run, const LaunchRequest& request) 
       run.orders.pop_back();
       return started.error();
     }
-    options_.on_line(fmt::format("run {}: process {} started, {}", request.run_id, process.slot,
-                                 process.what));
+    options_.on_line(
+        fmt::format("run {}: process {} started, {}", request.run_id, process.slot, process.what));
   }
   return {};
 }
@@ -133,8 +136,9 @@ void ClusterAgentState::on_kill(const std::string& run_id, const ProcessOrder& p
 
 void ClusterAgentState::on_exit(const ProcessExit& exit) {
   auto run = runs_.find(exit.run_id);
-  if (run == runs_.end()) return;  // it was told to end
-  const ProcessExit told{exit.run_id, run->second.orders.at(exit.process.slot), exit.reason};
+  if (run == runs_.end() || run->second.launch != exit.launch) return;  // it was told to end
+  const ProcessExit told{exit.run_id, run->second.orders.at(exit.process.slot), exit.reason,
+                         exit.launch};
   options_.on_line(
       fmt::format("run {}: process {} {}", told.run_id, told.process.slot, told.reason));
   if (head_) caf::anon_send(head_, fail_atom_v, told);

@@ -27,9 +27,9 @@ struct ClusterAgentOptions {
   control::NodeHello hello;
   std::vector<std::string> command;        // the program of a process
   std::vector<std::string> process_words;  // what each process is told besides its own
-  double join_timeout_s = 600;    // for the first time
-  double rejoin_timeout_s = 600;  // when the head went away
-  bool ends_with_run = false;     // (end) ends the agent, with the run's result
+  double join_timeout_s = 600;             // for the first time
+  double rejoin_timeout_s = 600;           // when the head went away
+  bool ends_with_run = false;              // (end) ends the agent, with the run's result
   std::function<void(const std::string& line)> on_line;
   std::function<void(AgentEnd)> on_end;  // once
 };
@@ -51,6 +51,7 @@ class ClusterAgentState {
  private:
   /// The processes of a run here, in the order in which they were started.
   struct Run {
+    uint64_t launch = 0;
     std::vector<control::ProcessOrder> orders;
     std::unique_ptr<platform::ChildProcesses> children;
   };

@@ -97,8 +97,13 @@ void ClusterHeadState::tell(const std::set<uint32_t>& nodes,
 }
 
 caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
-  if (auto run = runs_.find(request.run_id); run != runs_.end())
+  // With a supervisor it is a run's start, or its start after its process had died; without, the
+  // start of single processes.
+  if (request.supervisor == nullptr) {
+    auto run = runs_.find(request.run_id);
+    if (run == runs_.end()) return to_caf({Errc::not_found, "no run " + request.run_id});
     return start_again(run->second, request);
+  }
   std::set<uint32_t> nodes;
   for (const ProcessOrder& process : request.processes) {
     if (nodes_.find(process.node) == nullptr)
@@ -106,10 +111,11 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
                                                   process.what, process.node)});
     nodes.insert(process.node);
   }
-  runs_[request.run_id] = {request.supervisor, request.address, request.processes, {}};
-  if (request.supervisor) self_->monitor(request.supervisor);
+  runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes, {}};
+  self_->monitor(request.supervisor);
   auto promise = self_->make_response_promise<bool>();
   LaunchRequest order = request;
+  order.launch = launches_;
   order.supervisor = nullptr;  // theirs to know is this head: a run may end without them
   tell(nodes, promise, launch_atom_v, order);
   return promise;
@@ -117,7 +123,7 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
 
 caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& request) {
   LaunchRequest now = request;
-  now.supervisor = nullptr;
+  now.launch = run.launch;
   now.processes.clear();
   std::set<uint32_t> nodes;
   for (const ProcessOrder& process : request.processes) {
@@ -135,7 +141,7 @@ caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& r
 
 void ClusterHeadState::start_waiting(uint32_t node) {
   for (auto& [run_id, run] : runs_) {
-    LaunchRequest order{run_id, run.address, nullptr, {}};
+    LaunchRequest order{run_id, run.address, nullptr, {}, run.launch};
     for (const ProcessOrder& process : run.waiting)
       if (process.node == node) order.processes.push_back(process);
     std::erase_if(run.waiting, [&](const auto& each) { return each.node == node; });
@@ -150,7 +156,7 @@ void ClusterHeadState::on_kill(const std::string& run_id, const ProcessOrder& pr
 
 void ClusterHeadState::on_exit(const ProcessExit& exit) {
   auto run = runs_.find(exit.run_id);
-  if (run == runs_.end()) return;  // it is over
+  if (run == runs_.end() || run->second.launch != exit.launch) return;  // it is over
   std::erase_if(run->second.processes, [&](const ProcessOrder& each) {
     return each.slot == exit.process.slot && each.attempt == exit.process.attempt;
   });
@@ -174,8 +180,7 @@ caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
 }
 
 caf::result<bool> ClusterHeadState::on_stop() {
-  for (uint32_t node : living())
-    caf::anon_send(agents_.at(node).handle, stop_atom_v);
+  for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, stop_atom_v);
   options_.on_stop();
   return true;
 }
@@ -211,7 +216,8 @@ void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reas
   for (const auto& [run_id, run] : runs_)
     for (const ProcessOrder& process : run.processes)
       if (process.node == node.id)
-        exits.push_back({run_id, process, fmt::format("is lost with its node: {}", reason)});
+        exits.push_back(
+            {run_id, process, fmt::format("is lost with its node: {}", reason), run.launch});
   for (const ProcessExit& exit : exits) on_exit(exit);
 }
 

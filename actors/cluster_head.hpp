@@ -1,6 +1,6 @@
 #pragma once
-/// Cluster head: knows the nodes of a cluster and passes on what runs want of them. It holds no run:
-/// a run goes on while its head is away, and nodes join again when it is back. Owner: main of
+/// Cluster head: knows the nodes of a cluster and passes on what runs want of them. It holds no
+/// run: a run goes on while its head is away, and nodes join again when it is back. Owner: main of
 /// `actor-node head`, or of the run that starts a cluster of its own. Thread: CAF's scheduler.
 /// Bound: plan::k_nodes_max nodes; of a run its processes, until it ends. Every request to an agent
 /// has a time limit. Messages: ClusterHeadActor in cluster_roles.hpp.
@@ -42,7 +42,8 @@ class ClusterHeadState {
  private:
   struct Run {
     caf::strong_actor_ptr supervisor;
-    std::string address;                            // of its node
+    uint64_t launch = 0;
+    std::string address;                           // of its node
     std::vector<control::ProcessOrder> processes;  // that run, or are to
     std::vector<control::ProcessOrder> waiting;    // of these, for their node to be back
   };
@@ -65,6 +66,7 @@ class ClusterHeadState {
   plan::NodeTable nodes_;
   std::map<uint32_t, Agent> agents_;
   std::map<std::string, Run> runs_;
+  uint64_t launches_ = 0;
   double started_ = 0;
 };
 

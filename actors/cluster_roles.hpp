@@ -1,6 +1,6 @@
 #pragma once
-/// The typed handles of a cluster's own actors, which live longer than runs. Free of torch: head and
-/// agent are in `actor-node` itself, which starts in milliseconds.
+/// The typed handles of a cluster's own actors, which live longer than runs. Free of torch: head
+/// and agent are in `actor-node` itself, which starts in milliseconds.
 #include "runtime/control/messages.hpp"
 
 namespace cohort::actors {
@@ -17,17 +17,17 @@ using RunSupervisor = caf::typed_actor<caf::reacts_to<control::lost_atom, contro
 ///   (fail, ProcessExit): told to the run; (end, RunEnd) -> true once the agents know
 ///   (end, run, ProcessOrder): kill that process
 ///   (stop) -> true: agents and head end
-using ClusterHeadActor = caf::typed_actor<
-    caf::replies_to<control::join_atom, control::NodeHello,
-                    caf::strong_actor_ptr>::with<control::NodeWelcome>,
-    caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
-    caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
-    caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
-    caf::reacts_to<control::fail_atom, control::ProcessExit>,
-    caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
-    caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
-    caf::replies_to<control::stop_atom>::with<bool>,
-    caf::reacts_to<control::watch_atom, uint64_t>>;
+using ClusterHeadActor =
+    caf::typed_actor<caf::replies_to<control::join_atom, control::NodeHello,
+                                     caf::strong_actor_ptr>::with<control::NodeWelcome>,
+                     caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
+                     caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
+                     caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
+                     caf::reacts_to<control::fail_atom, control::ProcessExit>,
+                     caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
+                     caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
+                     caf::replies_to<control::stop_atom>::with<bool>,
+                     caf::reacts_to<control::watch_atom, uint64_t>>;
 
 /// One per node: starts and watches the processes of runs there.
 ///   (start): join the head; (beat): say that it is there

@@ -63,13 +63,15 @@ struct LaunchRequest {
   std::string address;                         // "host:port" of the run's node
   caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
   std::vector<ProcessOrder> processes;
+  uint64_t launch = 0;  // of the head: tells a run that was started again from what it was before
 };
 
 /// Agent → head → run: a process has ended, or its node is gone.
 struct ProcessExit {
   std::string run_id;
   ProcessOrder process;
-  std::string reason;  // "was killed by signal 9 (Killed)"
+  std::string reason;   // "was killed by signal 9 (Killed)"
+  uint64_t launch = 0;  // of the LaunchRequest
 };
 
 /// Run → head → agents: it is over.
@@ -103,11 +105,12 @@ typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
-  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes);
+  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes,
+           x.launch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessExit& x) {
-  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason);
+  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason, x.launch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RunEnd& x) {

@@ -1,7 +1,7 @@
 #pragma once
-/// Hosts that are network namespaces on a bridge of their own, each with its address: what runs there
-/// sees no other network, and nobody outside sees it. Root only. Gone with the object, and what
-/// still runs there is the test's to end.
+/// Hosts that are network namespaces on a bridge of their own, each with its address: what runs
+/// there sees no other network, and nobody outside sees it. Root only. Gone with the object, and
+/// what still runs there is the test's to end.
 #include <unistd.h>
 
 #include <cstdlib>

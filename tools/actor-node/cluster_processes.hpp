@@ -1,8 +1,9 @@
 #pragma once
 /// The processes of a run on the nodes of a cluster: card c is on node c / num_gpus_per_node, one
-/// process per node on platform cpu, one per card elsewhere. The cluster is one that stands (`--cluster
-/// HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and run in one).
-/// Owner: run_command, on main's thread. Every wait has an end, and says who is missing.
+/// process per node on platform cpu, one per card elsewhere. The cluster is one that stands
+/// (`--cluster HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and
+/// run in one). Owner: run_command, on main's thread. Every wait has an end, and says who is
+/// missing.
 #include <future>
 #include <optional>
 
