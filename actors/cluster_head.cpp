@@ -73,27 +73,43 @@ ClusterStatus ClusterHeadState::on_status() const {
   return status;
 }
 
-template <class Atom, class What>
+template <class... What>
 void ClusterHeadState::tell(const std::set<uint32_t>& nodes,
-                            caf::typed_response_promise<bool> promise, Atom atom,
-                            const What& what) {
+                            std::function<void(Expected<void>)> then, const What&... what) {
+  if (nodes.empty()) return then({});
   struct Progress {
     size_t missing = 0;
-    bool is_over = false;
+    std::function<void(Expected<void>)> then;
+    void end(Expected<void> result) {
+      if (auto told = std::exchange(then, nullptr)) told(std::move(result));
+    }
   };
-  auto progress = std::make_shared<Progress>(Progress{nodes.size(), false});
-  if (nodes.empty()) promise.deliver(true);
+  auto progress = std::make_shared<Progress>(Progress{nodes.size(), std::move(then)});
   for (uint32_t node : nodes)
     send_request(
         self_, agents_.at(node).handle, std::chrono::milliseconds(options_.agent_timeout_ms),
-        [progress, promise](bool) mutable {
-          if (--progress->missing == 0 && !progress->is_over) promise.deliver(true);
+        [progress](bool) {
+          if (--progress->missing == 0) progress->end({});
         },
-        [progress, promise, node](caf::error& e) mutable {
-          if (!std::exchange(progress->is_over, true))
-            promise.deliver(to_caf(from_caf(e).with_context(fmt::format("node {}", node))));
+        [progress, node](caf::error& e) {
+          progress->end(from_caf(e).with_context(fmt::format("node {}", node)));
         },
-        atom, what);
+        what...);
+}
+
+template <class... What>
+caf::result<bool> ClusterHeadState::pass_on(const std::set<uint32_t>& nodes, const What&... what) {
+  auto promise = self_->make_response_promise<bool>();
+  tell(
+      nodes,
+      [promise](Expected<void> done) mutable {
+        if (done)
+          promise.deliver(true);
+        else
+          promise.deliver(to_caf(done.error()));
+      },
+      what...);
+  return promise;
 }
 
 caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
@@ -113,12 +129,10 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
   }
   runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes, {}};
   self_->monitor(request.supervisor);
-  auto promise = self_->make_response_promise<bool>();
   LaunchRequest order = request;
   order.launch = launches_;
   order.supervisor = nullptr;  // theirs to know is this head: a run may end without them
-  tell(nodes, promise, launch_atom_v, order);
-  return promise;
+  return pass_on(nodes, launch_atom_v, order);
 }
 
 caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& request) {
@@ -134,9 +148,7 @@ caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& r
     (is_there ? now.processes : run.waiting).push_back(process);
     if (is_there) nodes.insert(process.node);
   }
-  auto promise = self_->make_response_promise<bool>();
-  tell(nodes, promise, launch_atom_v, now);
-  return promise;
+  return pass_on(nodes, launch_atom_v, now);
 }
 
 void ClusterHeadState::start_waiting(uint32_t node) {
@@ -174,15 +186,21 @@ std::set<uint32_t> ClusterHeadState::living() const {
 
 caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
   runs_.erase(end.run_id);
-  auto promise = self_->make_response_promise<bool>();
-  tell(living(), promise, end_atom_v, end);  // all: some live only as long as the run does
-  return promise;
+  return pass_on(living(), end_atom_v, end);  // all: some live only as long as the run does
 }
 
+// One that ends may be gone before its answer is: that is what was asked for.
 caf::result<bool> ClusterHeadState::on_stop() {
-  for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, stop_atom_v);
-  options_.on_stop();
-  return true;
+  auto promise = self_->make_response_promise<bool>();
+  auto missing = std::make_shared<size_t>(living().size());
+  auto ended = [this, promise, missing](const Expected<void>&) mutable {
+    if (*missing > 0 && --*missing > 0) return;
+    promise.deliver(true);
+    options_.on_stop();
+  };
+  if (*missing == 0) ended({});
+  for (uint32_t node : living()) tell({node}, ended, stop_atom_v);
+  return promise;
 }
 
 void ClusterHeadState::on_watch() {

@@ -51,11 +51,13 @@ class ClusterHeadState {
     ClusterAgentActor handle;
     uint64_t epoch = 0;
   };
-  /// Sends (atom, what) to the agents of `nodes`; `promise` gets true when all have said so, or the
-  /// first error.
-  template <class Atom, class What>
-  void tell(const std::set<uint32_t>& nodes, caf::typed_response_promise<bool> promise, Atom atom,
-            const What& what);
+  /// Sends `what` to the agents of `nodes`; `then` runs once, when all have said that they did so,
+  /// or with the first error.
+  template <class... What>
+  void tell(const std::set<uint32_t>& nodes, std::function<void(Expected<void>)> then,
+            const What&... what);
+  template <class... What>
+  caf::result<bool> pass_on(const std::set<uint32_t>& nodes, const What&... what);
   caf::result<bool> start_again(Run& run, const control::LaunchRequest& request);
   void start_waiting(uint32_t node);
   void lose(const plan::NodeEntry& node, const std::string& reason);

@@ -201,7 +201,14 @@ int ask_head(const ClusterCommand& command) {
   int code = 1;
   auto refused = [&](const caf::error& e) { code = fail(control::from_caf(e)); };
   if (command.stop->parsed())
-    self->request(*found, k_limit, control::stop_atom_v).receive([&](bool) { code = 0; }, refused);
+    self->request(*found, k_limit, control::stop_atom_v)
+        .receive([&](bool) { code = 0; },
+                 [&](const caf::error& e) {  // a head that has gone has done what was asked
+                   if (control::from_caf(e).code == Errc::closed)
+                     code = 0;
+                   else
+                     refused(e);
+                 });
   else
     self->request(*found, k_limit, control::status_atom_v)
         .receive(
