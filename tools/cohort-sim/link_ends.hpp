@@ -26,6 +26,7 @@ enum class Plant {
   requeue_off,        // a lost rollout's groups stay with it
   stale_served,       // a rollout plays leases whatever it serves
   hop_never_flushes,  // a hop that found the next queue full waits for the next frame
+  wrong_door,         // a consumer takes what is meant for another one
   late_words_count,   // a producer heeds what an earlier consumer granted
 };
 
