@@ -64,6 +64,10 @@ void ConsumerEnd::on_hello(uint64_t id, uint32_t handshake, std::span<const std:
                            int64_t now) {
   auto hello = proto::decode_hello(payload);
   if (!hello) return turn_away(id, "?", hello.error());
+  if (!hello->service.empty() && !options_.service.empty() && hello->service != options_.service) {
+    ++counters_.rejected;  // a wrong door, not a wrong peer: it will ask where to knock
+    return;
+  }
   if (auto checked = check_hello(*hello); !checked)
     return turn_away(id, hello->name, checked.error());
   Session* session = find(id);

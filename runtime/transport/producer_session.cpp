@@ -267,9 +267,10 @@ void ProducerSession::ping(int64_t now) {
 void ProducerSession::say_hello(int64_t now) {
   follow_consumer(now);
   ++handshake_;
-  std::string payload = proto::encode_hello(
-      {k_protocol_min, k_protocol_max, options_.run_id, options_.name, acked_seq_ + 1,
-       acked_position_, options_.chunk_bytes, static_cast<uint32_t>(options_.heartbeat_ms)});
+  std::string payload =
+      proto::encode_hello({k_protocol_min, k_protocol_max, options_.run_id, options_.name,
+                           acked_seq_ + 1, acked_position_, options_.chunk_bytes,
+                           static_cast<uint32_t>(options_.heartbeat_ms), options_.service});
   if (!send_control(FrameKind::hello, payload) && port_.is_stuck()) reconnect(now);
   next_hello_ = now + hello_interval_ms_;
   hello_interval_ms_ = std::min(2 * hello_interval_ms_, options_.heartbeat_ms);

@@ -158,6 +158,21 @@ TEST(LinkSession, AHelloThatWasOvertakenChangesNothing) {
   EXPECT_TRUE(producer.session.is_established());
 }
 
+TEST(LinkSession, AnotherConsumerAtThePortDoesNotAnswer) {
+  TestProducer producer;
+  TestConsumer consumer;
+  producer.options.service = "reward";
+  consumer.options.service = "collector";
+  producer.session.start(0);
+  settle(producer, consumer, 0);
+  EXPECT_FALSE(producer.session.is_established());
+  EXPECT_FALSE(producer.dead);
+  EXPECT_EQ(consumer.counters.rejected, 1u);
+  consumer.options.service = "reward";
+  settle(producer, consumer, 100);
+  EXPECT_TRUE(producer.session.is_established());
+}
+
 TEST(LinkSession, HellosComeOftenAtFirstAndThenAtTheHeartbeat) {
   TestProducer producer;
   producer.session.start(0);
