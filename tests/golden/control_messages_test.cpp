@@ -60,9 +60,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(table_atom_v,
                                        TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
   round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
-  round_trip(system,
-             caf::make_message(ProcessWelcome{
-                 "run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
+  round_trip(system, caf::make_message(
+                         ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
   caf::scoped_actor self{system};
   round_trip(system, caf::make_message(
                          ready_atom_v,
