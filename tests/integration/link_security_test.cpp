@@ -1,11 +1,10 @@
 // Who gets into a link that has keys, and what those who do not can do: nothing but a line in the
 // log (DOOR-1..3).
-#include <poll.h>
-
 #include <chrono>
 
 #include "tests/support/link_peers.hpp"
 #include "tests/support/raw_socket.hpp"
+#include "tests/support/tap.hpp"
 
 namespace cohort::transport::test {
 namespace {
@@ -13,6 +12,7 @@ namespace {
 using cohort::test::open_descriptors;
 using cohort::test::RawSocket;
 using cohort::test::resident_bytes;
+using cohort::test::Tap;
 
 CurveKeys new_pair() {
   std::array<char, 41> open{}, secret{};
@@ -34,57 +34,6 @@ std::string long_command(uint64_t size) {
   for (int shift = 56; shift >= 0; shift -= 8) text.push_back(static_cast<char>(size >> shift));
   return text;
 }
-
-/// Passes one connection on to a port and keeps what the client said.
-class Tap {
- public:
-  explicit Tap(uint16_t port) : port_(port), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(listener_, 1), 0);
-    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    own_port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { run(); });
-  }
-  ~Tap() {
-    ::shutdown(listener_, SHUT_RDWR);
-    ::close(listener_);
-    if (thread_.joinable()) thread_.join();
-  }
-  uint16_t port() const { return own_port_; }
-  /// What the client said; call after the connection has ended.
-  std::string heard() {
-    thread_.join();
-    return heard_;
-  }
-
- private:
-  void run() {
-    const int client = ::accept(listener_, nullptr, nullptr);
-    if (client < 0) return;
-    RawSocket server(port_);
-    char buffer[65536];
-    for (;;) {
-      std::array<pollfd, 2> items{pollfd{client, POLLIN, 0}, pollfd{server.fd(), POLLIN, 0}};
-      if (::poll(items.data(), 2, k_wait_ms) <= 0) break;
-      const bool is_client = items[0].revents != 0;
-      const ssize_t got = ::recv(is_client ? client : server.fd(), buffer, sizeof(buffer), 0);
-      if (got <= 0) break;
-      const size_t size = static_cast<size_t>(got);
-      if (is_client) heard_.append(buffer, size);
-      if (::send(is_client ? server.fd() : client, buffer, size, MSG_NOSIGNAL) != got) break;
-    }
-    ::close(client);
-  }
-  const uint16_t port_;
-  int listener_;
-  uint16_t own_port_ = 0;
-  std::string heard_;
-  std::thread thread_;
-};
 
 class LinkSecurity : public ::testing::Test {
  protected:

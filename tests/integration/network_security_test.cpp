@@ -10,6 +10,7 @@
 #include "runtime/control/network.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/raw_socket.hpp"
+#include "tests/support/tap.hpp"
 #include "tests/support/tls_stranger.hpp"
 
 namespace cohort::control {
@@ -28,8 +29,12 @@ Doubler::behavior_type doubler(Doubler::pointer) {
 /// An actor system with a network, as main makes it.
 class Peer {
  public:
-  explicit Peer(std::optional<Credentials> credentials)
-      : config_({.has_network = true, .credentials = std::move(credentials)}), system_(config_) {}
+  explicit Peer(std::optional<Credentials> credentials, int peer_timeout_ms = 10000)
+      : config_({.has_network = true,
+                 .credentials = std::move(credentials),
+                 .heartbeat_ms = peer_timeout_ms / 10,
+                 .peer_timeout_ms = peer_timeout_ms}),
+        system_(config_) {}
   ~Peer() {
     if (served_) caf::anon_send_exit(served_, caf::exit_reason::user_shutdown);
   }
@@ -208,6 +213,40 @@ TEST(NetworkBounds, AHeaderThatAnnouncesGigabytesEndsItsConnection) {
   EXPECT_LT(resident_bytes(), memory + (16 << 20));
   Peer member(std::nullopt);
   EXPECT_TRUE(member.ask(port));
+}
+
+TEST(NetworkBounds, APeerThatDoesNotReadIsCutOff) {
+  Peer server(std::nullopt);
+  cohort::test::Tap tap(server.serve());
+  Peer member(std::nullopt);
+  auto doubling = connect<Doubler>(member.system(), {"127.0.0.1", tap.port()});
+  ASSERT_TRUE(doubling) << doubling.error().to_string();
+  tap.let_pass(cohort::test::Tap::Passes::to_server);
+  caf::scoped_actor self{member.system()};
+  const std::string text(300 << 10, 'x');
+  for (int i = 0; i < 400; ++i)  // 240 MB of answers
+    self->request(*doubling, std::chrono::seconds(20), act_atom::value, text);
+  EXPECT_TRUE(cohort::test::wait_until([&] { return tap.is_cut_off(); }, 20000));
+}
+
+TEST(NetworkBounds, ASilentConnectionCountsAsLost) {
+  Peer server(std::nullopt, 500);
+  cohort::test::Tap tap(server.serve());
+  Peer member(std::nullopt, 500);
+  auto doubling = connect<Doubler>(member.system(), {"127.0.0.1", tap.port()});
+  ASSERT_TRUE(doubling) << doubling.error().to_string();
+  caf::scoped_actor self{member.system()};
+  self->monitor(*doubling);
+  bool is_lost = false;
+  auto wait_ms = [&](int limit_ms) {
+    self->receive([&](const caf::down_msg&) { is_lost = true; },
+                  caf::after(std::chrono::milliseconds(limit_ms)) >> [] {});
+  };
+  wait_ms(1500);
+  EXPECT_FALSE(is_lost) << "heartbeats keep an idle connection";
+  tap.let_pass(cohort::test::Tap::Passes::none);
+  wait_ms(10000);
+  EXPECT_TRUE(is_lost);
 }
 
 TEST(NetworkBounds, NothingListensBeyondLoopbackWithoutCredentials) {
