@@ -34,6 +34,7 @@ class ReferenceState {
   Expected<void> open(ReferenceOptions options);
   caf::result<control::CardReply> on_card(const control::CardCommand& command);
   void on_delivery(const DeliveryHandle& delivery);
+  void on_flush();
 
  private:
   void take_turn(plan::Command::Verb verb, plan::PhaseKind phase);
