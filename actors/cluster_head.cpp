@@ -42,6 +42,7 @@ caf::result<NodeWelcome> ClusterHeadState::on_join(const NodeHello& hello,
   agents_[added->id] = {caf::actor_cast<ClusterAgentActor>(agent), added->epoch};
   self_->monitor(agent);
   options_.on_line(fmt::format("node {}: {} has joined", added->id, plan::to_text(*added)));
+  start_waiting(added->id);
   return NodeWelcome{added->id, added->epoch, protocol};
 }
 
@@ -96,8 +97,13 @@ void ClusterHeadState::tell(const std::set<uint32_t>& nodes,
 }
 
 caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
-  if (runs_.contains(request.run_id))
-    return to_caf({Errc::invalid_argument, "run " + request.run_id + " has been started"});
+  // With a supervisor it is a run's start, or its start after its process had died; without, the
+  // start of single processes.
+  if (request.supervisor == nullptr) {
+    auto run = runs_.find(request.run_id);
+    if (run == runs_.end()) return to_caf({Errc::not_found, "no run " + request.run_id});
+    return start_again(run->second, request);
+  }
   std::set<uint32_t> nodes;
   for (const ProcessOrder& process : request.processes) {
     if (nodes_.find(process.node) == nullptr)
@@ -105,24 +111,58 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
                                                   process.what, process.node)});
     nodes.insert(process.node);
   }
-  runs_[request.run_id] = {request.supervisor, request.processes};
-  if (request.supervisor) self_->monitor(request.supervisor);
+  runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes, {}};
+  self_->monitor(request.supervisor);
   auto promise = self_->make_response_promise<bool>();
   LaunchRequest order = request;
+  order.launch = launches_;
   order.supervisor = nullptr;  // theirs to know is this head: a run may end without them
   tell(nodes, promise, launch_atom_v, order);
   return promise;
 }
 
+caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& request) {
+  LaunchRequest now = request;
+  now.launch = run.launch;
+  now.processes.clear();
+  std::set<uint32_t> nodes;
+  for (const ProcessOrder& process : request.processes) {
+    std::erase_if(run.processes, [&](const auto& each) { return each.slot == process.slot; });
+    std::erase_if(run.waiting, [&](const auto& each) { return each.slot == process.slot; });
+    run.processes.push_back(process);
+    const bool is_there = nodes_.find(process.node) != nullptr;
+    (is_there ? now.processes : run.waiting).push_back(process);
+    if (is_there) nodes.insert(process.node);
+  }
+  auto promise = self_->make_response_promise<bool>();
+  tell(nodes, promise, launch_atom_v, now);
+  return promise;
+}
+
+void ClusterHeadState::start_waiting(uint32_t node) {
+  for (auto& [run_id, run] : runs_) {
+    LaunchRequest order{run_id, run.address, nullptr, {}, run.launch};
+    for (const ProcessOrder& process : run.waiting)
+      if (process.node == node) order.processes.push_back(process);
+    std::erase_if(run.waiting, [&](const auto& each) { return each.node == node; });
+    if (!order.processes.empty()) caf::anon_send(agents_.at(node).handle, launch_atom_v, order);
+  }
+}
+
+void ClusterHeadState::on_kill(const std::string& run_id, const ProcessOrder& process) {
+  if (nodes_.find(process.node) != nullptr)
+    caf::anon_send(agents_.at(process.node).handle, end_atom_v, run_id, process);
+}
+
 void ClusterHeadState::on_exit(const ProcessExit& exit) {
   auto run = runs_.find(exit.run_id);
-  if (run == runs_.end()) return;  // it is over
-  std::erase_if(run->second.processes,
-                [&](const ProcessOrder& each) { return each.slot == exit.process.slot; });
-  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), fail_atom_v,
-                 Failure{fmt::format("process {} (node {}, {})", exit.process.slot,
-                                     exit.process.node, exit.process.what),
-                         "supervision", "it " + exit.reason});
+  if (run == runs_.end() || run->second.launch != exit.launch) return;  // it is over
+  std::erase_if(run->second.processes, [&](const ProcessOrder& each) {
+    return each.slot == exit.process.slot && each.attempt == exit.process.attempt;
+  });
+  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), lost_atom_v,
+                 ProcessLost{exit.process.slot, exit.process.attempt,
+                             fmt::format("{} on node {}", exit.reason, exit.process.node)});
 }
 
 std::set<uint32_t> ClusterHeadState::living() const {
@@ -140,8 +180,7 @@ caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
 }
 
 caf::result<bool> ClusterHeadState::on_stop() {
-  for (uint32_t node : living())
-    caf::anon_send(agents_.at(node).handle, stop_atom_v);
+  for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, stop_atom_v);
   options_.on_stop();
   return true;
 }
@@ -177,7 +216,8 @@ void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reas
   for (const auto& [run_id, run] : runs_)
     for (const ProcessOrder& process : run.processes)
       if (process.node == node.id)
-        exits.push_back({run_id, process, fmt::format("is lost with its node: {}", reason)});
+        exits.push_back(
+            {run_id, process, fmt::format("is lost with its node: {}", reason), run.launch});
   for (const ProcessExit& exit : exits) on_exit(exit);
 }
 
@@ -195,6 +235,9 @@ ClusterHeadActor::behavior_type cluster_head(
       [state](launch_atom, const LaunchRequest& request) { return state->on_launch(request); },
       [state](fail_atom, const ProcessExit& exit) { state->on_exit(exit); },
       [state](end_atom, const RunEnd& end) { return state->on_end(end); },
+      [state](end_atom, const std::string& run_id, const ProcessOrder& process) {
+        state->on_kill(run_id, process);
+      },
       [state](stop_atom) { return state->on_stop(); },
       [state](watch_atom, uint64_t) { state->on_watch(); },
   };

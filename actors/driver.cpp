@@ -47,6 +47,7 @@ void DriverState::on_fail(const Failure& failure) {
   }
   RunResult result = result_;
   result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  result.is_loss = failure.is_loss;
   end(std::move(result));
 }
 

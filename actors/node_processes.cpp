@@ -139,7 +139,7 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
   std::erase_if(slot.losses, [&](double at) { return now - at > k_restart_window_s; });
   if (slot.losses.empty()) slot.first_loss = text;
   slot.losses.push_back(now);
-  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text});
+  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text, false, true});
   if (slot.losses.size() > k_process_restarts)
     return on_fail({who, "supervision",
                     fmt::format("it {}, the {}th loss in {:.0f} minutes; the first: it {}", text,

@@ -231,6 +231,7 @@ struct Failure {
   std::string phase;
   std::string detail;
   bool is_consequence = false;  // somebody else died first, and the supervisor knows who
+  bool is_loss = false;         // a process has gone that the run needs: it can be resumed
 };
 
 }  // namespace cohort::control
@@ -348,7 +349,7 @@ typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
-  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence);
+  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence, x.is_loss);
 }
 }  // namespace cohort::control
 

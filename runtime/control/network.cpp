@@ -38,12 +38,6 @@ std::string to_text(const Address& address) {
              : fmt::format("[{}]:{}", address.host, address.port);
 }
 
-bool is_loopback(const std::string& host) {
-  in_addr v4{};
-  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-  return host == "localhost" || host == "::1";
-}
-
 Expected<std::string> address_towards(const Address& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -73,14 +67,9 @@ Expected<std::string> address_towards(const Address& peer) {
 
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host) {
   const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
-  const bool may_listen =
-      config != nullptr && (config->options().credentials || config->options().is_insecure);
-  if (is_loopback(host) || may_listen) return {};
-  return Error{Errc::denied,
-               fmt::format("will not listen on {} without credentials: make some with `actor-node "
-                           "keys new DIR`, copy DIR to every host and say --keys DIR (or "
-                           "--insecure, if nobody else can reach this network)",
-                           host)};
+  if (config == nullptr) return check_exposure(host, {});
+  return check_exposure(host, {.has_credentials = config->options().credentials.has_value(),
+                               .is_insecure = config->options().is_insecure});
 }
 
 namespace detail {

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/listen.hpp"
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
 
@@ -22,8 +23,6 @@ struct Address {
 /// Reads "host:port" or "[v6]:port". Returns Errc::invalid_argument.
 Expected<Address> parse_address(const std::string& text);
 std::string to_text(const Address& address);
-/// Returns true for 127.0.0.0/8, ::1 and "localhost".
-bool is_loopback(const std::string& host);
 /// Returns this host's address on the way to `peer`: what peers there can reach it by. Nothing is
 /// sent. Errc::not_found if the name has no address or there is no way to it.
 Expected<std::string> address_towards(const Address& peer);

@@ -8,15 +8,27 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/listen.hpp"
+#include "runtime/transport/keeper.hpp"
 
 namespace cohort::transport {
 
 struct Context::Handle {
   void* context = zmq_ctx_new();
+  std::once_flag keeper_is_made;
+  std::unique_ptr<detail::Keeper> keeper;  // of tcp endpoints, made with the first of them
+
+  detail::Keeper& door_keeper() {
+    std::call_once(keeper_is_made, [&] { keeper = std::make_unique<detail::Keeper>(context); });
+    return *keeper;
+  }
   ~Handle() {
+    zmq_ctx_shutdown(context);  // every link has gone; this ends the keeper's thread
+    keeper.reset();
     while (zmq_ctx_term(context) != 0 && zmq_errno() == EINTR) {
     }
   }
@@ -32,15 +44,10 @@ namespace detail {
 
 namespace {
 
+constexpr int k_backlog = 1024;  // ZeroMQ's 100 makes a burst of peers wait for seconds
 constexpr size_t k_copy_bytes = 4096;  // below, a memcpy is cheaper than zmq's reference block
 
 void free_buffer(void*, void* hint) { delete static_cast<tensor::Buffer*>(hint); }
-
-bool is_loopback(std::string_view endpoint) {
-  for (std::string_view host : {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:"})
-    if (endpoint.starts_with(host)) return true;
-  return false;
-}
 
 bool set(void* socket, int option, int value) {
   return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
@@ -56,7 +63,8 @@ bool set_curve(void* socket, int type, const CurveKeys& keys) {
     return zmq_setsockopt(socket, option, key.c_str(), key.size() + 1) == 0;
   };
   if (type == ZMQ_ROUTER)
-    return set(socket, ZMQ_CURVE_SERVER, 1) && set_key(ZMQ_CURVE_SECRETKEY, keys.secret_key);
+    return set(socket, ZMQ_CURVE_SERVER, 1) && set_key(ZMQ_CURVE_SECRETKEY, keys.secret_key) &&
+           set(socket, ZMQ_ZAP_DOMAIN, keys.public_key);  // DOOR-1: what a client's key must be
   return set_key(ZMQ_CURVE_SERVERKEY, keys.server_key) &&
          set_key(ZMQ_CURVE_PUBLICKEY, keys.public_key) &&
          set_key(ZMQ_CURVE_SECRETKEY, keys.secret_key);
@@ -68,11 +76,13 @@ bool set_options(void* socket, int type, const LinkOptions& options, std::string
       (k_max_header_bytes > k_max_chunk_bytes ? k_max_header_bytes : k_max_chunk_bytes));
   bool ok = set(socket, ZMQ_LINGER, k_linger_ms) && set(socket, ZMQ_SNDHWM, k_hwm_frames) &&
             set(socket, ZMQ_RCVHWM, k_hwm_frames) &&
+            set(socket, ZMQ_HANDSHAKE_IVL, k_handshake_ms) &&
             set(socket, ZMQ_HEARTBEAT_IVL, options.heartbeat_ms) &&
             set(socket, ZMQ_HEARTBEAT_TIMEOUT, options.peer_timeout_ms) &&
             zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_message, sizeof(max_message)) == 0;
   if (type == ZMQ_ROUTER)
-    ok = ok && set(socket, ZMQ_ROUTER_MANDATORY, 1) && set(socket, ZMQ_ROUTER_HANDOVER, 1);
+    ok = ok && set(socket, ZMQ_ROUTER_MANDATORY, 1) && set(socket, ZMQ_ROUTER_HANDOVER, 1) &&
+         set(socket, ZMQ_BACKLOG, k_backlog);
   else
     ok = ok && set(socket, ZMQ_ROUTING_ID, identity) && set(socket, ZMQ_IMMEDIATE, 1) &&
          set(socket, ZMQ_RECONNECT_IVL, 20) && set(socket, ZMQ_RECONNECT_IVL_MAX, 1000);
@@ -135,6 +145,8 @@ Expected<Socket> Socket::open(const std::shared_ptr<Context::Handle>& context, i
     return zmq_failure(Errc::io, "link " + options.name + ": cannot create a socket");
   if (!set_options(result.socket_, type, options, identity))
     return zmq_failure(Errc::invalid_argument, "link " + options.name + ": cannot set an option");
+  if (type == ZMQ_ROUTER && options.endpoint.starts_with("tcp://"))
+    COHORT_TRY(context->door_keeper().watch(result.socket_, options.name, !options.curve.empty()));
   return result;
 }
 
@@ -228,6 +240,13 @@ Error zmq_failure(Errc code, std::string_view what) {
 
 namespace {
 
+/// "tcp://[::1]:5555" -> "[::1]"; the interface "lo" is loopback by another name.
+std::string_view host_of(std::string_view endpoint) {
+  endpoint.remove_prefix(std::string_view("tcp://").size());
+  const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
+  return host == "lo" ? "localhost" : host;
+}
+
 Error refusal(const LinkOptions& options, const std::string& endpoint, std::string_view what) {
   return {Errc::invalid_argument, fmt::format("link {} ({}): {}", options.name, endpoint, what)};
 }
@@ -254,8 +273,12 @@ Expected<void> check_endpoint(const LinkOptions& options, const std::string& end
     return refusal(options, endpoint, "endpoint is neither inproc://, ipc:// nor tcp://");
   if (!options.curve.empty() && !is_tcp)
     return refusal(options, endpoint, "curve keys are for tcp only");
-  if (is_tcp && options.curve.empty() && !options.is_insecure && !is_loopback(endpoint))
-    return refusal(options, endpoint, "tcp beyond loopback needs curve keys");
+  if (!options.curve.empty() && options.curve.public_key.empty())
+    return refusal(options, endpoint, "curve keys are a pair: the public one is missing");
+  if (!is_tcp) return {};
+  auto allowed = check_exposure(host_of(endpoint), {.has_credentials = !options.curve.empty(),
+                                                    .is_insecure = options.is_insecure});
+  if (!allowed) return refusal(options, endpoint, allowed.error().detail);
   return {};
 }
 

@@ -72,7 +72,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
-  round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true}));
+  round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true}));
 }
 
 TEST(ControlMessages, ErrorsKeepCodeAndText) {

@@ -149,17 +149,16 @@ TEST(LinkOptionsTest, WhatMakesNoSenseIsRefused) {
 
 TEST(LinkCurve, EncryptsAndTurnsPlainPeersAway) {
   if (zmq_has("curve") == 0) GTEST_SKIP() << "libzmq without CURVE";
-  std::array<char, 41> server_public{}, server_secret{}, public_key{}, secret_key{};
-  ASSERT_EQ(zmq_curve_keypair(server_public.data(), server_secret.data()), 0);
+  std::array<char, 41> public_key{}, secret_key{};
   ASSERT_EQ(zmq_curve_keypair(public_key.data(), secret_key.data()), 0);
   Context context;
   Consumer consumer;
   LinkOptions options = options_for("tcp://127.0.0.1:*", "consumer");
-  options.curve = {server_public.data(), server_secret.data(), {}};
+  options.curve = {public_key.data(), secret_key.data(), {}};
   consumer.open(context, options);
   options.endpoint = consumer.receiver->endpoint();
   options.name = "producer";
-  options.curve = {public_key.data(), secret_key.data(), server_public.data()};
+  options.curve = {public_key.data(), secret_key.data(), public_key.data()};
   Producer producer, plain;
   producer.open(context, options);
   ASSERT_TRUE(producer.send(make_message(1, 3 << 20)));

@@ -9,7 +9,8 @@
 
 #include "runtime/control/network.hpp"
 #include "tests/support/process.hpp"
-#include "tests/support/strangers.hpp"
+#include "tests/support/raw_socket.hpp"
+#include "tests/support/tls_stranger.hpp"
 
 namespace cohort::control {
 namespace {

@@ -32,13 +32,6 @@ pid_t child_of(pid_t parent, int slot) {
 
 bool has_children(pid_t parent) { return child_of(parent, 0) > 0 || child_of(parent, 1) > 0; }
 
-bool has_first_row(const TempFolder& folder) {
-  std::error_code error;
-  for (const auto& run : std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
-    if (!test::hashes(run.path().string()).empty()) return true;
-  return false;
-}
-
 TEST(Processes, GiveTheHashesOfOneProcess) {
   TempFolder folder;
   Process alone(test::tiny_run(folder), folder);
@@ -176,7 +169,7 @@ TEST(Processes, AKilledRankOfARolloutCostsTimeOnly) {
   for (int slot : {2, 3}) {
     TempFolder own;
     Process run(with_processes(test::tiny_run(own, more), 4), own);
-    ASSERT_TRUE(test::wait_until([&] { return has_first_row(own); }, 60000)) << run.err();
+    ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(own); }, 60000)) << run.err();
     ::kill(child_of(run.pid(), slot), SIGKILL);
     EXPECT_EQ(run.wait(60000), 0) << run.err();
     EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
@@ -192,7 +185,7 @@ TEST(Processes, ATrainCardThatIsKilledIsNamed) {
   TempFolder folder;
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
               folder);
-  ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
   pid_t child = child_of(run.pid(), 0);
   ASSERT_GT(child, 0);
   ::kill(child, SIGKILL);
@@ -251,7 +244,7 @@ TEST(Processes, NobodyOutlivesTheRun) {
   TempFolder folder;
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
               folder);
-  ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
   run.send(SIGKILL);
   run.wait(20000);
   EXPECT_TRUE(test::wait_until([&] { return !has_children(run.pid()); }, 10000));
@@ -261,7 +254,7 @@ TEST(Processes, AStopFinishesTheStepAndSavesIt) {
   TempFolder folder;
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
               folder);
-  ASSERT_TRUE(test::wait_until([&] { return has_first_row(folder); }, 30000)) << run.err();
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
   run.send(SIGINT);
   EXPECT_EQ(run.wait(20000), 0) << run.err();
   std::string path = test::run_folder(run);

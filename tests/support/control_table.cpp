@@ -23,7 +23,7 @@ actors::TableActor::behavior_type keeper(actors::TableActor::pointer,
 }
 
 control::SystemOptions network_options() {
-  return {.scheduler_threads = 1, .has_network = true, .credentials = {}};
+  return {.scheduler_threads = 1, .has_network = true};
 }
 
 struct Client {
