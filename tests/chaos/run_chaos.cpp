@@ -1,13 +1,12 @@
 // Kills in every role at every point of the protocols, in short runs: nothing is lost, nothing is
 // used twice, and the parameters are those of the run that nobody disturbed.
 //   run_chaos_test [--kills 6] [--seed 1]
-// Each kill is a run of its own: a process ends (or stands still) at a failpoint, and either the
-// run goes on without it, or it ends with its name and is resumed from its last checkpoint, as a
-// supervisor would. Exit code 1 and the run's output if anything differs.
+// Each kill is a run of its own, under --restarts: a process ends (or stands still) at a failpoint,
+// and either the run goes on without it, or its supervisor starts it again from its last
+// checkpoint. Exit code 1 and the run's output if anything differs.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
@@ -116,19 +115,18 @@ class Chaos {
     TempFolder folder;
     const std::filesystem::path claim = folder.path() / "claim";
     auto command = command_of(point.cards, folder);
-    auto run = std::make_unique<Process>(test::with_failpoint(command, blow, claim), folder);
-    int code = run->wait(120000);
+    command.insert(command.begin() + 2, {"--restarts", "5"});
+    Process run(test::with_failpoint(command, blow, claim), folder);
+    const int code = run.wait(120000);
     const auto struck = test::claimed_at(claim);
     int resumes = 0;
-    for (; code != 0 && resumes < 3; ++resumes) {
-      command.push_back("resume_from_checkpoint=true");
-      run = std::make_unique<Process>(command, folder);
-      code = run->wait(120000);
-    }
-    const test::StreamFacts facts = test::read_stream(test::run_folder(*run));
+    const std::string said = run.err();
+    for (size_t at = 0; (at = said.find(": starting again ", at)) != std::string::npos; ++at)
+      ++resumes;
+    const test::StreamFacts facts = test::read_stream(test::run_folder(run));
     std::string wrong = code == 0 ? test::flow_1(facts, k_steps, k_groups, k_group_size)
-                                  : "it ends with " + std::to_string(code) + ": " + run->err();
-    if (wrong.empty() && test::hashes(test::run_folder(*run)) != calm_.at(point.cards))
+                                  : "it ends with " + std::to_string(code) + ": " + said;
+    if (wrong.empty() && test::hashes(test::run_folder(run)) != calm_.at(point.cards))
       wrong = "other parameters than the undisturbed run";
     if (wrong.empty() && point.is_survived && resumes > 0) wrong = "the run did not survive it";
     count_in(point, is_stop, struck, facts, resumes);

@@ -173,10 +173,11 @@ TEST(Processes, AKilledRankOfARolloutCostsTimeOnly) {
     ::kill(child_of(run.pid(), slot), SIGKILL);
     EXPECT_EQ(run.wait(60000), 0) << run.err();
     EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
-    EXPECT_NE(run.err().find("process " + std::to_string(slot) + " (cards [" +
-                             std::to_string(slot) + "]: actor_infer) was killed by signal 9"),
+    const std::string said = run.out() + run.err();
+    EXPECT_NE(said.find("process " + std::to_string(slot) + " (cards [" + std::to_string(slot) +
+                        "]: actor_infer) was killed by signal 9"),
               std::string::npos)
-        << run.err();
+        << said;
   }
 }
 
