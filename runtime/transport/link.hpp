@@ -45,9 +45,9 @@ struct Message {
   std::optional<uint64_t> body_checksum = {};
 };
 
-/// Keys in Z85 (40 characters), tcp only: the cluster's pair, the same at both ends. A producer also
-/// names the consumer's public key, which is that of the pair; a consumer lets in only producers
-/// whose public key is its own.
+/// Keys in Z85 (40 characters), tcp only: the cluster's pair, the same at both ends. A producer
+/// also names the consumer's public key, which is that of the pair; a consumer lets in only
+/// producers whose public key is its own.
 struct CurveKeys {
   std::string public_key, secret_key, server_key;
   bool empty() const { return secret_key.empty(); }

@@ -44,7 +44,7 @@ namespace detail {
 
 namespace {
 
-constexpr int k_backlog = 1024;  // ZeroMQ's 100 makes a burst of peers wait for seconds
+constexpr int k_backlog = 1024;        // ZeroMQ's 100 makes a burst of peers wait for seconds
 constexpr size_t k_copy_bytes = 4096;  // below, a memcpy is cheaper than zmq's reference block
 
 void free_buffer(void*, void* hint) { delete static_cast<tensor::Buffer*>(hint); }
