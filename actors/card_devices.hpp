@@ -11,9 +11,9 @@
 
 namespace cohort::actors {
 
-/// Of these cards: the first is the first device that this process sees, and so on; empty on the cpu
-/// platform, where the host plays them. Returns Errc::config naming the key, what the backend lacks
-/// and what to do.
+/// Of these cards: the first is the first device that this process sees, and so on; empty on the
+/// cpu platform, where the host plays them. Returns Errc::config naming the key, what the backend
+/// lacks and what to do.
 Expected<std::map<CardId, std::shared_ptr<compute::Device>>> open_card_devices(
     const config::RunConfig& config, const std::vector<CardId>& cards);
 

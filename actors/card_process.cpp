@@ -18,6 +18,7 @@ void CardProcessState::open(CardProcessOptions options) {
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
   spawner.rendezvous = control_rendezvous(self_->home_system(), options_.node);
   spawner.attempt = options_.welcome.attempt;
+  spawner.run_folder = options_.welcome.run_folder;
   auto node = options_.node;
   spawner.fail = [node](Failure failure) { caf::anon_send(node, fail_atom_v, std::move(failure)); };
   self_->set_down_handler([this](const caf::down_msg&) { on_stop("the run's node is gone"); });

@@ -47,7 +47,8 @@ Expected<void> ClusterAgentState::join() {
   return {};
 }
 
-// What will not change by itself ends the agent at once; a head that is not there yet is waited for.
+// What will not change by itself ends the agent at once; a head that is not there yet is waited
+// for.
 void ClusterAgentState::retry(const Error& error) {
   const double limit = was_joined_ ? options_.rejoin_timeout_s : options_.join_timeout_s;
   const bool is_final = error.code == Errc::protocol || error.code == Errc::invalid_argument ||
@@ -86,44 +87,67 @@ void ClusterAgentState::on_down(const caf::down_msg& message) {
 }
 
 caf::result<bool> ClusterAgentState::on_launch(const LaunchRequest& request) {
-  auto& children = runs_[request.run_id];
-  const std::string parent = std::to_string(::getpid());
-  auto address = ClusterAgentActor{self_};
-  std::vector<ProcessOrder> mine;
-  for (const ProcessOrder& process : request.processes)
-    if (process.node == welcome_.node) mine.push_back(process);
-  children = std::make_unique<platform::ChildProcesses>(
-      [address, run_id = request.run_id, mine](const platform::ChildExit& exit) {
-        caf::anon_send(address, fail_atom_v, ProcessExit{run_id, mine.at(exit.index), exit.text});
-      });
-  for (const ProcessOrder& process : mine) {
-    std::vector<std::string> argv = options_.command;
-    for (std::string word : {std::string("card"), std::string("--join"), request.address,
-                             std::string("--slot"), std::to_string(process.slot),
-                             std::string("--parent"), parent})
-      argv.push_back(std::move(word));
-    argv.insert(argv.end(), options_.process_words.begin(), options_.process_words.end());
-    if (auto started = children->start(argv, process.environment); !started) {
-      runs_.erase(request.run_id);
-      return to_caf(started.error());
-    }
-    options_.on_line(fmt::format("run {}: process {} started, {}", request.run_id, process.slot,
-                                 process.what));
+  Run& run = runs_[request.run_id];
+  if (run.launch != request.launch) run = Run{request.launch, {}, nullptr};  // ends what it was
+  if (auto started = start(run, request); !started) {
+    if (run.orders.empty()) runs_.erase(request.run_id);
+    return to_caf(started.error());
   }
   return true;
 }
 
+Expected<void> ClusterAgentState::start(Run& run, const LaunchRequest& request) {
+  auto address = ClusterAgentActor{self_};
+  // The index of a child says which it was; what was ordered is this actor's own to look at.
+  if (run.children == nullptr)
+    run.children = std::make_unique<platform::ChildProcesses>(
+        [address, run_id = request.run_id,
+         launch = request.launch](const platform::ChildExit& exit) {
+          ProcessExit ended{run_id, {}, exit.text, launch};
+          ended.process.slot = static_cast<uint32_t>(exit.index);
+          caf::anon_send(address, fail_atom_v, std::move(ended));
+        });
+  for (const ProcessOrder& process : request.processes) {
+    if (process.node != welcome_.node) continue;
+    std::vector<std::string> argv = options_.command;
+    argv.insert(argv.end(), {"card", "--join", request.address, "--slot",
+                             std::to_string(process.slot), "--parent", std::to_string(::getpid()),
+                             "--attempt", std::to_string(process.attempt)});
+    argv.insert(argv.end(), options_.process_words.begin(), options_.process_words.end());
+    run.orders.push_back(process);
+    if (auto started = run.children->start(argv, process.environment); !started) {
+      run.orders.pop_back();
+      return started.error();
+    }
+    options_.on_line(
+        fmt::format("run {}: process {} started, {}", request.run_id, process.slot, process.what));
+  }
+  return {};
+}
+
+void ClusterAgentState::on_kill(const std::string& run_id, const ProcessOrder& process) {
+  auto run = runs_.find(run_id);
+  if (run == runs_.end()) return;
+  for (size_t i = 0; i < run->second.orders.size(); ++i)
+    if (run->second.orders[i].slot == process.slot &&
+        run->second.orders[i].attempt == process.attempt)
+      run->second.children->kill(i);
+}
+
 void ClusterAgentState::on_exit(const ProcessExit& exit) {
-  if (!runs_.contains(exit.run_id)) return;  // it was told to end
+  auto run = runs_.find(exit.run_id);
+  if (run == runs_.end() || run->second.launch != exit.launch) return;  // it was told to end
+  const ProcessExit told{exit.run_id, run->second.orders.at(exit.process.slot), exit.reason,
+                         exit.launch};
   options_.on_line(
-      fmt::format("run {}: process {} {}", exit.run_id, exit.process.slot, exit.reason));
-  if (head_) caf::anon_send(head_, fail_atom_v, exit);
+      fmt::format("run {}: process {} {}", told.run_id, told.process.slot, told.reason));
+  if (head_) caf::anon_send(head_, fail_atom_v, told);
 }
 
 bool ClusterAgentState::on_run_end(const RunEnd& end) {
   if (auto run = runs_.extract(end.run_id); !run.empty()) {
     constexpr int k_end_ms = 3000;  // its processes see that their node is gone, and end
-    run.mapped()->wait_all(k_end_ms);
+    run.mapped().children->wait_all(k_end_ms);
     options_.on_line(fmt::format("run {}: {}", end.run_id, end.is_ok ? "done" : end.error));
   }
   if (options_.ends_with_run) finish({end.is_ok, end.error});
@@ -153,6 +177,9 @@ ClusterAgentActor::behavior_type cluster_agent(
       [state](launch_atom, const LaunchRequest& request) { return state->on_launch(request); },
       [state](fail_atom, const ProcessExit& exit) { state->on_exit(exit); },
       [state](end_atom, const RunEnd& end) { return state->on_run_end(end); },
+      [state](end_atom, const std::string& run_id, const ProcessOrder& process) {
+        state->on_kill(run_id, process);
+      },
       [state](stop_atom) { return state->on_stop(); },
   };
 }

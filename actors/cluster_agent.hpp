@@ -27,9 +27,9 @@ struct ClusterAgentOptions {
   control::NodeHello hello;
   std::vector<std::string> command;        // the program of a process
   std::vector<std::string> process_words;  // what each process is told besides its own
-  double join_timeout_s = 600;    // for the first time
-  double rejoin_timeout_s = 600;  // when the head went away
-  bool ends_with_run = false;     // (end) ends the agent, with the run's result
+  double join_timeout_s = 600;             // for the first time
+  double rejoin_timeout_s = 600;           // when the head went away
+  bool ends_with_run = false;              // (end) ends the agent, with the run's result
   std::function<void(const std::string& line)> on_line;
   std::function<void(AgentEnd)> on_end;  // once
 };
@@ -43,11 +43,19 @@ class ClusterAgentState {
   void on_beat();
   caf::result<bool> on_launch(const control::LaunchRequest& request);
   void on_exit(const control::ProcessExit& exit);
+  void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   bool on_run_end(const control::RunEnd& end);
   bool on_stop();
   void on_down(const caf::down_msg& message);
 
  private:
+  /// The processes of a run here, in the order in which they were started.
+  struct Run {
+    uint64_t launch = 0;
+    std::vector<control::ProcessOrder> orders;
+    std::unique_ptr<platform::ChildProcesses> children;
+  };
+  Expected<void> start(Run& run, const control::LaunchRequest& request);
   Expected<void> join();
   void retry(const Error& error);
   void finish(AgentEnd end);
@@ -58,7 +66,7 @@ class ClusterAgentState {
   control::NodeWelcome welcome_;
   double away_since_ = 0;
   bool was_joined_ = false, is_beating_ = false, is_over_ = false;
-  std::map<std::string, std::unique_ptr<platform::ChildProcesses>> runs_;
+  std::map<std::string, Run> runs_;
 };
 
 ClusterAgentActor::behavior_type cluster_agent(

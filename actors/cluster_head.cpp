@@ -42,6 +42,7 @@ caf::result<NodeWelcome> ClusterHeadState::on_join(const NodeHello& hello,
   agents_[added->id] = {caf::actor_cast<ClusterAgentActor>(agent), added->epoch};
   self_->monitor(agent);
   options_.on_line(fmt::format("node {}: {} has joined", added->id, plan::to_text(*added)));
+  start_waiting(added->id);
   return NodeWelcome{added->id, added->epoch, protocol};
 }
 
@@ -72,32 +73,53 @@ ClusterStatus ClusterHeadState::on_status() const {
   return status;
 }
 
-template <class Atom, class What>
+template <class... What>
 void ClusterHeadState::tell(const std::set<uint32_t>& nodes,
-                            caf::typed_response_promise<bool> promise, Atom atom,
-                            const What& what) {
+                            std::function<void(Expected<void>)> then, const What&... what) {
+  if (nodes.empty()) return then({});
   struct Progress {
     size_t missing = 0;
-    bool is_over = false;
+    std::function<void(Expected<void>)> then;
+    void end(Expected<void> result) {
+      if (auto told = std::exchange(then, nullptr)) told(std::move(result));
+    }
   };
-  auto progress = std::make_shared<Progress>(Progress{nodes.size(), false});
-  if (nodes.empty()) promise.deliver(true);
+  auto progress = std::make_shared<Progress>(Progress{nodes.size(), std::move(then)});
   for (uint32_t node : nodes)
     send_request(
         self_, agents_.at(node).handle, std::chrono::milliseconds(options_.agent_timeout_ms),
-        [progress, promise](bool) mutable {
-          if (--progress->missing == 0 && !progress->is_over) promise.deliver(true);
+        [progress](bool) {
+          if (--progress->missing == 0) progress->end({});
         },
-        [progress, promise, node](caf::error& e) mutable {
-          if (!std::exchange(progress->is_over, true))
-            promise.deliver(to_caf(from_caf(e).with_context(fmt::format("node {}", node))));
+        [progress, node](caf::error& e) {
+          progress->end(from_caf(e).with_context(fmt::format("node {}", node)));
         },
-        atom, what);
+        what...);
+}
+
+template <class... What>
+caf::result<bool> ClusterHeadState::pass_on(const std::set<uint32_t>& nodes, const What&... what) {
+  auto promise = self_->make_response_promise<bool>();
+  tell(
+      nodes,
+      [promise](Expected<void> done) mutable {
+        if (done)
+          promise.deliver(true);
+        else
+          promise.deliver(to_caf(done.error()));
+      },
+      what...);
+  return promise;
 }
 
 caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
-  if (runs_.contains(request.run_id))
-    return to_caf({Errc::invalid_argument, "run " + request.run_id + " has been started"});
+  // With a supervisor it is a run's start, or its start after its process had died; without, the
+  // start of single processes.
+  if (request.supervisor == nullptr) {
+    auto run = runs_.find(request.run_id);
+    if (run == runs_.end()) return to_caf({Errc::not_found, "no run " + request.run_id});
+    return start_again(run->second, request);
+  }
   std::set<uint32_t> nodes;
   for (const ProcessOrder& process : request.processes) {
     if (nodes_.find(process.node) == nullptr)
@@ -105,24 +127,54 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
                                                   process.what, process.node)});
     nodes.insert(process.node);
   }
-  runs_[request.run_id] = {request.supervisor, request.processes};
-  if (request.supervisor) self_->monitor(request.supervisor);
-  auto promise = self_->make_response_promise<bool>();
+  runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes, {}};
+  self_->monitor(request.supervisor);
   LaunchRequest order = request;
+  order.launch = launches_;
   order.supervisor = nullptr;  // theirs to know is this head: a run may end without them
-  tell(nodes, promise, launch_atom_v, order);
-  return promise;
+  return pass_on(nodes, launch_atom_v, order);
+}
+
+caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& request) {
+  LaunchRequest now = request;
+  now.launch = run.launch;
+  now.processes.clear();
+  std::set<uint32_t> nodes;
+  for (const ProcessOrder& process : request.processes) {
+    std::erase_if(run.processes, [&](const auto& each) { return each.slot == process.slot; });
+    std::erase_if(run.waiting, [&](const auto& each) { return each.slot == process.slot; });
+    run.processes.push_back(process);
+    const bool is_there = nodes_.find(process.node) != nullptr;
+    (is_there ? now.processes : run.waiting).push_back(process);
+    if (is_there) nodes.insert(process.node);
+  }
+  return pass_on(nodes, launch_atom_v, now);
+}
+
+void ClusterHeadState::start_waiting(uint32_t node) {
+  for (auto& [run_id, run] : runs_) {
+    LaunchRequest order{run_id, run.address, nullptr, {}, run.launch};
+    for (const ProcessOrder& process : run.waiting)
+      if (process.node == node) order.processes.push_back(process);
+    std::erase_if(run.waiting, [&](const auto& each) { return each.node == node; });
+    if (!order.processes.empty()) caf::anon_send(agents_.at(node).handle, launch_atom_v, order);
+  }
+}
+
+void ClusterHeadState::on_kill(const std::string& run_id, const ProcessOrder& process) {
+  if (nodes_.find(process.node) != nullptr)
+    caf::anon_send(agents_.at(process.node).handle, end_atom_v, run_id, process);
 }
 
 void ClusterHeadState::on_exit(const ProcessExit& exit) {
   auto run = runs_.find(exit.run_id);
-  if (run == runs_.end()) return;  // it is over
-  std::erase_if(run->second.processes,
-                [&](const ProcessOrder& each) { return each.slot == exit.process.slot; });
-  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), fail_atom_v,
-                 Failure{fmt::format("process {} (node {}, {})", exit.process.slot,
-                                     exit.process.node, exit.process.what),
-                         "supervision", "it " + exit.reason});
+  if (run == runs_.end() || run->second.launch != exit.launch) return;  // it is over
+  std::erase_if(run->second.processes, [&](const ProcessOrder& each) {
+    return each.slot == exit.process.slot && each.attempt == exit.process.attempt;
+  });
+  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), lost_atom_v,
+                 ProcessLost{exit.process.slot, exit.process.attempt,
+                             fmt::format("{} on node {}", exit.reason, exit.process.node)});
 }
 
 std::set<uint32_t> ClusterHeadState::living() const {
@@ -134,16 +186,21 @@ std::set<uint32_t> ClusterHeadState::living() const {
 
 caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
   runs_.erase(end.run_id);
-  auto promise = self_->make_response_promise<bool>();
-  tell(living(), promise, end_atom_v, end);  // all: some live only as long as the run does
-  return promise;
+  return pass_on(living(), end_atom_v, end);  // all: some live only as long as the run does
 }
 
+// One that ends may be gone before its answer is: that is what was asked for.
 caf::result<bool> ClusterHeadState::on_stop() {
-  for (uint32_t node : living())
-    caf::anon_send(agents_.at(node).handle, stop_atom_v);
-  options_.on_stop();
-  return true;
+  auto promise = self_->make_response_promise<bool>();
+  auto missing = std::make_shared<size_t>(living().size());
+  auto ended = [this, promise, missing](const Expected<void>&) mutable {
+    if (*missing > 0 && --*missing > 0) return;
+    promise.deliver(true);
+    options_.on_stop();
+  };
+  if (*missing == 0) ended({});
+  for (uint32_t node : living()) tell({node}, ended, stop_atom_v);
+  return promise;
 }
 
 void ClusterHeadState::on_watch() {
@@ -177,7 +234,8 @@ void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reas
   for (const auto& [run_id, run] : runs_)
     for (const ProcessOrder& process : run.processes)
       if (process.node == node.id)
-        exits.push_back({run_id, process, fmt::format("is lost with its node: {}", reason)});
+        exits.push_back(
+            {run_id, process, fmt::format("is lost with its node: {}", reason), run.launch});
   for (const ProcessExit& exit : exits) on_exit(exit);
 }
 
@@ -195,6 +253,9 @@ ClusterHeadActor::behavior_type cluster_head(
       [state](launch_atom, const LaunchRequest& request) { return state->on_launch(request); },
       [state](fail_atom, const ProcessExit& exit) { state->on_exit(exit); },
       [state](end_atom, const RunEnd& end) { return state->on_end(end); },
+      [state](end_atom, const std::string& run_id, const ProcessOrder& process) {
+        state->on_kill(run_id, process);
+      },
       [state](stop_atom) { return state->on_stop(); },
       [state](watch_atom, uint64_t) { state->on_watch(); },
   };

@@ -1,6 +1,6 @@
 #pragma once
-/// Cluster head: knows the nodes of a cluster and passes on what runs want of them. It holds no run:
-/// a run goes on while its head is away, and nodes join again when it is back. Owner: main of
+/// Cluster head: knows the nodes of a cluster and passes on what runs want of them. It holds no
+/// run: a run goes on while its head is away, and nodes join again when it is back. Owner: main of
 /// `actor-node head`, or of the run that starts a cluster of its own. Thread: CAF's scheduler.
 /// Bound: plan::k_nodes_max nodes; of a run its processes, until it ends. Every request to an agent
 /// has a time limit. Messages: ClusterHeadActor in cluster_roles.hpp.
@@ -33,6 +33,7 @@ class ClusterHeadState {
   control::ClusterStatus on_status() const;
   caf::result<bool> on_launch(const control::LaunchRequest& request);
   void on_exit(const control::ProcessExit& exit);
+  void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   caf::result<bool> on_end(const control::RunEnd& end);
   caf::result<bool> on_stop();
   void on_watch();
@@ -41,17 +42,24 @@ class ClusterHeadState {
  private:
   struct Run {
     caf::strong_actor_ptr supervisor;
-    std::vector<control::ProcessOrder> processes;
+    uint64_t launch = 0;
+    std::string address;                           // of its node
+    std::vector<control::ProcessOrder> processes;  // that run, or are to
+    std::vector<control::ProcessOrder> waiting;    // of these, for their node to be back
   };
   struct Agent {
     ClusterAgentActor handle;
     uint64_t epoch = 0;
   };
-  /// Sends (atom, what) to the agents of `nodes`; `promise` gets true when all have said so, or the
-  /// first error.
-  template <class Atom, class What>
-  void tell(const std::set<uint32_t>& nodes, caf::typed_response_promise<bool> promise, Atom atom,
-            const What& what);
+  /// Sends `what` to the agents of `nodes`; `then` runs once, when all have said that they did so,
+  /// or with the first error.
+  template <class... What>
+  void tell(const std::set<uint32_t>& nodes, std::function<void(Expected<void>)> then,
+            const What&... what);
+  template <class... What>
+  caf::result<bool> pass_on(const std::set<uint32_t>& nodes, const What&... what);
+  caf::result<bool> start_again(Run& run, const control::LaunchRequest& request);
+  void start_waiting(uint32_t node);
   void lose(const plan::NodeEntry& node, const std::string& reason);
   std::set<uint32_t> living() const;
 
@@ -60,6 +68,7 @@ class ClusterHeadState {
   plan::NodeTable nodes_;
   std::map<uint32_t, Agent> agents_;
   std::map<std::string, Run> runs_;
+  uint64_t launches_ = 0;
   double started_ = 0;
 };
 

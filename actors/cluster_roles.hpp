@@ -1,40 +1,45 @@
 #pragma once
-/// The typed handles of a cluster's own actors, which live longer than runs. Free of torch: head and
-/// agent are in `actor-node` itself, which starts in milliseconds.
+/// The typed handles of a cluster's own actors, which live longer than runs. Free of torch: head
+/// and agent are in `actor-node` itself, which starts in milliseconds.
 #include "runtime/control/messages.hpp"
 
 namespace cohort::actors {
 
-/// What the head needs of a run's node: (fail, cause).
-using RunSupervisor = caf::typed_actor<caf::reacts_to<control::fail_atom, control::Failure>>;
+/// What the head needs of a run's node: (lost, ProcessLost).
+using RunSupervisor = caf::typed_actor<caf::reacts_to<control::lost_atom, control::ProcessLost>>;
 
 /// The cluster's registry.
 ///   (join, NodeHello, agent) -> NodeWelcome | invalid_argument: rank taken, other protocol
 ///   (beat, node, epoch) -> false: not known, join anew
 ///   (status) -> ClusterStatus
 ///   (launch, LaunchRequest) -> true once all processes are started | not_found: no such node
+///     (of a run that is there: true; what is to be on a node that is away starts when it is back)
 ///   (fail, ProcessExit): told to the run; (end, RunEnd) -> true once the agents know
+///   (end, run, ProcessOrder): kill that process
 ///   (stop) -> true: agents and head end
-using ClusterHeadActor = caf::typed_actor<
-    caf::replies_to<control::join_atom, control::NodeHello,
-                    caf::strong_actor_ptr>::with<control::NodeWelcome>,
-    caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
-    caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
-    caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
-    caf::reacts_to<control::fail_atom, control::ProcessExit>,
-    caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
-    caf::replies_to<control::stop_atom>::with<bool>,
-    caf::reacts_to<control::watch_atom, uint64_t>>;
+using ClusterHeadActor =
+    caf::typed_actor<caf::replies_to<control::join_atom, control::NodeHello,
+                                     caf::strong_actor_ptr>::with<control::NodeWelcome>,
+                     caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
+                     caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
+                     caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
+                     caf::reacts_to<control::fail_atom, control::ProcessExit>,
+                     caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
+                     caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
+                     caf::replies_to<control::stop_atom>::with<bool>,
+                     caf::reacts_to<control::watch_atom, uint64_t>>;
 
 /// One per node: starts and watches the processes of runs there.
 ///   (start): join the head; (beat): say that it is there
 ///   (launch, LaunchRequest) -> true | io; (end, RunEnd) -> true: its processes are gone
+///   (end, run, ProcessOrder): kill that process
 ///   (stop) -> true: it ends; (fail, ProcessExit): of itself, a child has ended
 using ClusterAgentActor =
     caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::beat_atom>,
                      caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
                      caf::reacts_to<control::fail_atom, control::ProcessExit>,
                      caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
+                     caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
                      caf::replies_to<control::stop_atom>::with<bool>>;
 
 inline constexpr int k_beat_ms = 500;

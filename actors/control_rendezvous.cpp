@@ -1,6 +1,8 @@
 #include "actors/control_rendezvous.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace cohort::actors {
@@ -9,6 +11,7 @@ namespace {
 using control::TableReply;
 using control::TableRequest;
 using control::TableVerb;
+using Clock = std::chrono::steady_clock;
 
 class ControlRendezvous final : public compute::Rendezvous {
  public:
@@ -32,29 +35,37 @@ class ControlRendezvous final : public compute::Rendezvous {
  private:
   /// Not a request: CAF fails none whose receiver dies, it only tells who monitors it.
   Expected<TableReply> ask(TableRequest request) {
-    const std::string key = request.key;
+    const auto end = Clock::now() + limit_;
+    const std::string what = "rendezvous, key '" + request.key.substr(0, 256) + "': ";
+    const Error silent{Errc::timeout, what + "the table's keeper does not answer"};
+    std::unique_lock lock(mutex_, end);
+    if (!lock.owns_lock()) return silent;
+    if (!self_) {
+      self_ = std::make_unique<caf::scoped_actor>(system_, true);
+      (*self_)->monitor(table_);
+    }
+    caf::scoped_actor& self = *self_;
+    if (!is_gone_) self->send(table_, control::table_atom_v, std::move(request));
     TableReply reply;
-    caf::scoped_actor self{system_};
-    self->monitor(table_);
-    self->send(table_, control::table_atom_v, std::move(request));
-    auto fails = [&](Errc code, std::string why) {
-      reply.code = static_cast<uint8_t>(code);
-      reply.error = std::move(why);
-    };
-    self->receive(
-        [&](TableReply& answer) { reply = std::move(answer); },
-        [&](const caf::down_msg&) { fails(Errc::closed, "the table's keeper is gone"); },
-        [&](const caf::error& e) { fails(Errc::internal, caf::to_string(e)); },
-        caf::after(limit_) >> [&] { fails(Errc::timeout, "the table's keeper does not answer"); });
-    self->demonitor(table_.address());
+    bool is_late = false;
+    if (!is_gone_)
+      self->receive([&](TableReply& answer) { reply = std::move(answer); },
+                    [&](const caf::down_msg&) { is_gone_ = true; },
+                    caf::after(std::max(Clock::duration::zero(), end - Clock::now())) >>
+                        [&] { is_late = true; });
+    if (is_gone_) return Error{Errc::closed, what + "the table's keeper is gone"};
+    if (is_late) self_.reset();  // an answer that still comes is nobody's
+    if (is_late) return silent;
     if (reply.code == 0) return reply;
-    return Error{static_cast<Errc>(reply.code),
-                 "rendezvous, key '" + key.substr(0, 256) + "': " + reply.error};
+    return Error{static_cast<Errc>(reply.code), what + reply.error};
   }
 
   caf::actor_system& system_;
   const TableActor table_;
   const std::chrono::milliseconds limit_;
+  std::timed_mutex mutex_;  // one request at a time, by an actor that stays: each is known there
+  std::unique_ptr<caf::scoped_actor> self_;
+  bool is_gone_ = false;
 };
 
 }  // namespace
@@ -65,22 +76,24 @@ std::shared_ptr<compute::Rendezvous> control_rendezvous(caf::actor_system& syste
 }
 
 TableReply answer_table(compute::Rendezvous& table, const TableRequest& request) {
-  auto refuse = [](const Error& error) {
-    return TableReply{false, {}, static_cast<uint8_t>(error.code), error.detail};
+  TableReply reply;
+  auto refuse = [&](const Error& error) {
+    reply.code = static_cast<uint8_t>(error.code);
+    reply.error = error.detail;
   };
   if (request.verb == TableVerb::get) {
     auto found = table.get(request.key);
-    if (!found) return refuse(found.error());
-    return {found->has_value(), found->value_or("")};
-  }
-  if (request.verb == TableVerb::put_if_absent) {
+    if (!found) refuse(found.error());
+    if (found) reply.has_value = found->has_value();
+    if (reply.has_value) reply.value = std::move(**found);
+  } else if (request.verb == TableVerb::put_if_absent) {
     auto kept = table.put_if_absent(request.key, request.value);
-    if (!kept) return refuse(kept.error());
-    return {true, std::move(*kept)};
+    if (!kept) refuse(kept.error());
+    if (kept) reply.value = std::move(*kept);
+  } else if (auto done = table.put(request.key, request.value); !done) {
+    refuse(done.error());
   }
-  auto done = table.put(request.key, request.value);
-  if (!done) return refuse(done.error());
-  return {true, {}};
+  return reply;
 }
 
 }  // namespace cohort::actors

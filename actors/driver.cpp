@@ -47,6 +47,7 @@ void DriverState::on_fail(const Failure& failure) {
   }
   RunResult result = result_;
   result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  result.is_loss = failure.is_loss;
   end(std::move(result));
 }
 
@@ -336,6 +337,12 @@ void DriverState::update(uint8_t kind, uint64_t step,
       "actor_train", options_.trainer,
       [this, then](const UpdateReport& report) {
         param_hash_ = report.param_hash;
+        for (const auto& [key, value] : report.metrics)
+          if (key == "actor/nonfinite_steps")
+            note("nonfinite",
+                 fmt::format("step {}: {:.0f} optimizer steps are left out: their loss or gradient "
+                             "is not finite; their trajectories are in the stream",
+                             step_, value));
         double end = options_.log->seconds_since_start();
         options_.log->compute(step_, options_.train_card.value, "update",
                               end - report.compute_seconds, end);

@@ -32,6 +32,7 @@ struct RunResult {
   std::string error;   // first cause, one line
   uint64_t steps = 0;  // finished steps
   bool is_stopped = false;
+  bool is_loss = false;  // it failed because a process had gone: it can be resumed
   std::optional<double> success_before, success_after, greedy_before, greedy_after;
   uint64_t param_hash = 0;
   uint64_t trajectories = 0;

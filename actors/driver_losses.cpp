@@ -149,7 +149,10 @@ void DriverState::continue_round(const std::shared_ptr<Round>& round) {
 
 void DriverState::on_back(const CardsBack& back) {
   if (is_over_) return;
-  for (const RoleHandle& role : back.roles)
+  for (const RoleHandle& role : back.roles) {
+    if (role.role == "reference")
+      note("restart",
+           fmt::format("reference (card {}) is there again, with the policy of step 0", role.card));
     for (size_t replica = 0; replica < replicas_.size(); ++replica) {
       if (role.role != "actor_infer" || options_.rollout_cards[replica].value != role.card)
         continue;
@@ -161,6 +164,7 @@ void DriverState::on_back(const CardsBack& back) {
       round_->dispatcher->restore(static_cast<uint32_t>(replica));
       continue_round(round_);
     }
+  }
 }
 
 // Nobody is left who could play: the version of this round is published again, to the successors,

@@ -243,6 +243,7 @@ void NodeState::on_fail(const Failure& failure) {
   else {
     RunResult result;
     result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+    result.is_loss = failure.is_loss;
     options_.on_end(std::move(result));
   }
 }

@@ -8,13 +8,13 @@
 /// that dies with its process is told by whoever watches the processes; until then it counts as a
 /// consequence.
 ///
-/// A process whose cards have rollouts alone may be lost (lost, from whoever watches; or it leaves
-/// pings unanswered for k_silence_ms, and is then ended through ProcessControl): the node
-/// tells placement and driver, has it started again, and hands out its new role actors.
-/// Processes that hold parts of one tensor-parallel group are lost together. The old attempt is
-/// fenced: it may not join, its links are not heard. Bound: k_process_restarts in
-/// k_restart_window_s; one more, or any other process, ends the run.
-/// Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
+/// A process whose cards have rollouts or the reference alone may be lost (lost, from whoever
+/// watches; or it leaves pings unanswered for k_silence_ms, and is then ended through
+/// ProcessControl): the node tells placement and driver, has it started again, and hands out its
+/// new role actors. Processes that hold parts of one tensor-parallel group are lost together. The
+/// old attempt is fenced: it may not join, its links are not heard. Bound: k_process_restarts in
+/// k_restart_window_s; one more, or any other process, ends the run. Messages: NodeActor in
+/// roles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,9 +51,9 @@ struct NodeOptions {
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
-  std::vector<std::vector<CardId>> processes;       // cards by slot; empty: all cards are here
-  Wires wires;                                      // to them
-  ProcessControl process_control;                   // unset: a process that is lost ends the run
+  std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
+  Wires wires;                                 // to them
+  ProcessControl process_control;              // unset: a process that is lost ends the run
   int join_timeout_ms = 60000;
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.

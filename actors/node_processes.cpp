@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "actors/card_process.hpp"
 #include "actors/node.hpp"
@@ -51,15 +52,18 @@ std::vector<uint32_t> NodeState::unit_of(uint32_t slot) const {
   return unit;
 }
 
-// A reference that takes turns holds what rollouts have played until its turn comes: a step cannot
-// go back to generation from there.
+// A reference begins again from the policy of step 0. One that takes turns holds what rollouts have
+// played until its turn comes: a step cannot go back to generation from there.
 bool NodeState::is_recoverable(const std::vector<uint32_t>& unit) const {
   if (!is_begun_ || !options_.process_control.start || spawner_->has_reference_phase())
     return false;
+  const bool has_first = std::filesystem::exists(first_policy(options_.folder.path));
   for (uint32_t slot : unit)
     for (const plan::RoleSpec& role : options_.plan.placement.roles)
-      for (CardId card : role.cards)
-        if (role.role != "actor_infer" && holds(options_.processes[slot], card)) return false;
+      for (CardId card : role.cards) {
+        const bool is_safe = role.role == "actor_infer" || (role.role == "reference" && has_first);
+        if (!is_safe && holds(options_.processes[slot], card)) return false;
+      }
   return true;
 }
 
@@ -135,7 +139,7 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
   std::erase_if(slot.losses, [&](double at) { return now - at > k_restart_window_s; });
   if (slot.losses.empty()) slot.first_loss = text;
   slot.losses.push_back(now);
-  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text});
+  if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text, false, true});
   if (slot.losses.size() > k_process_restarts)
     return on_fail({who, "supervision",
                     fmt::format("it {}, the {}th loss in {:.0f} minutes; the first: it {}", text,

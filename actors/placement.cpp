@@ -24,30 +24,39 @@ caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
   if (is_failed_)  // some cards may have obeyed and others not: no later phase can be trusted
     return to_caf({Errc::placement, fmt::format("phase {} of step {} comes after a failed one",
                                                 plan::to_string(request.kind), request.step)});
+  if (is_refreshing_ && !next_request_) {
+    next_request_.emplace(request, self_->make_response_promise<PhaseReport>());
+    return next_request_->second;
+  }
   if (is_busy_)
     return to_caf({Errc::backpressure, fmt::format("phase {} of step {} is still being set up",
                                                    plan::to_string(request_.kind), request_.step)});
+  promise_ = self_->make_response_promise<PhaseReport>();
+  auto promise = promise_;
+  if (auto begun = begin(request); !begun) promise.deliver(to_caf(begun.error()));
+  return promise;
+}
+
+Expected<void> PlacementState::begin(const PhaseRequest& request) {
   request_ = request;
   is_waiting_ = must_wait();
-  if (!is_waiting_)
-    if (auto prepared = prepare(); !prepared) return to_caf(prepared.error());
+  if (!is_waiting_) COHORT_TRY(prepare());
   is_busy_ = true;
   phase_started_ = now_seconds();
   report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}, {}};
   process_bytes_.clear();
-  promise_ = self_->make_response_promise<PhaseReport>();
-  auto promise = promise_;
   if (!is_waiting_) next();
-  return promise;
+  return {};
 }
 
 Expected<void> PlacementState::prepare() {
-  std::set<CardId> absent = lost_;
   if (request_.kind == plan::PhaseKind::publish)
     fresh_.clear();  // they have a part in it, and from then on in everything
-  else
-    absent.insert(fresh_.begin(), fresh_.end());
-  living_ = plan::without_cards(options_.plan, absent);
+  plan::RolesOfCards absent = fresh_;
+  for (const plan::RoleSpec& role : options_.plan.roles)
+    for (CardId card : role.cards)
+      if (lost_.contains(card)) absent.insert({card, role.role});
+  living_ = plan::without_roles(options_.plan, absent);
   auto commands = plan::commands_for(living_, ledger_, request_.kind, options_.policy);
   if (!commands) return commands.error().with_context(plan::to_string(request_.kind));
   commands_ = std::move(*commands);
@@ -242,6 +251,7 @@ void PlacementState::finish() {
   watch_memory();
   report_.seconds = now_seconds() - phase_started_;
   is_busy_ = false;
+  if (std::exchange(is_refreshing_, false)) return refresh();
   nlohmann::json cards = nlohmann::json::array();
   for (const control::Transition& t : report_.transitions)
     cards.push_back({{"card", t.command.card.value},
@@ -261,8 +271,8 @@ void PlacementState::finish() {
       {"alarms", report_.alarms},        {"seconds", report_.seconds}};
   send_request(
       self_, options_.recorder, std::chrono::seconds(60),
-      [this](bool) { promise_.deliver(report_); },
-      [this](caf::error& e) { promise_.deliver(std::move(e)); }, record_atom_v,
+      [promise = promise_, report = report_](bool) mutable { promise.deliver(report); },
+      [promise = promise_](caf::error& e) mutable { promise.deliver(std::move(e)); }, record_atom_v,
       static_cast<uint16_t>(stream::RecordType::phase), record.dump());
 }
 

@@ -11,7 +11,8 @@
 /// forgets what it held. A phase under way begins anew, for the cards that live, as soon as these
 /// have answered what they were asked; what a lost card still says is not heard. Until it is back a
 /// card has no part in any phase; then the next publish brings it up and serves it. A publish needs
-/// all cards, and waits for those that are not back: its seats open again under a higher epoch.
+/// all cards, and waits for those that are not back: its seats open again under a higher epoch. A
+/// reference is back with its weights on the host, and has its part in generation at once.
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,6 +55,8 @@ class PlacementState {
 
  private:
   bool must_wait() const;
+  Expected<void> begin(const control::PhaseRequest& request);
+  void refresh();
   Expected<void> prepare();
   void again();
   void on_error(const plan::Command& command, const Error& error);
@@ -93,12 +96,16 @@ class PlacementState {
   bool is_failed_ = false;
   plan::PlacementPlan living_;        // the plan without cards that have no part in this phase
   std::set<CardId> lost_;             // not back yet
-  std::set<CardId> fresh_;            // back; the next publish brings them up
+  plan::RolesOfCards fresh_;          // back; the next publish brings them up
   std::map<uint64_t, CardId> asked_;  // commands on their way, by number
   uint64_t epoch_ = 0;                // rises with every loss
   std::map<std::string, uint64_t> seated_;  // epoch of the seats, by receiving role
   bool is_waiting_ = false;                 // the phase begins when all cards are back
-  bool is_cut_ = false;                     // the phase begins anew once the living have answered
+  bool is_refreshing_ = false;  // the present phase, for a role that is back; nobody has asked
+  /// What the driver asks for meanwhile.
+  std::optional<std::pair<control::PhaseRequest, caf::typed_response_promise<control::PhaseReport>>>
+      next_request_;
+  bool is_cut_ = false;  // the phase begins anew once the living have answered
   std::optional<std::pair<plan::Command, Error>> suspect_;  // waits for the word of a loss
   uint64_t suspicion_ = 0;                                  // number of the last one
   std::set<std::string> exchanged_;  // roles that have got the version of this phase

@@ -24,7 +24,7 @@ void PlacementState::on_lost(const CardsLost& lost) {
   for (uint32_t value : lost.cards) {
     const CardId card{value};
     lost_.insert(card);
-    fresh_.erase(card);
+    std::erase_if(fresh_, [card](const auto& x) { return x.first == card; });
     ledger_.forget(card);
     allocated_.erase(card);
     std::erase_if(options_.owners, [card](const auto& x) { return x.first.second == card; });
@@ -42,12 +42,29 @@ void PlacementState::on_back(const CardsBack& back) {
     const CardId card{role.card};
     options_.owners[{role.role, card}] = caf::actor_cast<CardActor>(role.actor);
     lost_.erase(card);
-    fresh_.insert(card);
+    const plan::RoleSpec* spec = options_.plan.find(role.role);
+    if (spec != nullptr && spec->has(plan::Object::ref_params))
+      ledger_.adopt(role.role, card, plan::Object::ref_params);
+    else
+      fresh_.insert({card, role.role});
   }
-  if (!is_waiting_ || !lost_.empty()) return;
-  is_waiting_ = false;
-  is_cut_ = true;
-  again();
+  if (is_failed_) return;
+  if (is_busy_) {
+    is_cut_ = !is_waiting_ || lost_.empty();
+    return is_cut_ ? again() : void();
+  }
+  if (ledger_.phase() != plan::PhaseKind::generate) return;  // the next phase will do
+  is_refreshing_ = true;
+  if (auto begun = begin(request_); !begun)
+    fail({Verb::begin_phase, request_.kind, "placement", {}}, begun.error());
+}
+
+// Behind the phase that nobody has asked for: what was asked for meanwhile.
+void PlacementState::refresh() {
+  if (!next_request_) return;
+  auto [request, promise] = *std::exchange(next_request_, std::nullopt);
+  promise_ = promise;
+  if (auto begun = begin(request); !begun) promise_.deliver(to_caf(begun.error()));
 }
 
 // Once nothing is under way: from the state in which the ledger is.
@@ -58,7 +75,7 @@ void PlacementState::again() {
   // What was published is published again; what moved on a card that lives has moved.
   std::erase_if(report_.transitions, [this](const Transition& x) {
     return x.command.verb == Verb::reshard || lost_.contains(x.command.card) ||
-           fresh_.contains(x.command.card);
+           fresh_.contains({x.command.card, x.command.role});
   });
   report_.checksum = 0;
   for (auto& [role, versions] : versions_) versions.abandon();

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "actors/policy_loss_bridge.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -219,11 +221,26 @@ Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
   return result;
 }
 
+/// The gap is reported where both sides of it are known.
+void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport& report) {
+  report.metrics.emplace_back("old_log_probs/source", static_cast<double>(source));
+  if (source == config::OldLogProbs::recomputed)
+    report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
+  if (source != config::OldLogProbs::behavior)
+    report.metrics.emplace_back("old_log_probs/behavior_gap", old.behavior_gap);
+}
+
+}  // namespace
+
 /// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did
 /// so.
-class ReportSum {
+class PolicyUpdater::ReportSum {
  public:
   void add(const compute::StepReport& report) {
+    if (!report.is_finite) {
+      ++nonfinite_;
+      return;
+    }
     ++count_;
     loss_ += report.loss;
     pg_ += report.pg_loss;
@@ -243,6 +260,8 @@ class ReportSum {
     report.metrics.emplace_back("loss", loss_ / n);
     report.metrics.emplace_back("actor/grad_norm", grad_norm_ / n);
     report.metrics.emplace_back("actor/lr", learning_rate_);
+    if (nonfinite_ > 0)
+      report.metrics.emplace_back("actor/nonfinite_steps", static_cast<double>(nonfinite_));
     if (!is_policy) return;
     report.metrics.emplace_back("actor/pg_loss", pg_ / n);
     report.metrics.emplace_back("actor/entropy", entropy_ / n);
@@ -256,22 +275,23 @@ class ReportSum {
   }
 
  private:
-  uint64_t count_ = 0;
+  uint64_t count_ = 0, nonfinite_ = 0;
   uint64_t tokens_ = 0;
   double loss_ = 0, pg_ = 0, entropy_ = 0, kl_ = 0, clip_ = 0, approx_kl_ = 0, grad_norm_ = 0;
   double ratio_max_ = 0, learning_rate_ = 0, behavior_gap_ = 0;
 };
 
-/// The gap is reported where both sides of it are known.
-void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport& report) {
-  report.metrics.emplace_back("old_log_probs/source", static_cast<double>(source));
-  if (source == config::OldLogProbs::recomputed)
-    report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
-  if (source != config::OldLogProbs::behavior)
-    report.metrics.emplace_back("old_log_probs/behavior_gap", old.behavior_gap);
+/// TRAIN-2: a step that is not finite has changed nothing; now and then one is bad luck, several in
+/// a row are a run that has diverged.
+Expected<void> PolicyUpdater::take(const compute::StepReport& report, ReportSum& sum) {
+  sum.add(report);
+  nonfinite_in_row_ = report.is_finite ? 0 : nonfinite_in_row_ + 1;
+  if (nonfinite_in_row_ <= config_.nonfinite_steps_max) return {};
+  return Error{Errc::compute,
+               fmt::format("the loss or a gradient is not finite in {} optimizer steps in a row "
+                           "(nonfinite_steps_max: {}); the parameters are those before them",
+                           nonfinite_in_row_, config_.nonfinite_steps_max)};
 }
-
-}  // namespace
 
 PolicyUpdater::PolicyUpdater(UpdateOptions options)
     : config_(std::move(options.config)),
@@ -322,11 +342,16 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
       ++policy_steps_;
       if (samples.empty()) continue;  // every trajectory of it is masked
+      std::vector<float> poison;
+      if (failpoint::hit("trainer.nan")) {
+        poison.assign(samples.front().advantages.size(), std::numeric_limits<float>::quiet_NaN());
+        samples.front().advantages = poison;
+      }
       auto done = engine.step(samples, loss, rate);
-      if (!done)
-        return done.error().with_context(
+      Expected<void> taken = done ? take(*done, run.sum) : done.error();
+      if (!taken)
+        return taken.error().with_context(
             fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + mini_batch - 1));
-      run.sum.add(*done);
     }
   }
   return {};
@@ -387,10 +412,10 @@ Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
     if (warm.decay_fraction > 0)
       rate *= std::min(1.0, (total - step) / (warm.decay_fraction * total));
     auto done = engine.step(samples, loss, std::max(rate, 0.0));
-    if (!done)
-      return done.error().with_context(fmt::format("warm start, optimizer step {}", warm_steps_));
+    Expected<void> taken = done ? take(*done, sum) : done.error();
+    if (!taken)
+      return taken.error().with_context(fmt::format("warm start, optimizer step {}", warm_steps_));
     ++warm_steps_;
-    sum.add(*done);
   }
   sum.write(report, false);
   return report;

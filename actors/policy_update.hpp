@@ -29,7 +29,9 @@ class PolicyUpdater {
  public:
   explicit PolicyUpdater(UpdateOptions options);
   /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
-  /// Errors: compute (non-finite loss or gradient, naming the mini-batch), placement (PLACE-4).
+  /// A mini-batch whose loss or gradient is not finite makes no step (metric
+  /// actor/nonfinite_steps); what it held is in the stream. Errors: compute (more than
+  /// nonfinite_steps_max of them in a row, naming the mini-batch), placement (PLACE-4).
   Expected<control::UpdateReport> update(compute::TrainEngine& engine,
                                          const control::UpdateRequest& request,
                                          const std::vector<proto::Trajectory>& batch);
@@ -40,6 +42,8 @@ class PolicyUpdater {
 
  private:
   struct Epochs;
+  class ReportSum;
+  Expected<void> take(const compute::StepReport& report, ReportSum& sum);
   Expected<void> run_epochs(compute::TrainEngine& engine, const Epochs& run);
   Expected<control::UpdateReport> update_policy(compute::TrainEngine& engine,
                                                 const std::vector<proto::Trajectory>& batch);
@@ -49,6 +53,7 @@ class PolicyUpdater {
   algorithms::KlController kl_;
   uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule
   uint64_t warm_steps_ = 0;
+  int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one
 };
 
 }  // namespace cohort::actors

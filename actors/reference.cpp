@@ -20,6 +20,7 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
   options_ = std::move(options);
   has_turn_ = !options_.takes_turns;
   COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
+  if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
   auto address = ReferenceActor{self_};
   FailureSink fail = options_.fail;
   COHORT_ASSIGN(hop_, Hop::open(
@@ -86,6 +87,7 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
                   ? engine_->onload(compute::TrainObject::train_params)
                   : engine_->offload(compute::TrainObject::train_params);
   if (!done) return to_caf(done.error());
+  release();
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = done->seconds;
@@ -93,12 +95,21 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   return reply;
 }
 
-// What waits is sent again to itself: the answer to placement comes before the computing.
 void ReferenceState::take_turn(plan::Command::Verb verb, plan::PhaseKind phase) {
   if (!options_.takes_turns) return;
   if (verb == plan::Command::Verb::offload) has_turn_ = false;
   if (verb != plan::Command::Verb::begin_phase || phase != plan::PhaseKind::reference) return;
   has_turn_ = true;
+  release();
+}
+
+bool ReferenceState::may_compute() const {
+  return has_turn_ && engine_->is_on_card(compute::TrainObject::train_params);
+}
+
+// What waits is sent again to itself: the answer to placement comes before the computing.
+void ReferenceState::release() {
+  if (!may_compute()) return;
   for (DeliveryHandle& delivery : held_)
     caf::anon_send(ReferenceActor{self_}, deliver_atom_v, std::move(delivery));
   held_.clear();
@@ -119,7 +130,7 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
       samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
       wanted.push_back(&t);
     }
-  if (!samples.empty() && !has_turn_) {
+  if (!samples.empty() && !may_compute()) {
     held_.push_back(delivery);
     return;
   }

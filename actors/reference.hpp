@@ -3,9 +3,9 @@
 /// generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
 /// Bound: the credit of its input link. Where it takes turns on its card, what is to be trained on
 /// waits here, unacknowledged, until phase reference begins: the links up to here then carry a
-/// whole step. Its weights arrive with the first publish and never change afterwards. PLACE-4:
-/// frames that arrive before ref_params are on the card are an error of the phase order, and end
-/// the run.
+/// whole step. Its weights arrive with the first publish, or from the checkpoint of step 0 where it
+/// has the place of one that died, and never change afterwards. PLACE-4: what is to be trained on
+/// waits until ref_params are on the card.
 #include <memory>
 
 #include "actors/hop.hpp"
@@ -21,6 +21,7 @@ struct ReferenceOptions {
   std::shared_ptr<WeightExchange> exchange;
   compute::TrainEngineOptions engine;  // is_frozen
   bool takes_turns = false;            // it has the card in phase reference only
+  std::string weights_from;            // checkpoint folder to start from, or empty
   std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
   FailureSink fail;
 };
@@ -37,6 +38,8 @@ class ReferenceState {
 
  private:
   void take_turn(plan::Command::Verb verb, plan::PhaseKind phase);
+  bool may_compute() const;
+  void release();
   Expected<control::CardReply> take_arrival(const control::CardCommand& command);
   Expected<control::CardReply> serve(const control::CardCommand& command);
 

@@ -238,6 +238,10 @@ TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
   return system.spawn(actors::train_rank, std::move(rank));
 }
 
+std::string first_policy(const std::string& run_folder) {
+  return run_folder + "/checkpoints/step_0";
+}
+
 ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
   ReferenceOptions options;
   options.hop = {context_.get(), link("reference", "rewards->reference"),
@@ -251,6 +255,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
   options.takes_turns = has_reference_phase();
+  if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
   options.fail = options_.fail;
   return system.spawn<caf::detached>(actors::reference, std::move(options));
 }

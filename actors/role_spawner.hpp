@@ -33,8 +33,8 @@ class GroupList {
 /// How the processes of a run reach each other's links. Neither folder nor host: there is one
 /// process, links are inproc.
 struct Wires {
-  std::string socket_folder;  // processes of one host: ipc sockets
-  std::string listen_host;    // processes of several hosts: tcp, on this address of this one
+  std::string socket_folder;   // processes of one host: ipc sockets
+  std::string listen_host;     // processes of several hosts: tcp, on this address of this one
   transport::CurveKeys curve;  // of tcp
   bool is_insecure = false;    // tcp without keys, because the user said so
   bool is_one_process() const { return socket_folder.empty() && listen_host.empty(); }
@@ -48,9 +48,13 @@ struct RoleSpawnerOptions {
   Wires wires;
   /// Where ranks find each other.
   std::shared_ptr<compute::Rendezvous> rendezvous;
-  uint32_t attempt = 0;  // of the process: how many have held its cards before
+  uint32_t attempt = 0;         // of the process: how many have held its cards before
+  std::string run_folder = {};  // of the run; needed from the second attempt on
   FailureSink fail;
 };
+
+/// Returns where the policy of step 0 is, which the reference stays; it may not be there yet.
+std::string first_policy(const std::string& run_folder);
 
 class RoleSpawner {
  public:

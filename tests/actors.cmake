@@ -12,6 +12,13 @@ add_dependencies(run_integration_test exact_answer_plugin)
 target_compile_definitions(run_integration_test PRIVATE COHORT_EXACT_ANSWER_PLUGIN="$<TARGET_FILE:exact_answer_plugin>")
 cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(cluster_test integration TIMEOUT 180
+  SOURCES integration/cluster_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(recovery_integration_test integration TIMEOUT 240
+  SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+# Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.
+cohort_test(run_chaos_test integration NO_MAIN TIMEOUT 240
+  SOURCES chaos/run_chaos.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
 # Ranks in several processes.
@@ -26,3 +33,6 @@ cohort_test(zero_process_test integration
 target_compile_options(zero_process_test PRIVATE -fPIC)
 target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)
 set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+if(TARGET cohort_flow_rig)
+  cohort_test(flow_test integration SOURCES integration/flow_test.cpp DEPS cohort::flow_rig)
+endif()

@@ -65,7 +65,7 @@ transport::LinkOptions input_of(const FlowOptions& options, const FlowPipes& pip
 
 /// Lives as long as the process.
 struct Node {
-  control::SystemConfig config{{.scheduler_threads = 1, .credentials = {}}};
+  control::SystemConfig config{{.scheduler_threads = 1}};
   caf::actor_system system{config};
   transport::Context context;
 };
@@ -131,7 +131,8 @@ void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::stri
 }
 
 /// As actors/reference.hpp, without a model.
-using ModelFreeReference = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>>;
+using ModelFreeReference = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
+                                            caf::reacts_to<control::flush_atom>>;
 struct ReferenceState {
   static inline const char* name = "reference";
   std::unique_ptr<actors::Hop> hop;
@@ -150,10 +151,12 @@ ModelFreeReference::behavior_type reference_actor(
       [address](DeliveryHandle delivery) {
         caf::anon_send(address, control::deliver_atom_v, std::move(delivery));
       },
+      [address] { caf::anon_send(address, control::flush_atom_v); },
       [](const std::string& link, const Error& error) { give_up(link + ": " + error.detail); }));
   return {[self](control::deliver_atom, const DeliveryHandle& delivery) {
-    self->state.on_delivery(delivery);
-  }};
+            self->state.on_delivery(delivery);
+          },
+          [self](control::flush_atom) { (void)must(self->state.hop->flush()); }};
 }
 
 void reference(const FlowOptions& options, const FlowPipes& pipes, const std::string& next) {

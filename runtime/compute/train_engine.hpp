@@ -11,7 +11,8 @@
 ///          first.
 /// TRAIN-3: with a group, parameters after step() are the same bits for any number of ranks, any
 ///          ZeRO stage, and offload or swap on or off (reduce: ordered).
-/// TRAIN-2: a step whose gradient norm is not finite changes nothing and is Errc::compute.
+/// TRAIN-2: a step whose gradient norm is not finite changes nothing and says so, on every rank
+///          (StepReport::is_finite); the next one is as if it had not been.
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
 /// On a card that is a device (CardMemory) the graph and the optimizer run there; a group then has
 /// the same device in its options. TRAIN-1 and 3 hold as far as the device's own sums are ordered.
@@ -99,6 +100,7 @@ struct StepReport {
   double entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, pg_loss = 0, ratio_max = 0;
   double behavior_gap = 0;
   uint64_t tokens = 0, response_tokens = 0, micro_batches = 0;
+  bool is_finite = true;  // false: the loss or a gradient was NaN or infinite; no step was made
 };
 
 enum class TrainObject : uint8_t { train_params, grads, optimizer };
@@ -133,7 +135,8 @@ class TrainEngine {
   bool is_on_card(TrainObject object) const;
 
   /// One optimizer step over all `samples`. Collective. Returns Errc::placement (PLACE-4),
-  /// Errc::invalid_argument naming the sample, or Errc::compute naming the step (TRAIN-2).
+  /// Errc::invalid_argument naming the sample, or Errc::compute naming the step. Ask is_finite of
+  /// the report (TRAIN-2).
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
                             double learning_rate);
   /// Collective. out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.

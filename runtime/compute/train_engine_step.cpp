@@ -252,8 +252,10 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
   StepReport report;
   COHORT_TRY(gather_numbers(s, plan, numbers, report));
   COHORT_ASSIGN(const double norm, global_norm(s));
-  if (!std::isfinite(norm))  // TRAIN-2, on every rank
-    return at_step({Errc::compute, "gradient norm is not finite; parameters are unchanged"});
+  if (!std::isfinite(norm)) {  // TRAIN-2, on every rank
+    report.is_finite = false;
+    return report;
+  }
   if (s.stage() == 0) COHORT_TRY(make_whole(s, *exchange, s.grads_buffer()));
   update_parameters(s, adamw_scale(s.options.optimizer, norm, learning_rate, s.steps + 1));
   if (s.stage() == 1 || s.stage() == 2) COHORT_TRY(make_whole(s, *exchange, s.params_buffer()));

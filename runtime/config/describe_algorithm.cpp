@@ -193,6 +193,11 @@ void describe_loss(Visitor& v, RunConfig& c) {
             c.force_disable_old_logprobs_recompute);
   v.number({"max_grad_norm", "trainer", "Gradients are scaled down to this norm.", above(0)},
            c.max_grad_norm);
+  v.integer({"nonfinite_steps_max", "trainer",
+             "An optimizer step whose loss or gradient is NaN or infinite is left out, with an "
+             "event; more than this many in a row end the run. 0: the first one does.",
+             at_least(0)},
+            c.nonfinite_steps_max);
 }
 
 void describe_schedule(Visitor& v, RunConfig& c) {

@@ -512,6 +512,7 @@ struct RunConfig {
   std::optional<double> reward_clip;
   double entropy_loss_coef = 0.0;
   double max_grad_norm = 1.0;
+  int64_t nonfinite_steps_max = 3;
   double pg_clip = 0.2;
   bool use_pg_clip_range = false;
   double pg_clip_low = 0.2;

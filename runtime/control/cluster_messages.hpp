@@ -51,23 +51,27 @@ struct ClusterStatus {
 struct ProcessOrder {
   uint32_t slot = 0;
   uint32_t node = 0;
-  std::string what;  // for people: "cards [2, 3]: actor_infer"
+  uint32_t attempt = 0;  // how many have held the slot before
+  std::string what;      // for people: "cards [2, 3]: actor_infer"
   std::vector<std::pair<std::string, std::string>> environment;  // variables to set
 };
 
-/// Run → head → agents: start these processes; they join the run's node at host:port.
+/// Run → head → agents: start these processes; they join the run's node. Of a run that has been
+/// started: processes that take the place of lost ones.
 struct LaunchRequest {
   std::string run_id;
   std::string address;                         // "host:port" of the run's node
   caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
   std::vector<ProcessOrder> processes;
+  uint64_t launch = 0;  // of the head: tells a run that was started again from what it was before
 };
 
 /// Agent → head → run: a process has ended, or its node is gone.
 struct ProcessExit {
   std::string run_id;
   ProcessOrder process;
-  std::string reason;  // "was killed by signal 9 (Killed)"
+  std::string reason;   // "was killed by signal 9 (Killed)"
+  uint64_t launch = 0;  // of the LaunchRequest
 };
 
 /// Run → head → agents: it is over.
@@ -97,15 +101,16 @@ typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
-  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.what, x.environment);
+  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.attempt, x.what, x.environment);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
-  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes);
+  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes,
+           x.launch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessExit& x) {
-  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason);
+  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason, x.launch);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RunEnd& x) {

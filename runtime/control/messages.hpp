@@ -231,6 +231,7 @@ struct Failure {
   std::string phase;
   std::string detail;
   bool is_consequence = false;  // somebody else died first, and the supervisor knows who
+  bool is_loss = false;         // a process has gone that the run needs: it can be resumed
 };
 
 }  // namespace cohort::control
@@ -348,7 +349,7 @@ typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
-  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence);
+  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence, x.is_loss);
 }
 }  // namespace cohort::control
 
@@ -372,14 +373,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RoleHandle))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessReady))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeHello))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeWelcome))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::NodeInfo))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::ClusterStatus))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessOrder))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::LaunchRequest))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::ProcessExit))
-  CAF_ADD_TYPE_ID(cohort, (cohort::control::RunEnd))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableRequest))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::TableReply))
   CAF_ADD_TYPE_ID(cohort, (cohort::control::RecordedReport))
@@ -409,10 +402,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)
   CAF_ADD_ATOM(cohort, cohort::control, watch_atom, "watch")
   CAF_ADD_ATOM(cohort, cohort::control, join_atom, "join")
   CAF_ADD_ATOM(cohort, cohort::control, ready_atom, "ready")
-  CAF_ADD_ATOM(cohort, cohort::control, beat_atom, "beat")
-  CAF_ADD_ATOM(cohort, cohort::control, status_atom, "status")
-  CAF_ADD_ATOM(cohort, cohort::control, launch_atom, "launch")
-  CAF_ADD_ATOM(cohort, cohort::control, end_atom, "end")
   CAF_ADD_ATOM(cohort, cohort::control, table_atom, "table")
   CAF_ADD_ATOM(cohort, cohort::control, lost_atom, "lost")
   CAF_ADD_ATOM(cohort, cohort::control, back_atom, "back")
@@ -436,3 +425,19 @@ Failure failure_of(std::string role, std::string phase, const caf::error& error)
 caf::error to_error(const std::exception_ptr& leaked);
 
 }  // namespace cohort::control
+
+// What cluster_messages.hpp has.
+CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::NodeHello))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::NodeWelcome))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::NodeInfo))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ClusterStatus))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ProcessOrder))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::LaunchRequest))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ProcessExit))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::RunEnd))
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, beat_atom, "beat")
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, status_atom, "status")
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, launch_atom, "launch")
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, end_atom, "end")
+CAF_END_TYPE_ID_BLOCK(cohort_cluster)

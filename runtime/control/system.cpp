@@ -9,6 +9,7 @@ namespace cohort::control {
 
 SystemConfig::SystemConfig(const SystemOptions& options) : options_(options) {
   add_message_types<caf::id_block::cohort>();
+  add_message_types<caf::id_block::cohort_cluster>();
   add_error_category(caf::atom("cohort"),
                      [](uint8_t code, caf::atom_value, const caf::message& context) {
                        std::string text(to_string(static_cast<Errc>(code)));

@@ -9,8 +9,9 @@ namespace cohort::control {
 
 struct SystemOptions {
   int scheduler_threads = 2;
-  bool has_network = false;                // actors of other processes can be reached (caf::io)
-  std::optional<Credentials> credentials;  // of the network: TLS with them, loopback only without
+  bool has_network = false;  // actors of other processes can be reached (caf::io)
+  /// Of the network: TLS with them, loopback only without.
+  std::optional<Credentials> credentials = {};
   bool is_insecure = false;     // without credentials: may be reached from beyond loopback
   bool is_test = false;         // one thread and a fake clock (caf::scheduler::test_coordinator)
   int heartbeat_ms = 1000;      // of a connection that has nothing else to say

@@ -149,6 +149,12 @@ void Ledger::forget(CardId card) {
   std::erase_if(entries_, [card](const auto& x) { return x.first.card == card; });
 }
 
+void Ledger::adopt(const std::string& role, CardId card, Object object) {
+  COHORT_CHECK(place_of(role, card, object) == Place::absent,
+               "ledger: an object that is known cannot be adopted");
+  entries_[{card, role, object}].place = Place::host;
+}
+
 Expected<void> Ledger::begin_phase(PhaseKind phase) {
   if (phase_ == phase) return {};
   for (const auto& [key, entry] : entries_)

@@ -69,6 +69,9 @@ class Ledger {
   /// The process of this card is gone, and with it whatever was there or on its way. Its peak
   /// stays.
   void forget(CardId card);
+  /// A role says that it holds the object on the host, of which nothing was known. REQUIRES: it is
+  /// absent.
+  void adopt(const std::string& role, CardId card, Object object);
 
   /// Enters a phase. Returns Errc::placement if PLACE-3 would not hold in it, Errc::protocol while
   /// a transition is in flight.

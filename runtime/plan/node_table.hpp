@@ -16,13 +16,13 @@ namespace cohort::plan {
 inline constexpr uint32_t k_nodes_max = 4096;
 
 struct NodeEntry {
-  uint32_t id = 0;           // the rank it was started with, else the lowest that was free
-  uint64_t epoch = 0;        // rises with each node that joins
-  std::string name;          // of its host
-  std::string address;       // where others reach it
-  std::string version;       // of its actor-node
+  uint32_t id = 0;      // the rank it was started with, else the lowest that was free
+  uint64_t epoch = 0;   // rises with each node that joins
+  std::string name;     // of its host
+  std::string address;  // where others reach it
+  std::string version;  // of its actor-node
   int32_t pid = 0;
-  uint32_t cards = 0;        // 0: as many as a run asks for (platform cpu)
+  uint32_t cards = 0;            // 0: as many as a run asks for (platform cpu)
   double joined = 0, heard = 0;  // [s]
   bool is_lost = false;
 };

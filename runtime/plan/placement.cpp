@@ -192,10 +192,11 @@ Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
   return plan;
 }
 
-PlacementPlan without_cards(PlacementPlan plan, const std::set<CardId>& cards) {
+PlacementPlan without_roles(PlacementPlan plan, const RolesOfCards& gone) {
   for (RoleSpec& role : plan.roles) {
-    std::erase_if(role.cards, [&](CardId card) { return cards.contains(card); });
-    std::erase_if(role.shared_cards, [&](CardId card) { return cards.contains(card); });
+    auto is_gone = [&](CardId card) { return gone.contains({card, role.role}); };
+    std::erase_if(role.cards, is_gone);
+    std::erase_if(role.shared_cards, is_gone);
   }
   return plan;
 }

@@ -77,9 +77,11 @@ Expected<PlacementPlan> lay_out(PlacementMode mode, std::vector<CardSpec> cards,
                                 std::vector<RoleSpec> roles,
                                 CacheArrival cache = CacheArrival::late);
 
-/// Returns the plan without these cards, for as long as they are lost; a role may be left without
-/// any. The peaks stay as they are.
-PlacementPlan without_cards(PlacementPlan plan, const std::set<CardId>& cards);
+/// Cards, and the roles that have no part on them.
+using RolesOfCards = std::set<std::pair<CardId, std::string>>;
+/// Returns the plan without these, for as long as they are lost; a role may be left without any
+/// card. The peaks stay as they are.
+PlacementPlan without_roles(PlacementPlan plan, const RolesOfCards& gone);
 
 /// Returns Errc::capacity for the first card that cannot hold a phase (names roles, card, bytes per
 /// object, budget and remedy).

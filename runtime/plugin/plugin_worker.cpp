@@ -53,10 +53,10 @@ pid_t last_descendant(pid_t pid) {
   return pid;
 }
 
-/// While it lives `pid` wakes up on the caller's core. The caller is about to sleep: the child takes
-/// over at once, where to wake another core from idle costs more than a trivial answer (50 us on a
-/// virtual machine). Only a hint: what fails changes nothing, and a child that computes for long is
-/// moved by the kernel as any other.
+/// While it lives `pid` wakes up on the caller's core. The caller is about to sleep: the child
+/// takes over at once, where to wake another core from idle costs more than a trivial answer (50 us
+/// on a virtual machine). Only a hint: what fails changes nothing, and a child that computes for
+/// long is moved by the kernel as any other.
 class WakeHere {
  public:
   explicit WakeHere(pid_t pid) : pid_(pid) {

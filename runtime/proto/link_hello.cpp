@@ -29,6 +29,7 @@ std::string encode_hello(const LinkHello& hello) {
   out.set_first_position(hello.first_position);
   out.set_chunk_bytes(hello.chunk_bytes);
   out.set_heartbeat_ms(hello.heartbeat_ms);
+  out.set_service(hello.service);
   return out.SerializeAsString();
 }
 
@@ -53,8 +54,9 @@ std::string encode_reject(const Error& error) {
 
 Expected<LinkHello> decode_hello(std::span<const std::byte> bytes) {
   COHORT_ASSIGN(wire::LinkHello in, parse<wire::LinkHello>(bytes, "link hello"));
-  return LinkHello{in.protocol_min(), in.protocol_max(),   in.run_id(),      in.name(),
-                   in.first_seq(),    in.first_position(), in.chunk_bytes(), in.heartbeat_ms()};
+  return LinkHello{in.protocol_min(), in.protocol_max(), in.run_id(),
+                   in.name(),         in.first_seq(),    in.first_position(),
+                   in.chunk_bytes(),  in.heartbeat_ms(), in.service()};
 }
 
 Expected<LinkWelcome> decode_welcome(std::span<const std::byte> bytes) {

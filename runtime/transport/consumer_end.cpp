@@ -25,7 +25,7 @@ Session* ConsumerEnd::find(uint64_t id) {
 void ConsumerEnd::on_frame(uint64_t id, const FrameHeader* header,
                            std::span<const std::byte> payload, Part body, int64_t now) {
   if (header == nullptr || header->session != id) return on_corrupt(id, false);
-  if (header->kind == FrameKind::hello) return on_hello(id, payload, now);
+  if (header->kind == FrameKind::hello) return on_hello(id, header->type, payload, now);
   Session* session = find(id);
   if (header->kind == FrameKind::bye) {
     sessions_.erase(id);
@@ -60,9 +60,14 @@ Expected<void> ConsumerEnd::check_hello(const proto::LinkHello& hello) const {
   return {};
 }
 
-void ConsumerEnd::on_hello(uint64_t id, std::span<const std::byte> payload, int64_t now) {
+void ConsumerEnd::on_hello(uint64_t id, uint32_t handshake, std::span<const std::byte> payload,
+                           int64_t now) {
   auto hello = proto::decode_hello(payload);
   if (!hello) return turn_away(id, "?", hello.error());
+  if (!hello->service.empty() && !options_.service.empty() && hello->service != options_.service) {
+    ++counters_.rejected;  // a wrong door, not a wrong peer: it will ask where to knock
+    return;
+  }
   if (auto checked = check_hello(*hello); !checked)
     return turn_away(id, hello->name, checked.error());
   Session* session = find(id);
@@ -72,6 +77,8 @@ void ConsumerEnd::on_hello(uint64_t id, std::span<const std::byte> payload, int6
                                           options_.verifies_bodies);
     session = made.get();
     sessions_.emplace(id, std::move(made));
+  } else if (handshake < session->handshake) {
+    return;  // overtaken by a later one
   } else {
     if (auto checked = session->check_return(*hello); !checked)
       return turn_away(id, session->name(), checked.error());
@@ -79,6 +86,7 @@ void ConsumerEnd::on_hello(uint64_t id, std::span<const std::byte> payload, int6
   }
   session->is_lost = session->is_resend_asked = false;
   session->last_heard = now;
+  session->handshake = handshake;
   welcome(*session);
 }
 
@@ -97,6 +105,7 @@ bool ConsumerEnd::make_room() {
 void ConsumerEnd::welcome(Session& session) {
   FrameHeader header;
   header.kind = FrameKind::welcome;
+  header.type = session.handshake;
   send_control(session.id(), header,
                proto::encode_welcome({k_protocol_max, session.next_seq(), session.next_chunk(),
                                       session.acked_seq(), session.granted(), options_.credit_bytes,
@@ -152,6 +161,7 @@ void ConsumerEnd::ask_resend(Session& session) {
   session.is_resend_asked = true;
   FrameHeader header;
   header.kind = FrameKind::resend;
+  header.type = session.handshake;
   header.seq = session.next_seq();
   header.chunk = session.next_chunk();
   send_control(session.id(), header);
@@ -194,6 +204,7 @@ void ConsumerEnd::flush_acks(int64_t now) {
     }
     FrameHeader header;
     header.kind = FrameKind::ack;
+    header.type = session->handshake;
     header.seq = session->acked_seq();
     header.body_bytes = session->granted();
     IoResult result = session->is_lost ? IoResult::unreachable : send_control(id, header);

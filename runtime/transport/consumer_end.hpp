@@ -47,7 +47,7 @@ class ConsumerEnd {
   void say_bye();
 
  private:
-  void on_hello(uint64_t id, std::span<const std::byte> payload, int64_t now);
+  void on_hello(uint64_t id, uint32_t handshake, std::span<const std::byte> payload, int64_t now);
   Expected<void> check_hello(const proto::LinkHello& hello) const;
   void welcome(Session& session);
   void on_data(Session& session, const FrameHeader& header, std::span<const std::byte> payload,

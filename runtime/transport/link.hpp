@@ -54,9 +54,12 @@ struct CurveKeys {
 };
 
 struct LinkOptions {
-  std::string endpoint;                    // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
-  std::string run_id;                      // both ends must name the same run
-  std::string name;                        // for errors and logs, e.g. "rollout.0->reward"
+  std::string endpoint;  // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
+  std::string run_id;    // both ends must name the same run
+  std::string name;      // for errors and logs, e.g. "rollout.0->reward"
+  /// Which consumer of the run this is, or is meant, if both ends say it: a port that is given
+  /// again may be another one's by now. Such a hello is not answered; the producer asks on.
+  std::string service = {};
   size_t credit_bytes = size_t{64} << 20;  // consumer: granted to each producer
   size_t queue_bytes = size_t{64} << 20;   // producer: waiting and unacknowledged
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut

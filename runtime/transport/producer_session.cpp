@@ -60,6 +60,11 @@ void ProducerSession::on_frame(const FrameHeader& header, std::span<const std::b
     ++counters_.corrupt;
     return;
   }
+  // An earlier consumer may have granted more, and what it acknowledged last the present one does
+  // not know: its late word would end the session. 0: a peer that does not number.
+  bool is_numbered = header.kind == FrameKind::welcome || header.kind == FrameKind::ack ||
+                     header.kind == FrameKind::resend;
+  if (is_numbered && header.type != 0 && header.type != handshake_) return;
   last_heard_ = now;
   pings_ = 0;
   switch (header.kind) {
@@ -216,6 +221,7 @@ bool ProducerSession::send_control(FrameKind kind, std::string_view payload) {
                : window_.empty()        ? acked_seq_ + 1
                                         : window_.back().seq + 1;
   header.chunk = cursor_chunk_;
+  if (kind == FrameKind::hello) header.type = handshake_;
   return port_.send(header, payload, {}) == IoResult::done;
 }
 
@@ -260,9 +266,11 @@ void ProducerSession::ping(int64_t now) {
 
 void ProducerSession::say_hello(int64_t now) {
   follow_consumer(now);
-  std::string payload = proto::encode_hello(
-      {k_protocol_min, k_protocol_max, options_.run_id, options_.name, acked_seq_ + 1,
-       acked_position_, options_.chunk_bytes, static_cast<uint32_t>(options_.heartbeat_ms)});
+  ++handshake_;
+  std::string payload =
+      proto::encode_hello({k_protocol_min, k_protocol_max, options_.run_id, options_.name,
+                           acked_seq_ + 1, acked_position_, options_.chunk_bytes,
+                           static_cast<uint32_t>(options_.heartbeat_ms), options_.service});
   if (!send_control(FrameKind::hello, payload) && port_.is_stuck()) reconnect(now);
   next_hello_ = now + hello_interval_ms_;
   hello_interval_ms_ = std::min(2 * hello_interval_ms_, options_.heartbeat_ms);

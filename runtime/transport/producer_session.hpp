@@ -120,6 +120,7 @@ class ProducerSession {
   uint64_t acked_seq_ = 0;
   uint64_t acked_position_ = 0;
   uint64_t granted_ = 0;
+  uint32_t handshake_ = 0;  // number of the last hello; the consumer's answers carry it
   bool is_established_ = false, was_established_ = false, is_outage_reported_ = false;
   bool wants_output_ = false, is_dead_ = false;
   int pings_ = 0;  // since the consumer was heard

@@ -50,6 +50,7 @@ class Session {
   bool is_lost = false, is_dirty = false, is_resend_asked = false;
   int corrupt_streak = 0;
   bool more_follows = false;  // said the last data frame
+  uint32_t handshake = 0;     // number of its last hello, said with every answer
   uint64_t announced = 0;     // granted() of the last ack frame
   int64_t dirty_since = 0;
 

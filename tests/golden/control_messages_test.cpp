@@ -57,12 +57,26 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
+  const ProcessOrder order{1, 2, 3, "cards [2]: actor_infer", {{"OMP_NUM_THREADS", "1"}}};
+  round_trip(system, caf::make_message(join_atom_v,
+                                       NodeHello{1, 2, "0.1.0", -1, "host", "10.0.0.1", 4711, 8}));
+  round_trip(system, caf::make_message(NodeWelcome{1, 2, 3}));
+  round_trip(system,
+             caf::make_message(ClusterStatus{
+                 "0.1.0",
+                 1.5,
+                 {{1, "host", "10.0.0.1", "0.1.0", 4711, 8, 0.25, true, {"run: cards [2]"}}},
+                 {"run"}}));
+  round_trip(system,
+             caf::make_message(launch_atom_v,
+                               LaunchRequest{"run", "10.0.0.1:1", self->ctrl(), {order}, 7}));
+  round_trip(system, caf::make_message(fail_atom_v, ProcessExit{"run", order, "was killed", 7}));
+  round_trip(system, caf::make_message(end_atom_v, RunEnd{"run", false, "why"}));
   round_trip(system, caf::make_message(table_atom_v,
                                        TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
   round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
-  round_trip(system,
-             caf::make_message(ProcessWelcome{
-                 "run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
+  round_trip(system, caf::make_message(
+                         ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
   caf::scoped_actor self{system};
   round_trip(system, caf::make_message(
                          ready_atom_v,
@@ -73,7 +87,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
-  round_trip(system, caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true}));
+  round_trip(system,
+             caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true}));
 }
 
 TEST(ControlMessages, ErrorsKeepCodeAndText) {

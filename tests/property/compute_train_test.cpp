@@ -165,7 +165,7 @@ TEST(TrainEngine, Bf16LearnsToo) {
   EXPECT_LT(after, before / 2);
 }
 
-TEST(TrainEngine, ANanLossChangesNothingAndNamesTheStep) {  // TRAIN-2
+TEST(TrainEngine, ANanLossChangesNothingAndSaysSo) {  // TRAIN-2
   SampleSet data = random_samples(4, 8);
   TrainRig rig(tiny_options());
   rig.onload_all();
@@ -178,11 +178,14 @@ TEST(TrainEngine, ANanLossChangesNothingAndNamesTheStep) {  // TRAIN-2
     };
   };
   auto result = rig.engine->step(data.samples, poisoned, 1e-2);
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, Errc::compute);
-  EXPECT_NE(result.error().detail.find("step 1"), std::string::npos) << result.error().detail;
+  ASSERT_TRUE(result) << result.error().detail;
+  EXPECT_FALSE(result->is_finite);
   EXPECT_EQ(rig.engine->param_hash(), before);
-  EXPECT_TRUE(rig.engine->step(data.samples, cross_entropy, 1e-2).has_value());
+  TrainRig calm(tiny_options());
+  calm.onload_all();
+  calm.engine->step(data.samples, cross_entropy, 1e-2).value();
+  EXPECT_TRUE(rig.engine->step(data.samples, cross_entropy, 1e-2).value().is_finite);
+  EXPECT_EQ(rig.engine->param_hash(), calm.engine->param_hash());
 }
 
 TEST(TrainEngine, AThrowingLossIsAnError) {

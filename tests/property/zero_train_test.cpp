@@ -234,9 +234,8 @@ TEST(ZeroTrain, WhatFailsInOneRankFailsInAllAndChangesNothing) {  // TRAIN-2
       rig.onload_all();
       const uint64_t before = rig.engine->param_hash();
       auto nan = rig.engine->step(data.samples, nan_for_sample_zero, 1e-2);
-      ASSERT_FALSE(nan);
-      EXPECT_EQ(nan.error().code, Errc::compute);
-      EXPECT_NE(nan.error().detail.find("optimizer step 1"), std::string::npos);
+      ASSERT_TRUE(nan) << nan.error().detail;
+      EXPECT_FALSE(nan->is_finite);
       auto thrown = rig.engine->step(data.samples, throws_for_sample_zero, 1e-2);
       ASSERT_FALSE(thrown);
       EXPECT_NE(thrown.error().detail.find("no such loss"), std::string::npos)

@@ -22,9 +22,7 @@ actors::TableActor::behavior_type keeper(actors::TableActor::pointer,
   }};
 }
 
-control::SystemOptions network_options() {
-  return {.scheduler_threads = 1, .has_network = true, .credentials = {}};
-}
+control::SystemOptions network_options() { return {.scheduler_threads = 1, .has_network = true}; }
 
 struct Client {
   control::SystemConfig config{network_options()};

@@ -74,4 +74,11 @@ inline std::map<uint64_t, std::string> hashes(const std::string& folder) {
   return result;
 }
 
+inline bool has_first_row(const TempFolder& folder) {
+  std::error_code error;
+  for (const auto& run : std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
+    if (!hashes(run.path().string()).empty()) return true;
+  return false;
+}
+
 }  // namespace cohort::test

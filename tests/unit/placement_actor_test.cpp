@@ -25,11 +25,17 @@ struct Owner {
   Verb fails_at = Verb::begin_phase;
   bool is_failing = false;
   uint64_t extra_bytes = 0;
+  bool is_dead_at_reshard = false;  // hears it and never answers
+  std::vector<caf::typed_response_promise<CardReply>> unanswered;
 };
 
-CardActor::behavior_type owner_behavior(CardActor::pointer, std::shared_ptr<Owner> owner) {
-  return {[owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
+CardActor::behavior_type owner_behavior(CardActor::pointer self, std::shared_ptr<Owner> owner) {
+  return {[self, owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
     owner->seen.push_back(command);
+    if (owner->is_dead_at_reshard && command.command.verb == Verb::reshard) {
+      owner->unanswered.push_back(self->make_response_promise<CardReply>());
+      return owner->unanswered.back();
+    }
     if (owner->is_failing && command.command.verb == owner->fails_at)
       return to_caf({Errc::compute, "the card is broken"});
     bool holds = command.command.to == plan::Place::card;
@@ -61,10 +67,29 @@ class PlacementActorTest : public ::testing::Test {
     PlacementOptions options;
     options.plan = *plan;
     options.recorder = recorder_;
+    options.loss_wait_ms = 1000;
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
     options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
     options.owners[{"actor_infer", {2}}] = system_.spawn(owner_behavior, second_);
     placement_ = system_.spawn(placement, std::move(options));
+  }
+  void lose(uint32_t card) {
+    caf::anon_send(placement_, lost_atom_v, CardsLost{{card}, "process 1 was killed"});
+    scheduler_.run();
+  }
+  void bring_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
+    auto actor = system_.spawn(owner_behavior, owner);
+    caf::anon_send(
+        placement_, back_atom_v,
+        CardsBack{{{"actor_infer", card, caf::actor_cast<caf::strong_actor_ptr>(actor)}}});
+    scheduler_.run();
+  }
+  static std::vector<PublishStage> stages(const Owner& owner, uint64_t version) {
+    std::vector<PublishStage> found;
+    for (const CardCommand& command : owner.seen)
+      if (command.command.verb == Verb::reshard && command.version == version)
+        found.push_back(command.stage);
+    return found;
   }
   // A promise in its state keeps the actor alive: it is told to go, as node does.
   void TearDown() override {
@@ -172,6 +197,73 @@ TEST_F(PlacementActorTest, AFailedCommandNamesPhaseObjectAndCause) {
     EXPECT_NE(updated.error().detail.find(part), std::string::npos) << updated.error().detail;
   train_->is_failing = false;
   EXPECT_FALSE(phase(PhaseKind::publish)) << "nobody knows what the cards hold after a failure";
+}
+
+TEST_F(PlacementActorTest, ALostCardHasNoPartUntilAPublishBringsItBack) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  ASSERT_TRUE(phase(PhaseKind::publish, 0));
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  const size_t heard = second_->seen.size();
+  lose(2);
+  ASSERT_TRUE(phase(PhaseKind::update));
+  EXPECT_EQ(second_->seen.size(), heard);
+  auto request = self_->request(placement_, caf::infinite, phase_atom_v,
+                                PhaseRequest{1, PhaseKind::publish, 1});
+  scheduler_.run();
+  EXPECT_TRUE(stages(*infer_, 1).empty()) << "a publish waits for every card";
+  auto successor = std::make_shared<Owner>();
+  bring_back(2, successor);
+  bool is_granted = false;
+  request.receive([&](const PhaseReport&) { is_granted = true; },
+                  [](const caf::error& e) { ADD_FAILURE() << from_caf(e).detail; });
+  EXPECT_TRUE(is_granted);
+  const std::vector all = {PublishStage::seat, PublishStage::exchange, PublishStage::commit};
+  EXPECT_EQ(stages(*infer_, 1), all);
+  EXPECT_EQ(stages(*successor, 1), all);
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  EXPECT_TRUE(std::ranges::any_of(successor->seen, [](const CardCommand& command) {
+    return command.command.verb == Verb::init_cache;
+  }));
+  EXPECT_EQ(second_->seen.size(), heard);
+}
+
+TEST_F(PlacementActorTest, APublishThatLosesACardBeginsAnewUnderAnotherEpoch) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  second_->is_dead_at_reshard = true;
+  auto request = self_->request(placement_, caf::infinite, phase_atom_v,
+                                PhaseRequest{1, PhaseKind::publish, 5});
+  scheduler_.run();
+  EXPECT_EQ(stages(*infer_, 5), std::vector{PublishStage::exchange});
+  lose(2);
+  auto successor = std::make_shared<Owner>();
+  bring_back(2, successor);
+  bool is_granted = false;
+  request.receive([&](const PhaseReport&) { is_granted = true; },
+                  [](const caf::error& e) { ADD_FAILURE() << from_caf(e).detail; });
+  EXPECT_TRUE(is_granted);
+  EXPECT_EQ(stages(*infer_, 5), (std::vector{PublishStage::exchange, PublishStage::seat,
+                                             PublishStage::exchange, PublishStage::commit}));
+  EXPECT_EQ(infer_->seen.back().epoch, 1U);
+  ASSERT_TRUE(phase(PhaseKind::generate));
+}
+
+TEST_F(PlacementActorTest, WhatNoLossExplainsIsAFailure) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  second_->is_dead_at_reshard = true;
+  auto request = self_->request(placement_, caf::infinite, phase_atom_v,
+                                PhaseRequest{1, PhaseKind::publish, 5});
+  scheduler_.run();
+  second_->unanswered.back().deliver(to_caf({Errc::closed, "card 2 is gone"}));
+  scheduler_.run();
+  scheduler_.advance_time(std::chrono::milliseconds(1000));
+  scheduler_.run();
+  std::string error;
+  request.receive([](const PhaseReport&) { ADD_FAILURE() << "granted"; },
+                  [&](const caf::error& e) { error = from_caf(e).detail; });
+  EXPECT_NE(error.find("card 2 is gone"), std::string::npos) << error;
 }
 
 }  // namespace

@@ -179,5 +179,35 @@ TEST(VersionTable, VersionsGrowAndOneIsPublishedAtATime) {
   table.assert_invariants();
 }
 
+TEST(Ledger, ForgetsWhatALostCardHeldAndWhatWasOnItsWay) {
+  Ledger ledger{PlacementMode::separate, k_cards};
+  move(ledger, onload("actor_infer", 1, Object::infer_params, 10));
+  ASSERT_TRUE(ledger.begin(onload("actor_infer", 1, Object::kv_cache, 20)));
+  move(ledger, onload("actor_train", 0, Object::grads, 30));
+  ledger.forget({1});
+  ledger.assert_invariants();
+  EXPECT_FALSE(ledger.has_in_flight());
+  EXPECT_EQ(ledger.bytes_on({1}), 0U);
+  EXPECT_EQ(ledger.place_of("actor_infer", {1}, Object::infer_params), Place::absent);
+  EXPECT_EQ(ledger.bytes_on({0}), 30U);
+  move(ledger, onload("actor_infer", 1, Object::infer_params, 10));
+}
+
+TEST(VersionTable, RenewedItServesNothingUntilTheVersionIsPublishedAgain) {  // PLACE-5
+  VersionTable table;
+  const std::vector<Shard> shards = {{{1}, 0, 7}};
+  ASSERT_TRUE(table.begin({4}, shards));
+  ASSERT_TRUE(table.ack({4}, shards.front()));
+  EXPECT_FALSE(table.begin({4}, shards));
+  table.renew();
+  table.assert_invariants();
+  EXPECT_FALSE(table.is_servable({4}));
+  ASSERT_TRUE(table.begin({4}, shards));
+  EXPECT_FALSE(table.is_servable({4}));
+  ASSERT_TRUE(table.ack({4}, shards.front()));
+  EXPECT_TRUE(table.is_servable({4}));
+  table.assert_invariants();
+}
+
 }  // namespace
 }  // namespace cohort::plan

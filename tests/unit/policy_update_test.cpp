@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "runtime/base/failpoint.hpp"
+
 namespace cohort::actors {
 namespace {
 
@@ -66,10 +68,7 @@ struct Result {
   uint64_t param_hash = 0;
 };
 
-/// `masked`: places of the batch that a reward failed on; `is_removed`: they are not even there.
-Result update_with(OldLogProbs source, int64_t optimizer_batch,
-                   const std::vector<size_t>& masked = {}, bool is_removed = false) {
-  Rig rig;
+UpdateOptions options_with(OldLogProbs source, int64_t optimizer_batch) {
   UpdateOptions options;
   config::RunConfig& c = options.config;
   c.derived.old_log_probs = source;
@@ -85,7 +84,14 @@ Result update_with(OldLogProbs source, int64_t optimizer_batch,
   c.loss_agg_mode = config::LossAggMode::token_mean;
   c.actor_train.training_args.learning_rate = 0.05;
   c.actor_train.training_args.lr_scheduler_type = config::SchedulerType::constant;
-  PolicyUpdater updater(options);
+  return options;
+}
+
+/// `masked`: places of the batch that a reward failed on; `is_removed`: they are not even there.
+Result update_with(OldLogProbs source, int64_t optimizer_batch,
+                   const std::vector<size_t>& masked = {}, bool is_removed = false) {
+  Rig rig;
+  PolicyUpdater updater(options_with(source, optimizer_batch));
   std::vector<proto::Trajectory> batch = rig.batch();
   for (auto place = masked.rbegin(); place != masked.rend(); ++place) {
     if (is_removed)
@@ -152,6 +158,47 @@ TEST(Masked, ItMovesNoOtherTrajectoryToAnotherOptimizerStep) {
             update_with(OldLogProbs::behavior, 2, {1}, true).param_hash);
   const Result all = update_with(OldLogProbs::behavior, 2, {0, 1, 2, 3});
   EXPECT_EQ(all.metrics.at("loss"), 0) << "without a survivor there is no optimizer step";
+}
+
+class NotFinite : public testing::Test {
+ protected:
+  ~NotFinite() override { EXPECT_TRUE(failpoint::arm("")); }
+};
+
+// Batches of two: the first is poisoned, the second makes the step that it would have made alone.
+TEST_F(NotFinite, AStepIsLeftOutAndCounted) {  // TRAIN-2
+  Rig rig, calm;
+  const auto batch = rig.batch();
+  ASSERT_TRUE(failpoint::arm("trainer.nan:1:fail"));
+  PolicyUpdater updater(options_with(OldLogProbs::behavior, 2));
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
+  ASSERT_TRUE(report) << report.error().detail;
+  const Metrics metrics(report->metrics.begin(), report->metrics.end());
+  EXPECT_EQ(metrics.at("actor/nonfinite_steps"), 1);
+  EXPECT_TRUE(std::isfinite(metrics.at("loss")));
+  PolicyUpdater other(options_with(OldLogProbs::behavior, 2));
+  const auto whole = other.update(*calm.engine, control::UpdateRequest{}, batch);
+  ASSERT_TRUE(whole);
+  EXPECT_NE(whole->param_hash, report->param_hash);
+  EXPECT_FALSE(
+      Metrics(whole->metrics.begin(), whole->metrics.end()).contains("actor/nonfinite_steps"));
+}
+
+TEST_F(NotFinite, SeveralInARowEndTheRun) {
+  Rig rig;
+  const auto batch = rig.batch();
+  const uint64_t before = rig.engine->param_hash();
+  auto options = options_with(OldLogProbs::behavior, 2);
+  options.config.nonfinite_steps_max = 1;
+  PolicyUpdater updater(options);
+  ASSERT_TRUE(failpoint::arm("trainer.nan:1:fail;trainer.nan:2:fail"));
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Errc::compute);
+  for (const char* part :
+       {"2 optimizer steps in a row", "nonfinite_steps_max: 1", "trajectories 2..3"})
+    EXPECT_NE(report.error().detail.find(part), std::string::npos) << report.error().detail;
+  EXPECT_EQ(rig.engine->param_hash(), before);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
-/// `actor-node run …`: this process becomes actor-node-run, with the same words. Where RANK says that
-/// the run is another host's, it serves as a node of that run instead, without loading libtorch.
+/// `actor-node run …`: this process becomes actor-node-run, with the same words. Where RANK says
+/// that the run is another host's, it serves as a node of that run instead, without loading
+/// libtorch.
 
 namespace cohort {
 

@@ -126,9 +126,10 @@ int head(const ClusterCommand& command) {
   control::SystemConfig config(*options);
   caf::actor_system system(config);
   auto ending = std::make_shared<Ending>();
-  auto actor = system.spawn(actors::cluster_head,
-                            actors::ClusterHeadOptions{
-                                k_version, say, [ending] { ending->set({true, ""}); }});
+  auto actor =
+      system.spawn(actors::cluster_head, actors::ClusterHeadOptions{k_version, say, [ending] {
+                                                                      ending->set({true, ""});
+                                                                    }});
   Scoped scope(caf::actor_cast<caf::strong_actor_ptr>(actor));
   auto port = control::publish(system, actor, *address);
   if (!port) return fail(port.error());
@@ -201,7 +202,13 @@ int ask_head(const ClusterCommand& command) {
   auto refused = [&](const caf::error& e) { code = fail(control::from_caf(e)); };
   if (command.stop->parsed())
     self->request(*found, k_limit, control::stop_atom_v)
-        .receive([&](bool) { code = 0; }, refused);
+        .receive([&](bool) { code = 0; },
+                 [&](const caf::error& e) {  // a head that has gone has done what was asked
+                   if (control::from_caf(e).code == Errc::closed)
+                     code = 0;
+                   else
+                     refused(e);
+                 });
   else
     self->request(*found, k_limit, control::status_atom_v)
         .receive(
@@ -223,7 +230,8 @@ void add_cluster_commands(CLI::App& app, ClusterCommand& command) {
   command.head->add_flag("--no-node", command.has_no_node, "this host gives no cards");
   command.join = app.add_subcommand("join", "make this host a node of a cluster");
   command.join->add_option("head", command.address, "HOST:PORT of the head")->required();
-  command.join->add_option("--rank", command.rank, "its number in the cluster (default: a free one)")
+  command.join
+      ->add_option("--rank", command.rank, "its number in the cluster (default: a free one)")
       ->check(CLI::Range(0, 4095));
   command.join->add_option("--wait", command.wait_s, "seconds to wait for the head")
       ->capture_default_str();

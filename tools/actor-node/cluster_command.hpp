@@ -10,12 +10,12 @@ namespace cohort {
 struct ClusterCommand {
   CLI::App *head = nullptr, *join = nullptr, *status = nullptr, *stop = nullptr;
   ClusterAccess access;
-  std::string address;   // of the head; head: where to listen
-  int64_t rank = -1;     // join
-  uint32_t cards = 0;    // head, join: of this node; 0: as many as a run asks for
+  std::string address;       // of the head; head: where to listen
+  int64_t rank = -1;         // join
+  uint32_t cards = 0;        // head, join: of this node; 0: as many as a run asks for
   bool has_no_node = false;  // head: no cards here
-  double wait_s = 600;   // join: for the head
-  bool is_json = false;  // status
+  double wait_s = 600;       // join: for the head
+  bool is_json = false;      // status
 };
 
 void add_cluster_commands(CLI::App& app, ClusterCommand& command);

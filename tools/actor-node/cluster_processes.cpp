@@ -43,14 +43,14 @@ Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
     const plan::PlacementPlan& plan) {
   std::unique_ptr<ClusterProcesses> processes(new ClusterProcesses(system));
   processes->is_own_ = cluster.start.has_value();
-  COHORT_TRY(processes->is_own_ ? processes->open_own(cluster)
-                                : processes->open_standing(cluster));
+  COHORT_TRY(processes->is_own_ ? processes->open_own(cluster) : processes->open_standing(cluster));
   auto nodes = static_cast<uint32_t>(config.derived.num_nodes);
   if (processes->is_own_) {
     if (cluster.start->nodes < nodes)
-      return Error{Errc::config, fmt::format("WORLD_SIZE is {}, the configuration has cards on {} "
-                                             "nodes (num_gpus_per_node {})",
-                                             cluster.start->nodes, nodes, config.num_gpus_per_node)};
+      return Error{Errc::config,
+                   fmt::format("WORLD_SIZE is {}, the configuration has cards on {} "
+                               "nodes (num_gpus_per_node {})",
+                               cluster.start->nodes, nodes, config.num_gpus_per_node)};
     nodes = cluster.start->nodes;
   }
   COHORT_TRY(processes->await_nodes(nodes, cluster.wait_s));
@@ -75,7 +75,8 @@ Expected<void> ClusterProcesses::open_own(const ClusterRun& cluster) {
   head.on_stop = [] {};
   head_ = system_.spawn(actors::cluster_head, std::move(head));
   host_ = cluster.access.host.empty() ? cluster.start->head.host : cluster.access.host;
-  COHORT_TRY(control::publish(system_, head_, {cluster.start->head.host, cluster.start->head.port}));
+  COHORT_TRY(
+      control::publish(system_, head_, {cluster.start->head.host, cluster.start->head.port}));
   actors::ClusterAgentOptions agent;
   agent.local_head = head_;
   agent.hello.version = k_version;
@@ -138,9 +139,9 @@ void ClusterProcesses::split(const plan::PlacementPlan& plan, const config::RunC
     if (count == 0) count = config.platform == config::Platform::cpu ? 1 : cards.size();
     count = std::min(count, cards.size());
     for (size_t i = 0; i < count; ++i) {
-      std::vector<CardId> part(cards.begin() + static_cast<ptrdiff_t>(cards.size() * i / count),
-                               cards.begin() +
-                                   static_cast<ptrdiff_t>(cards.size() * (i + 1) / count));
+      std::vector<CardId> part(
+          cards.begin() + static_cast<ptrdiff_t>(cards.size() * i / count),
+          cards.begin() + static_cast<ptrdiff_t>(cards.size() * (i + 1) / count));
       control::ProcessOrder order;
       order.slot = static_cast<uint32_t>(cards_.size());
       order.node = node;
@@ -156,12 +157,26 @@ Expected<void> ClusterProcesses::start(caf::actor_system& system, const std::str
   COHORT_ASSIGN(uint16_t port, control::publish(system, node, {host_, 0}));
   control::LaunchRequest request;
   request.run_id = run_id;
-  request.address = control::to_text({host_, port});
+  request.address = address_ = control::to_text({host_, port});
   request.supervisor = caf::actor_cast<caf::strong_actor_ptr>(node);
   request.processes = orders_;
   run_id_ = run_id;
   COHORT_TRY(ask<bool>(system, head_, control::launch_atom_v, request));
   return {};
+}
+
+// Called by the run's node, between start() and finish(): nothing here waits.
+actors::ProcessControl ClusterProcesses::control() {
+  return {[this](uint32_t slot, uint32_t attempt) {
+            control::ProcessOrder order = orders_.at(slot);
+            order.attempt = attempt;
+            caf::anon_send(head_, control::end_atom_v, run_id_, order);
+          },
+          [this](uint32_t slot, uint32_t attempt) {
+            control::LaunchRequest request{run_id_, address_, nullptr, {orders_.at(slot)}, 0};
+            request.processes.front().attempt = attempt;
+            caf::anon_send(head_, control::launch_atom_v, request);
+          }};
 }
 
 void ClusterProcesses::finish(const std::string& error, int) {

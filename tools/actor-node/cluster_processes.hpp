@@ -1,8 +1,9 @@
 #pragma once
 /// The processes of a run on the nodes of a cluster: card c is on node c / num_gpus_per_node, one
-/// process per node on platform cpu, one per card elsewhere. The cluster is one that stands (`--cluster
-/// HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and run in one).
-/// Owner: run_command, on main's thread. Every wait has an end, and says who is missing.
+/// process per node on platform cpu, one per card elsewhere. The cluster is one that stands
+/// (`--cluster HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and
+/// run in one). Owner: run_command, on main's thread. Every wait has an end, and says who is
+/// missing.
 #include <future>
 #include <optional>
 
@@ -35,6 +36,7 @@ class ClusterProcesses final : public RunProcesses {
   ~ClusterProcesses() override;
   Expected<void> start(caf::actor_system& system, const std::string& run_id,
                        const actors::NodeActor& node) override;
+  actors::ProcessControl control() override;
   void finish(const std::string& error, int timeout_ms) override;
 
  private:
@@ -51,7 +53,8 @@ class ClusterProcesses final : public RunProcesses {
   actors::ClusterAgentActor agent_;  // of a cluster of its own
   std::string host_;                 // where the run's node is reached
   std::vector<control::ProcessOrder> orders_;
-  std::string run_id_;  // once its processes are started
+  std::string run_id_;   // once its processes are started
+  std::string address_;  // of the run's node
 };
 
 }  // namespace cohort

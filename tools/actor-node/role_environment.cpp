@@ -24,8 +24,9 @@ Expected<std::vector<std::pair<std::string, std::string>>> role_environment(
   std::map<std::string, std::pair<std::string, std::string>> found;  // value and whose it is
   for (const plan::RoleSpec& role : plan.roles) {
     const config::WorkerConfig* worker = worker_of(config, role.role);
-    const bool is_here = std::ranges::any_of(
-        cards, [&](CardId card) { return std::ranges::find(role.cards, card) != role.cards.end(); });
+    const bool is_here = std::ranges::any_of(cards, [&](CardId card) {
+      return std::ranges::find(role.cards, card) != role.cards.end();
+    });
     if (worker == nullptr || !is_here) continue;
     for (const auto& [name, value] : worker->system_envs) {
       auto [entry, is_new] = found.try_emplace(name, value, role.role);
@@ -48,8 +49,8 @@ std::string_view visible_variable(config::Platform platform) {
   return "";
 }
 
-Expected<std::string> visible_devices(const std::string& inherited, const std::vector<CardId>& cards,
-                                      uint32_t cards_per_node) {
+Expected<std::string> visible_devices(const std::string& inherited,
+                                      const std::vector<CardId>& cards, uint32_t cards_per_node) {
   std::vector<std::string> shown;
   for (size_t begin = 0; begin < inherited.size();) {
     const size_t end = std::min(inherited.find(',', begin), inherited.size());
@@ -60,8 +61,9 @@ Expected<std::string> visible_devices(const std::string& inherited, const std::v
   for (CardId card : cards) {
     const uint32_t local = card.value % cards_per_node;
     if (!inherited.empty() && local >= shown.size())
-      return Error{Errc::config, fmt::format("card {} is device {} of its node, which shows {} ({})",
-                                             card.value, local, shown.size(), inherited)};
+      return Error{Errc::config,
+                   fmt::format("card {} is device {} of its node, which shows {} ({})", card.value,
+                               local, shown.size(), inherited)};
     text += (text.empty() ? "" : ",") + (inherited.empty() ? std::to_string(local) : shown[local]);
   }
   return text;

@@ -20,7 +20,7 @@ std::string_view visible_variable(config::Platform platform);
 
 /// Returns the value that shows a process its cards alone, in their order: local indices, or what
 /// the node's own value (`inherited`, "4,5,6,7") has at these places. Errc::config if it has fewer.
-Expected<std::string> visible_devices(const std::string& inherited, const std::vector<CardId>& cards,
-                                      uint32_t cards_per_node);
+Expected<std::string> visible_devices(const std::string& inherited,
+                                      const std::vector<CardId>& cards, uint32_t cards_per_node);
 
 }  // namespace cohort

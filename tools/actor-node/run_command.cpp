@@ -15,7 +15,9 @@
 #include "runtime/compute/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
 #include "tools/actor-node/card_processes.hpp"
+#include "tools/actor-node/run_note.hpp"
 #include "tools/actor-node/signal_thread.hpp"
+#include "tools/actor-node/supervisor.hpp"
 
 namespace cohort {
 namespace {
@@ -102,8 +104,8 @@ bool is_clustered(const RunCommand& command) {
   return !command.cluster.head.empty() || (start && *start);
 }
 
-/// The actor system of the run, and the processes that are to hold its cards. Nothing is left behind
-/// if one of them cannot be had.
+/// The actor system of the run, and the processes that are to hold its cards. Nothing is left
+/// behind if one of them cannot be had.
 Expected<void> open_system(Session& session, const RunCommand& command) {
   ClusterRun cluster = command.cluster;
   COHORT_ASSIGN(cluster.start, rank_start());
@@ -128,9 +130,9 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
   session.system = std::make_unique<caf::actor_system>(*session.system_config);
   if (cluster.is_wanted()) {
     cluster.processes_per_node = command.processes;
-    COHORT_ASSIGN(session.processes, ClusterProcesses::create(*session.system, cluster,
-                                                              session.config,
-                                                              session.plan.placement));
+    COHORT_ASSIGN(
+        session.processes,
+        ClusterProcesses::create(*session.system, cluster, session.config, session.plan.placement));
   } else if (command.processes > 0) {
     COHORT_ASSIGN(session.processes,
                   CardProcesses::create(session.plan.placement, command.processes));
@@ -162,8 +164,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });
   caf::anon_send(node, control::start_atom_v);
   if (session.processes)
-    if (auto started = session.processes->start(system, session.folder.run_id, node);
-        !started)
+    if (auto started = session.processes->start(system, session.folder.run_id, node); !started)
       caf::anon_send(node, control::fail_atom_v,
                      control::Failure{"node", "start", started.error().to_string()});
   actors::RunResult result = future.get();
@@ -221,6 +222,8 @@ Expected<config::RunConfig> load(const RunCommand& command) {
 }  // namespace
 
 int run_command(const RunCommand& command) {
+  RunNote note;
+  if (auto alive = note.die_with_supervisor(); !alive) return fail(1, alive.error());
   SignalThread signals;
   Session session;
   auto config = load(command);
@@ -253,6 +256,7 @@ int run_command(const RunCommand& command) {
     }
     return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
   }
+  note.tell(session.folder.path);
   for (const config::Note& warning : session.config.warnings)
     session.log->event(observe::EventLevel::warning, 0,
                        fmt::format("{}{}: {}", warning.where.empty() ? "" : warning.where + ": ",
@@ -281,6 +285,7 @@ int run_command(const RunCommand& command) {
   else
     std::fprintf(stderr, "error: %s\n", result.error.c_str());
   session.console->finish("run: " + session.folder.path.string());
+  if (result.is_loss && note.is_supervised()) return k_exit_lost;
   return result.is_ok ? 0 : 1;
 }
 

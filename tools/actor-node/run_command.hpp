@@ -1,6 +1,6 @@
 #pragma once
-/// `actor-node run CONFIG [key=value …]`: one run, from the file to the last line, on this host or on
-/// a cluster.
+/// `actor-node run CONFIG [key=value …]`: one run, from the file to the last line, on this host or
+/// on a cluster.
 #include "tools/actor-node/cluster_processes.hpp"
 #include "tools/actor-node/plan_input.hpp"
 

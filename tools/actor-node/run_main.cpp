@@ -1,6 +1,6 @@
-// actor-node-run: the part of actor-node that computes. `actor-node run` becomes it; agents start it
-// for the processes that hold cards. A program of its own because libtorch takes half a second to
-// load, and the other commands need none of it.
+// actor-node-run: the part of actor-node that computes. `actor-node run` becomes it; agents start
+// it for the processes that hold cards. A program of its own because libtorch takes half a second
+// to load, and the other commands need none of it.
 #include <CLI/CLI.hpp>
 
 #include "tools/actor-node/card_command.hpp"
@@ -27,6 +27,12 @@ int main(int argc, char** argv) {
                   "which makes RANK 0 the head of a cluster of its own)");
   run->add_option("--wait", command.cluster.wait_s, "seconds to wait for the cluster's nodes")
       ->capture_default_str();
+  int ignored = 0;
+  run->add_option(
+         "--restarts", ignored,
+         "start the run again from its last checkpoint when it is killed or loses a process "
+         "that it needs, at most N times in 10 minutes (default: 3 on a cluster, else 0)")
+      ->check(CLI::Range(0, 1000));
   cohort::add_access_options(*run, command.cluster.access);
   run->footer(
       "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "

@@ -66,6 +66,7 @@ void SimSender::take(Frame frame) {
   }
   if (stage_.plant == Plant::rewind_off_by_one && frame.header.kind == FrameKind::resend)
     ++frame.header.seq;
+  if (stage_.plant == Plant::late_words_count) frame.header.type = 0;
   session_.on_frame(frame.header, std::as_bytes(std::span(frame.payload)), stage_.world.now());
   pump();
 }

@@ -22,10 +22,12 @@ enum class Plant {
   dedupe_off,         // the collector forgets to drop duplicates
   ack_before_record,  // it acknowledges what is not on the disk yet
   credit_kept,        // a consumer never grants more than at first
-  rewind_off_by_one,  // a producer goes back to one frame too late
+  rewind_off_by_one,  // a producer goes back to one message too late
   requeue_off,        // a lost rollout's groups stay with it
   stale_served,       // a rollout plays leases whatever it serves
   hop_never_flushes,  // a hop that found the next queue full waits for the next frame
+  wrong_door,         // a consumer takes what is meant for another one
+  late_words_count,   // a producer heeds what an earlier consumer granted
 };
 
 /// What every part of the simulated cluster stands on.

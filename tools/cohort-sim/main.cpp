@@ -34,7 +34,9 @@ int main(int argc, char** argv) {
       {"rewind-off-by-one", sim::Plant::rewind_off_by_one},
       {"requeue-off", sim::Plant::requeue_off},
       {"stale-served", sim::Plant::stale_served},
-      {"hop-never-flushes", sim::Plant::hop_never_flushes}};
+      {"hop-never-flushes", sim::Plant::hop_never_flushes},
+      {"wrong-door", sim::Plant::wrong_door},
+      {"late-words-count", sim::Plant::late_words_count}};
   app.add_option("--seed", seed, "first seed")->capture_default_str();
   app.add_option("--seeds", seeds, "how many, one after the other")->capture_default_str();
   app.add_option("--plant", plant, "a bug to put in, which must be found")

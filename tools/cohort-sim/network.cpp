@@ -6,11 +6,19 @@ namespace cohort::sim {
 
 uint64_t Network::bind(Process& process, const std::string& service, Take take) {
   uint64_t address = world_.fresh_id();
-  if (auto old = directory_.find(service); old != directory_.end() && world_.chance(0.3))
-    address = old->second;  // the same port again
+  if (!freed_.empty() && world_.chance(0.4)) {  // a port that was somebody's
+    auto at = freed_.begin() + world_.pick(0, static_cast<int64_t>(freed_.size()) - 1);
+    address = *at;
+    freed_.erase(at);
+  }
   consumers_[address] = {&process, process.life, std::make_shared<Take>(std::move(take)), 0};
   directory_[service] = address;
   return address;
+}
+
+void Network::unbind(uint64_t address) {
+  consumers_.erase(address);
+  freed_.push_back(address);
 }
 
 uint64_t Network::resolve(const std::string& service) const {

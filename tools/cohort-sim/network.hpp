@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/tensor/buffer.hpp"
 #include "runtime/transport/frame.hpp"
@@ -38,7 +39,7 @@ class Network {
 
   /// The consumer `service` listens; returns its new address, which the directory tells.
   uint64_t bind(Process& process, const std::string& service, Take take);
-  void unbind(uint64_t address) { consumers_.erase(address); }
+  void unbind(uint64_t address);
   /// Returns where `service` is, as far as the directory knows; 0: nowhere yet.
   uint64_t resolve(const std::string& service) const;
   void attach(uint64_t session, Process& process, Take take);
@@ -68,6 +69,7 @@ class Network {
   World& world_;
   std::map<uint64_t, End> consumers_, producers_;  // by address, by session
   std::map<std::string, uint64_t> directory_;
+  std::vector<uint64_t> freed_;  // addresses that anybody may be given again
   std::map<std::pair<const Process*, const Process*>, int64_t> control_last_;
   std::set<std::pair<std::string, std::string>> cuts_;
 };

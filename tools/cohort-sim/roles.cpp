@@ -9,9 +9,10 @@ namespace {
 
 constexpr int64_t k_beat_ms = 200, k_silence_ms = 1000, k_lease_again_ms = 400;
 
-transport::LinkOptions named(const Job& job, std::string name) {
+transport::LinkOptions named(const Job& job, std::string name, std::string service) {
   transport::LinkOptions options = job.link;
   options.name = std::move(name);
+  options.service = std::move(service);
   return options;
 }
 
@@ -23,7 +24,7 @@ Rollout::Rollout(Stage& stage, Roles& roles, const Job& job, Process& self, uint
       self_(self),
       replica_(replica),
       incarnation_(roles.next_incarnation()),
-      output_(stage, self, "reward", named(job, self.name + "->reward")) {
+      output_(stage, self, "reward", named(job, self.name + "->reward", "reward")) {
   beat();
 }
 
@@ -118,12 +119,12 @@ MiddleHop::MiddleHop(Stage& stage, const Job& job, Process& self, bool is_reward
     : stage_(stage),
       self_(self),
       is_reward_(is_reward),
-      output_(stage, self, output, named(job, self.name + "->" + output)),
+      output_(stage, self, output, named(job, self.name + "->" + output, output)),
       relay_([this] {
         if (stage_.plant != Plant::hop_never_flushes)
           stage_.world.post(self_, 0, [this] { flush(); });
       }),
-      input_(stage, self, input, named(job, input),
+      input_(stage, self, input, named(job, input, stage.plant == Plant::wrong_door ? "" : input),
              [this](const SimTicket& ticket) { on_delivery(ticket); }) {}
 
 void MiddleHop::on_delivery(const SimTicket& ticket) {
@@ -154,7 +155,8 @@ Head::Head(Stage& stage, Roles& roles, const Job& job, Process& self, Disk& disk
       self_(self),
       disk_(disk),
       seats_(job.rollouts),
-      input_(stage, self, "collector", named(job, "collector"),
+      input_(stage, self, "collector",
+             named(job, "collector", stage.plant == Plant::wrong_door ? "" : "collector"),
              [this](const SimTicket& ticket) { on_delivery(ticket); }) {
   term_.attempt = disk.open();
   term_.step = disk.checkpoint().steps;

@@ -1,0 +1,209 @@
+// One run on several hosts: network namespaces with addresses of their own, credentials, and the
+// hashes of a single process.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/support/net_hosts.hpp"
+#include "tests/support/tiny_run.hpp"
+
+namespace cohort {
+namespace {
+
+using test::NetHosts;
+using test::Process;
+using test::TempFolder;
+
+class Cluster : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string reason = NetHosts::why_not(); !reason.empty()) GTEST_SKIP() << reason;
+    Process keys({test::binary("actor-node"), "keys", "new", keys_}, folder_);
+    ASSERT_EQ(keys.wait(), 0) << keys.err();
+  }
+  std::map<uint64_t, std::string> alone(const std::vector<std::string>& more) {
+    Process process(test::tiny_run(folder_, more), folder_);
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    return test::hashes(test::run_folder(process));
+  }
+  std::vector<std::string> node(const std::vector<std::string>& words) const {
+    std::vector<std::string> command = {test::binary("actor-node")};
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(), {"--keys", keys_});
+    return command;
+  }
+  std::vector<std::string> run(const std::vector<std::string>& words,
+                               const std::vector<std::string>& more) const {
+    std::vector<std::string> command = test::tiny_run(folder_, more);
+    command.insert(command.begin() + 2, words.begin(), words.end());
+    command.insert(command.begin() + 2, {"--keys", keys_});
+    return command;
+  }
+  /// Waits until the cluster has so many living nodes.
+  bool has_nodes(const NetHosts& hosts, size_t count) {
+    for (int i = 0; i < 100; ++i) {
+      Process status(hosts.on(0, node({"status", "--json", NetHosts::address(0)})), folder_);
+      if (status.wait() != 0) continue;
+      auto found = nlohmann::json::parse(status.out(), nullptr, false);
+      size_t living = 0;
+      for (const auto& each : found["nodes"]) living += each["is_lost"] == false;
+      if (living == count) return true;
+    }
+    return false;
+  }
+
+  TempFolder folder_;
+  std::string keys_ = (folder_.path() / "keys").string();
+};
+
+/// The only child of a process, or 0.
+pid_t child_of(pid_t parent) {
+  const std::string id = std::to_string(parent);
+  std::istringstream children(test::slurp("/proc/" + id + "/task/" + id + "/children"));
+  pid_t child = 0;
+  children >> child;
+  return child;
+}
+
+// Seed 000, method B; train cards on one host, infer cards on the other.
+TEST_F(Cluster, ByHandTwoHostsGiveTheHashesOfOneProcess) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::vector<std::string> more = {"num_gpus_per_node=1"};
+  const std::string address = NetHosts::address(0) + ":6379";
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  Process joined(hosts.on(1, node({"join", address})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 2)) << head.err() << joined.err();
+  Process apart(hosts.on(0, run({"--cluster", address}, more)), folder_);
+  ASSERT_EQ(apart.wait(), 0) << apart.err() << joined.out();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), alone({}));
+  EXPECT_NE(joined.out().find("process 1 started, cards [1]: actor_infer"), std::string::npos)
+      << joined.out();
+  ASSERT_TRUE(has_nodes(hosts, 2)) << "the cluster outlives its runs";
+  Process stop(hosts.on(1, node({"stop", address})), folder_);
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
+  EXPECT_EQ(joined.wait(), 0) << joined.err();
+  EXPECT_EQ(head.wait(), 0) << head.err();
+}
+
+// Seed 000, method A and strategy 2: train and infer cards alternate, so the ranks of the trainer
+// are on two hosts.
+TEST_F(Cluster, ByRankFourHostsInterleavedGiveTheHashesOfOneProcess) {
+  NetHosts hosts(4);
+  ASSERT_TRUE(hosts.is_up());
+  const std::vector<std::string> more = {"actor_train.device_mapping=[0,2]",
+                                         "actor_infer.device_mapping=[1,3]",
+                                         "actor_train.training_args.gradient_accumulation_steps=2"};
+  std::vector<std::string> spread = more, together = more;
+  spread.push_back("num_gpus_per_node=1");
+  together.push_back("num_gpus_per_node=4");
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (size_t host : {3, 1, 2, 0})  // the head comes last
+    ranks.push_back(std::make_unique<Process>(
+        hosts.on(
+            host, run({}, spread),
+            {"RANK=" + std::to_string(host), "WORLD_SIZE=4", "MASTER_ADDR=" + NetHosts::address(0),
+             "MASTER_PORT=6379", "DASHBOARD_PORT=8265"}),
+        folder_));
+  for (auto& rank : ranks) EXPECT_EQ(rank->wait(), 0) << rank->err() << rank->out();
+  EXPECT_EQ(test::hashes(test::run_folder(*ranks.back())), alone(together));
+}
+
+TEST_F(Cluster, AHeadSaysWhoIsMissingAndDoesNotWaitForEver) {
+  NetHosts hosts(1);
+  ASSERT_TRUE(hosts.is_up());
+  Process head(hosts.on(0, run({"--wait", "0.5"}, {"num_gpus_per_node=1"}),
+                        {"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=" + NetHosts::address(0)}),
+               folder_);
+  EXPECT_EQ(head.wait(), 1);
+  EXPECT_NE(head.err().find("1 of 3 nodes have joined; missing: RANK 1, 2"), std::string::npos)
+      << head.err();
+}
+
+TEST_F(Cluster, NothingListensBeyondLoopbackWithoutCredentials) {
+  NetHosts hosts(1);
+  ASSERT_TRUE(hosts.is_up());
+  Process head(
+      hosts.on(0, {test::binary("actor-node"), "head", "--listen", NetHosts::address(0) + ":6379"}),
+      folder_);
+  EXPECT_EQ(head.wait(), 1);
+  EXPECT_NE(head.err().find("actor-node keys new DIR"), std::string::npos) << head.err();
+}
+
+TEST_F(Cluster, ANodeWithATrainCardThatDiesAndComesBackCostsTimeOnly) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::string address = NetHosts::address(0) + ":6379";
+  const std::vector<std::string> more = {"num_gpus_per_node=1", "max_steps=12", "eval_steps=-1",
+                                         "actor_train.device_mapping=[1]",
+                                         "actor_infer.device_mapping=[0]"};
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  Process joined(hosts.on(1, node({"join", address, "--rank", "1"})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 2));
+  Process apart(hosts.on(0, run({"--cluster", address}, more)), folder_);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000));
+  joined.send(SIGKILL);
+  joined.wait();
+  Process again(hosts.on(1, node({"join", address, "--rank", "1"})), folder_);
+  EXPECT_EQ(apart.wait(), 0) << apart.err();
+  EXPECT_NE(apart.err().find("on node 1"), std::string::npos) << apart.err();
+  EXPECT_NE(apart.err().find("starting again from"), std::string::npos) << apart.err();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)),
+            alone({"max_steps=12", "eval_steps=-1", "num_gpus_per_node=2",
+                   "actor_train.device_mapping=[1]", "actor_infer.device_mapping=[0]"}));
+}
+
+TEST_F(Cluster, AHeadThatIsKilledComesBackAndItsNodesJoinAgain) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  std::vector<std::string> spread = more;
+  spread.push_back("num_gpus_per_node=1");
+  auto start = [&](size_t host) {
+    return std::make_unique<Process>(hosts.on(host, run({}, spread),
+                                              {"RANK=" + std::to_string(host), "WORLD_SIZE=2",
+                                               "MASTER_ADDR=" + NetHosts::address(0)}),
+                                     folder_);
+  };
+  auto head = start(0), other = start(1);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000)) << head->err();
+  ASSERT_GT(child_of(head->pid()), 0);
+  ::kill(child_of(head->pid()), SIGKILL);
+  EXPECT_EQ(head->wait(), 0) << head->err();
+  EXPECT_EQ(other->wait(), 0) << other->err() << other->out();
+  EXPECT_NE(head->err().find("was killed by signal 9 (Killed): starting again from"),
+            std::string::npos)
+      << head->err();
+  EXPECT_EQ(test::hashes(test::run_folder(*head)), alone(more));
+}
+
+TEST(Supervised, ATrainCardThatIsKilledCostsTimeOnly) {
+  TempFolder folder;
+  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  std::vector<std::string> command = test::tiny_run(folder, more);
+  command.insert(command.begin() + 2, {"--restarts", "2", "--processes", "2"});
+  Process run(command, folder);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  const pid_t runner = child_of(run.pid());
+  ASSERT_GT(runner, 0);
+  ASSERT_GT(child_of(runner), 0);
+  ::kill(child_of(runner), SIGKILL);  // slot 0: the train card
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_NE(run.err().find("the run lost a process: starting again from"), std::string::npos)
+      << run.err();
+  Process alone(test::tiny_run(folder, more), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
+}
+
+TEST(Supervised, ARunThatFailsByItselfIsNotStartedAgain) {
+  TempFolder folder;
+  std::vector<std::string> command = test::tiny_run(folder, {"learning_rate=no"});
+  command.insert(command.begin() + 2, {"--restarts", "2"});
+  Process run(command, folder);
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_EQ(run.err().find("starting again"), std::string::npos) << run.err();
+}
+
+}  // namespace
+}  // namespace cohort
