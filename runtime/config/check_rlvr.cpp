@@ -201,10 +201,10 @@ void note_inert(RunConfig& c, Findings& f) {
   if (f.has("checkpoint_config"))
     f.note("checkpoint_config", "checkpoints are in the run folder, under output_dir");
   if (!c.system_envs.empty())
-    f.note(
-        "system_envs",
-        "one process runs the roles: set environment variables where you start it (doctor checks "
-        "them)");
+    f.note("system_envs",
+           "they reach processes that hold cards (--processes, a cluster); a run in one process "
+           "has the "
+           "variables you start it with (doctor checks them)");
   if (c.track_with != "tensorboard")
     f.note("track_with", "metrics.jsonl and TensorBoard files are always written");
   if (c.batch_adjust_mode != BatchAdjustMode::copy)

@@ -39,10 +39,15 @@ std::string text_of(const plan::PlacementPlan& plan, const std::vector<CardId>& 
   return fmt::format("cards {}: {}", plan::to_text(cards), roles);
 }
 
-Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const plan::PlacementPlan& plan,
+Expected<std::unique_ptr<CardProcesses>> CardProcesses::create(const config::RunConfig& config,
+                                                               const plan::PlacementPlan& plan,
                                                                size_t count) {
   std::unique_ptr<CardProcesses> processes(new CardProcesses());
   COHORT_ASSIGN(processes->cards_, split_cards(plan, count));
+  for (const std::vector<CardId>& cards : processes->cards_) {
+    COHORT_ASSIGN(Environment environment, role_environment(config, plan, cards));
+    processes->environments_.push_back(std::move(environment));
+  }
   // Short: a socket's path has 107 characters at most.
   std::string pattern = (std::filesystem::temp_directory_path() / "cohort-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr)
@@ -80,7 +85,8 @@ Expected<void> CardProcesses::start(Attempt attempt) {
   attempts_.push_back(attempt);
   auto started = children_->start(
       {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
-       "--parent", std::to_string(::getpid()), "--attempt", std::to_string(attempt.number)});
+       "--parent", std::to_string(::getpid()), "--attempt", std::to_string(attempt.number)},
+      environments_[attempt.slot]);
   if (!started) return started.error();
   return {};
 }

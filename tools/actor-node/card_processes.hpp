@@ -12,6 +12,7 @@
 
 #include "runtime/plan/placement.hpp"
 #include "runtime/platform/child_processes.hpp"
+#include "tools/actor-node/role_environment.hpp"
 #include "tools/actor-node/run_processes.hpp"
 
 namespace cohort {
@@ -23,7 +24,8 @@ Expected<std::vector<std::vector<CardId>>> split_cards(const plan::PlacementPlan
 
 class CardProcesses final : public RunProcesses {
  public:
-  static Expected<std::unique_ptr<CardProcesses>> create(const plan::PlacementPlan& plan,
+  static Expected<std::unique_ptr<CardProcesses>> create(const config::RunConfig& config,
+                                                         const plan::PlacementPlan& plan,
                                                          size_t count);
   ~CardProcesses() override;
   Expected<void> start(caf::actor_system& system, const std::string& run_id,
@@ -39,6 +41,8 @@ class CardProcesses final : public RunProcesses {
   CardProcesses() = default;
   Expected<void> start(Attempt attempt);
   void kill(Attempt attempt);
+
+  std::vector<Environment> environments_;  // by slot
 
   std::mutex mutex_;  // all below
   bool is_over_ = false;

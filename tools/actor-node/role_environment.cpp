@@ -18,9 +18,9 @@ const config::WorkerConfig* worker_of(const config::RunConfig& config, const std
 
 }  // namespace
 
-Expected<std::vector<std::pair<std::string, std::string>>> role_environment(
-    const config::RunConfig& config, const plan::PlacementPlan& plan,
-    const std::vector<CardId>& cards) {
+Expected<Environment> role_environment(const config::RunConfig& config,
+                                       const plan::PlacementPlan& plan,
+                                       const std::vector<CardId>& cards) {
   std::map<std::string, std::pair<std::string, std::string>> found;  // value and whose it is
   for (const plan::RoleSpec& role : plan.roles) {
     const config::WorkerConfig* worker = worker_of(config, role.role);
@@ -38,7 +38,7 @@ Expected<std::vector<std::pair<std::string, std::string>>> role_environment(
                                  plan::to_text(cards))};
     }
   }
-  std::vector<std::pair<std::string, std::string>> environment;
+  Environment environment;
   for (const auto& [name, entry] : found) environment.emplace_back(name, entry.first);
   return environment;
 }

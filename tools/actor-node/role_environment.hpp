@@ -10,10 +10,13 @@
 
 namespace cohort {
 
+/// Variables and their values.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
 /// Returns Errc::config if two roles of the process want a variable to have different values.
-Expected<std::vector<std::pair<std::string, std::string>>> role_environment(
-    const config::RunConfig& config, const plan::PlacementPlan& plan,
-    const std::vector<CardId>& cards);
+Expected<Environment> role_environment(const config::RunConfig& config,
+                                       const plan::PlacementPlan& plan,
+                                       const std::vector<CardId>& cards);
 
 /// Returns the variable by which a platform's runtime is shown fewer devices; empty on cpu.
 std::string_view visible_variable(config::Platform platform);

@@ -135,7 +135,7 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
         ClusterProcesses::create(*session.system, cluster, session.config, session.plan.placement));
   } else if (command.processes > 0) {
     COHORT_ASSIGN(session.processes,
-                  CardProcesses::create(session.plan.placement, command.processes));
+                  CardProcesses::create(session.config, session.plan.placement, command.processes));
   }
   return {};
 }
