@@ -203,8 +203,7 @@ void note_inert(RunConfig& c, Findings& f) {
   if (!c.system_envs.empty())
     f.note("system_envs",
            "they reach processes that hold cards (--processes, a cluster); a run in one process "
-           "has the "
-           "variables you start it with (doctor checks them)");
+           "has the variables you start it with (doctor checks them)");
   if (c.track_with != "tensorboard")
     f.note("track_with", "metrics.jsonl and TensorBoard files are always written");
   if (c.batch_adjust_mode != BatchAdjustMode::copy)
