@@ -119,7 +119,7 @@ void settle(TestProducer& producer, TestConsumer& consumer, int64_t now) {
   }
 }
 
-// Found by cohort_sim, seed 19546 of its first version: the link was turned away for sending what
+// Found by cohort_sim, seed 423 with --plant late-words-count: the link was turned away for sending what
 // the consumer before the present one had granted.
 TEST(LinkSession, TheLateWordOfAnEarlierConsumerIsNotHeard) {
   TestProducer producer;
@@ -256,7 +256,7 @@ TEST(Relay, AcknowledgesWhenTheNextHas) {  // FLOW-2
   EXPECT_EQ(told, 0);  // nothing waits
 }
 
-// Found by cohort_sim (--plant hop-never-flushes, seed 94): the last frames waited for ever.
+// Found by cohort_sim (--plant hop-never-flushes): the last frames waited for ever.
 TEST(Relay, SaysWhenThereIsRoomForWhatWaits) {
   int told = 0;
   Relay<TestOut, std::shared_ptr<TestTicket>> relay([&] { ++told; });
