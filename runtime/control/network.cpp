@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -105,7 +106,12 @@ Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatu
   if (!network) return no_network();
   Expected<caf::strong_actor_ptr> result = no_network();
   caf::scoped_actor self{system};
-  self->request(network, caf::infinite, caf::connect_atom::value, address.host, address.port)
+  // The second term: for the first word of whoever took the connection.
+  const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
+  const std::chrono::milliseconds limit(
+      k_dial_ms + (config == nullptr ? 0 : config->options().peer_timeout_ms));
+  const bool has_credentials = config != nullptr && config->options().credentials.has_value();
+  self->request(network, limit, caf::connect_atom::value, address.host, address.port)
       .receive(
           [&](const caf::node_id&, caf::strong_actor_ptr& found, const Signatures& offered) {
             const bool fits =
@@ -120,8 +126,10 @@ Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatu
               result = std::move(found);
           },
           [&](const caf::error& error) {
-            result = Error{Errc::closed,
-                           "no actor at " + to_text(address) + ": " + from_caf(error).to_string()};
+            result = Error{
+                Errc::closed,
+                fmt::format("no actor at {}: {}{}", to_text(address), from_caf(error).to_string(),
+                            has_credentials ? " (does it have the same keys?)" : "")};
           });
   return result;
 }
