@@ -119,8 +119,8 @@ void settle(TestProducer& producer, TestConsumer& consumer, int64_t now) {
   }
 }
 
-// Found by cohort_sim, seed 423 with --plant late-words-count: the link was turned away for sending what
-// the consumer before the present one had granted.
+// Found by cohort_sim, seed 5815 with --plant late-words-count: the link was turned away for
+// sending what the consumer before the present one had granted.
 TEST(LinkSession, TheLateWordOfAnEarlierConsumerIsNotHeard) {
   TestProducer producer;
   TestConsumer first, second;
