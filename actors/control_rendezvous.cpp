@@ -13,6 +13,9 @@ using control::TableRequest;
 using control::TableVerb;
 using Clock = std::chrono::steady_clock;
 
+// Rendezvous's bounds: what is over them does not leave, the control plane would cut it off.
+constexpr size_t k_key_max = 1 << 10, k_value_max = 64 << 10;
+
 class ControlRendezvous final : public compute::Rendezvous {
  public:
   ControlRendezvous(caf::actor_system& system, TableActor table, int limit_ms)
@@ -37,6 +40,9 @@ class ControlRendezvous final : public compute::Rendezvous {
   Expected<TableReply> ask(TableRequest request) {
     const auto end = Clock::now() + limit_;
     const std::string what = "rendezvous, key '" + request.key.substr(0, 256) + "': ";
+    if (request.key.size() > k_key_max || request.value.size() > k_value_max)
+      return Error{Errc::capacity, what + std::to_string(request.value.size()) +
+                                       " bytes; a key has 1 KiB at most, a value 64 KiB"};
     const Error silent{Errc::timeout, what + "the table's keeper does not answer"};
     std::unique_lock lock(mutex_, end);
     if (!lock.owns_lock()) return silent;

@@ -13,7 +13,7 @@
 namespace cohort::tests {
 namespace {
 
-constexpr int k_limit_ms = 3000;
+constexpr int k_limit_ms = 10000;
 
 actors::TableActor::behavior_type keeper(actors::TableActor::pointer,
                                          std::shared_ptr<compute::Rendezvous> table) {

@@ -11,7 +11,7 @@
 
 namespace cohort::tests {
 
-/// Asks the table at 127.0.0.1:`port`. Throws if nobody is there. A request waits 3 s at most.
+/// Asks the table at 127.0.0.1:`port`. Throws if nobody is there. A request waits 10 s at most.
 std::shared_ptr<compute::Rendezvous> connect_table(uint16_t port);
 
 /// Keeps a table in this process.
