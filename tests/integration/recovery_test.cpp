@@ -78,7 +78,7 @@ TEST(RecoveryOfReference, ItBeginsAgainWithThePolicyOfStepZero) {
   ASSERT_EQ(calm.wait(), 0) << calm.err();
   const std::filesystem::path claim = folder.path() / "claim";
   Process run(test::with_failpoint(test::in_processes(test::tiny_run(folder, more), 3),
-                                   "reference.computed:24:kill", claim),
+                                   "reference.computed:10:kill", claim),
               folder);
   ASSERT_EQ(run.wait(90000), 0) << run.err();
   ASSERT_TRUE(test::claimed_at(claim)) << "the point was never passed";

@@ -93,6 +93,7 @@ class PlacementActorTest : public ::testing::Test {
   }
   // A promise in its state keeps the actor alive: it is told to go, as node does.
   void TearDown() override {
+    for (const auto& owner : {train_, infer_, second_}) owner->unanswered.clear();
     caf::anon_send_exit(placement_, caf::exit_reason::user_shutdown);
     scheduler_.run();
   }
