@@ -123,6 +123,7 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
     };
   }
   link.name = name;
+  link.service = endpoint;
   // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
   // wait for itself.
   uint64_t held = has_reference_phase() ? step_bytes() : 0;
