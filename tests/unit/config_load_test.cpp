@@ -203,7 +203,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "x "
        "1 train card, and no trajectory is copied or dropped to fill a batch (ROLL's "
        "batch_adjust_mode copy would); nearest that work: 16, 24"},
-      {"actor_infer.device_mapping=[9]", "num_nodes", "2 nodes; this version runs one"},
       {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
       {"actor_train.model_args.lora_target=all", "actor_train.model_args.lora_target", "LoRA"},
       {"actor_train.pg_variant=topr", "actor_train.pg_variant", "PPO's clipped one"},
