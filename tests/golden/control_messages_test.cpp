@@ -57,6 +57,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
+  caf::scoped_actor self{system};
   const ProcessOrder order{1, 2, 3, "cards [2]: actor_infer", {{"OMP_NUM_THREADS", "1"}}};
   round_trip(system, caf::make_message(join_atom_v,
                                        NodeHello{1, 2, "0.1.0", -1, "host", "10.0.0.1", 4711, 8}));
@@ -77,7 +78,6 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
   round_trip(system, caf::make_message(
                          ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
-  caf::scoped_actor self{system};
   round_trip(system, caf::make_message(
                          ready_atom_v,
                          ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}, 3, self->ctrl()}));
