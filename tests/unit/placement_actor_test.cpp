@@ -27,11 +27,15 @@ struct Owner {
   uint64_t extra_bytes = 0;
   bool is_dead_at_reshard = false;  // hears it and never answers
   std::vector<caf::typed_response_promise<CardReply>> unanswered;
+  std::optional<Error> late_answer;  // to those, given when it hears its next command
 };
 
 CardActor::behavior_type owner_behavior(CardActor::pointer self, std::shared_ptr<Owner> owner) {
   return {[self, owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
     owner->seen.push_back(command);
+    if (owner->late_answer)  // here: a promise is its actor's to keep
+      for (auto& promise : std::exchange(owner->unanswered, {}))
+        promise.deliver(to_caf(*owner->late_answer));
     if (owner->is_dead_at_reshard && command.command.verb == Verb::reshard) {
       owner->unanswered.push_back(self->make_response_promise<CardReply>());
       return owner->unanswered.back();
@@ -70,7 +74,7 @@ class PlacementActorTest : public ::testing::Test {
     options.loss_wait_ms = 1000;
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
     options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
-    options.owners[{"actor_infer", {2}}] = system_.spawn(owner_behavior, second_);
+    options.owners[{"actor_infer", {2}}] = second_actor_ = system_.spawn(owner_behavior, second_);
     placement_ = system_.spawn(placement, std::move(options));
   }
   void lose(uint32_t card) {
@@ -116,6 +120,7 @@ class PlacementActorTest : public ::testing::Test {
   std::shared_ptr<Owner> infer_ = std::make_shared<Owner>();
   std::shared_ptr<Owner> second_ = std::make_shared<Owner>();
   RecorderActor recorder_;
+  CardActor second_actor_;
   PlacementActor placement_;
 };
 
@@ -257,7 +262,8 @@ TEST_F(PlacementActorTest, WhatNoLossExplainsIsAFailure) {
   auto request = self_->request(placement_, caf::infinite, phase_atom_v,
                                 PhaseRequest{1, PhaseKind::publish, 5});
   scheduler_.run();
-  second_->unanswered.back().deliver(to_caf({Errc::closed, "card 2 is gone"}));
+  second_->late_answer = Error{Errc::closed, "card 2 is gone"};
+  caf::anon_send(second_actor_, card_atom_v, CardCommand{});
   scheduler_.run();
   scheduler_.advance_time(std::chrono::milliseconds(1000));
   scheduler_.run();
