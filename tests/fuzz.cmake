@@ -1,6 +1,6 @@
 # cohort_fuzz(NAME SOURCES fuzz/NAME_fuzz.cpp DEPS cohort::x …): a LLVMFuzzerTestOneInput and its corpus tests/fuzz/corpus/NAME/.
-#   Any compiler: replay_main.cpp runs the corpus and 5 seconds of mutations, as ctest fuzz.NAME, label fuzz.
-#   COHORT_LIBFUZZER=ON with clang: a libFuzzer binary instead (fuzz_NAME -max_total_time=600 CORPUS); its ctest runs 5 seconds too.
+#   Any compiler: replay_main.cpp runs the corpus and 2 seconds of mutations, as ctest fuzz.NAME, label fuzz.
+#   COHORT_LIBFUZZER=ON with clang: a libFuzzer binary instead (fuzz_NAME -max_total_time=600 CORPUS); its ctest runs 2 seconds too.
 option(COHORT_LIBFUZZER "fuzz targets link libFuzzer (clang)" OFF)
 function(cohort_fuzz name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
@@ -13,11 +13,11 @@ function(cohort_fuzz name)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     # the folder that libFuzzer writes to comes first
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/tests/fuzz_${name}_found)
-    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -max_total_time=5 -rss_limit_mb=2048
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -max_total_time=2 -rss_limit_mb=2048
       ${PROJECT_BINARY_DIR}/tests/fuzz_${name}_found ${corpus})
   else()
     target_sources(fuzz_${name} PRIVATE fuzz/replay_main.cpp)
-    add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${corpus} 5)
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${corpus} 2)
   endif()
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 60
     WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
