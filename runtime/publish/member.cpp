@@ -371,11 +371,11 @@ class Member::Impl {
   static Error failure_of(const PortEvent& event) {
     auto text = event.body.bytes();
     auto code = static_cast<Errc>(event.note.round);
-    bool is_known =
-        event.note.round > 0 && event.note.round <= static_cast<uint32_t>(Errc::unsupported);
-    return {is_known ? code : Errc::protocol,
-            std::string(reinterpret_cast<const char*>(text.data()),
-                        std::min(text.size(), k_reason_bytes))};
+    bool is_known = event.note.round > 0 && event.note.round <= static_cast<uint32_t>(Errc::denied);
+    std::string reason(reinterpret_cast<const char*>(text.data()),
+                       std::min(text.size(), k_reason_bytes));
+    if (reason.empty()) reason = "a card says that it failed, and no reason";
+    return {is_known ? code : Errc::protocol, std::move(reason)};
   }
 
   /// Tells the peers why a version is over, once; they pass it on to theirs.

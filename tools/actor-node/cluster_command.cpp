@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "actors/cluster_agent.hpp"
 #include "actors/cluster_head.hpp"
@@ -52,10 +55,13 @@ class Ending {
   std::promise<AgentEnd> promise_;
 };
 
-int exit_code(const AgentEnd& end) {
-  if (end.is_ok) return 0;
-  std::fprintf(stderr, "error: %s\n", end.error.c_str());
-  return 1;
+/// Ends the process. CAF's system would wait for actors that peers hold references to: one whose
+/// host is gone would keep it for ever. What has to end has ended (AgentEnd comes after that).
+[[noreturn]] void leave(const AgentEnd& end) {
+  if (!end.is_ok) std::fprintf(stderr, "error: %s\n", end.error.c_str());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the network's time to write
+  std::fflush(nullptr);
+  std::_Exit(end.is_ok ? 0 : 1);
 }
 
 actors::ClusterAgentOptions agent_options(const ClusterAccess& access,
@@ -82,10 +88,9 @@ int serve_agent(const ClusterAccess& access, actors::ClusterAgentOptions agent,
   control::SystemConfig config(*options);
   caf::actor_system system(config);
   auto actor = system.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
-  Scoped scope(caf::actor_cast<caf::strong_actor_ptr>(actor));
-  signals.start([ending] { ending->set({true, ""}); });
+  signals.start([actor] { caf::anon_send(actor, control::stop_atom_v); });
   caf::anon_send(actor, control::start_atom_v);
-  return exit_code(ending->wait());
+  leave(ending->wait());
 }
 
 Expected<std::string> own_address(const ClusterAccess& access, const control::Address& head) {
@@ -136,18 +141,18 @@ int head(const ClusterCommand& command) {
   const std::string host = command.access.host.empty() ? address->host : command.access.host;
   say(fmt::format("head: {} ({})", control::to_text({host, *port}),
                   options->credentials ? "TLS" : "no credentials"));
-  std::optional<Scoped> agent_scope;
+  std::function<void()> stop = [ending] { ending->set({true, ""}); };
   if (!command.has_no_node) {
     actors::ClusterAgentOptions own = agent_options(command.access, host, ending);
     own.local_head = actor;
     own.hello.rank = 0;
     own.hello.cards = command.cards;
     auto agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
-    agent_scope.emplace(caf::actor_cast<caf::strong_actor_ptr>(agent));
+    stop = [agent] { caf::anon_send(agent, control::stop_atom_v); };
     caf::anon_send(agent, control::start_atom_v);
   }
-  signals.start([ending] { ending->set({true, ""}); });
-  return exit_code(ending->wait());
+  signals.start(stop);
+  leave(ending->wait());
 }
 
 std::string table_of(const control::ClusterStatus& status) {
@@ -200,16 +205,16 @@ int ask_head(const ClusterCommand& command) {
   constexpr std::chrono::seconds k_limit{10};
   int code = 1;
   auto refused = [&](const caf::error& e) { code = fail(control::from_caf(e)); };
-  if (command.stop->parsed())
-    self->request(*found, k_limit, control::stop_atom_v)
-        .receive([&](bool) { code = 0; },
-                 [&](const caf::error& e) {  // a head that has gone has done what was asked
-                   if (control::from_caf(e).code == Errc::closed)
-                     code = 0;
-                   else
-                     refused(e);
-                 });
-  else
+  if (command.stop->parsed()) {  // it has stopped when it is gone
+    constexpr std::chrono::seconds k_stop_limit{20};
+    self->monitor(*found);
+    caf::anon_send(*found, control::stop_atom_v);
+    self->receive([&](const caf::down_msg&) { code = 0; },
+                  caf::after(k_stop_limit) >>
+                      [&] {
+                        code = fail({Errc::timeout, "the cluster's head does not end"});
+                      });
+  } else {
     self->request(*found, k_limit, control::status_atom_v)
         .receive(
             [&](const control::ClusterStatus& status) {
@@ -217,6 +222,7 @@ int ask_head(const ClusterCommand& command) {
               std::fputs((command.is_json ? json_of(status) : table_of(status)).c_str(), stdout);
             },
             refused);
+  }
   return code;
 }
 
