@@ -201,7 +201,7 @@ Expected<Failure> read_failure(std::string_view payload) {
   Failure found;
   COHORT_ASSIGN(found.verdict, verdict_of(in.number<uint8_t>()));
   auto code = in.number<uint8_t>();
-  if (code == 0 || code > static_cast<uint8_t>(Errc::unsupported)) return garbage("an error code");
+  if (code == 0 || code > static_cast<uint8_t>(Errc::denied)) return garbage("an error code");
   found.code = static_cast<Errc>(code);
   found.reason = in.text();
   if (!in.is_whole()) return garbage("a failure");

@@ -68,7 +68,7 @@ Expected<LinkWelcome> decode_welcome(std::span<const std::byte> bytes) {
 Error decode_reject(std::span<const std::byte> bytes) {
   auto in = parse<wire::LinkReject>(bytes, "link reject");
   if (!in) return in.error();
-  bool is_known = in->code() > 0 && in->code() <= static_cast<uint32_t>(Errc::unsupported);
+  bool is_known = in->code() > 0 && in->code() <= static_cast<uint32_t>(Errc::denied);
   return {is_known ? static_cast<Errc>(in->code()) : Errc::protocol, in->detail()};
 }
 
