@@ -61,6 +61,7 @@ void source(const FlowOptions& options, const FlowPipes&, const std::string& nex
   out.connect(next);
   for (uint64_t i = 0; i < frames_of(options, options.warm_up_steps + options.steps); ++i)
     out.send(frame);
+  for (;;) ::pause();  // ZeroMQ reads the frame until it has left
 }
 
 template <size_t hop>
