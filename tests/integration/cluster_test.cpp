@@ -2,6 +2,7 @@
 // hashes of a single process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/support/net_hosts.hpp"
@@ -41,15 +42,14 @@ class Cluster : public ::testing::Test {
   }
   /// Waits until the cluster has so many living nodes.
   bool has_nodes(const NetHosts& hosts, size_t count) {
-    for (int i = 0; i < 100; ++i) {
+    auto living = [&] {
       Process status(hosts.on(0, node({"status", "--json", NetHosts::address(0)})), folder_);
-      if (status.wait() != 0) continue;
-      auto found = nlohmann::json::parse(status.out(), nullptr, false);
-      size_t living = 0;
-      for (const auto& each : found["nodes"]) living += each["is_lost"] == false;
-      if (living == count) return true;
-    }
-    return false;
+      if (status.wait() != 0) return size_t{0};
+      const auto found = nlohmann::json::parse(status.out(), nullptr, false);
+      return static_cast<size_t>(std::ranges::count_if(
+          found["nodes"], [](const auto& each) { return each["is_lost"] == false; }));
+    };
+    return test::wait_until([&] { return living() == count; }, 20000);
   }
 
   TempFolder folder_;
@@ -151,6 +151,27 @@ TEST_F(Cluster, ANodeWithATrainCardThatDiesAndComesBackCostsTimeOnly) {
   EXPECT_EQ(test::hashes(test::run_folder(apart)),
             alone({"max_steps=12", "eval_steps=-1", "num_gpus_per_node=2",
                    "actor_train.device_mapping=[1]", "actor_infer.device_mapping=[0]"}));
+}
+
+// Nobody dies: the host of the rollout is cut off for longer than silence is borne, and comes back
+// with a process that does not know that it was given up.
+TEST_F(Cluster, ANodeThatWasCutOffIsFencedAndItsGroupsPlayedAgain) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::string address = NetHosts::address(0) + ":6379";
+  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  std::vector<std::string> spread = more;
+  spread.push_back("num_gpus_per_node=1");
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  Process joined(hosts.on(1, node({"join", address})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 2));
+  Process apart(hosts.on(0, run({"--cluster", address}, spread)), folder_);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000));
+  ASSERT_TRUE(hosts.set_cut(1, true));
+  EXPECT_TRUE(has_nodes(hosts, 1)) << head.out();
+  ASSERT_TRUE(hosts.set_cut(1, false));
+  EXPECT_EQ(apart.wait(), 0) << apart.err() << joined.out();
+  EXPECT_EQ(test::hashes(test::run_folder(apart)), alone(more));
 }
 
 TEST_F(Cluster, AHeadThatIsKilledComesBackAndItsNodesJoinAgain) {
