@@ -1,6 +1,6 @@
 #pragma once
 /// Card process: the role actors of some of a run's cards, in a process of their own, for a node in
-/// another one. Owner: main of `actor-node card`. Thread: CAF's scheduler. It spawns the roles,
+/// another one. Owner: main of `actor-node-run card`. Thread: CAF's scheduler. It spawns the roles,
 /// tells the node their handles, and ends when it is told to (stop) or when the node is gone;
 /// restarts nothing: the node decides.
 #include <functional>
