@@ -89,9 +89,10 @@ Attempt run_once(const std::vector<std::string>& words) {
   return attempt;
 }
 
-/// What a shell would say of it.
+/// The run's own exit code; 1 for one that was lost.
 int code_of(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const int code = WIFSIGNALED(status) ? k_exit_lost : WEXITSTATUS(status);
+  return code == k_exit_lost ? 1 : code;
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ int supervise(char** argv, const SupervisorOptions& options) {
     if (used++ == options.restarts) {
       std::fprintf(stderr, "error: the run was started again %d times (--restarts): giving up\n",
                    options.restarts);
-      return WIFSIGNALED(attempt.status) ? 1 : code_of(attempt.status);
+      return code_of(attempt.status);
     }
     const std::string how =
         WIFSIGNALED(attempt.status)
