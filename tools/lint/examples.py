@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """examples/cluster: shellcheck, systemd-analyze verify, and the manifest's YAML and its fields.
 
-A tool that is not installed is an error: tools/packages-test.txt names its package. But for systemd,
-which no machine gets for a lint's sake: without it the units are only read as what they are."""
+A tool that is not installed is an error: tools/packages-test.txt names its package. Only systemd is
+not put on a machine for a lint's sake: without it a unit's sections and command are looked at."""
 
 import configparser
 import pathlib
