@@ -1,8 +1,10 @@
 // frozen_lake_bench [CONFIG [key=value …]]: runs the whole node on the FrozenLake configuration and
 // prints one JSON line: seconds per phase, tokens/s of generation and training as shares of the
 // matrix-product ceiling measured in the same run (before and after, so that a noisy host shows),
-// trajectories/s, and the orchestrator's share of a step. Medians over the steps of the run (the
-// first is warm-up). COHORT_BIN_DIR names the folder of actor-node.
+// trajectories/s, the orchestrator's share of a step, and control_ms: what of a step is neither
+// generation (to the last record in the stream), update nor evaluation, so that nothing but phases
+// and the publish go on. Medians over the steps of the run (the first is warm-up). COHORT_BIN_DIR
+// names the folder of actor-node; "--processes 2" before key=value has the cards in processes.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -65,10 +67,16 @@ nlohmann::json summarise(const std::vector<nlohmann::json>& rows, double gflops)
                            "time/evaluate_s", "time/step_s", "orchestrator_share",
                            "generate_tokens_per_s", "train_tokens_per_s", "tokens_per_s"})
     out[name] = to_json(quantiles(column(rows, name)));
-  std::vector<double> rate;
-  for (const auto& row : rows)
-    if (!row.contains("val/success")) rate.push_back(512 / row.at("time/step_s").get<double>());
+  std::vector<double> rate, control;
+  for (const auto& row : rows) {
+    if (row.contains("val/success")) continue;
+    auto seconds = [&row](const char* name) { return row.at(name).get<double>(); };
+    rate.push_back(512 / seconds("time/step_s"));
+    control.push_back(1e3 * (seconds("time/step_s") - seconds("time/generate_s") -
+                             seconds("time/update_s")));
+  }
   out["trajectories_per_s"] = to_json(quantiles(rate));
+  out["control_ms"] = to_json(quantiles(control));
   double cores = std::thread::hardware_concurrency();
   double ceiling = gflops * 1e9 * cores;
   out["generate_share_of_gemm"] =

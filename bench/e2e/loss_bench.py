@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What does a rollout that dies cost? Two rollouts in processes of their own play --steps steps;
+in the other run of each pair one of them is killed (SIGKILL) in the middle of every tenth step.
+The ceiling is the undisturbed run beside it; interleaved, --repeats pairs, medians. Both must end
+with the same parameters. One JSON line. Needs Python's standard library only.
+
+    bench/e2e/loss_bench.py [--bin build/release/bin] [--repeats 7] CONFIG [key=value ...]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def rows_of(work):
+    rows = []
+    for path in pathlib.Path(work).glob("*/*/metrics.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                pass  # it is being written
+    return rows
+
+
+def child_of(parent, slot):
+    wanted = f" --slot {slot} --parent {parent} "
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            text = pathlib.Path("/proc", entry, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if wanted in text.replace(b"\0", b" ").decode(errors="replace") + " ":
+            return int(entry)
+    return None
+
+
+def play(a, config, is_disturbed):
+    """Returns the seconds of the steps, the last parameters, and the kills."""
+    with tempfile.TemporaryDirectory(prefix="cohort-loss-") as work:
+        command = [
+            a.bin / "actor-node", "run", "--quiet", "--processes", "3", *config,
+            f"output_dir={work}", f"max_steps={a.steps}", "eval_steps=-1", "save_steps=100000",
+            "num_gpus_per_node=3", "actor_infer.device_mapping=list(range(1,3))",
+        ]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        kills = 0
+        while is_disturbed and run.poll() is None:
+            rows = rows_of(work)
+            if len(rows) > a.every * (kills + 1) and kills < a.steps // a.every - 1:
+                time.sleep(rows[-1]["time/step_s"] * (0.2 + 0.3 * (kills % 3)))
+                child = child_of(run.pid, 1 + kills % 2)
+                if child is not None:
+                    os.kill(child, signal.SIGKILL)
+                    kills += 1
+            time.sleep(0.01)
+        _, error = run.communicate()
+        if run.returncode != 0:
+            sys.exit(f"exit {run.returncode}: {error}")
+        rows = [row for row in rows_of(work) if row["step"] > 0]
+        return sum(row["time/step_s"] for row in rows), rows[-1]["param_hash"], kills
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("arguments", nargs="*")
+    a = parser.parse_args()
+    config = a.arguments or ["configs/frozen_lake.yaml"]
+    calm, disturbed, ratios, kills = [], [], [], 0
+    for pair in range(a.repeats):
+        results = {}
+        for is_disturbed in (False, True) if pair % 2 == 0 else (True, False):
+            results[is_disturbed] = play(a, config, is_disturbed)
+        if results[False][1] != results[True][1]:
+            sys.exit(f"other parameters: {results}")
+        calm.append(results[False][0])
+        disturbed.append(results[True][0])
+        ratios.append(results[False][0] / results[True][0])
+        kills += results[True][2]
+    print(json.dumps({
+        "bench": "e2e/loss", "arguments": config, "steps": a.steps, "kills": kills,
+        "repeats": a.repeats, "calm_s": round(statistics.median(calm), 3),
+        "disturbed_s": round(statistics.median(disturbed), 3),
+        "throughput_ratio": round(statistics.median(ratios), 4),
+        "ratios": [round(x, 4) for x in ratios],
+    }))
+
+
+if __name__ == "__main__":
+    main()
