@@ -24,7 +24,11 @@ void CardProcessState::open(CardProcessOptions options) {
   self_->set_down_handler([this](const caf::down_msg&) { on_stop("the run's node is gone"); });
   self_->monitor(options_.node);
   auto opened = RoleSpawner::create(spawner);
-  if (!opened) return spawner.fail({"process", "start", opened.error().to_string()});
+  if (!opened) {
+    spawner.fail({"process", "start", opened.error().to_string()});
+    constexpr std::chrono::milliseconds k_time_to_say_so{200};
+    return self_->delayed_send(CardProcessActor{self_}, k_time_to_say_so, stop_atom_v);
+  }
   spawner_ = std::move(*opened);
   ProcessReady ready{options_.slot,
                      {},
@@ -46,6 +50,12 @@ void CardProcessState::open(CardProcessOptions options) {
       roles_.push_back(actor);
     }
   self_->send(options_.node, ready_atom_v, ready);
+}
+
+CardProcessState::~CardProcessState() {
+  if (spawner_) spawner_->end_waits("its process ends");
+  for (const caf::strong_actor_ptr& role : roles_)
+    caf::anon_send_exit(role, caf::exit_reason::user_shutdown);
 }
 
 void CardProcessState::on_stop(const std::string& reason) {

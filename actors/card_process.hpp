@@ -1,8 +1,8 @@
 #pragma once
 /// Card process: the role actors of some of a run's cards, in a process of their own, for a node in
 /// another one. Owner: main of `actor-node-run card`. Thread: CAF's scheduler. It spawns the roles,
-/// tells the node their handles, and ends when it is told to (stop) or when the node is gone;
-/// restarts nothing: the node decides.
+/// tells the node their handles, and ends when it is told to (stop) or when the node is gone, and
+/// they with it; restarts nothing: the node decides.
 #include <functional>
 #include <string>
 #include <vector>
@@ -30,6 +30,7 @@ class CardProcessState {
  public:
   static inline const char* name = "card_process";
   explicit CardProcessState(CardProcessActor::pointer self) : self_(self) {}
+  ~CardProcessState();
   void open(CardProcessOptions options);
   void on_stop(const std::string& reason);
 

@@ -166,15 +166,16 @@ void ClusterHeadState::on_kill(const std::string& run_id, const ProcessOrder& pr
     caf::anon_send(agents_.at(process.node).handle, end_atom_v, run_id, process);
 }
 
-void ClusterHeadState::on_exit(const ProcessExit& exit) {
+void ClusterHeadState::on_exit(const ProcessExit& exit, bool is_node_gone) {
   auto run = runs_.find(exit.run_id);
   if (run == runs_.end() || run->second.launch != exit.launch) return;  // it is over
   std::erase_if(run->second.processes, [&](const ProcessOrder& each) {
     return each.slot == exit.process.slot && each.attempt == exit.process.attempt;
   });
-  caf::anon_send(caf::actor_cast<RunSupervisor>(run->second.supervisor), lost_atom_v,
-                 ProcessLost{exit.process.slot, exit.process.attempt,
-                             fmt::format("{} on node {}", exit.reason, exit.process.node)});
+  caf::anon_send(
+      caf::actor_cast<RunSupervisor>(run->second.supervisor), lost_atom_v,
+      ProcessLost{exit.process.slot, exit.process.attempt,
+                  fmt::format("{} on node {}", exit.reason, exit.process.node), is_node_gone});
 }
 
 std::set<uint32_t> ClusterHeadState::living() const {
@@ -236,7 +237,7 @@ void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reas
       if (process.node == node.id)
         exits.push_back(
             {run_id, process, fmt::format("is lost with its node: {}", reason), run.launch});
-  for (const ProcessExit& exit : exits) on_exit(exit);
+  for (const ProcessExit& exit : exits) on_exit(exit, true);
 }
 
 ClusterHeadActor::behavior_type cluster_head(

@@ -32,7 +32,7 @@ class ClusterHeadState {
   bool on_beat(uint32_t node, uint64_t epoch);
   control::ClusterStatus on_status() const;
   caf::result<bool> on_launch(const control::LaunchRequest& request);
-  void on_exit(const control::ProcessExit& exit);
+  void on_exit(const control::ProcessExit& exit, bool is_node_gone = false);
   void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   caf::result<bool> on_end(const control::RunEnd& end);
   caf::result<bool> on_stop();

@@ -70,11 +70,13 @@ bool DriverState::can_play(size_t replica, uint8_t kind) const {
 
 void DriverState::on_lost(const CardsLost& lost) {
   if (is_over_) return;
-  last_loss_ = now_seconds();
-  note("lost", lost.text);
+  if (!lost.is_away) last_loss_ = now_seconds();
+  note(lost.is_away ? "away" : "lost", lost.text);
   for (size_t replica = 0; replica < replicas_.size(); ++replica) {
     const uint32_t card = options_.rollout_cards[replica].value;
-    if (std::ranges::find(lost.cards, card) == lost.cards.end()) continue;
+    if (std::ranges::find(lost.cards, card) == lost.cards.end() ||
+        replicas_[replica].standing == Standing::lost)
+      continue;
     ++replicas_[replica].attempt;
     replicas_[replica].standing = Standing::lost;
     if (round_) play_again(replica);
@@ -167,8 +169,8 @@ void DriverState::on_back(const CardsBack& back) {
   }
 }
 
-// Nobody is left who could play: the version of this round is published again, to the successors,
-// as soon as they are there; until then placement waits.
+// Nobody is left who could play: the version of this round is published again, to whoever comes
+// first; until then placement waits.
 void DriverState::revive() {
   if (std::exchange(is_reviving_, true)) return;
   std::shared_ptr<Round> round = round_;

@@ -67,7 +67,10 @@ void NodeState::on_start() {
     spawn_cards();
     return start_run();
   }
-  for (uint32_t slot = 0; slot < slots_.size(); ++slot) watch_slot(slot);
+  for (uint32_t absent : options_.absent)
+    for (uint32_t slot : unit_of(absent)) slots_[slot].is_away = true;
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot)
+    if (!slots_[slot].is_away) watch_slot(slot);
   on_ping();
 }
 
@@ -105,8 +108,7 @@ void NodeState::on_ready(const ProcessReady& ready) {
     remote_.insert(address);
     self_->monitor(role.actor);
   }
-  if (is_begun_) return hand_out(unit_of(ready.slot));
-  if (std::ranges::all_of(slots_, [](const Slot& each) { return each.is_ready; })) start_run();
+  is_begun_ ? hand_out(unit_of(ready.slot)) : start_if_all();
 }
 
 TableReply NodeState::on_table(const TableRequest& request) {
@@ -137,6 +139,9 @@ void NodeState::start_run() {
   spawn_reward();
   if (!reward_) return;  // the run has ended with the reason
   spawn_head();
+  for (uint32_t slot : options_.absent)
+    if (const auto unit = unit_of(slot); !is_there(unit))
+      set_away(unit, slot_name(slot) + " is not there: the run begins without it");
   caf::anon_send(driver_, start_atom_v);
 }
 
@@ -191,7 +196,10 @@ void NodeState::spawn_head() {
   placing.recorder = recorder_;
   placing.run_start = now_seconds() - options_.log->seconds_since_start();
   constexpr int k_loss_wait_ms = 2000;
-  if (options_.process_control.start) placing.loss_wait_ms = k_loss_wait_ms;
+  if (options_.process_control.start) {
+    placing.loss_wait_ms = k_loss_wait_ms;
+    placing.restart_grace_ms = options_.restart_grace_ms;
+  }
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
   CardId train_card = placing.plan.find("actor_train")->cards.front();
@@ -208,7 +216,9 @@ void NodeState::spawn_head() {
   options.infer_cards = options_.plan.placement.find("actor_infer")->cards;
   options.rollout_cards = spawner_->leading_cards();
   for (CardId card : options.rollout_cards)
-    options.rollouts.push_back(holder<RolloutActor>("actor_infer", card));
+    options.rollouts.push_back(holders_.contains({"actor_infer", card})
+                                   ? holder<RolloutActor>("actor_infer", card)
+                                   : RolloutActor{});  // of one that is away
   options.train_card = train_card;
   options.trainer = trainer_;
   options.has_reference_phase = spawner_->has_reference_phase();
@@ -235,6 +245,9 @@ void NodeState::on_fail(const Failure& failure) {
   // first, and it goes on when the peer is back.
   constexpr double k_link_memory_s = 60;
   if (failure.phase == "link" && last_loss_ > 0 && now_seconds() - last_loss_ < k_link_memory_s)
+    return on_notice(failure.role, failure.detail);
+  // A process that is started while the run goes on, and fails at that: its end is told next.
+  if (is_begun_ && failure.phase == "start" && failure.role.starts_with("process"))
     return on_notice(failure.role, failure.detail);
   if (!failure.is_consequence)
     log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);

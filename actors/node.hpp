@@ -12,9 +12,12 @@
 /// watches; or it leaves pings unanswered for k_silence_ms, and is then ended through
 /// ProcessControl): the node tells placement and driver, has it started again, and hands out its
 /// new role actors. Processes that hold parts of one tensor-parallel group are lost together. The
-/// old attempt is fenced: it may not join, its links are not heard. Bound: k_process_restarts in
-/// k_restart_window_s; one more, or any other process, ends the run. Messages: NodeActor in
-/// roles.hpp; result through NodeOptions::on_end, once.
+/// old attempt is fenced: it may not join, its links are not heard. One that has rollouts alone is
+/// away when it has not joined within join_timeout_ms, when its node is gone, or at the start
+/// (NodeOptions::absent): nobody waits for it, and it has its part again once it has joined. Bound:
+/// k_process_restarts in k_restart_window_s; one more, and it is away for good, or ends the run if
+/// no other replica lives. The run goes on for join_timeout_ms without any. Any other process that
+/// is lost ends it. Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,7 +57,9 @@ struct NodeOptions {
   std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
   Wires wires;                                 // to them
   ProcessControl process_control;              // unset: a process that is lost ends the run
+  std::set<uint32_t> absent = {};              // slots that the run starts without
   int join_timeout_ms = 60000;
+  int restart_grace_ms = 2000;  // for which a publish waits for a process that starts again
   std::function<void(RunResult)> on_end;
   /// Told of every role actor that starts, restarts included. May be empty.
   std::function<void(const std::string& role, const caf::actor_addr& actor)> on_spawn;
@@ -90,8 +95,10 @@ class NodeState {
   /// A process that holds cards. Its attempts are numbered; only the last one is heard.
   struct Slot {
     bool is_ready = false;
-    bool is_lost = false;  // of the present attempt: it is given up
-    bool is_gone = false;  // likewise: its end is told
+    bool is_lost = false;      // of the present attempt: it is given up
+    bool is_gone = false;      // likewise: its end is told
+    bool is_away = false;      // nobody waits for it
+    bool is_given_up = false;  // away, and not started again
     uint32_t attempt = 0;
     caf::strong_actor_ptr process;
     double last_heard = 0;
@@ -102,6 +109,14 @@ class NodeState {
   std::string slot_name(uint32_t slot) const;
   std::vector<uint32_t> unit_of(uint32_t slot) const;
   bool is_recoverable(const std::vector<uint32_t>& unit) const;
+  bool may_be_away(const std::vector<uint32_t>& unit) const;
+  bool is_there(const std::vector<uint32_t>& unit) const;
+  bool has_player(const std::vector<uint32_t>& beside) const;
+  void start_if_all();
+  void set_away(const std::vector<uint32_t>& unit, const std::string& text);
+  void tell_lost(const control::CardsLost& lost);
+  void watch_players(const std::string& cause);
+  void on_nobody();
   void watch_slot(uint32_t slot);
   void lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,
             bool is_silent);
@@ -127,6 +142,8 @@ class NodeState {
   std::set<std::string> fenced_;  // link ends of attempts that were given up
   double last_ping_ = 0;
   double last_loss_ = -1;
+  std::string nobody_since_;  // the loss that left no replica; empty: there is one
+  uint32_t times_nobody_ = 0;
   bool is_begun_ = false;
   std::map<caf::actor_addr, std::string> roles_;
   std::set<caf::actor_addr> remote_;  // of roles_, those of other processes

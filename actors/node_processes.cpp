@@ -52,6 +52,32 @@ std::vector<uint32_t> NodeState::unit_of(uint32_t slot) const {
   return unit;
 }
 
+/// Returns true if all cards of these processes are there to be used.
+bool NodeState::is_there(const std::vector<uint32_t>& unit) const {
+  return std::ranges::all_of(unit, [this](uint32_t slot) { return slots_[slot].is_ready; });
+}
+
+/// Returns true if a replica of the rollout is there, but for those of these processes.
+bool NodeState::has_player(const std::vector<uint32_t>& beside) const {
+  const plan::RoleSpec& infer = *options_.plan.placement.find("actor_infer");
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot)
+    if (std::ranges::find(beside, slot) == beside.end() && is_there(unit_of(slot)) &&
+        std::ranges::any_of(infer.cards,
+                            [&](CardId card) { return holds(options_.processes[slot], card); }))
+      return true;
+  return false;
+}
+
+/// Returns true if the run can go on without these processes.
+bool NodeState::may_be_away(const std::vector<uint32_t>& unit) const {
+  if (!options_.process_control.start) return false;
+  for (uint32_t slot : unit)
+    for (const plan::RoleSpec& role : options_.plan.placement.roles)
+      for (CardId card : role.cards)
+        if (role.role != "actor_infer" && holds(options_.processes[slot], card)) return false;
+  return true;
+}
+
 // A reference begins again from the policy of step 0. One that takes turns holds what rollouts have
 // played until its turn comes: a step cannot go back to generation from there.
 bool NodeState::is_recoverable(const std::vector<uint32_t>& unit) const {
@@ -74,10 +100,53 @@ void NodeState::watch_slot(uint32_t slot) {
 
 void NodeState::on_watch(uint64_t which) {
   auto slot = static_cast<uint32_t>(which >> k_attempt_bits);
+  if (is_shutting_down_) return;
+  if (slot == slots_.size())
+    return static_cast<uint32_t>(which) == times_nobody_ ? on_nobody() : void();
   const Slot& seen = slots_[slot];
-  if (is_shutting_down_ || seen.is_ready || seen.attempt != static_cast<uint32_t>(which)) return;
-  on_fail({slot_name(slot), "start",
-           fmt::format("it has not joined within {} ms", options_.join_timeout_ms)});
+  if (seen.is_ready || seen.is_away || seen.attempt != static_cast<uint32_t>(which)) return;
+  const std::string text = fmt::format("has not joined within {} ms", options_.join_timeout_ms);
+  if (const auto unit = unit_of(slot); is_begun_ && may_be_away(unit))
+    return set_away(unit, slot_name(slot) + " " + text + ": the run goes on without it");
+  on_fail({slot_name(slot), "start", "it " + text, false, is_begun_});
+}
+
+void NodeState::start_if_all() {
+  if (std::ranges::all_of(slots_, [](const Slot& each) { return each.is_ready || each.is_away; }))
+    start_run();
+}
+
+void NodeState::tell_lost(const CardsLost& lost) {
+  log::warn("{}", lost.text);
+  self_->send(placement_, lost_atom_v, lost);
+  self_->send(driver_, lost_atom_v, lost);
+}
+
+void NodeState::set_away(const std::vector<uint32_t>& unit, const std::string& text) {
+  CardsLost lost{{}, text, true};
+  for (uint32_t slot : unit) {
+    slots_[slot].is_away = true;
+    for (CardId card : options_.processes[slot]) lost.cards.push_back(card.value);
+  }
+  tell_lost(lost);
+  watch_players(text);
+}
+
+// Nobody can play: whoever is started again, or joins, has so long to be there.
+void NodeState::watch_players(const std::string& cause) {
+  if (has_player({})) return nobody_since_.clear();
+  if (!nobody_since_.empty()) return;
+  nobody_since_ = cause;
+  self_->delayed_send(NodeActor{self_}, std::chrono::milliseconds(options_.join_timeout_ms),
+                      watch_atom_v, uint64_t{slots_.size()} << k_attempt_bits | ++times_nobody_);
+}
+
+void NodeState::on_nobody() {
+  if (nobody_since_.empty()) return;
+  on_fail({"actor_infer", "supervision",
+           fmt::format("{}; no replica was there for {} ms since", nobody_since_,
+                       options_.join_timeout_ms),
+           false, true});
 }
 
 // A timer that comes late says that this process stood still: then nobody else was silent.
@@ -112,9 +181,12 @@ void NodeState::on_process_lost(const ProcessLost& lost) {
   if (is_shutting_down_ || lost.slot >= slots_.size()) return;
   Slot& slot = slots_[lost.slot];
   if (lost.attempt != slot.attempt) return;
-  if (!slot.is_lost) lose(unit_of(lost.slot), lost.slot, lost.text, false);
+  // One whose node is gone may live on, cut off from here.
+  if (!slot.is_lost) lose(unit_of(lost.slot), lost.slot, lost.text, lost.is_node_gone);
   if (!slot.is_lost) return;  // it has ended the run
   slot.is_gone = true;
+  if (const auto all = unit_of(lost.slot); lost.is_node_gone && may_be_away(all))
+    set_away(all, slot_name(lost.slot) + " has no node: the run goes on without it");
   // The ranks of a group find each other by the number of their attempt: they start together.
   uint32_t attempt = 0;
   const std::vector<uint32_t> unit = unit_of(lost.slot);
@@ -124,6 +196,7 @@ void NodeState::on_process_lost(const ProcessLost& lost) {
   }
   for (uint32_t each : unit) {
     slots_[each].is_lost = slots_[each].is_gone = false;
+    if (slots_[each].is_given_up) continue;
     slots_[each].attempt = attempt;
     log::warn("{} starts again, attempt {}", slot_name(each), attempt);
     options_.process_control.start(each, attempt);
@@ -140,20 +213,25 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
   if (slot.losses.empty()) slot.first_loss = text;
   slot.losses.push_back(now);
   if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text, false, true});
-  if (slot.losses.size() > k_process_restarts)
+  const bool is_last = slot.losses.size() > k_process_restarts;
+  if (is_last && !(may_be_away(unit) && has_player(unit)))
     return on_fail({who, "supervision",
                     fmt::format("it {}, the {}th loss in {:.0f} minutes; the first: it {}", text,
                                 slot.losses.size(), k_restart_window_s / 60, slot.first_loss)});
-  CardsLost lost{{}, who + " " + text};
+  CardsLost lost{{}, who + " " + text, slot.is_away};
   for (uint32_t each : unit) {
     for (CardId card : options_.processes[each]) lost.cards.push_back(card.value);
     if (!slots_[each].is_lost) forget_roles(slots_[each], is_silent);
+    slots_[each].is_given_up = is_last;
     // The end of one that still runs is told when it has come; then it is started again.
     if (each != first || is_silent) options_.process_control.end(each, slots_[each].attempt);
   }
-  log::warn("{}", lost.text);
-  self_->send(placement_, lost_atom_v, lost);
-  self_->send(driver_, lost_atom_v, lost);
+  tell_lost(lost);
+  watch_players(lost.text);
+  if (is_last)
+    set_away(unit, fmt::format("{} is lost for the {}th time in {:.0f} minutes, and not started "
+                               "again; the first: it {}",
+                               who, slot.losses.size(), k_restart_window_s / 60, slot.first_loss));
 }
 
 void NodeState::forget_roles(Slot& slot, bool is_silent) {
@@ -179,8 +257,10 @@ void NodeState::hand_out(const std::vector<uint32_t>& unit) {
   CardsBack back;
   for (uint32_t slot : unit) {
     if (!slots_[slot].is_ready) return;
+    slots_[slot].is_away = false;
     back.roles.insert(back.roles.end(), slots_[slot].roles.begin(), slots_[slot].roles.end());
   }
+  nobody_since_.clear();
   self_->send(placement_, back_atom_v, back);
   self_->send(driver_, back_atom_v, back);
 }

@@ -89,7 +89,8 @@ void PlacementState::send(const plan::Command& command, PublishStage stage,
   auto owner = options_.owners.find({command.role, command.card});
   if (owner == options_.owners.end())
     return fail(command, {Errc::not_found, "no actor owns this role on this card"});
-  CardCommand message{next_id_++, command, request_.version, stage, receiver, epoch_};
+  CardCommand message{next_id_++, command, request_.version, stage, receiver, epoch_, {}};
+  if (stage == PublishStage::seat) message.absent = absent_of(receiver);
   asked_[message.id] = command.card;
   send_request(
       self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
@@ -124,22 +125,24 @@ Expected<std::vector<plan::Command>> PlacementState::all_of_exchange(
   return all;
 }
 
-// A seat of an older epoch knows an endpoint that is gone: all open again, then the exchange
-// begins.
+// A seat of an older epoch knows an endpoint that is gone, or lacks one that is back: all open
+// again, then the exchange begins.
 void PlacementState::seat(const plan::Command& first) {
   auto all = all_of_exchange(first);
   if (!all) return fail(first, all.error());
   auto missing = std::make_shared<size_t>(all->size());
+  const uint64_t epoch = epoch_;  // it rises when a card is back meanwhile, which then has no seat
   for (const plan::Command& command : *all)
     if (!is_failed_)
-      send(command, PublishStage::seat, first.role, [this, first, missing](const CardReply&) {
-        if (is_failed_) return;
-        if (is_cut_) return again();
-        if (--*missing > 0) return;
-        seated_[first.role] = epoch_;
-        versions_[first.role].renew();
-        exchange(first);
-      });
+      send(command, PublishStage::seat, first.role,
+           [this, first, missing, epoch](const CardReply&) {
+             if (is_failed_) return;
+             if (is_cut_) return again();
+             if (--*missing > 0) return;
+             seated_[first.role] = epoch;
+             versions_[first.role].renew();
+             exchange(first);
+           });
 }
 
 // All cards of both layouts at once: each sends, receives, or both.
@@ -294,7 +297,7 @@ PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<Placeme
   return {[state](phase_atom, const PhaseRequest& request) { return state->on_phase(request); },
           [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
           [state](back_atom, const CardsBack& back) { state->on_back(back); },
-          [state](watch_atom, uint64_t number) { state->on_suspicion(number); }};
+          [state](watch_atom, uint64_t number) { state->on_watch(number); }};
 }
 
 }  // namespace cohort::actors

@@ -10,9 +10,11 @@
 /// A card may be lost with its process and come back empty (lost, back: from the node). The ledger
 /// forgets what it held. A phase under way begins anew, for the cards that live, as soon as these
 /// have answered what they were asked; what a lost card still says is not heard. Until it is back a
-/// card has no part in any phase; then the next publish brings it up and serves it. A publish needs
-/// all cards, and waits for those that are not back: its seats open again under a higher epoch. A
-/// reference is back with its weights on the host, and has its part in generation at once.
+/// card has no part in any phase; then the next publish brings it up and serves it. A publish goes
+/// to the cards that are there: its seats open again under a higher epoch, without the others
+/// (RESHARD-5). It waits for a card that was just lost (restart_grace_ms), and while no receiver is
+/// left at all; that wait the node ends. A reference is back with its weights on the host, and has
+/// its part in generation at once.
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,6 +42,8 @@ struct PlacementOptions {
   /// How long an error that the loss of a card would explain waits for the word of it; 0: no card
   /// is ever lost.
   int loss_wait_ms = 0;
+  /// How long a publish waits for a card after its loss: its process may be started again.
+  int restart_grace_ms = 0;
   int command_timeout_ms = 3600000;
 };
 
@@ -51,10 +55,12 @@ class PlacementState {
   caf::result<control::PhaseReport> on_phase(const control::PhaseRequest& request);
   void on_lost(const control::CardsLost& lost);
   void on_back(const control::CardsBack& back);
-  void on_suspicion(uint64_t number);
+  void on_watch(uint64_t timer);
 
  private:
   bool must_wait() const;
+  void forget(CardId card);
+  std::vector<uint32_t> absent_of(const std::string& role) const;
   Expected<void> begin(const control::PhaseRequest& request);
   void refresh();
   Expected<void> prepare();
@@ -94,20 +100,22 @@ class PlacementState {
   std::map<std::string, uint64_t> process_bytes_;    // likewise, in this phase
   bool is_busy_ = false;
   bool is_failed_ = false;
-  plan::PlacementPlan living_;        // the plan without cards that have no part in this phase
-  std::set<CardId> lost_;             // not back yet
-  plan::RolesOfCards fresh_;          // back; the next publish brings them up
-  std::map<uint64_t, CardId> asked_;  // commands on their way, by number
-  uint64_t epoch_ = 0;                // rises with every loss
+  plan::PlacementPlan living_;          // the plan without cards that have no part in this phase
+  std::set<CardId> lost_;               // not back yet
+  std::map<CardId, uint64_t> awaited_;  // of these, by a publish, until this timer ends
+  plan::RolesOfCards fresh_;            // back; the next publish brings them up
+  std::map<uint64_t, CardId> asked_;    // commands on their way, by number
+  uint64_t epoch_ = 0;                  // rises with every loss and return
   std::map<std::string, uint64_t> seated_;  // epoch of the seats, by receiving role
-  bool is_waiting_ = false;                 // the phase begins when all cards are back
+  bool is_waiting_ = false;                 // the phase begins when must_wait() says so
   bool is_refreshing_ = false;  // the present phase, for a role that is back; nobody has asked
   /// What the driver asks for meanwhile.
   std::optional<std::pair<control::PhaseRequest, caf::typed_response_promise<control::PhaseReport>>>
       next_request_;
   bool is_cut_ = false;  // the phase begins anew once the living have answered
   std::optional<std::pair<plan::Command, Error>> suspect_;  // waits for the word of a loss
-  uint64_t suspicion_ = 0;                                  // number of the last one
+  uint64_t suspicion_ = 0;                                  // its timer
+  uint64_t timers_ = 0;                                     // so far
   std::set<std::string> exchanged_;  // roles that have got the version of this phase
   uint64_t next_id_ = 1;
   double phase_started_ = 0;

@@ -68,7 +68,7 @@ caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
   CardReply reply = reply_to(command);
   if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat) {
-    if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+    if (auto seated = options_.exchange->reseat(command.epoch, command.absent); !seated)
       return to_caf(seated.error());
     return reply;
   }

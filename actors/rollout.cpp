@@ -155,7 +155,7 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
     case Verb::reshard: {
       if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
       if (command.stage == PublishStage::seat) {
-        if (auto seated = options_.exchange->reseat(command.epoch); !seated)
+        if (auto seated = options_.exchange->reseat(command.epoch, command.absent); !seated)
           return to_caf(seated.error());
         return reply;
       }

@@ -36,7 +36,7 @@ Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
   if (exchange == options_.exchanges.end())
     return Error{Errc::not_found, "publish: no way to role " + command.receiver};
   if (command.stage == PublishStage::seat) {
-    COHORT_TRY(exchange->second->reseat(command.epoch));
+    COHORT_TRY(exchange->second->reseat(command.epoch, command.absent));
     return reply;
   }
   COHORT_TRY(failpoint::check("publish.offer"));

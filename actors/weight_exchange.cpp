@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <set>
 #include <utility>
 
 namespace cohort::actors {
@@ -36,6 +37,7 @@ Expected<std::shared_ptr<WeightExchange>> WeightExchange::open(WeightExchangeOpt
   seat->train_.is_needed = holds(o.plan->from, o.card);
   seat->receive_.is_needed = holds(o.plan->to, o.card);
   seat->epoch_ = o.epoch;
+  seat->plan_ = o.plan;
   COHORT_TRY(seat->open_member());
   return seat;
 }
@@ -43,9 +45,9 @@ Expected<std::shared_ptr<WeightExchange>> WeightExchange::open(WeightExchangeOpt
 Expected<void> WeightExchange::open_member() {
   const WeightExchangeOptions& o = options_;
   publish::MemberOptions member;
-  member.plan = o.plan;
+  member.plan = plan_;
   member.card = o.card;
-  member.labels = labels_of(*o.plan, o.receiver);
+  member.labels = labels_of(*plan_, o.receiver);
   member.from = member.to = o.dtype;
   member.timeout_ms = o.timeout_ms;
   // Set before begin() and not changed until the version has ended.
@@ -61,7 +63,7 @@ Expected<void> WeightExchange::open_member() {
   return o.rendezvous->put(key_of(o.receiver, o.card, epoch_), member_->endpoint());
 }
 
-Expected<void> WeightExchange::reseat(uint64_t epoch) {
+Expected<void> WeightExchange::reseat(uint64_t epoch, const std::vector<uint32_t>& absent) {
   std::lock_guard lock(mutex_);
   if (!aborted_.empty()) return Error{Errc::cancelled, aborted_};
   if (epoch == epoch_) return {};
@@ -72,9 +74,17 @@ Expected<void> WeightExchange::reseat(uint64_t epoch) {
                              options_.card.value, options_.receiver, epoch, epoch_,
                              train_.is_in || receive_.is_in ? "while a version is under way"
                                                             : "which is later")};
+  std::set<CardId> gone;
+  for (uint32_t card : absent) gone.insert({card});
+  auto plan = options_.plan;
+  if (!gone.empty()) {
+    COHORT_ASSIGN(plan::ReshardPlan rest, plan::plan_without(*plan, gone));
+    plan = std::make_shared<const plan::ReshardPlan>(std::move(rest));
+  }
   // Nothing is under way, so that the old member calls nobody back while it closes.
   member_.reset();
   epoch_ = epoch;
+  plan_ = std::move(plan);
   return open_member();
 }
 
@@ -127,7 +137,7 @@ Expected<void> WeightExchange::start(uint64_t version) {
 // it sits again.
 Expected<void> WeightExchange::connect() {
   std::vector<std::string> endpoints;
-  for (CardId card : options_.plan->cards) {
+  for (CardId card : plan_->cards) {
     COHORT_ASSIGN(auto endpoint, options_.rendezvous->get(key_of(options_.receiver, card, epoch_)));
     if (!endpoint)
       return Error{Errc::not_found, fmt::format("publish to {}: card {} has no seat in epoch {}",

@@ -8,8 +8,8 @@
 /// has an end: a peer that is gone, timeout_ms without a move, or abort(). Seats find each other
 /// through the run's Rendezvous: endpoints are put there when a seat opens and read at its first
 /// version. A group that has lost a member is of no more use: all seats open again under a higher
-/// epoch (reseat), and what they publish then may be a version that was published before. Bound and
-/// invariants: publish::Member (PUBLISH-1 … 5).
+/// epoch (reseat), without the cards that are away then, and what they publish may be a version
+/// that was published before. Bound and invariants: publish::Member (PUBLISH-1 … 5), RESHARD-5.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,10 +50,10 @@ class WeightExchange {
   void offer(uint64_t version, publish::Source source, publish::OnEnd on_end);
   /// The receiving engine's side; what `target` names is not what the engine serves.
   void accept(uint64_t version, publish::Target target, publish::OnEnd on_end);
-  /// Opens the seat of a later epoch in place of this one; no effect for its own. Returns
-  /// Errc::protocol for an earlier epoch, or while a version is under way; Errc::closed when the
-  /// run's table is gone.
-  Expected<void> reseat(uint64_t epoch);
+  /// Opens the seat of a later epoch in place of this one, in a group without the replicas of
+  /// `absent`; no effect for its own epoch. Returns Errc::protocol for an earlier epoch, or while a
+  /// version is under way; Errc::closed when the run's table is gone; errors of plan_without.
+  Expected<void> reseat(uint64_t epoch, const std::vector<uint32_t>& absent);
   /// Says that the engine serves a version that has arrived.
   Expected<void> commit(uint64_t version);
   /// Ends what is under way, here and at all peers, and refuses what comes after. Returns when
@@ -80,6 +80,7 @@ class WeightExchange {
   publish::Target target_;
   uint64_t version_ = 0;  // of the sides that are in
   uint64_t epoch_ = 0;
+  std::shared_ptr<const plan::ReshardPlan> plan_;  // of this epoch
   bool is_connected_ = false;
   std::string aborted_;                      // the reason
   std::shared_ptr<publish::Member> member_;  // null: its seat could not be opened again

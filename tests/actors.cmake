@@ -23,6 +23,8 @@ cohort_test(run_chaos_test integration NO_MAIN TIMEOUT 240
   SOURCES chaos/run_chaos.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(node_integration_test integration TIMEOUT 120
   SOURCES integration/node_test.cpp DEPS cohort::actors)
+cohort_test(elastic_test integration TIMEOUT 120
+  SOURCES integration/elastic_test.cpp DEPS cohort::actors cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 # Ranks in several processes.
 cohort_test(collectives_test integration
   SOURCES integration/collectives_test.cpp support/control_table.cpp DEPS cohort::actors)

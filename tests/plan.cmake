@@ -27,6 +27,7 @@ foreach(test plan_explore_test plan_random_walk_test)
   target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${test} PRIVATE -O2)
 endforeach()
-cohort_test(plan_reshard_test property TSAN SOURCES property/plan_reshard_test.cpp DEPS cohort::plan)
+cohort_test(plan_reshard_test property TSAN
+  SOURCES property/plan_reshard_test.cpp property/reshard_absent_test.cpp DEPS cohort::plan)
 cohort_test(plan_reshard_golden_test golden SOURCES golden/plan_reshard_golden_test.cpp DEPS cohort::plan)
 cohort_test(dispatch_test property TSAN SOURCES property/dispatch_test.cpp DEPS cohort::plan)

@@ -38,6 +38,8 @@ struct NodeInfo {
   double heard_s = 0;  // seconds ago
   bool is_lost = false;
   std::vector<std::string> processes;  // of runs, e.g. "20261122-…: cards [2, 3]: actor_infer"
+  bool is_leaving = false;
+  bool is_away = false;  // it has not joined, and `processes` start as soon as it has
 };
 
 struct ClusterStatus {
@@ -54,6 +56,7 @@ struct ProcessOrder {
   uint32_t attempt = 0;  // how many have held the slot before
   std::string what;      // for people: "cards [2, 3]: actor_infer"
   std::vector<std::pair<std::string, std::string>> environment;  // variables to set
+  bool may_wait = false;  // the run starts without its node, if that has not joined
 };
 
 /// Run → head → agents: start these processes; they join the run's node. Of a run that has been
@@ -72,6 +75,13 @@ struct ProcessExit {
   ProcessOrder process;
   std::string reason;   // "was killed by signal 9 (Killed)"
   uint64_t launch = 0;  // of the LaunchRequest
+};
+
+/// Head → a run's node: these processes are to end, when what they play has ended or `wait_ms` is
+/// over.
+struct LeaveOrder {
+  std::vector<uint32_t> slots;
+  uint32_t wait_ms = 0;
 };
 
 /// Run → head → agents: it is over.
@@ -93,7 +103,7 @@ typename Inspector::result_type inspect(Inspector& f, NodeWelcome& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, NodeInfo& x) {
   return f(caf::meta::type_name("NodeInfo"), x.node, x.name, x.address, x.version, x.pid, x.cards,
-           x.heard_s, x.is_lost, x.processes);
+           x.heard_s, x.is_lost, x.processes, x.is_leaving, x.is_away);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
@@ -101,7 +111,8 @@ typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
-  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.attempt, x.what, x.environment);
+  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.attempt, x.what, x.environment,
+           x.may_wait);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
@@ -111,6 +122,10 @@ typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessExit& x) {
   return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason, x.launch);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, LeaveOrder& x) {
+  return f(caf::meta::type_name("LeaveOrder"), x.slots, x.wait_ms);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RunEnd& x) {

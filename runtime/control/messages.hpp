@@ -19,7 +19,8 @@ namespace cohort::control {
 
 /// A reshard in two steps: every card of both layouts moves the version; when all have it, the
 /// receiving ones serve it (PLACE-5). Before them, where one of the cards was lost and is back:
-/// every card opens a new seat, because a group that has lost a member is of no more use.
+/// every card that is there opens a new seat, because a group that has lost a member is of no more
+/// use.
 enum class PublishStage : uint8_t { exchange = 0, commit = 1, seat = 2 };
 
 /// Placement → the actor that owns the objects of one role: change what a card holds.
@@ -31,7 +32,8 @@ struct CardCommand {
   uint64_t version = 0;  // of the policy
   PublishStage stage = PublishStage::exchange;
   std::string receiver;  // role that the version goes to
-  uint64_t epoch = 0;    // of the seats; rises whenever a card of the exchange was lost
+  uint64_t epoch = 0;    // of the seats; rises whenever a card was lost or has come back
+  std::vector<uint32_t> absent = {};  // seat: the receiver's cards that have no part in it
 };
 
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
@@ -195,13 +197,16 @@ struct ProcessReady {
 struct ProcessLost {
   uint32_t slot = 0;
   uint32_t attempt = 0;
-  std::string text;  // "was killed by signal 9 (Killed)"
+  std::string text;           // "was killed by signal 9 (Killed)"
+  bool is_node_gone = false;  // with its node: it is started when a node of that number has joined
 };
 
-/// The node → placement, driver: what was on these cards is gone.
+/// The node → placement, driver: what was on these cards is gone. Said again, with is_away, of
+/// cards that are not back for long: nobody waits for them.
 struct CardsLost {
   std::vector<uint32_t> cards;
   std::string text;  // "process 1 (cards [1]: actor_infer) was killed by signal 9 (Killed)"
+  bool is_away = false;
 };
 
 /// The node → placement, driver: new role actors, which hold nothing yet.
@@ -248,7 +253,7 @@ namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
   return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver,
-           x.epoch);
+           x.epoch, x.absent);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
@@ -329,11 +334,11 @@ typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessLost& x) {
-  return f(caf::meta::type_name("ProcessLost"), x.slot, x.attempt, x.text);
+  return f(caf::meta::type_name("ProcessLost"), x.slot, x.attempt, x.text, x.is_node_gone);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardsLost& x) {
-  return f(caf::meta::type_name("CardsLost"), x.cards, x.text);
+  return f(caf::meta::type_name("CardsLost"), x.cards, x.text, x.is_away);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardsBack& x) {
@@ -429,6 +434,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
   CAF_ADD_ATOM(cohort_cluster, cohort::control, status_atom, "status")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, launch_atom, "launch")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, end_atom, "end")
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::LeaveOrder))
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, leave_atom, "leave")
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ProcessHello))
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ProcessWelcome))
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::RoleHandle))

@@ -40,7 +40,7 @@ bool spans_nodes(const JobSpec& spec, const std::vector<CardId>& cards) {
 
 ReshardLine line_of(const JobSpec& spec, const ReshardPlan& plan) {
   ReshardLine line;
-  line.mode = plan.mode;
+  line.mode = plan.options.mode;
   for (const RankBytes& rank : plan.ranks) {
     line.receive_max = std::max(line.receive_max, rank.receive);
     line.send_max = std::max(line.send_max, rank.send);

@@ -25,11 +25,10 @@ Expected<ReshardPlan> plan_reshard(const ModelTensors& model, const ShardLayout&
   COHORT_TRY(check_layout(model, from));
   COHORT_TRY(check_layout(model, to));
   ReshardPlan plan;
-  plan.mode = options.mode;
+  plan.options = options;
   plan.model = model;
   plan.from = from;
   plan.to = to;
-  plan.bucket_bytes = options.bucket_bytes;
   bool is_p2p = options.mode == ReshardMode::p2p;
   Shards before(plan.model, plan.from);
   if (is_p2p && options.permute_experts && to.expert_slots.empty()) {
@@ -45,6 +44,13 @@ Expected<ReshardPlan> plan_reshard(const ModelTensors& model, const ShardLayout&
     plan.transfers.clear();
   }
   return plan;
+}
+
+Expected<ReshardPlan> plan_without(const ReshardPlan& whole, const std::set<CardId>& absent) {
+  COHORT_ASSIGN(ShardLayout to, without_replicas(whole.to, absent));
+  ReshardOptions options = whole.options;
+  options.permute_experts = false;  // the slots are chosen: engines have their buffers
+  return plan_reshard(whole.model, whole.from, to, options);
 }
 
 void assert_invariants(const ReshardPlan& plan) {
@@ -64,9 +70,9 @@ void assert_invariants(const ReshardPlan& plan) {
     COHORT_CHECK(x.kept + x.lower_bound == x.resident_after,
                  "RESHARD-2: needed is not kept and missing");
     COHORT_CHECK(x.receive >= x.lower_bound, "RESHARD-2: a card receives too little");
-    COHORT_CHECK(plan.mode != ReshardMode::p2p || x.receive == x.lower_bound,
+    COHORT_CHECK(plan.options.mode != ReshardMode::p2p || x.receive == x.lower_bound,
                  "RESHARD-2: p2p moves more than is missing");
-    COHORT_CHECK(plan.bucket_bytes == 0 || x.staging_peak <= plan.bucket_bytes,
+    COHORT_CHECK(plan.options.bucket_bytes == 0 || x.staging_peak <= plan.options.bucket_bytes,
                  "RESHARD-3: a card stages more than the bucket");
     if (plan.pieces.empty()) continue;
     COHORT_CHECK(sums[i].send == x.send && sums[i].receive == x.receive,

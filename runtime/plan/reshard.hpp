@@ -17,6 +17,7 @@
 /// its sender holds at the start or received in an earlier round or an earlier hop of the same
 /// round. Bounds: 2^25 transfers, else Errc::capacity (byte tables alone need none: tables_only).
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,7 @@ struct ReshardOptions {
   uint32_t ranks_per_node = 0;  // card / ranks_per_node = node; 0: one node
   bool relay = false;           // p2p: bytes enter a node once, then go from card to card inside
   bool tables_only = false;     // no pieces and transfers, only bytes
+  bool operator==(const ReshardOptions&) const = default;
 };
 
 /// Bytes of one card. Staging is what lies outside the two layouts' own buffers during a round.
@@ -91,10 +93,9 @@ struct ReshardTransfer {
 };
 
 struct ReshardPlan {
-  ReshardMode mode = ReshardMode::p2p;
+  ReshardOptions options;  // as asked for
   ModelTensors model;
   ShardLayout from, to;          // with the expert slots chosen
-  uint64_t bucket_bytes = 0;     // as asked for
   std::vector<CardId> cards;     // both layouts' cards, ascending
   std::vector<RankBytes> ranks;  // of cards
   std::vector<StepBytes> steps;
@@ -119,6 +120,11 @@ struct ReshardPlan {
 /// or Errc::capacity (bucket_bytes below what one step needs; too many transfers).
 Expected<ReshardPlan> plan_reshard(const ModelTensors& model, const ShardLayout& from,
                                    const ShardLayout& to, const ReshardOptions& options = {});
+
+/// Returns the plan for as long as the cards of `absent` are away: that of a job that never had
+/// their replicas (without_replicas; its errors). RESHARD-5 a card that stays holds what it holds
+/// in `whole`.
+Expected<ReshardPlan> plan_without(const ReshardPlan& whole, const std::set<CardId>& absent);
 
 /// Aborts when the tables break RESHARD-2 or, if the plan has transfers, disagree with them or
 /// break RESHARD-3.

@@ -122,7 +122,7 @@ class Executor {
       pack(copies_->source_runs(x), is_before ? before_[x.from] : after_[x.from], wire);
     }
     unpack(copies_->target_runs(x), wire, after_[x.to]);
-    if (copies_->plan().mode == ReshardMode::p2p || x.from == x.to) return;
+    if (copies_->plan().options.mode == ReshardMode::p2p || x.from == x.to) return;
     for (const auto& unit : copies_->units(x)) unpack(unit.runs, wire, image(x.to, x, unit));
   }
 

@@ -412,7 +412,7 @@ class GatherPlanner {
     uint64_t chunks = chunks_[stretches_[index].family];
     uint64_t count = templates_.size() * stretches_[index].layers.size() * chunks;
     if (plan.transfers.size() + count > k_max_transfers)
-      return Error{Errc::capacity, "reshard: mode " + std::string(to_string(plan.mode)) +
+      return Error{Errc::capacity, "reshard: mode " + std::string(to_string(plan.options.mode)) +
                                        " takes more than " + std::to_string(k_max_transfers) +
                                        " transfers here; ask for tables_only, or for mode p2p"};
     for (const Granule& granule : granules_) {

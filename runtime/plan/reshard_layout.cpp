@@ -124,6 +124,11 @@ uint64_t bytes_of(const TensorSpec& spec) {
          family_layers(spec).size();
 }
 
+uint32_t replica_of(const ShardLayout& x, size_t position) {
+  const auto rest = static_cast<uint32_t>(position) / x.tp;
+  return x.order == ShardLayout::Order::tp_dp_pp ? rest % x.dp : rest / x.pp;
+}
+
 }  // namespace
 
 std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first) {
@@ -151,6 +156,32 @@ Expected<void> check_layout(const ModelTensors& model, const ShardLayout& layout
     experts = spec.experts;
   }
   return check_slots(layout, experts);
+}
+
+Expected<ShardLayout> without_replicas(const ShardLayout& layout, const std::set<CardId>& absent) {
+  COHORT_TRY(check_ranks(layout));
+  if (layout.zero_stage == 3)
+    return wrong(layout, "ZeRO stage 3 cuts each tensor over all replicas: none can be left out");
+  // Experts may be spread over several replicas.
+  const uint32_t width = std::lcm(layout.tp, layout.ep * layout.expert_tp);
+  const uint32_t together = width / layout.tp, rows = width / (layout.ep * layout.expert_tp);
+  std::set<uint32_t> gone;  // by replica / together
+  for (size_t i = 0; i < layout.ranks.size(); ++i)
+    if (absent.contains(layout.ranks[i])) gone.insert(replica_of(layout, i) / together);
+  ShardLayout rest = layout;
+  rest.dp -= static_cast<uint32_t>(gone.size()) * together;
+  if (rest.dp == 0)
+    return Error{Errc::not_found,
+                 "reshard: layout " + layout.name + ": no replica is left of " + text(layout.dp)};
+  rest.ranks.clear();
+  for (size_t i = 0; i < layout.ranks.size(); ++i)
+    if (!gone.contains(replica_of(layout, i) / together)) rest.ranks.push_back(layout.ranks[i]);
+  if (layout.expert_slots.size() > 1) {
+    rest.expert_slots.clear();
+    for (uint32_t row = 0; row < layout.expert_slots.size(); ++row)
+      if (!gone.contains(row / rows)) rest.expert_slots.push_back(layout.expert_slots[row]);
+  }
+  return rest;
 }
 
 uint64_t model_bytes(const ModelTensors& model) {

@@ -13,6 +13,7 @@
 /// one buffer: families in the order of the model, layers ascending, experts ascending.
 /// Bounds: 65,536 cards; a layout's bytes fit 64 bits.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,11 @@ std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first = 0);
 /// few, too many or repeated, layers that do not sum up, a TP that does not divide a tensor's
 /// parts, an EP that does not divide its experts, or expert slots that are not evenly filled.
 Expected<void> check_layout(const ModelTensors& model, const ShardLayout& layout);
+
+/// Returns the layout without the replicas that have a card in `absent`: fewer, and each card of
+/// the others holds what it held. Replicas that share their experts go together. Errc::not_found
+/// when none is left; Errc::invalid_argument for ZeRO stage 3, which cuts over all of them.
+Expected<ShardLayout> without_replicas(const ShardLayout& layout, const std::set<CardId>& absent);
 
 /// Returns the parameter bytes of the whole model.
 uint64_t model_bytes(const ModelTensors& model);

@@ -172,7 +172,7 @@ class Member::Impl {
     setup_.copies = &copies_;
     setup_.program = &program_;
     setup_.widen = tensor::size_of(options_.from) / element;
-    bool is_direct = plan_->mode == plan::ReshardMode::p2p &&
+    bool is_direct = plan_->options.mode == plan::ReshardMode::p2p &&
                      std::ranges::all_of(plan_->transfers, [](const plan::ReshardTransfer& x) {
                        return x.source == plan::ReshardTransfer::Source::before;
                      });

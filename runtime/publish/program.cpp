@@ -28,7 +28,7 @@ class Fingerprint {
 
 uint64_t fingerprint_of(const plan::ReshardPlan& plan) {
   Fingerprint sum;
-  sum.add(plan.mode, plan.model.layers, plan.model.tensors.size(), plan.transfers.size());
+  sum.add(plan.options.mode, plan.model.layers, plan.model.tensors.size(), plan.transfers.size());
   for (const plan::TensorSpec& x : plan.model.tensors)
     sum.add(x.kind, x.where, x.first_layer, x.end_layer, x.outer, x.split, x.inner, x.parts,
             x.experts, x.element_bytes);
@@ -61,7 +61,7 @@ class ProgramBuilder {
       program_.destinations.push_back(std::move(destination));
     for (auto& [card, sender] : senders_) program_.senders.push_back(std::move(sender));
     for (const Fill& x : fills_) program_.bucket_bytes = std::max(program_.bucket_bytes, x.most);
-    program_.bucket_bytes = std::max(program_.bucket_bytes, plan.bucket_bytes);
+    program_.bucket_bytes = std::max(program_.bucket_bytes, plan.options.bucket_bytes);
     program_.fingerprint = fingerprint_of(plan);
     for (const Incoming& x : program_.receives)
       if (x.is_passed_on) program_.turns[x.turn].passed_on_bytes += x.bytes;

@@ -37,8 +37,10 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                         plan::Object::optimizer,     plan::Place::card,       4096};
   Transition transition{command, 4096, 4095, 1.5, 0.25};
   std::vector<std::pair<std::string, double>> metrics = {{"loss", 0.5}, {"actor/entropy", 1.25}};
-  round_trip(system, caf::make_message(card_atom_v, CardCommand{7, command, 2, PublishStage::commit,
-                                                                "actor_infer", 3}));
+  round_trip(
+      system,
+      caf::make_message(
+          card_atom_v, CardCommand{7, command, 2, PublishStage::commit, "actor_infer", 3, {4, 5}}));
   round_trip(system,
              caf::make_message(CardReply{
                  7, 1, 2, 0.5, 3, 0xFFFFFFFFFFFFFFFF, 4, 5, "process 1", 6, {{1, 2}, {3, 4}}}));
@@ -58,20 +60,22 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
   caf::scoped_actor self{system};
-  const ProcessOrder order{1, 2, 3, "cards [2]: actor_infer", {{"OMP_NUM_THREADS", "1"}}};
+  const ProcessOrder order{1, 2, 3, "cards [2]: actor_infer", {{"OMP_NUM_THREADS", "1"}}, true};
   round_trip(system, caf::make_message(join_atom_v,
                                        NodeHello{1, 2, "0.1.0", -1, "host", "10.0.0.1", 4711, 8}));
   round_trip(system, caf::make_message(NodeWelcome{1, 2, 3}));
-  round_trip(system,
-             caf::make_message(ClusterStatus{
-                 "0.1.0",
-                 1.5,
-                 {{1, "host", "10.0.0.1", "0.1.0", 4711, 8, 0.25, true, {"run: cards [2]"}}},
-                 {"run"}}));
+  round_trip(
+      system,
+      caf::make_message(ClusterStatus{
+          "0.1.0",
+          1.5,
+          {{1, "host", "10.0.0.1", "0.1.0", 4711, 8, 0.25, true, {"run: cards [2]"}, true, true}},
+          {"run"}}));
   round_trip(system,
              caf::make_message(launch_atom_v,
                                LaunchRequest{"run", "10.0.0.1:1", self->ctrl(), {order}, 7}));
   round_trip(system, caf::make_message(fail_atom_v, ProcessExit{"run", order, "was killed", 7}));
+  round_trip(system, caf::make_message(leave_atom_v, LeaveOrder{{1, 2}, 3000}));
   round_trip(system, caf::make_message(end_atom_v, RunEnd{"run", false, "why"}));
   round_trip(system, caf::make_message(table_atom_v,
                                        TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
@@ -81,8 +85,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(
                          ready_atom_v,
                          ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}, 3, self->ctrl()}));
-  round_trip(system, caf::make_message(lost_atom_v, ProcessLost{1, 2, "was killed"}));
-  round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed"}));
+  round_trip(system, caf::make_message(lost_atom_v, ProcessLost{1, 2, "was killed", true}));
+  round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed", true}));
   round_trip(system, caf::make_message(back_atom_v, CardsBack{{{"actor_infer", 2, self->ctrl()}}}));
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));

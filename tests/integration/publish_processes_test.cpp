@@ -101,8 +101,8 @@ void expect_arrival(const plan::ReshardPlan& plan, const std::map<uint32_t, std:
     EXPECT_EQ(sent, plan.ranks[i].send);
     EXPECT_EQ(received, plan.ranks[i].receive);
     EXPECT_EQ(kept, plan.ranks[i].kept);
-    EXPECT_LE(staging, 2 * plan.bucket_bytes) << "PUBLISH-3";
-    if (plan.mode == plan::ReshardMode::p2p) {
+    EXPECT_LE(staging, 2 * plan.options.bucket_bytes) << "PUBLISH-3";
+    if (plan.options.mode == plan::ReshardMode::p2p) {
       EXPECT_EQ(received, plan.ranks[i].lower_bound);
     }
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 
 namespace cohort {
 namespace {
@@ -56,8 +57,12 @@ TEST_P(Recovery, GivesTheUndisturbedHashes) {
   std::printf("%s: detected after %d ms\n", GetParam().point, static_cast<int>(took_ms));
   EXPECT_LT(took_ms, is_stopped ? 10000 : 3000);  // on a loaded machine; docs/bench.md has figures
   EXPECT_NE(lost.front()["detail"].get<std::string>().find("actor_infer"), std::string::npos);
-  EXPECT_EQ(facts.of_kind("restart").size(), 1U);
-  EXPECT_EQ(facts.of_kind("admitted").size(), 1U);
+  // Where another one lives nobody waits long for it: the run may end first.
+  EXPECT_LE(facts.of_kind("restart").size(), 1U);
+  EXPECT_LE(facts.of_kind("admitted").size(), 1U);
+  if (GetParam().rollouts == 1) {
+    EXPECT_EQ(facts.of_kind("admitted").size(), 1U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -67,6 +72,53 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"rollout.lease:30:kill", 2},    // evaluation
                     Case{"publish.arrived:3:kill", 2},   // between exchange and commit
                     Case{"publish.commit:2:stop", 1}));  // some serve the version, some do not
+
+/// The process of a slot of this run, or 0.
+pid_t process_of(pid_t run, uint32_t slot) {
+  const std::string words = std::string("--slot") + '\0' + std::to_string(slot) + '\0';
+  std::error_code gone;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(run) + "/task", gone)) {
+    std::istringstream children(test::slurp(task.path() / "children"));
+    for (pid_t child = 0; children >> child;)
+      if (test::slurp("/proc/" + std::to_string(child) + "/cmdline").find(words) !=
+          std::string::npos)
+        return child;
+  }
+  return 0;
+}
+
+// Four losses are no accident; but somebody else can play what it does not.
+TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
+  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  TempFolder calm_folder, folder;
+  Process calm(test::tiny_run(calm_folder, more), calm_folder);
+  std::vector<std::string> spread = k_two_rollouts;
+  spread.insert(spread.end(), more.begin(), more.end());
+  Process run(test::in_processes(test::tiny_run(folder, spread), 3), folder);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  std::set<pid_t> killed = {0};
+  for (int i = 0; i < 4; ++i) {
+    pid_t next = 0;
+    ASSERT_TRUE(
+        test::wait_until([&] { return !killed.contains(next = process_of(run.pid(), 2)); }, 20000));
+    killed.insert(next);
+    ::kill(next, SIGKILL);
+  }
+  ASSERT_EQ(run.wait(90000), 0) << run.err();
+  ASSERT_EQ(calm.wait(), 0) << calm.err();
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(calm)));
+  const test::StreamFacts facts = test::read_stream(test::run_folder(run));
+  EXPECT_EQ(test::flow_1(facts, 12, 8, 4), "");
+  EXPECT_EQ(facts.of_kind("lost").size(), 4U);
+  const auto away = facts.of_kind("away");
+  ASSERT_EQ(away.size(), 1U);
+  EXPECT_NE(away.front()["detail"].get<std::string>().find(
+                "process 2 (cards [2]: actor_infer) is lost for the 4th time in 10 minutes, and "
+                "not started again; the first: it was killed by signal 9"),
+            std::string::npos)
+      << away.front();
+}
 
 // Its frames are acknowledged by nobody and come again; its weights are those of step 0.
 TEST(RecoveryOfReference, ItBeginsAgainWithThePolicyOfStepZero) {

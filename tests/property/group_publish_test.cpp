@@ -151,7 +151,7 @@ TEST(GroupPublish, AnExchangeStaysWithinTwoBuckets) {  // PUBLISH-3
   cards.before = test::random_shards(plan, 2, 25);
   for (auto& result : cards.publish(1)) {
     ASSERT_TRUE(result) << result.error().to_string();
-    EXPECT_LE(result->staging_peak, 2 * plan.bucket_bytes);
+    EXPECT_LE(result->staging_peak, 2 * plan.options.bucket_bytes);
   }
 }
 

@@ -56,7 +56,7 @@ void check_bounds(const ReshardCase& x, const ReshardPlan& plan) {
     EXPECT_EQ(row.resident_before, before[card].size() * 8);
     EXPECT_EQ(row.resident_after, after[card].size() * 8);
     EXPECT_GE(row.receive, row.lower_bound);
-    if (plan.mode == ReshardMode::p2p) {
+    if (plan.options.mode == ReshardMode::p2p) {
       EXPECT_EQ(row.receive, row.lower_bound);
     }
   }
@@ -81,7 +81,7 @@ void check_tables(const ReshardCase& x, const ReshardPlan& plan) {
 
 /// What a node needs and does not have enters it exactly once.
 void check_relay(const ReshardCase& x, const ReshardPlan& plan) {
-  if (plan.mode != ReshardMode::p2p || !x.options.relay) return;
+  if (plan.options.mode != ReshardMode::p2p || !x.options.relay) return;
   auto node = [&](uint32_t card) {
     return x.options.ranks_per_node == 0 ? 0 : card / x.options.ranks_per_node;
   };
@@ -108,14 +108,15 @@ TEST(ReshardProperty, EveryModeReachesTheTargetWithinItsBounds) {
       ++seen["bucket too small"];
       continue;
     }
-    SCOPED_TRACE("case " + std::to_string(i) + ", mode " + std::string(to_string(plan->mode)));
+    SCOPED_TRACE("case " + std::to_string(i) + ", mode " +
+                 std::string(to_string(plan->options.mode)));
     assert_invariants(*plan);
     check_target(x, *plan);
     check_bounds(x, *plan);
     check_tables(x, *plan);
     check_relay(x, *plan);
     EXPECT_EQ(*plan_reshard(x.model, x.from, x.to, x.options), *plan);
-    ++seen[std::string(to_string(plan->mode))];
+    ++seen[std::string(to_string(plan->options.mode))];
   }
   for (const auto& [what, count] : seen) std::printf("%s: %d\n", what.c_str(), count);
   for (const char* mode : {"all_gather", "tp_then_pp", "directed", "p2p"})

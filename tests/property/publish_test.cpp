@@ -23,7 +23,7 @@ using test::PublishGroup;
 
 /// The bucket that a plan keeps to when it was not told one.
 uint64_t bucket_of(const ReshardPlan& plan) {
-  uint64_t bucket = plan.bucket_bytes;
+  uint64_t bucket = plan.options.bucket_bytes;
   for (const plan::RankBytes& x : plan.ranks) bucket = std::max(bucket, x.staging_peak);
   return bucket;
 }
@@ -36,7 +36,7 @@ void expect_tables(const ReshardPlan& plan, const std::vector<PublishReport>& re
     EXPECT_EQ(report.sent_bytes, plan.ranks[i].send);
     EXPECT_EQ(report.received_bytes, plan.ranks[i].receive);
     EXPECT_EQ(report.kept_bytes, plan.ranks[i].kept);
-    if (plan.mode == ReshardMode::p2p) {
+    if (plan.options.mode == ReshardMode::p2p) {
       EXPECT_EQ(report.received_bytes, plan.ranks[i].lower_bound);
     }
     EXPECT_LE(report.staging_peak, 2 * bucket_of(plan)) << "PUBLISH-3";
@@ -56,7 +56,7 @@ void run_random(const std::string& wire, uint64_t seed, int cases) {
     auto plan = plan::plan_reshard(x.model, x.from, x.to, x.options);
     if (!plan || plan->transfers.empty()) continue;
     SCOPED_TRACE("case " + std::to_string(i) + " of COHORT_SEED=" + std::to_string(seed) + ", " +
-                 std::string(to_string(plan->mode)) + "\n" + test::describe(x));
+                 std::string(to_string(plan->options.mode)) + "\n" + test::describe(x));
     PublishGroup::Options options;
     options.wire = wire;
     options.chunk_bytes = 8 + rng.below(400);
@@ -207,7 +207,7 @@ struct DeltaRig {
       wire += report.wire_bytes;
       sent += report.sent_bytes;
       delta_peers += report.delta_peers;
-      EXPECT_LE(report.staging_peak, 2 * group->plan().bucket_bytes) << "PUBLISH-3";
+      EXPECT_LE(report.staging_peak, 2 * group->plan().options.bucket_bytes) << "PUBLISH-3";
     }
     group->expect_bytes(weights);
     return static_cast<double>(wire) / static_cast<double>(sent);

@@ -26,20 +26,18 @@ struct Owner {
   bool is_failing = false;
   uint64_t extra_bytes = 0;
   bool is_dead_at_reshard = false;  // hears it and never answers
-  std::vector<caf::typed_response_promise<CardReply>> unanswered;
+  std::vector<std::pair<caf::typed_response_promise<CardReply>, CardReply>> unanswered;
   std::optional<Error> late_answer;  // to those, given when it hears its next command
+  bool is_late = false;              // likewise, what it would have answered
 };
 
 CardActor::behavior_type owner_behavior(CardActor::pointer self, std::shared_ptr<Owner> owner) {
   return {[self, owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
     owner->seen.push_back(command);
-    if (owner->late_answer)  // here: a promise is its actor's to keep
-      for (auto& promise : std::exchange(owner->unanswered, {}))
-        promise.deliver(to_caf(*owner->late_answer));
-    if (owner->is_dead_at_reshard && command.command.verb == Verb::reshard) {
-      owner->unanswered.push_back(self->make_response_promise<CardReply>());
-      return owner->unanswered.back();
-    }
+    // Here: a promise is its actor's to keep.
+    if (owner->late_answer || owner->is_late)
+      for (auto& [promise, answer] : std::exchange(owner->unanswered, {}))
+        owner->is_late ? promise.deliver(answer) : promise.deliver(to_caf(*owner->late_answer));
     if (owner->is_failing && command.command.verb == owner->fails_at)
       return to_caf({Errc::compute, "the card is broken"});
     bool holds = command.command.to == plan::Place::card;
@@ -50,6 +48,10 @@ CardActor::behavior_type owner_behavior(CardActor::pointer self, std::shared_ptr
     reply.checksum = owner->checksum;
     if (command.command.verb == Verb::reshard && command.command.role == "actor_train")
       for (uint32_t card : {1U, 2U}) reply.sent.emplace_back(card, owner->checksum);
+    if (owner->is_dead_at_reshard && command.command.verb == Verb::reshard) {
+      owner->unanswered.emplace_back(self->make_response_promise<CardReply>(), reply);
+      return owner->unanswered.back().first;
+    }
     return reply;
   }};
 }
@@ -72,14 +74,41 @@ class PlacementActorTest : public ::testing::Test {
     options.plan = *plan;
     options.recorder = recorder_;
     options.loss_wait_ms = 1000;
+    options.restart_grace_ms = 2000;
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
-    options.owners[{"actor_infer", {1}}] = system_.spawn(owner_behavior, infer_);
+    options.owners[{"actor_infer", {1}}] = first_actor_ = system_.spawn(owner_behavior, infer_);
     options.owners[{"actor_infer", {2}}] = second_actor_ = system_.spawn(owner_behavior, second_);
     placement_ = system_.spawn(placement, std::move(options));
   }
-  void lose(uint32_t card) {
-    caf::anon_send(placement_, lost_atom_v, CardsLost{{card}, "process 1 was killed"});
+  void lose(uint32_t card, bool is_away = false) {
+    caf::anon_send(placement_, lost_atom_v, CardsLost{{card}, "process 1 was killed", is_away});
     scheduler_.run();
+  }
+  void pass_ms(int ms) {
+    scheduler_.advance_time(std::chrono::milliseconds(ms));
+    scheduler_.run();
+  }
+  /// A phase that may be granted later.
+  auto ask(PhaseKind kind, uint64_t version) {
+    auto request =
+        self_->request(placement_, caf::infinite, phase_atom_v, PhaseRequest{1, kind, version});
+    scheduler_.run();
+    return request;
+  }
+  template <class Request>
+  static bool is_granted(Request& request) {
+    bool is_granted = false;
+    request.receive([&](const PhaseReport&) { is_granted = true; },
+                    [](const caf::error& e) { ADD_FAILURE() << from_caf(e).detail; });
+    return is_granted;
+  }
+  /// The cards that the last seat of an owner was opened without.
+  static std::vector<uint32_t> absent(const Owner& owner) {
+    std::vector<uint32_t> cards = {99};
+    for (const CardCommand& command : owner.seen)
+      if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat)
+        cards = command.absent;
+    return cards;
   }
   void bring_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
     auto actor = system_.spawn(owner_behavior, owner);
@@ -120,7 +149,7 @@ class PlacementActorTest : public ::testing::Test {
   std::shared_ptr<Owner> infer_ = std::make_shared<Owner>();
   std::shared_ptr<Owner> second_ = std::make_shared<Owner>();
   RecorderActor recorder_;
-  CardActor second_actor_;
+  CardActor first_actor_, second_actor_;
   PlacementActor placement_;
 };
 
@@ -214,16 +243,11 @@ TEST_F(PlacementActorTest, ALostCardHasNoPartUntilAPublishBringsItBack) {
   lose(2);
   ASSERT_TRUE(phase(PhaseKind::update));
   EXPECT_EQ(second_->seen.size(), heard);
-  auto request = self_->request(placement_, caf::infinite, phase_atom_v,
-                                PhaseRequest{1, PhaseKind::publish, 1});
-  scheduler_.run();
-  EXPECT_TRUE(stages(*infer_, 1).empty()) << "a publish waits for every card";
+  auto request = ask(PhaseKind::publish, 1);
+  EXPECT_TRUE(stages(*infer_, 1).empty()) << "a publish waits for a card that was just lost";
   auto successor = std::make_shared<Owner>();
   bring_back(2, successor);
-  bool is_granted = false;
-  request.receive([&](const PhaseReport&) { is_granted = true; },
-                  [](const caf::error& e) { ADD_FAILURE() << from_caf(e).detail; });
-  EXPECT_TRUE(is_granted);
+  EXPECT_TRUE(is_granted(request));
   const std::vector all = {PublishStage::seat, PublishStage::exchange, PublishStage::commit};
   EXPECT_EQ(stages(*infer_, 1), all);
   EXPECT_EQ(stages(*successor, 1), all);
@@ -238,21 +262,108 @@ TEST_F(PlacementActorTest, APublishThatLosesACardBeginsAnewUnderAnotherEpoch) {
   start();
   ASSERT_TRUE(phase(PhaseKind::init));
   second_->is_dead_at_reshard = true;
-  auto request = self_->request(placement_, caf::infinite, phase_atom_v,
-                                PhaseRequest{1, PhaseKind::publish, 5});
-  scheduler_.run();
+  auto request = ask(PhaseKind::publish, 5);
   EXPECT_EQ(stages(*infer_, 5), std::vector{PublishStage::exchange});
   lose(2);
   auto successor = std::make_shared<Owner>();
   bring_back(2, successor);
-  bool is_granted = false;
-  request.receive([&](const PhaseReport&) { is_granted = true; },
-                  [](const caf::error& e) { ADD_FAILURE() << from_caf(e).detail; });
-  EXPECT_TRUE(is_granted);
+  EXPECT_TRUE(is_granted(request));
   EXPECT_EQ(stages(*infer_, 5), (std::vector{PublishStage::exchange, PublishStage::seat,
                                              PublishStage::exchange, PublishStage::commit}));
-  EXPECT_EQ(infer_->seen.back().epoch, 1U);
+  EXPECT_EQ(infer_->seen.back().epoch, 2U) << "one for the loss, one for the return";
   ASSERT_TRUE(phase(PhaseKind::generate));
+}
+
+TEST_F(PlacementActorTest, WhenTheGraceIsOverAPublishGoesToWhoIsThere) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  ASSERT_TRUE(phase(PhaseKind::publish, 0));
+  lose(2);
+  auto request = ask(PhaseKind::publish, 1);
+  pass_ms(1999);
+  EXPECT_TRUE(stages(*infer_, 1).empty());
+  pass_ms(1);
+  EXPECT_TRUE(is_granted(request));
+  const std::vector all = {PublishStage::seat, PublishStage::exchange, PublishStage::commit};
+  EXPECT_EQ(stages(*infer_, 1), all);
+  EXPECT_EQ(absent(*infer_), std::vector{2U});
+  EXPECT_EQ(absent(*train_), std::vector{2U});
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  ASSERT_TRUE(phase(PhaseKind::publish, 2)) << "the seats are still good";
+  EXPECT_EQ(stages(*infer_, 2), (std::vector{PublishStage::exchange, PublishStage::commit}));
+  auto successor = std::make_shared<Owner>();
+  bring_back(2, successor);
+  ASSERT_TRUE(phase(PhaseKind::publish, 3));
+  EXPECT_EQ(stages(*infer_, 3), all);
+  EXPECT_EQ(stages(*successor, 3), all);
+  EXPECT_TRUE(absent(*infer_).empty());
+}
+
+TEST_F(PlacementActorTest, NobodyWaitsForACardThatIsAway) {
+  start();
+  lose(2, true);  // at the start
+  ASSERT_TRUE(phase(PhaseKind::init));
+  ASSERT_TRUE(phase(PhaseKind::publish, 0));
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  EXPECT_TRUE(second_->seen.empty());
+  auto successor = std::make_shared<Owner>();
+  bring_back(2, successor);
+  ASSERT_TRUE(phase(PhaseKind::publish, 1));
+  EXPECT_EQ(stages(*successor, 1).size(), 3U);
+  lose(2);
+  auto request = ask(PhaseKind::publish, 2);
+  EXPECT_TRUE(stages(*infer_, 2).empty());
+  lose(2, true);  // its node has left meanwhile
+  EXPECT_TRUE(is_granted(request));
+  EXPECT_EQ(stages(*successor, 2).size(), 0U);
+}
+
+TEST_F(PlacementActorTest, WithoutAnyReceiverAPublishWaitsForTheFirst) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  ASSERT_TRUE(phase(PhaseKind::publish, 0));
+  lose(1);
+  lose(2, true);
+  auto request = ask(PhaseKind::publish, 1);
+  pass_ms(60000);
+  EXPECT_TRUE(stages(*train_, 1).empty());
+  auto successor = std::make_shared<Owner>();
+  bring_back(2, successor);
+  EXPECT_TRUE(is_granted(request));
+  EXPECT_EQ(absent(*successor), std::vector{1U});
+  ASSERT_TRUE(phase(PhaseKind::generate));
+}
+
+TEST_F(PlacementActorTest, ACardThatIsBackInTheMiddleOfAPublishIsServedByTheNext) {
+  for (int answered : {0, 1}) {  // back while seats are opened; while the version travels
+    SCOPED_TRACE(answered);
+    train_ = std::make_shared<Owner>();
+    infer_ = std::make_shared<Owner>();
+    start();
+    ASSERT_TRUE(phase(PhaseKind::init));
+    lose(2, true);
+    infer_->is_dead_at_reshard = true;
+    auto request = ask(PhaseKind::publish, 1);
+    infer_->is_late = true;
+    auto go_on = [&] {
+      caf::anon_send(first_actor_, card_atom_v, CardCommand{});
+      scheduler_.run();
+    };
+    if (answered == 1) go_on();
+    auto successor = std::make_shared<Owner>();
+    bring_back(2, successor);
+    for (int i = 0; i < 3; ++i) go_on();
+    EXPECT_TRUE(is_granted(request));
+    infer_->is_dead_at_reshard = false;
+    EXPECT_TRUE(stages(*successor, 1).empty());
+    ASSERT_TRUE(phase(PhaseKind::generate));
+    ASSERT_TRUE(phase(PhaseKind::publish, 2));
+    const std::vector all = {PublishStage::seat, PublishStage::exchange, PublishStage::commit};
+    EXPECT_EQ(stages(*successor, 2), all) << "its seat is not among those that were open";
+    EXPECT_EQ(stages(*infer_, 2), all);
+    caf::anon_send_exit(placement_, caf::exit_reason::user_shutdown);
+    scheduler_.run();
+  }
 }
 
 TEST_F(PlacementActorTest, WhatNoLossExplainsIsAFailure) {
