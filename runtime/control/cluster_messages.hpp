@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/control/exact.hpp"
+
 namespace cohort::control {
 
 /// Range of control protocols that this build speaks; raised with the meaning of a message.
@@ -103,11 +105,11 @@ typename Inspector::result_type inspect(Inspector& f, NodeWelcome& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, NodeInfo& x) {
   return f(caf::meta::type_name("NodeInfo"), x.node, x.name, x.address, x.version, x.pid, x.cards,
-           x.heard_s, x.is_lost, x.processes, x.is_leaving, x.is_away);
+           exact(x.heard_s), x.is_lost, x.processes, x.is_leaving, x.is_away);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
-  return f(caf::meta::type_name("ClusterStatus"), x.version, x.up_s, x.nodes, x.runs);
+  return f(caf::meta::type_name("ClusterStatus"), x.version, exact(x.up_s), x.nodes, x.runs);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {

@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/control/cluster_messages.hpp"
+#include "runtime/control/exact.hpp"
 #include "runtime/plan/phases.hpp"
 
 namespace cohort::control {
@@ -127,7 +128,7 @@ struct CollectReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
   uint64_t tokens = 0;
-  std::vector<std::pair<std::string, double>> metrics;  // rollout/*, env/*, reward/*, success
+  NamedNumbers metrics;  // rollout/*, env/*, reward/*, success
 };
 
 /// Driver → trainer: update the policy on the collected trajectories of (kind, step).
@@ -143,7 +144,7 @@ struct UpdateReport {
   uint64_t param_hash = 0;
   double compute_seconds = 0;
   uint64_t tokens = 0;
-  std::vector<std::pair<std::string, double>> metrics;  // loss, actor/*, critic/*
+  NamedNumbers metrics;  // loss, actor/*, critic/*
 };
 
 struct CheckpointRequest {
@@ -257,9 +258,9 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
-  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved, x.seconds,
-           x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes,
-           x.sent);
+  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved,
+           exact(x.seconds), x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process,
+           x.process_bytes, x.sent);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
@@ -268,22 +269,22 @@ typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Transition& x) {
   return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved,
-           x.start_seconds, x.seconds);
+           exact(x.start_seconds), exact(x.seconds));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
-  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, x.seconds, x.transitions,
+  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, exact(x.seconds), x.transitions,
            x.checksum, x.bytes_per_card, x.alarms);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
   return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
-           x.seeds, x.version, x.tags, x.expert_fraction, x.indices);
+           x.seeds, x.version, x.tags, exact(x.expert_fraction), x.indices);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
   return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.response_tokens,
-           x.generated_tokens, x.prefill_tokens, x.busy_seconds, x.wall_seconds);
+           x.generated_tokens, x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
@@ -295,7 +296,8 @@ typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
-  return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens, x.metrics);
+  return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens,
+           exact(x.metrics));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
@@ -303,8 +305,8 @@ typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateReport& x) {
-  return f(caf::meta::type_name("UpdateReport"), x.step, x.param_hash, x.compute_seconds, x.tokens,
-           x.metrics);
+  return f(caf::meta::type_name("UpdateReport"), x.step, x.param_hash, exact(x.compute_seconds),
+           x.tokens, exact(x.metrics));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CheckpointRequest& x) {
@@ -313,7 +315,7 @@ typename Inspector::result_type inspect(Inspector& f, CheckpointRequest& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
   return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json,
-           x.seconds);
+           exact(x.seconds));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {

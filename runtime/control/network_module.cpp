@@ -15,6 +15,7 @@
 #include "runtime/control/gate.hpp"
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
+#include "runtime/control/wire_check.hpp"
 
 namespace cohort::control::detail {
 
@@ -95,15 +96,19 @@ class Scribe final : public io::scribe {
   void ack_writes(bool enable) override { stream_.ack_writes(enable); }
   std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
   std::vector<char>& rd_buf() override { return stream_.rd_buf(); }
+  bool consume(caf::execution_unit* context, const void* bytes, size_t size) override {
+    auto fine = check_.take(stream_.backend().system(), {static_cast<const char*>(bytes), size});
+    if (fine) return scribe::consume(context, bytes, size);
+    end(fine.error().detail);  // WIRE-3
+    return true;               // the channel says it: false would leave the broker in the dark
+  }
   void graceful_shutdown() override {
     stream_.graceful_shutdown();
     detach(&stream_.backend(), false);
   }
   void flush() override {
     if (stream_.wr_buf().size() > k_max_unsent_bytes) {  // WIRE-2
-      stream_.channel().refuse("the peer does not read");
-      stream_.wr_buf().clear();
-      ::shutdown(stream_.fd(), SHUT_RDWR);  // wakes the loop, which asks the channel
+      end("the peer does not read");
       return;
     }
     stream_.flush(this);
@@ -120,8 +125,15 @@ class Scribe final : public io::scribe {
   void remove_from_loop() override { stream_.passivate(); }
 
  private:
+  void end(std::string_view why) {
+    stream_.channel().refuse(why);
+    stream_.wr_buf().clear();
+    ::shutdown(stream_.fd(), SHUT_RDWR);  // wakes the loop, which asks the channel
+  }
+
   const std::shared_ptr<void> place_;
   bool is_launched_ = false;
+  WireCheck check_;
   Stream stream_;
 };
 

@@ -6,6 +6,7 @@
 ///   WIRE-1 a connection whose next message is longer than k_max_message_bytes is closed, before
 ///          anything was allocated for it: BASP's header has a 32-bit length.
 ///   WIRE-2 a connection whose peer leaves more than k_max_unsent_bytes unread is closed.
+/// What a message may hold: WIRE-3 (wire_check.hpp).
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 #include <memory>

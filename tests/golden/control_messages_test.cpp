@@ -2,11 +2,14 @@
 // silently empty) and read back equal, field by field, by comparing a second serialisation.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
+#include <limits>
 
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
+#include "tests/support/basp_bytes.hpp"
 
 namespace cohort::control {
 namespace {
@@ -27,6 +30,9 @@ void round_trip(caf::actor_system& system, const caf::message& message) {
   caf::error error = copy.load(source);
   ASSERT_FALSE(error) << caf::to_string(error);
   EXPECT_EQ(save(system, copy), bytes);
+  auto passes = detail::check_payload(system, detail::BaspKind::direct_message,
+                                      cohort::test::direct_payload(system, message));
+  EXPECT_TRUE(passes) << "WIRE-3: " << passes.error().to_string();
   EXPECT_EQ(caf::to_string(copy), caf::to_string(message));
 }
 
@@ -93,6 +99,28 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system,
              caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true}));
+}
+
+// CAF's own form of an infinity is never written to its end, and a NaN arrives as a number.
+TEST(ControlMessages, EveryNumberArrivesBitForBit) {
+  SystemConfig config({.scheduler_threads = 1, .is_test = true});
+  caf::actor_system system{config};
+  using Limits = std::numeric_limits<double>;
+  for (double x : {0.0, -0.0, 0.1, -1e300, Limits::infinity(), -Limits::infinity(),
+                   Limits::quiet_NaN(), Limits::denorm_min(), Limits::max(), Limits::min()}) {
+    const UpdateReport report{1, 2, x, 3, {{"actor/ratio_max", x}, {"", -x}}};
+    std::vector<char> bytes = save(system, caf::make_message(report));
+    caf::binary_deserializer source{system, bytes};
+    caf::message copy;
+    ASSERT_FALSE(copy.load(source)) << x;
+    const auto& read = copy.get_as<UpdateReport>(0);
+    auto bits = [](double y) { return std::bit_cast<uint64_t>(y); };
+    EXPECT_EQ(bits(read.compute_seconds), bits(x));
+    ASSERT_EQ(read.metrics.size(), 2U);
+    EXPECT_EQ(read.metrics[0].first, "actor/ratio_max");
+    EXPECT_EQ(bits(read.metrics[0].second), bits(x));
+    EXPECT_EQ(bits(read.metrics[1].second), bits(-x));
+  }
 }
 
 TEST(ControlMessages, ErrorsKeepCodeAndText) {

@@ -1,13 +1,15 @@
 // Who reaches an actor of another process, and what those who do not can do: nothing but a line in
-// the log (TLS-1, GATE-1..3, WIRE-1).
+// the log (TLS-1, GATE-1..3, WIRE-1, WIRE-3).
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "runtime/control/network.hpp"
+#include "tests/support/basp_bytes.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/raw_socket.hpp"
 #include "tests/support/tap.hpp"
@@ -16,10 +18,14 @@
 namespace cohort::control {
 namespace {
 
+using cohort::test::basp_header;
+using cohort::test::basp_payload;
+using cohort::test::direct_payload;
 using cohort::test::first_words_over_tls;
 using cohort::test::open_descriptors;
 using cohort::test::RawSocket;
 using cohort::test::resident_bytes;
+using detail::BaspKind;
 using Doubler = caf::typed_actor<caf::replies_to<act_atom, std::string>::with<std::string>>;
 
 Doubler::behavior_type doubler(Doubler::pointer) {
@@ -215,6 +221,63 @@ TEST(NetworkBounds, AHeaderThatAnnouncesGigabytesEndsItsConnection) {
   EXPECT_LT(resident_bytes(), memory + (16 << 20));
   Peer member(std::nullopt);
   EXPECT_TRUE(member.ask(port));
+}
+
+TEST(NetworkBounds, WhatNoMemberSaysEndsItsConnection) {
+  Peer server(std::nullopt);
+  const uint16_t port = server.serve();
+  auto with_header = [](BaspKind kind, const std::string& payload) {
+    return basp_header({.kind = kind,
+                        .payload_bytes = static_cast<uint32_t>(payload.size()),
+                        .to = kind == BaspKind::direct_message ? 1U : 0U}) +
+           payload;
+  };
+  const std::string hello = with_header(BaspKind::client_handshake,
+                                        basp_payload(server.system(), cohort::test::some_node()));
+  std::string four_gib =
+      with_header(BaspKind::direct_message,
+                  direct_payload(server.system(), caf::make_message(std::vector<char>(5))));
+  four_gib.replace(four_gib.size() - 6, 6, "\xff\xff\xff\xff\x0f");
+  four_gib[7] = static_cast<char>(four_gib[7] - 1);
+  std::string deep(1, '\0');  // no stages, then errors about errors: deeper than a stack
+  for (int i = 0; i < 40000; ++i) deep += std::string("\0\0\x0a@<>+@error\x01\0\0\0\0\0\0\0\0", 22);
+  deep = with_header(BaspKind::direct_message, deep);
+  const size_t memory = resident_bytes();
+  for (const std::string& bytes :
+       {basp_header({.kind = BaspKind::client_handshake}), hello + four_gib, hello + deep}) {
+    RawSocket socket(port);
+    ASSERT_TRUE(socket.send(bytes));
+    bool was_closed = false;
+    socket.receive_all(10000, was_closed);
+    EXPECT_TRUE(was_closed);
+  }
+  EXPECT_LT(resident_bytes(), memory + (64 << 20));
+  Peer member(std::nullopt);
+  auto answer = member.ask(port);
+  EXPECT_TRUE(answer) << answer.error().to_string();
+}
+
+TEST(NetworkBounds, AnInfinityArrives) {
+  using Reporter = caf::typed_actor<caf::replies_to<update_atom>::with<UpdateReport>>;
+  const double infinity = std::numeric_limits<double>::infinity();
+  Peer server(std::nullopt);
+  auto reporter = server.system().spawn([=](Reporter::pointer) -> Reporter::behavior_type {
+    return {[=](update_atom) {
+      return UpdateReport{1, 2, 0.5, 3, {{"actor/ratio_max", infinity}}};
+    }};
+  });
+  auto port = publish(server.system(), reporter, {"127.0.0.1", 0});
+  ASSERT_TRUE(port) << port.error().to_string();
+  Peer member(std::nullopt);
+  auto far = connect<Reporter>(member.system(), {"127.0.0.1", *port});
+  ASSERT_TRUE(far) << far.error().to_string();
+  caf::scoped_actor self{member.system()};
+  double arrived = 0;
+  self->request(*far, std::chrono::seconds(20), update_atom::value)
+      .receive([&](const UpdateReport& report) { arrived = report.metrics.at(0).second; },
+               [&](const caf::error& error) { FAIL() << from_caf(error).to_string(); });
+  EXPECT_EQ(arrived, infinity);
+  caf::anon_send_exit(reporter, caf::exit_reason::user_shutdown);
 }
 
 TEST(NetworkBounds, APeerThatDoesNotReadIsCutOff) {
