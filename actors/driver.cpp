@@ -53,7 +53,7 @@ void DriverState::on_fail(const Failure& failure) {
 
 void DriverState::on_notice(const std::string& role, const std::string& text) {
   last_notice_ = role + ": " + text;
-  options_.log->event(observe::EventLevel::warning, step_, last_notice_);
+  options_.log->event(observe::EventLevel::warning, step_, last_notice_, "notice");
   record(static_cast<uint16_t>(stream::RecordType::event),
          nlohmann::json{{"kind", "notice"}, {"step", step_}, {"detail", last_notice_}}.dump());
 }
@@ -65,7 +65,7 @@ void DriverState::begin_phase(PhaseKind kind, Next next) {
       [this, next](const PhaseReport& report) {
         placement_seconds_ += report.seconds;
         for (const std::string& alarm : report.alarms) {
-          options_.log->event(observe::EventLevel::warning, step_, alarm);
+          options_.log->event(observe::EventLevel::warning, step_, alarm, "leak");
           record(static_cast<uint16_t>(stream::RecordType::event),
                  nlohmann::json{{"kind", "leak"}, {"step", step_}, {"detail", alarm}}.dump());
         }
@@ -500,6 +500,7 @@ void DriverState::end_step() {
   row_->set("param_hash", fmt::format("{:016x}", param_hash_));
   row_->set("policy_version", static_cast<double>(version_));
   row_->set("trajectories", static_cast<double>(trajectories_));
+  row_->set("tokens", step_tokens_);
   row_->set("time/placement_s", placement_seconds_);
   row_->set("time/step_s", seconds);
   row_->set("orchestrator_share",

@@ -17,7 +17,7 @@ using plan::PhaseKind;
 using proto::TrajectoryKind;
 
 void DriverState::note(const std::string& kind, const std::string& text) {
-  options_.log->event(observe::EventLevel::warning, step_, text);
+  options_.log->event(observe::EventLevel::warning, step_, text, kind);
   record(static_cast<uint16_t>(stream::RecordType::event),
          nlohmann::json{{"kind", kind},
                         {"step", step_},
@@ -71,6 +71,7 @@ bool DriverState::can_play(size_t replica, uint8_t kind) const {
 void DriverState::on_lost(const CardsLost& lost) {
   if (is_over_) return;
   if (!lost.is_away) last_loss_ = now_seconds();
+  options_.log->lost(lost.cards, true);
   note(lost.is_away ? "away" : "lost", lost.text);
   for (size_t replica = 0; replica < replicas_.size(); ++replica) {
     const uint32_t card = options_.rollout_cards[replica].value;
@@ -152,6 +153,7 @@ void DriverState::continue_round(const std::shared_ptr<Round>& round) {
 void DriverState::on_back(const CardsBack& back) {
   if (is_over_) return;
   for (const RoleHandle& role : back.roles) {
+    options_.log->lost({role.card}, false);
     if (role.role == "reference")
       note("restart",
            fmt::format("reference (card {}) is there again, with the policy of step 0", role.card));

@@ -43,6 +43,8 @@ Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
       std::unique_ptr<observe::TraceWriter> trace,
       observe::TraceWriter::open(folder / "trace.json", options.resume_after.has_value()));
   COHORT_TRY(tensorboard.text("config", 0, "```yaml\n" + options.config_yaml + "\n```"));
+  if (options.board != nullptr)
+    options.board->set_folder(folder.filename(), folder, options.references, rows);
   std::unique_ptr<RunLog> log(
       new RunLog(std::move(options), std::move(jsonl), std::move(tensorboard), std::move(trace)));
   for (const MetricRow& row : rows)
@@ -112,6 +114,7 @@ void RunLog::phase(const control::PhaseReport& report) {
           state.cards[i].peak_bytes = std::max(state.cards[i].peak_bytes, bytes);
         }
   });
+  if (options_.board != nullptr) options_.board->set_bytes(report.bytes_per_card);
 }
 
 void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
@@ -128,20 +131,30 @@ void RunLog::stage(const std::string& stage, const std::string& phase, double do
     state.phase = phase;
     state.stage_done = done;
   });
+  if (options_.board != nullptr) options_.board->set_stage(stage, phase, done);
 }
 
-void RunLog::event(observe::EventLevel level, uint64_t step, const std::string& text) {
+void RunLog::event(observe::EventLevel level, uint64_t step, const std::string& text,
+                   const std::string& kind) {
   static const std::map<observe::EventLevel, std::string> k_kinds = {
       {observe::EventLevel::info, "info"},
       {observe::EventLevel::warning, "warning"},
       {observe::EventLevel::error, "error"}};
-  push_bounded(report_.events, {seconds_since_start(), step, k_kinds.at(level), text});
+  const observe::EventView shown{seconds_since_start(), step,
+                                 kind.empty() ? k_kinds.at(level) : kind, text};
+  push_bounded(report_.events, shown);
+  if (options_.board != nullptr) options_.board->add_event(shown);
   options_.console->event(level, text);
   log::info("step {}: {}", step, text);
 }
 
+void RunLog::lost(const std::vector<uint32_t>& cards, bool is_lost) {
+  if (options_.board != nullptr) options_.board->set_lost(cards, is_lost);
+}
+
 void RunLog::stopping() {
   options_.console->update([](observe::ConsoleState& state) { state.is_stopping = true; });
+  if (options_.board != nullptr) options_.board->set_state(observe::RunState::stopping);
 }
 
 Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
@@ -151,6 +164,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
     report_.evaluations.push_back(
         {row.step(), trajectories, *sampled,
          row.number("val/success_greedy").value_or(observe::k_not_measured)});
+  if (options_.board != nullptr) options_.board->add_row(row, trajectories, now_seconds());
   std::vector<observe::StepTimes> times = observe::step_times_of({&row, 1});
   options_.console->step_done([&](observe::ConsoleState& state) {
     state.step = row.step();

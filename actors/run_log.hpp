@@ -1,13 +1,14 @@
 #pragma once
-/// Where the driver's numbers go: console, metrics.jsonl, TensorBoard, trace.json, and what
-/// report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the whole
-/// run: about 100 bytes each).
+/// Where the driver's numbers go: console, dashboard, metrics.jsonl, TensorBoard, trace.json, and
+/// what report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the
+/// whole run: about 100 bytes each).
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/control/messages.hpp"
+#include "runtime/observe/board.hpp"
 #include "runtime/observe/console.hpp"
 #include "runtime/observe/metrics.hpp"
 #include "runtime/observe/report_data.hpp"
@@ -25,6 +26,7 @@ struct RunLogOptions {
   std::vector<observe::CardInfo> cards;
   std::string config_yaml;
   observe::Console* console = nullptr;  // required; outlives the log
+  observe::Board* board = nullptr;      // of the dashboard, if there is one; outlives the log
 };
 
 class RunLog {
@@ -38,7 +40,11 @@ class RunLog {
   void compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
                double end_s);
   void stage(const std::string& stage, const std::string& phase, double done);
-  void event(observe::EventLevel level, uint64_t step, const std::string& text);
+  /// `kind` is for the dashboard and the report: "lost", "restart", …; by default the level's name.
+  void event(observe::EventLevel level, uint64_t step, const std::string& text,
+             const std::string& kind = "");
+  /// The process that holds these cards has gone, or is back.
+  void lost(const std::vector<uint32_t>& cards, bool is_lost);
   /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard.
   Expected<void> row(const observe::MetricRow& row, uint64_t trajectories);
   void stopping();

@@ -16,6 +16,8 @@ cohort_test(cluster_test integration TIMEOUT 180
   SOURCES integration/cluster_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 # Silence of 2.5 s is a loss there: not beside other tests on two cores.
 set_tests_properties(integration.cluster_test PROPERTIES RUN_SERIAL TRUE)
+cohort_test(dashboard_run_test integration TIMEOUT 180
+  SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 # Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.

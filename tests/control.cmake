@@ -3,4 +3,8 @@ cohort_test(wire_check_test unit SOURCES unit/wire_check_test.cpp DEPS cohort::c
 if(TARGET cohort_keys_command)
   cohort_test(credentials_test unit SOURCES unit/credentials_test.cpp DEPS cohort::keys_command)
 endif()
+if(TARGET cohort_dashboard_server)
+  cohort_test(dashboard_server_test integration SOURCES integration/dashboard_server_test.cpp
+    DEPS cohort::dashboard_server nlohmann_json::nlohmann_json cohort_httplib)
+endif()
 cohort_test(network_security_test integration SOURCES integration/network_security_test.cpp DEPS cohort::control ssl crypto)

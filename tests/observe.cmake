@@ -1,10 +1,12 @@
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 cohort_test(observe_unit_test unit TSAN
-  SOURCES unit/observe_test.cpp unit/observe_console_test.cpp
+  SOURCES unit/observe_test.cpp unit/observe_console_test.cpp unit/dashboard_test.cpp
   DEPS cohort::observe nlohmann_json::nlohmann_json)
 cohort_test(observe_golden_test golden
-  SOURCES golden/observe_console_test.cpp golden/observe_tensorboard_test.cpp golden/observe_report_test.cpp
+  SOURCES golden/observe_console_test.cpp golden/observe_tensorboard_test.cpp golden/observe_report_test.cpp golden/dashboard_metrics_test.cpp
+  DEPS cohort::observe nlohmann_json::nlohmann_json)
+cohort_test(dashboard_property_test property SOURCES property/dashboard_test.cpp
   DEPS cohort::observe nlohmann_json::nlohmann_json)
 cohort_test(observe_files_test integration TSAN
   SOURCES integration/observe_files_test.cpp

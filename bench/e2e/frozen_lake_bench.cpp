@@ -72,8 +72,8 @@ nlohmann::json summarise(const std::vector<nlohmann::json>& rows, double gflops)
     if (row.contains("val/success")) continue;
     auto seconds = [&row](const char* name) { return row.at(name).get<double>(); };
     rate.push_back(512 / seconds("time/step_s"));
-    control.push_back(1e3 * (seconds("time/step_s") - seconds("time/generate_s") -
-                             seconds("time/update_s")));
+    control.push_back(
+        1e3 * (seconds("time/step_s") - seconds("time/generate_s") - seconds("time/update_s")));
   }
   out["trajectories_per_s"] = to_json(quantiles(rate));
   out["control_ms"] = to_json(quantiles(control));

@@ -33,6 +33,11 @@ Expected<void> make_credentials(const std::string& folder, const NewCredentials&
 /// readable by others, not a pair, half-written.
 Expected<Credentials> load_credentials(const std::string& folder);
 
+/// Returns the password of the cluster's dashboards, 64 hex digits in a new folder. It opens them
+/// and nothing else: it may be given to people and programs that are no members.
+/// Returns Errc::not_found or Errc::invalid_argument naming the file.
+Expected<std::string> load_dashboard_token(const Credentials& credentials);
+
 /// What tells two clusters apart without giving anything away.
 struct CredentialsInfo {
   std::string authority_sha256, certificate_sha256;  // 64 hex digits

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -93,6 +94,8 @@ Expected<Certificate> new_node(EVP_PKEY* key, X509* authority, EVP_PKEY* authori
       add_extension(x.get(), authority, NID_basic_constraints, "critical,CA:FALSE") &&
       add_extension(x.get(), authority, NID_key_usage, "critical,digitalSignature") &&
       add_extension(x.get(), authority, NID_ext_key_usage, "serverAuth,clientAuth") &&
+      // Members ask for no name; clients of the dashboard (curl, Prometheus) cannot do without one.
+      add_extension(x.get(), authority, NID_subject_alt_name, "DNS:cohort") &&
       add_extension(x.get(), authority, NID_authority_key_identifier, "keyid:always") &&
       X509_sign(x.get(), authority_key, EVP_sha256()) > 0;
   if (!is_done) return failed("cannot sign the node's certificate");
@@ -124,6 +127,15 @@ Expected<std::string> key_text(EVP_PKEY* key) {
   return text_of(bio.get());
 }
 
+Expected<std::string> token_text() {
+  std::array<unsigned char, 32> bytes{};
+  if (RAND_priv_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1)
+    return failed("no random bytes");
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text + "\n";
+}
+
 /// KEYS-1: the authority's key ends here.
 Expected<std::vector<File>> new_files(Validity validity) {
   COHORT_ASSIGN(Key authority_key, new_key());
@@ -144,6 +156,8 @@ Expected<std::vector<File>> new_files(Validity validity) {
   files.push_back({k_key_pem, std::move(node_key_pem)});
   files.push_back({k_curve_public, z85_text(curve) + "\n"});
   files.push_back({k_curve_secret, z85_text(secret) + "\n"});
+  COHORT_ASSIGN(std::string token, token_text());
+  files.push_back({k_dashboard_token, std::move(token)});
   return files;
 }
 

@@ -15,49 +15,6 @@
 
 namespace cohort::control::detail {
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-int Descriptor::release() { return std::exchange(fd_, -1); }
-
-int64_t now_ms() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1000000;
-}
-
-std::string peer_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  char host[NI_MAXHOST], port[NI_MAXSERV];
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port,
-                    sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "?";
-  return fmt::format("{}:{}", host, port);
-}
-
-Expected<AddressList> resolve(const std::string& host, uint16_t port, bool is_to_listen) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = (is_to_listen ? AI_PASSIVE : 0) | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
-                                 std::to_string(port).c_str(), &hints, &found);
-  if (code != 0)
-    return Error{Errc::not_found, fmt::format("host \"{}\": {}", host, ::gai_strerror(code))};
-  return AddressList(found);
-}
-
 namespace {
 
 /// Waits until `socket` is ready; false when `deadline` has passed.

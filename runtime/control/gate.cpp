@@ -21,37 +21,12 @@ namespace cohort::control::detail {
 
 namespace {
 
-constexpr int k_backlog = 512;
 constexpr int k_accept_batch = 64;       // connections taken before those that wait get a turn
 constexpr int k_no_descriptor_ms = 100;  // pause when the process has none left
 constexpr int k_idle_ms = 1000;
 
 Error io_error(std::string_view what) {
   return {Errc::io, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-Expected<Descriptor> listen_on(const addrinfo& address) {
-  Descriptor socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  if (socket.get() < 0 ||
-      ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      ::bind(socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
-      ::listen(socket.get(), k_backlog) != 0)
-    return io_error("cannot listen");
-  return socket;
-}
-
-void signal(int event) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(event, &one, sizeof(one));
-}
-
-uint16_t port_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&address)->sin6_port)
-                                       : ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
@@ -64,10 +39,7 @@ Expected<std::unique_ptr<Gate>> Gate::open(GateOptions options) {
 }
 
 Expected<void> Gate::listen() {
-  COHORT_ASSIGN(const AddressList addresses, resolve(options_.host, options_.port, true));
-  auto listener = listen_on(*addresses);
-  if (!listener) return listener.error();
-  listener_ = std::move(*listener);
+  COHORT_ASSIGN(listener_, listen_on(options_.host, options_.port));
   port_ = port_of(listener_.get());
   wake_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   announcements_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE));
@@ -78,7 +50,7 @@ Expected<void> Gate::listen() {
 Gate::~Gate() {
   if (!thread_.joinable()) return;
   is_stopping_ = true;
-  signal(wake_.get());
+  wake_up(wake_.get());
   thread_.join();
 }
 
@@ -176,7 +148,7 @@ void Gate::admit(Connection connection) {
     std::lock_guard lock(mutex_);
     admitted_.push_back(std::move(connection));
   }
-  signal(announcements_.get());
+  wake_up(announcements_.get());
 }
 
 void Gate::turn_away(const Connection& connection, const std::string& why) {

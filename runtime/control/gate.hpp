@@ -19,26 +19,13 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/control/sockets.hpp"
 #include "runtime/control/tls.hpp"
 
 namespace cohort::control::detail {
 
 inline constexpr size_t k_max_unknown = 256;
 inline constexpr int64_t k_log_ms = 10000;
-
-/// A file descriptor that is closed with the object.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return fd_; }
-  int release();
-
- private:
-  int fd_;
-};
 
 /// An open connection; `tls` is empty where the system has no credentials. `place` is given back
 /// with the last copy (GATE-2).

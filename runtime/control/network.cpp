@@ -18,14 +18,14 @@
 
 namespace cohort::control {
 
-Expected<Address> parse_address(const std::string& text) {
+Expected<Address> parse_address(const std::string& text, bool may_be_any) {
   const Error bad{Errc::invalid_argument, fmt::format("\"{}\" is no address: say HOST:PORT", text)};
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return bad;
   Address address{text.substr(0, colon), 0};
   const char* end = text.data() + text.size();
   auto [rest, error] = std::from_chars(text.data() + colon + 1, end, address.port);
-  if (error != std::errc{} || rest != end || address.port == 0) return bad;
+  if (error != std::errc{} || rest != end || (address.port == 0 && !may_be_any)) return bad;
   const bool is_bracketed = address.host.front() == '[' && address.host.back() == ']';
   if (is_bracketed) address.host = address.host.substr(1, address.host.size() - 2);
   if (address.host.empty() || (!is_bracketed && address.host.find(':') != std::string::npos))

@@ -20,8 +20,8 @@ struct Address {
   uint16_t port = 0;
 };
 
-/// Reads "host:port" or "[v6]:port". Returns Errc::invalid_argument.
-Expected<Address> parse_address(const std::string& text);
+/// Reads "host:port" or "[v6]:port"; port 0, any, only if `may_be_any`. Errc::invalid_argument.
+Expected<Address> parse_address(const std::string& text, bool may_be_any = false);
 std::string to_text(const Address& address);
 /// Returns this host's address on the way to `peer`: what peers there can reach it by. Nothing is
 /// sent. Errc::not_found if the name has no address or there is no way to it.

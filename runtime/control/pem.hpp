@@ -30,7 +30,8 @@ using Bio = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 /// Names of the files in a folder of credentials.
 inline constexpr const char *k_authority_pem = "ca.pem", *k_certificate_pem = "node.pem",
                             *k_key_pem = "node.key", *k_curve_public = "curve.public",
-                            *k_curve_secret = "curve.secret";
+                            *k_curve_secret = "curve.secret",
+                            *k_dashboard_token = "dashboard.token";
 
 inline constexpr size_t k_curve_bytes = 32, k_z85_chars = 40;
 using CurveKey = std::array<unsigned char, k_curve_bytes>;

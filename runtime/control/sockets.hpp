@@ -1,5 +1,6 @@
 #pragma once
-/// Addresses and time, as dial() and Gate need them. Internal to runtime/control. Thread-safe.
+/// Sockets, addresses and time, as dial(), Gate and HttpServer need them. Internal to
+/// runtime/control. Functions are thread-safe; a Descriptor belongs to one thread at a time.
 #include <netdb.h>
 
 #include <cstdint>
@@ -11,10 +12,33 @@
 
 namespace cohort::control::detail {
 
+/// A file descriptor that is closed with the object.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_;
+};
+
 using AddressList = std::unique_ptr<addrinfo, Freed<freeaddrinfo>>;
 
 /// Errc::not_found. An empty host means every interface of this one.
 Expected<AddressList> resolve(const std::string& host, uint16_t port, bool is_to_listen);
+
+/// Listens there, without blocking accept4(). Errc::not_found, Errc::io.
+Expected<Descriptor> listen_on(const std::string& host, uint16_t port);
+
+/// Returns the port that a listening socket has.
+uint16_t port_of(int socket);
+
+/// Adds one to an eventfd: wakes the thread that polls it.
+void wake_up(int event);
 
 /// Returns "10.0.0.7:41234", or "?" when it has gone.
 std::string peer_of(int socket);

@@ -32,14 +32,17 @@ int socket_read(BIO* bio, char* data, int size) {
 
 long socket_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
-bool set_protocol(SSL_CTX* context) {
+bool set_protocol(SSL_CTX* context, TlsPeers peers) {
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                    SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
   // A connection proves itself anew each time; without tickets there is nothing to replay.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify(context,
+                     peers == TlsPeers::anyone ? SSL_VERIFY_NONE
+                                               : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                     nullptr);
   SSL_CTX_set_verify_depth(context, 1);
   SSL_CTX_set_max_cert_list(context, static_cast<long>(k_max_hello_bytes));
   return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
@@ -48,13 +51,13 @@ bool set_protocol(SSL_CTX* context) {
 
 }  // namespace
 
-Expected<std::shared_ptr<TlsContext>> TlsContext::open(const Credentials& x) {
+Expected<std::shared_ptr<TlsContext>> TlsContext::open(const Credentials& x, TlsPeers peers) {
   std::shared_ptr<TlsContext> result(new TlsContext);
   result->context_.reset(SSL_CTX_new(TLS_method()));
   result->method_.reset(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "cohort socket"));
   SSL_CTX* context = result->native();
   BIO_METHOD* method = result->method_.get();
-  if (context == nullptr || method == nullptr || !set_protocol(context) ||
+  if (context == nullptr || method == nullptr || !set_protocol(context, peers) ||
       BIO_meth_set_write(method, socket_write) != 1 ||
       BIO_meth_set_read(method, socket_read) != 1 || BIO_meth_set_ctrl(method, socket_control) != 1)
     return Error{Errc::internal, "cannot set up TLS: " + openssl_reason()};

@@ -1,8 +1,9 @@
 #pragma once
 /// TLS 1.3 between processes of one cluster: both sides show the cluster's certificate, and nothing
-/// else is believed. Names of hosts are not checked: whoever holds the cluster's key is a member,
-/// wherever it runs. Internal to runtime/control. Thread-safety: TlsContext is thread-safe and
-/// lives as long as the last of its sessions; a TlsSession belongs to one thread at a time.
+/// else is believed (but TlsPeers::anyone). Names of hosts are not checked: whoever holds the
+/// cluster's key is a member, wherever it runs. Internal to runtime/control. Thread-safety:
+/// TlsContext is thread-safe and lives as long as the last of its sessions; a TlsSession belongs to
+/// one thread at a time.
 ///   TLS-1 nothing that a peer sends is interpreted before its certificate has been verified; until
 ///         then it can make us hold at most k_max_hello_bytes of one connection.
 #include <openssl/ssl.h>
@@ -23,11 +24,15 @@ inline constexpr size_t k_max_hello_bytes = 16 << 10;
 
 enum class TlsResult { done, wants_input, wants_output, failed };
 enum class TlsSide { server, client };
+/// Who may be at the other end: only who shows the cluster's certificate, or, of a server that asks
+/// for something else (the dashboard for its token), anyone.
+enum class TlsPeers { members, anyone };
 
 class TlsContext {
  public:
   /// Reads the files once; what happens to them later changes nothing. Errc::invalid_argument.
-  static Expected<std::shared_ptr<TlsContext>> open(const Credentials& credentials);
+  static Expected<std::shared_ptr<TlsContext>> open(const Credentials& credentials,
+                                                    TlsPeers peers = TlsPeers::members);
   SSL_CTX* native() const { return context_.get(); }
   const BIO_METHOD* socket_method() const { return method_.get(); }
 

@@ -32,6 +32,32 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 namespace {
 
+std::string_view chip_color(std::string_view kind) {
+  if (kind == "error" || kind == "death" || kind == "lost") return "bad";
+  for (std::string_view warning : {"warning", "requeue", "nonfinite", "leak", "notice"})
+    if (kind == warning) return "warn";
+  return "";
+}
+
+}  // namespace
+
+std::string events_part(const ReportData& data) {
+  if (data.events.empty())
+    return "<p class=\"note\">No warnings, retries or failures were recorded.</p>";
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th class=\"num\">time</th><th class=\"num\">step"
+      "</th><th>kind</th><th>what happened</th></tr></thead><tbody>\n";
+  for (const EventView& event : data.events)
+    out += fmt::format(
+        "<tr><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<td><span class=\"chip {}\">{}</span></td><td>{}</td></tr>\n",
+        format_duration(event.time_s), event.step, chip_color(event.kind), escape_html(event.kind),
+        escape_html(event.text));
+  return out + "</tbody></table></div>";
+}
+
+namespace {
+
 std::string header_part(const ReportData& data) {
   std::string out = fmt::format("<header>\n<h1>{}</h1>\n", escape_html(data.title));
   if (!data.status.empty())
@@ -47,24 +73,6 @@ std::string header_part(const ReportData& data) {
     out += "</dl>\n";
   }
   return out + "</header>\n";
-}
-
-std::string events_part(const ReportData& data) {
-  if (data.events.empty())
-    return "<p class=\"note\">No warnings, retries or failures were recorded.</p>";
-  std::string out =
-      "<div class=\"scroll\"><table><thead><tr><th class=\"num\">time</th><th class=\"num\">step"
-      "</th><th>kind</th><th>what happened</th></tr></thead><tbody>\n";
-  for (const EventView& event : data.events)
-    out += fmt::format(
-        "<tr><td class=\"num\">{}</td><td class=\"num\">{}</td>"
-        "<td><span class=\"chip {}\">{}</span></td><td>{}</td></tr>\n",
-        format_duration(event.time_s), event.step,
-        event.kind == "error" || event.kind == "death" ? "bad"
-        : event.kind == "warning"                      ? "warn"
-                                                       : "",
-        escape_html(event.kind), escape_html(event.text));
-  return out + "</tbody></table></div>";
 }
 
 std::string config_part(const ReportData& data) {

@@ -42,6 +42,8 @@ std::string dual(std::string_view wide, std::string_view narrow);
 /// Returns <section id=…><h2>title</h2>body</section>, or "" if `body` is empty.
 std::string section(std::string_view id, std::string_view title, std::string_view body);
 
+// report.cpp
+std::string events_part(const ReportData& data);
 // report_series.cpp
 std::string headline_part(const ReportData& data);
 std::string learning_part(const ReportData& data);

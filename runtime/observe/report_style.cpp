@@ -184,44 +184,52 @@ const std::string_view k_report_script = R"js(
     });
     return best;
   }
-  document.querySelectorAll('svg.line').forEach(function (svg) {
+  function hide(svg) {
+    tip.hidden = true;
+    if (svg) svg.querySelector('.cursor').classList.remove('is-on');
+  }
+  function show(svg, event) {
     var d = svg.querySelector('desc').dataset;
     var box = numbers(d.box), dx = numbers(d.x), dy = numbers(d.y);
     var cursor = svg.querySelector('.cursor'), width = svg.viewBox.baseVal.width;
-    function hide() { tip.hidden = true; cursor.classList.remove('is-on'); }
-    svg.addEventListener('pointerleave', hide);
-    svg.addEventListener('pointermove', function (event) {
-      var area = svg.getBoundingClientRect(), x = (event.clientX - area.left) * width / area.width;
-      var rows = [], at = null;
-      var groups = Array.from(svg.querySelectorAll('.series:not(.is-off)'));
-      groups.forEach(function (group) {
-        var p = nearest(group, x);
-        if (p && (at === null || Math.abs(p[0] - x) < Math.abs(at - x))) at = p[0];
-      });
-      if (at === null) return hide();
-      groups.forEach(function (group) {
-        var p = nearest(group, at);
-        if (p && Math.abs(p[0] - at) < 0.6)
-          rows.push(group.dataset.name + '  ' +
-            text(dy[0] + (box[1] + box[3] - p[1]) / box[3] * (dy[1] - dy[0]), d.format));
-      });
-      cursor.setAttribute('x1', at); cursor.setAttribute('x2', at); cursor.classList.add('is-on');
-      var step = Math.round(dx[0] + (at - box[0]) / box[2] * (dx[1] - dx[0]));
-      tip.textContent = 'step ' + step + '\n' + rows.join('\n');
-      tip.hidden = false;
-      var left = event.clientX + 14;
-      if (left + tip.offsetWidth > innerWidth - 8) left = event.clientX - tip.offsetWidth - 14;
-      tip.style.left = Math.max(4, left) + 'px';
-      tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + 'px';
+    var area = svg.getBoundingClientRect(), x = (event.clientX - area.left) * width / area.width;
+    var rows = [], at = null;
+    var groups = Array.from(svg.querySelectorAll('.series:not(.is-off)'));
+    groups.forEach(function (group) {
+      var p = nearest(group, x);
+      if (p && (at === null || Math.abs(p[0] - x) < Math.abs(at - x))) at = p[0];
     });
+    if (at === null) return hide(svg);
+    groups.forEach(function (group) {
+      var p = nearest(group, at);
+      if (p && Math.abs(p[0] - at) < 0.6)
+        rows.push(group.dataset.name + '  ' +
+          text(dy[0] + (box[1] + box[3] - p[1]) / box[3] * (dy[1] - dy[0]), d.format));
+    });
+    cursor.setAttribute('x1', at); cursor.setAttribute('x2', at); cursor.classList.add('is-on');
+    var step = Math.round(dx[0] + (at - box[0]) / box[2] * (dx[1] - dx[0]));
+    tip.textContent = 'step ' + step + '\n' + rows.join('\n');
+    tip.hidden = false;
+    var left = event.clientX + 14;
+    if (left + tip.offsetWidth > innerWidth - 8) left = event.clientX - tip.offsetWidth - 14;
+    tip.style.left = Math.max(4, left) + 'px';
+    tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + 'px';
+  }
+  var under = null;  // the chart under the pointer; charts come and go where the page is live
+  document.addEventListener('pointermove', function (event) {
+    var svg = event.target.closest ? event.target.closest('svg.line') : null;
+    if (under && under !== svg) hide(under);
+    under = svg;
+    if (svg) show(svg, event);
   });
-  document.querySelectorAll('button.key').forEach(function (button) {
-    button.addEventListener('click', function () {
-      var on = button.getAttribute('aria-pressed') !== 'true';
-      button.setAttribute('aria-pressed', on);
-      button.closest('figure').querySelectorAll('svg [data-k="' + button.dataset.k + '"]').forEach(
-        function (e) { e.classList.toggle('is-off', !on); });
-    });
+  document.addEventListener('pointerleave', function () { hide(under); under = null; });
+  document.addEventListener('click', function (event) {
+    var button = event.target.closest ? event.target.closest('button.key') : null;
+    if (!button) return;
+    var on = button.getAttribute('aria-pressed') !== 'true';
+    button.setAttribute('aria-pressed', on);
+    button.closest('figure').querySelectorAll('svg [data-k="' + button.dataset.k + '"]').forEach(
+      function (e) { e.classList.toggle('is-off', !on); });
   });
 })();
 )js";

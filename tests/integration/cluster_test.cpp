@@ -106,6 +106,10 @@ TEST_F(Cluster, ByRankFourHostsInterleavedGiveTheHashesOfOneProcess) {
              "MASTER_PORT=6379", "DASHBOARD_PORT=8265"}),
         folder_));
   for (auto& rank : ranks) EXPECT_EQ(rank->wait(), 0) << rank->err() << rank->out();
+  for (auto& rank : ranks)
+    EXPECT_EQ(rank->out().find("dashboard: http://127.0.0.1:8265/") != std::string::npos,
+              rank == ranks.back())
+        << "the head serves it, and nobody else: " << rank->out();
   EXPECT_EQ(test::hashes(test::run_folder(*ranks.back())), alone(together));
 }
 

@@ -60,7 +60,8 @@ class CredentialsTest : public testing::Test {
 TEST_F(CredentialsTest, WhatIsMadeCanBeLoadedAndNobodyElseCanReadIt) {
   const fs::path folder = make();
   EXPECT_EQ(mode_of(folder), 0700U);
-  for (const char* name : {"ca.pem", "node.pem", "node.key", "curve.public", "curve.secret"})
+  for (const char* name :
+       {"ca.pem", "node.pem", "node.key", "curve.public", "curve.secret", "dashboard.token"})
     EXPECT_EQ(mode_of(folder / name), 0600U) << name;
   auto loaded = load_credentials(folder);
   ASSERT_TRUE(loaded) << loaded.error().to_string();
@@ -68,8 +69,33 @@ TEST_F(CredentialsTest, WhatIsMadeCanBeLoadedAndNobodyElseCanReadIt) {
   EXPECT_EQ(loaded->curve_secret.size(), 40U);
   EXPECT_NEAR(static_cast<double>(loaded->expires_at - std::time(nullptr)), 730.0 * 86400, 60);
   EXPECT_EQ(loaded->certificate_file, folder / "node.pem");
-  // KEYS-1: five files, and none of them is the authority's key.
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 5);
+  // KEYS-1: six files, and none of them is the authority's key.
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 6);
+}
+
+TEST_F(CredentialsTest, TheDashboardsTokenIsASecretOfItsOwn) {
+  const fs::path folder = make();
+  auto keys = load_credentials(folder);
+  ASSERT_TRUE(keys);
+  auto token = load_dashboard_token(*keys);
+  ASSERT_TRUE(token) << token.error().to_string();
+  EXPECT_EQ(token->size(), 64U);
+  auto expect_refused_token = [&](Errc code, const std::string& why) {
+    auto loaded = load_dashboard_token(*keys);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, code);
+    EXPECT_NE(loaded.error().detail.find("dashboard.token"), std::string::npos);
+    EXPECT_NE(loaded.error().detail.find(why), std::string::npos) << loaded.error().detail;
+  };
+  for (const char* wrong : {"", "short\n", "0123456789012345678901234567890123456789 x\n"}) {
+    write(folder / "dashboard.token", wrong);
+    expect_refused_token(Errc::invalid_argument, "holds no token");
+  }
+  fs::permissions(folder / "dashboard.token", fs::perms(0644));
+  expect_refused_token(Errc::invalid_argument, "others can read it");
+  fs::remove(folder / "dashboard.token");
+  expect_refused_token(Errc::not_found, "No such file");
+  EXPECT_TRUE(load_credentials(folder)) << "older keys have none, and hold";
 }
 
 TEST_F(CredentialsTest, TwoClustersShareNothing) {

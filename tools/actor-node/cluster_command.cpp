@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "actors/cluster_agent.hpp"
 #include "actors/cluster_head.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/observe/dashboard_page.hpp"
+#include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/signal_thread.hpp"
 
 namespace cohort {
@@ -119,7 +121,7 @@ bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == 
 
 int head(const ClusterCommand& command) {
   SignalThread signals;
-  auto address = head_address(command.address);
+  auto address = head_address(command.address, true);
   if (!address) return fail(address.error());
   if (is_wildcard(address->host) && command.access.host.empty())
     return fail({Errc::invalid_argument,
@@ -128,8 +130,16 @@ int head(const ClusterCommand& command) {
                              address->host)});
   auto options = system_options(command.access);
   if (!options) return fail(options.error());
+  auto where = dashboard_address(command.dashboard, false);
+  if (!where) return fail(where.error());
   control::SystemConfig config(*options);
   caf::actor_system system(config);
+  std::unique_ptr<DashboardServer> dashboard;
+  if (*where) {
+    auto opened = DashboardServer::open(**where, command.access);
+    if (!opened) return fail(opened.error());
+    dashboard = std::move(*opened);
+  }
   auto ending = std::make_shared<Ending>();
   auto actor =
       system.spawn(actors::cluster_head, actors::ClusterHeadOptions{k_version, say, [ending] {
@@ -150,6 +160,10 @@ int head(const ClusterCommand& command) {
     auto agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
     stop = [agent] { caf::anon_send(agent, control::stop_atom_v); };
     caf::anon_send(agent, control::start_atom_v);
+  }
+  if (dashboard) {
+    say("dashboard: " + dashboard->url());
+    dashboard->follow(system, actor);
   }
   signals.start(stop);
   leave(ending->wait());
@@ -172,23 +186,9 @@ std::string table_of(const control::ClusterStatus& status) {
 }
 
 std::string json_of(const control::ClusterStatus& status) {
-  nlohmann::json nodes = nlohmann::json::array();
-  for (const control::NodeInfo& node : status.nodes)
-    nodes.push_back({{"node", node.node},
-                     {"host", node.name},
-                     {"address", node.address},
-                     {"version", node.version},
-                     {"pid", node.pid},
-                     {"cards", node.cards},
-                     {"heard_s", node.heard_s},
-                     {"is_lost", node.is_lost},
-                     {"processes", node.processes}});
-  return nlohmann::json{{"version", status.version},
-                        {"up_s", status.up_s},
-                        {"runs", status.runs},
-                        {"nodes", nodes}}
-             .dump() +
-         "\n";
+  const double now = now_seconds();
+  return observe::status_json(
+      {std::make_shared<const observe::ClusterView>(view_of(status, now)), nullptr}, now);
 }
 
 /// One question to a head.
@@ -234,6 +234,7 @@ void add_cluster_commands(CLI::App& app, ClusterCommand& command) {
   command.head->add_option("--listen", command.address, "HOST:PORT to listen on")
       ->capture_default_str();
   command.head->add_flag("--no-node", command.has_no_node, "this host gives no cards");
+  add_dashboard_option(*command.head, command.dashboard);
   command.join = app.add_subcommand("join", "make this host a node of a cluster");
   command.join->add_option("head", command.address, "HOST:PORT of the head")->required();
   command.join

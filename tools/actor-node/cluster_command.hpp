@@ -16,6 +16,7 @@ struct ClusterCommand {
   bool has_no_node = false;  // head: no cards here
   double wait_s = 600;       // join: for the head
   bool is_json = false;      // status
+  std::string dashboard;     // head: [HOST:]PORT
 };
 
 void add_cluster_commands(CLI::App& app, ClusterCommand& command);

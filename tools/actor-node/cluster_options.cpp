@@ -81,9 +81,9 @@ Expected<std::optional<RankStart>> rank_start() {
   return std::optional(start);
 }
 
-Expected<control::Address> head_address(const std::string& text) {
+Expected<control::Address> head_address(const std::string& text, bool is_to_listen) {
   if (text.find(':') == std::string::npos) return control::Address{text, k_head_port};
-  return control::parse_address(text);
+  return control::parse_address(text, is_to_listen);
 }
 
 std::string runner_path() {

@@ -37,8 +37,8 @@ struct RankStart {
 /// missing or no number.
 Expected<std::optional<RankStart>> rank_start();
 
-/// Returns `text`, or `text` with the head's port.
-Expected<control::Address> head_address(const std::string& text);
+/// Returns `text`, or `text` with the head's port; port 0, any, only to listen.
+Expected<control::Address> head_address(const std::string& text, bool is_to_listen = false);
 
 /// Returns the path of the program that holds runs and cards (actor-node-run), beside this one.
 std::string runner_path();

@@ -44,6 +44,7 @@ Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
   std::unique_ptr<ClusterProcesses> processes(new ClusterProcesses(system));
   processes->is_own_ = cluster.start.has_value();
   COHORT_TRY(processes->is_own_ ? processes->open_own(cluster) : processes->open_standing(cluster));
+  if (cluster.on_head) cluster.on_head(processes->head_);
   auto nodes = static_cast<uint32_t>(config.derived.num_nodes);
   if (processes->is_own_) {
     if (cluster.start->nodes < nodes)

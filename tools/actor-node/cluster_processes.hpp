@@ -4,6 +4,7 @@
 /// (`--cluster HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and
 /// run in one). Owner: run_command, on main's thread. Every wait has an end, and says who is
 /// missing.
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -22,6 +23,8 @@ struct ClusterRun {
   std::optional<RankStart> start;  // or of this run's own
   double wait_s = 600;             // for the nodes that the run needs
   size_t processes_per_node = 0;   // 0: as the platform needs
+  /// Called once the head is there, before its nodes are waited for.
+  std::function<void(const actors::ClusterHeadActor&)> on_head = nullptr;
 
   bool is_wanted() const { return !head.empty() || start; }
 };

@@ -11,10 +11,12 @@
 
 #include "actors/node.hpp"
 #include "actors/run_report.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/compute/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
 #include "tools/actor-node/card_processes.hpp"
+#include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/run_note.hpp"
 #include "tools/actor-node/signal_thread.hpp"
 #include "tools/actor-node/supervisor.hpp"
@@ -41,7 +43,11 @@ std::vector<observe::CardInfo> card_infos(const plan::PlacementPlan& plan) {
 
 /// Everything of a run that lives longer than its actors.
 struct Session {
+  ~Session() {
+    if (dashboard) dashboard->unfollow();  // before the system, whose actor it asks
+  }
   config::RunConfig config;
+  std::unique_ptr<DashboardServer> dashboard;  // null: none was asked for
   actors::Preflight plan;
   std::vector<actors::RewardFunction> rewards;
   actors::RunFolder folder;
@@ -95,6 +101,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.cards = card_infos(session.plan.placement);
   log.config_yaml = session.config.resolved_yaml;
   log.console = session.console.get();
+  if (session.dashboard) log.board = &session.dashboard->board();
   COHORT_ASSIGN(session.log, actors::RunLog::open(std::move(log)));
   return {};
 }
@@ -102,6 +109,45 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
 bool is_clustered(const RunCommand& command) {
   auto start = rank_start();
   return !command.cluster.head.empty() || (start && *start);
+}
+
+/// A taken port or missing credentials are told before anything else begins.
+Expected<void> open_dashboard(Session& session, const RunCommand& command) {
+  COHORT_ASSIGN(auto address, dashboard_address(command.dashboard, true));
+  if (!address) return {};
+  COHORT_ASSIGN(session.dashboard, DashboardServer::open(*address, command.cluster.access));
+  observe::RunView run;
+  run.name = session.config.exp_name;
+  run.total_steps = static_cast<uint64_t>(session.config.max_steps);
+  run.started = now_seconds();
+  for (const observe::CardInfo& card : card_infos(session.plan.placement))
+    run.cards.push_back({card.card, card.role, 0, 0, card.budget_bytes});
+  session.dashboard->board().begin_run(std::move(run));
+  std::printf("dashboard: %s\n", session.dashboard->url().c_str());
+  std::fflush(stdout);
+  return {};
+}
+
+/// Where there is no cluster: this host, with this process or those that hold its cards.
+void show_this_host(Session& session) {
+  const plan::PlacementPlan& plan = session.plan.placement;
+  observe::NodeView node;
+  node.host = host_name();
+  node.version = k_version;
+  node.pid = ::getpid();
+  node.cards = static_cast<uint32_t>(plan.cards.size());
+  std::vector<CardId> all;
+  for (const plan::CardSpec& card : plan.cards) all.push_back(card.id);
+  if (!session.processes) node.processes.push_back("this process: " + text_of(plan, all));
+  for (size_t i = 0; session.processes && i < session.processes->cards().size(); ++i)
+    node.processes.push_back(
+        fmt::format("process {}: {}", i, text_of(plan, session.processes->cards()[i])));
+  observe::ClusterView cluster;
+  cluster.version = k_version;
+  cluster.at = now_seconds();
+  cluster.is_this_one = true;
+  cluster.nodes.push_back(std::move(node));
+  session.dashboard->board().set_cluster(std::move(cluster));
 }
 
 /// The actor system of the run, and the processes that are to hold its cards. Nothing is left
@@ -130,6 +176,10 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
   session.system = std::make_unique<caf::actor_system>(*session.system_config);
   if (cluster.is_wanted()) {
     cluster.processes_per_node = command.processes;
+    if (session.dashboard)
+      cluster.on_head = [&session](const actors::ClusterHeadActor& head) {
+        session.dashboard->follow(*session.system, head);
+      };
     COHORT_ASSIGN(
         session.processes,
         ClusterProcesses::create(*session.system, cluster, session.config, session.plan.placement));
@@ -137,6 +187,7 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
     COHORT_ASSIGN(session.processes,
                   CardProcesses::create(session.config, session.plan.placement, command.processes));
   }
+  if (session.dashboard && !cluster.is_wanted()) show_this_host(session);
   return {};
 }
 
@@ -174,6 +225,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
         .receive([](bool) {}, [](caf::error&) {});
   }
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  if (session.dashboard) session.dashboard->unfollow();
   if (session.processes) session.processes->finish(result.is_ok ? "" : result.error, 5000);
   node = nullptr;
   session.processes.reset();
@@ -205,6 +257,42 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   return text;
 }
 
+/// Nothing has run: what this start has made goes away again.
+void remove_new_folder(Session& session) {
+  session.writer.reset();
+  session.log.reset();
+  session.console.reset();
+  std::error_code ignored;
+  if (session.folder.is_new && !session.folder.path.empty()) {
+    std::filesystem::remove_all(session.folder.path, ignored);
+    for (std::filesystem::path parent = session.folder.path.parent_path();
+         std::filesystem::is_empty(parent, ignored); parent = parent.parent_path())
+      if (parent == std::filesystem::absolute(session.config.output_dir) ||
+          !std::filesystem::remove(parent, ignored))
+        break;
+  }
+}
+
+/// The run does not start: the dashboard says so too.
+int refuse(Session& session, int code, const Error& error) {
+  if (session.dashboard) {
+    session.dashboard->board().set_state(observe::RunState::failed, error.detail);
+    session.dashboard->linger();
+  }
+  return fail(code, error);
+}
+
+void show_end(Session& session, const actors::RunResult& result, bool is_started_again) {
+  if (!session.dashboard) return;
+  observe::Board& board = session.dashboard->board();
+  if (is_started_again)
+    return board.set_state(observe::RunState::starting,
+                           result.error + " (the run is started again from its last checkpoint)");
+  board.set_state(result.is_ok ? observe::RunState::finished : observe::RunState::failed,
+                  result.error);
+  session.dashboard->linger();
+}
+
 /// The config, with --sandbox as overrides of whatever has a child process.
 Expected<config::RunConfig> load(const RunCommand& command) {
   COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
@@ -234,27 +322,19 @@ int run_command(const RunCommand& command) {
       session.config, is_here ? std::optional<std::vector<CardId>>() : std::vector<CardId>());
   if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
+  if (auto opened = open_dashboard(session, command); !opened)
+    return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
   auto rewards = actors::open_rewards(session.config);
-  if (!rewards) return fail(2, rewards.error());
+  if (!rewards) return refuse(session, 2, rewards.error());
   session.rewards = std::move(*rewards);
   if (auto opened = open_system(session, command); !opened)
-    return fail(opened.error().code == Errc::timeout || opened.error().code == Errc::closed ? 1 : 2,
-                opened.error());
+    return refuse(
+        session,
+        opened.error().code == Errc::timeout || opened.error().code == Errc::closed ? 1 : 2,
+        opened.error());
   if (auto opened = open_folder(session, command); !opened) {
-    // Nothing has run: what this start has made goes away again.
-    session.writer.reset();
-    session.log.reset();
-    session.console.reset();
-    std::error_code ignored;
-    if (session.folder.is_new && !session.folder.path.empty()) {
-      std::filesystem::remove_all(session.folder.path, ignored);
-      for (std::filesystem::path parent = session.folder.path.parent_path();
-           std::filesystem::is_empty(parent, ignored); parent = parent.parent_path())
-        if (parent == std::filesystem::absolute(session.config.output_dir) ||
-            !std::filesystem::remove(parent, ignored))
-          break;
-    }
-    return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
+    remove_new_folder(session);
+    return refuse(session, opened.error().code == Errc::io ? 1 : 2, opened.error());
   }
   note.tell(session.folder.path);
   for (const config::Note& warning : session.config.warnings)
@@ -285,7 +365,9 @@ int run_command(const RunCommand& command) {
   else
     std::fprintf(stderr, "error: %s\n", result.error.c_str());
   session.console->finish("run: " + session.folder.path.string());
-  if (result.is_loss && note.is_supervised()) return k_exit_lost;
+  const bool is_started_again = result.is_loss && note.is_supervised();
+  show_end(session, result, is_started_again);
+  if (is_started_again) return k_exit_lost;
   return result.is_ok ? 0 : 1;
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/actor-node/card_command.hpp"
+#include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
          "that it needs, at most N times in 10 minutes (default: 3 on a cluster, else 0)")
       ->check(CLI::Range(0, 1000));
   cohort::add_access_options(*run, command.cluster.access);
+  cohort::add_dashboard_option(*run, command.dashboard);
   run->footer(
       "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
       "0; twice: leave at once.\n"

@@ -1,0 +1,24 @@
+#pragma once
+/// What the dashboard answers to a request. Pure: sockets are runtime/control/http_server.hpp's,
+/// the data a Board's.
+///   DASH-1 where a token is asked for, nothing but /healthz is told to who does not show it.
+///   DASH-2 on loopback only who has come to loopback by name is answered: a page of somebody else,
+///          whose name suddenly means 127.0.0.1, reads nothing (DNS rebinding).
+#include <string>
+#include <string_view>
+
+#include "runtime/observe/dashboard_data.hpp"
+#include "runtime/observe/http.hpp"
+
+namespace cohort::observe {
+
+struct DashboardAccess {
+  std::string token;         // empty: none is asked for
+  bool is_loopback = false;  // listens on loopback alone
+};
+
+/// Answers /, /live, /metrics, /status.json and /healthz. `nonce` is new with each call.
+HttpReply answer(const HttpRequest& request, const DashboardData& data,
+                 const DashboardAccess& access, double now, std::string_view nonce);
+
+}  // namespace cohort::observe

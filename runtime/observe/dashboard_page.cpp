@@ -1,0 +1,292 @@
+#include "runtime/observe/dashboard_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/observe/html.hpp"
+#include "runtime/observe/progress.hpp"
+#include "runtime/observe/report_parts.hpp"
+
+namespace cohort::observe {
+namespace {
+
+constexpr std::string_view k_style = R"css(
+header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px}
+header h1{flex:1 1 auto}
+.state{font-weight:600;color:var(--good)}
+.state.bad,.banner{color:var(--bad)}
+.state.warn{color:var(--warn)}
+.banner{font-weight:600;border:1px solid var(--bad);border-radius:8px;padding:8px 12px;
+margin-bottom:16px}
+.banner.calm{color:var(--soft);border-color:var(--line)}
+.where{color:var(--soft);font-size:13px;overflow-wrap:anywhere}
+progress,meter{width:100%;height:10px;accent-color:var(--c0)}
+meter{min-width:90px;max-width:220px}
+#run .numbers{margin-top:12px;gap:12px;
+grid-template-columns:repeat(auto-fit,minmax(118px,1fr))}
+.headlines{margin:0 0 16px}
+footer{margin-top:40px;color:var(--soft);font-size:13px}
+td.words{min-width:14em;overflow-wrap:anywhere}
+)css";
+
+// Fetches the parts and puts what has changed in the place of what was there. A legend's switches
+// and open details stay as they were.
+constexpr std::string_view k_script = R"js(
+(function () {
+  'use strict';
+  var drawn = {}, banner = document.getElementById('banner'), last = Date.now(), timer = 0;
+  function keep(from, to) {
+    var figures = to.querySelectorAll('figure');
+    from.querySelectorAll('figure').forEach(function (figure, i) {
+      if (!figures[i]) return;
+      figure.querySelectorAll('button.key[aria-pressed=false]').forEach(function (button) {
+        var k = '[data-k="' + button.dataset.k + '"]', now = figures[i].querySelector('button' + k);
+        if (!now) return;
+        now.setAttribute('aria-pressed', false);
+        figures[i].querySelectorAll('svg ' + k).forEach(
+          function (e) { e.classList.add('is-off'); });
+      });
+    });
+  }
+  function take(text) {
+    var page = new DOMParser().parseFromString(text, 'text/html');
+    page.querySelectorAll('section').forEach(function (part) {
+      var old = document.getElementById(part.id);
+      if (!old || drawn[part.id] === part.outerHTML) return;
+      drawn[part.id] = part.outerHTML;
+      keep(old, part);
+      old.replaceWith(document.adoptNode(part));
+    });
+    var state = document.querySelector('[data-title]');
+    if (state) document.title = state.dataset.title;
+  }
+  function next(ms) { clearTimeout(timer); timer = setTimeout(look, ms); }
+  function look() {
+    if (document.hidden) return;
+    var rows = document.querySelector('[data-rows]');
+    fetch('live?rows=' + (rows ? rows.dataset.rows : ''), {cache: 'no-store'})
+      .then(function (reply) {
+        if (!reply.ok) throw new Error('status ' + reply.status);
+        return reply.text();
+      })
+      .then(function (text) {
+        take(text);
+        banner.hidden = true;
+        last = Date.now();
+        next(1000);
+      })
+      .catch(function (error) {
+        var over = document.querySelector('[data-over]');
+        banner.textContent = over ? 'The run is over: this is how it ended.'
+          : 'No answer for ' + Math.round((Date.now() - last) / 1000) +
+            ' s (' + error.message + '): the run has ended, or its host is away.';
+        banner.classList.toggle('calm', !!over);
+        banner.hidden = false;
+        next(over ? 30000 : 3000);
+      });
+  }
+  document.addEventListener('visibilitychange', function () { if (!document.hidden) next(0); });
+  next(1000);
+})();
+)js";
+
+/// A part that has nothing to show keeps its place.
+std::string part(std::string_view id, std::string_view title, const std::string& body) {
+  return body.empty() ? fmt::format("<section id=\"{}\" hidden></section>\n", id)
+                      : section(id, title, body);
+}
+
+std::string number(std::string_view name, std::string_view value) {
+  return fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
+                     escape_html(name), escape_html(value));
+}
+
+std::string_view color_of(RunState state) {
+  return state == RunState::failed ? "bad" : state == RunState::stopping ? "warn" : "";
+}
+
+bool is_over(const RunView& run) {
+  return run.state == RunState::finished || run.state == RunState::failed;
+}
+
+std::string doing(const RunView& run) {
+  if (is_over(run) || run.stage.empty()) return std::string(to_string(run.state));
+  std::string text = run.phase.empty() || run.stage == run.phase ? run.stage : run.phase;
+  if (run.stage != "step" && text != run.stage) text = run.stage + ", " + text;
+  if (run.stage_done >= 0) text += " " + format_percent(run.stage_done);
+  return text;
+}
+
+std::string run_part(const RunView& run, double now) {
+  std::string out = fmt::format(
+      "<header><h1>{}</h1><span class=\"state {}\" data-title=\"{} {}/{} {}\"{}>{}</span></header>",
+      escape_html(run.name), color_of(run.state), to_string(run.state), run.step, run.total_steps,
+      escape_html(run.name), is_over(run) ? " data-over=\"1\"" : "", to_string(run.state));
+  if (!run.error.empty()) out += fmt::format("<p class=\"bad\">{}</p>", escape_html(run.error));
+  if (!run.folder.empty()) out += fmt::format("<p class=\"where\">{}</p>", escape_html(run.folder));
+  if (run.total_steps > 0)
+    out += fmt::format("<progress value=\"{}\" max=\"{}\">step {}</progress>\n",
+                       std::min(run.step, run.total_steps), run.total_steps, run.step);
+  out += "<div class=\"numbers\">\n";
+  out += number("step", fmt::format("{} of {}", run.step, run.total_steps));
+  out += number("now", doing(run));
+  out += number("time left",
+                is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));
+  out += number("running for", format_duration(now - run.started));
+  out += number("trajectories", format_count(static_cast<double>(run.trajectories)));
+  out += number("tokens", format_count(run.tokens));
+  if (run.last != nullptr) {
+    if (auto reward = run.last->number("reward/mean"))
+      out += number("reward", format_number(*reward));
+    if (auto rate = run.last->number("tokens_per_s"))
+      out += number("tokens/s", format_count(*rate));
+  }
+  out +=
+      "</div>\n<nav><a href=\"#learning\">Learning</a><a href=\"#training\">Training signals</a>";
+  out += "<a href=\"#phases\">Time</a><a href=\"#cards\">Cards</a><a href=\"#nodes\">Nodes</a>";
+  uint64_t events = 0;
+  for (const auto& [kind, count] : run.event_counts) events += count;
+  return out + fmt::format("<a href=\"#events\">Events ({})</a></nav>\n", events);
+}
+
+std::string cluster_title(const ClusterView& cluster, double now) {
+  return fmt::format(
+      "<header><h1>cohort cluster</h1><span class=\"state\" data-title=\"cohort "
+      "cluster: {} nodes\">{} nodes, {} runs</span></header>\n<p class=\"where\">"
+      "head {}, up {}</p>\n",
+      cluster.nodes.size(), cluster.nodes.size(), cluster.runs.size(), escape_html(cluster.version),
+      format_duration(cluster.up_s + std::max(0.0, now - cluster.at)));
+}
+
+std::string processes_of(const NodeView& node) {
+  std::string out;
+  for (const std::string& process : node.processes)
+    out += (out.empty() ? "" : "<br>") + escape_html(process);
+  return out.empty() ? "-" : out;
+}
+
+std::string nodes_part(const ClusterView& cluster, double now) {
+  constexpr double k_stale_s = 5;
+  const double age = cluster.is_this_one ? 0 : std::max(0.0, now - cluster.at);
+  std::string out;
+  if (age > k_stale_s)
+    out = fmt::format(
+        "<p class=\"bad\">The cluster's head has not answered for {}: this is how it "
+        "was. The run goes on without it.</p>\n",
+        format_duration(age));
+  if (cluster.nodes.empty()) return out + "<p class=\"note\">No node has joined yet.</p>";
+  out +=
+      "<div class=\"scroll\"><table><thead><tr><th class=\"num\">node</th><th>host</th><th>"
+      "address</th><th class=\"num\">cards</th><th>version</th><th class=\"num\">heard</th>"
+      "<th class=\"num\">losses</th><th>processes</th></tr></thead><tbody>\n";
+  for (const NodeView& node : cluster.nodes)
+    out += fmt::format(
+        "<tr><td class=\"num\">{}</td><td>{}</td><td>{}</td><td class=\"num\">{}</td><td>{}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"words\">{}</td></tr>\n",
+        node.node, escape_html(node.host), node.address.empty() ? "-" : escape_html(node.address),
+        node.cards == 0 ? "any" : std::to_string(node.cards), escape_html(node.version),
+        node.is_lost          ? "<span class=\"chip bad\">LOST</span>"
+        : cluster.is_this_one ? "here"
+                              : format_duration(node.heard_s + age),
+        node.losses ? std::to_string(*node.losses) : "-", processes_of(node));
+  return out + "</tbody></table></div>";
+}
+
+std::string cards_part(const RunView& run) {
+  if (run.cards.empty()) return "";
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th class=\"num\">card</th><th>role</th>"
+      "<th>memory</th><th class=\"num\">now</th><th class=\"num\">peak</th>"
+      "<th class=\"num\">budget</th><th class=\"num\">losses</th><th class=\"num\">restarts</th>"
+      "</tr></thead><tbody>\n";
+  for (const CardView& card : run.cards)
+    out += fmt::format(
+        "<tr><td class=\"num\">{}</td><td>{}{}</td><td><meter min=\"0\" max=\"{}\" value=\"{}\">"
+        "</meter></td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
+        card.card, escape_html(card.role),
+        card.is_lost ? " <span class=\"chip bad\">LOST</span>" : "",
+        std::max<uint64_t>(1, card.budget_bytes), std::min(card.used_bytes, card.budget_bytes),
+        format_bytes(card.used_bytes), format_bytes(card.peak_bytes),
+        format_bytes(card.budget_bytes), card.losses, card.restarts);
+  return out + "</tbody></table></div>";
+}
+
+/// What the report's parts draw of a run that goes on.
+ReportData report_of(const RunView& run) {
+  ReportData report;
+  report.references = run.references;
+  report.evaluations = run.evaluations.values();
+  std::vector<MetricRow> rows;
+  for (const auto& row : run.rows.values()) rows.push_back(*row);
+  report.train_reward = series_of(rows, "reward/mean", "train reward");
+  std::span<const MetricRow> steps = rows;  // step 0 is the warm start: as in report.html
+  if (!steps.empty() && steps.front().step() == 0) steps = steps.subspan(1);
+  report.charts = standard_charts(steps);
+  report.step_times = step_times_of(steps);
+  return report;
+}
+
+std::string charts(const RunView& run) {
+  const ReportData report = report_of(run);
+  ReportColors colors;
+  std::string learning = headline_part(report) + learning_part(report);
+  if (run.rows.pushed() == 0)
+    learning = "<p class=\"note\">Curves begin with the first finished step.</p>";
+  std::string training = charts_part(report);
+  if (run.rows.stride() > 1 && !training.empty())
+    training +=
+        fmt::format("<p class=\"note\">Every {}th step is drawn; metrics.jsonl has all.</p>",
+                    run.rows.stride());
+  return part("learning", "Learning", learning) + part("training", "Training signals", training) +
+         part("phases", "Time", step_times_part(report, colors)) +
+         fmt::format("<section id=\"drawn\" hidden><i data-rows=\"{}\"></i></section>\n",
+                     run.rows.pushed());
+}
+
+std::string events(const RunView& run) {
+  ReportData report;
+  report.events.assign(run.events.rbegin(), run.events.rend());
+  return events_part(report);
+}
+
+}  // namespace
+
+std::string dashboard_parts(const DashboardData& data, const PageOptions& options) {
+  std::string out;
+  if (data.run)
+    out += fmt::format("<section id=\"run\">{}</section>\n", run_part(*data.run, options.now));
+  else if (data.cluster)
+    out += fmt::format("<section id=\"run\">{}</section>\n",
+                       cluster_title(*data.cluster, options.now));
+  else
+    out += part("run", "", "");
+  if (data.run && options.known_rows != data.run->rows.pushed()) out += charts(*data.run);
+  if (data.run) out += part("cards", "Cards", cards_part(*data.run));
+  out += part("nodes", "Nodes and processes",
+              data.cluster ? nodes_part(*data.cluster, options.now) : "");
+  if (data.run) out += part("events", "Events", events(*data.run));
+  return out;
+}
+
+std::string dashboard_page(const DashboardData& data, const PageOptions& options,
+                           std::string_view nonce) {
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n";
+  out += fmt::format("<title>{}</title>\n", escape_html(data.run ? data.run->name : "cohort"));
+  out += fmt::format("<style nonce=\"{}\">{}{}</style>\n</head>\n<body>\n<main>\n", nonce,
+                     k_report_style, k_style);
+  out += "<p id=\"banner\" class=\"banner\" hidden></p>\n";
+  out += dashboard_parts(data, options);
+  out +=
+      "<footer>For programs: <a href=\"metrics\">metrics</a> (Prometheus), "
+      "<a href=\"status.json\">status.json</a></footer>\n</main>\n<div id=\"tip\" hidden></div>\n";
+  out += fmt::format("<script nonce=\"{}\">{}{}</script>\n</body>\n</html>\n", nonce,
+                     k_report_script, k_script);
+  return out;
+}
+
+}  // namespace cohort::observe

@@ -1,0 +1,211 @@
+#include "runtime/observe/http.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace cohort::observe {
+namespace {
+
+constexpr size_t k_target_bytes_max = 1024;
+constexpr size_t k_headers_max = 64;
+
+std::string_view reason(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 421:
+      return "Misdirected Request";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Error";
+  }
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_same_word(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
+/// RFC 9110, 5.6.2.
+bool is_token(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  });
+}
+
+bool is_visible(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Takes the line up to the next CR LF off `text`, which has one.
+std::string_view take_line(std::string_view& text) {
+  const size_t end = text.find("\r\n");
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 2);
+  return line;
+}
+
+/// Returns the status of a request line; 200 fills `request`.
+int read_request_line(std::string_view line, HttpRequest& request, bool& is_newest) {
+  const size_t first = line.find(' ');
+  const size_t last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last) return 400;
+  const std::string_view method = line.substr(0, first);
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  const std::string_view version = line.substr(last + 1);
+  if (!is_token(method) || !version.starts_with("HTTP/")) return 400;
+  is_newest = version == "HTTP/1.1";
+  if (!is_newest && version != "HTTP/1.0") return 505;
+  if (target.size() > k_target_bytes_max) return 414;
+  if (!target.starts_with('/') || !is_visible(target)) return 400;
+  if (method != "GET" && method != "HEAD") return 405;
+  request.is_head = method == "HEAD";
+  const size_t mark = target.find('?');
+  request.path = target.substr(0, mark);
+  if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
+  return 200;
+}
+
+/// "localhost:8265" → "localhost", "[::1]:8265" → "[::1]".
+std::string_view without_port(std::string_view host) {
+  const size_t bracket = host.find(']');
+  return host.substr(0, host.find(':', bracket == std::string_view::npos ? 0 : bracket));
+}
+
+struct Seen {
+  bool has_host = false, has_authorization = false;
+};
+
+int read_header(std::string_view line, HttpRequest& request, Seen& seen) {
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) return 400;
+  const std::string_view name = line.substr(0, colon);
+  const std::string_view value = trim(line.substr(colon + 1));
+  const bool has_control = std::ranges::any_of(
+      value, [](char c) { return (c >= '\0' && c < ' ' && c != '\t') || c == '\x7f'; });
+  if (has_control) return 400;
+  if (is_same_word(name, "host")) {
+    if (std::exchange(seen.has_host, true) || !is_visible(value)) return 400;
+    request.host = without_port(value);
+  } else if (is_same_word(name, "authorization")) {
+    if (std::exchange(seen.has_authorization, true)) return 400;
+    request.authorization = value;
+  } else if (is_same_word(name, "transfer-encoding") ||
+             (is_same_word(name, "content-length") && value != "0")) {
+    return 413;
+  }
+  return 200;
+}
+
+/// Returns what base64 `text` says; nothing if it is none.
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view k_digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (char c : text) {
+    const size_t digit = k_digits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = (bits << 6 | static_cast<uint32_t>(digit)) & 0xffffffU;
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      out += static_cast<char>(bits >> count & 0xffU);
+    }
+  }
+  return out;
+}
+
+/// Compares every byte of `shown`, whatever the first ones are.
+bool is_same_secret(std::string_view shown, std::string_view token) {
+  unsigned difference = shown.size() == token.size() && !token.empty() ? 0 : 1;
+  for (size_t i = 0; i < shown.size() && !token.empty(); ++i) {
+    const auto other = static_cast<unsigned char>(token[i % token.size()]);
+    difference |= static_cast<unsigned char>(shown[i]) ^ static_cast<unsigned>(other);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+HttpParse parse_http(std::string_view bytes) {
+  HttpParse parse;
+  const size_t end = bytes.substr(0, k_http_head_bytes_max).find("\r\n\r\n");
+  if (end == std::string_view::npos) {
+    if (bytes.size() >= k_http_head_bytes_max) parse.status = 431;
+    return parse;
+  }
+  std::string_view head = bytes.substr(0, end + 2);
+  bool is_newest = false;
+  parse.status = read_request_line(take_line(head), parse.request, is_newest);
+  Seen seen;
+  for (size_t count = 0; parse.status == 200 && !head.empty(); ++count)
+    parse.status = count >= k_headers_max ? 431 : read_header(take_line(head), parse.request, seen);
+  if (parse.status == 200 && is_newest && !seen.has_host) parse.status = 400;
+  return parse;
+}
+
+HttpReply refusal(int status, std::string_view why) {
+  HttpReply reply;
+  reply.status = status;
+  reply.body = fmt::format("{} {}{}{}\n", status, reason(status), why.empty() ? "" : ": ", why);
+  if (status == 405) reply.headers.emplace_back("Allow", "GET, HEAD");
+  if (status == 401)
+    reply.headers.emplace_back("WWW-Authenticate", "Basic realm=\"cohort\", charset=\"UTF-8\"");
+  return reply;
+}
+
+std::string to_bytes(const HttpReply& reply, bool is_head) {
+  std::string out = fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n"
+      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+      "Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n",
+      reply.status, reason(reply.status), reply.type, reply.body.size());
+  for (const auto& [name, value] : reply.headers) out += fmt::format("{}: {}\r\n", name, value);
+  out += "\r\n";
+  if (!is_head) out += reply.body;
+  return out;
+}
+
+bool shows_token(std::string_view authorization, std::string_view token) {
+  const size_t space = authorization.find(' ');
+  if (space == std::string_view::npos) return false;
+  const std::string_view scheme = authorization.substr(0, space);
+  const std::string_view shown = trim(authorization.substr(space));
+  if (is_same_word(scheme, "bearer")) return is_same_secret(shown, token);
+  if (!is_same_word(scheme, "basic")) return false;
+  const auto text = from_base64(shown);
+  if (!text) return false;
+  const size_t colon = text->find(':');
+  return colon != std::string::npos &&
+         is_same_secret(std::string_view(*text).substr(colon + 1), token);
+}
+
+}  // namespace cohort::observe

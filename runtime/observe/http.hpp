@@ -1,0 +1,49 @@
+#pragma once
+/// The little of HTTP/1.1 that the dashboard speaks: a GET or HEAD without a body, a reply, and the
+/// connection ends. Who holds sockets is runtime/control/http_server.hpp. Pure, thread-safe.
+///   HTTP-1 nothing of a request is believed before all of its head is there and of the grammar;
+///          what is not gets a status and no more.
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cohort::observe {
+
+inline constexpr size_t k_http_head_bytes_max = 8 << 10;
+
+struct HttpRequest {
+  bool is_head = false;  // HEAD, else GET
+  std::string path;      // "/metrics", as it was sent
+  std::string query;     // behind the "?"
+  std::string host;      // of the Host header, without the port; empty in HTTP/1.0
+  std::string authorization;
+};
+
+struct HttpParse {
+  int status = 0;  // 0: more bytes are needed; 200: `request` is whole; else the reply's status
+  HttpRequest request;
+};
+
+/// Reads what a client has sent so far.
+HttpParse parse_http(std::string_view bytes);
+
+struct HttpReply {
+  int status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  // further ones
+};
+
+/// A reply that says its status in words.
+HttpReply refusal(int status, std::string_view why = {});
+
+/// Returns the reply's bytes, without the body if it answers a HEAD.
+std::string to_bytes(const HttpReply& reply, bool is_head);
+
+/// Returns whether an Authorization header shows `token`: "Bearer TOKEN", or "Basic" with the token
+/// as password of any user. The time it takes says nothing about the token.
+bool shows_token(std::string_view authorization, std::string_view token);
+
+}  // namespace cohort::observe
