@@ -162,16 +162,26 @@ TEST(DashboardRun, ATakenPortIsToldBeforeTheRunBegins) {
       << wrong.err();
 }
 
+/// The address that a head on an ephemeral port has printed.
+std::string head_address(Process& head) {
+  auto line = [&] {
+    const std::string out = head.out();
+    const size_t at = out.find("head: ");
+    return at == std::string::npos || out.find('\n', at) == std::string::npos
+               ? std::string()
+               : out.substr(at + 6, out.find(' ', at + 6) - at - 6);
+  };
+  test::wait_until([&] { return !line().empty() || !head.is_running(); }, 30000);
+  return line();
+}
+
 TEST(DashboardHead, ShowsWhoIsInTheCluster) {
   TempFolder folder;
   Process head({test::binary("actor-node"), "head", "--listen", "127.0.0.1:0", "--dashboard", "0"},
                folder);
   const uint16_t port = dashboard_port(head);
   ASSERT_GT(port, 0) << head.err();
-  const std::string out = head.out();
-  const size_t at = out.find("head: ");
-  ASSERT_NE(at, std::string::npos);
-  const std::string address = out.substr(at + 6, out.find(' ', at + 6) - at - 6);
+  const std::string address = head_address(head);
   Process node({test::binary("actor-node"), "join", address, "--rank", "3", "--cards", "8"},
                folder);
   httplib::Client client("127.0.0.1", port);
@@ -192,6 +202,39 @@ TEST(DashboardHead, ShowsWhoIsInTheCluster) {
   Process stop({test::binary("actor-node"), "stop", address}, folder);
   EXPECT_EQ(stop.wait(), 0) << stop.err();
   EXPECT_EQ(head.wait(), 0) << head.err();
+}
+
+// The run waits for its second node, and shows that.
+TEST(DashboardHead, ARunOnAClusterShowsItsNodesBeforeAndAfterTheyHaveJoined) {
+  TempFolder folder;
+  Process head({test::binary("actor-node"), "head", "--listen", "127.0.0.1:0"}, folder);
+  const std::string address = head_address(head);
+  ASSERT_FALSE(address.empty()) << head.err();
+  Process run(run_command(folder, {"--cluster", address, "--dashboard", "0", "--wait", "60"},
+                          {"num_gpus_per_node=1", "max_steps=30", "eval_steps=-1"}),
+              folder);
+  const uint16_t port = dashboard_port(run);
+  ASSERT_GT(port, 0) << run.err();
+  httplib::Client client("127.0.0.1", port);
+  auto status = [&] { return json::parse(client.Get("/status.json")->body); };
+  ASSERT_TRUE(test::wait_until([&] { return status().value("nodes", json()).size() == 1; }, 20000));
+  EXPECT_EQ(status()["run"]["state"], "starting");
+  Process node({test::binary("actor-node"), "join", address}, folder);
+  metrics_when(run, client,
+               [](const auto& now) { return value_of(now, "cohort_steps_total") >= 1; });
+  ASSERT_TRUE(test::wait_until(
+      [&] {
+        const json nodes = status()["nodes"];
+        return nodes.size() == 2 && nodes[1]["processes"].size() == 1;
+      },
+      20000));
+  EXPECT_NE(status()["nodes"][1]["processes"][0].get<std::string>().find("cards [1]: actor_infer"),
+            std::string::npos);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  Process stop({test::binary("actor-node"), "stop", address}, folder);
+  EXPECT_EQ(stop.wait(), 0) << stop.err();
+  EXPECT_EQ(head.wait(), 0) << head.err();
+  EXPECT_EQ(node.wait(), 0) << node.err();
 }
 
 }  // namespace
