@@ -33,7 +33,7 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 namespace {
 
 std::string_view chip_color(std::string_view kind) {
-  if (kind == "error" || kind == "death" || kind == "lost") return "bad";
+  if (kind == "error" || kind == "death" || kind == "lost" || kind == "away") return "bad";
   for (std::string_view warning : {"warning", "requeue", "nonfinite", "leak", "notice"})
     if (kind == warning) return "warn";
   return "";
