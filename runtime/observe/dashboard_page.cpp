@@ -129,7 +129,7 @@ std::string run_part(const RunView& run, double now) {
     out += fmt::format("<progress value=\"{}\" max=\"{}\">step {}</progress>\n",
                        std::min(run.step, run.total_steps), run.total_steps, run.step);
   out += "<div class=\"numbers\">\n";
-  out += number("step", fmt::format("{} of {}", run.step, run.total_steps));
+  out += number("step", fmt::format("{}/{}", run.step, run.total_steps));
   out += number("now", doing(run));
   out += number("time left",
                 is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));
