@@ -12,7 +12,8 @@ using namespace control;
 
 namespace {
 constexpr std::chrono::seconds k_answer_limit{5};
-}
+constexpr uint32_t k_leave_ms = 10000;
+}  // namespace
 
 void ClusterAgentState::open(ClusterAgentOptions options) {
   options_ = std::move(options);
@@ -154,6 +155,22 @@ bool ClusterAgentState::on_run_end(const RunEnd& end) {
   return true;
 }
 
+// SIGTERM: a host that is to go. What plays here is played to its end, within a limit.
+void ClusterAgentState::on_leave() {
+  if (!head_ || options_.local_head || runs_.empty()) return finish({true, ""});
+  options_.on_line("leaving: what is played here is played to its end first");
+  send_request(
+      self_, head_, std::chrono::milliseconds(2 * k_leave_ms),
+      [this](bool) {
+        finish({true, ""});
+      },
+      [this](caf::error& e) {
+        options_.on_line("leaving at once: " + from_caf(e).detail);
+        finish({true, ""});
+      },
+      leave_atom_v, welcome_.node, k_leave_ms);
+}
+
 bool ClusterAgentState::on_stop() {
   finish({true, ""});
   return true;
@@ -180,6 +197,7 @@ ClusterAgentActor::behavior_type cluster_agent(
       [state](end_atom, const std::string& run_id, const ProcessOrder& process) {
         state->on_kill(run_id, process);
       },
+      [state](leave_atom) { state->on_leave(); },
       [state](stop_atom) { return state->on_stop(); },
   };
 }

@@ -45,6 +45,7 @@ class ClusterAgentState {
   void on_exit(const control::ProcessExit& exit);
   void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   bool on_run_end(const control::RunEnd& end);
+  void on_leave();
   bool on_stop();
   void on_down(const caf::down_msg& message);
 

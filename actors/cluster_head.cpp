@@ -64,10 +64,26 @@ ClusterStatus ClusterHeadState::on_status() const {
     info.cards = entry.cards;
     info.heard_s = now_seconds() - entry.heard;
     info.is_lost = entry.is_lost;
+    auto agent = agents_.find(entry.id);
+    info.is_leaving = !entry.is_lost && agent != agents_.end() && agent->second.is_leaving;
     for (const auto& [run_id, run] : runs_)
       for (const ProcessOrder& process : run.processes)
         if (process.node == entry.id) info.processes.push_back(run_id + ": " + process.what);
     status.nodes.push_back(std::move(info));
+  }
+  std::map<uint32_t, NodeInfo> away;
+  for (const auto& [run_id, run] : runs_)
+    for (const ProcessOrder& process : run.waiting)
+      away[process.node].processes.push_back(run_id + ": " + process.what);
+  for (auto& [node, info] : away) {
+    auto known = std::ranges::find(status.nodes, node, &NodeInfo::node);
+    if (known == status.nodes.end()) {
+      info.node = node;
+      info.name = info.address = info.version = "-";
+      known = status.nodes.insert(known, info);
+    }
+    known->is_lost = nodes_.find(node) == nullptr;
+    known->is_away = known->is_lost;
   }
   for (const auto& [run_id, run] : runs_) status.runs.push_back(run_id);
   return status;
@@ -121,13 +137,18 @@ caf::result<bool> ClusterHeadState::on_launch(const LaunchRequest& request) {
     return start_again(run->second, request);
   }
   std::set<uint32_t> nodes;
+  std::vector<ProcessOrder> waiting;
   for (const ProcessOrder& process : request.processes) {
-    if (nodes_.find(process.node) == nullptr)
+    if (is_there(process.node))
+      nodes.insert(process.node);
+    else if (process.may_wait)
+      waiting.push_back(process);
+    else
       return to_caf({Errc::not_found, fmt::format("{}: the cluster has no living node {}",
                                                   process.what, process.node)});
-    nodes.insert(process.node);
   }
-  runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes, {}};
+  runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes,
+                           std::move(waiting)};
   self_->monitor(request.supervisor);
   LaunchRequest order = request;
   order.launch = launches_;
@@ -144,11 +165,16 @@ caf::result<bool> ClusterHeadState::start_again(Run& run, const LaunchRequest& r
     std::erase_if(run.processes, [&](const auto& each) { return each.slot == process.slot; });
     std::erase_if(run.waiting, [&](const auto& each) { return each.slot == process.slot; });
     run.processes.push_back(process);
-    const bool is_there = nodes_.find(process.node) != nullptr;
-    (is_there ? now.processes : run.waiting).push_back(process);
-    if (is_there) nodes.insert(process.node);
+    const bool is_startable = is_there(process.node);
+    (is_startable ? now.processes : run.waiting).push_back(process);
+    if (is_startable) nodes.insert(process.node);
   }
   return pass_on(nodes, launch_atom_v, now);
+}
+
+/// Returns true for a node on which processes can be started.
+bool ClusterHeadState::is_there(uint32_t node) const {
+  return nodes_.find(node) != nullptr && !agents_.at(node).is_leaving;
 }
 
 void ClusterHeadState::start_waiting(uint32_t node) {
@@ -188,6 +214,56 @@ std::set<uint32_t> ClusterHeadState::living() const {
 caf::result<bool> ClusterHeadState::on_end(const RunEnd& end) {
   runs_.erase(end.run_id);
   return pass_on(living(), end_atom_v, end);  // all: some live only as long as the run does
+}
+
+// What is started again on a node that leaves waits for its successor. An agent that ends may be
+// gone before its answer is.
+caf::result<bool> ClusterHeadState::on_leave(uint32_t node, uint32_t wait_ms) {
+  if (nodes_.find(node) == nullptr)
+    return to_caf({Errc::not_found, fmt::format("the cluster has no living node {}", node)});
+  Agent& agent = agents_.at(node);
+  if (agent.handle.node() == self_->node())
+    return to_caf({Errc::invalid_argument,
+                   fmt::format("node {} is the head's own: end the cluster with `stop`", node)});
+  if (std::exchange(agent.is_leaving, true))
+    return to_caf({Errc::invalid_argument, fmt::format("node {} is leaving already", node)});
+  options_.on_line(fmt::format("node {}: {} leaves", node, plan::to_text(*nodes_.find(node))));
+  auto promise = self_->make_response_promise<bool>();
+  auto missing = std::make_shared<size_t>(1);
+  auto refused = std::make_shared<Expected<void>>();
+  auto answered = [this, promise, missing, refused, node] {
+    if (--*missing == 0) left(node, *refused, promise);
+  };
+  constexpr uint32_t k_answer_ms = 10000;
+  for (const auto& [run_id, run] : runs_) {
+    LeaveOrder order{{}, wait_ms};
+    for (const ProcessOrder& process : run.processes)
+      if (process.node == node) order.slots.push_back(process.slot);
+    if (order.slots.empty() || run.supervisor == nullptr) continue;
+    ++*missing;
+    send_request(
+        self_, caf::actor_cast<RunSupervisor>(run.supervisor),
+        std::chrono::milliseconds(wait_ms + k_answer_ms), [answered](bool) { answered(); },
+        [answered, refused, run_id = run_id](caf::error& e) {
+          *refused = from_caf(e).with_context("run " + run_id);
+          answered();
+        },
+        leave_atom_v, order);
+  }
+  answered();
+  return promise;
+}
+
+void ClusterHeadState::left(uint32_t node, const Expected<void>& result,
+                            caf::typed_response_promise<bool> promise) {
+  const bool is_gone = nodes_.find(node) == nullptr;  // it has not waited
+  if (result || is_gone) {
+    auto ended = [promise](const Expected<void>&) mutable { promise.deliver(true); };
+    return tell(is_gone ? std::set<uint32_t>() : std::set{node}, ended, stop_atom_v);
+  }
+  agents_.at(node).is_leaving = false;
+  start_waiting(node);
+  promise.deliver(to_caf(result.error()));
 }
 
 // One that ends may be gone before its answer is: that is what was asked for.
@@ -230,11 +306,17 @@ void ClusterHeadState::on_down(const caf::down_msg& message) {
 }
 
 void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reason) {
-  options_.on_line(fmt::format("node {}: {} is lost: {}", node.id, plan::to_text(node), reason));
+  options_.on_line(
+      agents_.at(node.id).is_leaving
+          ? fmt::format("node {}: {} has left", node.id, plan::to_text(node))
+          : fmt::format("node {}: {} is lost: {}", node.id, plan::to_text(node), reason));
   std::vector<ProcessExit> exits;
+  auto waits = [](const Run& run, uint32_t slot) {
+    return std::ranges::find(run.waiting, slot, &ProcessOrder::slot) != run.waiting.end();
+  };
   for (const auto& [run_id, run] : runs_)
     for (const ProcessOrder& process : run.processes)
-      if (process.node == node.id)
+      if (process.node == node.id && !waits(run, process.slot))
         exits.push_back(
             {run_id, process, fmt::format("is lost with its node: {}", reason), run.launch});
   for (const ProcessExit& exit : exits) on_exit(exit, true);
@@ -256,6 +338,9 @@ ClusterHeadActor::behavior_type cluster_head(
       [state](end_atom, const RunEnd& end) { return state->on_end(end); },
       [state](end_atom, const std::string& run_id, const ProcessOrder& process) {
         state->on_kill(run_id, process);
+      },
+      [state](leave_atom, uint32_t node, uint32_t wait_ms) {
+        return state->on_leave(node, wait_ms);
       },
       [state](stop_atom) { return state->on_stop(); },
       [state](watch_atom, uint64_t) { state->on_watch(); },

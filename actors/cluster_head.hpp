@@ -2,7 +2,8 @@
 /// Cluster head: knows the nodes of a cluster and passes on what runs want of them. It holds no
 /// run: a run goes on while its head is away, and nodes join again when it is back. Owner: main of
 /// `actor-node head`, or of the run that starts a cluster of its own. Thread: CAF's scheduler.
-/// Bound: plan::k_nodes_max nodes; of a run its processes, until it ends. Every request to an agent
+/// Bound: plan::k_nodes_max nodes; of a run its processes, until it ends, those included that wait
+/// for their nodes to join. Every request to an agent
 /// has a time limit. Messages: ClusterHeadActor in cluster_roles.hpp.
 #include <functional>
 #include <map>
@@ -35,6 +36,7 @@ class ClusterHeadState {
   void on_exit(const control::ProcessExit& exit, bool is_node_gone = false);
   void on_kill(const std::string& run_id, const control::ProcessOrder& process);
   caf::result<bool> on_end(const control::RunEnd& end);
+  caf::result<bool> on_leave(uint32_t node, uint32_t wait_ms);
   caf::result<bool> on_stop();
   void on_watch();
   void on_down(const caf::down_msg& message);
@@ -50,6 +52,7 @@ class ClusterHeadState {
   struct Agent {
     ClusterAgentActor handle;
     uint64_t epoch = 0;
+    bool is_leaving = false;  // nothing is started there
   };
   /// Sends `what` to the agents of `nodes`; `then` runs once, when all have said that they did so,
   /// or with the first error.
@@ -60,6 +63,8 @@ class ClusterHeadState {
   caf::result<bool> pass_on(const std::set<uint32_t>& nodes, const What&... what);
   caf::result<bool> start_again(Run& run, const control::LaunchRequest& request);
   void start_waiting(uint32_t node);
+  bool is_there(uint32_t node) const;
+  void left(uint32_t node, const Expected<void>& result, caf::typed_response_promise<bool> promise);
   void lose(const plan::NodeEntry& node, const std::string& reason);
   std::set<uint32_t> living() const;
 

@@ -196,6 +196,7 @@ void DriverState::on_lease_end(const std::shared_ptr<Round>& round, size_t repli
       round->dispatcher->end(part.group, index, static_cast<uint32_t>(replica), each);
   }
   round->response_tokens += report.response_tokens;
+  end_leaves();
   continue_round(round);
 }
 
@@ -225,6 +226,7 @@ void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& g
         gathered->seconds = now_seconds() - started;
         if (!options_.has_reference_phase) gathered->generate_seconds = gathered->seconds;
         round_.reset();
+        end_leaves();
         then(*gathered);
       },
       collect_atom_v, batch.kind, batch.step);

@@ -10,7 +10,8 @@
 /// the stream is played again, by those that live; its successor gets work once a publish has
 /// served it. If nobody else lives, the round waits for that publish, of the version that is
 /// played. FLOW-1: what comes twice the collector drops. Bound: a loss is one request to the
-/// trainer and at most the groups of the round.
+/// trainer and at most the groups of the round. One that is told to leave (leave) gets nothing new,
+/// and is answered for when it has nothing open, or when its time is over.
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,7 +75,8 @@ class DriverState {
   void on_notice(const std::string& role, const std::string& text);
   void on_lost(const control::CardsLost& lost);
   void on_back(const control::CardsBack& back);
-  void on_doubt(uint64_t number);
+  void on_watch(uint64_t number);
+  caf::result<bool> on_leave(const control::CardsLost& leaving, uint32_t wait_ms);
 
  private:
   using Next = std::function<void()>;
@@ -110,8 +112,9 @@ class DriverState {
     uint32_t questions = 0;      // what the stream has: nothing is leased meanwhile
     bool is_collecting = false;  // every lease has ended, once at least
   };
-  /// One that is back has no weights yet: it may play what needs none.
-  enum class Standing : uint8_t { lost, back, serving };
+  /// One that is back has no weights yet: it may play what needs none. One that leaves gets nothing
+  /// new.
+  enum class Standing : uint8_t { lost, back, serving, leaving };
   struct Replica {
     RolloutActor actor;
     Standing standing = Standing::back;
@@ -123,6 +126,12 @@ class DriverState {
     double since = 0;
     std::optional<std::pair<size_t, uint32_t>> lease;  // replica and attempt that it came from
   };
+  /// Replicas that are to go when they have played what they have.
+  struct Leave {
+    std::vector<size_t> replicas;
+    caf::typed_response_promise<bool> promise;
+  };
+  void end_leaves();
   void doubt(Doubt doubt);
   bool can_play(size_t replica, uint8_t kind) const;
   void lease_parts(const std::shared_ptr<Round>& round,
@@ -173,8 +182,9 @@ class DriverState {
   std::shared_ptr<Round> round_;  // whose trajectories are not all in the stream
   bool is_reviving_ = false;
   double last_loss_ = -1;
-  std::map<uint64_t, Doubt> doubts_;
-  uint64_t next_doubt_ = 0;
+  std::map<uint64_t, Doubt> doubts_;  // by timer, as the next
+  std::map<uint64_t, Leave> leaves_;
+  uint64_t next_timer_ = 0;
   bool is_stopping_ = false;
   bool is_over_ = false;
   uint64_t step_ = 0;

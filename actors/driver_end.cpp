@@ -107,7 +107,10 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
       },
       [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
       [state](back_atom, const CardsBack& back) { state->on_back(back); },
-      [state](watch_atom, uint64_t number) { state->on_doubt(number); },
+      [state](leave_atom, const CardsLost& leaving, uint32_t wait_ms) {
+        return state->on_leave(leaving, wait_ms);
+      },
+      [state](watch_atom, uint64_t number) { state->on_watch(number); },
   };
 }
 

@@ -36,14 +36,15 @@ void DriverState::on_told(const Failure& failure) {
 
 void DriverState::doubt(Doubt doubt) {
   if (is_over_) return;
-  doubts_.emplace(++next_doubt_, std::move(doubt));
+  doubts_.emplace(++next_timer_, std::move(doubt));
   self_->delayed_send(DriverActor{self_}, std::chrono::milliseconds(options_.verdict_wait_ms),
-                      watch_atom_v, next_doubt_);
+                      watch_atom_v, next_timer_);
 }
 
 // By now whoever watches the processes has spoken. What a lost rollout has failed in is with others
 // already; of the rest, an error around the time of a loss is taken for its consequence.
-void DriverState::on_doubt(uint64_t number) {
+void DriverState::on_watch(uint64_t number) {
+  if (auto late = leaves_.extract(number); !late.empty()) late.mapped().promise.deliver(true);
   constexpr double k_before_seconds = 3;
   auto found = doubts_.find(number);
   if (found == doubts_.end()) return;
@@ -82,6 +83,7 @@ void DriverState::on_lost(const CardsLost& lost) {
     replicas_[replica].standing = Standing::lost;
     if (round_) play_again(replica);
   }
+  end_leaves();
 }
 
 // What it played and what it had open: the stream says which of it is safe. What is still on its
@@ -147,6 +149,8 @@ void DriverState::continue_round(const std::shared_ptr<Round>& round) {
   for (size_t replica = 0; replica < replicas_.size(); ++replica)
     has_player = has_player || can_play(replica, round->batch.kind);
   if (has_player) return lease_more(round);
+  for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
+    if (round->dispatcher->open_groups(replica) > 0) return;  // one that leaves: to its end first
   if (round->batch.kind != static_cast<uint8_t>(TrajectoryKind::warm_start)) revive();
 }
 
@@ -168,6 +172,49 @@ void DriverState::on_back(const CardsBack& back) {
       round_->dispatcher->restore(static_cast<uint32_t>(replica));
       continue_round(round_);
     }
+  }
+}
+
+// What it plays it plays to the end, within `wait_ms`; the rest, and what is not in the stream by
+// then, goes to others when the node says that it is lost.
+caf::result<bool> DriverState::on_leave(const CardsLost& leaving, uint32_t wait_ms) {
+  auto goes = [&](size_t replica) {
+    return std::ranges::find(leaving.cards, options_.rollout_cards[replica].value) !=
+           leaving.cards.end();
+  };
+  bool has_other = false;
+  for (size_t replica = 0; replica < replicas_.size(); ++replica)
+    has_other = has_other || (!goes(replica) && replicas_[replica].standing == Standing::serving);
+  if (!has_other || is_over_)
+    return to_caf(
+        {Errc::invalid_argument,
+         fmt::format("{}: no other replica of actor_infer serves at the moment: try again "
+                     "after the next step",
+                     leaving.text)});
+  note("leave", leaving.text);
+  Leave leave{{}, self_->make_response_promise<bool>()};
+  for (size_t replica = 0; replica < replicas_.size(); ++replica) {
+    if (!goes(replica) || replicas_[replica].standing == Standing::lost) continue;
+    replicas_[replica].standing = Standing::leaving;
+    leave.replicas.push_back(replica);
+    if (round_) round_->dispatcher->retire(static_cast<uint32_t>(replica));
+  }
+  auto promise = leave.promise;
+  leaves_.emplace(++next_timer_, std::move(leave));
+  self_->delayed_send(DriverActor{self_}, std::chrono::milliseconds(wait_ms), watch_atom_v,
+                      next_timer_);
+  end_leaves();
+  return promise;
+}
+
+void DriverState::end_leaves() {
+  auto is_idle = [this](size_t replica) {
+    return !round_ || round_->dispatcher->open_groups(static_cast<uint32_t>(replica)) == 0;
+  };
+  for (auto leave = leaves_.begin(); leave != leaves_.end();) {
+    const bool is_over = std::ranges::all_of(leave->second.replicas, is_idle);
+    if (is_over) leave->second.promise.deliver(true);
+    leave = is_over ? leaves_.erase(leave) : std::next(leave);
   }
 }
 

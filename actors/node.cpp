@@ -311,6 +311,7 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](watch_atom, uint64_t which) { state->on_watch(which); },
       [state](ping_atom) { state->on_ping(); },
       [state](lost_atom, const ProcessLost& lost) { state->on_process_lost(lost); },
+      [state](leave_atom, const LeaveOrder& order) { return state->on_leave(order); },
       [state](table_atom, const TableRequest& request) { return state->on_table(request); },
   };
 }

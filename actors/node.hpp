@@ -13,11 +13,12 @@
 /// ProcessControl): the node tells placement and driver, has it started again, and hands out its
 /// new role actors. Processes that hold parts of one tensor-parallel group are lost together. The
 /// old attempt is fenced: it may not join, its links are not heard. One that has rollouts alone is
-/// away when it has not joined within join_timeout_ms, when its node is gone, or at the start
-/// (NodeOptions::absent): nobody waits for it, and it has its part again once it has joined. Bound:
-/// k_process_restarts in k_restart_window_s; one more, and it is away for good, or ends the run if
-/// no other replica lives. The run goes on for join_timeout_ms without any. Any other process that
-/// is lost ends it. Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
+/// away when it has not joined within join_timeout_ms, when its node is gone or leaves, or at the
+/// start (NodeOptions::absent): nobody waits for it, and it has its part again once it has joined.
+/// Bound: k_process_restarts in k_restart_window_s; one more, and it is away for good, or ends the
+/// run if no other replica lives. The run goes on for join_timeout_ms without any. Any other
+/// process that is lost ends it. Messages: NodeActor in roles.hpp; result through
+/// NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -82,6 +83,7 @@ class NodeState {
   void on_ping();
   void on_pong(uint32_t slot, uint32_t attempt);
   void on_process_lost(const control::ProcessLost& lost);
+  caf::result<bool> on_leave(const control::LeaveOrder& order);
   control::TableReply on_table(const control::TableRequest& request);
 
  private:
@@ -117,6 +119,7 @@ class NodeState {
   void tell_lost(const control::CardsLost& lost);
   void watch_players(const std::string& cause);
   void on_nobody();
+  void part(const std::vector<uint32_t>& slots);
   void watch_slot(uint32_t slot);
   void lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,
             bool is_silent);

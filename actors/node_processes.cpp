@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "actors/card_process.hpp"
 #include "actors/node.hpp"
@@ -185,7 +186,7 @@ void NodeState::on_process_lost(const ProcessLost& lost) {
   if (!slot.is_lost) lose(unit_of(lost.slot), lost.slot, lost.text, lost.is_node_gone);
   if (!slot.is_lost) return;  // it has ended the run
   slot.is_gone = true;
-  if (const auto all = unit_of(lost.slot); lost.is_node_gone && may_be_away(all))
+  if (const auto all = unit_of(lost.slot); lost.is_node_gone && !slot.is_away && may_be_away(all))
     set_away(all, slot_name(lost.slot) + " has no node: the run goes on without it");
   // The ranks of a group find each other by the number of their attempt: they start together.
   uint32_t attempt = 0;
@@ -202,6 +203,50 @@ void NodeState::on_process_lost(const ProcessLost& lost) {
     options_.process_control.start(each, attempt);
     watch_slot(each);
   }
+}
+
+caf::result<bool> NodeState::on_leave(const LeaveOrder& order) {
+  auto refused = [](const std::string& why) { return to_caf({Errc::invalid_argument, why}); };
+  if (!is_begun_ || is_shutting_down_) return refused("it is at its start or end: try again");
+  std::set<uint32_t> all;
+  for (uint32_t slot : order.slots)
+    if (slot < slots_.size())
+      for (uint32_t each : unit_of(slot)) all.insert(each);
+  const std::vector<uint32_t> slots(all.begin(), all.end());
+  CardsLost leaving;
+  for (uint32_t slot : slots) {
+    leaving.text += (leaving.text.empty() ? "" : ", ") + slot_name(slot);
+    for (CardId card : options_.processes[slot]) leaving.cards.push_back(card.value);
+  }
+  if (!may_be_away(slots))
+    return refused(leaving.text + " cannot leave: these cards are not actor_infer's alone");
+  if (!has_player(slots))
+    return refused(leaving.text + " cannot leave: no other replica of actor_infer is there");
+  leaving.text += " leaves";
+  auto promise = self_->make_response_promise<bool>();
+  constexpr uint32_t k_answer_ms = 5000;
+  send_request(
+      self_, driver_, std::chrono::milliseconds(order.wait_ms + k_answer_ms),
+      [this, promise, slots](bool) mutable {
+        part(slots);
+        promise.deliver(true);
+      },
+      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); }, leave_atom_v, leaving,
+      order.wait_ms);
+  return promise;
+}
+
+// It is no loss. The processes end, and are to be started again where a node of their number joins.
+void NodeState::part(const std::vector<uint32_t>& slots) {
+  std::string who;
+  for (uint32_t slot : slots) {
+    who += (who.empty() ? "" : ", ") + slot_name(slot);
+    if (!slots_[slot].is_ready) continue;
+    auto process = caf::actor_cast<CardProcessActor>(slots_[slot].process);
+    forget_roles(slots_[slot], false);
+    self_->send(process, stop_atom_v);
+  }
+  set_away(slots, who + " has left");
 }
 
 void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const std::string& text,

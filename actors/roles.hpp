@@ -105,6 +105,7 @@ using DriverActor =
                      caf::reacts_to<control::notice_atom, std::string, std::string>,
                      caf::reacts_to<control::lost_atom, control::CardsLost>,
                      caf::reacts_to<control::back_atom, control::CardsBack>,
+                     caf::replies_to<control::leave_atom, control::CardsLost, uint32_t>::with<bool>,
                      caf::reacts_to<control::watch_atom, uint64_t>>;
 
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
@@ -112,7 +113,8 @@ using DriverActor =
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found | denied (an attempt that was given up);
 /// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost).
-/// (table, TableRequest) -> TableReply
+/// (table, TableRequest) -> TableReply. From the cluster's head: (leave, LeaveOrder) -> true |
+/// invalid_argument
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,
@@ -122,6 +124,7 @@ using NodeActor = caf::typed_actor<
     caf::reacts_to<control::ready_atom, control::ProcessReady>,
     caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::ping_atom>,
     caf::reacts_to<control::lost_atom, control::ProcessLost>,
+    caf::replies_to<control::leave_atom, control::LeaveOrder>::with<bool>,
     caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
 }  // namespace cohort::actors

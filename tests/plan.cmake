@@ -3,7 +3,7 @@ cohort_test(plan_unit_test unit APART TSAN
     unit/plan_timeshare_test.cpp unit/leak_watch_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
   DEPS cohort::plan)
 cohort_test(plan_property_test property TSAN
-  SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp
+  SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/start_gate_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp
   DEPS cohort::plan)
 cohort_test(plan_hccl_test unit TSAN
   SOURCES unit/hccl_count_rules_test.cpp unit/hccl_network_rules_test.cpp unit/hccl_process_rules_test.cpp

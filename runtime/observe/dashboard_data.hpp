@@ -24,6 +24,8 @@ struct NodeView {
   bool is_lost = false;
   std::vector<std::string> processes;
   std::optional<uint64_t> losses;  // times that it was lost, if somebody has counted
+  bool is_leaving = false;
+  bool is_away = false;  // lost, or never there, and `processes` start when it has joined
 };
 
 struct ClusterView {

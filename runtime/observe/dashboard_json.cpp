@@ -22,6 +22,8 @@ Json nodes_json(const ClusterView& cluster, double now) {
                      {"is_lost", node.is_lost},
                      {"processes", node.processes}});
     if (node.losses) nodes.back()["losses"] = *node.losses;
+    if (node.is_leaving) nodes.back()["is_leaving"] = true;
+    if (node.is_away) nodes.back()["is_away"] = true;
   }
   return nodes;
 }

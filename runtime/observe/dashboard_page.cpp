@@ -186,7 +186,9 @@ std::string nodes_part(const ClusterView& cluster, double now) {
         "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"words\">{}</td></tr>\n",
         node.node, escape_html(node.host), node.address.empty() ? "-" : escape_html(node.address),
         node.cards == 0 ? "any" : std::to_string(node.cards), escape_html(node.version),
-        node.is_lost          ? "<span class=\"chip bad\">LOST</span>"
+        node.is_away          ? "<span class=\"chip bad\">AWAY</span>"
+        : node.is_lost        ? "<span class=\"chip bad\">LOST</span>"
+        : node.is_leaving     ? "<span class=\"chip\">LEAVING</span>"
         : cluster.is_this_one ? "here"
                               : format_duration(node.heard_s + age),
         node.losses ? std::to_string(*node.losses) : "-", processes_of(node));

@@ -98,7 +98,7 @@ void Dispatcher::forget(Groups::iterator it) {
 std::optional<uint32_t> Dispatcher::lightest(std::optional<uint32_t> but) const {
   std::optional<uint32_t> best;
   for (uint32_t r = 0; r < replicas_.size(); ++r) {
-    if (!replicas_[r].is_alive || r == but) continue;
+    if (!replicas_[r].takes_work() || r == but) continue;
     if (!best || replicas_[r].outstanding < replicas_[*best].outstanding) best = r;
   }
   return best;
@@ -109,7 +109,7 @@ std::optional<uint32_t> Dispatcher::place(const Group& group) const {
   if (!best) best = lightest({});  // the slow one is the only one alive
   if (!best) return {};
   const std::optional<uint32_t> home = homes_.at(group.spec.prompt).replica;
-  const bool is_usable = home && replicas_[*home].is_alive && home != group.taken_from &&
+  const bool is_usable = home && replicas_[*home].takes_work() && home != group.taken_from &&
                          replicas_[*home].outstanding < options_.open_tokens_max;
   if (is_usable &&
       replicas_[*home].outstanding <= replicas_[*best].outstanding + options_.affinity_tokens)
@@ -138,7 +138,7 @@ std::vector<DispatchPart> Dispatcher::assign() {
   std::vector<DispatchPart> parts;
   const auto has_room = [this] {
     return std::any_of(replicas_.begin(), replicas_.end(), [this](const Replica& r) {
-      return r.is_alive && r.outstanding < options_.open_tokens_max;
+      return r.takes_work() && r.outstanding < options_.open_tokens_max;
     });
   };
   for (auto it = waiting_.begin(); it != waiting_.end() && has_room();) {
@@ -190,7 +190,12 @@ std::vector<DispatchPart> Dispatcher::lose(uint32_t replica) {
   return parts;
 }
 
-void Dispatcher::restore(uint32_t replica) { replicas_.at(replica).is_alive = true; }
+void Dispatcher::retire(uint32_t replica) { replicas_.at(replica).is_retired = true; }
+
+void Dispatcher::restore(uint32_t replica) {
+  replicas_.at(replica).is_alive = true;
+  replicas_.at(replica).is_retired = false;
+}
 
 /// Returns the largest group that `from` has not begun and `to` is expected to end earlier.
 Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {

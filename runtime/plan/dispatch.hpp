@@ -13,7 +13,8 @@
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
 /// open on one living replica. It ends once; a second end is told apart and changes nothing.
-/// DISPATCH-2: a replica with open_tokens_max outstanding or more is given nothing.
+/// DISPATCH-2: a replica with open_tokens_max outstanding or more, or a retired one, is given
+/// nothing.
 /// DISPATCH-3: outstanding(r) is the sum over its open trajectories: 0 when it has none.
 /// DISPATCH-4: a group goes to the living replica with the least outstanding tokens, or to its
 /// prompt's home if that has at most affinity_tokens more.
@@ -71,6 +72,8 @@ class Dispatcher {
   DispatchEnd end(uint64_t group, uint32_t index, uint32_t replica, uint64_t sampled);
   /// Takes everything back from a replica that died; it gets no more work. Returns what was open.
   std::vector<DispatchPart> lose(uint32_t replica);
+  /// The replica gets no more work; what is open there may end there.
+  void retire(uint32_t replica);
   /// The replica is back, with nothing open.
   void restore(uint32_t replica);
   /// Where nothing waits and a replica has run dry: takes a group from the one that is furthest
@@ -95,6 +98,8 @@ class Dispatcher {
   };
   struct Replica {
     bool is_alive = true;
+    bool is_retired = false;
+    bool takes_work() const { return is_alive && !is_retired; }
     uint64_t outstanding = 0;  // [tokens]
     std::set<uint64_t> groups;
   };

@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "tests/support/net_hosts.hpp"
-#include "tests/support/tiny_run.hpp"
+#include "tests/support/recovery.hpp"
 
 namespace cohort {
 namespace {
@@ -24,6 +24,16 @@ class Cluster : public ::testing::Test {
   }
   std::map<uint64_t, std::string> alone(const std::vector<std::string>& more) {
     Process process(test::tiny_run(folder_, more), folder_);
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    return test::hashes(test::run_folder(process));
+  }
+  /// Of one that is stopped once it has come to `step`.
+  std::map<uint64_t, std::string> alone_until(const std::vector<std::string>& more, uint64_t step) {
+    TempFolder folder;
+    Process process(test::tiny_run(folder, more), folder);
+    EXPECT_TRUE(test::wait_until([&] { return test::hashes(test::any_run(folder)).contains(step); },
+                                 120000));
+    process.send(SIGINT);
     EXPECT_EQ(process.wait(), 0) << process.err();
     return test::hashes(test::run_folder(process));
   }
@@ -176,6 +186,115 @@ TEST_F(Cluster, ANodeThatWasCutOffIsFencedAndItsGroupsPlayedAgain) {
   ASSERT_TRUE(hosts.set_cut(1, false));
   EXPECT_EQ(apart.wait(), 0) << apart.err() << joined.out();
   EXPECT_EQ(test::hashes(test::run_folder(apart)), alone(more));
+}
+
+/// `found` holds each of `steps` as `whole` does, from the first to one that it was stopped after.
+void expect_prefix(const std::map<uint64_t, std::string>& found,
+                   const std::map<uint64_t, std::string>& whole) {
+  ASSERT_GT(found.size(), 1U);
+  for (const auto& [step, hash] : found) {
+    ASSERT_TRUE(whole.contains(step)) << step;
+    EXPECT_EQ(hash, whole.at(step)) << "step " << step;
+  }
+}
+
+// The train card is on node 0, a rollout on each of nodes 1 and 2, which come and go.
+TEST_F(Cluster, NodesComeAndGoInTheMiddleOfARun) {
+  NetHosts hosts(3);
+  ASSERT_TRUE(hosts.is_up());
+  const std::string address = NetHosts::address(0) + ":6379";
+  const std::vector<std::string> more = {"max_steps=4000", "eval_steps=-1", "save_steps=1000",
+                                         "actor_infer.device_mapping=list(range(1,3))",
+                                         "max_running_requests=4"};
+  std::vector<std::string> spread = more, together = more;
+  spread.push_back("num_gpus_per_node=1");
+  together.push_back("num_gpus_per_node=3");
+  auto join = [&](size_t host) {
+    return std::make_unique<Process>(
+        hosts.on(host, node({"join", address, "--rank", std::to_string(host)})), folder_);
+  };
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  auto first = join(1);
+  ASSERT_TRUE(has_nodes(hosts, 2));
+  Process apart(
+      hosts.on(0, run({"--cluster", address, "--nodes", "2:3", "--wait-more", "0.2"}, spread)),
+      folder_);
+  auto says = [&](const std::string& text, size_t times) {
+    return test::wait_until(
+        [&] {
+          size_t count = 0;
+          const std::string err = apart.err();
+          for (size_t at = err.find(text); at != std::string::npos; at = err.find(text, at + 1))
+            ++count;
+          return count >= times || !apart.is_running();
+        },
+        60000);
+  };
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000)) << apart.err();
+  EXPECT_NE(apart.err().find("2 of 3 nodes have joined; missing: node 2; the run begins without"),
+            std::string::npos)
+      << apart.err();
+  Process status(hosts.on(0, node({"status", address})), folder_);
+  EXPECT_EQ(status.wait(), 0);
+  EXPECT_NE(status.out().find("AWAY"), std::string::npos) << status.out();
+  Process last(hosts.on(2, node({"leave", address, "--rank", "1"})), folder_);
+  EXPECT_EQ(last.wait(), 2);
+  EXPECT_NE(last.err().find("no other replica of actor_infer"), std::string::npos) << last.err();
+  auto second = join(2);
+  ASSERT_TRUE(says("actor_infer (card 2) serves version", 1)) << apart.err();
+  Process leave(hosts.on(2, node({"leave", address, "--rank", "1", "--wait", "20"})), folder_);
+  EXPECT_EQ(leave.wait(), 0) << leave.err() << head.out();
+  EXPECT_EQ(first->wait(), 0) << first->err() << first->out();
+  ASSERT_TRUE(says("process 1 (cards [1]: actor_infer) has left", 1)) << apart.err();
+  first = join(1);
+  ASSERT_TRUE(says("actor_infer (card 1) serves version", 1)) << apart.err();
+  second->send(SIGTERM);  // a host that is told to go
+  EXPECT_EQ(second->wait(), 0) << second->err();
+  ASSERT_TRUE(says("process 2 (cards [2]: actor_infer) has left", 1)) << apart.err();
+  second = join(2);
+  ASSERT_TRUE(says("actor_infer (card 2) serves version", 2)) << apart.err();
+  second->send(SIGKILL);  // for good
+  ASSERT_TRUE(says("process 2 (cards [2]: actor_infer) has no node", 1)) << apart.err();
+  const std::string run_path = test::any_run(folder_);
+  const size_t rows = test::hashes(run_path).size();
+  ASSERT_TRUE(test::wait_until([&] { return test::hashes(run_path).size() > rows + 2; }, 30000));
+  apart.send(SIGTERM);
+  ASSERT_EQ(apart.wait(), 0) << apart.err();
+  const auto found = test::hashes(test::run_folder(apart));
+  expect_prefix(found, alone_until(together, found.rbegin()->first));
+  const test::StreamFacts facts = test::read_stream(test::run_folder(apart));
+  EXPECT_EQ(test::flow_1(facts, found.rbegin()->first, 8, 4), "");
+  EXPECT_EQ(facts.of_kind("leave").size(), 2U);
+  EXPECT_EQ(facts.of_kind("admitted").size(), 3U);
+  EXPECT_EQ(facts.of_kind("lost").size(), 1U);
+}
+
+TEST_F(Cluster, ANodeThatTheRunNeedsIsWaitedForAndCannotLeave) {
+  NetHosts hosts(2);
+  ASSERT_TRUE(hosts.is_up());
+  const std::string address = NetHosts::address(0) + ":6379";
+  const std::vector<std::string> more = {"num_gpus_per_node=1", "max_steps=4000", "eval_steps=-1",
+                                         "actor_train.device_mapping=[1]",
+                                         "actor_infer.device_mapping=[0]"};
+  Process head(hosts.on(0, node({"head", "--listen", address})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 1));
+  Process early(hosts.on(0, run({"--cluster", address, "--nodes", "1", "--wait", "0.5"}, more)),
+                folder_);
+  EXPECT_EQ(early.wait(), 1);
+  EXPECT_NE(early.err().find("node 1 cannot be done without"), std::string::npos) << early.err();
+  Process joined(hosts.on(1, node({"join", address, "--rank", "1"})), folder_);
+  ASSERT_TRUE(has_nodes(hosts, 2));
+  Process apart(hosts.on(0, run({"--cluster", address}, more)), folder_);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000)) << apart.err();
+  Process leave(hosts.on(0, node({"leave", address, "--rank", "1"})), folder_);
+  EXPECT_EQ(leave.wait(), 2);
+  EXPECT_NE(leave.err().find("these cards are not actor_infer's alone"), std::string::npos)
+      << leave.err();
+  Process own(hosts.on(1, node({"leave", address, "--rank", "0"})), folder_);
+  EXPECT_EQ(own.wait(), 2);
+  EXPECT_NE(own.err().find("the head's own"), std::string::npos) << own.err();
+  apart.send(SIGTERM);
+  EXPECT_EQ(apart.wait(), 0) << apart.err();
 }
 
 TEST_F(Cluster, AHeadThatIsKilledComesBackAndItsNodesJoinAgain) {

@@ -202,6 +202,27 @@ TEST(Dispatch, LoadsDifferByAtMostOneGroup) {  // DISPATCH-4
   }
 }
 
+// A replica that is to go: what it plays it plays to the end.
+TEST(Dispatch, ARetiredReplicaEndsWhatItHasAndGetsNothingNew) {
+  Dispatcher dispatcher({.replicas = 2, .open_tokens_max = 10, .response_tokens_guess = 10});
+  for (uint64_t group = 0; group < 6; ++group) ASSERT_TRUE(dispatcher.add({group, group, 1, 0, 0}));
+  const auto first = dispatcher.assign();
+  ASSERT_EQ(first.size(), 2U);
+  dispatcher.retire(0);
+  for (const DispatchPart& part : first) dispatcher.end(part.group, 0, part.replica, 10);
+  for (int i = 0; i < 4; ++i) {
+    const auto parts = dispatcher.assign();
+    dispatcher.assert_invariants();
+    ASSERT_EQ(parts.size(), 1U);
+    EXPECT_EQ(parts.front().replica, 1U);
+    dispatcher.end(parts.front().group, 0, 1, 10);
+  }
+  EXPECT_TRUE(dispatcher.is_done());
+  dispatcher.restore(0);
+  ASSERT_TRUE(dispatcher.add({9, 9, 1, 0, 0}));
+  EXPECT_EQ(dispatcher.assign().front().replica, 0U);
+}
+
 TEST(Dispatch, AGroupFollowsItsPromptWithinTheSlack) {
   Dispatcher dispatcher({3, 1000000, 500, 100});
   for (uint64_t id = 0; id < 3; ++id) dispatcher.add({id, id, 1, 0, 100}).value();

@@ -74,11 +74,14 @@ inline std::map<uint64_t, std::string> hashes(const std::string& folder) {
   return result;
 }
 
-inline bool has_first_row(const TempFolder& folder) {
+/// A run in `folder` that has a row of metrics, or nothing.
+inline std::string any_run(const TempFolder& folder) {
   std::error_code error;
   for (const auto& run : std::filesystem::directory_iterator(folder.path() / "frozen_lake", error))
-    if (!hashes(run.path().string()).empty()) return true;
-  return false;
+    if (!hashes(run.path().string()).empty()) return run.path().string();
+  return "";
 }
+
+inline bool has_first_row(const TempFolder& folder) { return !any_run(folder).empty(); }
 
 }  // namespace cohort::test

@@ -90,7 +90,7 @@ int serve_agent(const ClusterAccess& access, actors::ClusterAgentOptions agent,
   control::SystemConfig config(*options);
   caf::actor_system system(config);
   auto actor = system.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
-  signals.start([actor] { caf::anon_send(actor, control::stop_atom_v); });
+  signals.start([actor] { caf::anon_send(actor, control::leave_atom_v); });
   caf::anon_send(actor, control::start_atom_v);
   leave(ending->wait());
 }
@@ -169,6 +169,12 @@ int head(const ClusterCommand& command) {
   leave(ending->wait());
 }
 
+std::string heard_text(const control::NodeInfo& node) {
+  if (node.is_away) return "AWAY";
+  if (node.is_lost) return "LOST";
+  return node.is_leaving ? "LEAVING" : fmt::format("{:.1f} s", node.heard_s);
+}
+
 std::string table_of(const control::ClusterStatus& status) {
   std::string text = fmt::format("head {}, up {:.0f} s, {} nodes, {} runs\n", status.version,
                                  status.up_s, status.nodes.size(), status.runs.size());
@@ -177,7 +183,7 @@ std::string table_of(const control::ClusterStatus& status) {
   for (const control::NodeInfo& node : status.nodes) {
     text += fmt::format("{:>4}  {:<16} {:<20} {:>6}  {:<8} {:>9}  {}\n", node.node, node.name,
                         node.address, node.cards == 0 ? "any" : std::to_string(node.cards),
-                        node.version, node.is_lost ? "LOST" : fmt::format("{:.1f} s", node.heard_s),
+                        node.version, heard_text(node),
                         node.processes.empty() ? "-" : node.processes.front());
     for (size_t i = 1; i < node.processes.size(); ++i)
       text += fmt::format("{:>76}  {}\n", "", node.processes[i]);
@@ -214,6 +220,19 @@ int ask_head(const ClusterCommand& command) {
                       [&] {
                         code = fail({Errc::timeout, "the cluster's head does not end"});
                       });
+  } else if (command.leave->parsed()) {
+    constexpr double k_more_s = 20;
+    self->request(
+            *found,
+            std::chrono::milliseconds(static_cast<int64_t>(1e3 * (command.drain_s + k_more_s))),
+            control::leave_atom_v, static_cast<uint32_t>(command.rank),
+            static_cast<uint32_t>(1e3 * command.drain_s))
+        .receive(
+            [&](bool) {
+              code = 0;
+              say(fmt::format("node {} has left", command.rank));
+            },
+            refused);
   } else {
     self->request(*found, k_limit, control::status_atom_v)
         .receive(
@@ -245,12 +264,24 @@ void add_cluster_commands(CLI::App& app, ClusterCommand& command) {
   for (CLI::App* node : {command.head, command.join})
     node->add_option("--cards", command.cards,
                      "cards of this node (default: as many as a run asks for)");
+  command.leave = app.add_subcommand(
+      "leave",
+      "take a node out of a cluster: its runs go on without, its rollouts play to the end");
+  command.leave->add_option("head", command.address, "HOST:PORT of the head")->required();
+  command.leave->add_option("--rank", command.rank, "its number in the cluster")
+      ->required()
+      ->check(CLI::Range(0, 4095));
+  command.leave
+      ->add_option("--wait", command.drain_s,
+                   "seconds for what is played there; then it is played again elsewhere")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 86400.0));
   command.status = app.add_subcommand("status", "who is in a cluster, and what runs there");
   command.status->add_option("head", command.address, "HOST:PORT of the head");
   command.status->add_flag("--json", command.is_json, "for programs");
   command.stop = app.add_subcommand("stop", "end a cluster: its head and all nodes");
   command.stop->add_option("head", command.address, "HOST:PORT of the head");
-  for (CLI::App* each : {command.head, command.join, command.status, command.stop})
+  for (CLI::App* each : {command.head, command.join, command.leave, command.status, command.stop})
     add_access_options(*each, command.access);
 }
 

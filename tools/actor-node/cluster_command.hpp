@@ -1,6 +1,6 @@
 #pragma once
-/// `actor-node head | join | status | stop`: a cluster by hand; and what `actor-node run` does on a
-/// host whose RANK is not 0.
+/// `actor-node head | join | leave | status | stop`: a cluster by hand; and what `actor-node run`
+/// does on a host whose RANK is not 0.
 #include <CLI/CLI.hpp>
 
 #include "tools/actor-node/cluster_options.hpp"
@@ -8,13 +8,14 @@
 namespace cohort {
 
 struct ClusterCommand {
-  CLI::App *head = nullptr, *join = nullptr, *status = nullptr, *stop = nullptr;
+  CLI::App *head = nullptr, *join = nullptr, *leave = nullptr, *status = nullptr, *stop = nullptr;
   ClusterAccess access;
   std::string address;       // of the head; head: where to listen
-  int64_t rank = -1;         // join
+  int64_t rank = -1;         // join, leave
   uint32_t cards = 0;        // head, join: of this node; 0: as many as a run asks for
   bool has_no_node = false;  // head: no cards here
   double wait_s = 600;       // join: for the head
+  double drain_s = 60;       // leave: for what is played there
   bool is_json = false;      // status
   std::string dashboard;     // head: [HOST:]PORT
 };

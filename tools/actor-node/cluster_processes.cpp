@@ -32,6 +32,35 @@ uint32_t node_of(CardId card, const config::RunConfig& config) {
   return card.value / static_cast<uint32_t>(config.num_gpus_per_node);
 }
 
+/// What the run needs of nodes 0 … count - 1.
+Expected<plan::NodesWanted> nodes_wanted(const ClusterRun& cluster, const config::RunConfig& config,
+                                         const actors::Preflight& plan, uint32_t count) {
+  plan::NodesWanted wanted;
+  wanted.count = wanted.least = count;
+  wanted.wait_s = cluster.wait_s;
+  wanted.wait_more_s = cluster.wait_more_s;
+  for (const plan::RoleSpec& role : plan.placement.roles)
+    for (CardId card : role.cards)
+      if (role.role != "actor_infer") wanted.required.insert(node_of(card, config));
+  const plan::ShardLayout& layout = plan.weights.at("actor_infer")->to;
+  for (size_t i = 0; i < layout.ranks.size(); ++i) {
+    if (i % layout.tp == 0) wanted.replicas.emplace_back();
+    wanted.replicas.back().insert(node_of(layout.ranks[i], config));
+  }
+  if (cluster.nodes.empty()) return wanted;
+  COHORT_ASSIGN(plan::NodeRange range, plan::parse_node_range(cluster.nodes));
+  if (range.least > count || range.count.value_or(count) != count)
+    return Error{
+        Errc::config,
+        fmt::format("--nodes {}: {} is {}, which is the most that may be; say --nodes MIN "
+                    "or MIN:{}",
+                    cluster.nodes,
+                    cluster.start ? "WORLD_SIZE" : "the number of nodes in the configuration",
+                    count, count)};
+  wanted.least = range.least;
+  return wanted;
+}
+
 }  // namespace
 
 transport::CurveKeys curve_keys(const control::Credentials& credentials) {
@@ -40,7 +69,7 @@ transport::CurveKeys curve_keys(const control::Credentials& credentials) {
 
 Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
     caf::actor_system& system, const ClusterRun& cluster, const config::RunConfig& config,
-    const plan::PlacementPlan& plan) {
+    const actors::Preflight& plan) {
   std::unique_ptr<ClusterProcesses> processes(new ClusterProcesses(system));
   processes->is_own_ = cluster.start.has_value();
   COHORT_TRY(processes->is_own_ ? processes->open_own(cluster) : processes->open_standing(cluster));
@@ -54,11 +83,12 @@ Expected<std::unique_ptr<ClusterProcesses>> ClusterProcesses::create(
                                cluster.start->nodes, nodes, config.num_gpus_per_node)};
     nodes = cluster.start->nodes;
   }
-  COHORT_TRY(processes->await_nodes(nodes, cluster.wait_s));
-  processes->split(plan, config, cluster.processes_per_node);
+  COHORT_ASSIGN(plan::NodesWanted wanted, nodes_wanted(cluster, config, plan, nodes));
+  COHORT_TRY(processes->await_nodes(std::move(wanted)));
+  processes->split(plan.placement, config, cluster.processes_per_node);
   for (size_t i = 0; i < processes->orders_.size(); ++i) {
     COHORT_ASSIGN(processes->orders_[i].environment,
-                  role_environment(config, plan, processes->cards_[i]));
+                  role_environment(config, plan.placement, processes->cards_[i]));
   }
   COHORT_ASSIGN(control::SystemOptions options, system_options(cluster.access));
   processes->wires_.listen_host = processes->host_;
@@ -105,28 +135,33 @@ Expected<void> ClusterProcesses::open_standing(const ClusterRun& cluster) {
   return {};
 }
 
-Expected<void> ClusterProcesses::await_nodes(uint32_t count, double wait_s) {
-  const double deadline = now_seconds() + wait_s;
+Expected<void> ClusterProcesses::await_nodes(plan::NodesWanted wanted) {
+  const double wait_s = wanted.wait_s;
+  plan::StartGate gate(std::move(wanted), now_seconds());
+  const std::string word = is_own_ ? "RANK" : "node";
   double told = 0;
   for (;;) {
     COHORT_ASSIGN(auto status, ask<control::ClusterStatus>(system_, head_, control::status_atom_v));
-    std::set<uint32_t> missing;
-    for (uint32_t node = 0; node < count; ++node) missing.insert(node);
+    std::set<uint32_t> joined;
     for (const control::NodeInfo& node : status.nodes)
-      if (!node.is_lost) missing.erase(node.node);
-    if (missing.empty()) return {};
-    const std::string text =
-        fmt::format("{} of {} nodes have joined; missing: {} {}", count - missing.size(), count,
-                    is_own_ ? "RANK" : "node", fmt::join(missing, ", "));
-    if (now_seconds() > deadline)
-      return Error{Errc::timeout, fmt::format("{} after {:g} s (--wait)", text, wait_s)};
+      if (!node.is_lost && !node.is_leaving) joined.insert(node.node);
+    const plan::StartGate::Verdict verdict = gate.judge(joined, now_seconds());
+    if (verdict == plan::StartGate::Verdict::start) break;
+    if (verdict == plan::StartGate::Verdict::give_up)
+      return Error{Errc::timeout, fmt::format("{} after {:g} s (--wait)", gate.text(word), wait_s)};
     if (now_seconds() - told > 10) {
-      log::info("cluster: {}", text);
-      std::fprintf(stderr, "%s\n", text.c_str());
+      log::info("cluster: {}", gate.text(word));
+      std::fprintf(stderr, "%s\n", gate.text(word).c_str());
       told = now_seconds();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  missing_ = gate.missing();
+  if (!missing_.empty()) {
+    log::info("cluster: {}", gate.text(word));
+    std::fprintf(stderr, "%s; the run begins without\n", gate.text(word).c_str());
+  }
+  return {};
 }
 
 void ClusterProcesses::split(const plan::PlacementPlan& plan, const config::RunConfig& config,
@@ -147,6 +182,8 @@ void ClusterProcesses::split(const plan::PlacementPlan& plan, const config::RunC
       order.slot = static_cast<uint32_t>(cards_.size());
       order.node = node;
       order.what = text_of(plan, part);
+      order.may_wait = missing_.contains(node);
+      if (order.may_wait) absent_.insert(order.slot);
       orders_.push_back(std::move(order));
       cards_.push_back(std::move(part));
     }

@@ -2,16 +2,19 @@
 /// The processes of a run on the nodes of a cluster: card c is on node c / num_gpus_per_node, one
 /// process per node on platform cpu, one per card elsewhere. The cluster is one that stands
 /// (`--cluster HOST:PORT`), or the run's own (RANK, WORLD_SIZE: this process is head, node 0 and
-/// run in one). Owner: run_command, on main's thread. Every wait has an end, and says who is
-/// missing.
+/// run in one). With --nodes the run begins without nodes that have rollouts alone: their processes
+/// start when they join. Owner: run_command, on main's thread. Every wait has an end, and says who
+/// is missing.
 #include <functional>
 #include <future>
 #include <optional>
+#include <set>
 
 #include "actors/cluster_agent.hpp"
 #include "actors/cluster_head.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/plan/placement.hpp"
+#include "runtime/plan/start_gate.hpp"
 #include "tools/actor-node/cluster_options.hpp"
 #include "tools/actor-node/run_processes.hpp"
 
@@ -21,7 +24,9 @@ struct ClusterRun {
   ClusterAccess access;
   std::string head;                // of a cluster that stands
   std::optional<RankStart> start;  // or of this run's own
+  std::string nodes;               // MIN or MIN:MAX; empty: all must be there
   double wait_s = 600;             // for the nodes that the run needs
+  double wait_more_s = 30;         // for the others
   size_t processes_per_node = 0;   // 0: as the platform needs
   /// Called once the head is there, before its nodes are waited for.
   std::function<void(const actors::ClusterHeadActor&)> on_head = nullptr;
@@ -31,11 +36,11 @@ struct ClusterRun {
 
 class ClusterProcesses final : public RunProcesses {
  public:
-  /// Returns once every node that the run needs has joined. Errc::timeout names the missing ones.
+  /// Returns once enough nodes have joined. Errc::timeout names the missing ones.
   static Expected<std::unique_ptr<ClusterProcesses>> create(caf::actor_system& system,
                                                             const ClusterRun& cluster,
                                                             const config::RunConfig& config,
-                                                            const plan::PlacementPlan& plan);
+                                                            const actors::Preflight& plan);
   ~ClusterProcesses() override;
   Expected<void> start(caf::actor_system& system, const std::string& run_id,
                        const actors::NodeActor& node) override;
@@ -46,7 +51,7 @@ class ClusterProcesses final : public RunProcesses {
   explicit ClusterProcesses(caf::actor_system& system) : system_(system) {}
   Expected<void> open_own(const ClusterRun& cluster);
   Expected<void> open_standing(const ClusterRun& cluster);
-  Expected<void> await_nodes(uint32_t count, double wait_s);
+  Expected<void> await_nodes(plan::NodesWanted wanted);
   void split(const plan::PlacementPlan& plan, const config::RunConfig& config,
              size_t processes_per_node);
 
@@ -56,8 +61,9 @@ class ClusterProcesses final : public RunProcesses {
   actors::ClusterAgentActor agent_;  // of a cluster of its own
   std::string host_;                 // where the run's node is reached
   std::vector<control::ProcessOrder> orders_;
-  std::string run_id_;   // once its processes are started
-  std::string address_;  // of the run's node
+  std::set<uint32_t> missing_;  // nodes, when the run began
+  std::string run_id_;          // once its processes are started
+  std::string address_;         // of the run's node
 };
 
 }  // namespace cohort

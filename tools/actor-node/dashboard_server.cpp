@@ -59,7 +59,8 @@ observe::ClusterView view_of(const control::ClusterStatus& status, double now) {
   view.at = now;
   for (const control::NodeInfo& node : status.nodes)
     view.nodes.push_back({node.node, node.name, node.address, node.version, node.pid, node.cards,
-                          node.heard_s, node.is_lost, node.processes, std::nullopt});
+                          node.heard_s, node.is_lost, node.processes, std::nullopt, node.is_leaving,
+                          node.is_away});
   return view;
 }
 

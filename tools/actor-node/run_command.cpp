@@ -159,6 +159,10 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
   control::SystemOptions options;
   if (cluster.is_wanted()) {
     COHORT_ASSIGN(options, system_options(cluster.access));
+  } else if (!cluster.nodes.empty()) {
+    return Error{Errc::config,
+                 "--nodes says with how many nodes of a cluster the run begins: say --cluster "
+                 "HOST:PORT, or set RANK and WORLD_SIZE"};
   } else if (session.config.derived.num_nodes > 1) {
     return Error{Errc::config,
                  fmt::format("num_gpus_per_node: {}, so the cards of the configuration are on {} "
@@ -180,9 +184,8 @@ Expected<void> open_system(Session& session, const RunCommand& command) {
       cluster.on_head = [&session](const actors::ClusterHeadActor& head) {
         session.dashboard->follow(*session.system, head);
       };
-    COHORT_ASSIGN(
-        session.processes,
-        ClusterProcesses::create(*session.system, cluster, session.config, session.plan.placement));
+    COHORT_ASSIGN(session.processes,
+                  ClusterProcesses::create(*session.system, cluster, session.config, session.plan));
   } else if (command.processes > 0) {
     COHORT_ASSIGN(session.processes,
                   CardProcesses::create(session.config, session.plan.placement, command.processes));
@@ -210,6 +213,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
     node_options.processes = session.processes->cards();
     node_options.wires = session.processes->wires();
     node_options.process_control = session.processes->control();
+    node_options.absent = session.processes->absent();
   }
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });

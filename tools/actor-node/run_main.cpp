@@ -28,6 +28,14 @@ int main(int argc, char** argv) {
                   "which makes RANK 0 the head of a cluster of its own)");
   run->add_option("--wait", command.cluster.wait_s, "seconds to wait for the cluster's nodes")
       ->capture_default_str();
+  run->add_option(
+      "--nodes", command.cluster.nodes,
+      "MIN or MIN:MAX: begin with MIN nodes of the cluster when no other has joined for "
+      "--wait-more seconds and the missing ones have rollout cards only; they take part "
+      "as soon as they join (default: all must be there)");
+  run->add_option("--wait-more", command.cluster.wait_more_s,
+                  "seconds to wait for more nodes than --nodes asks for")
+      ->capture_default_str();
   int ignored = 0;
   run->add_option(
          "--restarts", ignored,

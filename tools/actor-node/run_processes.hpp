@@ -3,6 +3,7 @@
 /// (card_processes.hpp) or on the nodes of a cluster (cluster_processes.hpp). Owner: run_command,
 /// on main's thread.
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ class RunProcesses {
   /// Cards by slot.
   const std::vector<std::vector<CardId>>& cards() const { return cards_; }
   const actors::Wires& wires() const { return wires_; }
+  /// Slots whose nodes have not joined: the run begins without them.
+  const std::set<uint32_t>& absent() const { return absent_; }
   /// Makes the run's node reachable and starts the processes, which join it.
   virtual Expected<void> start(caf::actor_system& system, const std::string& run_id,
                                const actors::NodeActor& node) = 0;
@@ -30,6 +33,7 @@ class RunProcesses {
  protected:
   std::vector<std::vector<CardId>> cards_;
   actors::Wires wires_;
+  std::set<uint32_t> absent_;
 };
 
 /// Returns "cards [2, 3]: actor_train, actor_infer".
