@@ -108,6 +108,7 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
       [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
       [state](back_atom, const CardsBack& back) { state->on_back(back); },
       [state](watch_atom, uint64_t number) { state->on_doubt(number); },
+      [state](ping_atom) { state->on_ping(); },
   };
 }
 
