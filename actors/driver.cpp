@@ -20,10 +20,14 @@ void DriverState::open(DriverOptions options) {
   options_ = std::move(options);
   for (const RolloutActor& rollout : options_.rollouts)
     replicas_.push_back({rollout, Standing::back, 0});
+  slow_ = plan::SlowReplicas{replicas_.size()};
 }
 
 void DriverState::on_start() {
   step_started_ = now_seconds();
+  auto quarantine = Quarantine::open(options_.run_folder);
+  if (!quarantine) return on_fail({"driver", "start", quarantine.error().detail});
+  quarantine_ = std::move(*quarantine);
   if (!options_.resume_from.empty()) return begin_phase(PhaseKind::init, [this] { resume(); });
   options_.log->stage("start", "init", -1);
   begin_phase(PhaseKind::init, [this] { warm_round(0); });
@@ -108,17 +112,24 @@ void DriverState::lease_all(const Batch& batch, const std::shared_ptr<Gathered>&
   dispatch.open_tokens_max =
       replicas == 1 ? std::numeric_limits<uint64_t>::max()
                     : static_cast<uint64_t>(options_.config.max_running_requests) * mean * 3 / 2;
-  auto round = std::make_shared<Round>(Round{batch, gathered, started, then, {}, 0});
+  auto round = std::make_shared<Round>(Round{batch,
+                                             gathered,
+                                             started,
+                                             then,
+                                             {},
+                                             plan::Suspects{batch.groups},
+                                             plan::GroupClock{straggler_options()},
+                                             0});
   round_ = round;
   round->dispatcher.emplace(dispatch);
-  for (uint32_t replica = 0; replica < replicas; ++replica)
-    if (!can_play(replica, batch.kind)) round->dispatcher->lose(replica);
   gathered->leases.resize(replicas);
-  for (uint32_t group = 0; group < batch.groups; ++group)
+  for (uint32_t group = 0; group < batch.groups; ++group) {
+    if (skip_quarantined(round, group)) continue;
     if (auto added =
             round->dispatcher->add({group, batch.tasks[group].seed, batch.group_size, 0, 0});
         !added)
       return on_fail({"driver", phase_, added.error().to_string()});
+  }
   continue_round(round);
 }
 
@@ -134,6 +145,10 @@ void DriverState::lease_more(const std::shared_ptr<Round>& round) {
     while (++i < parts.size() && replicas_.size() == 1 &&
            attempt_of(parts[i]) == attempt_of(together.front()))
       together.push_back(parts[i]);
+    for (const plan::DispatchPart& part : together) {
+      round->clock.opened(part.group, now_seconds());
+      round->first_on[static_cast<uint32_t>(part.group)] = part.replica;
+    }
     lease_parts(round, together);
   }
 }
@@ -155,6 +170,8 @@ void DriverState::lease_parts(const std::shared_ptr<Round>& round,
   if (is_whole) lease.indices.clear();
   if (auto found = round->attempts.find(lease.groups.front()); found != round->attempts.end())
     lease.attempt += found->second;
+  note_move(round, replica);
+  if (round->suspects.is_isolated(lease.groups.front())) judge(replica, Judgement::alone);
   std::pair<size_t, uint32_t> from{replica, replicas_[replica].attempt};
   send_request(
       self_, replicas_[replica].actor, std::chrono::milliseconds(options_.request_timeout_ms),
@@ -162,12 +179,7 @@ void DriverState::lease_parts(const std::shared_ptr<Round>& round,
         if (replicas_[from.first].attempt == from.second)
           on_lease_end(round, from.first, parts, report);
       },
-      [this, from](caf::error& e) {
-        std::string role =
-            fmt::format("actor_infer (card {})", options_.rollout_cards[from.first].value);
-        doubt({failure_of(std::move(role), phase_, e), now_seconds(), from});
-      },
-      lease_atom_v, lease);
+      [this, from](caf::error& e) { on_lease_error(from, e); }, lease_atom_v, lease);
 }
 
 Lease DriverState::lease_of(const Batch& batch) const {
@@ -190,11 +202,14 @@ void DriverState::on_lease_end(const std::shared_ptr<Round>& round, size_t repli
   gathered.busy_seconds = std::max(gathered.busy_seconds, report.busy_seconds);
   uint64_t each =
       std::max<uint64_t>(1, report.response_tokens / std::max<uint64_t>(1, report.trajectories));
+  note_move(round, replica);
+  bool is_first = false;
   for (const plan::DispatchPart& part : parts) {
-    round->played_by[static_cast<uint32_t>(part.group)] = static_cast<uint32_t>(replica);
-    for (uint32_t index : part.indices)
-      round->dispatcher->end(part.group, index, static_cast<uint32_t>(replica), each);
+    if (round->suspects.is_isolated(part.group)) judge(replica, Judgement::shared);
+    round->suspects.acquit(part.group);
+    is_first = take_end(round, static_cast<uint32_t>(replica), part, each) || is_first;
   }
+  if (!is_first) return;  // another has played it
   round->response_tokens += report.response_tokens;
   end_leaves();
   continue_round(round);
@@ -202,6 +217,7 @@ void DriverState::on_lease_end(const std::shared_ptr<Round>& round, size_t repli
 
 void DriverState::leases_over(const std::shared_ptr<Round>& round) {
   if (std::exchange(round->is_collecting, true)) return;  // its answer is on its way
+  end_of_round(round);
   const Batch& batch = round->batch;
   Gathered& gathered = *round->gathered;
   response_tokens_ = static_cast<double>(round->response_tokens) /

@@ -12,6 +12,12 @@
 /// played. FLOW-1: what comes twice the collector drops. Bound: a loss is one request to the
 /// trainer and at most the groups of the round. One that is told to leave (leave) gets nothing new,
 /// and is answered for when it has nothing open, or when its time is over.
+///
+/// A group that keeps killing its processes is played alone, and if it kills them then too it is
+/// quarantined (plan/suspects.hpp): it is played no more in this run, its places of the step are
+/// masked, quarantine.jsonl names its prompt. A rollout that does not get on with its groups is
+/// ended, through the node, and lost. At the end of a round, when nothing waits, a group that takes
+/// long is played by an idle replica too (plan/stragglers.hpp).
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,12 +25,15 @@
 #include <string>
 #include <vector>
 
+#include "actors/quarantine.hpp"
 #include "actors/roles.hpp"
 #include "actors/run_log.hpp"
 #include "actors/task_source.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/dispatch.hpp"
+#include "runtime/plan/stragglers.hpp"
+#include "runtime/plan/suspects.hpp"
 
 namespace cohort::actors {
 
@@ -59,6 +68,7 @@ struct DriverOptions {
   RunLog* log = nullptr;
   std::shared_ptr<TaskSource> tasks;
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
+  std::function<void(const control::ProcessJudgement&)> judge;  // to the node
   int request_timeout_ms = 3600000;
   int verdict_wait_ms = 500;  // a consequence waits so long for its cause
 };
@@ -77,6 +87,7 @@ class DriverState {
   void on_back(const control::CardsBack& back);
   void on_watch(uint64_t number);
   caf::result<bool> on_leave(const control::CardsLost& leaving, uint32_t wait_ms);
+  void on_ping();
 
  private:
   using Next = std::function<void()>;
@@ -99,6 +110,12 @@ class DriverState {
   void ask(const std::string& role, const Handle& handle, Then then, Args&&... args);
   void begin_phase(plan::PhaseKind kind, Next next);
   void gather(Batch batch, std::function<void(Gathered)> then);
+  /// How a replica gets on with its groups.
+  struct Pace {
+    uint64_t done = 0;  // as it says itself
+    double asked = 0;   // when
+    double since = 0;   // when that, or what it has open, has changed
+  };
   /// Groups of a batch on their way over the replicas.
   struct Round {
     Batch batch;
@@ -106,11 +123,15 @@ class DriverState {
     double started = 0;
     std::function<void(Gathered)> then;
     std::optional<plan::Dispatcher> dispatcher;
+    plan::Suspects suspects;
+    plan::GroupClock clock;
     uint64_t response_tokens = 0;
     std::map<uint32_t, uint32_t> played_by = {};  // group that has ended: replica
     std::map<uint32_t, uint32_t> attempts = {};   // group: how often it was taken from a lost one
-    uint32_t questions = 0;      // what the stream has: nothing is leased meanwhile
-    bool is_collecting = false;  // every lease has ended, once at least
+    uint32_t questions = 0;                       // to the trainer: nothing is leased meanwhile
+    std::map<size_t, Pace> paces = {};            // by replica
+    std::map<uint32_t, uint32_t> first_on = {};   // group: who had it first, of its last attempt
+    bool is_collecting = false;                   // every lease has ended, once at least
   };
   /// One that is back has no weights yet: it may play what needs none. One that leaves gets nothing
   /// new.
@@ -132,15 +153,37 @@ class DriverState {
     caf::typed_response_promise<bool> promise;
   };
   void end_leaves();
+  /// A process that was lost, and what its replicas had of the round.
+  struct Loss {
+    std::vector<size_t> replicas;
+    plan::Death death;
+    bool is_away = false;  // with its node: nothing that it played has done that
+    std::vector<uint32_t> open, again, ended;  // groups: had, to be played again, played
+  };
   void doubt(Doubt doubt);
   bool can_play(size_t replica, uint8_t kind) const;
   void lease_parts(const std::shared_ptr<Round>& round,
                    const std::vector<plan::DispatchPart>& parts);
   void leases_over(const std::shared_ptr<Round>& round);
-  void play_again(size_t replica);
-  void on_recorded(const std::shared_ptr<Round>& round, size_t replica,
-                   const std::vector<uint32_t>& ended, const std::vector<uint32_t>& open,
+  void play_again(Loss loss);
+  void on_recorded(const std::shared_ptr<Round>& round, const Loss& loss,
                    const control::RecordedReport& recorded);
+  void blame(const std::shared_ptr<Round>& round, const plan::Death& death,
+             const std::vector<uint64_t>& open);
+  void quarantine(const std::shared_ptr<Round>& round, uint32_t group);
+  void mask(const std::shared_ptr<Round>& round, uint32_t group, const std::string& reason);
+  bool skip_quarantined(const std::shared_ptr<Round>& round, uint32_t group);
+  void judge(size_t replica, control::Judgement judgement, const std::string& text = "");
+  void on_lease_error(const std::pair<size_t, uint32_t>& from, const caf::error& error);
+  plan::StragglerOptions straggler_options() const;
+  void choose_players(const std::shared_ptr<Round>& round);
+  void hedge_late(const std::shared_ptr<Round>& round);
+  bool take_end(const std::shared_ptr<Round>& round, uint32_t replica,
+                const plan::DispatchPart& part, uint64_t tokens);
+  void end_of_round(const std::shared_ptr<Round>& round);
+  void note_move(const std::shared_ptr<Round>& round, size_t replica);
+  double ping_period_s() const;
+  void ping_later();
   void continue_round(const std::shared_ptr<Round>& round);
   void revive();
   void note_served(const control::PhaseReport& report);
@@ -181,6 +224,9 @@ class DriverState {
   std::vector<Replica> replicas_;
   std::shared_ptr<Round> round_;  // whose trajectories are not all in the stream
   bool is_reviving_ = false;
+  bool is_pinged_ = false;  // a ping is on its way to this actor
+  Quarantine quarantine_;
+  plan::SlowReplicas slow_{0};
   double last_loss_ = -1;
   std::map<uint64_t, Doubt> doubts_;  // by timer, as the next
   std::map<uint64_t, Leave> leaves_;

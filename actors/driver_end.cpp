@@ -111,6 +111,7 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
         return state->on_leave(leaving, wait_ms);
       },
       [state](watch_atom, uint64_t number) { state->on_watch(number); },
+      [state](ping_atom) { state->on_ping(); },
   };
 }
 

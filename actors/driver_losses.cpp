@@ -74,6 +74,9 @@ void DriverState::on_lost(const CardsLost& lost) {
   if (!lost.is_away) last_loss_ = now_seconds();
   options_.log->lost(lost.cards, true);
   note(lost.is_away ? "away" : "lost", lost.text);
+  Loss loss;
+  loss.death.text = lost.text;
+  loss.is_away = lost.is_away;
   for (size_t replica = 0; replica < replicas_.size(); ++replica) {
     const uint32_t card = options_.rollout_cards[replica].value;
     if (std::ranges::find(lost.cards, card) == lost.cards.end() ||
@@ -81,25 +84,34 @@ void DriverState::on_lost(const CardsLost& lost) {
       continue;
     ++replicas_[replica].attempt;
     replicas_[replica].standing = Standing::lost;
-    if (round_) play_again(replica);
+    if (loss.replicas.empty()) loss.death.card = card;
+    loss.replicas.push_back(replica);
   }
+  if (round_ && !loss.replicas.empty()) play_again(std::move(loss));
   end_leaves();
 }
 
 // What it played and what it had open: the stream says which of it is safe. What is still on its
 // way there, acknowledged by nobody, comes twice.
-void DriverState::play_again(size_t replica) {
+void DriverState::play_again(Loss loss) {
   std::shared_ptr<Round> round = round_;
-  std::vector<uint32_t> open, ended;
-  for (const plan::DispatchPart& part : round->dispatcher->lose(static_cast<uint32_t>(replica)))
-    open.push_back(static_cast<uint32_t>(part.group));
-  for (const auto& [group, by] : round->played_by)
-    if (by == replica && std::ranges::find(open, group) == open.end()) ended.push_back(group);
+  for (size_t replica : loss.replicas) {
+    round->paces.erase(replica);
+    for (uint64_t group : round->dispatcher->groups_on(static_cast<uint32_t>(replica)))
+      loss.open.push_back(static_cast<uint32_t>(group));
+    for (const plan::DispatchPart& part : round->dispatcher->lose(static_cast<uint32_t>(replica))) {
+      loss.again.push_back(static_cast<uint32_t>(part.group));
+      round->clock.closed(part.group);
+    }
+    for (const auto& [group, by] : round->played_by)
+      if (by == replica && std::ranges::find(loss.open, group) == loss.open.end())
+        loss.ended.push_back(group);
+  }
   ++round->questions;
   send_request(
       self_, options_.trainer, std::chrono::milliseconds(options_.request_timeout_ms),
-      [this, round, replica, ended, open](const RecordedReport& recorded) {
-        on_recorded(round, replica, ended, open, recorded);
+      [this, round, loss = std::move(loss)](const RecordedReport& recorded) {
+        on_recorded(round, loss, recorded);
       },
       [this, round](caf::error& e) {
         Error error = from_caf(e);
@@ -109,16 +121,18 @@ void DriverState::play_again(size_t replica) {
       recorded_atom_v, round->batch.kind, round->batch.step);
 }
 
-void DriverState::on_recorded(const std::shared_ptr<Round>& round, size_t replica,
-                              const std::vector<uint32_t>& ended, const std::vector<uint32_t>& open,
+void DriverState::on_recorded(const std::shared_ptr<Round>& round, const Loss& loss,
                               const RecordedReport& recorded) {
   --round->questions;
   if (round_ != round) return;
   std::map<uint32_t, std::set<uint32_t>> safe;  // index by group
   for (auto [group, index] : recorded.trajectories) safe[group].insert(index);
-  std::vector<uint32_t> groups = open;
-  for (uint32_t group : ended) {
-    if (safe[group].size() == round->batch.group_size) continue;
+  const auto is_safe = [&](uint32_t group) {
+    return safe[group].size() == round->batch.group_size;
+  };
+  std::vector<uint32_t> groups = loss.again;
+  for (uint32_t group : loss.ended) {
+    if (is_safe(group)) continue;
     round->played_by.erase(group);
     auto added = round->dispatcher->add(
         {group, round->batch.tasks[group].seed, round->batch.group_size, 0, 0});
@@ -127,24 +141,30 @@ void DriverState::on_recorded(const std::shared_ptr<Round>& round, size_t replic
   }
   uint64_t kept = 0;
   const auto expected = static_cast<uint64_t>(std::max(1.0, response_tokens_));
+  const auto replica = static_cast<uint32_t>(loss.replicas.front());
   for (uint32_t group : groups) {
     ++round->attempts[group];
     for (uint32_t index : safe[group]) {
-      round->dispatcher->end(group, index, static_cast<uint32_t>(replica), expected);
+      round->dispatcher->end(group, index, replica, expected);
       ++kept;
     }
   }
   if (!groups.empty())
-    note("requeue",
-         fmt::format("{} groups of actor_infer (card {}) are played again; {} of their {} "
-                     "trajectories are in the stream already",
-                     groups.size(), options_.rollout_cards[replica].value, kept,
-                     groups.size() * round->batch.group_size));
+    note(
+        "requeue",
+        fmt::format("{} groups of actor_infer (card {}) are played again; {} of their {} "
+                    "trajectories are in the stream already",
+                    groups.size(), loss.death.card, kept, groups.size() * round->batch.group_size));
+  std::set<uint64_t> open;  // two replicas of the process may have had one group
+  for (uint32_t group : loss.open)
+    if (!is_safe(group)) open.insert(group);
+  if (!loss.is_away) blame(round, loss.death, {open.begin(), open.end()});
   continue_round(round);
 }
 
 void DriverState::continue_round(const std::shared_ptr<Round>& round) {
   if (round->dispatcher->is_done()) return leases_over(round);
+  choose_players(round);
   bool has_player = false;
   for (size_t replica = 0; replica < replicas_.size(); ++replica)
     has_player = has_player || can_play(replica, round->batch.kind);
@@ -168,9 +188,8 @@ void DriverState::on_back(const CardsBack& back) {
       replicas_[replica].standing = Standing::back;
       note("restart",
            fmt::format("actor_infer (card {}) is there again, without weights", role.card));
-      if (!round_ || !can_play(replica, round_->batch.kind)) continue;
-      round_->dispatcher->restore(static_cast<uint32_t>(replica));
-      continue_round(round_);
+      slow_.renew(replica);
+      if (round_ && can_play(replica, round_->batch.kind)) continue_round(round_);
     }
   }
 }
@@ -227,8 +246,6 @@ void DriverState::revive() {
   begin_phase(PhaseKind::publish, [this, round, is_train] {
     begin_phase(is_train ? PhaseKind::generate : PhaseKind::evaluate, [this, round] {
       is_reviving_ = false;
-      for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
-        if (can_play(replica, round->batch.kind)) round->dispatcher->restore(replica);
       continue_round(round);
     });
   });

@@ -225,6 +225,9 @@ void NodeState::spawn_head() {
   options.recorder = recorder_;
   options.log = options_.log;
   options.on_end = options_.on_end;
+  options.judge = [address = NodeActor{self_}](const ProcessJudgement& judged) {
+    caf::anon_send(address, judge_atom_v, judged);
+  };
   if (options_.plan.prompts) {
     auto tasks = make_prompt_tasks(options_.config, options_.plan.prompts);
     COHORT_CHECK(tasks.has_value(), "DATA-2: preflight has made the same");
@@ -312,6 +315,7 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](ping_atom) { state->on_ping(); },
       [state](lost_atom, const ProcessLost& lost) { state->on_process_lost(lost); },
       [state](leave_atom, const LeaveOrder& order) { return state->on_leave(order); },
+      [state](judge_atom, const ProcessJudgement& judged) { state->on_judged(judged); },
       [state](table_atom, const TableRequest& request) { return state->on_table(request); },
   };
 }

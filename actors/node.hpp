@@ -17,8 +17,8 @@
 /// start (NodeOptions::absent): nobody waits for it, and it has its part again once it has joined.
 /// Bound: k_process_restarts in k_restart_window_s; one more, and it is away for good, or ends the
 /// run if no other replica lives. The run goes on for join_timeout_ms without any. Any other
-/// process that is lost ends it. Messages: NodeActor in roles.hpp; result through
-/// NodeOptions::on_end, once.
+/// process that is lost ends it. Losses that the driver puts down to a prompt do not count (judge);
+/// it bounds those. Messages: NodeActor in roles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>
 #include <memory>
@@ -84,6 +84,7 @@ class NodeState {
   void on_pong(uint32_t slot, uint32_t attempt);
   void on_process_lost(const control::ProcessLost& lost);
   caf::result<bool> on_leave(const control::LeaveOrder& order);
+  void on_judged(const control::ProcessJudgement& judged);
   control::TableReply on_table(const control::TableRequest& request);
 
  private:
@@ -101,6 +102,7 @@ class NodeState {
     bool is_gone = false;      // likewise: its end is told
     bool is_away = false;      // nobody waits for it
     bool is_given_up = false;  // away, and not started again
+    bool is_alone = false;     // it plays one suspect: if it is lost, the suspect did it
     uint32_t attempt = 0;
     caf::strong_actor_ptr process;
     double last_heard = 0;

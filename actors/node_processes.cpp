@@ -256,7 +256,9 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
   Slot& slot = slots_[first];
   std::erase_if(slot.losses, [&](double at) { return now - at > k_restart_window_s; });
   if (slot.losses.empty()) slot.first_loss = text;
-  slot.losses.push_back(now);
+  const bool is_excused =
+      std::ranges::any_of(unit, [this](uint32_t each) { return slots_[each].is_alone; });
+  if (!is_excused) slot.losses.push_back(now);
   if (!is_recoverable(unit)) return on_fail({who, "supervision", "it " + text, false, true});
   const bool is_last = slot.losses.size() > k_process_restarts;
   if (is_last && !(may_be_away(unit) && has_player(unit)))
@@ -270,6 +272,7 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
     slots_[each].is_given_up = is_last;
     // The end of one that still runs is told when it has come; then it is started again.
     if (each != first || is_silent) options_.process_control.end(each, slots_[each].attempt);
+    slots_[each].is_alone = false;
   }
   tell_lost(lost);
   watch_players(lost.text);
@@ -277,6 +280,27 @@ void NodeState::lose(const std::vector<uint32_t>& unit, uint32_t first, const st
     set_away(unit, fmt::format("{} is lost for the {}th time in {:.0f} minutes, and not started "
                                "again; the first: it {}",
                                who, slot.losses.size(), k_restart_window_s / 60, slot.first_loss));
+}
+
+void NodeState::on_judged(const ProcessJudgement& judged) {
+  if (is_shutting_down_) return;
+  uint32_t number = 0;
+  while (number < slots_.size() && !holds(options_.processes[number], CardId{judged.card}))
+    ++number;
+  if (number == slots_.size()) {  // the card is in this process, which cannot end without the run
+    if (judged.judgement == Judgement::hung)
+      on_fail(
+          {receiver_name("actor_infer", CardId{judged.card}), "supervision", "it " + judged.text});
+    return;
+  }
+  Slot& slot = slots_[number];
+  if (judged.judgement == Judgement::hung) {
+    if (slot.is_ready) lose(unit_of(number), number, judged.text, true);
+  } else if (judged.judgement == Judgement::pardon) {
+    if (!slot.losses.empty()) slot.losses.pop_back();
+  } else {
+    slot.is_alone = judged.judgement == Judgement::alone && slot.is_ready;
+  }
 }
 
 void NodeState::forget_roles(Slot& slot, bool is_silent) {

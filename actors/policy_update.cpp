@@ -403,7 +403,8 @@ Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
   for (size_t first = 0; first < batch.size(); first += size) {
     std::vector<compute::TrainSample> samples;
     for (size_t i = first; i < std::min(batch.size(), first + size); ++i)
-      samples.push_back({batch[i].tokens, batch[i].response_mask, {}, {}, {}});
+      if (batch[i].mask_reason.empty())
+        samples.push_back({batch[i].tokens, batch[i].response_mask, {}, {}, {}});
     // Linear warm-up, level, then linear to zero over the last decay_fraction of the steps.
     auto step = static_cast<double>(warm_steps_);
     double rate = warm.learning_rate;
@@ -411,11 +412,13 @@ Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
       rate *= std::min(1.0, (step + 1) / static_cast<double>(warm.warmup_steps));
     if (warm.decay_fraction > 0)
       rate *= std::min(1.0, (total - step) / (warm.decay_fraction * total));
+    ++warm_steps_;
+    if (samples.empty()) continue;  // every trajectory of it is masked
     auto done = engine.step(samples, loss, std::max(rate, 0.0));
     Expected<void> taken = done ? take(*done, sum) : done.error();
     if (!taken)
-      return taken.error().with_context(fmt::format("warm start, optimizer step {}", warm_steps_));
-    ++warm_steps_;
+      return taken.error().with_context(
+          fmt::format("warm start, optimizer step {}", warm_steps_ - 1));
   }
   sum.write(report, false);
   return report;

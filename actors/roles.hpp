@@ -38,14 +38,18 @@ using RecorderActor =
                      caf::replies_to<control::record_atom, uint16_t, std::string>::with<bool>,
                      caf::replies_to<control::flush_atom>::with<bool>>;
 
-///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link
+///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link;
+///   (ping) -> a number that rises while it gets on with its leases; (cancel, kind, step, group):
+///   another has played it, its lease ends with Errc::cancelled
 using RolloutActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
     caf::reacts_to<control::outputs_atom, TurnOutputs>, caf::reacts_to<EnvTurn>,
     caf::reacts_to<Transcript>, caf::reacts_to<control::flush_atom>,
     caf::reacts_to<control::open_atom>, caf::reacts_to<control::watch_atom>,
-    caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>>;
+    caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>,
+    caf::replies_to<control::ping_atom>::with<uint64_t>,
+    caf::reacts_to<control::cancel_atom, uint8_t, uint64_t, uint32_t>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
 ///   it. Results of its pools come as messages. (flush): the next hop has room again. (fence,
@@ -84,12 +88,14 @@ using TrainRankActor = caf::typed_actor<
 
 /// Collector and front of the trainer.
 ///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
-///   stream; (recorded, kind, step) -> RecordedReport | not_found once the step is over
+///   stream; (recorded, kind, step) -> RecordedReport | not_found once the step is over;
+///   (mask, MaskRequest) -> true once the group's places are in the stream, masked | not_found
 using TrainerActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
     caf::replies_to<control::recorded_atom, uint8_t, uint64_t>::with<control::RecordedReport>,
+    caf::replies_to<control::mask_atom, control::MaskRequest>::with<bool>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
     caf::replies_to<control::save_atom,
                     control::CheckpointRequest>::with<control::CheckpointReport>,
@@ -106,15 +112,16 @@ using DriverActor =
                      caf::reacts_to<control::lost_atom, control::CardsLost>,
                      caf::reacts_to<control::back_atom, control::CardsBack>,
                      caf::replies_to<control::leave_atom, control::CardsLost, uint32_t>::with<bool>,
-                     caf::reacts_to<control::watch_atom, uint64_t>>;
+                     caf::reacts_to<control::watch_atom, uint64_t>,
+                     caf::reacts_to<control::ping_atom>>;
 
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found | denied (an attempt that was given up);
 /// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost).
-/// (table, TableRequest) -> TableReply. From the cluster's head: (leave, LeaveOrder) -> true |
-/// invalid_argument
+/// (table, TableRequest) -> TableReply. From the driver: (judge, ProcessJudgement). From the
+/// cluster's head: (leave, LeaveOrder) -> true | invalid_argument
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,
@@ -125,6 +132,7 @@ using NodeActor = caf::typed_actor<
     caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::ping_atom>,
     caf::reacts_to<control::lost_atom, control::ProcessLost>,
     caf::replies_to<control::leave_atom, control::LeaveOrder>::with<bool>,
+    caf::reacts_to<control::judge_atom, control::ProcessJudgement>,
     caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 
 }  // namespace cohort::actors

@@ -23,9 +23,6 @@ using proto::TrajectoryKind;
 namespace {
 
 constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
-constexpr int k_slot_bits = 24;      // of a request id; above them the lease's number
-
-uint64_t request_id(uint64_t serial, size_t slot) { return (serial << k_slot_bits) | slot; }
 
 /// Returns (position of the group, index) of every trajectory of the lease.
 std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
@@ -300,6 +297,7 @@ void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
   const auto [position, index] = open.keys[slot];
   uint32_t group = lease.groups[position];
   const std::string& tag = lease.tags[position];
+  failpoint::hit("rollout.play", lease.seeds[position]);
   ++open_games_;
   episode.environment = take_environment(tag);
   episode.rng_key =
@@ -328,8 +326,8 @@ void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
 
 // Returns where the trajectory is that a message is about; nothing for one of a lease that is over.
 std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
-  auto lease = leases_.find(request >> k_slot_bits);
-  size_t slot = request & ((uint64_t{1} << k_slot_bits) - 1);
+  auto lease = leases_.find(request >> k_request_slot_bits);
+  size_t slot = request & ((uint64_t{1} << k_request_slot_bits) - 1);
   if (lease == leases_.end() || slot >= lease->second.episodes.size()) return std::nullopt;
   return Place{lease->first, slot, &lease->second, &lease->second.episodes[slot]};
 }
@@ -400,6 +398,7 @@ void RolloutState::on_env_turn(const EnvTurn& turn) {
   auto at = place_of(turn.request);
   if (!at) return;
   Episode& episode = *at->episode;
+  ++turns_;
   episode.env_asked = 0;
   if (!turn.error.empty()) return fail_leases(*at, "environment", {Errc::internal, turn.error});
   if (!episode.trajectory.turns.empty()) {  // not the answer to reset
@@ -417,6 +416,7 @@ void RolloutState::on_transcript(const Transcript& game) {
   auto at = place_of(game.request);
   if (!at) return;
   Episode& episode = *at->episode;
+  ++turns_;
   episode.env_asked = 0;
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
@@ -498,65 +498,12 @@ void RolloutState::send_frames() {
       return fail_leases(leases_.begin()->first, "send", sent.error());
     } else if (!is_flush_queued_) {
       // FLOW-4: the consumer is slow; the batch stays here and is offered again.
+      ++turns_;
       is_flush_queued_ = true;
       self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
     }
   }
   if (finished_.empty()) report_done();
-}
-
-// A lease is over when the last of its trajectories has left.
-void RolloutState::report_done() {
-  for (uint64_t serial : done_) {
-    auto found = leases_.find(serial);
-    compute::GenerationStats now = engine_->stats();
-    LeaseReport report;
-    report.step = step_;
-    report.trajectories = found->second.finished;
-    report.response_tokens = found->second.response_tokens;
-    report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
-    report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
-    for (size_t lane = 0; lane < now.lanes.size(); ++lane)
-      report.busy_seconds =
-          std::max(report.busy_seconds,
-                   now.lanes[lane].busy_seconds - stats_at_start_.lanes[lane].busy_seconds);
-    report.wall_seconds = now_seconds() - batch_started_;
-    found->second.promise.deliver(report);
-    failpoint::hit("rollout.reported");
-    leases_.erase(found);
-  }
-  done_.clear();
-}
-
-void RolloutState::fail_leases(const Place& at, const std::string& what, const Error& error) {
-  const proto::TrajectoryKey& key = at.episode->trajectory.key;
-  fail_leases(at.serial, fmt::format("group {}, trajectory {}, {}", key.group, key.index, what),
-              error);
-}
-
-// The run ends with it: what the other leases play is of no use. The cause is told first.
-void RolloutState::fail_leases(uint64_t serial, const std::string& what, const Error& error) {
-  auto leases = std::exchange(leases_, {});
-  done_.clear();
-  finished_.clear();
-  open_games_ = 0;
-  leases.at(serial).promise.deliver(
-      to_caf(error.with_context(fmt::format("rollout {}, {}", options_.replica, what))));
-  for (auto& [each, lease] : leases) {
-    for (size_t slot = 0; slot < lease.opened; ++slot)
-      if (Episode& episode = lease.episodes[slot]; !episode.is_finished) {
-        idle_environments_[episode.trajectory.tag].push_back(std::move(episode.environment));
-        if (episode.trajectory.key.kind != TrajectoryKind::warm_start)
-          engine_->finish(request_id(each, slot));
-      }
-    if (each != serial)
-      lease.promise.deliver(to_caf({Errc::cancelled, "another lease of this rollout has failed"}));
-  }
-}
-
-void RolloutState::on_failure(const Failure& failure) {
-  if (!leases_.empty())
-    fail_leases(leases_.begin()->first, failure.phase, {Errc::closed, failure.detail});
 }
 
 RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
@@ -579,6 +526,10 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](watch_atom) { state->on_watch(); },
       [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
       [state](const Arrival& arrived) { state->on_arrived(arrived); },
+      [state](ping_atom) { return state->on_ping(); },
+      [state](cancel_atom, uint8_t kind, uint64_t step, uint32_t group) {
+        state->on_cancel(kind, step, group);
+      },
   };
 }
 

@@ -71,6 +71,8 @@ class RolloutState {
   void on_flush();
   void on_failure(const control::Failure& failure);
   void on_arrived(const Arrival& arrived);
+  uint64_t on_ping() const;
+  void on_cancel(uint8_t kind, uint64_t step, uint32_t group);
 
  private:
   struct Episode {
@@ -101,6 +103,10 @@ class RolloutState {
     Episode* episode = nullptr;
   };
 
+  static constexpr int k_request_slot_bits = 24;  // above them the lease's number
+  static uint64_t request_id(uint64_t serial, size_t slot) {
+    return (serial << k_request_slot_bits) | slot;
+  }
   bool is_follower() const { return !options_.groups.empty() && options_.groups[0].rank > 0; }
   bool is_same_batch(const control::Lease& lease) const {
     return lease_serial_ > 0 && lease.kind == kind_ && lease.step == step_;
@@ -117,7 +123,9 @@ class RolloutState {
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);
   void send_frames();
+  control::LeaseReport report_of(const OpenLease& lease) const;
   void report_done();
+  void release(uint64_t serial, OpenLease& lease);
   void fail_leases(const Place& at, const std::string& what, const Error& error);
   void fail_leases(uint64_t serial, const std::string& what, const Error& error);
   caf::result<control::CardReply> on_arrival_asked(const control::CardCommand& command);
@@ -141,6 +149,7 @@ class RolloutState {
   std::map<uint64_t, OpenLease> leases_;  // by number; all of one kind and step
   uint8_t kind_ = 0;
   uint64_t step_ = 0;
+  uint64_t turns_ = 0;        // of the environments, and waits for a slow consumer: see on_ping
   double batch_started_ = 0;  // when the first lease of this kind and step came
   compute::GenerationStats stats_at_start_;
   size_t open_games_ = 0;

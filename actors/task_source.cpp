@@ -120,6 +120,9 @@ class PromptTasks final : public TaskSource {
     return least;
   }
 
+  std::string prompt_id(const GroupTask& task) const override {
+    return prompts_->at(task.seed).sample->id;
+  }
   std::string state() const override { return tasks::to_json(order_.cursor()); }
   Expected<void> restore(const std::string& state) override {
     COHORT_ASSIGN(tasks::DataCursor cursor, tasks::data_cursor_of(state));
@@ -138,6 +141,10 @@ class PromptTasks final : public TaskSource {
 };
 
 }  // namespace
+
+std::string TaskSource::prompt_id(const GroupTask& task) const {
+  return fmt::format("{}/{}", task.tag, task.seed);
+}
 
 Expected<void> TaskSource::restore(const std::string& state) {
   if (state == "{}") return {};

@@ -35,6 +35,9 @@ class TaskSource {
   virtual std::vector<GroupTask> held_out() const = 0;
   /// Returns how many epochs of its rows the run has taken, the slowest domain's; 0: no rows.
   virtual double epochs() const { return 0; }
+  /// Returns what a group plays, the same in every run of this data: "tag/seed", or the row's
+  /// file:line.
+  virtual std::string prompt_id(const GroupTask& task) const;
   /// The cursor of a checkpoint, as JSON.
   virtual std::string state() const { return "{}"; }
   /// Returns Errc::corrupt if `state` is not what state() of this run's data gives.

@@ -28,6 +28,27 @@ void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
   report.seconds = std::max(report.seconds, other.seconds);
 }
 
+void set_mask(proto::Trajectory& t, const std::string& reason) {
+  t.mask_reason = reason;
+  t.score = 0;
+  std::ranges::fill(t.token_rewards, 0.F);
+}
+
+/// In the place of a trajectory that nobody plays.
+proto::Trajectory masked_trajectory(const MaskRequest& request, uint32_t index) {
+  proto::Trajectory t;
+  t.run_id = request.run_id;
+  t.key = {static_cast<proto::TrajectoryKind>(request.kind), request.step, request.group, index};
+  t.attempt = request.attempt;
+  t.tag = request.tag;
+  t.seed = request.seed;
+  t.prompt_id = request.prompt_id;
+  t.weight_version_min = t.weight_version_max = request.version;
+  t.stop_reason = "quarantined";
+  t.mask_reason = request.reason;
+  return t;
+}
+
 }  // namespace
 
 /// What all ranks are asked at once. The first error is the answer; without one it is the first
@@ -131,31 +152,75 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
     else
       log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
   }
-  send_request(
-      self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
-      [this, fresh, delivery](uint64_t) { on_recorded(fresh, delivery); },
-      [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); },
-      record_atom_v, TrajectoryBatch(fresh));
+  // FLOW-2: only after the stream has it does the acknowledgement start its way back.
+  record(fresh, [this, fresh, delivery] {
+    failpoint::hit("trainer.recorded");
+    delivery->ack();
+    keep(fresh);
+  });
 }
 
-// FLOW-2: only here, after the stream has it, does the acknowledgement start its way back.
-void TrainerState::on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery) {
-  failpoint::hit("trainer.recorded");
-  delivery->ack();
+void TrainerState::record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
+                          std::function<void()> then) {
+  send_request(
+      self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+      [then = std::move(then)](uint64_t) { then(); },
+      [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); },
+      record_atom_v, TrajectoryBatch(batch));
+}
+
+void TrainerState::keep(const TrajectoryBatch& batch) {
+  auto again = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *batch) {
     plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
     auto step = steps_.find(key);
     if (step == steps_.end()) continue;
+    auto mask = step->second.masks.find(t.key.group);
+    if (mask != step->second.masks.end() && t.mask_reason.empty()) {
+      set_mask(t, mask->second);
+      again->push_back(std::move(t));
+      continue;
+    }
     step->second.trajectories.push_back(std::move(t));
     maybe_complete(key, step->second);
   }
+  if (!again->empty()) record(again, [this, again] { keep(again); });
+}
+
+caf::result<bool> TrainerState::on_mask(const MaskRequest& request) {
+  const plan::StepKey key{request.kind, request.step};
+  auto step = steps_.find(key);
+  if (step == steps_.end())
+    return to_caf({Errc::not_found, fmt::format("mask in step {} before expect", request.step)});
+  step->second.masks[request.group] = request.reason;
+  auto masked = std::make_shared<std::vector<proto::Trajectory>>();
+  std::vector<proto::Trajectory>& here = step->second.trajectories;
+  auto rest = std::stable_partition(here.begin(), here.end(), [&](const proto::Trajectory& t) {
+    return t.key.group != request.group || !t.mask_reason.empty();
+  });
+  for (auto it = rest; it != here.end(); ++it) {
+    set_mask(*it, request.reason);
+    masked->push_back(std::move(*it));
+  }
+  here.erase(rest, here.end());
+  for (uint32_t index = 0; index < step->second.group_size; ++index) {
+    plan::SampleKey place{request.kind, request.step, request.group, index};
+    if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
+    masked->push_back(masked_trajectory(request, index));
+  }
+  auto promise = self_->make_response_promise<bool>();
+  record(masked, [this, masked, promise]() mutable {
+    keep(masked);
+    promise.deliver(true);
+  });
+  return promise;
 }
 
 caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
   auto opened =
       collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
   if (!opened) return to_caf(opened.error());
-  steps_[{request.kind, request.step}] = {};
+  steps_[{request.kind, request.step}].group_size = request.group_size;
   return true;
 }
 
@@ -368,6 +433,7 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
       [state](recorded_atom, uint8_t kind, uint64_t step) {
         return state->on_recorded_asked(kind, step);
       },
+      [state](mask_atom, const MaskRequest& request) { return state->on_mask(request); },
       [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },
       [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
       [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },

@@ -5,12 +5,17 @@
 /// reports must agree. Owner: node. Thread: CAF's scheduler; the engines are on the train workers'
 /// threads, here or in other processes. Bound: the
 /// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
-/// event, and acknowledged. FLOW-1: a trajectory (kind, step, group, index) is handed to the engine
-/// at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages: TrainerActor
-/// in roles.hpp.
+/// event, and acknowledged. A group that is not played (mask) has its places filled with masked
+/// trajectories, so that the step is whole; one of it that came before is recorded again, masked,
+/// and the later record counts. FLOW-1: a trajectory (kind, step, group, index) is handed to the
+/// engine at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages:
+/// TrainerActor in roles.hpp.
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/roles.hpp"
 #include "actors/rollout.hpp"
@@ -46,6 +51,7 @@ class TrainerState {
   caf::result<bool> on_expect(const control::CollectRequest& request);
   caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
   caf::result<control::RecordedReport> on_recorded_asked(uint8_t kind, uint64_t step);
+  caf::result<bool> on_mask(const control::MaskRequest& request);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
   caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
   caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);
@@ -63,11 +69,15 @@ class TrainerState {
                                                     std::string what);
   Expected<void> send_batch(size_t rank, const std::vector<proto::Trajectory>& batch);
   struct Step {
+    uint32_t group_size = 0;
     std::vector<proto::Trajectory> trajectories;  // recorded
+    std::map<uint32_t, std::string> masks;        // reason by group that is not played
     caf::typed_response_promise<control::CollectReport> waiting;
     bool has_waiting = false;
   };
-  void on_recorded(const TrajectoryBatch& batch, const DeliveryHandle& delivery);
+  void record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
+              std::function<void()> then);
+  void keep(const TrajectoryBatch& batch);
   void maybe_complete(plan::StepKey key, Step& step);
 
   TrainerActor::pointer self_;

@@ -1,6 +1,7 @@
 cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
     unit/policy_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
+    unit/quarantine_test.cpp
   DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
@@ -20,6 +21,8 @@ cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(quarantine_integration_test integration TIMEOUT 240
+  SOURCES integration/quarantine_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 # Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.
 cohort_test(run_chaos_test integration NO_MAIN TIMEOUT 240
   SOURCES chaos/run_chaos.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)

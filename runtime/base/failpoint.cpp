@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "runtime/base/clock.hpp"
 
@@ -22,8 +26,9 @@ std::atomic<bool> detail::is_armed = false;
 namespace {
 
 constexpr size_t k_points_max = 16;
+constexpr int k_slow_ms = 100;
 
-enum class Action : uint8_t { kill, stop, fail };
+enum class Action : uint8_t { kill, stop, fail, hang, slow };
 
 struct Point {
   std::string name;
@@ -31,6 +36,7 @@ struct Point {
   Action action = Action::kill;
   std::string claim;
   std::atomic<uint64_t> passed = 0;
+  std::atomic<bool> is_slow = false;
 };
 
 std::deque<Point>& points() {
@@ -39,9 +45,10 @@ std::deque<Point>& points() {
 }
 
 Error unreadable(std::string_view entry) {
-  return {
-      Errc::invalid_argument,
-      fmt::format("COHORT_FAILPOINT: \"{}\" is not name:count:kill|stop|fail[:claim file]", entry)};
+  return {Errc::invalid_argument,
+          fmt::format(
+              "COHORT_FAILPOINT: \"{}\" is not name:count:kill|stop|fail|hang|slow[:claim file]",
+              entry)};
 }
 
 Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
@@ -55,8 +62,16 @@ Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
   uint64_t count = 0;
   const char* end = fields[1].data() + fields[1].size();
   auto read = std::from_chars(fields[1].data(), end, count);
-  const bool is_action = fields[2] == "kill" || fields[2] == "stop" || fields[2] == "fail";
-  if (fields[0].empty() || read.ec != std::errc{} || read.ptr != end || count == 0 || !is_action)
+  constexpr std::array<std::pair<std::string_view, Action>, 5> k_actions = {
+      {{"kill", Action::kill},
+       {"stop", Action::stop},
+       {"fail", Action::fail},
+       {"hang", Action::hang},
+       {"slow", Action::slow}}};
+  const auto* action = std::find_if(k_actions.begin(), k_actions.end(),
+                                    [&](const auto& each) { return each.first == fields[2]; });
+  if (fields[0].empty() || read.ec != std::errc{} || read.ptr != end || count == 0 ||
+      action == k_actions.end())
     return unreadable(entry);
   if (armed.size() == k_points_max)
     return Error{Errc::invalid_argument,
@@ -64,9 +79,7 @@ Expected<void> add(std::string_view entry, std::deque<Point>& armed) {
   Point& point = armed.emplace_back();
   point.name = fields[0];
   point.count = count;
-  point.action = fields[2] == "kill"   ? Action::kill
-                 : fields[2] == "stop" ? Action::stop
-                                       : Action::fail;
+  point.action = action->second;
   point.claim = fields[3];
   return {};
 }
@@ -82,11 +95,16 @@ bool claim(const Point& point) {
   return true;
 }
 
-bool act(Action action) {
+bool act(Point& point) {
+  const Action action = point.action;
   if (action == Action::fail) return true;
-  ::kill(::getpid(), action == Action::kill ? SIGKILL : SIGSTOP);
+  if (action == Action::slow) {
+    point.is_slow = true;
+    return false;
+  }
+  if (action != Action::hang) ::kill(::getpid(), action == Action::kill ? SIGKILL : SIGSTOP);
   // The signal may reach another thread first: this one does not pass the point before.
-  if (action == Action::kill)
+  if (action != Action::stop)
     for (;;) ::pause();
   return false;
 }
@@ -105,9 +123,11 @@ bool act(Action action) {
 
 bool detail::pass(std::string_view name) {
   bool is_to_fail = false;  // every point of this name counts
-  for (Point& point : points())
-    if (point.name == name && ++point.passed == point.count && claim(point))
-      is_to_fail = act(point.action) || is_to_fail;
+  for (Point& point : points()) {
+    if (point.name != name) continue;
+    if (++point.passed == point.count && claim(point)) is_to_fail = act(point) || is_to_fail;
+    if (point.is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(k_slow_ms));
+  }
   return is_to_fail;
 }
 

@@ -1,4 +1,4 @@
-/// Cohort's own keys: platform, cards, placement, warm start, recording, transport.
+/// Cohort's own keys: platform, cards, placement, warm start, recording, transport, recovery.
 #include "runtime/config/visitor.hpp"
 
 namespace cohort::config {
@@ -121,6 +121,24 @@ void describe_runtime(Visitor& v, RunConfig& c) {
     v.bytes({"queue_bytes", "transport",
              "What a producer holds, sent and not acknowledged or waiting.", at_least(k_mib)},
             c.transport.queue_bytes);
+    v.leave();
+  }
+  if (v.enter({"recovery", "driver", "What is done about work that does not come back."}, true)) {
+    v.number(
+        {"straggler_factor", "driver",
+         "A group that is open for longer than so many times the median of its round is played "
+         "by a rollout that has run dry too; whoever is first has played it. 0: never.",
+         at_least(0)},
+        c.recovery.straggler_factor);
+    v.number(
+        {"straggler_floor_s", "driver", "Not before it has been open for so long.", at_least(0)},
+        c.recovery.straggler_floor_s);
+    v.number({"group_timeout_s", "driver",
+              "A rollout that has groups open and for so long neither computes a token nor ends a "
+              "turn counts as lost: its process is ended, its groups go to the living "
+              "(docs/failure.md); a run in one process ends. 0: never.",
+              at_least(0)},
+             c.recovery.group_timeout_s);
     v.leave();
   }
   v.integer({"micro_batch_tokens", "trainer",

@@ -298,6 +298,14 @@ struct RecordingSection {
   bool operator==(const RecordingSection&) const = default;
 };
 
+/// When a replica, or a group on it, has taken too long.
+struct RecoverySection {
+  double straggler_factor = 3;   // times the median time of a group; 0: nobody is late
+  double straggler_floor_s = 1;  // not before
+  double group_timeout_s = 600;  // without a token or a turn of a rollout that has work; 0: off
+  bool operator==(const RecoverySection&) const = default;
+};
+
 struct TransportSection {
   uint64_t credit_bytes = uint64_t{64} << 20;
   uint64_t chunk_bytes = uint64_t{1} << 20;
@@ -557,6 +565,7 @@ struct RunConfig {
   WarmStartSection warm_start;
   RecordingSection recording;
   TransportSection transport;
+  RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward
   int64_t max_running_requests = 128;  // trajectories that generate at once, per infer card
 

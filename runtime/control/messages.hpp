@@ -110,6 +110,21 @@ struct LeaseReport {
   double wall_seconds = 0;
 };
 
+/// Driver → trainer: a group of (kind, step) that is not played. The places that it has not filled
+/// are filled with masked trajectories; what it has brought already is masked too.
+struct MaskRequest {
+  uint8_t kind = 0;
+  uint64_t step = 0;
+  uint32_t group = 0;
+  uint32_t attempt = 0;
+  uint64_t version = 0;  // of the policy that would have played
+  std::string run_id;
+  std::string tag;
+  uint64_t seed = 0;
+  std::string prompt_id;
+  std::string reason;
+};
+
 /// Driver → trainer: expect `groups` x `group_size` trajectories of (kind, step).
 struct CollectRequest {
   uint8_t kind = 0;
@@ -210,6 +225,19 @@ struct CardsLost {
   bool is_away = false;
 };
 
+/// Driver → node: what is to be thought of the process that holds a card.
+enum class Judgement : uint8_t {
+  shared = 0,  // its losses count
+  alone = 1,   // it plays one suspect alone: until it has played it, or is lost, none counts
+  pardon = 2,  // its last loss was a prompt's fault, and does not count
+  hung = 3,    // it does not get on with its groups: to be ended
+};
+struct ProcessJudgement {
+  uint32_t card = 0;
+  Judgement judgement = Judgement::shared;
+  std::string text;  // hung: "has finished no trajectory for 1800 s"
+};
+
 /// The node → placement, driver: new role actors, which hold nothing yet.
 struct CardsBack {
   std::vector<RoleHandle> roles;
@@ -289,6 +317,15 @@ typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
   return f(caf::meta::type_name("CollectRequest"), x.kind, x.step, x.groups, x.group_size);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, MaskRequest& x) {
+  return f(caf::meta::type_name("MaskRequest"), x.kind, x.step, x.group, x.attempt, x.version,
+           x.run_id, x.tag, x.seed, x.prompt_id, x.reason);
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ProcessJudgement& x) {
+  return f(caf::meta::type_name("ProcessJudgement"), x.card, x.judgement, x.text);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
@@ -449,4 +486,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
   CAF_ADD_ATOM(cohort_cluster, cohort::control, ready_atom, "ready")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, table_atom, "table")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, ping_atom, "ping")
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::MaskRequest))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::ProcessJudgement))
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, mask_atom, "mask")
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, judge_atom, "judge")
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, cancel_atom, "cancel")
 CAF_END_TYPE_ID_BLOCK(cohort_cluster)

@@ -1,6 +1,7 @@
 #include "runtime/plan/dispatch.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -35,10 +36,10 @@ void Dispatcher::count(Group& group) {
     leave_queue(group);
     return wait(group);
   }
-  uint64_t& outstanding = replicas_[*group.replica].outstanding;
-  outstanding -= group.tokens;
+  const uint64_t before = group.tokens;
   group.tokens = tokens_of(group);
-  outstanding += group.tokens;
+  for (const auto& holder : {group.replica, group.second})
+    if (holder) replicas_[*holder].outstanding += group.tokens - before;  // wraps, as it must
 }
 
 void Dispatcher::learn(uint64_t sampled) {
@@ -57,36 +58,43 @@ void Dispatcher::wait(Group& group) {
 
 void Dispatcher::leave_queue(const Group& group) { waiting_.erase({group.tokens, group.spec.id}); }
 
-void Dispatcher::open(Group& group, uint32_t replica) {
-  group.replica = replica;
+void Dispatcher::hold(const Group& group, uint32_t replica) {
   replicas_[replica].outstanding += group.tokens;
   replicas_[replica].groups.insert(group.spec.id);
+}
+
+void Dispatcher::drop(const Group& group, uint32_t replica) {
+  replicas_[replica].outstanding -= group.tokens;
+  replicas_[replica].groups.erase(group.spec.id);
+}
+
+void Dispatcher::open(Group& group, uint32_t replica) {
+  group.replica = replica;
+  hold(group, replica);
   homes_[group.spec.prompt].replica = replica;
+}
+
+DispatchPart Dispatcher::part_of(const Group& group, uint32_t replica) const {
+  DispatchPart part{group.spec.id, replica, {}};
+  for (const auto& [index, sampled] : group.left) part.indices.push_back(index);
+  return part;
 }
 
 /// The group waits again; whoever gets it begins anew with what had not ended.
 DispatchPart Dispatcher::take_back(Group& group) {
-  DispatchPart part{group.spec.id, *group.replica, {}};
-  Replica& replica = replicas_[*group.replica];
-  replica.outstanding -= group.tokens;
-  replica.groups.erase(group.spec.id);
+  DispatchPart part = part_of(group, *group.replica);
+  drop(group, *group.replica);
   group.replica.reset();
-  for (auto& [index, sampled] : group.left) {
-    sampled = 0;
-    part.indices.push_back(index);
-  }
+  for (auto& [index, sampled] : group.left) sampled = 0;
   wait(group);
   return part;
 }
 
 void Dispatcher::forget(Groups::iterator it) {
   Group& group = it->second;
-  if (group.replica) {
-    replicas_[*group.replica].outstanding -= group.tokens;
-    replicas_[*group.replica].groups.erase(it->first);
-  } else {
-    leave_queue(group);
-  }
+  if (!group.replica) leave_queue(group);
+  for (const auto& holder : {group.replica, group.second})
+    if (holder) drop(group, *holder);
   auto home = homes_.find(group.spec.prompt);
   if (--home->second.groups == 0) homes_.erase(home);
   groups_.erase(it);
@@ -134,26 +142,48 @@ Expected<void> Dispatcher::add(const DispatchGroup& spec) {
   return {};
 }
 
+void Dispatcher::isolate(uint64_t id) {
+  auto it = groups_.find(id);
+  if (it != groups_.end() && !it->second.replica) it->second.is_alone = true;
+}
+
+/// Returns how many groups are open, and whether one of them is played alone.
+std::pair<size_t, bool> Dispatcher::open_now() const {
+  size_t count = 0;
+  bool is_alone = false;
+  for (const Replica& replica : replicas_)
+    for (uint64_t id : replica.groups) {
+      ++count;
+      is_alone = is_alone || groups_.at(id).is_alone;
+    }
+  return {count, is_alone};
+}
+
+// Those that are played alone come last, one by one.
 std::vector<DispatchPart> Dispatcher::assign() {
   std::vector<DispatchPart> parts;
+  auto [open_count, is_alone_open] = open_now();
+  if (is_alone_open) return parts;
   const auto has_room = [this] {
     return std::any_of(replicas_.begin(), replicas_.end(), [this](const Replica& r) {
       return r.takes_work() && r.outstanding < options_.open_tokens_max;
     });
   };
+  const auto give = [&](Group& group) {
+    const std::optional<uint32_t> replica = place(group);
+    if (!replica) return false;
+    open(group, *replica);
+    ++open_count;
+    parts.push_back(part_of(group, *replica));
+    return true;
+  };
   for (auto it = waiting_.begin(); it != waiting_.end() && has_room();) {
     Group& group = groups_.at(it->group);
-    const std::optional<uint32_t> replica = place(group);
-    if (!replica) {
-      ++it;
-      continue;
-    }
-    it = waiting_.erase(it);
-    open(group, *replica);
-    DispatchPart part{group.spec.id, *replica, {}};
-    for (const auto& [index, sampled] : group.left) part.indices.push_back(index);
-    parts.push_back(std::move(part));
+    const bool is_given = !group.is_alone && give(group);
+    it = is_given ? waiting_.erase(it) : std::next(it);
   }
+  if (open_count == 0 && !waiting_.empty() && give(groups_.at(waiting_.begin()->group)))
+    waiting_.erase(waiting_.begin());
   return parts;
 }
 
@@ -173,7 +203,8 @@ DispatchEnd Dispatcher::end(uint64_t id, uint32_t index, uint32_t replica, uint6
   if (it == groups_.end() || it->second.left.erase(index) == 0) return {};
   Group& group = it->second;
   DispatchEnd result{true, {}};
-  if (group.replica && *group.replica != replica) result.still_on = group.replica;
+  for (const auto& holder : {group.replica, group.second})
+    if (holder && *holder != replica) result.still_on.push_back(*holder);
   learn(sampled);
   if (group.left.empty())
     forget(it);
@@ -186,7 +217,16 @@ std::vector<DispatchPart> Dispatcher::lose(uint32_t replica) {
   std::vector<DispatchPart> parts;
   Replica& lost = replicas_.at(replica);
   lost.is_alive = false;
-  while (!lost.groups.empty()) parts.push_back(take_back(groups_.at(*lost.groups.begin())));
+  while (!lost.groups.empty()) {
+    Group& group = groups_.at(*lost.groups.begin());
+    if (!group.second) {
+      parts.push_back(take_back(group));
+      continue;
+    }
+    drop(group, replica);
+    if (group.replica == replica) group.replica = group.second;
+    group.second.reset();
+  }
   return parts;
 }
 
@@ -197,6 +237,26 @@ void Dispatcher::restore(uint32_t replica) {
   replicas_.at(replica).is_retired = false;
 }
 
+std::optional<DispatchPart> Dispatcher::hedge(uint64_t id) {
+  auto it = groups_.find(id);
+  if (it == groups_.end() || !waiting_.empty()) return {};
+  Group& group = it->second;
+  if (!group.replica || group.second || group.is_alone) return {};
+  const auto is_free = [&](uint32_t r) {
+    return replicas_[r].takes_work() && r != group.replica &&
+           replicas_[r].outstanding < options_.open_tokens_max &&
+           std::ranges::all_of(replicas_[r].groups,
+                               [&](uint64_t other) { return groups_.at(other).second == r; });
+  };
+  std::optional<uint32_t> best;
+  for (uint32_t r = 0; r < replicas_.size(); ++r)
+    if (is_free(r) && (!best || replicas_[r].outstanding < replicas_[*best].outstanding)) best = r;
+  if (!best) return {};
+  group.second = best;
+  hold(group, *best);
+  return part_of(group, *best);
+}
+
 /// Returns the largest group that `from` has not begun and `to` is expected to end earlier.
 Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {
   Group* best = nullptr;
@@ -205,7 +265,7 @@ Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {
     const bool is_begun =
         group.left.size() < group.spec.trajectories ||
         std::any_of(group.left.begin(), group.left.end(), [](auto& one) { return one.second > 0; });
-    if (is_begun || group.taken_from) continue;
+    if (is_begun || group.taken_from || group.is_alone || group.second) continue;
     if (replicas_[to].outstanding + group.tokens >= replicas_[from].outstanding) continue;
     if (best == nullptr || group.tokens >= best->tokens) best = &group;
   }
@@ -228,8 +288,8 @@ uint64_t Dispatcher::outstanding(uint32_t replica) const {
   return replicas_.at(replica).outstanding;
 }
 
-size_t Dispatcher::open_groups(uint32_t replica) const {
-  return replicas_.at(replica).groups.size();
+const std::set<uint64_t>& Dispatcher::groups_on(uint32_t replica) const {
+  return replicas_.at(replica).groups;
 }
 
 void Dispatcher::assert_invariants() const {
@@ -242,13 +302,19 @@ void Dispatcher::assert_invariants() const {
     const bool is_waiting = waiting_.contains({group.tokens, id});
     COHORT_CHECK(is_waiting != group.replica.has_value(), "DISPATCH-1: a group is in two places");
     if (is_waiting) ++queued;
-    if (!group.replica) continue;
-    COHORT_CHECK(replicas_[*group.replica].is_alive, "DISPATCH-1: a group is on a dead replica");
-    COHORT_CHECK(replicas_[*group.replica].groups.contains(id), "DISPATCH-1: a group is lost");
-    sums[*group.replica] += group.tokens;
-    ++counts[*group.replica];
+    COHORT_CHECK(!group.second || (group.replica && group.replica != group.second),
+                 "DISPATCH-1: a group is hedged with itself");
+    for (const auto& holder : {group.replica, group.second}) {
+      if (!holder) continue;
+      COHORT_CHECK(replicas_[*holder].is_alive, "DISPATCH-1: a group is on a dead replica");
+      COHORT_CHECK(replicas_[*holder].groups.contains(id), "DISPATCH-1: a group is lost");
+      sums[*holder] += group.tokens;
+      ++counts[*holder];
+    }
   }
   COHORT_CHECK(queued == waiting_.size(), "DISPATCH-1: the queue holds a group that is not there");
+  const auto [open_count, is_alone_open] = open_now();
+  COHORT_CHECK(!is_alone_open || open_count == 1, "DISPATCH-6: a group that is not played alone");
   for (size_t r = 0; r < replicas_.size(); ++r)
     COHORT_CHECK(sums[r] == replicas_[r].outstanding && counts[r] == replicas_[r].groups.size(),
                  "DISPATCH-3: a replica's books do not add up");

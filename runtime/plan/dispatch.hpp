@@ -12,7 +12,8 @@
 /// skewed: the longer a response already is, the more is to come).
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
-/// open on one living replica. It ends once; a second end is told apart and changes nothing.
+/// open on one living replica, or on two of them if it was hedged. It ends once; a second end is
+/// told apart and changes nothing.
 /// DISPATCH-2: a replica with open_tokens_max outstanding or more, or a retired one, is given
 /// nothing.
 /// DISPATCH-3: outstanding(r) is the sum over its open trajectories: 0 when it has none.
@@ -20,10 +21,12 @@
 /// prompt's home if that has at most affinity_tokens more.
 /// DISPATCH-5: a slow replica loses only groups that it has not begun, to one that is expected to
 /// end them earlier; at most once per group. A replica that stands still is lost: lose().
+/// DISPATCH-6: a group that is to be played alone is open only while no other is, on any replica.
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -54,8 +57,8 @@ struct DispatchPart {
 };
 
 struct DispatchEnd {
-  bool is_first = false;             // false: it had ended before, or nobody added it
-  std::optional<uint32_t> still_on;  // another replica plays it too: cancel it there
+  bool is_first = false;           // false: it had ended before, or nobody added it
+  std::vector<uint32_t> still_on;  // other replicas that play it too: cancel it there
 };
 
 class Dispatcher {
@@ -66,14 +69,21 @@ class Dispatcher {
   Expected<void> add(const DispatchGroup& group);
   /// Hands out what fits the bounds, in order. Call it after every other call.
   std::vector<DispatchPart> assign();
+  /// A waiting group is to be played alone: its turn comes when no other waits or is open.
+  void isolate(uint64_t group);
   /// `sampled` tokens of an open trajectory exist so far (optional: it sharpens the view).
   void progress(uint64_t group, uint32_t index, uint64_t sampled);
   /// The trajectory ended on `replica` with `sampled` response tokens.
   DispatchEnd end(uint64_t group, uint32_t index, uint32_t replica, uint64_t sampled);
-  /// Takes everything back from a replica that died; it gets no more work. Returns what was open.
+  /// Takes everything back from a replica that died; it gets no more work. Returns what waits
+  /// again: what was open there and nowhere else.
   std::vector<DispatchPart> lose(uint32_t replica);
   /// The replica gets no more work; what is open there may end there.
   void retire(uint32_t replica);
+  /// An open group is late: where nothing waits, a replica that has nothing but such groups plays
+  /// it too, from the beginning, and whoever ends a trajectory first has ended it. Returns nothing
+  /// if there is none with room, or it is played twice already, or is to be played alone.
+  std::optional<DispatchPart> hedge(uint64_t group);
   /// The replica is back, with nothing open.
   void restore(uint32_t replica);
   /// Where nothing waits and a replica has run dry: takes a group from the one that is furthest
@@ -82,8 +92,10 @@ class Dispatcher {
   std::optional<DispatchPart> take_from_slow();
 
   uint64_t outstanding(uint32_t replica) const;
+  /// Returns what is open there, ascending.
+  const std::set<uint64_t>& groups_on(uint32_t replica) const;
   size_t waiting_groups() const { return waiting_.size(); }
-  size_t open_groups(uint32_t replica) const;
+  size_t open_groups(uint32_t replica) const { return groups_on(replica).size(); }
   bool is_done() const { return groups_.empty(); }
   void assert_invariants() const;
 
@@ -91,10 +103,12 @@ class Dispatcher {
   struct Group {
     DispatchGroup spec;
     std::optional<uint32_t> replica;     // open there; else it waits
+    std::optional<uint32_t> second;      // and there too
     std::optional<uint32_t> taken_from;  // not to be given back to it
-    std::map<uint32_t, uint64_t> left;   // trajectories not ended: index -> tokens sampled so far
-    uint64_t expected = 0;               // response tokens of one, fixed when it opens or waits
-    uint64_t tokens = 0;                 // outstanding: in its replica's books, or its queue rank
+    bool is_alone = false;
+    std::map<uint32_t, uint64_t> left;  // trajectories not ended: index -> tokens sampled so far
+    uint64_t expected = 0;              // response tokens of one, fixed when it opens or waits
+    uint64_t tokens = 0;                // outstanding: in its replica's books, or its queue rank
   };
   struct Replica {
     bool is_alive = true;
@@ -114,11 +128,15 @@ class Dispatcher {
   using Groups = std::map<uint64_t, Group>;
 
   uint64_t tokens_of(const Group& group) const;
+  std::pair<size_t, bool> open_now() const;
   void count(Group& group);
   void learn(uint64_t sampled);
   std::optional<uint32_t> place(const Group& group) const;
   std::optional<uint32_t> lightest(std::optional<uint32_t> but) const;
   void open(Group& group, uint32_t replica);
+  DispatchPart part_of(const Group& group, uint32_t replica) const;
+  void hold(const Group& group, uint32_t replica);
+  void drop(const Group& group, uint32_t replica);
   DispatchPart take_back(Group& group);
   void wait(Group& group);
   void leave_queue(const Group& group);

@@ -95,6 +95,10 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed", true}));
   round_trip(system, caf::make_message(back_atom_v, CardsBack{{{"actor_infer", 2, self->ctrl()}}}));
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
+  round_trip(system, caf::make_message(mask_atom_v,
+                                       MaskRequest{1, 2, 3, 4, 5, "run", "tag", 6, "a:7", "why"}));
+  round_trip(system, caf::make_message(judge_atom_v,
+                                       ProcessJudgement{1, Judgement::hung, "does not get on"}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system,

@@ -300,6 +300,94 @@ TEST(Trainer, AcknowledgesAFrameOnlyAfterItsRecord) {
   caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
 }
 
+/// Keeps what it is told to record.
+struct Records {
+  std::mutex mutex;
+  std::vector<proto::Trajectory> list;
+  size_t size() {
+    std::lock_guard lock(mutex);
+    return list.size();
+  }
+};
+
+RecorderActor::behavior_type memory_recorder(RecorderActor::pointer,
+                                             std::shared_ptr<Records> records) {
+  return {[records](control::record_atom, const TrajectoryBatch& batch) {
+            std::lock_guard lock(records->mutex);
+            records->list.insert(records->list.end(), batch->begin(), batch->end());
+            return static_cast<uint64_t>(batch->size());
+          },
+          [](control::record_atom, uint16_t, const std::string&) { return true; },
+          [](control::flush_atom) { return true; }};
+}
+
+// Whatever of it has come, and comes still: the group is masked, the step is whole.
+TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
+  control::SystemConfig config({.scheduler_threads = 1, .is_test = false});
+  caf::actor_system system{config};
+  transport::Context context;
+  auto records = std::make_shared<Records>();
+  TrainerOptions options;
+  options.context = &context;
+  options.input.endpoint = "inproc://trainer";
+  options.input.run_id = "run";
+  options.recorder = system.spawn(memory_recorder, records);
+  options.fail = [](const control::Failure& failure) { ADD_FAILURE() << failure.detail; };
+  auto address = system.spawn(trainer, options);
+  auto sender = transport::Sender::open(context, options.input, [](const Error&) {});
+  ASSERT_TRUE(sender) << sender.error().detail;
+  caf::scoped_actor self{system};
+  const auto ask = [&](auto... message) {
+    return self->request(address, std::chrono::seconds(10), message...);
+  };
+  const auto fails = [](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); };
+  ask(control::expect_atom_v, control::CollectRequest{0, 1, 2, 2}).receive([](bool) {}, fails);
+  const auto play = [&](uint32_t group, uint32_t index) {
+    proto::Trajectory t;
+    t.key = {proto::TrajectoryKind::train, 1, group, index};
+    t.tag = "Lake";
+    t.tokens = {1, 2};
+    t.response_mask = {0, 1};
+    t.behavior_logp = {0, -1};
+    t.token_versions = {0, 0};
+    t.token_rewards = {0, 1};
+    t.score = 1;
+    proto::Encoded encoded = proto::encode_batch(std::span(&t, 1));
+    ASSERT_TRUE(
+        (*sender)->send({k_message_trajectories, std::move(encoded.header), encoded.columns}));
+    ASSERT_TRUE((*sender)->wait_drained(10000));
+  };
+  play(1, 0);
+  control::MaskRequest mask{0, 1, 1, 3, 0, "run", "Lake", 77, "Lake/77", "quarantined"};
+  ask(control::mask_atom_v, mask).receive([](bool) {}, fails);
+  ask(control::mask_atom_v, mask).receive([](bool) {}, fails);  // idempotent
+  play(1, 1);                                                   // late: it has a place already
+  play(0, 0);
+  play(0, 1);
+  ask(control::collect_atom_v, uint8_t{0}, uint64_t{1})
+      .receive(
+          [](const control::CollectReport& report) {
+            EXPECT_EQ(report.trajectories, 4U);
+            const std::map<std::string, double> metrics(report.metrics.begin(),
+                                                        report.metrics.end());
+            EXPECT_EQ(metrics.at("reward/masked"), 0.5);
+            EXPECT_EQ(metrics.at("reward/mean"), 0.5);
+          },
+          fails);
+  std::map<proto::TrajectoryKey, proto::Trajectory> last;  // what the stream says in the end
+  for (const proto::Trajectory& t : records->list) last[t.key] = t;
+  ASSERT_EQ(last.size(), 4U);
+  for (const auto& [key, t] : last) {
+    EXPECT_EQ(t.mask_reason, key.group == 1 ? "quarantined" : "");
+    EXPECT_EQ(t.score, key.group == 1 ? 0 : 1);
+    EXPECT_TRUE(proto::validate(t));
+  }
+  EXPECT_EQ((last[{proto::TrajectoryKind::train, 1, 1, 1}].prompt_id), "Lake/77");
+  EXPECT_EQ(records->size(), 5U) << "one that had come is recorded again";
+  caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
+}
+
 TEST(Trainer, ATokenOlderThanTheBoundIsRefused) {  // FLOW-3
   std::vector<proto::Trajectory> batch(2);
   batch[0].weight_version_min = 5;

@@ -37,7 +37,7 @@ class Walk {
   }
 
   void step() {
-    switch (rng_.below(8)) {
+    switch (rng_.below(10)) {
       case 0:
       case 1:
         return add();
@@ -47,6 +47,10 @@ class Walk {
         return lose_or_restore();
       case 4:
         return take();
+      case 5:
+        return isolate();
+      case 6:
+        return hedge();
       default:
         return end();
     }
@@ -75,12 +79,15 @@ class Walk {
       }
       for (uint32_t index : part.indices) {
         ASSERT_FALSE(ended_.contains({part.group, index}));
-        ASSERT_TRUE(open_.insert({{part.group, index}, part.replica}).second);  // DISPATCH-1
+        std::set<uint32_t>& replicas = open_[{part.group, index}];
+        ASSERT_TRUE(replicas.insert(part.replica).second);  // DISPATCH-1
+        ASSERT_EQ(replicas.size(), 1U);
       }
     }
     dispatcher_->assert_invariants();
   }
   const std::vector<DispatchPart>& log() const { return log_; }
+  size_t hedged() const { return hedged_; }
 
  private:
   using Key = std::pair<uint64_t, uint32_t>;
@@ -92,7 +99,28 @@ class Walk {
     EXPECT_FALSE(dispatcher_->add(group));
     added_ += group.trajectories;
   }
-  std::map<Key, uint32_t>::iterator any_open() {
+  // DISPATCH-6: hand_out() asserts it.
+  void isolate() {
+    if (next_id_ > 0) dispatcher_->isolate(rng_.below(next_id_));
+  }
+  // A late group is open twice at most, and its second replica has none of its own.
+  void hedge() {
+    if (open_.empty()) return;
+    const uint64_t group = any_open()->first.first;
+    auto part = dispatcher_->hedge(group);
+    if (!part) return;
+    EXPECT_EQ(dispatcher_->waiting_groups(), 0U);
+    ASSERT_TRUE(is_alive_[part->replica]);
+    for (uint32_t index : part->indices) {
+      auto& replicas = open_.at({group, index});
+      ASSERT_TRUE(replicas.insert(part->replica).second);
+      ASSERT_EQ(replicas.size(), 2U);
+    }
+    EXPECT_FALSE(dispatcher_->hedge(group));
+    ++hedged_;
+    dispatcher_->assert_invariants();
+  }
+  std::map<Key, std::set<uint32_t>>::iterator any_open() {
     auto it = open_.begin();
     std::advance(it, static_cast<ptrdiff_t>(rng_.below(open_.size())));
     return it;
@@ -100,16 +128,21 @@ class Walk {
   void end() {
     if (open_.empty()) return;
     const auto it = any_open();
-    const auto [key, replica] = *it;
-    // Now and then a former owner reports it instead: it counts, and the present one is named.
+    const auto [key, replicas] = *it;
+    // Now and then a former owner reports it instead: it counts, and the present ones are named.
     const bool is_late = rng_.below(6) == 0;
-    const uint32_t by = is_late ? (replica + 1) % options_.replicas : replica;
+    const uint32_t first = *replicas.begin();
+    const uint32_t by = is_late              ? (first + 1) % options_.replicas
+                        : rng_.below(2) == 0 ? first
+                                             : *replicas.rbegin();
     const auto result = dispatcher_->end(key.first, key.second, by, rng_.below(500));
     EXPECT_TRUE(result.is_first);
-    EXPECT_EQ(result.still_on.has_value(), by != replica);
+    std::set<uint32_t> others = replicas;
+    others.erase(by);
+    EXPECT_EQ(std::set<uint32_t>(result.still_on.begin(), result.still_on.end()), others);
     EXPECT_TRUE(ended_.insert(key).second);
     open_.erase(it);
-    EXPECT_FALSE(dispatcher_->end(key.first, key.second, replica, 5).is_first);
+    EXPECT_FALSE(dispatcher_->end(key.first, key.second, first, 5).is_first);
   }
   void report_progress() {
     if (open_.empty()) return;
@@ -119,7 +152,7 @@ class Walk {
   void forget(const DispatchPart& part) {
     for (uint32_t index : part.indices) {
       const auto it = open_.find({part.group, index});
-      ASSERT_TRUE(it != open_.end() && it->second == part.replica);
+      ASSERT_TRUE(it != open_.end() && it->second == std::set<uint32_t>{part.replica});
       open_.erase(it);
     }
   }
@@ -132,7 +165,10 @@ class Walk {
     if (!is_alive_[r]) return restore(r);
     for (const DispatchPart& part : dispatcher_->lose(r)) forget(part);
     is_alive_[r] = false;
-    for (const auto& [key, replica] : open_) EXPECT_NE(replica, r);
+    for (auto& [key, replicas] : open_) {
+      replicas.erase(r);
+      EXPECT_FALSE(replicas.empty()) << "what was open there alone waits again";
+    }
     EXPECT_EQ(dispatcher_->outstanding(r), 0U);  // DISPATCH-3
   }
   void take() {
@@ -140,7 +176,8 @@ class Walk {
       forget(*part);
       EXPECT_TRUE(taken_.insert(part->group).second);  // DISPATCH-5: once
       hand_out();
-      for (uint32_t index : part->indices) EXPECT_NE(open_.at({part->group, index}), part->replica);
+      for (uint32_t index : part->indices)
+        EXPECT_FALSE(open_.at({part->group, index}).contains(part->replica));
     }
   }
 
@@ -148,14 +185,16 @@ class Walk {
   DispatchOptions options_;
   std::optional<Dispatcher> dispatcher_;
   std::vector<bool> is_alive_;
-  std::map<Key, uint32_t> open_;
+  std::map<Key, std::set<uint32_t>> open_;
   std::set<Key> ended_;
   std::set<uint64_t> taken_;
   std::vector<DispatchPart> log_;
   uint64_t next_id_ = 0, added_ = 0;
+  size_t hedged_ = 0;
 };
 
-TEST(Dispatch, NothingIsLostAndNothingEndsTwice) {  // DISPATCH-1 … 3, 5
+TEST(Dispatch, NothingIsLostAndNothingEndsTwice) {  // DISPATCH-1 … 3, 5, 6
+  size_t hedged = 0;
   for (uint64_t seed = first_seed(); seed < first_seed() + 300; ++seed) {
     SCOPED_TRACE(seed);
     Walk walk(seed);
@@ -166,7 +205,30 @@ TEST(Dispatch, NothingIsLostAndNothingEndsTwice) {  // DISPATCH-1 … 3, 5
     }
     walk.finish();
     if (HasFatalFailure()) return;
+    hedged += walk.hedged();
   }
+  EXPECT_GT(hedged, 300U);
+}
+
+TEST(Dispatch, WhatIsIsolatedIsPlayedLastAndAlone) {  // DISPATCH-6
+  Dispatcher dispatcher({2, 1000000, 0, 100});
+  for (uint64_t id = 0; id < 4; ++id) dispatcher.add({id, id, 1, 0, 100}).value();
+  dispatcher.isolate(0);
+  dispatcher.isolate(1);
+  const auto first = dispatcher.assign();
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[0].group + first[1].group, 5U);
+  dispatcher.end(2, 0, first[0].group == 2 ? first[0].replica : first[1].replica, 100);
+  EXPECT_TRUE(dispatcher.assign().empty()) << "one other is open still";
+  dispatcher.end(3, 0, first[0].group == 3 ? first[0].replica : first[1].replica, 100);
+  for (uint64_t id = 0; id < 2; ++id) {
+    const auto alone = dispatcher.assign();
+    ASSERT_EQ(alone.size(), 1U);
+    EXPECT_EQ(alone[0].group, id);
+    EXPECT_TRUE(dispatcher.assign().empty()) << "the other replica stays idle";
+    dispatcher.end(id, 0, alone[0].replica, 100);
+  }
+  EXPECT_TRUE(dispatcher.is_done());
 }
 
 TEST(Dispatch, TheSameCallsGiveTheSameDecisions) {
@@ -291,6 +353,51 @@ TEST(DispatchSimulation, SkewedLengthsEndEarlierThanUnderAnEvenSplit) {
     std::printf("[ makespan ] %s: even split %.2f x bound, dispatcher %.2f x bound, %.1f moves\n",
                 row.what, found.even, found.dispatched, static_cast<double>(found.moved) / 10);
     EXPECT_LT(found.dispatched, found.even) << row.what;
+  }
+}
+
+/// Mean over seeds of makespan / bound, where one of four replicas is slower from the beginning.
+struct Hedged {
+  double alone = 0, hedged = 0;  // without and with
+  double hedges = 0, twice = 0;  // groups that are played twice; tokens that were for nothing
+};
+
+Hedged simulate_hedged(double slow_speed) {
+  constexpr uint64_t k_seeds = 10;
+  constexpr size_t k_groups = 256;
+  constexpr uint64_t k_open_tokens = DispatchSim::k_slots * 450;
+  Hedged mean;
+  for (uint64_t seed = 1; seed <= k_seeds; ++seed) {
+    const auto groups = skewed_groups(seed, k_groups, 8, false);
+    const std::vector<double> speeds = {1, 1, 1, slow_speed};
+    for (double factor : {0.0, 3.0}) {
+      DispatchSim sim(groups, speeds);
+      const double took =
+          sim.leased({4, k_open_tokens, 0, 250}, {factor, 1}) / sim.bound() / k_seeds;
+      (factor > 0 ? mean.hedged : mean.alone) += took;
+      EXPECT_EQ(sim.ended(), k_groups * 8);
+      if (factor == 0) continue;
+      mean.hedges += static_cast<double>(sim.moved()) / k_seeds;
+      mean.twice += sim.wasted_share() / k_seeds;
+    }
+  }
+  return mean;
+}
+
+// Leases as the driver has them: a group ends as a whole, on one replica, and what another has
+// begun of it is given up.
+TEST(DispatchSimulation, ASlowReplicaDoesNotHoldUpTheRound) {
+  for (double speed : {1.0, 0.5, 0.1, 0.01}) {
+    const Hedged found = simulate_hedged(speed);
+    std::printf(
+        "[ makespan ] one of four at speed %.2f: %.2f x bound, hedged %.2f x bound, %.1f groups of "
+        "256 twice, %.1f %% of the tokens for nothing\n",
+        speed, found.alone, found.hedged, found.hedges, 100 * found.twice);
+    EXPECT_LE(found.hedged, found.alone * 1.01) << speed;
+    EXPECT_LT(found.hedged, 2.6) << speed;
+    if (speed <= 0.1) {
+      EXPECT_LT(found.hedged, 0.5 * found.alone) << speed;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/plan/dispatch.hpp"
+#include "runtime/plan/stragglers.hpp"
 
 namespace cohort::tests {
 
@@ -86,6 +88,52 @@ class DispatchSim {
     });
   }
 
+  /// Groups as leases: each ends as a whole, on the replica that is first to have played all of it;
+  /// what is late is hedged.
+  double leased(const plan::DispatchOptions& options, const plan::StragglerOptions& late) {
+    plan::Dispatcher dispatcher(options);
+    plan::GroupClock clock(late);
+    std::map<std::pair<uint64_t, uint32_t>, size_t> left;  // games by group and replica
+    for (const SimGroup& group : groups_) dispatcher.add(group.spec).value();
+    const auto give = [&](const plan::DispatchPart& part) {
+      left[{part.group, part.replica}] = part.indices.size();
+      for (uint32_t index : part.indices)
+        replicas_[part.replica].queue.push_back({part.group, index, 0});
+    };
+    const auto assign = [&](double now) {
+      for (const plan::DispatchPart& part : dispatcher.assign()) {
+        clock.opened(part.group, now);
+        give(part);
+      }
+    };
+    assign(0);
+    on_tick_ = [&](double now) {
+      for (uint64_t group : clock.late(now))
+        if (auto part = dispatcher.hedge(group)) {
+          give(*part);
+          ++moved_;
+        }
+    };
+    return run([&](const Game& game, uint32_t replica) {
+      if (--left.at({game.group, replica}) > 0) return;
+      for (uint32_t index = 0; index < groups_[game.group].lengths.size(); ++index) {
+        const auto end = dispatcher.end(game.group, index, replica, length({game.group, index, 0}));
+        if (end.is_first) ++ended_;
+        for (uint32_t other : end.still_on) cancel({game.group, other, {}});
+      }
+      clock.ended(game.group, now_);
+      assign(now_);
+      dispatcher.assert_invariants();
+    });
+  }
+  /// Of all tokens, those of games that were given up.
+  double wasted_share() const {
+    double tokens = 0;
+    for (const SimGroup& group : groups_)
+      for (uint64_t n : group.lengths) tokens += static_cast<double>(n);
+    return wasted_ / (tokens + wasted_);
+  }
+
   /// No schedule ends earlier: all replicas full from begin to end, or the longest one alone.
   double bound() const {
     double tokens = 0, longest = 0;
@@ -137,6 +185,8 @@ class DispatchSim {
 
   void cancel(const plan::DispatchPart& part) {
     const auto is_of = [&](const Game& game) { return game.group == part.group; };
+    for (const Game& game : replicas_[part.replica].running)
+      if (is_of(game)) wasted_ += static_cast<double>(game.sampled);
     std::erase_if(replicas_[part.replica].queue, is_of);
     std::erase_if(replicas_[part.replica].running, is_of);
   }
@@ -151,7 +201,8 @@ class DispatchSim {
           std::min_element(replicas_.begin(), replicas_.end(),
                            [](const Replica& a, const Replica& b) { return a.ready < b.ready; });
       if (std::isinf(next->ready)) return now;
-      now = next->ready;
+      now = now_ = next->ready;
+      if (on_tick_) on_tick_(now);
       std::vector<Game> over;
       for (Game& game : next->running)
         if (++game.sampled >= length(game)) over.push_back(game);
@@ -166,6 +217,8 @@ class DispatchSim {
   std::vector<double> speeds_;
   std::vector<Replica> replicas_;
   size_t ended_ = 0, moved_ = 0;
+  double now_ = 0, wasted_ = 0;
+  std::function<void(double)> on_tick_;  // before each end of an iteration
 };
 
 }  // namespace cohort::tests

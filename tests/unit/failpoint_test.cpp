@@ -7,6 +7,7 @@
 
 #include <csignal>
 
+#include "runtime/base/clock.hpp"
 #include "tests/support/process.hpp"
 
 namespace cohort {
@@ -62,6 +63,36 @@ TEST_F(Failpoint, KillsAndStops) {
     (void)failpoint::hit("x");
   });
   EXPECT_TRUE(WIFSTOPPED(stopped));
+}
+
+// The thread stands still; the process lives until somebody ends it.
+TEST_F(Failpoint, HangsTheThreadAlone) {
+  int alarmed = status_of([] {
+    (void)failpoint::arm("x:1:hang");
+    ::alarm(1);
+    (void)failpoint::hit("x");
+  });
+  EXPECT_TRUE(WIFSIGNALED(alarmed) && WTERMSIG(alarmed) == SIGALRM);
+}
+
+TEST_F(Failpoint, IsSlowFromItsCountOn) {
+  ASSERT_TRUE(failpoint::arm("x:2:slow"));
+  const auto took_ms = [] {
+    const double start = now_seconds();
+    EXPECT_FALSE(failpoint::hit("x"));
+    return 1e3 * (now_seconds() - start);
+  };
+  EXPECT_LT(took_ms(), 90);
+  EXPECT_GE(took_ms(), 99);
+  EXPECT_GE(took_ms(), 99);
+}
+
+TEST_F(Failpoint, APointOfOneThingIsPassedByThatAlone) {
+  ASSERT_TRUE(failpoint::arm("play@77:2:fail"));
+  EXPECT_FALSE(failpoint::hit("play", 77));
+  EXPECT_FALSE(failpoint::hit("play", 7));
+  EXPECT_FALSE(failpoint::hit("play"));
+  EXPECT_TRUE(failpoint::hit("play", 77));
 }
 
 TEST_F(Failpoint, OneProcessAloneActsOnAClaim) {

@@ -160,6 +160,44 @@ TEST(Masked, ItMovesNoOtherTrajectoryToAnotherOptimizerStep) {
   EXPECT_EQ(all.metrics.at("loss"), 0) << "without a survivor there is no optimizer step";
 }
 
+// What the trainer puts in the place of a group that is not played has no token at all.
+TEST(Masked, ItMayBeEmpty) {
+  const Result removed = update_with(OldLogProbs::recomputed, 4, {1, 3}, true);
+  Rig rig;
+  PolicyUpdater updater(options_with(OldLogProbs::recomputed, 4));
+  std::vector<proto::Trajectory> batch = rig.batch();
+  for (size_t place : {1, 3}) {
+    batch[place] = {};
+    batch[place].mask_reason = "quarantined";
+  }
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
+  ASSERT_TRUE(report) << report.error().detail;
+  EXPECT_EQ(report->param_hash, removed.param_hash);
+}
+
+TEST(Masked, ItIsNotImitatedEither) {
+  const auto imitate = [](bool is_masked) {
+    Rig rig;
+    UpdateOptions options = options_with(OldLogProbs::behavior, 4);
+    options.config.warm_start.steps = 2;
+    options.config.warm_start.batch_size = 2;
+    PolicyUpdater updater(std::move(options));
+    std::vector<proto::Trajectory> batch = rig.batch();
+    if (is_masked) {
+      batch[2] = batch[3] = {};  // the whole second optimizer step
+      batch[2].mask_reason = batch[3].mask_reason = "quarantined";
+    } else {
+      batch.resize(2);
+    }
+    control::UpdateRequest request;
+    request.kind = static_cast<uint8_t>(proto::TrajectoryKind::warm_start);
+    const auto report = updater.update(*rig.engine, request, batch);
+    EXPECT_TRUE(report) << report.error().detail;
+    return report ? report->param_hash : 0;
+  };
+  EXPECT_EQ(imitate(true), imitate(false));
+}
+
 class NotFinite : public testing::Test {
  protected:
   ~NotFinite() override { EXPECT_TRUE(failpoint::arm("")); }

@@ -294,7 +294,7 @@ void Head::collect(const Item& item) {
   stage_.world.note("collected", item.step, item.group, item.index);
   batch_.push_back(item);
   plan::DispatchEnd end = dispatcher_->end(item.group, item.index, item.replica, 1);
-  if (end.still_on) cancel(*end.still_on, item.group, item.index);
+  for (uint32_t replica : end.still_on) cancel(replica, item.group, item.index);
 }
 
 void Head::maybe_train() {
