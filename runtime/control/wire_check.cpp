@@ -32,7 +32,9 @@ constexpr auto k_types_of_caf = std::to_array<std::string_view>(
 class BoundedSource final : public caf::deserializer {
  public:
   BoundedSource(caf::execution_unit& context, std::string_view bytes)
-      : deserializer(&context), source_(&context, bytes.data(), bytes.size()) {}
+      : deserializer(&context),
+        source_(&context, bytes.data(), bytes.size()),
+        ours_(context.system().config().value_factories_by_name) {}
   /// Empty: nothing was wrong.
   const std::string& why() const { return why_; }
   caf::error refuse(std::string why) {
@@ -87,7 +89,7 @@ class BoundedSource final : public caf::deserializer {
       if (names.front() != '+') return refuse("a message without types");
       names.remove_prefix(1);
       const std::string_view name = names.substr(0, names.find('+'));
-      const bool is_ours = name.starts_with("cohort::");
+      const bool is_ours = name.starts_with("cohort::") && ours_.contains(std::string(name));
       if (!is_ours && std::ranges::find(k_types_of_caf, name) == k_types_of_caf.end())
         return refuse(fmt::format("a message of type \"{}\"", name.substr(0, 64)));
       names.remove_prefix(name.size());
@@ -96,6 +98,7 @@ class BoundedSource final : public caf::deserializer {
   }
 
   caf::binary_deserializer source_;
+  const caf::actor_system_config::value_factory_string_map& ours_;
   int nested_ = 0;
   std::string why_;
 };
@@ -168,7 +171,7 @@ Expected<void> check_payload(caf::actor_system& system, BaspKind kind, std::stri
   context.proxy_registry_ptr(&proxies);
   BoundedSource source(context, payload);
   try {  // CAF's variants throw on a tag that they do not know
-    (void)read_payload(source, kind, system.node());
+    if (read_payload(source, kind, system.node())) source.refuse("bytes that cannot be read");
   } catch (const std::exception& error) {
     return protocol_error(fmt::format("bytes that cannot be read ({})", error.what()));
   }

@@ -89,6 +89,9 @@ TEST_F(WireCheckTest, TypesThatWeDoNotSendAreRefused) {
   expect_refused(caf::make_message(caf::config_value(1)), "@config_value");
   expect_refused(caf::make_message(caf::group{}), "@group");
   expect_refused(caf::make_message(0.5), "double");
+  std::string lease = direct_payload(system_, lease_);
+  lease.replace(lease.find("Lease"), 5, "Lodge");
+  expect_refused(BaspKind::direct_message, lease, "Lodge");
   expect_refused(caf::make_message(0.5L), "@ldouble");
 }
 
