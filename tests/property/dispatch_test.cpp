@@ -207,7 +207,7 @@ TEST(Dispatch, NothingIsLostAndNothingEndsTwice) {  // DISPATCH-1 … 3, 5, 6
     if (HasFatalFailure()) return;
     hedged += walk.hedged();
   }
-  EXPECT_GT(hedged, 300U);
+  EXPECT_GT(hedged, 100U) << "the walk hardly ever hedges";
 }
 
 TEST(Dispatch, WhatIsIsolatedIsPlayedLastAndAlone) {  // DISPATCH-6
@@ -394,7 +394,7 @@ TEST(DispatchSimulation, ASlowReplicaDoesNotHoldUpTheRound) {
         "256 twice, %.1f %% of the tokens for nothing\n",
         speed, found.alone, found.hedged, found.hedges, 100 * found.twice);
     EXPECT_LE(found.hedged, found.alone * 1.01) << speed;
-    EXPECT_LT(found.hedged, 2.6) << speed;
+    EXPECT_LT(found.hedged, 1.6) << speed;
     if (speed <= 0.1) {
       EXPECT_LT(found.hedged, 0.5 * found.alone) << speed;
     }
