@@ -224,28 +224,35 @@ void DriverState::leases_over(const std::shared_ptr<Round>& round) {
                      std::max(1.0, static_cast<double>(batch.groups) * batch.group_size);
   gathered.generate_seconds = now_seconds() - round->started;
   bool is_train = batch.kind == static_cast<uint8_t>(TrajectoryKind::train);
-  if (!is_train || !options_.has_reference_phase)
-    return collect(batch, round->gathered, round->started, round->then);
+  if (!is_train || !options_.has_reference_phase) return collect(round);
   // What was played waits at the reference until its weights have the card.
   options_.log->stage("step", "reference", -1);
-  begin_phase(PhaseKind::reference, [this, round] {
-    collect(round->batch, round->gathered, round->started, round->then);
-  });
+  begin_phase(PhaseKind::reference, [this, round] { collect(round); });
 }
 
-void DriverState::collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered,
-                          double started, const std::function<void(Gathered)>& then) {
+void DriverState::collect(const std::shared_ptr<Round>& round) {
   ask(
       "actor_train", options_.trainer,
-      [this, gathered, started, then](const CollectReport& report) {
-        gathered->collected = report;
-        gathered->seconds = now_seconds() - started;
-        if (!options_.has_reference_phase) gathered->generate_seconds = gathered->seconds;
-        round_.reset();
-        end_leaves();
-        then(*gathered);
+      [this, round](const CollectReport& report) {
+        Gathered& gathered = *round->gathered;
+        gathered.collected = report;
+        gathered.seconds = now_seconds() - round->started;
+        if (!options_.has_reference_phase) gathered.generate_seconds = gathered.seconds;
+        round->is_collected = true;
+        close_round(round);
       },
-      collect_atom_v, batch.kind, batch.step);
+      collect_atom_v, round->batch.kind, round->batch.step);
+}
+
+// A group that is played again, because a rollout was lost or has left, may have come from that one
+// after all: what plays it now is still to end, for no card may move under a lease (PLACE-4).
+void DriverState::close_round(const std::shared_ptr<Round>& round) {
+  if (round_ != round || is_reviving_ || round->questions > 0) return;
+  for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
+    if (round->dispatcher->open_groups(replica) > 0) return;
+  round_.reset();
+  end_leaves();
+  round->then(*round->gathered);
 }
 
 void DriverState::load(const std::string& folder,

@@ -132,6 +132,7 @@ class DriverState {
     std::map<size_t, Pace> paces = {};            // by replica
     std::map<uint32_t, uint32_t> first_on = {};   // group: who had it first, of its last attempt
     bool is_collecting = false;                   // every lease has ended, once at least
+    bool is_collected = false;  // all is in the stream; what is played again is nobody's any more
   };
   /// One that is back has no weights yet: it may play what needs none. One that leaves gets nothing
   /// new.
@@ -196,8 +197,8 @@ class DriverState {
   void on_lease_end(const std::shared_ptr<Round>& round, size_t replica,
                     const std::vector<plan::DispatchPart>& parts,
                     const control::LeaseReport& report);
-  void collect(const Batch& batch, const std::shared_ptr<Gathered>& gathered, double started,
-               const std::function<void(Gathered)>& then);
+  void collect(const std::shared_ptr<Round>& round);
+  void close_round(const std::shared_ptr<Round>& round);
   void resume();
   void load(const std::string& folder, std::function<void(const control::CheckpointReport&)> then);
   void warm_round(uint64_t round);

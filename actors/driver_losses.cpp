@@ -117,6 +117,7 @@ void DriverState::play_again(Loss loss) {
         Error error = from_caf(e);
         if (error.code != Errc::not_found) return on_fail(failure_of("actor_train", phase_, e));
         --round->questions;  // all of it is in the stream: the step has gone on
+        if (round_ == round) continue_round(round);
       },
       recorded_atom_v, round->batch.kind, round->batch.step);
 }
@@ -163,6 +164,7 @@ void DriverState::on_recorded(const std::shared_ptr<Round>& round, const Loss& l
 }
 
 void DriverState::continue_round(const std::shared_ptr<Round>& round) {
+  if (round->is_collected) return close_round(round);
   if (round->dispatcher->is_done()) return leases_over(round);
   choose_players(round);
   bool has_player = false;

@@ -238,6 +238,7 @@ caf::result<bool> NodeState::on_leave(const LeaveOrder& order) {
 
 // It is no loss. The processes end, and are to be started again where a node of their number joins.
 void NodeState::part(const std::vector<uint32_t>& slots) {
+  last_loss_ = now_seconds();  // of their links nothing more is heard, either
   std::string who;
   for (uint32_t slot : slots) {
     who += (who.empty() ? "" : ", ") + slot_name(slot);

@@ -257,7 +257,8 @@ TEST_F(Cluster, NodesComeAndGoInTheMiddleOfARun) {
   ASSERT_TRUE(says("process 2 (cards [2]: actor_infer) has no node", 1)) << apart.err();
   const std::string run_path = test::any_run(folder_);
   const size_t rows = test::hashes(run_path).size();
-  ASSERT_TRUE(test::wait_until([&] { return test::hashes(run_path).size() > rows + 2; }, 30000));
+  ASSERT_TRUE(test::wait_until([&] { return test::hashes(run_path).size() > rows + 2; }, 30000))
+      << apart.err();
   apart.send(SIGTERM);
   ASSERT_EQ(apart.wait(), 0) << apart.err();
   const auto found = test::hashes(test::run_folder(apart));
