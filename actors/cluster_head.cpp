@@ -283,6 +283,11 @@ caf::result<bool> ClusterHeadState::on_stop() {
 void ClusterHeadState::on_watch() {
   for (const plan::NodeEntry& node : nodes_.lose_silent(now_seconds(), k_silence_s))
     lose(node, fmt::format("nothing heard for {} s", k_silence_s));
+  std::vector<std::string> unsaid;
+  for (const auto& [run_id, run] : runs_)
+    if (run.ends_since >= 0 && now_seconds() - run.ends_since > k_silence_s)
+      unsaid.push_back(run_id);
+  for (const std::string& run_id : unsaid) end_unsaid(run_id);
   self_->delayed_send(ClusterHeadActor{self_}, std::chrono::milliseconds(k_beat_ms), watch_atom_v,
                       uint64_t{0});
 }
@@ -298,11 +303,16 @@ void ClusterHeadState::on_down(const caf::down_msg& message) {
     }
   for (auto run = runs_.begin(); run != runs_.end(); ++run)
     if (run->second.supervisor && run->second.supervisor->address() == message.source) {
-      RunEnd end{run->first, false, "the process of the run has ended"};
-      runs_.erase(run);
-      for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, end_atom_v, end);
+      if (message.reason != caf::exit_reason::user_shutdown) return end_unsaid(run->first);
+      run->second.ends_since = now_seconds();  // its RunEnd is on its way
       return;
     }
+}
+
+void ClusterHeadState::end_unsaid(const std::string& run_id) {
+  const RunEnd end{run_id, false, "the process of the run has ended"};
+  runs_.erase(end.run_id);
+  for (uint32_t node : living()) caf::anon_send(agents_.at(node).handle, end_atom_v, end);
 }
 
 void ClusterHeadState::lose(const plan::NodeEntry& node, const std::string& reason) {

@@ -48,6 +48,7 @@ class ClusterHeadState {
     std::string address;                           // of its node
     std::vector<control::ProcessOrder> processes;  // that run, or are to
     std::vector<control::ProcessOrder> waiting;    // of these, for their node to be back
+    double ends_since = -1;                        // its node has ended in order: it says how
   };
   struct Agent {
     ClusterAgentActor handle;
@@ -63,6 +64,7 @@ class ClusterHeadState {
   caf::result<bool> pass_on(const std::set<uint32_t>& nodes, const What&... what);
   caf::result<bool> start_again(Run& run, const control::LaunchRequest& request);
   void start_waiting(uint32_t node);
+  void end_unsaid(const std::string& run_id);
   bool is_there(uint32_t node) const;
   void left(uint32_t node, const Expected<void>& result, caf::typed_response_promise<bool> promise);
   void lose(const plan::NodeEntry& node, const std::string& reason);
