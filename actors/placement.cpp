@@ -45,6 +45,7 @@ Expected<void> PlacementState::begin(const PhaseRequest& request) {
   phase_started_ = now_seconds();
   report_ = PhaseReport{request.step, request.kind, 0, {}, 0, {}, {}};
   process_bytes_.clear();
+  reseats_ = 0;
   if (!is_waiting_) next();
   return {};
 }

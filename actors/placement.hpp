@@ -115,7 +115,8 @@ class PlacementState {
   bool is_cut_ = false;  // the phase begins anew once the living have answered
   std::optional<std::pair<plan::Command, Error>> suspect_;  // waits for the word of a loss
   uint64_t suspicion_ = 0;                                  // its timer
-  uint64_t timers_ = 0;                                     // so far
+  uint32_t reseats_ = 0;             // in this phase, because a connection was lost and no process
+  uint64_t timers_ = 0;              // so far
   std::set<std::string> exchanged_;  // roles that have got the version of this phase
   uint64_t next_id_ = 1;
   double phase_started_ = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "actors/placement.hpp"
+#include "runtime/base/log.hpp"
 
 namespace cohort::actors {
 
@@ -9,6 +10,8 @@ using namespace control;
 using Verb = plan::Command::Verb;
 
 namespace {
+
+constexpr uint32_t k_reseats_max = 2;  // of a phase, without a loss
 
 /// Returns true for an error that a peer's death would explain.
 bool may_be_loss(Errc code) {
@@ -138,7 +141,13 @@ void PlacementState::on_watch(uint64_t timer) {
     again();
   if (!suspect_ || timer != suspicion_) return;
   auto [command, error] = *std::exchange(suspect_, std::nullopt);
-  fail(command, error);
+  if (command.verb != Verb::reshard || reseats_ == k_reseats_max) return fail(command, error);
+  // All processes live, so it was a connection: the seats open anew, and with them their links.
+  ++reseats_;
+  ++epoch_;
+  log::warn("publish of version {}: {}: all seats open anew", request_.version, error.detail);
+  is_cut_ = true;
+  again();
 }
 
 }  // namespace cohort::actors
