@@ -8,8 +8,6 @@
 namespace cohort::plan {
 namespace {
 
-using Verdict = StartGate::Verdict;
-
 /// Train cards on node 0, replicas on 1, 2 and on 3 with 4 together.
 NodesWanted wanted(uint32_t least) {
   NodesWanted wanted;
@@ -25,19 +23,20 @@ NodesWanted wanted(uint32_t least) {
 TEST(StartGate, AllNodesStartAtOnce) {
   for (uint32_t least : {2U, 5U}) {
     StartGate gate(wanted(least), 0);
-    EXPECT_EQ(gate.judge({0, 1, 2, 3}, 1), Verdict::wait);
-    EXPECT_EQ(gate.judge({0, 1, 2, 3, 4, 77}, 2), Verdict::start);
+    EXPECT_EQ(gate.judge({0, 1, 2, 3}, 1), StartGate::Verdict::wait);
+    EXPECT_EQ(gate.judge({0, 1, 2, 3, 4, 77}, 2), StartGate::Verdict::start);
   }
 }
 
 TEST(StartGate, EnoughStartWhenNobodyElseHasComeForAWhile) {
   StartGate gate(wanted(2), 0);
-  EXPECT_EQ(gate.judge({0}, 1), Verdict::wait);
-  EXPECT_EQ(gate.judge({0, 1}, 2), Verdict::wait);
-  EXPECT_EQ(gate.judge({0}, 8), Verdict::wait) << "it went away again: the wait begins anew";
-  EXPECT_EQ(gate.judge({0, 2}, 9), Verdict::wait);
-  EXPECT_EQ(gate.judge({0, 2}, 18.9), Verdict::wait);
-  EXPECT_EQ(gate.judge({0, 2}, 19), Verdict::start);
+  EXPECT_EQ(gate.judge({0}, 1), StartGate::Verdict::wait);
+  EXPECT_EQ(gate.judge({0, 1}, 2), StartGate::Verdict::wait);
+  EXPECT_EQ(gate.judge({0}, 8), StartGate::Verdict::wait)
+      << "it went away again: the wait begins anew";
+  EXPECT_EQ(gate.judge({0, 2}, 9), StartGate::Verdict::wait);
+  EXPECT_EQ(gate.judge({0, 2}, 18.9), StartGate::Verdict::wait);
+  EXPECT_EQ(gate.judge({0, 2}, 19), StartGate::Verdict::start);
   EXPECT_EQ(gate.missing(), (std::set<uint32_t>{1, 3, 4}));
 }
 
@@ -61,8 +60,8 @@ TEST(StartGate, WhatIsMissingIsSaid) {
              {0, 1},
              "2 of 5 nodes have joined; missing: RANK 2, 3, 4; --nodes says that 3 are enough"}}) {
     StartGate gate(wanted(x.least), 0);
-    EXPECT_EQ(gate.judge(x.joined, 100), Verdict::wait);
-    EXPECT_EQ(gate.judge(x.joined, 100.1), Verdict::give_up);
+    EXPECT_EQ(gate.judge(x.joined, 100), StartGate::Verdict::wait);
+    EXPECT_EQ(gate.judge(x.joined, 100.1), StartGate::Verdict::give_up);
     EXPECT_EQ(gate.text("RANK"), x.text);
   }
 }
@@ -76,8 +75,8 @@ TEST(StartGate, RandomJoinsNeverStartTooEarlyAndAlwaysEnd) {
     StartGate gate(all, 0);
     std::set<uint32_t> joined;
     double now = 0, enough_since = -1;
-    Verdict verdict = Verdict::wait;
-    while (verdict == Verdict::wait) {
+    StartGate::Verdict verdict = StartGate::Verdict::wait;
+    while (verdict == StartGate::Verdict::wait) {
       now += 0.5 + static_cast<double>(rng.below(3));
       const auto node = static_cast<uint32_t>(rng.below(8));
       if (rng.below(10) < 2) joined.insert(node);
@@ -92,8 +91,8 @@ TEST(StartGate, RandomJoinsNeverStartTooEarlyAndAlwaysEnd) {
       if (!is_enough) enough_since = -1;
       if (is_enough && enough_since < 0) enough_since = now;
       const bool is_time = now - enough_since >= 10 || now > 100;
-      ASSERT_TRUE(verdict != Verdict::start || there == 5 || (is_enough && is_time));
-      ASSERT_TRUE(verdict != Verdict::give_up || (!is_enough && now > 100));
+      ASSERT_TRUE(verdict != StartGate::Verdict::start || there == 5 || (is_enough && is_time));
+      ASSERT_TRUE(verdict != StartGate::Verdict::give_up || (!is_enough && now > 100));
       ASSERT_LT(now, 103) << "START-2";
     }
   }
