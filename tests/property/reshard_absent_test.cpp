@@ -16,13 +16,14 @@ namespace {
 
 using namespace test;  // generators
 
-std::map<CardId, std::vector<uint64_t>> shards_of(const ModelTensors& model, const ShardLayout& x) {
+std::map<CardId, std::vector<uint64_t>> shards_by_card(const ModelTensors& model,
+                                                       const ShardLayout& x) {
   std::map<CardId, std::vector<uint64_t>> shards;
   for (uint32_t i = 0; i < x.ranks.size(); ++i) shards[x.ranks[i]] = shard_of(model, x, i);
   return shards;
 }
 
-std::vector<std::byte> bytes_of(const std::vector<uint64_t>& shard) {
+std::vector<std::byte> raw_bytes_of(const std::vector<uint64_t>& shard) {
   std::vector<std::byte> bytes(shard.size() * 8);
   if (!shard.empty()) std::memcpy(bytes.data(), shard.data(), bytes.size());
   return bytes;
@@ -38,14 +39,15 @@ std::set<CardId> random_absent(Rng& rng, const ShardLayout& layout) {
 /// Every byte of the target arrives at each card that is there, and no card of the others is asked
 /// for anything.
 void check_arrival(const ReshardPlan& plan) {
-  auto before = shards_of(plan.model, plan.from), after = shards_of(plan.model, plan.to);
+  auto before = shards_by_card(plan.model, plan.from), after = shards_by_card(plan.model, plan.to);
   std::vector<std::vector<std::byte>> buffers;
-  for (CardId card : plan.cards) buffers.push_back(bytes_of(before[card]));
+  for (CardId card : plan.cards) buffers.push_back(raw_bytes_of(before[card]));
   auto result = apply_reshard(plan, buffers);
   if (plan.transfers.empty()) return;  // a model without a byte
   ASSERT_TRUE(result) << result.error().to_string();
   for (size_t i = 0; i < plan.cards.size(); ++i)
-    ASSERT_TRUE((*result)[i] == bytes_of(after[plan.cards[i]])) << "card " << plan.cards[i].value;
+    ASSERT_TRUE((*result)[i] == raw_bytes_of(after[plan.cards[i]]))
+        << "card " << plan.cards[i].value;
 }
 
 TEST(ReshardAbsent, Reshard5WhoIsThereHoldsWhatItHeldAndGetsAllOfIt) {
@@ -70,7 +72,7 @@ TEST(ReshardAbsent, Reshard5WhoIsThereHoldsWhatItHeldAndGetsAllOfIt) {
     if (!rest && rest.error().code == Errc::capacity) continue;  // a bucket that only just held
     ASSERT_TRUE(rest) << rest.error().to_string();
     assert_invariants(*rest);
-    auto all = shards_of(x.model, whole->to), left = shards_of(x.model, rest->to);
+    auto all = shards_by_card(x.model, whole->to), left = shards_by_card(x.model, rest->to);
     for (const auto& [card, shard] : left) {
       EXPECT_FALSE(absent.contains(card));
       EXPECT_EQ(shard, all.at(card));  // RESHARD-5

@@ -17,7 +17,7 @@ namespace {
 using plan::Death;
 using plan::Suspects;
 
-uint64_t first_seed() {
+uint64_t suspects_seed() {
   const char* text = std::getenv("COHORT_SEED");
   return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
 }
@@ -115,7 +115,7 @@ class Round {
 
 TEST(Suspects, ThePoisonIsFoundAndNobodyElse) {  // SUSPECT-1 … 3
   size_t convicted = 0;
-  for (uint64_t seed = first_seed(); seed < first_seed() + 2000; ++seed) {
+  for (uint64_t seed = suspects_seed(); seed < suspects_seed() + 2000; ++seed) {
     SCOPED_TRACE(seed);
     Round round(seed);
     round.play();
