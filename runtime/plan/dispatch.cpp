@@ -162,8 +162,9 @@ std::pair<size_t, bool> Dispatcher::open_now() const {
 // Those that are played alone come last, one by one.
 std::vector<DispatchPart> Dispatcher::assign() {
   std::vector<DispatchPart> parts;
-  auto [open_count, is_alone_open] = open_now();
+  const auto [open_before, is_alone_open] = open_now();
   if (is_alone_open) return parts;
+  auto open_count = open_before;  // clang 14 captures no structured binding
   const auto has_room = [this] {
     return std::any_of(replicas_.begin(), replicas_.end(), [this](const Replica& r) {
       return r.takes_work() && r.outstanding < options_.open_tokens_max;
