@@ -1,7 +1,6 @@
 #include "actors/cluster_agent.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/control/request.hpp"
@@ -112,8 +111,8 @@ Expected<void> ClusterAgentState::start(Run& run, const LaunchRequest& request) 
     if (process.node != welcome_.node) continue;
     std::vector<std::string> argv = options_.command;
     argv.insert(argv.end(), {"card", "--join", request.address, "--slot",
-                             std::to_string(process.slot), "--parent", std::to_string(::getpid()),
-                             "--attempt", std::to_string(process.attempt)});
+                             std::to_string(process.slot), "--attempt",
+                             std::to_string(process.attempt)});
     argv.insert(argv.end(), options_.process_words.begin(), options_.process_words.end());
     run.orders.push_back(process);
     if (auto started = run.children->start(argv, process.environment); !started) {

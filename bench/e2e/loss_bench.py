@@ -30,18 +30,19 @@ def rows_of(work):
     return rows
 
 
-def child_of(parent, slot):
-    wanted = f" --slot {slot} --parent {parent} "
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+def child_of(run, slot):
+    """Returns the process of a slot: a child of the child that the run's processes are forked from."""
+    parents, holders = {}, []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = pathlib.Path("/proc", entry, "cmdline").read_bytes()
+            stat = pathlib.Path("/proc", entry, "stat").read_text(encoding="utf-8")
+            words = pathlib.Path("/proc", entry, "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if wanted in text.replace(b"\0", b" ").decode(errors="replace") + " ":
-            return int(entry)
-    return None
+        parents[int(entry)] = int(stat.rpartition(")")[2].split()[1])
+        if b"--slot" in words and words[words.index(b"--slot") + 1] == str(slot).encode():
+            holders.append(int(entry))
+    return next((pid for pid in holders if parents.get(parents[pid]) == run), None)
 
 
 def play(a, config, is_disturbed):

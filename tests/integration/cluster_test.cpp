@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "tests/support/holder.hpp"
 #include "tests/support/net_hosts.hpp"
 #include "tests/support/recovery.hpp"
 
@@ -65,15 +66,6 @@ class Cluster : public ::testing::Test {
   TempFolder folder_;
   std::string keys_ = (folder_.path() / "keys").string();
 };
-
-/// The only child of a process, or 0.
-pid_t child_of(pid_t parent) {
-  const std::string id = std::to_string(parent);
-  std::istringstream children(test::slurp("/proc/" + id + "/task/" + id + "/children"));
-  pid_t child = 0;
-  children >> child;
-  return child;
-}
 
 // Seed 000, method B; train cards on one host, infer cards on the other.
 TEST_F(Cluster, ByHandTwoHostsGiveTheHashesOfOneProcess) {
@@ -312,8 +304,9 @@ TEST_F(Cluster, AHeadThatIsKilledComesBackAndItsNodesJoinAgain) {
   };
   auto head = start(0), other = start(1);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder_); }, 30000)) << head->err();
-  ASSERT_GT(child_of(head->pid()), 0);
-  ::kill(child_of(head->pid()), SIGKILL);
+  const pid_t runner = test::child_of(head->pid());
+  ASSERT_GT(runner, 0);
+  ::kill(runner, SIGKILL);
   EXPECT_EQ(head->wait(), 0) << head->err();
   EXPECT_EQ(other->wait(), 0) << other->err() << other->out();
   EXPECT_NE(head->err().find("was killed by signal 9 (Killed): starting again from"),
@@ -329,14 +322,25 @@ TEST(Supervised, ATrainCardThatIsKilledCostsTimeOnly) {
   command.insert(command.begin() + 2, {"--restarts", "2", "--processes", "2"});
   Process run(command, folder);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
-  const pid_t runner = child_of(run.pid());
-  ASSERT_GT(runner, 0);
-  ASSERT_GT(child_of(runner), 0);
-  ::kill(child_of(runner), SIGKILL);  // slot 0: the train card
+  ASSERT_GT(test::kill_holder(test::child_of(run.pid()), 0), 0);  // the train card
   EXPECT_EQ(run.wait(), 0) << run.err();
   EXPECT_NE(run.err().find("the run lost a process: starting again from"), std::string::npos)
       << run.err();
   Process alone(test::tiny_run(folder, more), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
+}
+
+// What is being written when it is killed is no checkpoint to go on from.
+TEST(Supervised, ATrainCardThatIsKilledInItsFirstCheckpointCostsTimeOnly) {
+  TempFolder folder;
+  std::vector<std::string> command = test::tiny_run(folder);
+  command.insert(command.begin() + 2, {"--restarts", "2", "--processes", "2"});
+  Process run(test::with_failpoint(command, "checkpoint.saved:1:kill", folder.path() / "claim"),
+              folder);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_NE(run.err().find("starting again from the beginning"), std::string::npos) << run.err();
+  Process alone(test::tiny_run(folder), folder);
   ASSERT_EQ(alone.wait(), 0) << alone.err();
   EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
 }

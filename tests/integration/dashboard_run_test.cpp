@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "runtime/observe/prometheus.hpp"
+#include "tests/support/holder.hpp"
 #include "tests/support/html_check.hpp"
 #include "tests/support/prometheus_text.hpp"
 #include "tests/support/raw_socket.hpp"
@@ -122,12 +123,7 @@ TEST(DashboardRun, ALostProcessIsCounted) {
   httplib::Client client("127.0.0.1", port);
   auto read = metrics_when(
       run, client, [](const auto& now) { return value_of(now, "cohort_steps_total") >= 1; });
-  // The rollout's process is the run's second child.
-  const std::string id = std::to_string(run.pid());
-  std::istringstream children(test::slurp("/proc/" + id + "/task/" + id + "/children"));
-  pid_t trainer = 0, rollout = 0;
-  ASSERT_TRUE(children >> trainer >> rollout);
-  ::kill(rollout, SIGKILL);
+  ASSERT_GT(test::kill_holder(run.pid(), 1), 0);  // the rollout
   const std::string labels = "{card=\"1\",role=\"actor_infer\"}";
   read = metrics_when(run, client, [&](const auto& now) {
     return value_of(now, "cohort_card_restarts_total" + labels) >= 1;

@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "tests/support/holder.hpp"
 #include "tests/support/tiny_run.hpp"
 
 namespace cohort {
@@ -16,33 +17,19 @@ std::vector<std::string> with_processes(std::vector<std::string> command, int co
   return command;
 }
 
-/// Returns the pid of the child that holds slot `slot` of the run's process, or -1.
-pid_t child_of(pid_t parent, int slot) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::string line = test::slurp(entry.path() / "cmdline");
-    std::replace(line.begin(), line.end(), '\0', ' ');
-    std::string wanted =
-        " --slot " + std::to_string(slot) + " --parent " + std::to_string(parent) + " ";
-    if (line.find(wanted) != std::string::npos) return std::stoi(name);
-  }
-  return -1;
-}
-
-bool has_children(pid_t parent) { return child_of(parent, 0) > 0 || child_of(parent, 1) > 0; }
-
 TEST(Processes, GiveTheHashesOfOneProcess) {
   TempFolder folder;
   Process alone(test::tiny_run(folder), folder);
   ASSERT_EQ(alone.wait(), 0) << alone.err();
   Process apart(with_processes(test::tiny_run(folder), 2), folder);
-  pid_t parent = apart.pid();
+  std::vector<pid_t> holders;
+  EXPECT_TRUE(test::wait_until(
+      [&] { return (holders = test::holders_of(apart.pid())).size() == 2; }, 20000));
   ASSERT_EQ(apart.wait(), 0) << apart.err();
   auto expected = test::hashes(test::run_folder(alone));
   EXPECT_EQ(expected.size(), 5U);
   EXPECT_EQ(test::hashes(test::run_folder(apart)), expected);
-  EXPECT_FALSE(has_children(parent));
+  EXPECT_TRUE(test::are_gone(holders));
 }
 
 TEST(Processes, ReferenceAndTimeshareWorkAcrossThem) {
@@ -170,7 +157,7 @@ TEST(Processes, AKilledRankOfARolloutCostsTimeOnly) {
     TempFolder own;
     Process run(with_processes(test::tiny_run(own, more), 4), own);
     ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(own); }, 60000)) << run.err();
-    ::kill(child_of(run.pid(), slot), SIGKILL);
+    ASSERT_GT(test::kill_holder(run.pid(), slot), 0);
     EXPECT_EQ(run.wait(60000), 0) << run.err();
     EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
     const std::string said = run.out() + run.err();
@@ -186,15 +173,14 @@ TEST(Processes, ATrainCardThatIsKilledIsNamed) {
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
               folder);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
-  pid_t child = child_of(run.pid(), 0);
-  ASSERT_GT(child, 0);
-  ::kill(child, SIGKILL);
+  const std::vector<pid_t> holders = test::holders_of(run.pid());
+  ASSERT_GT(test::kill_holder(run.pid(), 0), 0);
   EXPECT_EQ(run.wait(20000), 1);
   EXPECT_NE(run.err().find("error: process 0 (cards [0]: actor_train) in phase supervision: it was "
                            "killed by signal 9"),
             std::string::npos)
       << run.err();
-  EXPECT_FALSE(has_children(run.pid()));
+  EXPECT_TRUE(test::are_gone(holders));
 }
 
 // Whatever the run was doing (a step over four ranks, a publish, an offload): killed there and
@@ -228,7 +214,7 @@ TEST(Processes, AKilledRankIsNamedAndTheResumedRunGivesTheUndisturbedHashes) {
       return false;
     };
     ASSERT_TRUE(test::wait_until(has_checkpoint, 60000)) << run.err();
-    ::kill(child_of(run.pid(), slot), SIGKILL);
+    ASSERT_GT(test::kill_holder(run.pid(), slot), 0);
     ASSERT_EQ(run.wait(20000), 1) << run.err();
     EXPECT_NE(run.err().find("process " + std::to_string(slot) + " (cards [" +
                              std::to_string(slot) + "]: actor_train, actor_infer)"),
@@ -245,9 +231,34 @@ TEST(Processes, NobodyOutlivesTheRun) {
   Process run(with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2),
               folder);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  std::vector<pid_t> all = test::holders_of(run.pid());
+  EXPECT_EQ(all.size(), 2U);
+  for (pid_t server : test::children_of(run.pid())) all.push_back(server);
+  EXPECT_EQ(all.size(), 3U) << "one program, one environment: loaded once";
   run.send(SIGKILL);
   run.wait(20000);
-  EXPECT_TRUE(test::wait_until([&] { return !has_children(run.pid()); }, 10000));
+  EXPECT_TRUE(test::are_gone(all, 10000));
+}
+
+// What the processes are forked from can be lost, too: to the run that is the loss of all of them.
+TEST(Processes, ALostForkServerIsTheLossOfItsProcesses) {
+  TempFolder folder;
+  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  std::vector<std::string> command = with_processes(test::tiny_run(folder, more), 2);
+  command.insert(command.begin() + 2, {"--restarts", "2"});
+  Process run(command, folder);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  const pid_t server = test::child_of(test::child_of(run.pid()));
+  ASSERT_GT(server, 0);
+  ::kill(server, SIGKILL);
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  EXPECT_NE(run.err().find("ended with the process that it was forked from, which was killed by "
+                           "signal 9"),
+            std::string::npos)
+      << run.err();
+  Process alone(test::tiny_run(folder, more), folder);
+  ASSERT_EQ(alone.wait(), 0) << alone.err();
+  EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
 }
 
 TEST(Processes, AStopFinishesTheStepAndSavesIt) {

@@ -1,4 +1,5 @@
 // Rollouts that die or stand still in the middle of a run: it costs time, and nothing else.
+#include "tests/support/holder.hpp"
 #include "tests/support/recovery.hpp"
 
 #include <gtest/gtest.h>
@@ -73,21 +74,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"publish.arrived:3:kill", 2},   // between exchange and commit
                     Case{"publish.commit:2:stop", 1}));  // some serve the version, some do not
 
-/// The process of a slot of this run, or 0.
-pid_t process_of(pid_t run, uint32_t slot) {
-  const std::string words = std::string("--slot") + '\0' + std::to_string(slot) + '\0';
-  std::error_code gone;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(run) + "/task", gone)) {
-    std::istringstream children(test::slurp(task.path() / "children"));
-    for (pid_t child = 0; children >> child;)
-      if (test::slurp("/proc/" + std::to_string(child) + "/cmdline").find(words) !=
-          std::string::npos)
-        return child;
-  }
-  return 0;
-}
-
 // Four losses are no accident; but somebody else can play what it does not.
 TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
   const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
@@ -97,13 +83,16 @@ TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
   spread.insert(spread.end(), more.begin(), more.end());
   Process run(test::in_processes(test::tiny_run(folder, spread), 3), folder);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
-  std::set<pid_t> killed = {0};
+  std::set<pid_t> killed;
   for (int i = 0; i < 4; ++i) {
-    pid_t next = 0;
-    ASSERT_TRUE(
-        test::wait_until([&] { return !killed.contains(next = process_of(run.pid(), 2)); }, 20000));
-    killed.insert(next);
-    ::kill(next, SIGKILL);
+    auto next = [&] {
+      const std::vector<pid_t> holders = test::holders_of(run.pid(), 2);
+      return holders.empty() || killed.contains(holders.front()) ? 0 : holders.front();
+    };
+    pid_t holder = 0;
+    ASSERT_TRUE(test::wait_until([&] { return (holder = next()) > 0; }, 20000));
+    killed.insert(holder);
+    ::kill(holder, SIGKILL);
   }
   ASSERT_EQ(run.wait(90000), 0) << run.err();
   ASSERT_EQ(calm.wait(), 0) << calm.err();

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +14,6 @@
 #include "runtime/base/log.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/network.hpp"
-#include "runtime/platform/child_processes.hpp"
 #include "tools/actor-node/role_environment.hpp"
 #include "tools/actor-node/run_processes.hpp"
 
@@ -125,14 +123,10 @@ CLI::App* add_card_command(CLI::App& app, CardCommand& command) {
   card->add_option("--slot", command.slot, "which of the run's processes this is")->required();
   card->add_option("--attempt", command.attempt, "how many have held the slot before");
   add_access_options(*card, command.access);
-  card->add_option("--parent", command.parent, "pid of the process that starts this one")
-      ->required();
   return card;
 }
 
 int card_command(const CardCommand& command) {
-  if (auto alive = platform::die_with_parent(command.parent); !alive) return 1;
-  std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the whole group; the node decides what it means
   auto options = system_options(command.access);
   if (!options) {
     std::fprintf(stderr, "error: process %u: %s\n", command.slot, options.error().detail.c_str());

@@ -13,7 +13,6 @@ struct CardCommand {
   std::string node;  // host:port of the run's node
   uint32_t slot = 0;
   uint32_t attempt = 0;  // how many have held the slot before
-  int parent = 0;        // process that started this one: it does not outlive it
 };
 
 CLI::App* add_card_command(CLI::App& app, CardCommand& command);

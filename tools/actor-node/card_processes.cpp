@@ -85,10 +85,10 @@ Expected<void> CardProcesses::start(Attempt attempt) {
   attempts_.push_back(attempt);
   auto started = children_->start(
       {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
-       "--parent", std::to_string(::getpid()), "--attempt", std::to_string(attempt.number)},
+       "--attempt", std::to_string(attempt.number)},
       environments_[attempt.slot]);
-  if (!started) return started.error();
-  return {};
+  if (!started) attempts_.pop_back();  // it has no index
+  return started;
 }
 
 void CardProcesses::kill(Attempt attempt) {

@@ -1,14 +1,25 @@
 // actor-node-run: the part of actor-node that computes. `actor-node run` becomes it; agents start
 // it for the processes that hold cards. A program of its own because libtorch takes half a second
-// to load, and the other commands need none of it.
+// to load, and the other commands need none of it. Processes that hold cards are forked from one
+// that has loaded it (fork_server.hpp).
 #include <CLI/CLI.hpp>
 
+#include <vector>
+
+#include "runtime/platform/fork_server.hpp"
 #include "tools/actor-node/card_command.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
 int main(int argc, char** argv) {
+  std::vector<std::string> forked;
+  std::vector<const char*> words(argv, argv + argc);
+  if (cohort::platform::is_fork_server(argc, argv)) {
+    forked = cohort::platform::serve_forks(argc, argv);
+    words.clear();
+    for (const std::string& word : forked) words.push_back(word.c_str());
+  }
   CLI::App app{"the part of actor-node that computes: use `actor-node run`", "actor-node"};
   app.require_subcommand(1);
   cohort::RunCommand command;
@@ -51,7 +62,7 @@ int main(int argc, char** argv) {
   cohort::CardCommand card_options;
   CLI::App* card = cohort::add_card_command(app, card_options);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) {
     int code = app.exit(e);
     return code == 0 ? 0 : 2;

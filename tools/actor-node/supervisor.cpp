@@ -35,9 +35,14 @@ void pass_on(int signal) {
   if (const pid_t run = g_run; run > 0 && signal == SIGTERM) ::kill(run, signal);
 }
 
+/// One that is still being written (step_N.partial) is none.
 bool has_checkpoint(const std::string& folder) {
   std::error_code ignored;
-  return !std::filesystem::is_empty(folder + "/checkpoints", ignored) && !ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints", ignored))
+    if (entry.path().extension().empty() &&
+        std::filesystem::exists(entry.path() / "state.json", ignored))
+      return true;
+  return false;
 }
 
 /// Everything the pipe holds, to its end.
