@@ -110,9 +110,9 @@ Expected<void> ClusterAgentState::start(Run& run, const LaunchRequest& request) 
   for (const ProcessOrder& process : request.processes) {
     if (process.node != welcome_.node) continue;
     std::vector<std::string> argv = options_.command;
-    argv.insert(argv.end(), {"card", "--join", request.address, "--slot",
-                             std::to_string(process.slot), "--attempt",
-                             std::to_string(process.attempt)});
+    argv.insert(argv.end(),
+                {"card", "--join", request.address, "--slot", std::to_string(process.slot),
+                 "--attempt", std::to_string(process.attempt)});
     argv.insert(argv.end(), options_.process_words.begin(), options_.process_words.end());
     run.orders.push_back(process);
     if (auto started = run.children->start(argv, process.environment); !started) {

@@ -31,7 +31,7 @@ def rows_of(work):
 
 
 def child_of(run, slot):
-    """Returns the process of a slot: a child of the child that the run's processes are forked from."""
+    """Returns the process that holds a slot: a child of what the run forks its processes from."""
     parents, holders = {}, []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -38,7 +38,8 @@ ChildExit exit_of(const ForkExit& exit) {
 
 bool send_packet(int socket, std::string_view packet) {
   ssize_t sent = 0;
-  while ((sent = ::send(socket, packet.data(), packet.size(), MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  while ((sent = ::send(socket, packet.data(), packet.size(), MSG_NOSIGNAL)) < 0 &&
+         errno == EINTR) {
   }
   return sent == static_cast<ssize_t>(packet.size());
 }
@@ -51,8 +52,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }
 
 /// This process's variables, those of `set` with its values.
-std::vector<std::string> environment_with(
-    const ChildProcesses::Variables& set) {
+std::vector<std::string> environment_with(const ChildProcesses::Variables& set) {
   std::map<std::string, std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view text(*each);
@@ -107,8 +107,8 @@ Expected<void> ChildProcesses::start(const std::vector<std::string>& argv,
     ::shutdown(server->socket, SHUT_RDWR);
     server->program.clear();  // nobody asks it again
   }
-  return Error{Errc::io, fmt::format("cannot start {}: it ends as soon as it has begun",
-                                     argv.front())};
+  return Error{Errc::io,
+               fmt::format("cannot start {}: it ends as soon as it has begun", argv.front())};
 }
 
 void ChildProcesses::kill(size_t index) {
@@ -187,8 +187,7 @@ void ChildProcesses::listen(Server& server) {
   }
   for (size_t index : lost)
     end(server, index,
-        {index, false,
-         "ended with the process that it was forked from, which " + text_of(status)});
+        {index, false, "ended with the process that it was forked from, which " + text_of(status)});
   changed_.notify_all();
 }
 

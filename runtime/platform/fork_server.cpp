@@ -135,7 +135,8 @@ bool is_fork_server(int argc, char** argv) {
 }
 
 std::vector<std::string> serve_forks(int argc, char** argv) {
-  std::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the whole group; the starter decides what it means
+  std::signal(SIGINT,
+              SIG_IGN);  // Ctrl-C reaches the whole group; the starter decides what it means
   char* end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
   return ForkServer({argv[0], end}).serve();
 }

@@ -1,9 +1,9 @@
 #pragma once
-/// A program that has been loaded once and forks what is asked of it. libtorch takes 0.6 s of CPU to
-/// load and a vendor's libraries several; a process that is forked after that is there at once, and
-/// shares the loaded pages. The server is the program itself, single-threaded, waiting in main()
-/// before anything else is done; ChildProcesses starts it and speaks to it over a socket pair of
-/// packets. It ends with its starter, and what it has forked ends with it.
+/// A program that has been loaded once and forks what is asked of it. libtorch takes 0.6 s of CPU
+/// to load and a vendor's libraries several; a process that is forked after that is there at once,
+/// and shares the loaded pages. The server is the program itself, single-threaded, waiting in
+/// main() before anything else is done; ChildProcesses starts it and speaks to it over a socket
+/// pair of packets. It ends with its starter, and what it has forked ends with it.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -86,7 +86,8 @@ TEST(ChildProcesses, AChildIsLikeOneThatWasExecuted) {
   Ends ends;
   ChildProcesses children(ends.on_exit());
   const std::string path = (folder.path() / "facts").string();
-  ASSERT_TRUE(children.start({k_self, "facts", path, "", "last word"}, {{"COHORT_TEST_WORD", "here"}}));
+  ASSERT_TRUE(
+      children.start({k_self, "facts", path, "", "last word"}, {{"COHORT_TEST_WORD", "here"}}));
   EXPECT_EQ(ends.of(0), "ok: exited with code 0");
   EXPECT_EQ(test::slurp(path),
             fmt::format("{}|facts|{}||last word|\nenvironment: here\nblocked: 0\nsocket: closed\n"
@@ -125,8 +126,9 @@ TEST(ChildProcesses, WhatServesForksIsLostAndLoadedAgain) {
   const std::vector<pid_t> orphans = test::children_of(server);
   ASSERT_EQ(orphans.size(), 1U);
   ::kill(server, SIGKILL);
-  EXPECT_EQ(ends.of(0),
-            "ended with the process that it was forked from, which was killed by signal 9 (Killed)");
+  EXPECT_EQ(
+      ends.of(0),
+      "ended with the process that it was forked from, which was killed by signal 9 (Killed)");
   EXPECT_TRUE(test::are_gone(orphans));
   ASSERT_TRUE(children.start({k_self, "exit", "0"}));
   EXPECT_EQ(ends.of(1), "ok: exited with code 0");
@@ -161,7 +163,8 @@ TEST(ChildProcesses, WhatCannotBeStartedIsTold) {
             Errc::invalid_argument);
   // A program that serves no forks ends at once: at the start, or told as the child's end.
   if (children.start({"/bin/true"})) {
-    EXPECT_EQ(ends.of(0), "ended with the process that it was forked from, which exited with code 0");
+    EXPECT_EQ(ends.of(0),
+              "ended with the process that it was forked from, which exited with code 0");
   }
 }
 

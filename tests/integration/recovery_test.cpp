@@ -1,11 +1,12 @@
 // Rollouts that die or stand still in the middle of a run: it costs time, and nothing else.
-#include "tests/support/holder.hpp"
 #include "tests/support/recovery.hpp"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <filesystem>
+
+#include "tests/support/holder.hpp"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-/// The processes that hold a run's cards, as /proc shows them: children of the servers that they are
+/// The processes that hold a run's cards, as /proc shows them: children of servers that they are
 /// forked from, which are children of the run (platform/fork_server.hpp).
 #include <signal.h>
 

@@ -83,10 +83,10 @@ Expected<void> CardProcesses::start(Attempt attempt) {
   std::lock_guard lock(mutex_);
   if (is_over_) return {};
   attempts_.push_back(attempt);
-  auto started = children_->start(
-      {"/proc/self/exe", "card", "--join", address_, "--slot", std::to_string(attempt.slot),
-       "--attempt", std::to_string(attempt.number)},
-      environments_[attempt.slot]);
+  auto started =
+      children_->start({"/proc/self/exe", "card", "--join", address_, "--slot",
+                        std::to_string(attempt.slot), "--attempt", std::to_string(attempt.number)},
+                       environments_[attempt.slot]);
   if (!started) attempts_.pop_back();  // it has no index
   return started;
 }

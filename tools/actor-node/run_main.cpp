@@ -3,7 +3,6 @@
 // to load, and the other commands need none of it. Processes that hold cards are forked from one
 // that has loaded it (fork_server.hpp).
 #include <CLI/CLI.hpp>
-
 #include <vector>
 
 #include "runtime/platform/fork_server.hpp"
