@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What does a rollout that dies cost? Two rollouts in processes of their own play --steps steps;
-in the other run of each pair one of them is killed (SIGKILL) in the middle of every tenth step.
+in the other run of each pair one of them is killed (SIGKILL) in every tenth step: at first a fifth
+into it, then a half, then in the update. A process may be lost three times: at most 60 steps.
 The ceiling is the undisturbed run beside it; interleaved, --repeats pairs, medians. Both must end
 with the same parameters. One JSON line. Needs Python's standard library only.
 
@@ -19,15 +20,34 @@ import tempfile
 import time
 
 
+def metrics_of(work):
+    return next(pathlib.Path(work).glob("*/*/metrics.jsonl"), None)
+
+
 def rows_of(work):
-    rows = []
-    for path in pathlib.Path(work).glob("*/*/metrics.jsonl"):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                pass  # it is being written
-    return rows
+    lines = metrics_of(work).read_text(encoding="utf-8").splitlines()
+    return [row for row in map(json.loads, lines) if row["step"] > 0]
+
+
+class Steps:
+    """Watches a run's rows at next to no cost: it computes on the same cores."""
+
+    def __init__(self, work):
+        self.work, self.file, self.rows, self.part = work, None, [], ""
+
+    def look(self):
+        """Returns how many rows there are."""
+        if self.file is None:
+            path = metrics_of(self.work)
+            if path is None:
+                return 0
+            self.file = path.open(encoding="utf-8")
+        *lines, self.part = (self.part + self.file.read()).split("\n")
+        self.rows += lines
+        return len(self.rows)
+
+    def seconds(self):
+        return json.loads(self.rows[-1])["time/step_s"]
 
 
 def child_of(run, slot):
@@ -54,20 +74,21 @@ def play(a, config, is_disturbed):
             "num_gpus_per_node=3", "actor_infer.device_mapping=list(range(1,3))",
         ]
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        kills = 0
-        while is_disturbed and run.poll() is None:
-            rows = rows_of(work)
-            if len(rows) > a.every * (kills + 1) and kills < a.steps // a.every - 1:
-                time.sleep(rows[-1]["time/step_s"] * (0.2 + 0.3 * (kills % 3)))
-                child = child_of(run.pid, 1 + kills % 2)
-                if child is not None:
-                    os.kill(child, signal.SIGKILL)
-                    kills += 1
-            time.sleep(0.01)
+        steps, kills = Steps(work), 0
+        while run.poll() is None:
+            time.sleep(0.02)
+            is_due = steps.look() > a.every * kills + a.every // 2
+            if not is_due or not is_disturbed or kills == a.steps // a.every:
+                continue
+            time.sleep(steps.seconds() * (0.2 + 0.3 * (kills % 3)))
+            child = child_of(run.pid, 1 + kills % 2)
+            if child is not None:
+                os.kill(child, signal.SIGKILL)
+                kills += 1
         _, error = run.communicate()
         if run.returncode != 0:
             sys.exit(f"exit {run.returncode}: {error}")
-        rows = [row for row in rows_of(work) if row["step"] > 0]
+        rows = rows_of(work)
         return sum(row["time/step_s"] for row in rows), rows[-1]["param_hash"], kills
 
 
