@@ -58,6 +58,7 @@ Expected<void> PlacementState::prepare() {
     for (CardId card : role.cards)
       if (lost_.contains(card)) absent.insert({card, role.role});
   living_ = plan::without_roles(options_.plan, absent);
+  living_epoch_ = epoch_;
   auto commands = plan::commands_for(living_, ledger_, request_.kind, options_.policy);
   if (!commands) return commands.error().with_context(plan::to_string(request_.kind));
   commands_ = std::move(*commands);
@@ -81,7 +82,7 @@ void PlacementState::next() {
   if (auto held = plan::check_command(living_, ledger_, command); !held)  // PLACE-4
     return fail(command, held.error());
   if (command.verb == Verb::reshard && !exchanged_.contains(command.role))
-    return seated_[command.role] == epoch_ ? exchange(command) : seat(command);
+    return seated_[command.role] == living_epoch_ ? exchange(command) : seat(command);
   execute(command);
 }
 
@@ -90,7 +91,7 @@ void PlacementState::send(const plan::Command& command, PublishStage stage,
   auto owner = options_.owners.find({command.role, command.card});
   if (owner == options_.owners.end())
     return fail(command, {Errc::not_found, "no actor owns this role on this card"});
-  CardCommand message{next_id_++, command, request_.version, stage, receiver, epoch_, {}};
+  CardCommand message{next_id_++, command, request_.version, stage, receiver, living_epoch_, {}};
   if (stage == PublishStage::seat) message.absent = absent_of(receiver);
   asked_[message.id] = command.card;
   send_request(
@@ -127,23 +128,22 @@ Expected<std::vector<plan::Command>> PlacementState::all_of_exchange(
 }
 
 // A seat of an older epoch knows an endpoint that is gone, or lacks one that is back: all open
-// again, then the exchange begins.
+// again, then the exchange begins. Who is back since prepare() has no part in it, and none in its
+// epoch: the next publish finds them all in an older one.
 void PlacementState::seat(const plan::Command& first) {
   auto all = all_of_exchange(first);
   if (!all) return fail(first, all.error());
   auto missing = std::make_shared<size_t>(all->size());
-  const uint64_t epoch = epoch_;  // it rises when a card is back meanwhile, which then has no seat
   for (const plan::Command& command : *all)
     if (!is_failed_)
-      send(command, PublishStage::seat, first.role,
-           [this, first, missing, epoch](const CardReply&) {
-             if (is_failed_) return;
-             if (is_cut_) return again();
-             if (--*missing > 0) return;
-             seated_[first.role] = epoch;
-             versions_[first.role].renew();
-             exchange(first);
-           });
+      send(command, PublishStage::seat, first.role, [this, first, missing](const CardReply&) {
+        if (is_failed_) return;
+        if (is_cut_) return again();
+        if (--*missing > 0) return;
+        seated_[first.role] = living_epoch_;
+        versions_[first.role].renew();
+        exchange(first);
+      });
 }
 
 // All cards of both layouts at once: each sends, receives, or both.

@@ -106,6 +106,7 @@ class PlacementState {
   plan::RolesOfCards fresh_;            // back; the next publish brings them up
   std::map<uint64_t, CardId> asked_;    // commands on their way, by number
   uint64_t epoch_ = 0;                  // rises with every loss and return
+  uint64_t living_epoch_ = 0;           // of living_
   std::map<std::string, uint64_t> seated_;  // epoch of the seats, by receiving role
   bool is_waiting_ = false;                 // the phase begins when must_wait() says so
   bool is_refreshing_ = false;  // the present phase, for a role that is back; nobody has asked

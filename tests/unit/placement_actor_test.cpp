@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <caf/scheduler/test_coordinator.hpp>
+#include <functional>
+#include <utility>
 
 #include "actors/placement.hpp"
 #include "actors/recorder.hpp"
@@ -29,11 +31,13 @@ struct Owner {
   std::vector<std::pair<caf::typed_response_promise<CardReply>, CardReply>> unanswered;
   std::optional<Error> late_answer;  // to those, given when it hears its next command
   bool is_late = false;              // likewise, what it would have answered
+  std::function<void(const CardCommand&)> on_command = [](const CardCommand&) {};
 };
 
 CardActor::behavior_type owner_behavior(CardActor::pointer self, std::shared_ptr<Owner> owner) {
   return {[self, owner](card_atom, const CardCommand& command) -> caf::result<CardReply> {
     owner->seen.push_back(command);
+    owner->on_command(command);
     // Here: a promise is its actor's to keep.
     if (owner->late_answer || owner->is_late)
       for (auto& [promise, answer] : std::exchange(owner->unanswered, {}))
@@ -110,11 +114,14 @@ class PlacementActorTest : public ::testing::Test {
         cards = command.absent;
     return cards;
   }
-  void bring_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
+  void tell_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
     auto actor = system_.spawn(owner_behavior, owner);
     caf::anon_send(
         placement_, back_atom_v,
         CardsBack{{{"actor_infer", card, caf::actor_cast<caf::strong_actor_ptr>(actor)}}});
+  }
+  void bring_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
+    tell_back(card, owner);
     scheduler_.run();
   }
   static std::vector<PublishStage> stages(const Owner& owner, uint64_t version) {
@@ -296,6 +303,32 @@ TEST_F(PlacementActorTest, WhenTheGraceIsOverAPublishGoesToWhoIsThere) {
   ASSERT_TRUE(phase(PhaseKind::publish, 3));
   EXPECT_EQ(stages(*infer_, 3), all);
   EXPECT_EQ(stages(*successor, 3), all);
+  EXPECT_TRUE(absent(*infer_).empty());
+}
+
+// Its seat is not among those that this publish opens: they are not of the epoch that it is in.
+TEST_F(PlacementActorTest, WhoIsBackBeforeThePublishOpensItsSeatsSitsInTheNext) {
+  start();
+  ASSERT_TRUE(phase(PhaseKind::init));
+  ASSERT_TRUE(phase(PhaseKind::publish, 0));
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  lose(2, true);
+  auto successor = std::make_shared<Owner>();
+  bool is_told = false;
+  train_->on_command = [&](const CardCommand& command) {
+    if (command.version != 1 || command.command.verb == Verb::reshard) return;
+    if (!std::exchange(is_told, true)) tell_back(2, successor);
+  };
+  ASSERT_TRUE(phase(PhaseKind::publish, 1));
+  ASSERT_TRUE(is_told) << "before the seats";
+  const std::vector all = {PublishStage::seat, PublishStage::exchange, PublishStage::commit};
+  EXPECT_EQ(stages(*infer_, 1), all);
+  EXPECT_EQ(absent(*infer_), std::vector{2U});
+  EXPECT_TRUE(stages(*successor, 1).empty());
+  ASSERT_TRUE(phase(PhaseKind::generate));
+  ASSERT_TRUE(phase(PhaseKind::publish, 2));
+  EXPECT_EQ(stages(*infer_, 2), all);
+  EXPECT_EQ(stages(*successor, 2), all);
   EXPECT_TRUE(absent(*infer_).empty());
 }
 
