@@ -135,8 +135,9 @@ bool is_fork_server(int argc, char** argv) {
 }
 
 std::vector<std::string> serve_forks(int argc, char** argv) {
-  std::signal(SIGINT,
-              SIG_IGN);  // Ctrl-C reaches the whole group; the starter decides what it means
+  // Ctrl-C reaches the whole group, a SIGTERM of systemd or Slurm every process: what they mean is
+  // the starter's to decide, and nobody here outlives it.
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
   char* end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
   return ForkServer({argv[0], end}).serve();
 }

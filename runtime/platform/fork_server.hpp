@@ -38,7 +38,7 @@ std::vector<std::string> fork_server_words(const std::string& program);
 bool is_fork_server(int argc, char** argv);
 
 /// Serves. Returns in each child, with its arguments; the server itself leaves the process. A child
-/// is killed by the kernel when the server is gone.
+/// is killed by the kernel when the server is gone. Server and children ignore SIGINT and SIGTERM.
 std::vector<std::string> serve_forks(int argc, char** argv);
 
 }  // namespace cohort::platform

@@ -273,6 +273,28 @@ TEST(Processes, AStopFinishesTheStepAndSavesIt) {
   EXPECT_TRUE(std::filesystem::exists(path + "/checkpoints/step_" + std::to_string(last)));
 }
 
+// Slurm and systemd tell every process, and the supervisor tells the run once more.
+TEST(Processes, ATerminationOfEveryProcessIsAStop) {
+  TempFolder folder;
+  std::vector<std::string> command =
+      with_processes(test::tiny_run(folder, {"max_steps=2000", "eval_steps=-1"}), 2);
+  command.insert(command.begin() + 2, {"--restarts", "1"});
+  Process run(command, folder);
+  ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
+  const pid_t runner = test::child_of(run.pid());
+  std::vector<pid_t> all = test::holders_of(runner);
+  EXPECT_EQ(all.size(), 2U);
+  for (pid_t server : test::children_of(runner)) all.push_back(server);
+  all.push_back(runner);
+  for (pid_t each : all) ::kill(each, SIGTERM);
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait(20000), 0) << run.err();
+  std::string path = test::run_folder(run);
+  uint64_t last = test::hashes(path).rbegin()->first;
+  EXPECT_TRUE(std::filesystem::exists(path + "/checkpoints/step_" + std::to_string(last)));
+  EXPECT_TRUE(test::are_gone(all));
+}
+
 TEST(Processes, MoreThanCardsAreRefused) {
   TempFolder folder;
   Process run(with_processes(test::tiny_run(folder), 3), folder);

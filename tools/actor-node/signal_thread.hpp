@@ -10,20 +10,24 @@
 #include <functional>
 #include <thread>
 
+#include "runtime/base/clock.hpp"
+
 namespace cohort {
 
 /// Hears SIGINT and SIGTERM. A handler, not a blocked signal: OpenBLAS starts threads before main
 /// that block nothing, and the kernel may choose one of them. First signal: `on_stop`, on a thread
-/// of its own. Second: leave at once, the run can be resumed from its last checkpoint.
+/// of its own. Second: leave at once, the run can be resumed from its last checkpoint. A SIGTERM
+/// soon after the first is the same one: systemd and Slurm send it to every process, so that it
+/// comes here once more by way of the supervisor.
 class SignalThread {
  public:
   SignalThread() {
     if (::pipe2(pipe_, O_CLOEXEC) != 0) return;
     write_end_ = pipe_[1];
     struct sigaction action {};
-    action.sa_handler = [](int) {
+    action.sa_handler = [](int signal) {
       int saved = errno;
-      [[maybe_unused]] ssize_t written = ::write(write_end_, "s", 1);
+      [[maybe_unused]] ssize_t written = ::write(write_end_, signal == SIGTERM ? "t" : "i", 1);
       errno = saved;
     };
     action.sa_flags = SA_RESTART;
@@ -31,8 +35,13 @@ class SignalThread {
   }
   void start(std::function<void()> on_stop) {
     thread_ = std::thread([this, on_stop = std::move(on_stop)] {
+      constexpr double k_same_s = 2;
       char byte = 0;
-      for (int count = 0; ::read(pipe_[0], &byte, 1) == 1 && byte == 's';) {
+      double first = 0;
+      for (int count = 0; ::read(pipe_[0], &byte, 1) == 1 && byte != 'e';) {
+        const double now = now_seconds();
+        if (count == 0) first = now;
+        if (count == 1 && byte == 't' && now - first < k_same_s) continue;
         if (++count == 2) {
           constexpr char k_restore[] = "\x1b[?25h\nerror: stopped at once by a second signal\n";
           [[maybe_unused]] ssize_t written =
