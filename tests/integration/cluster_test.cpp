@@ -240,10 +240,7 @@ TEST_F(Cluster, NodesComeAndGoInTheMiddleOfARun) {
   ASSERT_TRUE(says("process 1 (cards [1]: actor_infer) has left", 1)) << apart.err();
   first = join(1);
   ASSERT_TRUE(says("actor_infer (card 1) serves version", 1)) << apart.err();
-  // A host that is told to go, as systemd does: every process of the service.
-  for (pid_t holder : test::holders_of(second->pid())) ::kill(holder, SIGTERM);
-  for (pid_t server : test::children_of(second->pid())) ::kill(server, SIGTERM);
-  second->send(SIGTERM);
+  EXPECT_EQ(test::terminate_all(second->pid()).size(), 3U);  // a host that is told to go
   EXPECT_EQ(second->wait(), 0) << second->err();
   ASSERT_TRUE(says("process 2 (cards [2]: actor_infer) has left", 1)) << apart.err();
   second = join(2);

@@ -282,11 +282,8 @@ TEST(Processes, ATerminationOfEveryProcessIsAStop) {
   Process run(command, folder);
   ASSERT_TRUE(test::wait_until([&] { return test::has_first_row(folder); }, 30000)) << run.err();
   const pid_t runner = test::child_of(run.pid());
-  std::vector<pid_t> all = test::holders_of(runner);
-  EXPECT_EQ(all.size(), 2U);
-  for (pid_t server : test::children_of(runner)) all.push_back(server);
-  all.push_back(runner);
-  for (pid_t each : all) ::kill(each, SIGTERM);
+  const std::vector<pid_t> all = test::terminate_all(runner);
+  EXPECT_EQ(all.size(), 4U);
   run.send(SIGTERM);
   EXPECT_EQ(run.wait(20000), 0) << run.err();
   std::string path = test::run_folder(run);

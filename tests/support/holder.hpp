@@ -51,6 +51,15 @@ inline pid_t kill_holder(pid_t run, int slot, int limit_ms = 20000) {
   return holders.front();
 }
 
+/// SIGTERM to a run or node and all its processes, as systemd and Slurm send it. Returns them.
+inline std::vector<pid_t> terminate_all(pid_t run) {
+  std::vector<pid_t> all = holders_of(run);
+  for (pid_t server : children_of(run)) all.push_back(server);
+  all.push_back(run);
+  for (pid_t each : all) ::kill(each, SIGTERM);
+  return all;
+}
+
 /// Returns true when none of these runs any more (nobody may have reaped it).
 inline bool are_gone(const std::vector<pid_t>& processes, int limit_ms = 5000) {
   return wait_until(
