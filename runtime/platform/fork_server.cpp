@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string_view>
@@ -21,8 +22,13 @@ namespace {
 
 constexpr std::string_view k_word = "fork-server";
 
-/// What `ps` reads of a process is the memory that its arguments came in.
-void show_words(std::span<char> title, const std::vector<std::string>& words) {
+/// What `ps` reads of a process is the memory that its arguments came in. The program goes by its
+/// own name there, also if it was started as /proc/self/exe.
+void show_words(std::span<char> title, std::vector<std::string> words) {
+  std::error_code unknown;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown && !words.empty()) words.front() = program.string();
+  if (!unknown) ::prctl(PR_SET_NAME, program.filename().c_str());
   std::ranges::fill(title, '\0');
   size_t at = 0;
   for (const std::string& word : words) {
@@ -139,7 +145,9 @@ std::vector<std::string> serve_forks(int argc, char** argv) {
   // the starter's to decide, and nobody here outlives it.
   for (int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_IGN);
   char* end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
-  return ForkServer({argv[0], end}).serve();
+  const std::span<char> title(argv[0], end);
+  show_words(title, {argv[0], std::string(k_word)});
+  return ForkServer(title).serve();
 }
 
 }  // namespace cohort::platform
