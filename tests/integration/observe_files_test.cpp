@@ -2,6 +2,7 @@
 #include "tests/support/observe_files.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -245,9 +246,12 @@ TEST(Console, LiveFollowsTheSizeOfItsTerminal) {
     console.update([](ConsoleState& state) { state = sample::console_state(); });
     console.finish("");
   }
-  std::string out(65536, '\0');
-  ssize_t got = ::read(host, out.data(), out.size());
-  out.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+  // The kernel brings over in pieces what was written at once.
+  std::string out, piece(65536, '\0');
+  pollfd ready{host, POLLIN, 0};
+  while (::poll(&ready, 1, out.find("frozen_lake") == std::string::npos ? 5000 : 100) > 0)
+    out.append(piece, 0,
+               static_cast<size_t>(std::max<ssize_t>(0, ::read(host, piece.data(), piece.size()))));
   EXPECT_NE(out.find("frozen_lake"), std::string::npos);
   EXPECT_EQ(out.find("card 1"), std::string::npos);  // below the eighth row: not drawn
   ::close(terminal);
