@@ -2,7 +2,8 @@
 /// Cluster agent: one per node. Joins the head, starts the processes that runs want here, watches
 /// them, and joins again when the head was away. Owner: main of `actor-node join`, or of a run that
 /// is a node too. Thread: its own (detached: connecting blocks). Bound: the processes of the runs
-/// that are under way. When it ends its children are killed. Messages: ClusterAgentActor in cluster_roles.hpp.
+/// that are under way. When it ends its children are killed. Messages: ClusterAgentActor in
+/// cluster_roles.hpp.
 #include <functional>
 #include <map>
 #include <memory>
