@@ -5,19 +5,14 @@ cohort_test(plan_unit_test unit APART TSAN
 cohort_test(plan_property_test property TSAN
   SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/start_gate_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp
   DEPS cohort::plan)
-cohort_test(plan_hccl_test unit TSAN
-  SOURCES unit/hccl_count_rules_test.cpp unit/hccl_network_rules_test.cpp unit/hccl_process_rules_test.cpp
-    unit/environment_rules_test.cpp unit/rescale_test.cpp
-  DEPS cohort::plan)
-cohort_test(plan_hccl_property_test property TSAN SOURCES property/hccl_rules_test.cpp DEPS cohort::plan)
 cohort_test(plan_job_test unit
   SOURCES unit/plan_model_test.cpp unit/plan_job_test.cpp DEPS cohort::plan)
 cohort_test(plan_job_property_test property SOURCES property/plan_job_test.cpp DEPS cohort::plan)
 # The explorers and the planners that they drive are compiled optimised in every build type: they visit tens of
 # millions of states.
-set(plan_place_sources ${PROJECT_SOURCE_DIR}/runtime/plan/residency.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/ledger.cpp
-  ${PROJECT_SOURCE_DIR}/runtime/plan/version_table.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/placement.cpp
-  ${PROJECT_SOURCE_DIR}/runtime/plan/phases.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/phases_table.cpp)
+set(plan_place_sources ${PROJECT_SOURCE_DIR}/runtime/plan/place/residency.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/place/ledger.cpp
+  ${PROJECT_SOURCE_DIR}/runtime/plan/place/version_table.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/place/placement.cpp
+  ${PROJECT_SOURCE_DIR}/runtime/plan/place/phases.cpp ${PROJECT_SOURCE_DIR}/runtime/plan/place/phases_table.cpp)
 cohort_test(plan_explore_test property TIMEOUT 300
   SOURCES property/plan_explore_test.cpp support/place_world.cpp support/place_explorer.cpp ${plan_place_sources}
   DEPS cohort::base)

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/recorder.hpp"
-#include "actors/reward.hpp"
-#include "actors/trainer.hpp"
+#include "actors/roles/reward_actor.hpp"
+#include "actors/roles/trainer_actor.hpp"
+#include "actors/run/recorder_actor.hpp"
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"
 
@@ -130,7 +130,7 @@ void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   for (;;) ::pause();
 }
 
-/// As actors/reference.hpp, without a model.
+/// As actors/roles/reference_actor.hpp, without a model.
 using ModelFreeReference = caf::typed_actor<caf::reacts_to<control::deliver_atom, DeliveryHandle>,
                                             caf::reacts_to<control::flush_atom>>;
 struct ReferenceState {

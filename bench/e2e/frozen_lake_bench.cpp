@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/compute/cpu_setup.hpp"
-#include "tests/support/process.hpp"
+#include "runtime/compute/device/cpu_setup.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace {
 

@@ -16,9 +16,9 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/cpu_setup.hpp"
-#include "runtime/compute/loss_factory.hpp"
-#include "runtime/compute/train_engine.hpp"
+#include "runtime/compute/device/cpu_setup.hpp"
+#include "runtime/compute/train/loss_factory.hpp"
+#include "runtime/compute/train/train_engine.hpp"
 
 namespace {
 

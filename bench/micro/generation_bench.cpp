@@ -18,8 +18,8 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/cpu/decode_kernels.hpp"
-#include "runtime/compute/generation.hpp"
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/kernels/decode_kernels.hpp"
 #include "runtime/tensor/torch.hpp"
 
 namespace cohort::compute {

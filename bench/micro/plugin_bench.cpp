@@ -22,8 +22,8 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/plugin/child_reward.hpp"
-#include "runtime/plugin/frames.hpp"
+#include "runtime/plugin/child/child_reward.hpp"
+#include "runtime/plugin/child/plugin_frames.hpp"
 #include "runtime/plugin/open_reward.hpp"
 
 extern char** environ;

@@ -29,7 +29,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/model_shape.hpp"
+#include "runtime/plan/estimate/model_shape.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/ports.hpp"
 

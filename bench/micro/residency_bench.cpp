@@ -13,7 +13,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/compute/resident_object.hpp"
+#include "runtime/compute/device/resident_object.hpp"
 
 namespace {
 

@@ -23,7 +23,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/plugin/code_reward.hpp"
+#include "runtime/plugin/code/code_reward.hpp"
 
 namespace {
 

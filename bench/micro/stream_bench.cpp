@@ -23,8 +23,8 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/stream_file.hpp"
 #include "runtime/stream/verify.hpp"
 #include "runtime/stream/writer.hpp"
 

@@ -13,9 +13,9 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/card_memory.hpp"
-#include "runtime/compute/kv_cache.hpp"
-#include "runtime/compute/tp_link.hpp"
+#include "runtime/compute/device/card_memory.hpp"
+#include "runtime/compute/generate/kv_cache.hpp"
+#include "runtime/compute/generate/tp_link.hpp"
 
 namespace cohort::compute {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <tuple>
 
-#include "runtime/config/binder.hpp"
-#include "runtime/config/check.hpp"
-#include "runtime/config/compose.hpp"
-#include "runtime/config/interpolate.hpp"
-#include "runtime/config/schema.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/roll/roll_check.hpp"
+#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/interpolate.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 
 namespace cohort::config {
 namespace {

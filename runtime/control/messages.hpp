@@ -14,7 +14,7 @@
 #include "runtime/base/error.hpp"
 #include "runtime/control/cluster_messages.hpp"
 #include "runtime/control/exact.hpp"
-#include "runtime/plan/phases.hpp"
+#include "runtime/plan/place/phases.hpp"
 
 namespace cohort::control {
 

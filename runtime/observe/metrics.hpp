@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/observe/file.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::observe {
 

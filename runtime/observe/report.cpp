@@ -7,8 +7,8 @@
 #include <cmath>
 #include <system_error>
 
-#include "runtime/observe/file.hpp"
 #include "runtime/observe/html.hpp"
+#include "runtime/observe/output_file.hpp"
 #include "runtime/observe/progress.hpp"
 #include "runtime/observe/report_parts.hpp"
 

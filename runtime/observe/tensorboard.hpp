@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "runtime/base/error.hpp"
-#include "runtime/observe/file.hpp"
 #include "runtime/observe/metrics.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::observe {
 

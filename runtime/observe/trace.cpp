@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/observe/file.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::observe {
 namespace {

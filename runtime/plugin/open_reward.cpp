@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/plugin/child_reward.hpp"
-#include "runtime/plugin/code_reward.hpp"
-#include "runtime/plugin/http_reward.hpp"
-#include "runtime/plugin/native_reward.hpp"
-#include "runtime/plugin/plugin_version.hpp"
+#include "runtime/plugin/child/child_reward.hpp"
+#include "runtime/plugin/child/plugin_version.hpp"
+#include "runtime/plugin/code/code_reward.hpp"
+#include "runtime/plugin/http/http_reward.hpp"
+#include "runtime/plugin/native/native_reward.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
 
 namespace cohort::plugin {

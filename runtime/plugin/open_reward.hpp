@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plugin/sandbox.hpp"
-#include "runtime/tasks/reward.hpp"
+#include "runtime/plugin/sandbox/sandbox.hpp"
+#include "runtime/tasks/text_reward.hpp"
 
 namespace cohort::plugin {
 

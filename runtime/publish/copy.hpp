@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/plan/reshard_apply.hpp"
+#include "runtime/plan/reshard/reshard_apply.hpp"
 #include "runtime/publish/weights.hpp"
 
 namespace cohort::publish {

@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/plan/reshard.hpp"
+#include "runtime/plan/reshard/reshard.hpp"
 #include "runtime/publish/port.hpp"
 #include "runtime/publish/weights.hpp"
 

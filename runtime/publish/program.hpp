@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/plan/reshard_apply.hpp"
+#include "runtime/plan/reshard/reshard_apply.hpp"
 
 namespace cohort::publish {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/plan/reshard.hpp"
-#include "runtime/plan/reshard_shards.hpp"
+#include "runtime/plan/reshard/reshard.hpp"
+#include "runtime/plan/reshard/reshard_shards.hpp"
 #include "runtime/tensor/dtype.hpp"
 
 namespace cohort::publish {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
 namespace {

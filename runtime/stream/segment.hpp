@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/format.hpp"
 #include "runtime/stream/record.hpp"
+#include "runtime/stream/stream_file.hpp"
 #include "runtime/tensor/buffer.hpp"
 
 namespace cohort::stream {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/index.hpp"
 #include "runtime/stream/segment.hpp"
+#include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/format.hpp"
+#include "runtime/stream/stream_file.hpp"
 #include "runtime/stream/writer.hpp"
 
 namespace cohort::stream {

@@ -1,7 +1,7 @@
 #pragma once
 /// What every text game counts of an episode, and how it ends. A value; owned by its environment.
 #include "runtime/base/check.hpp"
-#include "runtime/tasks/environment.hpp"
+#include "runtime/tasks/text_environment.hpp"
 
 namespace cohort::tasks {
 

@@ -13,10 +13,10 @@
 #include <string_view>
 
 #include "runtime/tasks/action_parser.hpp"
-#include "runtime/tasks/environment.hpp"
 #include "runtime/tasks/episode_book.hpp"
 #include "runtime/tasks/frozen_lake_map.hpp"
 #include "runtime/tasks/pcg64.hpp"
+#include "runtime/tasks/text_environment.hpp"
 
 namespace cohort::tasks {
 

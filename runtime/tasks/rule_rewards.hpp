@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/tasks/reward.hpp"
+#include "runtime/tasks/text_reward.hpp"
 
 namespace cohort::tasks {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "runtime/tasks/action_parser.hpp"
-#include "runtime/tasks/environment.hpp"
 #include "runtime/tasks/episode_book.hpp"
 #include "runtime/tasks/sokoban_map.hpp"
+#include "runtime/tasks/text_environment.hpp"
 
 namespace cohort::tasks {
 

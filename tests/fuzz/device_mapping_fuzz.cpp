@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "runtime/base/check.hpp"
-#include "runtime/config/device_mapping.hpp"
+#include "runtime/config/tree/device_mapping.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace cohort::config;

@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "runtime/base/check.hpp"
-#include "runtime/plugin/frames.hpp"
+#include "runtime/plugin/child/plugin_frames.hpp"
 #include "tests/fuzz/bytes.hpp"
 
 namespace {

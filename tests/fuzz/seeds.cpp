@@ -12,7 +12,7 @@
 
 #include "runtime/control/messages.hpp"
 #include "runtime/control/system.hpp"
-#include "runtime/plugin/frames.hpp"
+#include "runtime/plugin/child/plugin_frames.hpp"
 #include "runtime/proto/link_hello.hpp"
 #include "tests/support/basp_bytes.hpp"
 

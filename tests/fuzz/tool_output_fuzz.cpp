@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "runtime/base/check.hpp"
-#include "runtime/plan/environment_rules.hpp"
-#include "runtime/plan/hccl_products.hpp"
-#include "runtime/plan/hccl_rules.hpp"
-#include "runtime/platform/system_text.hpp"
-#include "runtime/platform/tool_output.hpp"
+#include "runtime/doctor/probes/system_text.hpp"
+#include "runtime/doctor/probes/tool_output.hpp"
+#include "runtime/doctor/rules/environment_rules.hpp"
+#include "runtime/doctor/rules/hccl_products.hpp"
+#include "runtime/doctor/rules/hccl_rules.hpp"
 
 namespace {
 
@@ -39,7 +39,7 @@ void read_npu_smi(std::string_view text) {
     for (const NpuSmiCard& card : info->cards) {
       for (const std::string& field : {card.name, card.health, card.bus_id}) check_field(field);
       COHORT_CHECK(card.chip_id < info->dies_per_npu, "dies are counted");
-      (void)plan::hccl::series_of(card.name, card.hbm_mib, info->dies_per_npu);
+      (void)doctor::series_of(card.name, card.hbm_mib, info->dies_per_npu);
     }
   }
   auto board = parse_npu_board(text);
@@ -54,7 +54,7 @@ void read_hccn(std::string_view text) {
   check_error(ip);
   if (ip) {
     check_field(ip->address);
-    (void)plan::hccl::parse_ipv4(ip->address);
+    (void)doctor::parse_ipv4(ip->address);
   }
   for (const auto& flag :
        {parse_hccn_link(text), parse_hccn_tls(text), parse_hccn_lldp(text), parse_firewall(text)})
@@ -85,7 +85,7 @@ void read_system(std::string_view text) {
   check_field(parse_loaded_blas(text));
   (void)parse_number(text);
   (void)parse_mem_available(text);
-  auto devices = plan::hccl::parse_visible_devices(text);
+  auto devices = doctor::parse_visible_devices(text);
   COHORT_CHECK(!devices || devices->size() <= 1024, "devices are bounded");
 }
 

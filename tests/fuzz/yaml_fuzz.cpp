@@ -4,9 +4,9 @@
 #include <string>
 
 #include "runtime/base/check.hpp"
-#include "runtime/config/compose.hpp"
-#include "runtime/config/interpolate.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/interpolate.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/child_process.hpp"
 #include "tests/support/config_text.hpp"
-#include "tests/support/process.hpp"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
 // code_sandbox from answer to verdict: right and wrong answers of every case type, answers that try
 // to pass without solving anything, and what 300 of them leave behind.
-#include "runtime/plugin/code_reward.hpp"
+#include "runtime/plugin/code/code_reward.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/sandbox_run.hpp"
 
 namespace cohort::plugin {

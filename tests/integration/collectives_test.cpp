@@ -1,7 +1,7 @@
 // One suite for every kind of rank, threads of a process and forked processes (a card as a
 // process), and every engine that joins them. COLL-1: bytes arrive as they were sent. COLL-2: a
 // rank that dies, stops or never comes is named, in time.
-#include "runtime/compute/collectives.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
 
 #include <gtest/gtest.h>
 

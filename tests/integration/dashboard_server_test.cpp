@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/dashboard_sample.hpp"
-#include "tests/support/process.hpp"
 #include "tests/support/prometheus_text.hpp"
 #include "tests/support/raw_socket.hpp"
 

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime/compute/device_tensors.hpp"
-#include "runtime/compute/flat_math.hpp"
-#include "runtime/compute/generation.hpp"
+#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/train/flat_math.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/generation_rig.hpp"
-#include "tests/support/process.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/torch_on_host.hpp"
 #include "tests/support/train_fixture.hpp"

@@ -5,8 +5,8 @@
 #include <future>
 #include <mutex>
 
-#include "actors/card_process.hpp"
-#include "actors/node.hpp"
+#include "actors/node/card_process.hpp"
+#include "actors/node/node_actor.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bench/e2e/flow_rig.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::bench {
 namespace {

@@ -1,5 +1,5 @@
 // llm_judge and remote against servers in this process: good, slow, broken and hostile ones.
-#include "runtime/plugin/http_reward.hpp"
+#include "runtime/plugin/http/http_reward.hpp"
 
 #include <gtest/gtest.h>
 #include <openssl/pem.h>
@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/http_server.hpp"
+#include "tests/support/http_stand_in.hpp"
 
 namespace cohort::plugin {
 namespace {

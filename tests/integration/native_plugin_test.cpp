@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
-#include "runtime/plugin/child_reward.hpp"
-#include "runtime/plugin/native_environment.hpp"
-#include "runtime/plugin/native_reward.hpp"
-#include "runtime/plugin/plugin_environment.hpp"
+#include "runtime/plugin/child/child_reward.hpp"
+#include "runtime/plugin/child/plugin_environment.hpp"
+#include "runtime/plugin/native/native_environment.hpp"
+#include "runtime/plugin/native/native_reward.hpp"
 #include "tests/support/plugin_rig.hpp"
 
 namespace cohort::test {

@@ -10,7 +10,7 @@
 
 #include "runtime/control/network.hpp"
 #include "tests/support/basp_bytes.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/raw_socket.hpp"
 #include "tests/support/tap.hpp"
 #include "tests/support/tls_stranger.hpp"

@@ -1,7 +1,5 @@
 // One node in this process: what happens to a run when one of its actors dies, and what the trainer
 // acknowledges when.
-#include "actors/node.hpp"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,13 +10,14 @@
 #include <set>
 #include <thread>
 
-#include "actors/hop.hpp"
-#include "actors/trainer.hpp"
+#include "actors/node/node_actor.hpp"
+#include "actors/roles/hop.hpp"
+#include "actors/roles/trainer_actor.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"
 #include "runtime/stream/reader.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::actors {
 namespace {

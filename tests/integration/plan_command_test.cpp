@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/child_process.hpp"
 #include "tests/support/config_text.hpp"
-#include "tests/support/process.hpp"
 #include "tests/support/verl_command.hpp"
 
 namespace cohort {

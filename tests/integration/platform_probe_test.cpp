@@ -3,14 +3,14 @@
 #include <signal.h>
 
 #include "runtime/platform/process.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/stand_in_host.hpp"
 
 namespace cohort::platform {
 namespace {
 
-using plan::hccl::PlatformKind;
-using plan::hccl::Series;
+using doctor::PlatformKind;
+using doctor::Series;
 using std::chrono::milliseconds;
 using test::StandInHost;
 using test::wait_until;
@@ -87,10 +87,10 @@ TEST(Probe, HealthyA2Host) {
   EXPECT_EQ(report.machine.evidence, "8 x 910B3, series A2, driver 25.3.rc1");
   EXPECT_EQ(report.machine.device_files, 8u);
   EXPECT_TRUE(report.machine.faults.empty());
-  EXPECT_EQ(report.host.versions, (plan::hccl::Versions{"8.3.RC1", "25.3.rc1", "7.8.0.2.212"}));
+  EXPECT_EQ(report.host.versions, (doctor::Versions{"8.3.RC1", "25.3.rc1", "7.8.0.2.212"}));
   EXPECT_EQ(report.host.is_firewall_on, false);
   ASSERT_EQ(report.host.cards.size(), 8u);
-  const plan::hccl::Card& card = report.host.cards[6];
+  const doctor::Card& card = report.host.cards[6];
   EXPECT_EQ(card.ip, "10.20.1.16");
   EXPECT_EQ(card.netmask, "255.255.0.0");
   EXPECT_EQ(card.is_link_up, true);

@@ -1,5 +1,5 @@
 /// Python environments in their children: play, many at once, failures, reload.
-#include "runtime/plugin/plugin_environment.hpp"
+#include "runtime/plugin/child/plugin_environment.hpp"
 
 #include <gtest/gtest.h>
 

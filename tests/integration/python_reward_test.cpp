@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/plugin/child_reward.hpp"
+#include "runtime/plugin/child/child_reward.hpp"
 #include "tests/support/plugin_rig.hpp"
 
 namespace cohort::test {

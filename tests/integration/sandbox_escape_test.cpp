@@ -12,7 +12,7 @@
 
 #include <fstream>
 
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/sandbox_again.hpp"
 #include "tests/support/sandbox_run.hpp"
 

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "runtime/plugin/sandbox_filter.hpp"
-#include "tests/support/process.hpp"
+#include "runtime/plugin/sandbox/sandbox_filter.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/sandbox_again.hpp"
 #include "tests/support/sandbox_run.hpp"
 

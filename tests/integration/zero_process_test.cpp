@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/compute/checkpoint_slices.hpp"
-#include "runtime/compute/collectives.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/train/checkpoint_slices.hpp"
 #include "tests/support/control_table.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/train_fixture.hpp"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/compute/page_arena.hpp"
-#include "runtime/compute/resident_object.hpp"
+#include "runtime/compute/device/page_arena.hpp"
+#include "runtime/compute/device/resident_object.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::compute {

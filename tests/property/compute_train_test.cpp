@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/compute/micro_batch.hpp"
-#include "runtime/compute/policy_graph.hpp"
-#include "runtime/compute/safetensors.hpp"
+#include "runtime/compute/model/policy_graph.hpp"
+#include "runtime/compute/train/micro_batch.hpp"
+#include "runtime/compute/train/safetensors.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::compute {

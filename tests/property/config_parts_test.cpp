@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/config/device_mapping.hpp"
-#include "runtime/config/override.hpp"
-#include "runtime/config/text.hpp"
+#include "runtime/config/tree/device_mapping.hpp"
+#include "runtime/config/tree/override.hpp"
+#include "runtime/config/tree/utf8_text.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

@@ -5,11 +5,11 @@
 #include <sstream>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/config/compose.hpp"
-#include "runtime/config/device_mapping.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/schema.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/device_mapping.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

@@ -1,6 +1,6 @@
 // Groups over replicas: nothing lost, nothing twice, balanced books, and the time that a global
 // view saves when lengths are skewed.
-#include "runtime/plan/dispatch.hpp"
+#include "runtime/plan/flow/dispatch.hpp"
 
 #include <gtest/gtest.h>
 

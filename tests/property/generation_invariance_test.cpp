@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/compute/train_engine.hpp"
+#include "runtime/compute/train/train_engine.hpp"
 #include "tests/support/generation_rig.hpp"
 #include "tests/support/train_fixture.hpp"
 

@@ -4,14 +4,14 @@
 
 #include <sstream>
 
-#include "runtime/plan/hccl_collectives.hpp"
-#include "tests/support/hccl_cluster.hpp"
+#include "runtime/doctor/rules/hccl_collectives.hpp"
+#include "tests/support/healthy_cluster.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::test {
 namespace {
 
-using namespace plan::hccl;
+using namespace doctor;
 
 template <class T>
 size_t pick(Rng& rng, const std::vector<T>& from) {

@@ -1,5 +1,5 @@
 // NODE-1 over random joins, beats, losses and silences, against a plain model of who lives.
-#include "runtime/plan/node_table.hpp"
+#include "runtime/plan/membership/node_table.hpp"
 
 #include <gtest/gtest.h>
 

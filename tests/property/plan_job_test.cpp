@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "runtime/plan/job.hpp"
+#include "runtime/plan/estimate/job.hpp"
 #include "tests/support/plan_gen.hpp"
 #include "tests/support/plan_jobs.hpp"
 

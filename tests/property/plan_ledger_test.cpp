@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "runtime/plan/ledger.hpp"
-#include "runtime/plan/version_table.hpp"
+#include "runtime/plan/place/ledger.hpp"
+#include "runtime/plan/place/version_table.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

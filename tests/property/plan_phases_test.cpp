@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "runtime/plan/phases.hpp"
+#include "runtime/plan/place/phases.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

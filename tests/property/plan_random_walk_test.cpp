@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/plan/phases.hpp"
-#include "runtime/plan/version_table.hpp"
+#include "runtime/plan/place/phases.hpp"
+#include "runtime/plan/place/version_table.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/plan/reshard_apply.hpp"
+#include "runtime/plan/reshard/reshard_apply.hpp"
 #include "tests/support/plan_gen.hpp"
 #include "tests/support/reshard_gen.hpp"
 

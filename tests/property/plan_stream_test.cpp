@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "runtime/plan/batch.hpp"
-#include "runtime/plan/collector.hpp"
+#include "runtime/plan/estimate/batch.hpp"
+#include "runtime/plan/flow/collector.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

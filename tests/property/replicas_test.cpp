@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/plan/dispatch.hpp"
+#include "runtime/plan/flow/dispatch.hpp"
 #include "tests/support/generation_rig.hpp"
 
 namespace cohort::tests {

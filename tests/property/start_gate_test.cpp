@@ -1,5 +1,5 @@
 // START-1 and START-2: when a run starts with fewer nodes than it could have.
-#include "runtime/plan/start_gate.hpp"
+#include "runtime/plan/membership/start_gate.hpp"
 
 #include <gtest/gtest.h>
 

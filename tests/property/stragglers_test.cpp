@@ -1,5 +1,5 @@
 // Who is late, and who rests.
-#include "runtime/plan/stragglers.hpp"
+#include "runtime/plan/flow/stragglers.hpp"
 
 #include <gtest/gtest.h>
 

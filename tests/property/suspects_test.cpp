@@ -1,6 +1,6 @@
 // Groups that kill their processes are convicted, others are not, and the round ends: over replicas
 // of processes that die at random beside.
-#include "runtime/plan/suspects.hpp"
+#include "runtime/plan/flow/suspects.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/dispatch.hpp"
+#include "runtime/plan/flow/dispatch.hpp"
 
 namespace cohort::tests {
 namespace {

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/compute/kv_cache.hpp"
-#include "runtime/compute/tp_link.hpp"
+#include "runtime/compute/generate/kv_cache.hpp"
+#include "runtime/compute/generate/tp_link.hpp"
 #include "tests/support/tp_rig.hpp"
 
 namespace cohort::tests {

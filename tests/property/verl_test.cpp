@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/config/verl_rows.hpp"
+#include "runtime/config/verl/verl_rows.hpp"
 #include "tests/support/verl_command.hpp"
 
 namespace cohort::config {

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <functional>
 
-#include "runtime/compute/collectives.hpp"
-#include "runtime/compute/gradient_norm.hpp"
-#include "runtime/compute/zero_layout.hpp"
-#include "runtime/plan/memory_model.hpp"
-#include "runtime/plan/reshard_shards.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/train/gradient_norm.hpp"
+#include "runtime/compute/train/zero_layout.hpp"
+#include "runtime/plan/estimate/memory_model.hpp"
+#include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/train_fixture.hpp"
 

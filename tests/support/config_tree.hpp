@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/config/compose.hpp"
-#include "runtime/config/interpolate.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/interpolate.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 
 namespace cohort::test {
 

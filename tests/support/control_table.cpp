@@ -7,7 +7,7 @@
 
 #include <stdexcept>
 
-#include "actors/control_rendezvous.hpp"
+#include "actors/node/control_rendezvous.hpp"
 #include "runtime/control/network.hpp"
 
 namespace cohort::tests {

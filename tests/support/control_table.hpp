@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/compute/collectives.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
 
 namespace cohort::tests {
 

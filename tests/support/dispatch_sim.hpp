@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/dispatch.hpp"
-#include "runtime/plan/stragglers.hpp"
+#include "runtime/plan/flow/dispatch.hpp"
+#include "runtime/plan/flow/stragglers.hpp"
 
 namespace cohort::tests {
 

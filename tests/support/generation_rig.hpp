@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/generation.hpp"
-#include "runtime/compute/model_tp.hpp"
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/model/model_tp.hpp"
 
 namespace cohort::tests {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/link_collectives.hpp"
+#include "actors/node/link_collectives.hpp"
 
 namespace cohort::tests {
 

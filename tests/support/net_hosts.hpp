@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::test {
 

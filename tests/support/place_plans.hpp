@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "runtime/plan/placement.hpp"
+#include "runtime/plan/place/placement.hpp"
 
 namespace cohort::test {
 

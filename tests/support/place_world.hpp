@@ -1,15 +1,16 @@
 #pragma once
 /// What placement does on a plan, as a graph: the real commands_for, Ledger, check_command,
-/// check_compute and VersionTable, driven as actors/placement.cpp drives them, for every phase a
-/// driver may ask for in every state that the ledger can reach between two phases. The explorers
+/// check_compute and VersionTable, driven as actors/node/placement_actor.cpp drives them, for
+/// every phase a driver may ask for in every state that the ledger can reach between two phases.
+/// The explorers
 /// (place_explorer.hpp, plan_random_walk_test.cpp) put agents and a faulty network around it.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/plan/phases.hpp"
-#include "runtime/plan/version_table.hpp"
+#include "runtime/plan/place/phases.hpp"
+#include "runtime/plan/place/version_table.hpp"
 
 namespace cohort::test {
 

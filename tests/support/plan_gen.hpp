@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/placement.hpp"
+#include "runtime/plan/place/placement.hpp"
 
 namespace cohort::test {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/job.hpp"
+#include "runtime/plan/estimate/job.hpp"
 
 namespace cohort::test {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/reshard_apply.hpp"
+#include "runtime/plan/reshard/reshard_apply.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/ports.hpp"
 

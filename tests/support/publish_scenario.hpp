@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "runtime/plan/model_shape.hpp"
-#include "tests/support/process.hpp"
+#include "runtime/plan/estimate/model_shape.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/reshard_gen.hpp"
 
 namespace cohort::test {

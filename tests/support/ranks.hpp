@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/compute/collectives.hpp"
-#include "tests/support/process.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::tests {
 

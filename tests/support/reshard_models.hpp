@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/reshard.hpp"
+#include "runtime/plan/reshard/reshard.hpp"
 
 namespace cohort::test {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plugin/sandbox.hpp"
+#include "runtime/plugin/sandbox/sandbox.hpp"
 
 namespace cohort::test {
 

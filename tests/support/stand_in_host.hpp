@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/platform/probe.hpp"
+#include "runtime/doctor/probes/probe.hpp"
 #include "tests/support/tool_texts.hpp"
 
 namespace cohort::test {
@@ -95,8 +95,8 @@ class StandInHost {
     write("dev/davinci_manager", "");
   }
 
-  platform::ProbeOptions options() const {
-    platform::ProbeOptions options;
+  doctor::ProbeOptions options() const {
+    doctor::ProbeOptions options;
     options.sysroot = root_.string();
     options.env = {{"PATH", (root_ / "bin").string()}};
     options.disk_path = root_.string();

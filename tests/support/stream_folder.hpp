@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/stream/file.hpp"
 #include "runtime/stream/reader.hpp"
+#include "runtime/stream/stream_file.hpp"
 #include "runtime/stream/verify.hpp"
 #include "runtime/stream/writer.hpp"
 

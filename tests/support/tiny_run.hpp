@@ -3,7 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::test {
 

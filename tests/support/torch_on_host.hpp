@@ -5,7 +5,7 @@
 /// that follows one, as if the card were the host, ends the test with SIGSEGV. Header only.
 #include <sys/mman.h>
 
-#include "runtime/compute/torch_device.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 
 namespace cohort::tests {
 

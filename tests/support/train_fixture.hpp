@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/loss_factory.hpp"
-#include "runtime/compute/train_engine.hpp"
+#include "runtime/compute/train/loss_factory.hpp"
+#include "runtime/compute/train/train_engine.hpp"
 
 namespace cohort::tests {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/config/verl_load.hpp"
+#include "runtime/config/verl/verl_load.hpp"
 
 namespace cohort::test {
 

@@ -1,5 +1,5 @@
 // Code in answers, cases in rows, outputs that agree.
-#include "runtime/plugin/code_task.hpp"
+#include "runtime/plugin/code/code_task.hpp"
 
 #include <gtest/gtest.h>
 

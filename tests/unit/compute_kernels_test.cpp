@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/cpu/kernels.hpp"
+#include "runtime/compute/kernels/kernels.hpp"
 
 namespace cohort::compute::cpu {
 namespace {

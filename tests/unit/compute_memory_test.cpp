@@ -1,12 +1,12 @@
 // The planner's bytes against what the built-in engines take, to the byte.
 #include <gtest/gtest.h>
 
-#include "runtime/compute/cpu/decode_kernels.hpp"
-#include "runtime/compute/generation.hpp"
-#include "runtime/compute/model.hpp"
-#include "runtime/compute/model_tp.hpp"
-#include "runtime/compute/train_engine.hpp"
-#include "runtime/plan/memory_model.hpp"
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/kernels/decode_kernels.hpp"
+#include "runtime/compute/model/model_layout.hpp"
+#include "runtime/compute/model/model_tp.hpp"
+#include "runtime/compute/train/train_engine.hpp"
+#include "runtime/plan/estimate/memory_model.hpp"
 
 namespace cohort {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/compute/ops.hpp"
+#include "runtime/compute/model/ops.hpp"
 
 namespace cohort::compute::ops {
 namespace {

@@ -9,12 +9,12 @@
 #include <set>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/atomic_folder.hpp"
-#include "runtime/compute/card_memory.hpp"
-#include "runtime/compute/model.hpp"
-#include "runtime/compute/optimizer.hpp"
-#include "runtime/compute/resident_object.hpp"
-#include "runtime/compute/safetensors.hpp"
+#include "runtime/compute/device/card_memory.hpp"
+#include "runtime/compute/device/resident_object.hpp"
+#include "runtime/compute/model/model_layout.hpp"
+#include "runtime/compute/train/atomic_folder.hpp"
+#include "runtime/compute/train/optimizer.hpp"
+#include "runtime/compute/train/safetensors.hpp"
 
 namespace cohort::compute {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/config/compose.hpp"
+#include "runtime/config/tree/compose.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

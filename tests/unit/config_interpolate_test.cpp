@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/config/interpolate.hpp"
+#include "runtime/config/tree/interpolate.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "runtime/config/load.hpp"
-#include "runtime/config/not_built.hpp"
-#include "runtime/config/schema.hpp"
+#include "runtime/config/roll/not_built.hpp"
+#include "runtime/config/roll/schema.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

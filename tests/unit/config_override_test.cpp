@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/config/override.hpp"
+#include "runtime/config/tree/override.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

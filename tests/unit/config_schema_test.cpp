@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/config/schema_search.hpp"
+#include "runtime/config/roll/schema_search.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "runtime/config/fragments.hpp"
+#include "runtime/config/tree/fragments.hpp"
 #include "tests/support/config_text.hpp"
 #include "tests/support/config_tree.hpp"
 

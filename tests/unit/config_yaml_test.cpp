@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runtime/config/text.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/tree/utf8_text.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "runtime/control/pem.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 #include "tools/actor-node/keys_command.hpp"
 
 namespace cohort::control {

@@ -1,5 +1,5 @@
 // The decode kernels of every instruction set this CPU runs, against f64 and against themselves.
-#include "runtime/compute/cpu/decode_kernels.hpp"
+#include "runtime/compute/kernels/decode_kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // DeviceGroup and staging, on cpu devices: blocks of a cpu Device play the bytes of a card, and a
 // group in memory plays NCCL, so that the waits, the roll call and the copies are the real ones.
-#include "runtime/compute/device_group.hpp"
+#include "runtime/compute/collectives/device_group.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <latch>
 #include <thread>
 
-#include "runtime/compute/collectives_backends.hpp"
+#include "runtime/compute/collectives/collectives_backends.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace cohort::compute {

@@ -1,6 +1,6 @@
 // One conformance suite for every kind of device (DEV-1 … DEV-3); kinds without a device here are
 // skipped with the reason. And what is said where a backend is not there.
-#include "runtime/compute/device.hpp"
+#include "runtime/compute/device/device.hpp"
 
 #include <gtest/gtest.h>
 

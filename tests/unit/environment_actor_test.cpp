@@ -1,9 +1,10 @@
+#include "actors/roles/environment_actor.hpp"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "actors/environment.hpp"
-#include "actors/preflight.hpp"
+#include "actors/run/preflight.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
 #include "tests/support/config_text.hpp"

@@ -1,13 +1,13 @@
-#include "runtime/plan/environment_rules.hpp"
+#include "runtime/doctor/rules/environment_rules.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tests/support/hccl_cluster.hpp"
+#include "tests/support/healthy_cluster.hpp"
 
 namespace cohort::test {
 namespace {
 
-using namespace plan::hccl;
+using namespace doctor;
 
 using Strings = std::vector<std::string>;
 

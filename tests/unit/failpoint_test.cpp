@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "runtime/base/clock.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort {
 namespace {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/generation_scheduler.hpp"
-#include "runtime/compute/kv_cache.hpp"
-#include "runtime/compute/sampling.hpp"
+#include "runtime/compute/generate/generation_scheduler.hpp"
+#include "runtime/compute/generate/kv_cache.hpp"
+#include "runtime/compute/generate/sampling.hpp"
 
 namespace cohort::compute {
 namespace {

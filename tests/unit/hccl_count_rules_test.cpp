@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/hccl_collectives.hpp"
-#include "runtime/plan/hccl_products.hpp"
-#include "tests/support/hccl_cluster.hpp"
+#include "runtime/doctor/rules/hccl_collectives.hpp"
+#include "runtime/doctor/rules/hccl_products.hpp"
+#include "tests/support/healthy_cluster.hpp"
 
 namespace cohort::test {
 namespace {
 
-using namespace plan::hccl;
+using namespace doctor;
 
 /// One role on the given devices of each host of a healthy cluster.
 Cluster with_role(Series series, const std::vector<std::vector<uint32_t>>& devices,

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "tests/support/hccl_cluster.hpp"
+#include "tests/support/healthy_cluster.hpp"
 
 namespace cohort::test {
 namespace {
 
-using namespace plan::hccl;
+using namespace doctor;
 
 using Strings = std::vector<std::string>;
 

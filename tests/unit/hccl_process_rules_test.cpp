@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/hccl_collectives.hpp"
-#include "tests/support/hccl_cluster.hpp"
+#include "runtime/doctor/rules/hccl_collectives.hpp"
+#include "tests/support/healthy_cluster.hpp"
 
 namespace cohort::test {
 namespace {
 
-using namespace plan::hccl;
+using namespace doctor;
 
 using Strings = std::vector<std::string>;
 

@@ -1,12 +1,12 @@
 /// RunConfig -> plan::JobSpec: which roles, whose arithmetic, which card, which batch.
-#include "actors/job_spec.hpp"
+#include "runtime/job/job_spec.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "runtime/config/load.hpp"
-#include "runtime/config/verl_load.hpp"
+#include "runtime/config/verl/verl_load.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::actors {

@@ -1,10 +1,10 @@
-#include "runtime/plugin/judge_text.hpp"
+#include "runtime/plugin/http/judge_text.hpp"
 
 #include <gtest/gtest.h>
 
-#include "runtime/plugin/http_pool.hpp"
-#include "runtime/plugin/http_reward.hpp"
-#include "runtime/plugin/remote_reward.hpp"
+#include "runtime/plugin/http/http_pool.hpp"
+#include "runtime/plugin/http/http_reward.hpp"
+#include "runtime/plugin/http/remote_reward.hpp"
 
 namespace cohort::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/plan/leak_watch.hpp"
+#include "runtime/plan/place/leak_watch.hpp"
 
 #include <gtest/gtest.h>
 

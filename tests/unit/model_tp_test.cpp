@@ -1,13 +1,13 @@
 // TP-1: a rank's part of every tensor is the one that the reshard planner gives it, element by
 // element; sizes that do not divide are refused by name.
-#include "runtime/compute/model_tp.hpp"
+#include "runtime/compute/model/model_tp.hpp"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "runtime/plan/model_shape.hpp"
-#include "runtime/plan/reshard_shards.hpp"
+#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/reshard_shards.hpp"
 
 namespace cohort::compute {
 namespace {

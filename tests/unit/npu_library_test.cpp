@@ -1,7 +1,7 @@
 // The npu platform where torch_npu is missing, is not torch_npu, is for another torch, or shows no
 // device: each has its own message. The libraries loaded here are stand-ins built by this test
 // (tests/support/npu_stand_in.cpp), for the load path alone: torch_npu itself was never run.
-#include "runtime/compute/npu/npu_library.hpp"
+#include "runtime/compute/device/npu/npu_library.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runtime/compute/device.hpp"
-#include "tests/support/process.hpp"
+#include "runtime/compute/device/device.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::compute {
 namespace {

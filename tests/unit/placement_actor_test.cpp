@@ -1,13 +1,14 @@
 // Placement over CAF's test coordinator (one thread, fake clock): what it sends, in what order, and
 // what it refuses.
+#include "actors/node/placement_actor.hpp"
+
 #include <gtest/gtest.h>
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <functional>
 #include <utility>
 
-#include "actors/placement.hpp"
-#include "actors/recorder.hpp"
+#include "actors/run/recorder_actor.hpp"
 #include "runtime/control/system.hpp"
 
 namespace cohort::actors {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/batch.hpp"
+#include "runtime/plan/estimate/batch.hpp"
 
 namespace cohort::plan {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/collector.hpp"
+#include "runtime/plan/flow/collector.hpp"
 
 namespace cohort::plan {
 namespace {

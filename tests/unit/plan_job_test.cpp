@@ -1,7 +1,7 @@
 // The job planner on the seeds' jobs: numbers by hand, refusals, remedies.
 #include <gtest/gtest.h>
 
-#include "runtime/plan/job.hpp"
+#include "runtime/plan/estimate/job.hpp"
 #include "tests/support/plan_jobs.hpp"
 
 namespace cohort::plan {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/ledger.hpp"
-#include "runtime/plan/version_table.hpp"
+#include "runtime/plan/place/ledger.hpp"
+#include "runtime/plan/place/version_table.hpp"
 
 namespace cohort::plan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "runtime/plan/memory_model.hpp"
+#include "runtime/plan/estimate/memory_model.hpp"
 
 namespace cohort::plan {
 namespace {

@@ -1,8 +1,8 @@
 // Shapes: published parameter counts, spec/reshard.md's table, config.json, names, card types.
 #include <gtest/gtest.h>
 
-#include "runtime/plan/card_types.hpp"
-#include "runtime/plan/memory_model.hpp"
+#include "runtime/plan/estimate/card_types.hpp"
+#include "runtime/plan/estimate/memory_model.hpp"
 
 namespace cohort::plan {
 namespace {

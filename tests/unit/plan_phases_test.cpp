@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/phases.hpp"
+#include "runtime/plan/place/phases.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

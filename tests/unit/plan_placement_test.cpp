@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/placement.hpp"
+#include "runtime/plan/place/placement.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

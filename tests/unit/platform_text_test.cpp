@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runtime/platform/system_text.hpp"
-#include "runtime/platform/tool_output.hpp"
+#include "runtime/doctor/probes/system_text.hpp"
+#include "runtime/doctor/probes/tool_output.hpp"
 #include "tests/support/tool_texts.hpp"
 
 namespace cohort::platform {
@@ -132,11 +132,11 @@ TEST(SystemText, PortsAndNumbers) {
   EXPECT_FALSE(parse_number("99999999999999999999"));
   auto ranges = parse_port_ranges("60000-60015,8080\n");
   ASSERT_TRUE(ranges);
-  EXPECT_EQ(*ranges, (std::vector<plan::hccl::PortRange>{{60000, 60015}, {8080, 8080}}));
+  EXPECT_EQ(*ranges, (std::vector<doctor::PortRange>{{60000, 60015}, {8080, 8080}}));
   EXPECT_TRUE(parse_port_ranges("\n")->empty());
   for (const char* bad : {"60015-60000", "70000", "a", "1-", ",1"})
     EXPECT_FALSE(parse_port_ranges(bad)) << bad;
-  EXPECT_EQ(parse_port_range("32768\t60999\n"), (plan::hccl::PortRange{32768, 60999}));
+  EXPECT_EQ(parse_port_range("32768\t60999\n"), (doctor::PortRange{32768, 60999}));
   EXPECT_FALSE(parse_port_range("32768"));
 }
 

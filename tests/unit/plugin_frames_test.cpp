@@ -1,10 +1,11 @@
 /// Frames between a supervisor and a plugin child: round trips, and bytes that nobody wrote.
+#include "runtime/plugin/child/plugin_frames.hpp"
+
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plugin/frames.hpp"
 
 namespace cohort::plugin {
 namespace {

@@ -1,5 +1,5 @@
 // Where the old log-probs of an update come from, against numbers worked out by hand.
-#include "actors/policy_update.hpp"
+#include "actors/roles/policy_update.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "actors/preflight.hpp"
+#include "actors/run/preflight.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,12 +5,12 @@
 #include <fstream>
 #include <set>
 
-#include "actors/preflight.hpp"
-#include "actors/task_source.hpp"
-#include "actors/vocabulary.hpp"
+#include "actors/run/preflight.hpp"
+#include "actors/run/task_source.hpp"
 #include "runtime/config/load.hpp"
+#include "runtime/job/vocabulary.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/config_text.hpp"
-#include "tests/support/process.hpp"
 
 namespace cohort::actors {
 namespace {

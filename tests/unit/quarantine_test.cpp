@@ -1,11 +1,11 @@
 // quarantine.jsonl: what a run adds, a resumed one reads.
-#include "actors/quarantine.hpp"
+#include "actors/run/quarantine.hpp"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "tests/support/process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::actors {
 namespace {

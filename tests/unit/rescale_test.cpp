@@ -1,4 +1,4 @@
-#include "runtime/plan/rescale.hpp"
+#include "runtime/doctor/rules/rescale.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // What a reward's result does to a trajectory, and what a reward sees of one.
-#include "actors/reward.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "actors/roles/reward_actor.hpp"
 
 namespace cohort::actors {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "runtime/config/verl_rows.hpp"
+#include "runtime/config/verl/verl_rows.hpp"
 #include "tests/support/verl_command.hpp"
 
 namespace cohort::config {

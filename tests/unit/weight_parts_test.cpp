@@ -1,13 +1,13 @@
 // The engine's tensors under the plan's names: every element of a layout is in exactly one part.
-#include "actors/weight_parts.hpp"
+#include "actors/roles/weight_parts.hpp"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "runtime/compute/model_tp.hpp"
-#include "runtime/plan/model_shape.hpp"
-#include "runtime/plan/reshard_shards.hpp"
+#include "runtime/compute/model/model_tp.hpp"
+#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::actors {

@@ -10,7 +10,7 @@
 #include <future>
 #include <thread>
 
-#include "actors/card_process.hpp"
+#include "actors/node/card_process.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/network.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/placement.hpp"
+#include "runtime/plan/place/placement.hpp"
 #include "runtime/platform/child_processes.hpp"
 #include "tools/actor-node/role_environment.hpp"
 #include "tools/actor-node/run_processes.hpp"

@@ -10,8 +10,8 @@
 #include <future>
 #include <thread>
 
-#include "actors/cluster_agent.hpp"
-#include "actors/cluster_head.hpp"
+#include "actors/cluster/cluster_agent.hpp"
+#include "actors/cluster/cluster_head.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/observe/dashboard_page.hpp"
 #include "tools/actor-node/dashboard_server.hpp"

@@ -10,11 +10,11 @@
 #include <optional>
 #include <set>
 
-#include "actors/cluster_agent.hpp"
-#include "actors/cluster_head.hpp"
+#include "actors/cluster/cluster_agent.hpp"
+#include "actors/cluster/cluster_head.hpp"
 #include "runtime/config/run_config.hpp"
-#include "runtime/plan/placement.hpp"
-#include "runtime/plan/start_gate.hpp"
+#include "runtime/plan/membership/start_gate.hpp"
+#include "runtime/plan/place/placement.hpp"
 #include "tools/actor-node/cluster_options.hpp"
 #include "tools/actor-node/run_processes.hpp"
 

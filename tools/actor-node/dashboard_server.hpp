@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/cluster_roles.hpp"
+#include "actors/cluster/cluster_roles.hpp"
 #include "runtime/control/http_server.hpp"
 #include "runtime/control/network.hpp"
 #include "runtime/observe/board.hpp"

@@ -6,26 +6,26 @@
 #include <cstdio>
 #include <optional>
 
-#include "runtime/plan/environment_rules.hpp"
-#include "runtime/plan/hccl_rules.hpp"
-#include "runtime/platform/probe.hpp"
+#include "runtime/doctor/probes/probe.hpp"
+#include "runtime/doctor/report/doctor_facts.hpp"
+#include "runtime/doctor/report/doctor_job.hpp"
+#include "runtime/doctor/report/doctor_table.hpp"
+#include "runtime/doctor/rules/environment_rules.hpp"
+#include "runtime/doctor/rules/hccl_rules.hpp"
 #include "runtime/platform/process.hpp"
-#include "tools/actor-node/doctor_facts.hpp"
-#include "tools/actor-node/doctor_job.hpp"
-#include "tools/actor-node/doctor_table.hpp"
 
 namespace cohort {
 namespace {
 
-using plan::hccl::Finding;
+using doctor::Finding;
 
 int fail(const Error& error) {
   std::fprintf(stderr, "error: %s\n", error.detail.c_str());
   return 2;
 }
 
-Expected<std::optional<plan::hccl::Series>> series_named(const std::string& name) {
-  using plan::hccl::Series;
+Expected<std::optional<doctor::Series>> series_named(const std::string& name) {
+  using doctor::Series;
   if (name.empty()) return std::optional<Series>();
   if (name == "training" || name == "t") return std::optional(Series::training);
   if (name == "a2") return std::optional(Series::a2);
@@ -41,13 +41,13 @@ Expected<std::optional<config::RunConfig>> load_config(const DoctorCommand& comm
 
 /// Rules on variables of NPU engines say nothing elsewhere.
 std::vector<Finding> environment_findings(const DoctorJob& job) {
-  if (job.cluster.series != plan::hccl::Series::unknown || !job.environment.present_cards.empty())
+  if (job.cluster.series != doctor::Series::unknown || !job.environment.present_cards.empty())
     return check_environment(job.environment);
   std::vector<Finding> skipped;
   for (const char* rule : {"E01", "E02", "E03", "E04", "E05", "E06", "E07"}) {
     Finding finding;
     finding.rule = rule;
-    finding.severity = plan::hccl::Severity::skipped;
+    finding.severity = doctor::Severity::skipped;
     finding.key = "environment";
     finding.seen = "no NPU";
     skipped.push_back(std::move(finding));
@@ -85,19 +85,19 @@ int doctor_command(const DoctorCommand& command) {
   if (!series) return fail(series.error());
   auto config = load_config(command);
   if (!config) return fail(config.error());
-  std::vector<plan::hccl::Host> others;
+  std::vector<doctor::Host> others;
   for (const std::string& file : command.host_files) {
     auto host = read_host_facts(file);
     if (!host) return fail(host.error());
     others.push_back(std::move(*host));
   }
-  platform::ProbeOptions probe;
+  doctor::ProbeOptions probe;
   probe.sysroot = command.sysroot;
   probe.env = platform::process_environment();
   probe.time_limit = std::chrono::milliseconds(std::lround(command.tool_timeout_s * 1000));
   probe.ping_addresses = command.ping;
   if (*config) probe.disk_path = (*config)->output_dir;
-  platform::HostReport here = platform::probe_host(probe);
+  doctor::HostReport here = doctor::probe_host(probe);
   DoctorJobOptions options;
   options.series = *series;
   if (command.start_skew_s >= 0) options.start_skew_s = command.start_skew_s;

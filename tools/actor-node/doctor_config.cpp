@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/config/load.hpp"
-#include "runtime/config/verl_load.hpp"
+#include "runtime/config/verl/verl_load.hpp"
 
 namespace cohort {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "actors/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 #include "tools/actor-node/plan_bytes.hpp"
 #include "tools/actor-node/plan_explain.hpp"
 #include "tools/actor-node/plan_text.hpp"
@@ -71,7 +71,7 @@ PlanOutput plan_output(const PlanCommand& command, const PageStyle& style) {
   auto job = plan_input(command.input);
   if (!job) return fail(job.error());
   std::string text = command.is_json
-                         ? actors::job_json(job->config, job->job, job->plan).dump(2) + "\n"
+                         ? job::job_json(job->config, job->job, job->plan).dump(2) + "\n"
                          : plan_text(*job, title_of(command.input), style);
   return {job->plan.fits ? 0 : 1, std::move(text), ""};
 }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "runtime/config/schema_search.hpp"
-#include "runtime/config/verl_load.hpp"
-#include "runtime/config/yaml_reader.hpp"
+#include "runtime/config/roll/schema_search.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
+#include "runtime/config/verl/verl_load.hpp"
 
 namespace cohort {
 namespace {

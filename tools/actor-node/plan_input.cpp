@@ -6,9 +6,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "actors/vocabulary.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/verl_load.hpp"
+#include "runtime/config/verl/verl_load.hpp"
+#include "runtime/job/vocabulary.hpp"
 
 namespace cohort {
 namespace {
@@ -33,7 +33,7 @@ Expected<std::string> read_file(const fs::path& path) {
 /// Shapes of the checkpoints that are folders here. A name that is none is the planner's to know.
 Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunConfig& config) {
   std::map<std::string, plan::ModelShape> shapes;
-  for (const std::string& name : actors::model_names(config)) {
+  for (const std::string& name : job::model_names(config)) {
     fs::path file = fs::path(name) / "config.json";
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) continue;
@@ -47,10 +47,10 @@ Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunC
 
 /// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
 Expected<uint64_t> vocabulary_size(const config::RunConfig& config) {
-  if (!actors::model_names(config).empty()) return uint64_t{0};
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, actors::vocabulary_of(config));
+  if (!job::model_names(config).empty()) return uint64_t{0};
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
-  COHORT_ASSIGN(int64_t size, actors::vocab_size_of(config.model, tokenizer->vocab_size()));
+  COHORT_ASSIGN(int64_t size, job::vocab_size_of(config.model, tokenizer->vocab_size()));
   return static_cast<uint64_t>(size);
 }
 
@@ -84,7 +84,7 @@ Expected<config::RunConfig> load_config(const PlanInput& input, bool check_files
 Expected<PlannedJob> plan_input(const PlanInput& input) {
   PlannedJob out;
   COHORT_ASSIGN(out.config, load_config(input, false));
-  actors::JobOptions options;
+  job::JobOptions options;
   options.card = input.card;
   options.config_name = fs::path(input.config_path).filename().string();
   COHORT_ASSIGN(options.models, read_shapes(out.config));

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/job_spec.hpp"
+#include "runtime/job/job_spec.hpp"
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ Expected<config::RunConfig> load_config(const PlanInput& input, bool check_files
 
 struct PlannedJob {
   config::RunConfig config;
-  actors::Job job;
+  job::Job job;
   plan::JobPlan plan;
 };
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "actors/job_json.hpp"
+#include "runtime/job/job_json.hpp"
 #include "tools/actor-node/plan_bytes.hpp"
 #include "tools/actor-node/plan_text.hpp"
 
@@ -44,7 +44,7 @@ std::vector<plan::TransientBytes> transients_of(const plan::JobPlan& plan,
                                                 const std::string& role) {
   std::vector<plan::TransientBytes> out;
   for (const plan::JobPhase& phase : plan.phases)
-    for (const actors::CardRange& range : actors::equal_cards(phase))
+    for (const job::CardRange& range : job::equal_cards(phase))
       for (const plan::TransientBytes& x : range.phase->transients)
         if (x.role == role && std::ranges::find(out, x) == out.end()) out.push_back(x);
   return out;
@@ -105,7 +105,7 @@ constexpr size_t k_label_max = 14;
 size_t label_width(const plan::JobPlan& plan) {
   size_t width = 0;
   for (const plan::JobPhase& phase : plan.phases)
-    for (const actors::CardRange& range : actors::equal_cards(phase))
+    for (const job::CardRange& range : job::equal_cards(phase))
       width = std::max(width, text_width(cards_text(range.cards)));
   return std::min(width, k_label_max);
 }
@@ -155,9 +155,9 @@ void add_phases(Page& page, const PlannedJob& job) {
     page.wrapped("  ", fmt::format("{} {} · {}", i + 1, to_string(phase.phase),
                                    phase_meaning(phase.phase, has_shared || !has_reference)));
     std::vector<Row> rows;
-    for (const actors::CardRange& range : actors::equal_cards(phase)) {
+    for (const job::CardRange& range : job::equal_cards(phase)) {
       const plan::CardPhase& x = *range.phase;
-      uint64_t bytes = actors::counted_bytes(job.job, x), budget = plan.budget_bytes;
+      uint64_t bytes = job::counted_bytes(job.job, x), budget = plan.budget_bytes;
       bool counts_work_space = bytes == x.bytes();
       rows.push_back({{fmt::format("{:<{}}", cards_text(range.cards), label),
                        bar_text(x.object_bytes, bytes - x.object_bytes, budget, bar),

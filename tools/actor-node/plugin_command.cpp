@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "runtime/base/clock.hpp"
-#include "runtime/plugin/child_reward.hpp"
-#include "runtime/plugin/plugin_environment.hpp"
+#include "runtime/plugin/child/child_reward.hpp"
+#include "runtime/plugin/child/plugin_environment.hpp"
 
 namespace cohort {
 namespace {

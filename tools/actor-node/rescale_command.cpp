@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "runtime/plan/rescale.hpp"
+#include "runtime/doctor/rules/rescale.hpp"
 
 namespace cohort {
 namespace {
@@ -36,11 +36,11 @@ std::string text_of(const std::vector<Change>& changes, const std::vector<Change
 }
 
 Expected<std::string> from_numbers(const RescaleCommand& command) {
-  COHORT_ASSIGN(plan::Rescaled scaled, plan::rescale({.from = command.from,
-                                                      .to = command.to,
-                                                      .nodes = command.nodes,
-                                                      .batch = command.batch,
-                                                      .learning_rate = command.learning_rate}));
+  COHORT_ASSIGN(doctor::Rescaled scaled, doctor::rescale({.from = command.from,
+                                                          .to = command.to,
+                                                          .nodes = command.nodes,
+                                                          .batch = command.batch,
+                                                          .learning_rate = command.learning_rate}));
   return text_of(
       {{"batch_size", std::to_string(command.batch), std::to_string(scaled.batch)},
        {"learning_rate", number(command.learning_rate), number(scaled.learning_rate)},
@@ -85,12 +85,12 @@ Expected<std::string> from_roll(const RescaleCommand& command, const config::Run
   bool is_agentic = config.pipeline == config::Pipeline::agentic;
   auto unit = is_agentic ? std::max<int64_t>(config.train_env_manager.group_size, 1) : 1;
   auto scale = [&](int64_t batch, int64_t multiple) {
-    return plan::rescale({.from = command.from,
-                          .to = command.to,
-                          .nodes = command.nodes,
-                          .batch = static_cast<uint64_t>(std::max<int64_t>(batch, 0)),
-                          .learning_rate = training.learning_rate,
-                          .unit = static_cast<uint64_t>(multiple)});
+    return doctor::rescale({.from = command.from,
+                            .to = command.to,
+                            .nodes = command.nodes,
+                            .batch = static_cast<uint64_t>(std::max<int64_t>(batch, 0)),
+                            .learning_rate = training.learning_rate,
+                            .unit = static_cast<uint64_t>(multiple)});
   };
   auto rollout = scale(config.rollout_batch_size, unit);
   if (!rollout) return rollout.error().with_context("rollout_batch_size");
@@ -114,11 +114,11 @@ Expected<std::string> from_roll(const RescaleCommand& command, const config::Run
 Expected<std::string> from_verl(const RescaleCommand& command, const config::RunConfig& config) {
   double rate = config.actor_train.training_args.learning_rate;
   auto scale = [&](int64_t batch) {
-    return plan::rescale({.from = command.from,
-                          .to = command.to,
-                          .nodes = command.nodes,
-                          .batch = static_cast<uint64_t>(std::max<int64_t>(batch, 0)),
-                          .learning_rate = rate});
+    return doctor::rescale({.from = command.from,
+                            .to = command.to,
+                            .nodes = command.nodes,
+                            .batch = static_cast<uint64_t>(std::max<int64_t>(batch, 0)),
+                            .learning_rate = rate});
   };
   auto train = scale(config.rollout_batch_size);
   if (!train) return train.error().with_context("data.train_batch_size");

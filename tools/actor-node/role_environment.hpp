@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/config/run_config.hpp"
-#include "runtime/plan/placement.hpp"
+#include "runtime/plan/place/placement.hpp"
 
 namespace cohort {
 

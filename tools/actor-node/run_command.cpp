@@ -9,11 +9,11 @@
 #include <future>
 #include <thread>
 
-#include "actors/node.hpp"
-#include "actors/run_report.hpp"
+#include "actors/node/node_actor.hpp"
+#include "actors/run/run_report.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/compute/cpu_setup.hpp"
+#include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
 #include "tools/actor-node/card_processes.hpp"
 #include "tools/actor-node/dashboard_server.hpp"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/node.hpp"
-#include "actors/role_spawner.hpp"
-#include "actors/roles.hpp"
+#include "actors/node/node_actor.hpp"
+#include "actors/node/role_spawner.hpp"
+#include "actors/roles/role_handles.hpp"
 #include "runtime/control/credentials.hpp"
 
 namespace cohort {

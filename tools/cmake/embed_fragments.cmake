@@ -1,9 +1,9 @@
 # cmake -DFOLDER=configs/config -DOUTPUT=fragments.cpp -P embed_fragments.cmake
-#   writes the definition of cohort::config::shipped_fragments() (runtime/config/fragments.hpp).
+#   writes the definition of cohort::config::shipped_fragments() (runtime/config/tree/fragments.hpp).
 file(GLOB fragments ${FOLDER}/*.yaml)
 list(SORT fragments)
 set(code "// Made from configs/config/*.yaml by tools/cmake/embed_fragments.cmake.\n")
-string(APPEND code "#include \"runtime/config/fragments.hpp\"\n\n#include <array>\n\n")
+string(APPEND code "#include \"runtime/config/tree/fragments.hpp\"\n\n#include <array>\n\n")
 string(APPEND code "namespace cohort::config {\n\nstd::span<const Fragment> shipped_fragments() {\n")
 list(LENGTH fragments count)
 string(APPEND code "  static constexpr std::array<Fragment, ${count}> k_fragments = {{\n")

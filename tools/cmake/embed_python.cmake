@@ -2,7 +2,7 @@
 #   writes the definitions of cohort::plugin::sample_script(), judge_script() and worker_script()
 #   (code_scripts.hpp).
 set(code "// Made from runtime/plugin/python/*.py by tools/cmake/embed_python.cmake.\n")
-string(APPEND code "#include \"runtime/plugin/code_scripts.hpp\"\n\nnamespace cohort::plugin {\n")
+string(APPEND code "#include \"runtime/plugin/code/code_scripts.hpp\"\n\nnamespace cohort::plugin {\n")
 file(READ ${FOLDER}/sample.py sample_text)
 file(READ ${FOLDER}/worker.py worker_text)
 # The judge is one program in two files.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cohort-sim/roles.hpp"
+#include "tools/cohort-sim/sim_roles.hpp"
 
 namespace cohort::sim {
 

@@ -12,7 +12,7 @@
 #include "runtime/transport/consumer_end.hpp"
 #include "runtime/transport/producer_session.hpp"
 #include "tools/cohort-sim/audit.hpp"
-#include "tools/cohort-sim/network.hpp"
+#include "tools/cohort-sim/sim_network.hpp"
 
 namespace cohort::sim {
 

@@ -38,8 +38,8 @@ class Layers(Sample):
     def test_downward_include_is_fine(self):
         for path, target in (
             ("runtime/plan/a.cpp", "runtime/base/ids.hpp"),
-            ("actors/a.cpp", "runtime/plan/ledger.hpp"),
-            ("tests/unit/a.cpp", "actors/node.hpp"),
+            ("actors/a.cpp", "runtime/plan/place/ledger.hpp"),
+            ("tests/unit/a.cpp", "actors/node/node_actor.hpp"),
         ):
             self.assertEqual(self.complaints(path, f'#include "{target}"'), [])
 

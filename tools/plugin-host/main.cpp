@@ -1,3 +1,3 @@
-#include "runtime/plugin/plugin_host.hpp"
+#include "runtime/plugin/child/plugin_host.hpp"
 
 int main() { return cohort::plugin::serve_plugin_host(); }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/stream/file.hpp"
+#include "runtime/stream/stream_file.hpp"
 
 namespace cohort::traj {
 namespace {

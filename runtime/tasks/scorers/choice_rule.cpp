@@ -1,8 +1,8 @@
 // multiple_choice: which letter an answer chose.
 #include <algorithm>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

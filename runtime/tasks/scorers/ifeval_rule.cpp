@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/ifeval_checks.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

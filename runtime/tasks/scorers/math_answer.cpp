@@ -4,8 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/math_value.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks::math {
 namespace {

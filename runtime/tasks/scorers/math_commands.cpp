@@ -4,7 +4,7 @@
 #include <iterator>
 #include <unordered_map>
 
-#include "runtime/tasks/scorers/text.hpp"
+#include "runtime/tasks/scorers/answer_text.hpp"
 
 namespace cohort::tasks::math {
 namespace {

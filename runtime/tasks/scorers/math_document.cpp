@@ -1,8 +1,8 @@
 // From tokens to values: lists, brackets, relations, units.
 #include <algorithm>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/math_expression.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks::math {
 namespace {

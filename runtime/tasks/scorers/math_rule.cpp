@@ -1,9 +1,9 @@
 // math_rule: the answer of a response, compared as mathematics.
 #include <array>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/math_answer.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

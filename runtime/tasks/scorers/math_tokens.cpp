@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/math_commands.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks::math {
 namespace {

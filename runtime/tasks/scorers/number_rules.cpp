@@ -1,8 +1,8 @@
 // gsm8k and exact: an answer that is compared as the text it is.
 #include <fmt/format.h>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tasks/reward.hpp"
-#include "runtime/tasks/scorers/options.hpp"
+#include "runtime/tasks/scorers/scorer_options.hpp"
+#include "runtime/tasks/text_reward.hpp"
 
 namespace cohort::tasks {
 

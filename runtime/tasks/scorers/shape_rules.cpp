@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "runtime/tasks/pattern.hpp"
+#include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
-#include "runtime/tasks/scorers/text.hpp"
 
 namespace cohort::tasks {
 namespace {

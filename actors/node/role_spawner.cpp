@@ -1,0 +1,311 @@
+#include "actors/node/role_spawner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/node/link_collectives.hpp"
+#include "actors/roles/reference_actor.hpp"
+#include "actors/roles/train_rank.hpp"
+#include "actors/roles/train_worker.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/job/job_spec.hpp"
+
+namespace cohort::actors {
+
+using control::receiver_name;
+
+void GroupList::add(const std::shared_ptr<compute::Collectives>& group) {
+  std::lock_guard lock(mutex_);
+  groups_.push_back(group);
+}
+
+void GroupList::abort(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  for (const auto& group : groups_)
+    if (auto alive = group.lock()) alive->abort(reason);
+}
+
+Expected<std::unique_ptr<RoleSpawner>> RoleSpawner::create(RoleSpawnerOptions options) {
+  std::unique_ptr<RoleSpawner> spawner(new RoleSpawner(std::move(options)));
+  COHORT_TRY(spawner->open_exchanges());
+  return spawner;
+}
+
+RoleSpawner::RoleSpawner(RoleSpawnerOptions options)
+    : options_(std::move(options)), context_(std::make_shared<transport::Context>()) {
+  const auto pages = options_.plan->offload == plan::OffloadPolicy::step
+                         ? compute::CardPages::kept
+                         : compute::CardPages::released;
+  for (const plan::CardSpec& spec : options_.plan->placement.cards)
+    if (std::ranges::find(options_.cards, spec.id) != options_.cards.end())
+      cards_[spec.id] = std::make_shared<compute::CardMemory>(spec.id, spec.budget_bytes(), pages);
+  for (auto& [id, card] : cards_)
+    if (auto device = options_.plan->devices.find(id); device != options_.plan->devices.end())
+      card = std::make_shared<compute::CardMemory>(id, card->budget_bytes(), device->second);
+}
+
+// Before any actor: the first publish finds every seat.
+Expected<void> RoleSpawner::open_exchanges() {
+  auto hub = options_.wires.is_one_process() ? std::make_shared<publish::InprocHub>() : nullptr;
+  for (const auto& [receiver, plan] : options_.plan->weights)
+    for (CardId card : plan->cards) {
+      if (!cards_.contains(card)) continue;
+      WeightExchangeOptions seat;
+      seat.plan = plan;
+      seat.receiver = receiver;
+      seat.card = card;
+      seat.dtype = options_.plan->model.dtype;
+      seat.rendezvous = options_.rendezvous;
+      seat.epoch = options_.attempt;
+      seat.hub = hub;
+      if (!options_.wires.listen_host.empty()) {
+        seat.context = context_;
+        seat.link = tcp_link();
+      }
+      COHORT_ASSIGN(exchanges_[card][receiver], WeightExchange::open(std::move(seat)));
+    }
+  return {};
+}
+
+void RoleSpawner::end_waits(const std::string& reason) const {
+  groups_->abort(reason);
+  for (const auto& [card, seats] : exchanges_)
+    for (const auto& [receiver, seat] : seats) seat->abort(reason);
+}
+
+bool RoleSpawner::has_reference_phase() const {
+  std::vector<plan::PhaseKind> phases = plan::step_phases(options_.plan->placement);
+  return std::ranges::find(phases, plan::PhaseKind::reference) != phases.end();
+}
+
+// More than the trajectories of a step can take in frames: 13 bytes of columns a token, and texts.
+uint64_t RoleSpawner::step_bytes() const {
+  constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
+  const config::RunConfig& c = *options_.config;
+  uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
+                          static_cast<uint64_t>(c.derived.group_size);
+  trajectories = std::max(trajectories, static_cast<uint64_t>(c.warm_start.batch_size) *
+                                            static_cast<uint64_t>(c.warm_start.steps));
+  return trajectories *
+         (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
+}
+
+transport::LinkOptions RoleSpawner::tcp_link() const {
+  transport::LinkOptions link;
+  const std::string& host = options_.wires.listen_host;
+  link.endpoint = host.find(':') == std::string::npos ? fmt::format("tcp://{}:*", host)
+                                                      : fmt::format("tcp://[{}]:*", host);
+  link.run_id = options_.run_id;
+  link.curve = options_.wires.curve;
+  link.is_insecure = options_.wires.is_insecure;
+  return link;
+}
+
+transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
+                                         const std::string& name) const {
+  transport::LinkOptions link;
+  if (options_.wires.listen_host.empty()) {
+    link.endpoint = options_.wires.is_one_process()
+                        ? "inproc://" + endpoint
+                        : "ipc://" + options_.wires.socket_folder + "/" + endpoint;
+    link.run_id = options_.run_id;
+  } else {  // the consumer says in the run's table where it is
+    link = tcp_link();
+    const std::string key = "links/" + endpoint;
+    link.announce = [table = options_.rendezvous, key](const std::string& place) {
+      if (auto told = table->put(key, place); !told)
+        log::warn("link {}: {}", key, told.error().to_string());
+    };
+    link.resolve = [table = options_.rendezvous, key] {
+      auto place = table->get(key);
+      return place && *place ? **place : std::string();
+    };
+  }
+  link.name = name;
+  link.service = endpoint;
+  // A reference that takes turns holds a whole step unacknowledged; with less credit the step would
+  // wait for itself.
+  uint64_t held = has_reference_phase() ? step_bytes() : 0;
+  link.credit_bytes = std::max(options_.config->transport.credit_bytes, held);
+  link.queue_bytes = std::max(options_.config->transport.queue_bytes, held);
+  link.chunk_bytes = options_.config->transport.chunk_bytes;
+  return link;
+}
+
+// A step is sent at once.
+transport::LinkOptions RoleSpawner::batch_link(CardId card) const {
+  std::string name = receiver_name("actor_train", card);
+  transport::LinkOptions options = link("batches." + name, "collector->" + name);
+  options.queue_bytes = std::max<size_t>(options.queue_bytes, step_bytes());
+  options.credit_bytes = std::max<size_t>(options.credit_bytes, step_bytes());
+  return options;
+}
+
+// A role on a thread of its own may still be in a command when its spawner has gone.
+std::shared_ptr<const void> RoleSpawner::keeps(CardId id) const {
+  return std::make_shared<
+      std::pair<std::shared_ptr<transport::Context>, std::shared_ptr<compute::CardMemory>>>(
+      context_, cards_.at(id));
+}
+
+compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::string& role,
+                                                       bool is_frozen) const {
+  const config::RunConfig& config = *options_.config;
+  const config::TrainingArgs& args = config.actor_train.training_args;
+  compute::TrainEngineOptions engine;
+  engine.model = options_.plan->model;
+  engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay,
+                      config.max_grad_norm};
+  engine.seed = static_cast<uint64_t>(config.seed);
+  engine.threads = static_cast<int>(config.cards.threads_per_card);
+  engine.micro_batch_tokens = config.micro_batch_tokens;
+  engine.card = cards_.at(id).get();
+  engine.role = role;
+  engine.is_frozen = is_frozen;
+  return engine;
+}
+
+compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, CardId card) const {
+  compute::GroupOptions group;
+  group.rank = static_cast<int>(std::ranges::find(cards, card) - cards.begin());
+  group.size = static_cast<int>(cards.size());
+  for (CardId each : cards) group.labels.push_back("card " + std::to_string(each.value));
+  group.rendezvous = options_.rendezvous;
+  if (options_.wires.is_one_process()) group.backend = compute::CollectiveBackend::memory;
+  if (group.device = cards_.at(card)->device(); group.device != nullptr) {
+    group.backend = group.device->collectives();
+  } else if (!options_.wires.listen_host.empty()) {  // Gloo's sockets would trust anybody
+    group.backend = compute::CollectiveBackend::links;
+    group.open =
+        link_groups({context_, [link = tcp_link()](const std::string&, const std::string& name) {
+                       transport::LinkOptions named = link;
+                       named.name = name;
+                       return named;
+                     }});
+  }
+  return group;
+}
+
+std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
+  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
+  if (cards.size() < 2) return std::nullopt;
+  compute::GroupOptions group = group_of(cards, card);
+  group.name = "actor_train";
+  return group;
+}
+
+std::string RoleSpawner::producer(const std::string& role, CardId card, uint32_t attempt) const {
+  std::string name = receiver_name(role, card) + "->rewards";
+  return attempt == 0 ? name : fmt::format("{}, attempt {}", name, attempt);
+}
+
+std::vector<CardId> RoleSpawner::leading_cards() const {
+  const plan::ShardLayout& layout = options_.plan->weights.at("actor_infer")->to;
+  std::vector<CardId> leaders;
+  for (size_t i = 0; i < layout.ranks.size(); i += layout.tp) leaders.push_back(layout.ranks[i]);
+  return leaders;
+}
+
+TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
+  TrainWorkerOptions worker;
+  worker.engine = train_options(card, "actor_train", false);
+  ZeroSettings zero = zero_of(*options_.config);
+  worker.engine.zero.stage = static_cast<int>(zero.stage);
+  worker.engine.zero.offload_optimizer = zero.offload_optimizer;
+  worker.engine.zero.offload_params = zero.offload_params;
+  worker.engine.zero.swap_optimizer = zero.swap_optimizer;
+  worker.engine.zero.reduce = options_.config->determinism == config::Determinism::strict
+                                  ? compute::GradientReduce::ordered
+                                  : compute::GradientReduce::per_card;
+  worker.group = train_group(card);
+  worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
+  worker.update.config = *options_.config;
+  worker.keeps = keeps(card);
+  worker.pretrain = options_.config->pretrain;
+  worker.fail = options_.fail;
+  worker.exchanges = exchanges_.at(card);
+  return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
+}
+
+TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
+                                       TrainWorkerActor worker) const {
+  TrainRankOptions rank;
+  rank.context = context_.get();
+  rank.keeps = keeps(card);
+  rank.input = batch_link(card);
+  rank.worker = std::move(worker);
+  rank.fail = options_.fail;
+  return system.spawn(actors::train_rank, std::move(rank));
+}
+
+std::string first_policy(const std::string& run_folder) {
+  return run_folder + "/checkpoints/step_0";
+}
+
+ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
+  ReferenceOptions options;
+  options.hop = {context_.get(), link("reference", "rewards->reference"),
+                 link("trainer", "reference->actor_train")};
+  options.exchange = exchanges_.at(card).at("reference");
+  options.engine = train_options(card, "reference", true);
+  // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
+  // products give a row other bits in another shape (seen on AVX-512): each sample is its own
+  // batch.
+  if (options_.config->determinism == config::Determinism::strict)
+    options.engine.micro_batch_tokens = 1;
+  options.keeps = keeps(card);
+  options.takes_turns = has_reference_phase();
+  if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
+  options.fail = options_.fail;
+  return system.spawn<caf::detached>(actors::reference, std::move(options));
+}
+
+RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const {
+  const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
+  const config::RunConfig& config = *options_.config;
+  const Preflight& plan = *options_.plan;
+  RolloutOptions options;
+  const uint32_t tp = plan.weights.at("actor_infer")->to.tp;
+  const auto position =
+      static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
+  options.replica = position / tp;
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.run_id = options_.run_id;
+  options.engine.model = plan.model;
+  options.engine.card = cards_.at(card).get();
+  options.keeps = keeps(card);
+  options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
+  options.engine.max_running = std::max<uint32_t>(
+      1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
+  options.engine.max_context = config.sequence_length;
+  const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
+  options.sampling.greedy = sampling.temperature == 0;
+  options.sampling.temperature =
+      options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
+  options.sampling.top_p = static_cast<float>(sampling.top_p);
+  options.sampling.top_k = static_cast<int>(sampling.top_k);
+  options.max_open_games = static_cast<size_t>(config.max_running_requests);
+  options.sequence_length = static_cast<int>(config.sequence_length);
+  options.stop_texts = plan.stop_texts;
+  options.tokenizer = plan.tokenizer;
+  options.environments = plan.environments;
+  options.context = context_.get();
+  options.exchange = exchanges_.at(card).at(role.role);
+  options.output_link = link("rewards", producer(role.role, card, options_.attempt));
+  options.fail = options_.fail;
+  const bool waits = std::ranges::any_of(options.environments,
+                                         [](const auto& each) { return each.second->is_blocking; });
+  if (tp == 1 && !waits) return system.spawn(actors::rollout, std::move(options));
+  if (tp == 1) return system.spawn<caf::detached>(actors::rollout, std::move(options));
+  auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
+  compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
+  for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {
+    group.name = fmt::format("actor_infer.{}.lane.{}.{}", options.replica, lane, options_.attempt);
+    options.groups.push_back(group);
+  }
+  options.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
+  return system.spawn<caf::detached>(actors::rollout, std::move(options));
+}
+
+}  // namespace cohort::actors

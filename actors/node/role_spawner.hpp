@@ -1,0 +1,103 @@
+#pragma once
+/// Makes the role actors of the cards of this process, with their links: the same code for a node
+/// that has all cards and for a process that has some (card_process.hpp). Owner: the node or the
+/// card process. Not thread-safe. Holds the ZeroMQ context and the cards of this process; an actor
+/// that may end after it keeps its part of them alive.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/roles/role_handles.hpp"
+#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/weight_exchange.hpp"
+#include "actors/run/preflight.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/train/train_engine.hpp"
+
+namespace cohort::actors {
+
+/// The groups that actors of this process have joined. Thread-safe.
+class GroupList {
+ public:
+  void add(const std::shared_ptr<compute::Collectives>& group);
+  /// Ends what waits in them, so that nobody hangs on a rank that has failed.
+  void abort(const std::string& reason);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<compute::Collectives>> groups_;
+};
+
+/// How the processes of a run reach each other's links. Neither folder nor host: there is one
+/// process, links are inproc.
+struct Wires {
+  std::string socket_folder;   // processes of one host: ipc sockets
+  std::string listen_host;     // processes of several hosts: tcp, on this address of this one
+  transport::CurveKeys curve;  // of tcp
+  bool is_insecure = false;    // tcp without keys, because the user said so
+  bool is_one_process() const { return socket_folder.empty() && listen_host.empty(); }
+};
+
+struct RoleSpawnerOptions {
+  const config::RunConfig* config = nullptr;  // outlives the spawner
+  const Preflight* plan = nullptr;            // likewise
+  std::string run_id;
+  std::vector<CardId> cards;  // of this process
+  Wires wires;
+  /// Where ranks find each other.
+  std::shared_ptr<compute::Rendezvous> rendezvous;
+  uint32_t attempt = 0;         // of the process: how many have held its cards before
+  std::string run_folder = {};  // of the run; needed from the second attempt on
+  FailureSink fail;
+};
+
+/// Returns where the policy of step 0 is, which the reference stays; it may not be there yet.
+std::string first_policy(const std::string& run_folder);
+
+class RoleSpawner {
+ public:
+  /// Returns the error of a card's seat in the publishing of weights (shared memory, the table of
+  /// the rendezvous).
+  static Expected<std::unique_ptr<RoleSpawner>> create(RoleSpawnerOptions options);
+
+  /// From here on collectives and publishes fail: the run ends.
+  void end_waits(const std::string& reason) const;
+  transport::Context* context() const { return context_.get(); }
+  /// Returns the options of the link to `endpoint`, a name that is unique in the run.
+  transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
+  /// Returns the options of the link that brings a train card in another process its batches.
+  transport::LinkOptions batch_link(CardId card) const;
+  /// Returns the name of the link end through which a role on a card sends its trajectories.
+  std::string producer(const std::string& role, CardId card, uint32_t attempt) const;
+  /// Returns the cards that get leases: each replica's first.
+  std::vector<CardId> leading_cards() const;
+  /// Returns true if the reference computes in a phase of its own.
+  bool has_reference_phase() const;
+
+  TrainWorkerActor train_worker(caf::actor_system& system, CardId card) const;
+  TrainRankActor train_rank(caf::actor_system& system, CardId card, TrainWorkerActor worker) const;
+  RolloutActor rollout(caf::actor_system& system, CardId card) const;
+  ReferenceActor reference(caf::actor_system& system, CardId card) const;
+
+ private:
+  explicit RoleSpawner(RoleSpawnerOptions options);
+  Expected<void> open_exchanges();
+  std::shared_ptr<const void> keeps(CardId card) const;
+  uint64_t step_bytes() const;
+  transport::LinkOptions tcp_link() const;
+  compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
+  std::optional<compute::GroupOptions> train_group(CardId card) const;
+  compute::TrainEngineOptions train_options(CardId card, const std::string& role,
+                                            bool is_frozen) const;
+
+  RoleSpawnerOptions options_;
+  std::shared_ptr<GroupList> groups_ = std::make_shared<GroupList>();
+  std::shared_ptr<transport::Context> context_;
+  std::map<CardId, std::shared_ptr<compute::CardMemory>> cards_;
+  /// Of these cards, by receiving role.
+  std::map<CardId, std::map<std::string, std::shared_ptr<WeightExchange>>> exchanges_;
+};
+
+}  // namespace cohort::actors

@@ -1,0 +1,132 @@
+#include "actors/roles/environment_actor.hpp"
+
+#include <fmt/format.h>
+
+#include "runtime/base/rng.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+Expected<void> EnvironmentState::configure(std::shared_ptr<const EnvironmentOptions> options) {
+  options_ = std::move(options);
+  if (options_->prompts != nullptr) return {};
+  COHORT_ASSIGN(world_, options_->make());
+  return {};
+}
+
+tasks::PromptFields EnvironmentState::fields(std::string_view observation,
+                                             std::string_view event) const {
+  return {turn_ + 1, observation, world_->actions_left(), options_->max_response_length, event};
+}
+
+EnvTurn EnvironmentState::prompt_of(uint64_t row) const {
+  EnvTurn turn;
+  turn.observation = options_->prompts->text(row);
+  turn.prompt_tokens = options_->prompts->at(row).tokens;
+  return turn;
+}
+
+Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
+  turn_ = 0;
+  is_over_ = false;
+  if (options_->prompts != nullptr) {
+    if (seed >= options_->prompts->size())
+      return Error{Errc::protocol, fmt::format("there is no row {}: {} are loaded", seed,
+                                               options_->prompts->size())};
+    row_ = seed;
+    return prompt_of(row_);
+  }
+  EnvTurn turn;
+  turn.observation = world_->reset(seed);
+  std::string instructions = options_->instructions.value_or(world_->instructions());
+  turn.prompt =
+      options_->prompt->first_turn(instructions, fields(turn.observation, world_->initial_event()));
+  return turn;
+}
+
+Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
+  if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
+  EnvTurn turn;
+  if (options_->prompts != nullptr) {  // what it is worth, the rewards will say
+    is_over_ = turn.is_done = true;
+    turn.is_valid = turn.is_effective = response.ends_with(tasks::k_turn_end);
+    turn.stop_reason = turn.is_valid ? "answered" : "length";
+    return turn;
+  }
+  tasks::StepResult result = world_->step(response);
+  ++turn_;
+  if (options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {
+    result.is_done = true;
+    result.stop_reason = "max_turns";
+  }
+  turn.observation = result.observation;
+  turn.reward = result.reward;
+  is_over_ = turn.is_done = result.is_done;
+  turn.is_valid = result.is_valid;
+  turn.is_effective = result.is_effective;
+  turn.is_success = result.is_success;
+  turn.stop_reason = result.stop_reason;
+  if (!turn.is_done)
+    turn.prompt = options_->prompt->next_turn(fields(turn.observation, result.event),
+                                              response.ends_with(tasks::k_turn_end));
+  return turn;
+}
+
+Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_fraction,
+                                               uint64_t rng_key) {
+  Transcript game;
+  COHORT_ASSIGN(EnvTurn first, on_reset(seed));
+  game.turns.push_back(std::move(first));
+  Rng rng(rng_key);
+  while (!game.turns.back().is_done) {
+    std::string answer;
+    if (options_->prompts != nullptr) {
+      answer = options_->prompts->at(row_).sample->answer + std::string(tasks::k_turn_end);
+    } else {
+      COHORT_ASSIGN(answer, world_->scripted_answer(expert_fraction, rng));
+    }
+    game.responses.push_back(std::move(answer));
+    COHORT_ASSIGN(EnvTurn turn, on_act(game.responses.back()));
+    game.turns.push_back(std::move(turn));
+  }
+  return game;
+}
+
+namespace {
+
+template <class Answer>
+Answer answer(uint64_t request, Expected<Answer> made) {
+  Answer result;
+  if (made)
+    result = std::move(*made);
+  else
+    result.error = made.error().to_string();
+  result.request = request;
+  return result;
+}
+
+}  // namespace
+
+EnvironmentActor::behavior_type environment(
+    EnvironmentActor::stateful_pointer<EnvironmentState> self,
+    std::shared_ptr<const EnvironmentOptions> options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  if (auto configured = self->state.configure(std::move(options)); !configured)
+    self->quit(to_caf(configured.error()));
+  EnvironmentState* state = &self->state;
+  return {
+      [state](reset_atom, uint64_t request, uint64_t seed) {
+        return answer(request, state->on_reset(seed));
+      },
+      [state](act_atom, uint64_t request, const std::string& response) {
+        return answer(request, state->on_act(response));
+      },
+      [state](play_atom, uint64_t request, uint64_t seed, double expert_fraction,
+              uint64_t rng_key) {
+        return answer(request, state->on_play(seed, expert_fraction, rng_key));
+      },
+  };
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,55 @@
+#pragma once
+/// A hop of the trajectory path: frames come in on a Receiver, are transformed, and leave on a
+/// Sender. The incoming frame is acknowledged only when the next hop has acknowledged the outgoing
+/// one, so that the acknowledgement of a trajectory travels back from the stream to its producer
+/// (FLOW-2), and a hop that dies loses nothing: its producer still holds the frame. Not
+/// thread-safe: owned by one actor; callbacks of the links only touch shared handles. Bound: what
+/// waits for the next hop is bounded by the credit this hop grants to its producers (FLOW-4).
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "actors/roles/local_messages.hpp"
+#include "runtime/base/error.hpp"
+#include "runtime/transport/relay.hpp"
+
+namespace cohort::actors {
+
+inline constexpr uint32_t k_message_trajectories = 1;  // transport::Message::type of a frame
+
+/// Decodes and validates a delivered frame of trajectories. Returns Errc::protocol for a message of
+/// another type, Errc::corrupt.
+Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message);
+
+struct HopOptions {
+  transport::Context* context = nullptr;
+  transport::LinkOptions input;
+  transport::LinkOptions output;
+};
+
+class Hop {
+ public:
+  /// All three run on pump threads: they only send messages to the owning actor. `on_room`: frames
+  /// wait and the next hop has room, call flush().
+  static Expected<std::unique_ptr<Hop>> open(
+      const HopOptions& options, std::function<void(DeliveryHandle)> on_delivery,
+      std::function<void()> on_room, std::function<void(std::string link, Error)> on_failed);
+  /// Decodes and validates a delivered frame; Errc::corrupt names the link.
+  Expected<std::vector<proto::Trajectory>> decode(const transport::Delivery& delivery) const;
+  /// Passes `trajectories` on; acknowledges `delivery` when they are acknowledged. Frames that do
+  /// not fit the sender's queue wait here in order, see flush().
+  Expected<void> forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery);
+  /// Offers waiting frames again. Returns whether any is left.
+  Expected<bool> flush();
+
+ private:
+  explicit Hop(std::function<void()> on_room) : relay_(std::move(on_room)) {}
+  std::string name_;
+  transport::Relay<transport::Sender, DeliveryHandle> relay_;
+  std::unique_ptr<transport::Receiver> input_;
+  std::unique_ptr<transport::Sender> output_;
+};
+
+}  // namespace cohort::actors

@@ -1,0 +1,16 @@
+#pragma once
+/// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other.
+/// Torch-free header.
+#include "runtime/compute/train/train_engine.hpp"
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::actors {
+
+/// Clipped policy loss with entropy and KL terms as `config` says, normalised by the counts of the
+/// mini-batch. With old_log_probs first_pass the samples' old_logp are the recorded ones: the loss
+/// divides by its own, detached, and reports how far the recorded ones are from them.
+compute::LossFactory make_policy_loss(const config::RunConfig& config);
+/// Negative log-likelihood of the response tokens, token mean: the supervised warm start.
+compute::LossFactory make_sft_loss();
+
+}  // namespace cohort::actors

@@ -1,0 +1,447 @@
+#include "actors/roles/policy_update.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "actors/roles/policy_loss_bridge.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using control::UpdateReport;
+using control::UpdateRequest;
+using proto::Trajectory;
+using proto::TrajectoryKind;
+
+/// The packed columns of a batch, alive while the engine reads the samples that point into them.
+struct PackedBatch {
+  std::vector<int32_t> cu_seqlens = {0};
+  std::vector<uint8_t> mask;
+  std::vector<float> old_logp, ref_logp, advantages;
+};
+
+PackedBatch pack(const std::vector<Trajectory>& batch) {
+  PackedBatch packed;
+  bool has_reference = !batch.empty() && !batch.front().ref_logp.empty();
+  for (const Trajectory& t : batch) {
+    packed.mask.insert(packed.mask.end(), t.response_mask.begin(), t.response_mask.end());
+    packed.old_logp.insert(packed.old_logp.end(), t.behavior_logp.begin(), t.behavior_logp.end());
+    if (has_reference)
+      packed.ref_logp.insert(packed.ref_logp.end(), t.ref_logp.begin(), t.ref_logp.end());
+    packed.cu_seqlens.push_back(static_cast<int32_t>(packed.mask.size()));
+  }
+  packed.advantages.resize(packed.mask.size());
+  return packed;
+}
+
+compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
+                               size_t index) {
+  const Trajectory& t = batch[index];
+  auto first = static_cast<size_t>(packed.cu_seqlens[index]);
+  size_t count = t.tokens.size();
+  compute::TrainSample sample;
+  sample.tokens = t.tokens;
+  sample.response_mask = t.response_mask;
+  sample.old_logp = std::span(packed.old_logp).subspan(first, count);
+  sample.advantages = std::span(packed.advantages).subspan(first, count);
+  if (!packed.ref_logp.empty()) sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
+  return sample;
+}
+
+// reward_normalization.grouping: trajectories of one group id are compared with each other.
+std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Grouping grouping) {
+  std::map<std::string, uint32_t> tags;
+  std::vector<uint32_t> groups;
+  for (const Trajectory& t : batch) {
+    if (grouping == config::Grouping::traj_group_id)
+      groups.push_back(t.key.group);
+    else if (grouping == config::Grouping::tags)
+      groups.push_back(tags.try_emplace(t.tag, static_cast<uint32_t>(tags.size())).first->second);
+    else
+      groups.push_back(0);
+  }
+  return groups;
+}
+
+algorithms::KlKind kl_kind(config::KlPenalty penalty) {
+  switch (penalty) {
+    case config::KlPenalty::kl:
+      return algorithms::KlKind::k1;
+    case config::KlPenalty::abs:
+      return algorithms::KlKind::abs;
+    case config::KlPenalty::mse:
+      return algorithms::KlKind::k2;
+    case config::KlPenalty::k3:
+    case config::KlPenalty::full:  // refused by preflight
+      return algorithms::KlKind::k3;
+  }
+  return algorithms::KlKind::k3;
+}
+
+/// Pipeline rlvr compares the answers to one prompt.
+config::Grouping grouping_of(const config::RunConfig& config) {
+  return config.pipeline == config::Pipeline::rlvr ? config::Grouping::traj_group_id
+                                                   : config.reward_normalization.grouping;
+}
+
+Expected<algorithms::RewardNormOptions> norm_of(const config::RunConfig& config) {
+  const config::RewardNormalization& norm = config.reward_normalization;
+  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
+  auto mean = is_rlvr ? config.norm_mean_type : norm.norm_mean_type;
+  auto deviation = is_rlvr ? config.norm_std_type : norm.norm_std_type;
+  if (is_rlvr && config.adv_estimator == config::AdvEstimator::grpo)  // ROLL forces both
+    mean = deviation = config::NormScope::group;
+  std::optional<std::string_view> mean_type;
+  std::optional<std::string_view> std_type;
+  if (mean) mean_type = config::to_string(*mean);
+  if (deviation) std_type = config::to_string(*deviation);
+  return algorithms::reward_norm_options(config::to_string(grouping_of(config)),
+                                         is_rlvr ? "identity" : config::to_string(norm.method),
+                                         mean_type, std_type);
+}
+
+/// rlvr normalises each domain by itself (ROLL).
+Expected<std::vector<double>> normalise(const config::RunConfig& config,
+                                        const std::vector<Trajectory>& batch,
+                                        const std::vector<double>& scores,
+                                        const std::vector<uint32_t>& groups) {
+  COHORT_ASSIGN(algorithms::RewardNormOptions options, norm_of(config));
+  if (config.pipeline != config::Pipeline::rlvr)
+    return algorithms::agentic_reward_norm(scores, groups, options);
+  std::map<std::string, std::vector<size_t>> domains;
+  for (size_t i = 0; i < batch.size(); ++i) domains[batch[i].tag].push_back(i);
+  std::vector<double> rewards(batch.size());
+  for (const auto& [domain, members] : domains) {
+    std::vector<double> of_domain;
+    std::vector<uint32_t> groups_of_domain;
+    for (size_t i : members) {
+      of_domain.push_back(scores[i]);
+      groups_of_domain.push_back(groups[i]);
+    }
+    std::vector<double> normal =
+        algorithms::agentic_reward_norm(of_domain, groups_of_domain, options);
+    for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
+  }
+  return rewards;
+}
+
+struct AdvantageMetrics {
+  algorithms::AdvantageSummary summary;
+  algorithms::GroupStats groups;
+  double kl = 0;
+};
+
+Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
+                                           const std::vector<Trajectory>& batch,
+                                           PackedBatch& packed) {
+  AdvantageMetrics metrics;
+  std::vector<double> scores;
+  for (const Trajectory& t : batch) scores.push_back(t.score);
+  std::vector<uint32_t> groups = group_ids(batch, grouping_of(config));
+  COHORT_ASSIGN(std::vector<double> rewards, normalise(config, batch, scores, groups));
+  metrics.groups = algorithms::group_stats(scores, groups);
+  algorithms::AdvantageInput input{
+      {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
+  algorithms::AdvantageOptions options;
+  options.gamma = config.gamma;
+  options.reward_clip = config.reward_clip;
+  options.add_token_level_kl = config.add_token_level_kl && !packed.ref_logp.empty();
+  options.kl_kind = kl_kind(config.kl_penalty);
+  options.kl_coef = kl_coef;
+  options.whiten = config.whiten_advantages;
+  options.advantage_clip = config.advantage_clip;
+  COHORT_ASSIGN(metrics.summary,
+                algorithms::compute_token_advantages(input, options, packed.advantages));
+  if (!packed.ref_logp.empty()) {
+    std::vector<float> kl(packed.mask.size());
+    for (size_t i = 0; i < kl.size(); ++i)
+      kl[i] = static_cast<float>(
+          algorithms::kl_estimate(options.kl_kind, packed.old_logp[i], packed.ref_logp[i]));
+    metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
+  }
+  return metrics;
+}
+
+/// What is trained on: all but the masked (REWARD-3), and where each stood in the batch, so that a
+/// masked one moves no other to another optimizer step.
+struct Survivors {
+  std::vector<Trajectory> trajectories;
+  std::vector<size_t> places;
+};
+
+Survivors survivors_of(const std::vector<Trajectory>& batch) {
+  Survivors left;
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (batch[i].mask_reason.empty()) {
+      left.trajectories.push_back(batch[i]);
+      left.places.push_back(i);
+    }
+  return left;
+}
+
+bool has_masked(const std::vector<Trajectory>& batch) {
+  return std::ranges::any_of(batch, [](const Trajectory& t) { return !t.mask_reason.empty(); });
+}
+
+struct OldLogProbs {
+  double seconds = 0;       // of the pass before the update
+  double behavior_gap = 0;  // mean |old - recorded| of a response token
+};
+
+/// One forward pass with the parameters the update starts from; the recorded ones are replaced.
+Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
+                                    const std::vector<Trajectory>& batch, PackedBatch& packed) {
+  const double start = now_seconds();
+  std::vector<compute::TrainSample> samples;
+  for (const Trajectory& t : batch) samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+  std::vector<std::vector<float>> found;
+  COHORT_TRY(engine.log_probs(samples, found));
+  OldLogProbs result;
+  double tokens = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto first = static_cast<size_t>(packed.cu_seqlens[i]);
+    for (size_t t = 0; t < found[i].size(); ++t) {
+      if (packed.mask[first + t] == 0) continue;
+      float& old = packed.old_logp[first + t];
+      result.behavior_gap += std::abs(static_cast<double>(found[i][t]) - old);
+      old = found[i][t];
+      ++tokens;
+    }
+  }
+  result.behavior_gap /= std::max(tokens, 1.0);
+  result.seconds = now_seconds() - start;
+  return result;
+}
+
+/// The gap is reported where both sides of it are known.
+void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport& report) {
+  report.metrics.emplace_back("old_log_probs/source", static_cast<double>(source));
+  if (source == config::OldLogProbs::recomputed)
+    report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
+  if (source != config::OldLogProbs::behavior)
+    report.metrics.emplace_back("old_log_probs/behavior_gap", old.behavior_gap);
+}
+
+}  // namespace
+
+/// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did
+/// so.
+class PolicyUpdater::ReportSum {
+ public:
+  void add(const compute::StepReport& report) {
+    if (!report.is_finite) {
+      ++nonfinite_;
+      return;
+    }
+    ++count_;
+    loss_ += report.loss;
+    pg_ += report.pg_loss;
+    entropy_ += report.entropy;
+    kl_ += report.kl;
+    clip_ += report.clip_fraction;
+    approx_kl_ += report.approx_kl;
+    grad_norm_ += report.grad_norm;
+    ratio_max_ = std::max(ratio_max_, report.ratio_max);
+    behavior_gap_ += report.behavior_gap;
+    learning_rate_ = report.learning_rate;
+    tokens_ += report.tokens;
+  }
+  void write(UpdateReport& report, bool is_policy) const {
+    double n = std::max<double>(1, static_cast<double>(count_));
+    report.tokens = tokens_;
+    report.metrics.emplace_back("loss", loss_ / n);
+    report.metrics.emplace_back("actor/grad_norm", grad_norm_ / n);
+    report.metrics.emplace_back("actor/lr", learning_rate_);
+    if (nonfinite_ > 0)
+      report.metrics.emplace_back("actor/nonfinite_steps", static_cast<double>(nonfinite_));
+    if (!is_policy) return;
+    report.metrics.emplace_back("actor/pg_loss", pg_ / n);
+    report.metrics.emplace_back("actor/entropy", entropy_ / n);
+    report.metrics.emplace_back("actor/clipfrac", clip_ / n);
+    report.metrics.emplace_back("actor/approxkl", approx_kl_ / n);
+    report.metrics.emplace_back("actor/ratio_max", ratio_max_);
+  }
+  double kl_mean() const { return kl_ / std::max<double>(1, static_cast<double>(count_)); }
+  double behavior_gap() const {
+    return behavior_gap_ / std::max<double>(1, static_cast<double>(count_));
+  }
+
+ private:
+  uint64_t count_ = 0, nonfinite_ = 0;
+  uint64_t tokens_ = 0;
+  double loss_ = 0, pg_ = 0, entropy_ = 0, kl_ = 0, clip_ = 0, approx_kl_ = 0, grad_norm_ = 0;
+  double ratio_max_ = 0, learning_rate_ = 0, behavior_gap_ = 0;
+};
+
+/// TRAIN-2: a step that is not finite has changed nothing; now and then one is bad luck, several in
+/// a row are a run that has diverged.
+Expected<void> PolicyUpdater::take(const compute::StepReport& report, ReportSum& sum) {
+  sum.add(report);
+  nonfinite_in_row_ = report.is_finite ? 0 : nonfinite_in_row_ + 1;
+  if (nonfinite_in_row_ <= config_.nonfinite_steps_max) return {};
+  return Error{Errc::compute,
+               fmt::format("the loss or a gradient is not finite in {} optimizer steps in a row "
+                           "(nonfinite_steps_max: {}); the parameters are those before them",
+                           nonfinite_in_row_, config_.nonfinite_steps_max)};
+}
+
+PolicyUpdater::PolicyUpdater(UpdateOptions options)
+    : config_(std::move(options.config)),
+      kl_(config_.init_kl_coef, config_.target_kl, static_cast<double>(config_.kl_horizon)) {}
+
+Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
+                                             const UpdateRequest& request,
+                                             const std::vector<Trajectory>& batch) {
+  double start = now_seconds();
+  auto report = static_cast<TrajectoryKind>(request.kind) == TrajectoryKind::warm_start
+                    ? warm_start(engine, batch)
+                    : update_policy(engine, batch);
+  if (!report) return report;
+  report->step = request.step;
+  report->param_hash = engine.param_hash();
+  report->compute_seconds = now_seconds() - start;
+  return report;
+}
+
+/// `batch` in optimizer batches of `total` places; `places` of its members, empty: they are all
+/// there.
+struct PolicyUpdater::Epochs {
+  const std::vector<Trajectory>& batch;
+  const std::vector<size_t>& places;
+  size_t total;
+  const PackedBatch& packed;
+  ReportSum& sum;
+};
+
+Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
+  algorithms::ScheduleOptions schedule;
+  const config::TrainingArgs& args = config_.actor_train.training_args;
+  COHORT_ASSIGN(schedule.kind,
+                algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
+  schedule.base = args.learning_rate;
+  schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
+  compute::LossFactory loss = make_policy_loss(config_);
+  auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
+  for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
+    size_t next = 0;
+    for (size_t first = 0; first < run.total; first += mini_batch) {
+      std::vector<compute::TrainSample> samples;
+      for (; next < run.batch.size() &&
+             (run.places.empty() ? next : run.places[next]) < first + mini_batch;
+           ++next)
+        samples.push_back(sample_of(run.batch, run.packed, next));
+      const double rate = algorithms::learning_rate(schedule, policy_steps_);
+      ++policy_steps_;
+      if (samples.empty()) continue;  // every trajectory of it is masked
+      std::vector<float> poison;
+      if (failpoint::hit("trainer.nan")) {
+        poison.assign(samples.front().advantages.size(), std::numeric_limits<float>::quiet_NaN());
+        samples.front().advantages = poison;
+      }
+      auto done = engine.step(samples, loss, rate);
+      Expected<void> taken = done ? take(*done, run.sum) : done.error();
+      if (!taken)
+        return taken.error().with_context(
+            fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + mini_batch - 1));
+    }
+  }
+  return {};
+}
+
+Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
+                                                    const std::vector<Trajectory>& all) {
+  const bool is_cut = has_masked(all);
+  Survivors left;
+  if (is_cut) left = survivors_of(all);
+  const std::vector<Trajectory>& batch = is_cut ? left.trajectories : all;
+  PackedBatch packed = pack(batch);
+  const config::OldLogProbs source = config_.derived.old_log_probs;
+  OldLogProbs old;
+  if (source == config::OldLogProbs::recomputed) {
+    COHORT_ASSIGN(old, recompute_old(engine, batch, packed));
+  }
+  COHORT_ASSIGN(AdvantageMetrics advantages,
+                fill_advantages(config_, kl_.coefficient(), batch, packed));
+  UpdateReport report;
+  ReportSum sum;
+  COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
+  sum.write(report, true);
+  if (source == config::OldLogProbs::first_pass) old.behavior_gap = sum.behavior_gap();
+  write_old(source, old, report);
+  if (config_.use_kl_loss) report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
+  report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
+  report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
+  report.metrics.emplace_back(
+      "critic/mixed_groups",
+      static_cast<double>(advantages.groups.mixed_groups) /
+          std::max<double>(1, static_cast<double>(advantages.groups.groups)));
+  if (!packed.ref_logp.empty()) {
+    report.metrics.emplace_back("critic/kl", advantages.kl);
+    report.metrics.emplace_back("critic/kl_coef", kl_.coefficient());
+    kl_.update(advantages.kl, static_cast<double>(batch.size()));
+  }
+  return report;
+}
+
+Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
+                                                 const std::vector<Trajectory>& batch) {
+  const config::WarmStartSection& warm = config_.warm_start;
+  auto total = static_cast<double>(warm.steps);
+  UpdateReport report;
+  ReportSum sum;
+  compute::LossFactory loss = make_sft_loss();
+  auto size = static_cast<size_t>(warm.batch_size);
+  for (size_t first = 0; first < batch.size(); first += size) {
+    std::vector<compute::TrainSample> samples;
+    for (size_t i = first; i < std::min(batch.size(), first + size); ++i)
+      if (batch[i].mask_reason.empty())
+        samples.push_back({batch[i].tokens, batch[i].response_mask, {}, {}, {}});
+    // Linear warm-up, level, then linear to zero over the last decay_fraction of the steps.
+    auto step = static_cast<double>(warm_steps_);
+    double rate = warm.learning_rate;
+    if (warm.warmup_steps > 0)
+      rate *= std::min(1.0, (step + 1) / static_cast<double>(warm.warmup_steps));
+    if (warm.decay_fraction > 0)
+      rate *= std::min(1.0, (total - step) / (warm.decay_fraction * total));
+    ++warm_steps_;
+    if (samples.empty()) continue;  // every trajectory of it is masked
+    auto done = engine.step(samples, loss, std::max(rate, 0.0));
+    Expected<void> taken = done ? take(*done, sum) : done.error();
+    if (!taken)
+      return taken.error().with_context(
+          fmt::format("warm start, optimizer step {}", warm_steps_ - 1));
+  }
+  sum.write(report, false);
+  return report;
+}
+
+std::string PolicyUpdater::state_json(const std::string& driver_state) const {
+  return nlohmann::json{{"driver", nlohmann::json::parse(driver_state, nullptr, false)},
+                        {"policy_optimizer_steps", policy_steps_},
+                        {"warm_start_optimizer_steps", warm_steps_},
+                        {"kl_coef", kl_.coefficient()}}
+      .dump(2);
+}
+
+Expected<std::string> PolicyUpdater::restore(const std::string& state) {
+  nlohmann::json json = nlohmann::json::parse(state, nullptr, false);
+  for (const char* key :
+       {"driver", "policy_optimizer_steps", "warm_start_optimizer_steps", "kl_coef"})
+    if (!json.is_object() || !json.contains(key))
+      return Error{Errc::corrupt, fmt::format("state.json lacks '{}'", key)};
+  policy_steps_ = json["policy_optimizer_steps"].get<uint64_t>();
+  warm_steps_ = json["warm_start_optimizer_steps"].get<uint64_t>();
+  kl_.restore(json["kl_coef"].get<double>());
+  return json["driver"].dump();
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,59 @@
+#pragma once
+/// From a step's trajectories to optimizer steps: rewards → group normalisation → token advantages
+/// → mini-batches → loss, all from algorithms/, run by compute::TrainEngine. This is where the two
+/// layers meet; it has no actor in it. Not thread-safe: the train worker owns one. Order of the
+/// ROLL dialect (spec: docs/algorithms.md): normalise scores per group, put the score on the last
+/// token, KL in reward (optional), returns, whiten → mask → clip. Old log-probs: decisions/0001.
+/// Masked trajectories (REWARD-3) are left out before anything is computed: groups compare the
+/// survivors, losses count their tokens; a group with one survivor teaches nothing where a group
+/// baseline is on.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/advantage.hpp"
+#include "algorithms/kl.hpp"
+#include "algorithms/schedule.hpp"
+#include "runtime/compute/train/train_engine.hpp"
+#include "runtime/config/run_config.hpp"
+#include "runtime/control/messages.hpp"
+#include "runtime/proto/trajectory.hpp"
+
+namespace cohort::actors {
+
+struct UpdateOptions {
+  config::RunConfig config;
+};
+
+class PolicyUpdater {
+ public:
+  explicit PolicyUpdater(UpdateOptions options);
+  /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
+  /// A mini-batch whose loss or gradient is not finite makes no step (metric
+  /// actor/nonfinite_steps); what it held is in the stream. Errors: compute (more than
+  /// nonfinite_steps_max of them in a row, naming the mini-batch), placement (PLACE-4).
+  Expected<control::UpdateReport> update(compute::TrainEngine& engine,
+                                         const control::UpdateRequest& request,
+                                         const std::vector<proto::Trajectory>& batch);
+  /// The checkpoint's state.json: the driver's JSON and the updater's counters.
+  std::string state_json(const std::string& driver_state) const;
+  /// Restores the counters; returns the driver's part. Errc::corrupt when a field is missing.
+  Expected<std::string> restore(const std::string& state);
+
+ private:
+  struct Epochs;
+  class ReportSum;
+  Expected<void> take(const compute::StepReport& report, ReportSum& sum);
+  Expected<void> run_epochs(compute::TrainEngine& engine, const Epochs& run);
+  Expected<control::UpdateReport> update_policy(compute::TrainEngine& engine,
+                                                const std::vector<proto::Trajectory>& batch);
+  Expected<control::UpdateReport> warm_start(compute::TrainEngine& engine,
+                                             const std::vector<proto::Trajectory>& batch);
+  config::RunConfig config_;
+  algorithms::KlController kl_;
+  uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule
+  uint64_t warm_steps_ = 0;
+  int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one
+};
+
+}  // namespace cohort::actors

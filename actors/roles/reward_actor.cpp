@@ -1,0 +1,300 @@
+#include "actors/roles/reward_actor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/failpoint.hpp"
+#include "runtime/tasks/prompt.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string without_end(std::string_view answer) {
+  if (answer.ends_with(tasks::k_turn_end)) answer.remove_suffix(tasks::k_turn_end.size());
+  return std::string(answer);
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string messages_of(const tasks::Sample& sample) {
+  Json list = Json::array();
+  for (const tasks::ChatMessage& message : sample.messages)
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  return dump(list);
+}
+
+std::string turns_of(const proto::Trajectory& t) {
+  Json turns = Json::array();
+  for (const proto::Turn& turn : t.turns)
+    turns.push_back({{"observation", turn.observation},
+                     {"response", without_end(turn.response)},
+                     {"reward", turn.env_reward},
+                     {"is_valid", turn.is_valid}});
+  Json metrics = Json::object();
+  for (const auto& [name, value] : t.metrics) metrics[name] = value;
+  return dump({{"turns", turns}, {"metrics", metrics}, {"stop_reason", t.stop_reason}});
+}
+
+}  // namespace
+
+tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts) {
+  tasks::RewardRow row;
+  row.id = proto::to_string(t.key);
+  if (!t.turns.empty()) {
+    const proto::Turn& last = t.turns.back();
+    row.response = without_end(last.response);
+    row.is_finished = last.response.ends_with(tasks::k_turn_end);
+    row.prompt = t.turns.front().observation;
+  }
+  row.response_tokens =
+      static_cast<uint32_t>(std::count(t.response_mask.begin(), t.response_mask.end(), uint8_t{1}));
+  row.data_source = t.tag;
+  if (prompts == nullptr) {
+    row.columns = turns_of(t);
+    return row;
+  }
+  const tasks::Sample& sample = *prompts->at(t.seed).sample;
+  row.messages = messages_of(sample);
+  row.ground_truth = sample.ground_truth;
+  row.data_source = sample.data_source;
+  row.columns = sample.columns;
+  return row;
+}
+
+void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
+                proto::Trajectory& t) {
+  std::string error = result.error;
+  if (error.empty() && !std::isfinite(result.score)) error = "it gave a score that is no number";
+  if (!error.empty()) {
+    if (t.mask_reason.empty()) t.mask_reason = fmt::format("rewards.{}: {}", reward.name, error);
+    t.reward_parts.push_back({reward.name, 0, 0, error});
+    return;
+  }
+  t.reward_parts.push_back({reward.name, result.score, reward.weight, result.detail});
+  for (const auto& [name, value] : result.parts)
+    if (std::isfinite(value)) t.reward_parts.push_back({reward.name + "/" + name, value, 0, ""});
+}
+
+void finish_score(proto::Trajectory& t, bool is_row) {
+  t.score = 0;
+  if (t.mask_reason.empty())
+    for (const proto::RewardPart& part : t.reward_parts) t.score += part.weight * part.value;
+  t.token_rewards.assign(t.tokens.size(), 0.F);
+  if (!t.token_rewards.empty()) t.token_rewards.back() = static_cast<float>(t.score);
+  if (!is_row) return;
+  double success = std::clamp(t.score, 0.0, 1.0);
+  for (const proto::RewardPart& part : t.reward_parts)
+    if (part.name.ends_with("/acc") && t.mask_reason.empty()) success = part.value;
+  for (auto& [name, value] : t.metrics)
+    if (name == "success") value = success;
+}
+
+Expected<void> RewardState::open(RewardOptions options) {
+  options_ = std::move(options);
+  auto address = RewardActor{self_};
+  FailureSink fail = options_.fail;
+  contracts_.resize(options_.rewards.size());
+  for (size_t i = 0; i < options_.rewards.size(); ++i)
+    if (auto& scorer = options_.rewards[i].scorer; scorer && scorer->concurrency() > 0)
+      pools_[i] = std::make_unique<RewardPool>(scorer, [address](std::vector<Scored> scored) {
+        caf::anon_send(address, std::make_shared<std::vector<Scored>>(std::move(scored)));
+      });
+  COHORT_ASSIGN(hop_, Hop::open(
+                          options_.hop,
+                          [address](DeliveryHandle delivery) {
+                            caf::anon_send(address, deliver_atom_v, delivery);
+                          },
+                          [address] { caf::anon_send(address, flush_atom_v); },
+                          [fail](const std::string& link, const Error& error) {
+                            fail({"rewards", "link", link + ": " + error.to_string()});
+                          }));
+  return {};
+}
+
+std::vector<size_t> RewardState::rewards_of(const proto::Trajectory& t) const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < options_.rewards.size(); ++i) {
+    const RewardFunction& reward = options_.rewards[i];
+    bool is_meant = true;
+    if (options_.prompts) {
+      const auto& scorers = options_.prompts->at(t.seed).scorers;
+      is_meant = std::ranges::find(scorers, reward.name) != scorers.end();
+    } else if (!reward.tags.empty()) {
+      is_meant = std::ranges::find(reward.tags, t.tag) != reward.tags.end();
+    }
+    if (is_meant) found.push_back(i);
+  }
+  return found;
+}
+
+// Only where nothing is under way: all answers of a step are scored by one version.
+void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
+  std::pair<uint8_t, uint64_t> batch{static_cast<uint8_t>(key.kind), key.step};
+  if (batch == batch_ || !frames_.empty()) return;
+  batch_ = batch;
+  noticed_.clear();
+  for (const RewardFunction& reward : options_.rewards) {
+    if (!reward.scorer) continue;
+    auto changed = reward.scorer->reload();
+    if (!changed)
+      options_.notice("rewards." + reward.name,
+                      fmt::format("step {}: the changed plugin cannot be loaded, the old one goes "
+                                  "on: {}",
+                                  key.step, changed.error().detail));
+    else if (*changed)
+      options_.notice("rewards." + reward.name,
+                      fmt::format("step {}: the plugin has changed and is loaded again", key.step));
+  }
+}
+
+void RewardState::on_fence(const std::string& producer) { options_.fenced.insert(producer); }
+
+void RewardState::on_delivery(const DeliveryHandle& delivery) {
+  if (options_.fenced.contains(delivery->peer)) {
+    options_.notice("rewards", fmt::format("a frame of {} is dropped: that process was given up",
+                                           delivery->peer));
+    return delivery->ack();
+  }
+  failpoint::hit("reward.delivery");
+  auto batch = hop_->decode(*delivery);
+  if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
+  if (!batch->empty()) reload_between_steps(batch->front().key);
+  uint64_t id = next_frame_++;
+  Frame& frame = frames_[id];
+  frame.delivery = delivery;
+  frame.trajectories = std::move(*batch);
+  frame.results.resize(frame.trajectories.size());
+  start(id, frame);
+  if (frame.missing == 0) finish(id);
+}
+
+// What is arithmetic is done here; the rest goes to the pools.
+void RewardState::start(uint64_t id, Frame& frame) {
+  std::map<size_t, std::vector<ScoreJob>> jobs;  // by reward
+  for (size_t i = 0; i < frame.trajectories.size(); ++i) {
+    proto::Trajectory& t = frame.trajectories[i];
+    if (options_.prompts) {
+      const tasks::Sample& sample = *options_.prompts->at(t.seed).sample;
+      t.prompt_id = sample.id;
+      t.data_source = sample.data_source;
+      t.ground_truth = sample.ground_truth;
+    }
+    // A world that failed has nothing to score.
+    if (t.stop_reason.starts_with("plugin_error")) t.mask_reason = "environment: " + t.stop_reason;
+    if (!t.mask_reason.empty()) continue;
+    for (size_t index : rewards_of(t)) {
+      const RewardFunction& reward = options_.rewards[index];
+      ScorePlace place{id, i, index};
+      if (!reward.scorer) {
+        take(frame, place, {reward.of_trajectory(t), {}, "", ""});
+      } else if (t.key.kind != proto::TrajectoryKind::warm_start) {  // scripted play is imitated
+        jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
+      }
+    }
+  }
+  for (auto& [index, rows] : jobs) {
+    if (auto pool = pools_.find(index); pool != pools_.end()) {
+      frame.missing += rows.size();
+      pool->second->submit(std::move(rows));
+      continue;
+    }
+    for (ScoreJob& job : rows)
+      take(frame, job.place, options_.rewards[index].scorer->score({&job.row, 1}).front());
+  }
+}
+
+void RewardState::take(Frame& frame, const ScorePlace& place, tasks::RewardResult result) {
+  watch_contract(place.reward, frame.trajectories[place.trajectory].key, result);
+  frame.results[place.trajectory][place.reward] = std::move(result);
+}
+
+void RewardState::on_scored(const ScoredBatch& scored) {
+  for (Scored& each : *scored) {
+    auto frame = frames_.find(each.place.frame);
+    if (frame == frames_.end()) continue;
+    take(frame->second, each.place, std::move(each.result));
+    if (--frame->second.missing == 0) finish(each.place.frame);
+  }
+}
+
+void RewardState::finish(uint64_t id) {
+  Frame frame = std::move(frames_.at(id));
+  frames_.erase(id);
+  for (size_t i = 0; i < frame.trajectories.size(); ++i) {
+    proto::Trajectory& t = frame.trajectories[i];
+    t.reward_parts.clear();
+    for (const auto& [index, result] : frame.results[i])
+      add_result(options_.rewards[index], result, t);
+    finish_score(t, options_.prompts != nullptr);
+    if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
+      options_.notice("rewards",
+                      fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
+    if (t.key.kind == proto::TrajectoryKind::train && !is_contract_checked_ &&
+        ++watched_ == options_.step_trajectories)
+      check_contract();
+  }
+  failpoint::hit("reward.scored");
+  if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
+    options_.fail({"rewards", "forward", sent.error().to_string()});
+}
+
+void RewardState::on_flush() {
+  if (auto left = hop_->flush(); !left)
+    options_.fail({"rewards", "forward", left.error().to_string()});
+}
+
+void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
+                                 const tasks::RewardResult& result) {
+  if (is_contract_checked_ || key.kind != proto::TrajectoryKind::train) return;
+  Contract& seen = contracts_[reward];
+  if (!result.error.empty() || !std::isfinite(result.score)) {
+    if (seen.errors++ == 0)
+      seen.first_error = result.error.empty() ? "a score that is no number" : result.error;
+    return;
+  }
+  seen.low = seen.results == 0 ? result.score : std::min(seen.low, result.score);
+  seen.high = seen.results == 0 ? result.score : std::max(seen.high, result.score);
+  ++seen.results;
+}
+
+// After the first training step: what a reward does wrong is said while the run is young.
+void RewardState::check_contract() {
+  is_contract_checked_ = true;
+  for (size_t i = 0; i < contracts_.size(); ++i) {
+    const Contract& seen = contracts_[i];
+    std::string who = "rewards." + options_.rewards[i].name;
+    if (seen.errors > 0)
+      options_.notice(who, fmt::format("{} of {} answers of the first step have no score: {}",
+                                       seen.errors, seen.errors + seen.results, seen.first_error));
+    if (seen.results > 1 && seen.low == seen.high)
+      options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
+                                       "learnt from it",
+                                       seen.results, seen.low));
+  }
+}
+
+RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self,
+                                  RewardOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  FailureSink fail = options.fail;
+  if (auto opened = self->state.open(std::move(options)); !opened) {
+    fail({"rewards", "start", opened.error().to_string()});
+    self->quit(to_caf(opened.error()));
+  }
+  return {
+      [self](deliver_atom, const DeliveryHandle& delivery) { self->state.on_delivery(delivery); },
+      [self](const ScoredBatch& scored) { self->state.on_scored(scored); },
+      [self](flush_atom) { self->state.on_flush(); },
+      [self](fence_atom, const std::string& producer) { self->state.on_fence(producer); }};
+}
+
+}  // namespace cohort::actors

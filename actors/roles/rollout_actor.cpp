@@ -1,0 +1,536 @@
+#include "actors/roles/rollout_actor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/node/card_reading.hpp"
+#include "actors/roles/hop.hpp"
+#include "actors/roles/weight_parts.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/failpoint.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/proto/codec.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+using proto::TrajectoryKind;
+
+namespace {
+
+constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
+
+/// Returns (position of the group, index) of every trajectory of the lease.
+std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
+  std::vector<std::pair<size_t, uint32_t>> keys;
+  for (size_t position = 0; position < lease.groups.size(); ++position) {
+    if (!lease.indices.empty())
+      for (uint32_t index : lease.indices[position]) keys.emplace_back(position, index);
+    else
+      for (uint32_t index = 0; index < lease.group_size; ++index)
+        keys.emplace_back(position, index);
+  }
+  return keys;
+}
+
+}  // namespace
+
+RolloutState::~RolloutState() {
+  // What calls back into this state, or writes into the engine, stops before anything else goes.
+  if (options_.exchange) options_.exchange->abort("the rollout ends");
+  engine_.reset();
+  output_.reset();
+}
+
+Expected<void> RolloutState::open(RolloutOptions options) {
+  options_ = std::move(options);
+  for (const std::string& text : options_.stop_texts) {
+    auto id = options_.tokenizer->token_id(text);
+    if (!id)
+      return Error{Errc::config,
+                   fmt::format("stop text '{}' is not a token of the vocabulary", text)};
+    stop_ids_.push_back(*id);
+  }
+  COHORT_TRY(join_groups());
+  COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
+  auto address = RolloutActor{self_};
+  engine_->start([address](std::vector<compute::TurnOutput> outputs) {
+    caf::anon_send(address, outputs_atom_v,
+                   std::make_shared<std::vector<compute::TurnOutput>>(std::move(outputs)));
+  });
+  auto fail = [this](const std::string& link, const Error& error) {
+    options_.fail({options_.role, "link", link + ": " + error.to_string()});
+  };
+  if (is_follower()) return {};
+  COHORT_ASSIGN(output_,
+                transport::Sender::open(*options_.context, options_.output_link,
+                                        [fail](Error error) { fail("rollout output", error); }));
+  return {};
+}
+
+Expected<void> RolloutState::join_groups() {
+  for (const compute::GroupOptions& group : options_.groups) {
+    COHORT_ASSIGN(std::shared_ptr<compute::Collectives> joined, compute::Collectives::join(group));
+    options_.on_group(joined);
+    options_.engine.groups.push_back(std::move(joined));
+  }
+  options_.engine.on_group_lost = [fail = options_.fail, role = options_.role](const Error& error) {
+    fail({role, "generation", error.to_string(), error.code == Errc::closed});
+  };
+  return {};
+}
+
+// First step of a reshard: the answer comes when the version has arrived (PLACE-5).
+caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command) {
+  if (auto passed = failpoint::check("publish.accept"); !passed) return to_caf(passed.error());
+  auto arrival = engine_->begin_weights(command.version);
+  if (!arrival) return to_caf(arrival.error());
+  arrival_ = *arrival;
+  auto promise = self_->make_response_promise<CardReply>();
+  arriving_ = {command, promise, now_seconds()};
+  const compute::ModelConfig& part = engine_->part();
+  options_.exchange->accept(
+      command.version,
+      target_of(options_.exchange->model(), compute::layout_of(part), tensor::size_of(part.dtype),
+                arrival_),
+      [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
+        caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
+      });
+  return promise;
+}
+
+void RolloutState::on_arrived(const Arrival& arrived) {
+  failpoint::hit("publish.arrived");
+  if (!arriving_.promise.pending()) return;
+  if (!*arrived) {
+    arriving_.promise.deliver(to_caf(arrived->error()));
+    return;
+  }
+  CardReply reply = reply_to(arriving_.command);
+  reply.checksum = (*arrived)->sum;
+  reply.bytes_moved = (*arrived)->received_bytes;
+  reply.seconds = now_seconds() - arriving_.started;
+  read_memory(*options_.engine.card, reply);
+  arriving_.promise.deliver(reply);
+}
+
+Expected<uint64_t> RolloutState::serve(uint64_t version) {
+  COHORT_TRY(options_.exchange->commit(version));
+  uint64_t checksum = tensor::checksum64(arrival_);
+  arrival_ = {};
+  COHORT_TRY(failpoint::check("publish.commit"));
+  COHORT_TRY(engine_->commit_weights(version));
+  return checksum;
+}
+
+caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
+  using Verb = plan::Command::Verb;
+  if (!leases_.empty() && command.command.verb != Verb::begin_phase)
+    return to_caf({Errc::placement, fmt::format("PLACE-4: {} on card {} while a lease runs",
+                                                options_.role, command.command.card.value)});
+  double start = now_seconds();
+  CardReply reply = reply_to(command);
+  Expected<compute::Residency> done = compute::Residency{};
+  switch (command.command.verb) {
+    case Verb::onload:
+      done = engine_->onload_params();
+      break;
+    case Verb::offload:
+      done = engine_->offload_params();
+      break;
+    case Verb::init_cache:
+      failpoint::hit("rollout.init_cache");
+      done = engine_->init_cache(command.command.bytes);
+      break;
+    case Verb::free_cache:
+      done = engine_->free_cache();
+      break;
+    case Verb::reshard: {
+      if (command.stage == PublishStage::exchange) return on_arrival_asked(command);
+      if (command.stage == PublishStage::seat) {
+        if (auto seated = options_.exchange->reseat(command.epoch, command.absent); !seated)
+          return to_caf(seated.error());
+        return reply;
+      }
+      auto served = serve(command.version);
+      if (!served) return to_caf(served.error());
+      reply.checksum = *served;
+      break;
+    }
+    case Verb::begin_phase:
+      break;
+  }
+  if (!done) return to_caf(done.error());
+  reply.bytes_on_card = done->bytes_on_card;
+  reply.bytes_moved = done->bytes_moved;
+  reply.seconds = now_seconds() - start;
+  read_memory(*options_.engine.card, reply);
+  return reply;
+}
+
+Expected<void> RolloutState::check_lease(const Lease& lease) const {
+  if (is_follower())
+    return Error{Errc::invalid_argument,
+                 fmt::format("rollout {}: leases go to rank 0 of its tensor-parallel group",
+                             options_.replica)};
+  if (!leases_.empty() && !is_same_batch(lease))
+    return Error{Errc::backpressure,
+                 fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
+  if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
+      lease.groups.empty() || lease.group_size == 0 ||
+      (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))
+    return Error{Errc::invalid_argument, "a lease needs one seed and one tag per group"};
+  for (const std::vector<uint32_t>& indices : lease.indices)
+    if (indices.empty() || indices.back() >= lease.group_size)
+      return Error{Errc::invalid_argument, "a lease asks for trajectories that a group lacks"};
+  for (const std::string& tag : lease.tags)
+    if (!options_.environments.contains(tag))
+      return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
+  if (static_cast<TrajectoryKind>(lease.kind) == TrajectoryKind::warm_start) return {};
+  if (engine_->weight_version() != lease.version)
+    return Error{Errc::placement, fmt::format("PLACE-5: lease wants version {}, served is {}",
+                                              lease.version, engine_->weight_version())};
+  return {};
+}
+
+caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
+  if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
+  if (auto passed = failpoint::check("rollout.lease"); !passed) return to_caf(passed.error());
+  if (!is_same_batch(lease)) {
+    reload_worlds();
+    kind_ = lease.kind;
+    step_ = lease.step;
+    batch_started_ = now_seconds();
+    stats_at_start_ = engine_->stats();
+  }
+  uint64_t serial = ++lease_serial_;
+  OpenLease& open = leases_[serial];
+  open.lease = lease;
+  open.promise = self_->make_response_promise<LeaseReport>();
+  open.keys = keys_of(lease);
+  open.episodes.resize(open.keys.size());
+  auto promise = open.promise;
+  if (!is_watching_) {
+    is_watching_ = true;
+    watch_again();
+  }
+  on_open();
+  return promise;
+}
+
+// Plugins that have changed, between two batches: nothing is played now. It waits for their child
+// processes to start, so that a rollout with such worlds has a thread of its own.
+void RolloutState::reload_worlds() {
+  for (const auto& [tag, options] : options_.environments) {
+    if (!options->reload) continue;
+    auto changed = options->reload();
+    if (!changed)
+      log::warn("custom_envs.{}: the changed plugin cannot be loaded, the old one goes on: {}", tag,
+                changed.error().detail);
+    else if (*changed)
+      log::info("custom_envs.{}: the plugin has changed and is loaded again", tag);
+  }
+}
+
+// A few games at a time: the first ones generate while the others are still being set up. No more
+// are open than the engine runs: a game that waits is not bound to a lane yet, so the lanes stay in
+// balance to the end.
+void RolloutState::on_open() {
+  is_open_queued_ = false;
+  for (size_t i = 0; i < k_open_batch; ++i)
+    if (!open_next()) return;
+  if (!is_open_queued_) {
+    is_open_queued_ = true;
+    self_->send(RolloutActor{self_}, open_atom_v);
+  }
+}
+
+// Opens the next game of the oldest lease that has one. Returns false if there is none, or no room.
+bool RolloutState::open_next() {
+  if (open_games_ >= options_.max_open_games) return false;
+  for (auto& [serial, lease] : leases_)
+    if (lease.opened < lease.episodes.size()) {
+      open_episode(serial, lease, lease.opened++);
+      return true;
+    }
+  return false;
+}
+
+void RolloutState::watch_again() {
+  self_->delayed_send(RolloutActor{self_},
+                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v);
+}
+
+// One timer for all games instead of one per turn; a game that hangs is named.
+void RolloutState::on_watch() {
+  is_watching_ = !leases_.empty();
+  if (!is_watching_) return;
+  double limit = options_.environment_timeout_ms * 1e-3;
+  for (auto& [serial, lease] : leases_)
+    for (size_t slot = 0; slot < lease.opened; ++slot)
+      if (double asked = lease.episodes[slot].env_asked; asked > 0 && now_seconds() - asked > limit)
+        return fail_leases({serial, slot, &lease, &lease.episodes[slot]}, "environment",
+                           {Errc::timeout, fmt::format("no answer in {} s", limit)});
+  watch_again();
+}
+
+EnvironmentActor RolloutState::take_environment(const std::string& tag) {
+  std::vector<EnvironmentActor>& idle = idle_environments_[tag];
+  if (idle.empty()) {
+    const auto& options = options_.environments.at(tag);
+    return options->is_blocking ? self_->spawn<caf::linked + caf::detached>(environment, options)
+                                : self_->spawn<caf::linked>(environment, options);
+  }
+  EnvironmentActor taken = std::move(idle.back());
+  idle.pop_back();
+  return taken;
+}
+
+void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
+  const Lease& lease = open.lease;
+  auto kind = static_cast<TrajectoryKind>(lease.kind);
+  Episode& episode = open.episodes[slot];
+  const auto [position, index] = open.keys[slot];
+  uint32_t group = lease.groups[position];
+  const std::string& tag = lease.tags[position];
+  failpoint::hit("rollout.play", lease.seeds[position]);
+  ++open_games_;
+  episode.environment = take_environment(tag);
+  episode.rng_key =
+      Rng(options_.seed).fork(lease.kind).fork(lease.step).fork(group).fork(index).next_u64();
+  episode.started = episode.env_asked = now_seconds();
+  proto::Trajectory& t = episode.trajectory;
+  t.run_id = options_.run_id;
+  t.key = {kind, lease.step, group, index};
+  t.attempt = lease.attempt;
+  t.tag = tag;
+  t.seed = lease.seeds[position];
+  t.prompt_id = fmt::format("{}/{}", tag, t.seed);
+  t.weight_version_min = t.weight_version_max = lease.version;
+  auto room = static_cast<size_t>(options_.sequence_length);
+  t.tokens.reserve(room);
+  t.response_mask.reserve(room);
+  t.behavior_logp.reserve(room);
+  t.token_versions.reserve(room);
+  uint64_t request = request_id(serial, slot);
+  if (kind == TrajectoryKind::warm_start)
+    self_->send(episode.environment, play_atom_v, request, t.seed, lease.expert_fraction,
+                episode.rng_key);
+  else
+    self_->send(episode.environment, reset_atom_v, request, t.seed);
+}
+
+// Returns where the trajectory is that a message is about; nothing for one of a lease that is over.
+std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
+  auto lease = leases_.find(request >> k_request_slot_bits);
+  size_t slot = request & ((uint64_t{1} << k_request_slot_bits) - 1);
+  if (lease == leases_.end() || slot >= lease->second.episodes.size()) return std::nullopt;
+  return Place{lease->first, slot, &lease->second, &lease->second.episodes[slot]};
+}
+
+void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
+  Episode& episode = *at.episode;
+  auto tokens = turn.prompt_tokens.empty() ? options_.tokenizer->encode(turn.prompt)
+                                           : Expected<std::vector<int32_t>>(turn.prompt_tokens);
+  if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
+  size_t context = episode.trajectory.tokens.size() + tokens->size();
+  int room = options_.sequence_length - static_cast<int>(context);
+  if (room < 1)  // ROLL: the unanswered turn is dropped
+    return finish_episode(at, "length", false);
+  episode.prompt_tokens = std::move(*tokens);
+  episode.observation = turn.observation;
+  episode.generate_started = now_seconds();
+  compute::TurnRequest request;
+  request.request_id = request_id(at.serial, at.slot);
+  request.append_tokens = episode.prompt_tokens;
+  const auto& environment = options_.environments.at(episode.trajectory.tag);
+  request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
+  request.stop_ids = stop_ids_;
+  request.sampling = options_.sampling;
+  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
+  request.rng_key = episode.rng_key;
+  request.turn = episode.turn;
+  if (auto submitted = engine_->submit(std::move(request)); !submitted)
+    fail_leases(at, "generation", submitted.error());
+}
+
+void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& output) {
+  proto::Trajectory& t = episode.trajectory;
+  size_t prompt = episode.prompt_tokens.size();
+  size_t answer = output.tokens.size();
+  t.tokens.insert(t.tokens.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
+  t.tokens.insert(t.tokens.end(), output.tokens.begin(), output.tokens.end());
+  t.response_mask.insert(t.response_mask.end(), prompt, 0);
+  t.response_mask.insert(t.response_mask.end(), answer, 1);
+  t.behavior_logp.insert(t.behavior_logp.end(), prompt, 0.F);
+  t.behavior_logp.insert(t.behavior_logp.end(), output.logp.begin(), output.logp.end());
+  t.token_versions.insert(t.token_versions.end(), prompt + answer,
+                          static_cast<uint32_t>(output.weight_version));
+  t.generate_seconds += now_seconds() - episode.generate_started;
+  proto::Turn turn;
+  turn.response_end = static_cast<uint32_t>(t.tokens.size());
+  turn.response_begin = turn.response_end - static_cast<uint32_t>(answer);
+  turn.observation = episode.observation;
+  turn.response = options_.tokenizer->decode(output.tokens);
+  t.turns.push_back(std::move(turn));
+}
+
+void RolloutState::on_outputs(const TurnOutputs& outputs) {
+  for (const compute::TurnOutput& output : *outputs) {
+    failpoint::hit("rollout.turn");
+    auto at = place_of(output.request_id);
+    if (!at) continue;
+    if (output.tokens.empty() || output.stop == "error")
+      return fail_leases(*at, "generation", {Errc::compute, std::string(output.stop)});
+    append_answer(*at->episode, output);
+    at->lease->response_tokens += output.tokens.size();
+    at->episode->env_asked = now_seconds();
+    self_->send(at->episode->environment, act_atom_v, output.request_id,
+                at->episode->trajectory.turns.back().response);
+  }
+}
+
+void RolloutState::on_env_turn(const EnvTurn& turn) {
+  auto at = place_of(turn.request);
+  if (!at) return;
+  Episode& episode = *at->episode;
+  ++turns_;
+  episode.env_asked = 0;
+  if (!turn.error.empty()) return fail_leases(*at, "environment", {Errc::internal, turn.error});
+  if (!episode.trajectory.turns.empty()) {  // not the answer to reset
+    proto::Turn& record = episode.trajectory.turns.back();
+    record.env_reward = turn.reward;
+    record.is_valid = turn.is_valid;
+    record.is_effective = turn.is_effective;
+    ++episode.turn;
+    if (turn.is_done) return finish_episode(*at, turn.stop_reason, turn.is_success);
+  }
+  begin_turn(*at, turn);
+}
+
+void RolloutState::on_transcript(const Transcript& game) {
+  auto at = place_of(game.request);
+  if (!at) return;
+  Episode& episode = *at->episode;
+  ++turns_;
+  episode.env_asked = 0;
+  if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
+  for (size_t i = 0; i < game.responses.size(); ++i) {
+    const EnvTurn& asked = game.turns[i];
+    auto prompt = asked.prompt_tokens.empty() ? options_.tokenizer->encode(asked.prompt)
+                                              : Expected<std::vector<int32_t>>(asked.prompt_tokens);
+    auto answer = options_.tokenizer->encode(game.responses[i]);
+    if (!prompt || !answer)
+      return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
+    // What does not fit the context is not imitated.
+    const size_t used = episode.trajectory.tokens.size() + prompt->size();
+    const auto limit = static_cast<size_t>(options_.sequence_length);
+    if (used >= limit) return finish_episode(*at, "length", false);
+    if (answer->size() > limit - used) answer->resize(limit - used);
+    episode.prompt_tokens = std::move(*prompt);
+    episode.observation = asked.observation;
+    episode.generate_started = now_seconds();
+    compute::TurnOutput output;
+    output.tokens = std::move(*answer);
+    output.logp.assign(output.tokens.size(), 0.F);
+    append_answer(episode, output);
+    at->lease->response_tokens += output.tokens.size();
+    proto::Turn& record = episode.trajectory.turns.back();
+    record.env_reward = game.turns[i + 1].reward;
+    record.is_valid = game.turns[i + 1].is_valid;
+    record.is_effective = game.turns[i + 1].is_effective;
+    ++episode.turn;
+  }
+  finish_episode(*at, game.turns.back().stop_reason, game.turns.back().is_success);
+}
+
+void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool is_success) {
+  Episode& episode = *at.episode;
+  proto::Trajectory& t = episode.trajectory;
+  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(at.serial, at.slot));
+  double valid = 0;
+  double effective = 0;
+  for (const proto::Turn& turn : t.turns) {
+    valid += turn.is_valid ? 1 : 0;
+    effective += turn.is_effective ? 1 : 0;
+  }
+  double turns = std::max<double>(1, static_cast<double>(t.turns.size()));
+  t.stop_reason = std::move(stop_reason);
+  t.metrics = {{"success", is_success ? 1.0 : 0.0},
+               {"action_is_valid", valid / turns},
+               {"action_is_effective", effective / turns},
+               {"num_actions", static_cast<double>(t.turns.size())}};
+  t.env_seconds = now_seconds() - episode.started - t.generate_seconds;
+  episode.is_finished = true;
+  idle_environments_[t.tag].push_back(std::move(episode.environment));
+  finished_.push_back(std::move(t));
+  --open_games_;
+  if (++at.lease->finished == at.lease->episodes.size()) done_.push_back(at.serial);
+  open_next();
+  if (open_games_ == 0 || finished_.size() >= options_.frame_trajectories) {
+    send_frames();
+  } else if (!is_flush_queued_) {
+    // Trajectories that end within a few milliseconds leave together: a frame costs four thread
+    // hand-overs.
+    is_flush_queued_ = true;
+    self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(options_.flush_delay_ms),
+                        flush_atom_v);
+  }
+}
+
+void RolloutState::on_flush() {
+  is_flush_queued_ = false;
+  if (!leases_.empty()) send_frames();
+}
+
+void RolloutState::send_frames() {
+  if (!finished_.empty()) {
+    proto::Encoded encoded = proto::encode_batch(finished_);
+    auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    if (sent) {
+      failpoint::hit("rollout.sent");
+      finished_.clear();
+    } else if (sent.error().code != Errc::backpressure) {
+      return fail_leases(leases_.begin()->first, "send", sent.error());
+    } else if (!is_flush_queued_) {
+      // FLOW-4: the consumer is slow; the batch stays here and is offered again.
+      ++turns_;
+      is_flush_queued_ = true;
+      self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
+    }
+  }
+  if (finished_.empty()) report_done();
+}
+
+RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
+                                    RolloutOptions options) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  FailureSink fail = options.fail;
+  if (auto opened = self->state.open(std::move(options)); !opened) {
+    fail({"actor_infer", "start", opened.error().to_string()});
+    self->quit(to_caf(opened.error()));
+  }
+  RolloutState* state = &self->state;
+  return {
+      [state](card_atom, const CardCommand& command) { return state->on_card(command); },
+      [state](lease_atom, const Lease& lease) { return state->on_lease(lease); },
+      [state](outputs_atom, const TurnOutputs& outputs) { state->on_outputs(outputs); },
+      [state](const EnvTurn& turn) { state->on_env_turn(turn); },
+      [state](const Transcript& game) { state->on_transcript(game); },
+      [state](flush_atom) { state->on_flush(); },
+      [state](open_atom) { state->on_open(); },
+      [state](watch_atom) { state->on_watch(); },
+      [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
+      [state](const Arrival& arrived) { state->on_arrived(arrived); },
+      [state](ping_atom) { return state->on_ping(); },
+      [state](cancel_atom, uint8_t kind, uint64_t step, uint32_t group) {
+        state->on_cancel(kind, step, group);
+      },
+  };
+}
+
+}  // namespace cohort::actors

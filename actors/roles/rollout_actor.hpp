@@ -1,0 +1,164 @@
+#pragma once
+/// Rollout: plays leased groups of trajectories with the generation engine and the environments.
+/// Owner: node. Thread: CAF's scheduler for the routing; generation runs on the engine's lanes,
+/// weights are written by the member of its WeightExchange. Bound: leases of one kind and
+/// step at a time (another is refused with backpressure), of which max_open_games games are open;
+/// the frames it has not yet handed to the reward link are at most the trajectories of its leases
+/// (FLOW-4). PLACE-4: a lease is refused unless infer_params
+/// and kv_cache are on the card. PLACE-5: a lease is refused unless the engine serves exactly the
+/// leased version. A trajectory leaves for the reward actor as soon as it is finished, in small
+/// batches.
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/roles/environment_actor.hpp"
+#include "actors/roles/role_handles.hpp"
+#include "actors/roles/weight_exchange.hpp"
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+#include "runtime/transport/link.hpp"
+
+namespace cohort::actors {
+
+using FailureSink = std::function<void(control::Failure)>;
+
+struct RolloutOptions {
+  std::string role = "actor_infer";
+  uint32_t replica = 0;
+  uint64_t seed = 0;
+  std::string run_id;
+  compute::GenerationOptions engine;
+  /// Tensor parallelism: the replica's groups, one per lane; joined at start, so that the actor
+  /// must have a thread of its own. Rank 0 gets the leases. Empty: the replica is one card.
+  std::vector<compute::GroupOptions> groups;
+  /// Told of each group once it is joined: whoever ends the run ends waiting ranks through it.
+  std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
+  compute::SamplingOptions sampling;
+  size_t max_open_games = 256;          // trajectories between their first and last turn
+  int sequence_length = 256;            // [tokens] context limit of a trajectory
+  std::vector<std::string> stop_texts;  // special tokens that end a turn
+  size_t frame_trajectories = 32;       // a frame leaves when so many are finished, ...
+  int flush_delay_ms = 5;               // ... or so long after the first of them
+  std::shared_ptr<const tasks::Tokenizer> tokenizer;
+  std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
+  transport::Context* context = nullptr;
+  std::shared_ptr<WeightExchange> exchange;
+  transport::LinkOptions output_link;  // of a replica's first card
+  std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
+  int environment_timeout_ms = 60000;
+  FailureSink fail;
+};
+
+class RolloutState {
+ public:
+  static inline const char* name = "rollout";
+  explicit RolloutState(RolloutActor::pointer self) : self_(self) {}
+  ~RolloutState();
+
+  Expected<void> open(RolloutOptions options);
+  caf::result<control::CardReply> on_card(const control::CardCommand& command);
+  caf::result<control::LeaseReport> on_lease(const control::Lease& lease);
+  void on_outputs(const TurnOutputs& outputs);
+  void on_env_turn(const EnvTurn& turn);
+  void on_transcript(const Transcript& game);
+  void on_open();
+  void on_watch();
+  void on_flush();
+  void on_failure(const control::Failure& failure);
+  void on_arrived(const Arrival& arrived);
+  uint64_t on_ping() const;
+  void on_cancel(uint8_t kind, uint64_t step, uint32_t group);
+
+ private:
+  struct Episode {
+    proto::Trajectory trajectory;
+    EnvironmentActor environment;
+    uint64_t rng_key = 0;
+    uint32_t turn = 0;
+    std::vector<int32_t> prompt_tokens;  // appended with the next answer
+    std::string observation;
+    double started = 0;
+    double generate_started = 0;
+    double env_asked = 0;  // > 0 while the environment has the move
+    bool is_finished = false;
+  };
+
+  struct OpenLease {
+    control::Lease lease;
+    caf::typed_response_promise<control::LeaseReport> promise;
+    std::vector<Episode> episodes;                  // [group][index], those that are to be played
+    std::vector<std::pair<size_t, uint32_t>> keys;  // of each: position of its group, index
+    size_t opened = 0, finished = 0;
+    uint64_t response_tokens = 0;
+  };
+  struct Place {  // of a trajectory
+    uint64_t serial = 0;
+    size_t slot = 0;
+    OpenLease* lease = nullptr;
+    Episode* episode = nullptr;
+  };
+
+  static constexpr int k_request_slot_bits = 24;  // above them the lease's number
+  static uint64_t request_id(uint64_t serial, size_t slot) {
+    return (serial << k_request_slot_bits) | slot;
+  }
+  bool is_follower() const { return !options_.groups.empty() && options_.groups[0].rank > 0; }
+  bool is_same_batch(const control::Lease& lease) const {
+    return lease_serial_ > 0 && lease.kind == kind_ && lease.step == step_;
+  }
+  Expected<void> join_groups();
+  Expected<void> check_lease(const control::Lease& lease) const;
+  bool open_next();
+  void reload_worlds();
+  void watch_again();
+  EnvironmentActor take_environment(const std::string& tag);
+  void open_episode(uint64_t serial, OpenLease& open, size_t slot);
+  std::optional<Place> place_of(uint64_t request);
+  void begin_turn(const Place& at, const EnvTurn& turn);
+  void append_answer(Episode& episode, const compute::TurnOutput& output);
+  void finish_episode(const Place& at, std::string stop_reason, bool is_success);
+  void send_frames();
+  control::LeaseReport report_of(const OpenLease& lease) const;
+  void report_done();
+  void release(uint64_t serial, OpenLease& lease);
+  void fail_leases(const Place& at, const std::string& what, const Error& error);
+  void fail_leases(uint64_t serial, const std::string& what, const Error& error);
+  caf::result<control::CardReply> on_arrival_asked(const control::CardCommand& command);
+  Expected<uint64_t> serve(uint64_t version);
+
+  RolloutActor::pointer self_;
+  RolloutOptions options_;
+  std::vector<int32_t> stop_ids_;
+  std::unique_ptr<compute::GenerationEngine> engine_;
+  struct Arriving {
+    control::CardCommand command;
+    caf::typed_response_promise<control::CardReply> promise;
+    double started = 0;
+  };
+  Arriving arriving_;             // the version under way
+  std::span<std::byte> arrival_;  // where it is written, until it is committed
+  std::unique_ptr<transport::Sender> output_;
+  std::map<std::string, std::vector<EnvironmentActor>> idle_environments_;  // by tag
+
+  uint64_t lease_serial_ = 0;
+  std::map<uint64_t, OpenLease> leases_;  // by number; all of one kind and step
+  uint8_t kind_ = 0;
+  uint64_t step_ = 0;
+  uint64_t turns_ = 0;        // of the environments, and waits for a slow consumer: see on_ping
+  double batch_started_ = 0;  // when the first lease of this kind and step came
+  compute::GenerationStats stats_at_start_;
+  size_t open_games_ = 0;
+  bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;
+  std::vector<proto::Trajectory> finished_;
+  std::vector<uint64_t> done_;  // leases whose trajectories are in finished_ or gone
+};
+
+RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
+                                    RolloutOptions options);
+
+}  // namespace cohort::actors

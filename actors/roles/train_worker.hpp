@@ -1,0 +1,59 @@
+#pragma once
+/// The trainer's compute side on one card, one rank of the train cards' group: owns the
+/// TrainEngine, updates the policy, publishes weights, writes checkpoints. Owner: node. Thread: its
+/// own (detached), because a handler computes for seconds; nobody waits on it without a time limit.
+/// Holds one batch at a time. PLACE-4: an update without train_params, grads and optimizer on the
+/// card is refused by the engine. PLACE-5: a reshard sends what this card has to send, and answers
+/// with the sums over it when its receivers have it.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/roles/policy_update.hpp"
+#include "actors/roles/role_handles.hpp"
+#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/weight_exchange.hpp"
+#include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/train/train_engine.hpp"
+
+namespace cohort::actors {
+
+struct TrainWorkerOptions {
+  compute::TrainEngineOptions engine;
+  std::optional<compute::GroupOptions> group;  // of the train cards; none: this is the only one
+  /// Told of the group once it is joined: whoever ends the run ends waiting ranks through it.
+  std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
+  UpdateOptions update;
+  std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role
+  std::string pretrain;               // checkpoint folder to start from, or empty
+  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
+  FailureSink fail;
+};
+
+class TrainWorkerState {
+ public:
+  static inline const char* name = "train_worker";
+  Expected<void> open(TrainWorkerOptions options);
+  caf::result<control::CardReply> on_card(const control::CardCommand& command);
+  caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request,
+                                               const TrajectoryBatch& batch);
+  caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
+  caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);
+
+ private:
+  Expected<control::CardReply> publish(const control::CardCommand& command);
+
+  bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
+
+  TrainWorkerOptions options_;
+  std::shared_ptr<compute::Collectives> group_;
+  std::unique_ptr<compute::TrainEngine> engine_;
+  std::unique_ptr<PolicyUpdater> updater_;
+};
+
+TrainWorkerActor::behavior_type train_worker(
+    TrainWorkerActor::stateful_pointer<TrainWorkerState> self, TrainWorkerOptions options);
+
+}  // namespace cohort::actors

@@ -1,0 +1,339 @@
+#include "actors/run/preflight.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+
+#include "actors/node/card_devices.hpp"
+#include "actors/roles/plugin_spec.hpp"
+#include "actors/run/task_source.hpp"
+#include "runtime/compute/model/model_tp.hpp"
+#include "runtime/config/roll/not_built.hpp"
+#include "runtime/job/job_json.hpp"
+#include "runtime/job/job_spec.hpp"
+#include "runtime/job/vocabulary.hpp"
+#include "runtime/plugin/child/plugin_environment.hpp"
+#include "runtime/tasks/frozen_lake.hpp"
+#include "runtime/tasks/sokoban.hpp"
+
+namespace cohort::actors {
+namespace {
+
+Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(config));
+  COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
+  return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
+}
+
+compute::ModelConfig make_model(const config::RunConfig& config, int64_t vocab_size) {
+  compute::ModelConfig model;
+  model.vocab_size = vocab_size;
+  model.hidden_size = config.model.hidden_size;
+  model.num_hidden_layers = config.model.num_hidden_layers;
+  model.num_attention_heads = config.model.num_attention_heads;
+  model.num_key_value_heads = config.model.num_key_value_heads;
+  model.head_dim = config.model.head_dim;
+  model.intermediate_size = config.model.intermediate_size;
+  model.max_position = config.sequence_length;
+  model.rope_theta = config.model.rope_theta;
+  model.rms_norm_eps = config.model.rms_norm_eps;
+  model.initializer_range = config.model.initializer_range;
+  model.attention_bias = config.model.attention_bias;
+  model.tie_word_embeddings = config.model.tie_word_embeddings;
+  model.dtype = config.actor_train.model_args.dtype == config::ModelDtype::bf16
+                    ? tensor::Dtype::bf16
+                    : tensor::Dtype::f32;
+  return model;
+}
+
+tasks::FrozenLakeConfig lake_of(const config::EnvTemplate& source) {
+  tasks::FrozenLakeConfig lake;
+  lake.size = static_cast<int>(source.env_config.size);
+  lake.p = source.env_config.p;
+  lake.is_slippery = source.env_config.is_slippery;
+  lake.format_penalty = static_cast<float>(source.env_config.format_penalty);
+  lake.max_steps = static_cast<int>(source.max_steps);
+  lake.action_pattern = source.env_config.action_pattern;
+  return lake;
+}
+
+Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
+  const config::EnvConfigSection& e = source.env_config;
+  tasks::SokobanConfig room;
+  if (e.dim_room.size() != 2)
+    return Error{Errc::config, "env_config.dim_room: give rows and columns, e.g. [6, 6]"};
+  room.dim_room = {static_cast<int>(e.dim_room[0]), static_cast<int>(e.dim_room[1])};
+  room.num_boxes = static_cast<int>(e.num_boxes);
+  room.search_depth = static_cast<int>(e.search_depth);
+  room.max_steps = static_cast<int>(source.max_steps);
+  room.format_penalty = static_cast<float>(e.format_penalty);
+  room.action_pattern = e.action_pattern;
+  for (const auto& [number, glyph] : e.grid_lookup) {
+    if (number.size() != 1 || number[0] < '0' || number[0] > '6')
+      return Error{
+          Errc::config,
+          fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
+    room.grid_lookup[number[0] - '0'] = glyph;
+  }
+  room.grid_vocab = e.grid_vocab;
+  return room;
+}
+
+Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
+  using World = std::unique_ptr<tasks::Environment>;
+  if (source.env_type == config::EnvType::frozen_lake) {
+    options.lake = lake_of(source);
+    options.make = [lake = *options.lake]() -> Expected<World> {
+      COHORT_ASSIGN(World world, tasks::FrozenLake::create(lake));
+      return world;
+    };
+  } else if (source.env_type == config::EnvType::sokoban) {
+    COHORT_ASSIGN(tasks::SokobanConfig room, sokoban_of(source));
+    options.make = [room]() -> Expected<World> {
+      COHORT_ASSIGN(World world, tasks::Sokoban::create(room));
+      return world;
+    };
+  } else {
+    if (source.env_config.plugin.path.empty())
+      return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
+    plugin::EnvironmentSpec spec;
+    spec.plugin = source.env_config.plugin.path;
+    fill_plugin_spec(source.env_config.plugin, spec);
+    COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
+    options.is_blocking = true;
+    options.max_turns = static_cast<int>(source.max_steps);
+    options.reload = [worlds] { return worlds->reload(); };
+    options.make = [worlds]() -> Expected<World> { return worlds->make(); };
+  }
+  return {};
+}
+
+Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
+    const config::RunConfig& config, const std::string& tag) {
+  auto entry = config.custom_envs.find(tag);
+  if (entry == config.custom_envs.end())
+    return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
+  const config::EnvTemplate& source = entry->second;
+  tasks::PromptOptions prompt;
+  prompt.system_template = source.agent_system_template;
+  prompt.agent_template = source.agent_template;
+  prompt.shows_instructions =
+      !(source.env_config.env_instruction && source.env_config.env_instruction->empty());
+  auto compiled = tasks::PromptTemplate::create(prompt);
+  if (!compiled) return compiled.error().with_context(fmt::format("custom_envs.{}", tag));
+  EnvironmentOptions options;
+  if (auto chosen = choose_world(source, options); !chosen)
+    return chosen.error().with_context(fmt::format("custom_envs.{}", tag));
+  options.prompt = std::move(*compiled);
+  options.instructions = source.env_config.env_instruction;
+  options.max_response_length = static_cast<int>(source.max_tokens_per_step);
+  return std::make_shared<const EnvironmentOptions>(std::move(options));
+}
+
+// The first prompt of a game must encode and leave room for an answer, or the run would fail at its
+// first lease.
+Expected<void> check_prompt(const std::string& tag,
+                            const std::shared_ptr<const EnvironmentOptions>& options,
+                            const tasks::Tokenizer& tokenizer, int64_t sequence_length) {
+  EnvironmentState game;
+  COHORT_TRY(game.configure(options));
+  COHORT_ASSIGN(EnvTurn turn, game.on_reset(0));
+  auto tokens = tokenizer.encode(turn.prompt);
+  if (!tokens)
+    return Error{
+        Errc::config,
+        fmt::format("custom_envs.{}: the prompt has a character that the tokenizer lacks: {}", tag,
+                    tokens.error().detail)};
+  if (static_cast<int64_t>(tokens->size()) >= sequence_length)
+    return Error{Errc::config,
+                 fmt::format("sequence_length {} leaves no room for an answer: the first prompt of "
+                             "custom_envs.{} has {} tokens; set sequence_length to at least {}",
+                             sequence_length, tag, tokens->size(), tokens->size() + 1)};
+  return {};
+}
+
+plan::ModelShape make_shape(const compute::ModelConfig& model) {
+  return {static_cast<uint64_t>(model.vocab_size),
+          static_cast<uint64_t>(model.hidden_size),
+          static_cast<uint64_t>(model.num_hidden_layers),
+          static_cast<uint64_t>(model.num_attention_heads),
+          static_cast<uint64_t>(model.num_key_value_heads),
+          static_cast<uint64_t>(model.head_dim),
+          static_cast<uint64_t>(model.intermediate_size),
+          model.attention_bias,
+          model.tie_word_embeddings};
+}
+
+// What the p2p line of the plan's reshard table counts, with its transfers.
+Expected<void> plan_weights(const Job& job, const compute::ModelConfig& model, uint32_t zero_stage,
+                            Preflight& result) {
+  constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
+  const plan::PlacementPlan& placed = result.placement;
+  plan::ModelTensors tensors =
+      plan::reshard_tensors_of(make_shape(model), tensor::size_of(model.dtype));
+  plan::ReshardOptions options;
+  options.bucket_bytes = std::min(job.spec.update_bucket_bytes, k_bucket_bytes);
+  plan::ShardLayout from;
+  from.name = "train";
+  from.ranks = placed.find("actor_train")->cards;
+  from.dp = static_cast<uint32_t>(from.ranks.size());
+  from.zero_stage = zero_stage >= 3 ? 3 : 0;
+  for (const plan::RoleJob& role : job.spec.roles) {
+    if (role.cards.empty() || (role.name != "actor_infer" && role.name != "reference")) continue;
+    plan::ShardLayout to;
+    to.name = role.name;
+    to.ranks = placed.find(role.name)->cards;
+    to.tp = role.tp;
+    to.dp = static_cast<uint32_t>(to.ranks.size()) / role.tp;
+    COHORT_ASSIGN(plan::ReshardPlan plan, plan::plan_reshard(tensors, from, to, options));
+    result.weights[role.name] = std::make_shared<const plan::ReshardPlan>(std::move(plan));
+  }
+  return {};
+}
+
+// A replica of the rollout may be several cards.
+Expected<void> check_tensor_parallel(const Job& job, const compute::ModelConfig& model) {
+  const uint32_t tp = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name)->tp;
+  auto part = compute::tp_config(model, static_cast<int>(tp));
+  if (part) return {};
+  std::string hint;
+  const auto vocab = static_cast<uint64_t>(model.vocab_size);
+  if (vocab % tp != 0)
+    hint = fmt::format("; model.vocab_size={} would do (rows above the tokenizer's stay unused)",
+                       (vocab + tp - 1) / tp * tp);
+  return Error{Errc::config,
+               "actor_infer.strategy_args.strategy_config: " + part.error().detail + hint};
+}
+
+// The job that `actor-node plan` shows is the one that runs: same roles, same bytes.
+Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
+  JobOptions options;
+  options.card = "cpu";
+  options.vocab_size = static_cast<uint64_t>(result.model.vocab_size);
+  for (const std::string& name : model_names(config))
+    options.models[name] = make_shape(result.model);
+  COHORT_ASSIGN(Job job, job_of(config, options));
+  COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
+  COHORT_TRY(plan::check_capacity(plan.placement));
+  for (const plan::RoleSpec& role : plan.placement.roles)
+    if (role.role != "actor_train" && role.role != "actor_infer" && role.role != "reference")
+      return Error{Errc::config,
+                   fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
+                               "run by this version; remove the key",
+                               role.role)};
+  result.plan_json = job_json(config, job, plan).dump(2);
+  result.placement = std::move(plan.placement);
+  result.offload = job.spec.offload;
+  COHORT_TRY(check_tensor_parallel(job, result.model));
+  return plan_weights(job, result.model, zero_of(config).stage, result);
+}
+
+// A process that has all cards sees as many devices: 0 to the highest that a role has.
+std::vector<CardId> all_cards(const plan::PlacementPlan& placement) {
+  std::vector<CardId> cards;
+  for (const auto& role : placement.roles)
+    for (CardId card : role.cards)
+      for (auto next = static_cast<uint32_t>(cards.size()); next <= card.value; ++next)
+        cards.push_back({next});
+  return cards;
+}
+
+// What load() accepts, and plans, is more than what this version runs.
+Expected<void> check_built(const config::RunConfig& config) {
+  std::string text;
+  for (const config::Note& note : config::not_built(config))
+    text += fmt::format("{}{}{}{}: {}", text.empty() ? "" : "\n", note.where,
+                        note.where.empty() ? "" : ": ", note.key, note.text);
+  if (!text.empty()) return Error{Errc::config, text};
+  return {};
+}
+
+Expected<void> check_files(const config::RunConfig& config) {
+  std::error_code failure;
+  if (config.pretrain.empty() || std::filesystem::is_directory(config.pretrain, failure)) return {};
+  return Error{Errc::config,
+               fmt::format("pretrain: no folder '{}' (nothing is downloaded: give a local folder "
+                           "with config.json and safetensors)",
+                           config.pretrain)};
+}
+
+Expected<void> check_cards(const config::RunConfig& config) {
+  if (config.derived.is_reference_needed && config.reference.device_mapping.empty())
+    return Error{
+        Errc::config,
+        "reference.device_mapping: no card; a KL to the reference needs one (or set init_kl_coef=0 "
+        "and use_kl_loss=false)"};
+  return {};
+}
+
+// Of the lakes among the held-out worlds no map is trained on (TASK-3).
+std::shared_ptr<const tasks::EpisodeSeeds> make_seeds(const config::RunConfig& config,
+                                                      const Preflight& plan) {
+  tasks::SeedOptions seeds;
+  seeds.run_seed = static_cast<uint64_t>(config.seed);
+  seeds.validation_count = static_cast<uint32_t>(config.derived.val_groups);
+  const auto& train = plan.environments.at(config.train_env_manager.tags.front())->lake;
+  for (const std::string& tag : config.val_env_manager.tags)
+    if (const auto& held_out = plan.environments.at(tag)->lake; train && held_out)
+      return std::make_shared<tasks::EpisodeSeeds>(seeds, *train, *held_out);
+  return std::make_shared<tasks::EpisodeSeeds>(seeds);
+}
+
+Expected<void> open_environments(const config::RunConfig& config, Preflight& result) {
+  std::set<std::string> tags(config.train_env_manager.tags.begin(),
+                             config.train_env_manager.tags.end());
+  tags.insert(config.val_env_manager.tags.begin(), config.val_env_manager.tags.end());
+  for (const std::string& tag : tags) {
+    COHORT_ASSIGN(auto options, make_environment(config, tag));
+    COHORT_TRY(check_prompt(tag, options, *result.tokenizer, config.sequence_length));
+    result.environments[tag] = std::move(options);
+  }
+  result.seeds = make_seeds(config, result);
+  return {};
+}
+
+Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) {
+  COHORT_ASSIGN(result.prompts, PromptSet::open(config, *result.tokenizer));
+  // Told before the run: a domain with too few rows, a warm start without answers.
+  COHORT_TRY(make_prompt_tasks(config, result.prompts));
+  EnvironmentOptions options;
+  options.prompts = result.prompts;
+  options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
+  auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
+  for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;
+  return {};
+}
+
+}  // namespace
+
+Expected<Preflight> preflight(const config::RunConfig& config,
+                              const std::optional<std::vector<CardId>>& own_cards) {
+  Preflight result;
+  COHORT_TRY(check_built(config));
+  COHORT_TRY(check_files(config));
+  COHORT_TRY(check_cards(config));
+  COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
+  COHORT_ASSIGN(int64_t vocab_size, vocab_size_of(config.model, result.tokenizer->vocab_size()));
+  result.model = make_model(config, vocab_size);
+  if (auto valid = compute::validate(result.model); !valid)
+    return Error{Errc::config, "model: " + valid.error().detail};
+  COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)
+                                                       : open_environments(config, result));
+  result.stop_texts = {std::string(tasks::k_turn_end)};
+  // An answer ends with its closing tag, if the tag is one token: what would follow is never read.
+  if (config.pipeline == config::Pipeline::agentic && result.tokenizer->token_id("</answer>"))
+    result.stop_texts.emplace_back("</answer>");
+  COHORT_TRY(plan_run(config, result));
+  COHORT_ASSIGN(result.devices,
+                open_card_devices(config, own_cards ? *own_cards : all_cards(result.placement)));
+  result.checkpoint_bytes =
+      12 * static_cast<uint64_t>(
+               compute::layout_of(result.model).total_elements);  // weights and two moments
+  return result;
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,46 @@
+#pragma once
+/// What can be known before anything is started: the tokenizer covers the prompts, the model's
+/// shape holds, every role has cards, every card has room; of pipeline rlvr every row is read and
+/// has a scorer. No actor; no thread but those of environment plugins. Under 10 ms, and the files.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/roles/environment_actor.hpp"
+#include "actors/run/prompt_set.hpp"
+#include "runtime/compute/device/device.hpp"
+#include "runtime/compute/model/model_layout.hpp"
+#include "runtime/config/run_config.hpp"
+#include "runtime/plan/place/phases.hpp"
+#include "runtime/plan/place/placement.hpp"
+#include "runtime/plan/reshard/reshard.hpp"
+#include "runtime/tasks/seeds.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+
+namespace cohort::actors {
+
+struct Preflight {
+  compute::ModelConfig model;
+  std::shared_ptr<const tasks::Tokenizer> tokenizer;
+  std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
+  plan::PlacementPlan placement;
+  plan::OffloadPolicy offload = plan::OffloadPolicy::step;
+  /// How weights go from the train cards to those of a role, by its name.
+  std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
+  std::vector<std::string> stop_texts;               // special tokens that end an answer
+  std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
+  std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
+  uint64_t checkpoint_bytes = 0;
+  std::string plan_json;  // for plan.json and the stream's plan record
+  std::map<CardId, std::shared_ptr<compute::Device>> devices;  // of own cards; cpu: none
+};
+
+/// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,
+/// budget).
+/// `own_cards`: those of this process, whose devices are opened in this order; all cards if absent.
+Expected<Preflight> preflight(const config::RunConfig& config,
+                              const std::optional<std::vector<CardId>>& own_cards = {});
+
+}  // namespace cohort::actors

@@ -1,0 +1,150 @@
+#include "actors/run/prompt_set.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/tasks/demo_data.hpp"
+#include "runtime/tasks/prompt.hpp"
+#include "runtime/tasks/prompt_filter.hpp"
+#include "runtime/tasks/rule_rewards.hpp"
+
+namespace cohort::actors {
+namespace {
+
+// ROLL's templates that add nothing to the text.
+bool is_plain_template(const std::string& name) { return name == "empty" || name == "base"; }
+
+tasks::Truncation truncation_of(config::PromptTruncation x) {
+  switch (x) {
+    case config::PromptTruncation::error:
+      return tasks::Truncation::error;
+    case config::PromptTruncation::left:
+      return tasks::Truncation::left;
+    case config::PromptTruncation::right:
+      return tasks::Truncation::right;
+    case config::PromptTruncation::middle:
+      return tasks::Truncation::middle;
+  }
+  return tasks::Truncation::error;
+}
+
+Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& file,
+                                                          const config::DataArgs& data) {
+  if (file.starts_with(tasks::k_builtin_prefix)) {
+    COHORT_ASSIGN(std::vector<tasks::Sample> rows, tasks::builtin_rows(file));
+    return tasks::Dataset::of(std::move(rows));
+  }
+  tasks::DatasetOptions options;
+  options.files = {file};
+  if (!data.messages.empty()) options.messages_key = data.messages;
+  if (!data.prompt.empty()) options.prompt_key = data.prompt;
+  if (!data.tag.empty()) options.tag_key = data.tag;
+  options.skips_bad_rows = data.skip_bad_rows;
+  return tasks::Dataset::load(options);
+}
+
+bool scores(const config::RewardConfig& reward, const std::string& name,
+            const tasks::Sample& sample) {
+  for (const std::string& tag : reward.tag_included)
+    if (tag == sample.data_source || tag == "*") return true;
+  if (!sample.domain.empty()) return sample.domain == name;
+  return reward.tag_included.empty();
+}
+
+Error unscored(const tasks::Sample& sample) {
+  std::string_view known = tasks::scorer_for_data_source(sample.data_source);
+  return {Errc::config,
+          fmt::format("{}: no reward scores data_source '{}'{}: add it to tag_included of an entry "
+                      "of rewards{}",
+                      sample.id, sample.data_source,
+                      sample.domain.empty() ? "" : fmt::format(" of domain '{}'", sample.domain),
+                      known.empty() ? "" : fmt::format(" (type {} is made for it)", known))};
+}
+
+/// The domain is the first of the row's scorers that domain_interleave_probs names, else the first
+/// of those that weigh most.
+Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
+  for (const auto& [name, reward] : config.rewards)
+    if (scores(reward, name, *prompt.sample)) prompt.scorers.push_back(name);
+  if (prompt.scorers.empty()) return unscored(*prompt.sample);
+  prompt.domain = *std::ranges::max_element(
+      prompt.scorers, {}, [&](const std::string& name) { return config.rewards.at(name).weight; });
+  for (const auto& [domain, share] : config.actor_train.data_args.domain_interleave_probs)
+    if (std::ranges::find(prompt.scorers, domain) != prompt.scorers.end()) {
+      prompt.domain = domain;
+      break;
+    }
+  return {};
+}
+
+}  // namespace
+
+std::string PromptSet::text(size_t row) const {
+  return tasks::render_chat(prompts_[row].sample->messages, is_plain_);
+}
+
+Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
+                              const config::DataArgs& data, const std::string& key) {
+  const auto room = static_cast<size_t>(config.prompt_length);
+  for (const std::string& file : data.file_name) {
+    auto loaded = load_rows(file, data);
+    if (!loaded)
+      return Error{Errc::config, fmt::format("{}.file_name: {}", key, loaded.error().detail)};
+    std::shared_ptr<const tasks::Dataset> rows = std::move(*loaded);
+    files_.push_back(rows);
+    counts_.rows += rows->size() + rows->bad_row_count();
+    counts_.bad += rows->bad_row_count();
+    for (const tasks::Sample& sample : rows->samples()) {
+      Prompt prompt;
+      prompt.sample = &sample;
+      COHORT_TRY(assign_rewards(config, prompt));
+      auto tokens = tokenizer.encode(tasks::render_chat(sample.messages, is_plain_));
+      if (!tokens)
+        return Error{Errc::config,
+                     fmt::format("{}: the prompt has a character that the tokenizer lacks: {}",
+                                 sample.id, tokens.error().detail)};
+      if (tokens->size() > room) {
+        if (data.filter_overlong_prompts) {
+          ++counts_.overlong;
+          continue;
+        }
+        ++counts_.truncated;
+      }
+      COHORT_ASSIGN(prompt.tokens, tasks::fit_prompt(std::move(*tokens), room,
+                                                     truncation_of(data.truncation), sample.id));
+      prompts_.push_back(std::move(prompt));
+    }
+  }
+  return {};
+}
+
+Expected<std::shared_ptr<const PromptSet>> PromptSet::open(const config::RunConfig& config,
+                                                           const tasks::Tokenizer& tokenizer) {
+  const config::DataArgs& data = config.actor_train.data_args;
+  if (data.file_name.empty())
+    return Error{Errc::config,
+                 "actor_train.data_args.file_name: missing; pipeline rlvr needs prompts, e.g. "
+                 "file_name: [data/gsm8k_train.jsonl]"};
+  auto set = std::make_shared<PromptSet>();
+  set->is_plain_ = is_plain_template(data.template_name);
+  COHORT_TRY(set->add(config, tokenizer, data, "actor_train.data_args"));
+  set->train_rows_ = set->prompts_.size();
+  if (set->train_rows_ == 0)
+    return Error{Errc::config,
+                 fmt::format("actor_train.data_args.file_name: none of {} rows is left ({} of them "
+                             "have more than prompt_length {} tokens)",
+                             set->counts_.rows, set->counts_.overlong, config.prompt_length)};
+  if (config.eval_steps > 0) {
+    if (config.validation.data_args.file_name.empty())
+      return Error{Errc::config,
+                   "validation.data_args.file_name: missing; give the held-out prompts, or "
+                   "eval_steps=-1"};
+    COHORT_TRY(set->add(config, tokenizer, config.validation.data_args, "validation.data_args"));
+    if (set->prompts_.size() == set->train_rows_)
+      return Error{Errc::config, "validation.data_args.file_name: no row is left"};
+  }
+  return std::shared_ptr<const PromptSet>(std::move(set));
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,171 @@
+#include "actors/run/run_folder.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+
+#include "runtime/plan/place/residency.hpp"
+
+namespace cohort::actors {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<Checkpoint> parse_checkpoint(const fs::path& folder) {
+  std::string name = folder.filename();
+  bool is_policy = name.starts_with("step_");
+  if (!is_policy && !name.starts_with("warm_")) return std::nullopt;
+  uint64_t number = 0;
+  const char* end = name.data() + name.size();
+  auto [rest, error] = std::from_chars(name.data() + 5, end, number);
+  // A checkpoint folder gets its name when it is complete; a temporary one has a suffix.
+  if (error != std::errc() || rest != end || !fs::exists(folder / "state.json"))
+    return std::nullopt;
+  return Checkpoint{folder, is_policy, number};
+}
+
+// The run id's attempt counter: one line per start of the run.
+uint32_t next_attempt(const fs::path& run) {
+  fs::path path = run / "log" / "attempts";
+  std::ifstream in(path);
+  uint32_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  std::ofstream(path, std::ios::app)
+      << fmt::format("{:%Y-%m-%d %H:%M:%S}\n", fmt::localtime(std::time(nullptr)));
+  return lines;
+}
+
+Expected<RunFolder> resume_run(const Checkpoint& checkpoint) {
+  RunFolder run;
+  run.path = checkpoint.folder.parent_path().parent_path();
+  run.run_id = run.path.filename();
+  run.resume_from = checkpoint.folder;
+  if (checkpoint.is_policy) run.resume_step = checkpoint.number;
+  fs::path first = checkpoint.folder.parent_path() / "step_0";
+  if (parse_checkpoint(first)) run.resume_first = first;
+  std::error_code error;
+  fs::create_directories(run.path / "log", error);
+  run.attempt = next_attempt(run.path);
+  run.is_new = false;
+  return run;
+}
+
+std::optional<Checkpoint> newest_checkpoint(const fs::path& experiment) {
+  std::error_code error;
+  std::vector<fs::path> runs;
+  for (const auto& entry : fs::directory_iterator(experiment, error))
+    if (entry.is_directory()) runs.push_back(entry.path());
+  std::sort(runs.begin(), runs.end());  // run ids begin with their time
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+    if (auto found = list_checkpoints(*run); !found.empty()) return found.back();
+  return std::nullopt;
+}
+
+Expected<RunFolder> new_run(const fs::path& experiment) {
+  RunFolder run;
+  std::string stamp = fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
+  std::error_code error;
+  fs::create_directories(experiment, error);
+  if (error)
+    return Error{Errc::io,
+                 fmt::format("cannot create {}: {}; set output_dir=DIR to a writable place",
+                             experiment.string(), error.message())};
+  for (int suffix = 0; suffix < 1000; ++suffix) {
+    run.run_id = suffix == 0 ? stamp : fmt::format("{}-{}", stamp, suffix);
+    run.path = experiment / run.run_id;
+    if (fs::create_directory(run.path, error)) break;
+    if (error)
+      return Error{Errc::io,
+                   fmt::format("cannot create {}: {}", run.path.string(), error.message())};
+  }
+  for (const char* part : {"log", "checkpoints", "stream", "tensorboard"}) {
+    fs::create_directories(run.path / part, error);
+    if (error)
+      return Error{Errc::io, fmt::format("cannot create {}/{}: {}", run.path.string(), part,
+                                         error.message())};
+  }
+  run.attempt = next_attempt(run.path);
+  return run;
+}
+
+}  // namespace
+
+std::vector<Checkpoint> list_checkpoints(const fs::path& run_folder) {
+  std::vector<Checkpoint> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
+    if (auto checkpoint = parse_checkpoint(entry.path())) found.push_back(*checkpoint);
+  std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
+    return std::pair(a.is_policy, a.number) < std::pair(b.is_policy, b.number);
+  });
+  return found;
+}
+
+Expected<RunFolder> open_run_folder(const config::RunConfig& config) {
+  fs::path experiment = fs::absolute(fs::path(config.output_dir) / config.exp_name);
+  const auto& resume = config.resume_from_checkpoint;
+  if (!resume.is_enabled) return new_run(experiment);
+  if (resume.path.empty()) {
+    if (auto checkpoint = newest_checkpoint(experiment)) return resume_run(*checkpoint);
+    return new_run(experiment);
+  }
+  fs::path path = fs::absolute(resume.path);
+  if (!path.has_filename()) path = path.parent_path();
+  if (auto checkpoint = parse_checkpoint(path)) return resume_run(*checkpoint);
+  if (auto found = list_checkpoints(path); !found.empty()) return resume_run(found.back());
+  return Error{Errc::not_found, fmt::format("resume_from_checkpoint: {} is neither a checkpoint (a "
+                                            "folder step_N with state.json) nor "
+                                            "a run folder with checkpoints/",
+                                            path.string())};
+}
+
+Expected<void> write_file(const fs::path& path, const std::string& text) {
+  fs::path temporary = path.string() + ".tmp";
+  {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.flush();
+    if (!out)
+      return Error{Errc::io,
+                   fmt::format("cannot write {}: {}", temporary.string(), std::strerror(errno))};
+  }
+  std::error_code error;
+  fs::rename(temporary, path, error);
+  if (error)
+    return Error{Errc::io, fmt::format("cannot rename {} to {}: {}", temporary.string(),
+                                       path.string(), error.message())};
+  return {};
+}
+
+Expected<std::string> read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    return Error{Errc::not_found,
+                 fmt::format("cannot open {}: {}", path.string(), std::strerror(errno))};
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (in.bad()) return Error{Errc::io, fmt::format("cannot read {}", path.string())};
+  return text;
+}
+
+Expected<void> check_free_space(const fs::path& path, uint64_t bytes) {
+  std::error_code error;
+  fs::space_info space = fs::space(path, error);
+  if (error) return Error{Errc::io, fmt::format("{}: {}", path.string(), error.message())};
+  if (space.available < bytes)
+    return Error{
+        Errc::io,
+        fmt::format("{}: the disk has {} bytes free, the run needs about {}; set output_dir=DIR to "
+                    "a place with room",
+                    path.string(), plan::with_thousands(space.available),
+                    plan::with_thousands(bytes))};
+  return {};
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,202 @@
+#include "actors/run/run_log.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+
+namespace cohort::actors {
+
+using observe::MetricRow;
+
+namespace {
+
+// What the report's timelines show. A run has no end in sight: the oldest half goes when it is
+// full.
+constexpr size_t k_shown_max = 4096;
+
+template <class T>
+void push_bounded(std::vector<T>& to, T value) {
+  if (to.size() >= k_shown_max)
+    to.erase(to.begin(), to.begin() + static_cast<ptrdiff_t>(k_shown_max / 2));
+  to.push_back(std::move(value));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
+  std::filesystem::path folder = options.run_folder;
+  COHORT_ASSIGN(observe::JsonlSink jsonl, observe::JsonlSink::open(folder / "metrics.jsonl"));
+  observe::TensorBoardOptions tb;
+  tb.folder = folder / "tensorboard";
+  std::vector<MetricRow> rows;
+  if (options.resume_after) {
+    tb.resume_step = *options.resume_after + 1;
+    COHORT_TRY(jsonl.truncate_after_step(*options.resume_after));
+    COHORT_ASSIGN(rows, observe::read_metrics(folder / "metrics.jsonl"));
+  }
+  COHORT_ASSIGN(observe::TensorBoardWriter tensorboard,
+                observe::TensorBoardWriter::open(std::move(tb)));
+  COHORT_ASSIGN(
+      std::unique_ptr<observe::TraceWriter> trace,
+      observe::TraceWriter::open(folder / "trace.json", options.resume_after.has_value()));
+  COHORT_TRY(tensorboard.text("config", 0, "```yaml\n" + options.config_yaml + "\n```"));
+  if (options.board != nullptr)
+    options.board->set_folder(folder.filename(), folder, options.references, rows);
+  std::unique_ptr<RunLog> log(
+      new RunLog(std::move(options), std::move(jsonl), std::move(tensorboard), std::move(trace)));
+  for (const MetricRow& row : rows)
+    if (auto sampled = row.number("val/success"))
+      log->report_.evaluations.push_back(
+          {row.step(), static_cast<uint64_t>(row.number("trajectories").value_or(0)), *sampled,
+           row.number("val/success_greedy").value_or(observe::k_not_measured)});
+  return log;
+}
+
+RunLog::RunLog(RunLogOptions options, observe::JsonlSink jsonl,
+               observe::TensorBoardWriter tensorboard, std::unique_ptr<observe::TraceWriter> trace)
+    : options_(std::move(options)),
+      jsonl_(std::move(jsonl)),
+      tensorboard_(std::move(tensorboard)),
+      trace_(std::move(trace)),
+      start_(now_seconds()),
+      start_us_(wall_time_us()) {
+  report_.title = options_.run_name;
+  report_.references = options_.references;
+  report_.cards = options_.cards;
+  report_.config_text = options_.config_yaml;
+  options_.console->update([&](observe::ConsoleState& state) {
+    state.run_name = options_.run_name;
+    state.total_steps = options_.total_steps;
+    state.step = options_.resume_after.value_or(0);
+    state.references = options_.references;
+    for (const observe::CardInfo& card : options_.cards)
+      state.cards.push_back(
+          {fmt::format("card {}", card.card), card.role, 0, 0, card.budget_bytes});
+  });
+}
+
+Expected<std::vector<MetricRow>> RunLog::rows() const {
+  return observe::read_metrics(std::filesystem::path(options_.run_folder) / "metrics.jsonl");
+}
+
+double RunLog::seconds_since_start() const { return now_seconds() - start_; }
+
+void RunLog::phase(const control::PhaseReport& report) {
+  std::string phase(plan::to_string(report.kind));
+  for (const control::Transition& t : report.transitions) {
+    if (t.command.verb == plan::Command::Verb::begin_phase) continue;
+    observe::Transition shown;
+    shown.step = report.step;
+    shown.card = t.command.card.value;
+    shown.phase = phase;
+    shown.object = plan::to_string(t.command.object);
+    bool is_reshard = t.command.verb == plan::Command::Verb::reshard;
+    shown.to = is_reshard ? "card" : std::string(plan::to_string(t.command.to));
+    shown.from = is_reshard || t.command.to != plan::Place::card ? "card" : "host";
+    shown.bytes = is_reshard || t.bytes_moved > t.bytes_on_card ? t.bytes_moved : t.bytes_on_card;
+    shown.start_s = t.start_seconds;
+    shown.end_s = t.start_seconds + t.seconds;
+    auto track = trace_->track(fmt::format("card {}", t.command.card.value), "placement");
+    observe::TraceArg args[] = {{"bytes", static_cast<double>(shown.bytes)}};
+    trace_->span(track, plan::to_text(t.command), phase,
+                 start_us_ + static_cast<int64_t>(1e6 * shown.start_s),
+                 start_us_ + static_cast<int64_t>(1e6 * shown.end_s), args);
+    push_bounded(report_.transitions, std::move(shown));
+  }
+  options_.console->update([&](observe::ConsoleState& state) {
+    for (const auto& [card, bytes] : report.bytes_per_card)
+      for (size_t i = 0; i < options_.cards.size() && i < state.cards.size(); ++i)
+        if (options_.cards[i].card == card) {
+          state.cards[i].used_bytes = bytes;
+          state.cards[i].peak_bytes = std::max(state.cards[i].peak_bytes, bytes);
+        }
+  });
+  if (options_.board != nullptr) options_.board->set_bytes(report.bytes_per_card);
+}
+
+void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
+                     double end_s) {
+  push_bounded(report_.compute, {step, card, phase, start_s, end_s});
+  trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
+               start_us_ + static_cast<int64_t>(1e6 * start_s),
+               start_us_ + static_cast<int64_t>(1e6 * end_s));
+}
+
+void RunLog::stage(const std::string& stage, const std::string& phase, double done) {
+  options_.console->update([&](observe::ConsoleState& state) {
+    state.stage = stage;
+    state.phase = phase;
+    state.stage_done = done;
+  });
+  if (options_.board != nullptr) options_.board->set_stage(stage, phase, done);
+}
+
+void RunLog::event(observe::EventLevel level, uint64_t step, const std::string& text,
+                   const std::string& kind) {
+  static const std::map<observe::EventLevel, std::string> k_kinds = {
+      {observe::EventLevel::info, "info"},
+      {observe::EventLevel::warning, "warning"},
+      {observe::EventLevel::error, "error"}};
+  const observe::EventView shown{seconds_since_start(), step,
+                                 kind.empty() ? k_kinds.at(level) : kind, text};
+  push_bounded(report_.events, shown);
+  if (options_.board != nullptr) options_.board->add_event(shown);
+  options_.console->event(level, text);
+  log::info("step {}: {}", step, text);
+}
+
+void RunLog::lost(const std::vector<uint32_t>& cards, bool is_lost) {
+  if (options_.board != nullptr) options_.board->set_lost(cards, is_lost);
+}
+
+void RunLog::stopping() {
+  options_.console->update([](observe::ConsoleState& state) { state.is_stopping = true; });
+  if (options_.board != nullptr) options_.board->set_state(observe::RunState::stopping);
+}
+
+Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
+  COHORT_TRY(jsonl_.write(row));
+  COHORT_TRY(tensorboard_.scalars(row));
+  if (auto sampled = row.number("val/success"))
+    report_.evaluations.push_back(
+        {row.step(), trajectories, *sampled,
+         row.number("val/success_greedy").value_or(observe::k_not_measured)});
+  if (options_.board != nullptr) options_.board->add_row(row, trajectories, now_seconds());
+  std::vector<observe::StepTimes> times = observe::step_times_of({&row, 1});
+  options_.console->step_done([&](observe::ConsoleState& state) {
+    state.step = row.step();
+    state.trajectories = trajectories;
+    if (auto sampled = row.number("val/success")) {
+      state.success_sampled.push_back(*sampled);
+      state.success_greedy.push_back(row.number("val/success_greedy").value_or(0));
+      state.success_step = row.step();
+    }
+    state.reward_mean = row.number("reward/mean");
+    if (state.reward_mean) state.reward_history.push_back(*state.reward_mean);
+    state.entropy = row.number("actor/entropy");
+    state.kl = row.number("actor/approxkl");
+    state.clip_fraction = row.number("actor/clipfrac");
+    state.grad_norm = row.number("actor/grad_norm");
+    state.learning_rate = row.number("actor/lr");
+    state.generate_tokens_per_s = row.number("generate_tokens_per_s");
+    state.train_tokens_per_s = row.number("train_tokens_per_s");
+    state.step_seconds = row.number("time/step_s");
+    state.phases.clear();
+    if (!times.empty())
+      for (const auto& [name, seconds] : times.front().phases)
+        state.phases.push_back({name, seconds});
+  });
+  return {};
+}
+
+Expected<void> RunLog::close() {
+  auto traced = trace_->close();
+  if (!traced) log::warn("trace: {}", traced.error().to_string());
+  COHORT_TRY(jsonl_.sync());
+  return tensorboard_.close();
+}
+
+}  // namespace cohort::actors

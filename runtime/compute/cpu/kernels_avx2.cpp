@@ -1,4 +1,0 @@
-// The f32 kernels for the instruction set "avx2": 8 lanes.
-#define COHORT_KERNEL_SET avx2
-#define COHORT_KERNEL_LANES 8
-#include "runtime/compute/cpu/kernels.inl"

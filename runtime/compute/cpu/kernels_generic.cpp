@@ -1,4 +1,0 @@
-// The f32 kernels for the instruction set "generic": 4 lanes.
-#define COHORT_KERNEL_SET generic
-#define COHORT_KERNEL_LANES 4
-#include "runtime/compute/cpu/kernels.inl"

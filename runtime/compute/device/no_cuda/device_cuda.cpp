@@ -1,0 +1,31 @@
+// Linked instead of cuda/ where libtorch has no CUDA: every call says so. COHORT_CUDA_ABSENT is
+// what tools/cmake/find_torch.cmake found missing.
+#include <fmt/format.h>
+
+#include "runtime/compute/device/device_backends.hpp"
+#include "runtime/compute/device/no_cuda/no_cuda.hpp"
+
+namespace cohort::compute {
+
+Error no_cuda_error(const std::string& what) {
+  return {Errc::unsupported,
+          fmt::format("{}: this build has no CUDA: {}; build against a torch that has: "
+                      "cmake -DCMAKE_PREFIX_PATH=$(python3 -c "
+                      "'import torch;print(torch.utils.cmake_prefix_path)')",
+                      what, COHORT_CUDA_ABSENT)};
+}
+
+namespace {
+
+Expected<std::vector<DeviceInfo>> list() { return no_cuda_error("cuda"); }
+Expected<std::shared_ptr<Device>> open(const DeviceInfo&) { return no_cuda_error("cuda"); }
+std::string none_text() { return "this build has no CUDA"; }
+
+}  // namespace
+
+const DeviceBackend& cuda_backend() {
+  static constexpr DeviceBackend k_backend = {list, open, none_text};
+  return k_backend;
+}
+
+}  // namespace cohort::compute

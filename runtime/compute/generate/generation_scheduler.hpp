@@ -1,0 +1,110 @@
+#pragma once
+/// Which rows a lane computes next, and what becomes of them. No thread, no lock, no clock: the
+/// lane that owns it passes `now` in. A slot is a trajectory with its tokens and KV blocks;
+/// `cached` of its tokens are in the cache, the others are pending rows. A new turn appends pending
+/// rows, a sampled token is one more: prefill, decode and the recovery of an evicted trajectory are
+/// the same thing. SCHED-1: blocks of slots + free blocks = the pool (KV-2). SCHED-2: the oldest
+/// slot with a turn always gets its blocks: idle slots, then younger ones, are evicted. A new
+/// trajectory is admitted only into free blocks that hold its first turn, and never while an older
+/// one lacks a block; only when no turn is under way are idle slots evicted for it. Slots are not:
+/// with max_running trajectories unfinished, others wait for a finish.
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/generation_runner.hpp"
+#include "runtime/compute/generate/kv_cache.hpp"
+
+namespace cohort::compute {
+
+struct SchedulerOptions {
+  int64_t vocab_size = 0;
+  uint32_t max_running = 0;
+  int64_t max_context = 0;   // [tokens]
+  int64_t block_tokens = 0;  // of one KV block
+  int64_t batch_tokens = 0;  // rows of an iteration
+};
+
+/// A turn on its way through a lane; the ticket tells it from a later one of the same id.
+struct LaneTurn {
+  TurnRequest request;
+  uint64_t ticket = 0;
+  double submitted_at = 0;  // [s]
+};
+
+struct LaneOutput {
+  TurnOutput output;
+  uint64_t ticket = 0;
+  bool is_last = false;  // the trajectory leaves with it
+};
+
+class LaneScheduler {
+ public:
+  explicit LaneScheduler(const SchedulerOptions& options);
+
+  /// Starts over with `block_count` blocks (0: no cache): every slot is pending from its first
+  /// token on.
+  void set_cache(int32_t block_count);
+  void add(LaneTurn turn);
+  /// Forgets the trajectory, its turn and its blocks.
+  void remove(uint64_t request_id);
+
+  /// Chooses the rows of the next iteration; empty if no turn can run now. Valid until the next
+  /// call.
+  std::span<const BatchChunk> plan(double now);
+  /// Takes the logits of the planned rows: samples, ends turns.
+  void complete(const LogitsView& logits, uint64_t weight_version, double now);
+  /// The planned rows could not be computed: their turns end with stop "error".
+  void fail(double now);
+  /// Returns the turns that ended since the last call.
+  std::vector<LaneOutput> take_outputs();
+
+  bool has_turns() const { return !active_.empty() || !waiting_.empty(); }
+  void report(LaneStats& stats) const;
+  void assert_invariants() const;
+
+ private:
+  struct Slot {
+    uint64_t request_id = 0;
+    uint64_t sequence = 0;  // order of admission
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> blocks;
+    size_t cached = 0;        // tokens[0, cached) are in the cache
+    size_t answer_begin = 0;  // of the turn, in tokens
+    std::vector<float> logp;
+    uint64_t weight_version = 0;
+    bool has_turn = false;
+    bool is_in_batch = false;
+    LaneTurn turn;
+    size_t pending() const { return tokens.size() - cached; }
+  };
+
+  int64_t context_limit() const;
+  void begin_turn(Slot& slot, LaneTurn turn, double now);
+  void end_turn(Slot& slot, std::string_view stop, double now);
+  void leave_active(const Slot& slot);
+  void schedule(Slot& slot, int64_t& budget);
+  void admit(int64_t& budget, double now);
+  void reserve(Slot& slot, size_t token_count);
+  bool evict_younger_than(uint64_t sequence);
+  void drop_blocks(Slot& slot);
+  void sample(Slot& slot, std::span<const float> logits, uint64_t weight_version, double now);
+  void clear_batch();
+
+  SchedulerOptions options_;
+  BlockPool pool_;
+  Sampler sampler_;
+  std::unordered_map<uint64_t, std::unique_ptr<Slot>> slots_;
+  std::vector<Slot*> active_;  // slots with a turn, in order of admission
+  std::deque<LaneTurn> waiting_;
+  std::vector<BatchChunk> batch_;
+  std::vector<Slot*> batch_slots_;
+  std::vector<LaneOutput> outputs_;
+  uint64_t next_sequence_ = 0;
+  bool is_starved_ = false;
+  uint64_t iterations_ = 0, tokens_sampled_ = 0, prefill_tokens_ = 0, evictions_ = 0;
+};
+
+}  // namespace cohort::compute

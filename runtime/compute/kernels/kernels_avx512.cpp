@@ -1,0 +1,4 @@
+// The f32 kernels for the instruction set "avx512": 16 lanes.
+#define COHORT_KERNEL_SET avx512
+#define COHORT_KERNEL_LANES 16
+#include "runtime/compute/kernels/kernels.inl"

@@ -1,0 +1,57 @@
+#pragma once
+/// The policy as a differentiable function: packed tokens in, log-probabilities of the response
+/// tokens out. Any device and dtype that ops.hpp supports. Callable from several threads on the
+/// same weights. Exact, but sparing: the last layer computes queries, attention output and MLP for
+/// the needed rows only.
+#include <vector>
+
+#include "runtime/compute/model/model_layout.hpp"
+#include "runtime/compute/model/ops.hpp"
+#include "runtime/compute/train/micro_batch.hpp"
+
+namespace cohort::compute {
+
+/// Views into one flat parameter tensor. `leaves` are the same tensors in offset order.
+struct PolicyWeights {
+  struct Layer {
+    at::Tensor input_norm, qkv_weight, qkv_bias, o_weight, post_norm, gate_up, down;
+  };
+  struct Leaf {
+    at::Tensor tensor;
+    int64_t offset = 0;  // [elements] in the flat buffer
+  };
+  at::Tensor embedding, final_norm, lm_head;
+  std::vector<Layer> layers;
+  std::vector<Leaf> leaves;
+};
+
+/// Returns views of `flat` [total_elements]; with `is_trained` each is a leaf that requires a
+/// gradient.
+PolicyWeights view_weights(const at::Tensor& flat, const ModelConfig& config,
+                           const ParameterLayout& layout, bool is_trained);
+
+/// The same for one layer, of a tensor that holds the flat buffer from element `begin` on; its
+/// leaves are appended.
+PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const LayerOffsets& offsets,
+                                const ModelConfig& config, bool is_trained,
+                                std::vector<PolicyWeights::Leaf>& leaves);
+/// One tensor [rows, columns], or [rows] if `columns` is 1.
+at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, int64_t offset, int64_t rows,
+                     int64_t columns, bool is_trained, std::vector<PolicyWeights::Leaf>& leaves);
+
+/// One layer of policy_log_probs; the last one returns batch.query_rows only.
+at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,
+                     const ModelConfig& config, const ops::RopeTable& rope,
+                     const PackedBatch& batch, bool is_last);
+/// What comes after the layers.
+ops::TokenLogProbs run_head(const at::Tensor& x, const at::Tensor& final_norm,
+                            const at::Tensor& lm_head, const ModelConfig& config,
+                            const PackedBatch& batch, int64_t logits_max);
+
+/// Returns log-probability and entropy [M] of the batch's targets. `logits_max` bounds the logits
+/// alive [floats].
+ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
+                                    const ops::RopeTable& rope, const PackedBatch& batch,
+                                    int64_t logits_max);
+
+}  // namespace cohort::compute

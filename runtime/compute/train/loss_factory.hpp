@@ -1,0 +1,46 @@
+#pragma once
+/// What a loss sees of a micro-batch, and what it gives back. TrainEngine calls the factory once
+/// per step and the function once per micro-batch, from several threads at a time: a LossFunction
+/// keeps no state. Only positions whose response mask is 1 exist here: M of them, in sample order,
+/// token order inside.
+///
+/// LOSS-1: the function divides by the counts of the whole step (StepCounts), never of its
+/// micro-batch, so that the sum over micro-batches does not depend on how the step was split.
+#include <cstdint>
+#include <vector>
+
+#include "runtime/compute/train/train_engine.hpp"
+#include "runtime/tensor/torch.hpp"
+
+namespace cohort::compute {
+
+/// Counts over all samples of one optimizer step.
+struct StepCounts {
+  double tokens = 0;                     // response tokens
+  double sequences = 0;                  // samples with at least one response token
+  std::vector<int64_t> sequence_tokens;  // [samples] response tokens of each
+};
+
+struct MicroBatch {
+  at::Tensor old_logp;    // [M] f32, undefined if the samples have none
+  at::Tensor advantages;  // [M] f32, undefined if the samples have none
+  at::Tensor ref_logp;    // [M] f32, undefined if the samples have none
+  at::Tensor seq_id;      // [M] i64 index of the sample in the step
+  int64_t seq_count = 0;  // samples in the step
+};
+
+struct MicroOutputs {
+  at::Tensor logp;  // [M] f32 log-probability of the token given its prefix, differentiable
+  at::Tensor
+      entropy;  // [M] f32 of the distribution the token was drawn from [nats], differentiable
+};
+
+/// `total` is backpropagated. The numbers are this micro-batch's share of the step's value: the
+/// engine adds them up (ratio_max: takes the maximum).
+struct MicroLoss {
+  at::Tensor total;  // scalar f32
+  double pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, ratio_max = 0;
+  double behavior_gap = 0;  // mean |log-prob - the recorded one| of a token, where it is asked for
+};
+
+}  // namespace cohort::compute

@@ -1,0 +1,208 @@
+// TrainEngine: load. Everything is checked, by every rank, before anything is changed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/compute/train/checkpoint_slices.hpp"
+#include "runtime/compute/train/train_state.hpp"
+#include "runtime/tensor/checksum.hpp"
+
+namespace cohort::compute {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using State = TrainEngine::State;
+
+std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Expected<json> read_json(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  auto parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return Error{Errc::corrupt, path.string() + ": not a JSON object"};
+  return parsed;
+}
+
+/// Checks that the file has every tensor called prefix + name in its shape, f32 or bf16.
+Expected<void> check_tensors(const State& s, const SafetensorsFile& file, const std::string& where,
+                             const std::string& prefix) {
+  for (const ParameterSpec& spec : s.layout.specs) {
+    const NamedTensor* tensor = file.find(prefix + spec.name);
+    if (tensor == nullptr)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: no tensor '{}'", where, prefix + spec.name)};
+    if (tensor->shape != spec.shape)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: tensor '{}' has shape {}, the model needs {}", where,
+                               tensor->name, shape_text(tensor->shape), shape_text(spec.shape))};
+    if (tensor->dtype != "F32" && tensor->dtype != "BF16")
+      return Error{Errc::invalid_argument, fmt::format("{}: tensor '{}' is {}, not F32 or BF16",
+                                                       where, tensor->name, tensor->dtype)};
+  }
+  return {};
+}
+
+/// Hash of the tensors as they lie in the flat buffer, padding included.
+Expected<void> check_flat_hash(const State& s, const SafetensorsFile& file,
+                               const std::string& prefix, const json& state, const char* key,
+                               const fs::path& folder) {
+  tensor::Checksum sum;
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const ParameterSpec& of = s.layout.specs[spec];
+    const int64_t end = spec + 1 < s.layout.specs.size() ? s.layout.specs[spec + 1].offset
+                                                         : s.layout.total_elements;
+    values.assign(static_cast<size_t>(end - of.offset), 0.0f);
+    COHORT_TRY(copy_to_f32(*file.find(prefix + of.name),
+                           std::span(values).first(static_cast<size_t>(of.count))));
+    sum.update(std::as_bytes(std::span(values)));
+  }
+  const std::string found = hex(sum.digest());
+  if (state.value(key, json()) != found)
+    return Error{Errc::corrupt, fmt::format("{}: {} is {}, train_state.json says otherwise",
+                                            folder.string(), key, found)};
+  return {};
+}
+
+void store_model(const State& s, const SafetensorsFile& file) {
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    values.resize(static_cast<size_t>(s.layout.specs[spec].count));
+    copy_to_f32(*file.find(s.layout.specs[spec].name), values).value();  // checked before
+    s.store_parameters(spec, 0, values);
+  }
+}
+
+/// Moments as one rank wrote them, or as slices.
+Expected<SliceTable> open_moments(const State& s, const json& state, const fs::path& folder) {
+  SliceTable table;
+  if (!state.contains("slices")) {
+    const fs::path path = folder / "optimizer.safetensors";
+    COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+    for (const char* prefix : {"exp_avg.", "exp_avg_sq."}) {
+      COHORT_TRY(check_tensors(s, file, path.string(), prefix));
+      if (s.rank() == 0)
+        COHORT_TRY(check_flat_hash(s, file, prefix, state,
+                                   prefix[7] == '.' ? "exp_avg_hash" : "exp_avg_sq_hash", folder));
+    }
+    COHORT_TRY(table.add(file, path.string()));
+    return table;
+  }
+  int index = 0;
+  for (const json& slice : state["slices"]) {
+    if (!slice.is_object() || !slice.contains("file") || !slice["file"].is_string())
+      return Error{Errc::corrupt, (folder / "train_state.json").string() + ": bad 'slices'"};
+    const fs::path path = folder / fs::path(slice["file"].get<std::string>()).filename();
+    auto file = SafetensorsFile::open(path);
+    if (!file)
+      return Error{file.error().code,
+                   fmt::format("{} (it has '{}' and others)", file.error().detail,
+                               slice.value("first", std::string("slices")))};
+    if (index++ % s.ranks() == s.rank()) {  // each rank reads some of them whole
+      tensor::Checksum sum;
+      for (const NamedTensor& tensor : file->tensors()) sum.update(tensor.bytes);
+      if (slice.value("hash", json()) != hex(sum.digest()))
+        return Error{Errc::corrupt,
+                     fmt::format("{}: hash is {}, train_state.json says otherwise (it has '{}' and "
+                                 "others)",
+                                 path.string(), hex(sum.digest()),
+                                 slice.value("first", std::string("slices")))};
+    }
+    COHORT_TRY(table.add(*file, path.string()));
+  }
+  return table;
+}
+
+Expected<void> check_moments(const State& s, const SliceTable& table) {
+  const HeldBuffer m = s.m_buffer();
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec)
+    for (const char* prefix : {"exp_avg.", "exp_avg_sq."})
+      COHORT_TRY(table.check(prefix + s.layout.specs[spec].name, s.layout.specs[spec].count,
+                             s.held(m, spec)));
+  return {};
+}
+
+void store_moments(const State& s, const SliceTable& table) {
+  const std::pair<const char*, HeldBuffer> both[] = {{"exp_avg.", s.m_buffer()},
+                                                     {"exp_avg_sq.", s.v_buffer()}};
+  std::vector<float> staging;  // for moments on a device
+  for (const auto& [prefix, buffer] : both)
+    for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+      const TensorPart part = s.held(buffer, spec);
+      if (part.count() == 0) continue;
+      float* to = s.find_float(buffer, spec, part.begin);
+      const auto count = static_cast<size_t>(part.count());
+      if (s.math.is_on_device(to)) staging.resize(count);
+      float* host = s.math.is_on_device(to) ? staging.data() : to;
+      table.copy(prefix + s.layout.specs[spec].name, part, {host, count});
+      if (host != to) s.math.copy(to, host, count * sizeof(float));
+    }
+}
+
+/// Everything a load reads, checked.
+struct Loaded {
+  std::optional<SafetensorsFile> model;
+  SliceTable moments;
+  uint64_t steps = 0;
+};
+
+Expected<void> open_model(const State& s, const fs::path& path, Loaded& out) {
+  COHORT_ASSIGN(out.model, SafetensorsFile::open(path));
+  return check_tensors(s, *out.model, path.string(), "");
+}
+
+Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
+  COHORT_ASSIGN(json state, read_json(folder / "train_state.json"));
+  auto steps = state.find("optimizer_steps");
+  const json format = state.value("format", json());
+  if ((format != 1 && format != 2) || steps == state.end() || !steps->is_number_unsigned())
+    return Error{Errc::corrupt, (folder / "train_state.json").string() +
+                                    ": needs format 1 or 2, and optimizer_steps"};
+  out.steps = steps->get<uint64_t>();
+  COHORT_TRY(open_model(s, folder / "model.safetensors", out));
+  if (s.rank() == 0) COHORT_TRY(check_flat_hash(s, *out.model, "", state, "param_hash", folder));
+  if (s.options.is_frozen) return {};
+  COHORT_ASSIGN(out.moments, open_moments(s, state, folder));
+  COHORT_TRY(check_moments(s, out.moments));
+  return s.optimizer.materialise();
+}
+
+}  // namespace
+
+Expected<void> TrainEngine::load(const fs::path& folder) try {
+  State& s = *state_;
+  Loaded loaded;
+  const auto opened = open_checkpoint(s, folder, loaded);
+  COHORT_TRY(s.agree(opened, loaded.steps, "load"));
+  store_model(s, *loaded.model);
+  if (!s.options.is_frozen) store_moments(s, loaded.moments);
+  s.steps = loaded.steps;
+  return {};
+} catch (const std::exception& e) {
+  return failed("load", e);
+}
+
+Expected<void> TrainEngine::load_model(const fs::path& folder) try {
+  State& s = *state_;
+  Loaded loaded;
+  COHORT_TRY(s.agree(open_model(s, folder / "model.safetensors", loaded), 0, "load_model"));
+  store_model(s, *loaded.model);
+  s.steps = 0;
+  if (s.optimizer.is_absent() || s.options.is_frozen) return {};
+  for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
+    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
+  return {};
+} catch (const std::exception& e) {
+  return failed("load_model", e);
+}
+
+}  // namespace cohort::compute

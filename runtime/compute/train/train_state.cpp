@@ -1,0 +1,242 @@
+// TrainEngine::State: where parameters, gradients and moments are, and what ranks tell each other.
+#include "runtime/compute/train/train_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "runtime/base/check.hpp"
+#include "runtime/base/rng.hpp"
+#include "runtime/compute/device/device_tensors.hpp"
+
+namespace cohort::compute {
+namespace {
+
+/// Fills with N(0, std): Box-Muller on the counter-based generator, two numbers per pair of draws.
+void fill_normal(std::span<float> values, Rng rng, double std) {
+  for (size_t i = 0; i < values.size(); i += 2) {
+    const double radius = std * std::sqrt(-2.0 * std::log(1.0 - rng.uniform()));
+    const double angle = 2.0 * std::numbers::pi * rng.uniform();
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < values.size()) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+void fill_initial(const ParameterSpec& spec, const ModelConfig& config, Rng rng,
+                  std::span<float> values) {
+  if (spec.name.ends_with("norm.weight")) {
+    std::fill(values.begin(), values.end(), 1.0f);
+  } else if (spec.name.ends_with(".bias")) {
+    std::fill(values.begin(), values.end(), 0.0f);
+  } else {
+    const bool is_residual =
+        spec.name.ends_with("o_proj.weight") || spec.name.ends_with("down_proj.weight");
+    const double layers = static_cast<double>(config.num_hidden_layers);
+    fill_normal(values, rng,
+                config.initializer_range * (is_residual ? 1.0 / std::sqrt(2.0 * layers) : 1.0));
+  }
+}
+
+/// What a rank tells the others before and after the work of a step.
+struct StatusRecord {
+  uint64_t fingerprint = 0;
+  uint32_t code = 0;
+  char text[500] = {};
+};
+
+}  // namespace
+
+Error failed(std::string_view what, const std::exception& e) {
+  const std::string text = e.what();  // c10 appends a backtrace
+  return {Errc::compute, fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+}
+
+uint16_t to_bf16(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+float from_bf16(uint16_t half) {
+  const uint32_t bits = uint32_t{half} << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+bool TrainEngine::State::is_hosted(TrainObject which) const {
+  return which == TrainObject::train_params ? options.zero.offload_params
+         : which == TrainObject::optimizer  ? is_optimizer_hosted()
+                                            : false;
+}
+
+HeldBuffer TrainEngine::State::optimizer_array(size_t index) const {
+  std::byte* data = optimizer.data();
+  return {data == nullptr ? nullptr : data + index * optimizer_elements() * sizeof(float),
+          sizeof(float), stage() >= 1};
+}
+
+HeldBuffer TrainEngine::State::master_buffer() const {
+  if (has_cut_master()) return optimizer_array(0);
+  return {master.data(), sizeof(float), stage() == 3};
+}
+
+HeldBuffer TrainEngine::State::params_buffer() const {
+  if (!is_bf16()) return master_buffer();
+  return {compute.data(), sizeof(uint16_t), stage() == 3};
+}
+
+HeldBuffer TrainEngine::State::grads_buffer() const {
+  return {grads.data(), sizeof(float), stage() >= 2};
+}
+
+TensorPart TrainEngine::State::held(const HeldBuffer& buffer, size_t spec) const {
+  return buffer.is_cut ? zero.part(spec, rank()) : TensorPart{0, layout.specs[spec].count};
+}
+
+std::byte* TrainEngine::State::find(const HeldBuffer& buffer, size_t spec, int64_t at) const {
+  const int64_t index = buffer.is_cut
+                            ? zero.shard_offset(spec, rank()) + at - zero.part(spec, rank()).begin
+                            : layout.specs[spec].offset + at;
+  return buffer.data + static_cast<size_t>(index) * buffer.element;
+}
+
+void TrainEngine::State::store(const HeldBuffer& buffer, size_t spec, int64_t begin,
+                               std::span<const float> values) const {
+  const TensorPart part = held(buffer, spec);
+  const int64_t first = std::max(part.begin, begin);
+  const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
+  if (first >= end) return;
+  math.copy(find(buffer, spec, first), values.data() + (first - begin),
+            static_cast<size_t>(end - first) * sizeof(float));
+}
+
+void TrainEngine::State::store_parameters(size_t spec, int64_t begin,
+                                          std::span<const float> values) const {
+  store(master_buffer(), spec, begin, values);
+  const HeldBuffer params = params_buffer();
+  if (!is_bf16() || params.data == nullptr) return;
+  const TensorPart part = held(params, spec);
+  const int64_t first = std::max(part.begin, begin);
+  const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
+  if (first >= end) return;
+  math.round(reinterpret_cast<uint16_t*>(find(params, spec, first)),
+             values.data() + (first - begin), end - first);
+}
+
+HeldBuffer TrainEngine::State::on_host(const HeldBuffer& buffer,
+                                       std::vector<std::byte>& copied) const {
+  const size_t elements = buffer.is_cut ? shard_elements() : flat_elements();
+  const auto bytes = math.on_host({buffer.data, elements * buffer.element}, copied);
+  return {const_cast<std::byte*>(bytes.data()), buffer.element, buffer.is_cut};
+}
+
+at::Device TrainEngine::State::torch_device() const {
+  return torch_device_of(options.card->device().get());
+}
+
+at::Tensor TrainEngine::State::compute_flat() const {
+  const ResidentObject& from = is_bf16() ? compute : master;
+  if (math.has_device())
+    return tensor_at(options.card->device().get(), from.data(), layout.total_elements,
+                     is_bf16() ? at::kBFloat16 : at::kFloat);
+  auto owner = from.card_owner();  // keeps the card bytes while a tensor refers to them
+  return at::from_blob(
+      from.data(), {layout.total_elements}, [owner](void*) {},
+      at::dtype(is_bf16() ? at::kBFloat16 : at::kFloat));
+}
+
+void TrainEngine::State::refresh_compute() const {
+  const HeldBuffer params = params_buffer(), from = master_buffer();
+  if (!is_bf16() || params.data == nullptr) return;
+  for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
+    const TensorPart part = held(from, spec);
+    if (part.count() == 0) continue;
+    math.round(reinterpret_cast<uint16_t*>(find(params, spec, part.begin)),
+               find_float(from, spec, part.begin), part.count());
+  }
+}
+
+ResidentObject& TrainEngine::State::object(TrainObject which) {
+  return which == TrainObject::train_params ? (has_cut_master() ? compute : master)
+         : which == TrainObject::grads      ? grads
+                                            : optimizer;
+}
+
+const ResidentObject& TrainEngine::State::object(TrainObject which) const {
+  return const_cast<State*>(this)->object(which);
+}
+
+bool TrainEngine::State::is_on_card(TrainObject which) const {
+  return is_hosted(which) ? is_ready[static_cast<size_t>(which)] : object(which).is_on_card();
+}
+
+Expected<void> TrainEngine::State::require_on_card(std::initializer_list<TrainObject> objects,
+                                                   std::string_view what) const {
+  for (TrainObject which : objects) {
+    if (!is_on_card(which))
+      return Error{Errc::placement,
+                   fmt::format("PLACE-4: {} of {} needs {} on card {}: onload it first", what,
+                               options.role, to_string(which), options.card->card().value)};
+  }
+  return {};
+}
+
+void TrainEngine::State::initialise() const {
+  const Rng root = Rng(options.seed).fork(0x696E6974);  // "init"
+  std::vector<float> values;
+  for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
+    values.assign(static_cast<size_t>(layout.specs[spec].count), 0.0f);
+    fill_initial(layout.specs[spec], options.model, root.fork(spec), values);
+    store_parameters(spec, 0, values);
+  }
+}
+
+Expected<std::vector<std::vector<std::byte>>> TrainEngine::State::gather_bytes(
+    std::span<const std::byte> mine, const std::vector<size_t>& sizes) const {
+  std::vector<std::vector<std::byte>> all;
+  std::vector<std::span<std::byte>> spans;
+  for (size_t size : sizes) all.emplace_back(size);
+  if (ranks() == 1) {
+    std::copy(mine.begin(), mine.end(), all[0].begin());
+    return all;
+  }
+  for (auto& bytes : all) spans.emplace_back(bytes);
+  COHORT_TRY(options.zero.group->all_gather(mine, spans));
+  return all;
+}
+
+Expected<void> TrainEngine::State::agree(const Expected<void>& mine, uint64_t fingerprint,
+                                         std::string_view what) const {
+  if (ranks() == 1) return mine;
+  StatusRecord record;
+  record.fingerprint = fingerprint;
+  if (!mine) {
+    record.code = static_cast<uint32_t>(mine.error().code);
+    const std::string text = fmt::format("rank {} (card {}): {}", rank(),
+                                         options.card->card().value, mine.error().detail);
+    std::memcpy(record.text, text.data(), std::min(text.size(), sizeof record.text - 1));
+  }
+  COHORT_ASSIGN(auto all,
+                gather_bytes(std::as_bytes(std::span(&record, 1)),
+                             std::vector<size_t>(static_cast<size_t>(ranks()), sizeof record)));
+  for (size_t r = 0; r < all.size(); ++r) {
+    StatusRecord other;
+    std::memcpy(&other, all[r].data(), sizeof other);
+    other.text[sizeof other.text - 1] = '\0';
+    if (other.code != 0) return Error{static_cast<Errc>(other.code), std::string(other.text)};
+    std::memcpy(&record, all[0].data(), sizeof record);
+    if (other.fingerprint != record.fingerprint)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: ranks 0 and {} were called with different arguments; every "
+                               "rank must get the same",
+                               what, r)};
+  }
+  return {};
+}
+
+}  // namespace cohort::compute

@@ -1,0 +1,130 @@
+#pragma once
+/// The inside of TrainEngine, shared by its source files. Private to the folder.
+///
+/// Where things are. master: the f32 parameters that the optimizer moves. f32 models compute on
+/// them; bf16 models compute on `compute`. Up to stage 0 the bf16 copy lives on the card only and
+/// is made from the master there; from stage 1 on it is train_params, and the master is cut and
+/// lies in front of the moments. "Cut" buffers have ZeroLayout's shard layout, others the flat one.
+#include <array>
+#include <vector>
+
+#include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/device/resident_object.hpp"
+#include "runtime/compute/model/ops.hpp"
+#include "runtime/compute/model/policy_graph.hpp"
+#include "runtime/compute/train/flat_math.hpp"
+#include "runtime/compute/train/optimizer.hpp"
+#include "runtime/compute/train/train_engine.hpp"
+#include "runtime/compute/train/zero_layout.hpp"
+
+namespace cohort::compute {
+
+/// A buffer over all parameters, or over this rank's parts of them.
+struct HeldBuffer {
+  std::byte* data = nullptr;       // of the host, or of the card's device
+  size_t element = sizeof(float);  // [bytes]
+  bool is_cut = false;
+};
+
+struct TrainEngine::State {
+  TrainEngineOptions options;
+  ParameterLayout layout;
+  ZeroLayout zero;
+  ops::RopeTable rope;  // where the graph runs
+  FlatMath math;
+  ResidentObject master, compute, grads;
+  ResidentObject optimizer;           // [cut master], m, v
+  ResidentObject swap;                // on the card: one piece of the optimizer
+  std::array<bool, 3> is_ready = {};  // of objects that rest on the host
+  uint64_t steps = 0;
+  std::vector<std::byte> shards_copied, master_copied;  // of a card that is a device: for readers
+
+  bool is_bf16() const { return options.model.dtype == tensor::Dtype::bf16; }
+  int rank() const { return options.zero.group == nullptr ? 0 : options.zero.group->rank(); }
+  int ranks() const { return zero.ranks(); }
+  int stage() const { return options.zero.stage; }
+  bool has_cut_master() const { return is_bf16() && stage() >= 1; }
+  bool is_optimizer_hosted() const {
+    return options.zero.offload_optimizer || options.zero.swap_optimizer;
+  }
+  /// Parameters come to the card unit by unit.
+  bool is_by_unit() const { return stage() == 3 || options.zero.offload_params; }
+  bool is_hosted(TrainObject which) const;
+  size_t compute_element() const { return tensor::size_of(options.model.dtype); }
+  size_t flat_elements() const { return static_cast<size_t>(layout.total_elements); }
+  size_t shard_elements() const { return static_cast<size_t>(zero.shard_elements()); }
+  size_t optimizer_elements() const { return stage() >= 1 ? shard_elements() : flat_elements(); }
+  /// f32 arrays in `optimizer`.
+  size_t optimizer_arrays() const {
+    return (options.is_frozen ? 0 : 2) + (has_cut_master() ? 1 : 0);
+  }
+
+  /// Elements of one array in a piece of a swapped optimizer: a sixteenth (MindSpeed's number).
+  size_t swap_elements() const {
+    constexpr size_t k_pieces = 16, k_multiple = static_cast<size_t>(k_alignment);
+    const size_t piece = (optimizer_elements() + k_pieces - 1) / k_pieces;
+    return (piece + k_multiple - 1) / k_multiple * k_multiple;
+  }
+
+  HeldBuffer master_buffer() const;
+  HeldBuffer params_buffer() const;  // what products read
+  HeldBuffer grads_buffer() const;
+  HeldBuffer m_buffer() const { return optimizer_array(has_cut_master() ? 1 : 0); }
+  HeldBuffer v_buffer() const { return optimizer_array(has_cut_master() ? 2 : 1); }
+
+  /// Returns the part of tensor `spec` that a buffer holds.
+  TensorPart held(const HeldBuffer& buffer, size_t spec) const;
+  /// Returns where element `at` of tensor `spec` is; it must be held.
+  std::byte* find(const HeldBuffer& buffer, size_t spec, int64_t at) const;
+  float* find_float(const HeldBuffer& buffer, size_t spec, int64_t at) const {
+    return reinterpret_cast<float*>(find(buffer, spec, at));
+  }
+  /// Writes elements [begin, begin + values.size()) of tensor `spec` into an f32 buffer, as far as
+  /// it holds them.
+  void store(const HeldBuffer& buffer, size_t spec, int64_t begin,
+             std::span<const float> values) const;
+  /// The same into master and, rounded, what products read.
+  void store_parameters(size_t spec, int64_t begin, std::span<const float> values) const;
+
+  /// Returns the buffer itself where it is the host's, else a copy of it in `copied`.
+  HeldBuffer on_host(const HeldBuffer& buffer, std::vector<std::byte>& copied) const;
+
+  /// The card's device as torch names it.
+  at::Device torch_device() const;
+  /// Returns the flat parameter tensor that forward and backward read. Not by unit.
+  at::Tensor compute_flat() const;
+  /// Rounds the master parameters into the bf16 ones, as far as both are held.
+  void refresh_compute() const;
+  /// Returns Errc::placement naming the first of `objects` that is not on the card (PLACE-4).
+  Expected<void> require_on_card(std::initializer_list<TrainObject> objects,
+                                 std::string_view what) const;
+  bool is_on_card(TrainObject which) const;
+  ResidentObject& object(TrainObject which);
+  const ResidentObject& object(TrainObject which) const;
+  /// Starts every parameter from options.seed.
+  void initialise() const;
+
+  /// Every rank tells how it fares; all return the error of the first that failed, or
+  /// Errc::invalid_argument if `fingerprint` differs.
+  Expected<void> agree(const Expected<void>& mine, uint64_t fingerprint,
+                       std::string_view what) const;
+  /// Returns xxh3-64 of the flat master; collective where it is cut. `visit`, if any, sees each
+  /// unit whole, padding included.
+  Expected<uint64_t> hash_master(
+      const std::function<Expected<void>(const ZeroUnit&, std::span<const float>)>& visit) const;
+  /// Returns everybody's `mine`, by rank; sizes[r] is known to all.
+  Expected<std::vector<std::vector<std::byte>>> gather_bytes(
+      std::span<const std::byte> mine, const std::vector<size_t>& sizes) const;
+
+ private:
+  HeldBuffer optimizer_array(size_t index) const;
+};
+
+/// What a card that is a device throws (FlatMath), as Errc::compute: every public call ends with
+/// it.
+Error failed(std::string_view what, const std::exception& e);
+
+uint16_t to_bf16(float value);  // to nearest, ties to even; NaN stays NaN
+float from_bf16(uint16_t half);
+
+}  // namespace cohort::compute

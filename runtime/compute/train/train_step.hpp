@@ -1,0 +1,86 @@
+#pragma once
+/// The parts of TrainEngine::step and log_probs, shared by their source files. Private to the
+/// folder.
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "runtime/compute/train/micro_batch.hpp"
+#include "runtime/compute/train/train_state.hpp"
+#include "runtime/compute/train/zero_exchange.hpp"
+
+namespace cohort::compute {
+
+/// The micro-batches of a call: one global order, a function of the samples alone. Rank r computes
+/// r, r + N, …: round k is the micro-batches k N … k N + N - 1.
+struct StepPlan {
+  std::vector<int64_t> rows;
+  std::vector<MicroSpan> spans;
+  size_t rank = 0, ranks = 1;
+
+  size_t rounds() const { return (spans.size() + ranks - 1) / ranks; }
+  size_t own_count(size_t of_rank) const {
+    return spans.size() > of_rank ? (spans.size() - of_rank - 1) / ranks + 1 : 0;
+  }
+  size_t own_count() const { return own_count(rank); }
+  const MicroSpan& own(size_t round) const { return spans[round * ranks + rank]; }
+  /// Whether each rank has a micro-batch in `round`.
+  std::vector<bool> adds(size_t round) const {
+    std::vector<bool> out(ranks);
+    for (size_t r = 0; r < ranks; ++r) out[r] = round * ranks + r < spans.size();
+    return out;
+  }
+  /// Of lengths, tokens and masks: what all ranks must have been given alike.
+  uint64_t fingerprint = 0;
+};
+
+StepPlan plan_step(const TrainEngine::State& state, std::span<const TrainSample> samples);
+
+/// The numbers of one micro-batch, as ranks exchange them.
+struct MicroNumbers {
+  double total = 0, pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0,
+         ratio_max = 0, behavior_gap = 0;
+};
+MicroNumbers numbers_of(const MicroLoss& loss, double total);
+
+/// What a step works on. `numbers` has one entry per own micro-batch.
+struct StepInput {
+  const TrainEngine::State& state;
+  std::span<const TrainSample> samples;
+  const StepPlan& plan;
+  const LossFunction& loss;
+  UnitExchange& exchange;
+  std::vector<MicroNumbers>& numbers;
+};
+
+/// Adds the gradients of all micro-batches. Returns an error of the group; what fails in this rank
+/// alone goes to `mine`, and this rank goes on exchanging zeros (ZERO-5).
+Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine);
+/// The same with parameters gathered unit by unit and layers computed again for the backward.
+Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine);
+
+/// Returns log-probabilities of own micro-batches, one [M] each, in order; errors as above.
+Expected<void> log_probs_by_unit(const TrainEngine::State& state,
+                                 std::span<const TrainSample> samples, const StepPlan& plan,
+                                 UnitExchange& exchange, std::vector<at::Tensor>& out,
+                                 Expected<void>& mine);
+
+/// The largest unit that is on the card whole, by unit: bytes of the buffer it comes into.
+uint64_t gathered_bytes(const TrainEngine::State& state);
+
+/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
+void update_parameters(const TrainEngine::State& state, const AdamwScale& scale);
+
+/// Runs `f` unless `mine` has failed; an exception becomes Errc::compute in `mine`.
+template <class F>
+void guarded(Expected<void>& mine, F f) {
+  if (!mine) return;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    mine = Error{Errc::compute, text.substr(0, text.find('\n'))};  // c10 appends a backtrace
+  }
+}
+
+}  // namespace cohort::compute

@@ -1,0 +1,227 @@
+/// Lengths, batches and the numbers that follow from them (roll.md 2.6).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "runtime/config/roll/roll_check.hpp"
+
+namespace cohort::config {
+namespace {
+
+/// a * b, at most 2^62: a plan of that many steps is refused elsewhere.
+int64_t product(int64_t a, int64_t b) {
+  static constexpr int64_t k_max = int64_t{1} << 62;
+  return b != 0 && a > k_max / b ? k_max : a * b;
+}
+
+void complete_lengths(RunConfig& c, Findings& f) {
+  if (!usable(f, {"sequence_length", "response_length", "prompt_length"})) return;
+  if (c.sequence_length == 0 && c.response_length == 0)
+    return f.problem("sequence_length",
+                     "missing: give sequence_length, or response_length (it adds "
+                     "prompt_length)");
+  if (c.sequence_length == 0)
+    c.sequence_length = c.prompt_length + c.response_length;
+  else if (c.response_length > 0)
+    f.warn("response_length",
+           fmt::format("has no effect beside sequence_length {} (ROLL's rule)", c.sequence_length));
+  c.response_length = 0;
+  if (c.pipeline == Pipeline::rlvr && c.prompt_length >= c.sequence_length)
+    f.problem("prompt_length", fmt::format("{} leaves nothing of sequence_length {} for an answer",
+                                           c.prompt_length, c.sequence_length));
+}
+
+void check_rollout_batch(RunConfig& c, Findings& f) {
+  if (!usable(f, {"rollout_batch_size", "train_env_manager.num_env_groups",
+                  "train_env_manager.group_size"}))
+    return;
+  const EnvManagerConfig& train = c.train_env_manager;
+  int64_t environments = train.num_env_groups * train.group_size;
+  if (c.rollout_batch_size < 0) c.rollout_batch_size = environments;
+  if (c.rollout_batch_size == 0 || c.rollout_batch_size % train.group_size != 0)
+    return f.problem("rollout_batch_size",
+                     fmt::format("{} is not a multiple of train_env_manager.group_size {}; {}",
+                                 c.rollout_batch_size, train.group_size,
+                                 nearest_multiples(c.rollout_batch_size, train.group_size)));
+  c.derived.group_size = train.group_size;
+  c.derived.groups_per_step = c.rollout_batch_size / train.group_size;
+  c.derived.trajectories_per_step = c.rollout_batch_size;
+  if (c.rollout_batch_size < environments)
+    f.warn("rollout_batch_size",
+           fmt::format(
+               "a step takes {} trajectories, so {} of the {} environments (num_env_groups {} x "
+               "group_size {}) are never started",
+               c.rollout_batch_size, environments - c.rollout_batch_size, environments,
+               train.num_env_groups, train.group_size));
+}
+
+void check_val_batch(RunConfig& c, Findings& f) {
+  if (c.eval_steps <= 0 || !usable(f, {"val_batch_size", "val_env_manager.num_env_groups",
+                                       "val_env_manager.group_size"}))
+    return;
+  const EnvManagerConfig& val = c.val_env_manager;
+  int64_t environments = val.num_env_groups * val.group_size;
+  if (c.val_batch_size < 0) c.val_batch_size = environments;
+  if (c.val_batch_size == 0 || c.val_batch_size % environments != 0)
+    return f.problem(
+        "val_batch_size",
+        fmt::format("{} is not a multiple of {} = val_env_manager.num_env_groups {} x group_size "
+                    "{}; {}",
+                    c.val_batch_size, environments, val.num_env_groups, val.group_size,
+                    nearest_multiples(c.val_batch_size, environments)));
+  c.derived.val_groups = c.val_batch_size / val.group_size;
+  c.derived.val_group_size = val.group_size;
+}
+
+/// Environments that live at once, and ROLL's processes for them.
+void count_environments(RunConfig& c) {
+  auto count = [](const EnvManagerConfig& m, int64_t& environments, int64_t& workers) {
+    environments = m.num_env_groups * (m.group_size + m.group_size_redundancy);
+    int64_t each = m.max_env_num_per_worker > 0 ? m.max_env_num_per_worker : environments;
+    workers = (environments + each - 1) / std::max<int64_t>(each, 1);
+  };
+  count(c.train_env_manager, c.derived.train_environments, c.derived.train_environment_workers);
+  if (c.eval_steps > 0)
+    count(c.val_env_manager, c.derived.val_environments, c.derived.val_environment_workers);
+}
+
+void check_prompts(RunConfig& c, Findings& f) {
+  if (!usable(f, {"rollout_batch_size", "num_return_sequences_in_group"})) return;
+  if (c.rollout_batch_size <= 0)
+    return f.problem("rollout_batch_size",
+                     fmt::format("{} prompts; rlvr needs at least 1", c.rollout_batch_size));
+  c.derived.group_size = c.num_return_sequences_in_group;
+  c.derived.groups_per_step = c.rollout_batch_size;
+  c.derived.trajectories_per_step = c.rollout_batch_size * c.num_return_sequences_in_group;
+  c.derived.val_groups = std::max<int64_t>(c.val_batch_size, 0);  // at most the rows there are
+  c.derived.val_group_size = c.rlvr.val_n_sample;
+}
+
+WorkerConfig& train_role(RunConfig& c) {
+  if (c.pipeline == Pipeline::sft) return c.sft_train;
+  return c.pipeline == Pipeline::distill ? c.student : c.actor_train;
+}
+
+/// rlvr: ROLL asserts that the samples of a card fill whole optimizer batches.
+void refuse_indivisible(const RunConfig& c, Findings& f) {
+  const TrainingArgs& t = c.actor_train.training_args;
+  int64_t batch = c.derived.optimizer_batch;
+  int64_t group = c.num_return_sequences_in_group;
+  int64_t unit = batch / std::gcd(batch, group);
+  f.problem(
+      "rollout_batch_size",
+      fmt::format("{} prompts x num_return_sequences_in_group {} = {} is not a multiple of {} "
+                  "= per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
+                  "train cards; {}",
+                  c.rollout_batch_size, group, c.derived.trajectories_per_step, batch,
+                  t.per_device_train_batch_size, t.gradient_accumulation_steps, c.derived.train_dp,
+                  nearest_multiples(c.rollout_batch_size, unit)));
+}
+
+void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
+  Derived& d = c.derived;
+  d.total_optimizer_steps = product(std::max<int64_t>(c.max_steps, 0), d.optimizer_steps_per_step);
+  auto total = static_cast<double>(d.total_optimizer_steps);
+  d.warmup_steps =
+      t.warmup_steps > 0 ? t.warmup_steps : static_cast<int64_t>(std::ceil(total * t.warmup_ratio));
+  if (c.max_steps > 0 && d.warmup_steps > d.total_optimizer_steps)
+    f.warn("actor_train.training_args.warmup_steps",
+           fmt::format("{} is more than the run's {} optimizer steps: the learning rate never "
+                       "reaches its peak",
+                       d.warmup_steps, d.total_optimizer_steps));
+  if (t.warmup_steps > 0 && t.warmup_ratio > 0)
+    f.warn("actor_train.training_args.warmup_ratio", "has no effect beside warmup_steps");
+}
+
+/// roll.md 2.6: optimizer steps per step = ppo_epochs · N / (P·A·D).
+void check_optimizer_batch(RunConfig& c, Findings& f) {
+  const TrainingArgs& t = train_role(c).training_args;
+  if (!usable(f, {"rollout_batch_size", "ppo_epochs", "max_steps", "actor_train",
+                  "actor_train.device_mapping", "actor_train.training_args",
+                  "actor_train.training_args.per_device_train_batch_size",
+                  "actor_train.training_args.gradient_accumulation_steps"}))
+    return;
+  Derived& d = c.derived;
+  d.train_cards = static_cast<int64_t>(train_role(c).device_mapping.size());
+  d.train_dp = d.train_cards == 0 ? 0 : train_role(c).strategy_args.data_parallel_size;
+  d.optimizer_batch = t.per_device_train_batch_size * t.gradient_accumulation_steps * d.train_dp;
+  if (d.trajectories_per_step == 0 || d.optimizer_batch == 0) return;
+  bool is_whole = d.trajectories_per_step % d.optimizer_batch == 0;
+  if (!is_whole && c.pipeline == Pipeline::rlvr) return refuse_indivisible(c, f);
+  // agentic: ROLL copies or drops trajectories to fill the last batch; not_built() refuses the run
+  int64_t batches = (d.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch;
+  d.optimizer_steps_per_step = c.ppo_epochs * batches;
+  complete_schedule(c, f, t);
+  int64_t scheduled =
+      product(product(d.trajectories_per_step, c.ppo_epochs), std::max<int64_t>(c.max_steps, 0)) /
+      d.optimizer_batch;
+  if (!is_whole && scheduled < d.total_optimizer_steps &&
+      t.lr_scheduler_type != SchedulerType::constant)
+    f.warn(
+        "actor_train.training_args.lr_scheduler_type",
+        fmt::format("ROLL's schedule has max_steps {} x {} trajectories x ppo_epochs {} / {} = {} "
+                    "optimizer steps, the run takes {}: the learning rate ends early",
+                    c.max_steps, d.trajectories_per_step, c.ppo_epochs, d.optimizer_batch,
+                    scheduled, d.total_optimizer_steps));
+}
+
+std::string recompute_reason(const RunConfig& c, int64_t steps_per_rank) {
+  if (c.adv_estimator == AdvEstimator::gigpo || c.adv_estimator == AdvEstimator::step_reinforce)
+    return fmt::format("adv_estimator {} asks for it", to_string(c.adv_estimator));
+  if (steps_per_rank > 1)
+    return fmt::format("{} optimizer steps per epoch: the second sees other weights",
+                       steps_per_rank);
+  if (c.init_kl_coef > 0) return fmt::format("init_kl_coef {} asks for it", c.init_kl_coef);
+  return c.enable_old_logprobs_recompute ? "enable_old_logprobs_recompute" : "";
+}
+
+/// What a key names, else decisions/0001.
+void decide_old_log_probs(RunConfig& c, Findings& f) {
+  Derived& d = c.derived;
+  if (!c.force_disable_old_logprobs_recompute) {
+    if (c.enable_old_logprobs_recompute) d.old_log_probs = OldLogProbs::recomputed;
+    return;
+  }
+  d.old_log_probs = OldLogProbs::first_pass;
+  if (d.optimizer_steps_per_step > 1)
+    f.problem(
+        "force_disable_old_logprobs_recompute",
+        fmt::format("true takes the old log-probabilities from the update's own forward pass, "
+                    "which is right only on-policy: {} trajectories must be one optimizer "
+                    "batch, not {} optimizer steps (batch {} x ppo_epochs {}); use false",
+                    d.trajectories_per_step, d.optimizer_steps_per_step, d.optimizer_batch,
+                    c.ppo_epochs));
+}
+
+void decide_recompute(RunConfig& c) {
+  Derived& d = c.derived;
+  int64_t steps_per_rank = d.optimizer_batch == 0 ? 0 : d.trajectories_per_step / d.optimizer_batch;
+  std::string reason = recompute_reason(c, steps_per_rank);
+  d.recompute_old_log_prob = !reason.empty() && !c.force_disable_old_logprobs_recompute;
+  d.recompute_reason =
+      d.recompute_old_log_prob ? reason
+      : c.force_disable_old_logprobs_recompute
+          ? "force_disable_old_logprobs_recompute"
+          : "one optimizer step per epoch and no KL: the first forward pass stands "
+            "in";
+}
+
+}  // namespace
+
+void check_batches(RunConfig& c, Findings& f) {
+  complete_lengths(c, f);
+  if (c.pipeline == Pipeline::agentic) {
+    check_rollout_batch(c, f);
+    check_val_batch(c, f);
+    count_environments(c);
+  } else if (c.pipeline == Pipeline::rlvr) {
+    check_prompts(c, f);
+  }
+  check_optimizer_batch(c, f);
+  decide_recompute(c);
+  decide_old_log_probs(c, f);
+}
+
+}  // namespace cohort::config

@@ -1,0 +1,125 @@
+/// Rules on the environment managers and the environments of pipeline agentic.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/config/roll/roll_check.hpp"
+#include "runtime/config/tree/suggest.hpp"
+
+namespace cohort::config {
+namespace {
+
+bool has_problem(const Findings& f, const std::string& path) { return f.broken.contains(path); }
+
+void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& name) {
+  std::string path = name + ".num_groups_partition";
+  auto tags = static_cast<int64_t>(m.tags.size());
+  if (has_problem(f, path) || has_problem(f, name + ".num_env_groups")) return;
+  if (m.num_groups_partition.empty()) {
+    for (int64_t i = 0; i < tags; ++i)
+      m.num_groups_partition.push_back(m.num_env_groups / tags +
+                                       (i < m.num_env_groups % tags ? 1 : 0));
+    return;
+  }
+  if (m.num_groups_partition.size() != m.tags.size())
+    return f.problem(path,
+                     fmt::format("{} numbers for {} tags", m.num_groups_partition.size(), tags));
+  int64_t sum = 0;
+  std::string arithmetic;
+  for (int64_t groups : m.num_groups_partition) {
+    sum += std::min<int64_t>(groups, int64_t{1} << 40);
+    arithmetic += fmt::format("{}{}", arithmetic.empty() ? "" : " + ", groups);
+  }
+  if (sum != m.num_env_groups)
+    f.problem(path,
+              fmt::format("{} = {}, not num_env_groups {}", arithmetic, sum, m.num_env_groups));
+}
+
+/// Problems of the template texts and of the turn budget of one environment that is played.
+void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTemplate& e) {
+  static const std::vector<std::string> k_placeholders = {"turn_idx", "observation", "actions_left",
+                                                          "max_response_length", "event"};
+  std::string path = "custom_envs." + tag;
+  bool is_trajectory = e.env_manager_cls.empty() || e.env_manager_cls.ends_with(".TrajEnvManager");
+  if (!is_built_in(e.env_type) || !is_trajectory) return;  // its texts are its own
+  std::string_view text = e.agent_template;
+  if (text.find("{observation}") == std::string_view::npos &&
+      !has_problem(f, path + ".agent_template"))
+    f.problem(path + ".agent_template", "has no {observation}: the policy would see nothing");
+  for (size_t open = text.find('{'); open != std::string_view::npos;
+       open = text.find('{', open + 1)) {
+    size_t close = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", open + 1);
+    if (close == std::string_view::npos || text[close] != '}' || close == open + 1) continue;
+    std::string name(text.substr(open + 1, close - open - 1));
+    if (std::find(k_placeholders.begin(), k_placeholders.end(), name) == k_placeholders.end())
+      f.problem(path + ".agent_template", fmt::format("unknown placeholder '{{{}}}'{}", name,
+                                                      did_you_mean(name, k_placeholders)));
+  }
+  int64_t new_tokens = c.actor_infer.generating_args.max_new_tokens;
+  if (e.max_tokens_per_step > new_tokens) {
+    f.warn(path + ".max_tokens_per_step",
+           fmt::format("{} is cut to max_new_tokens {}", e.max_tokens_per_step, new_tokens));
+    e.max_tokens_per_step = new_tokens;
+  }
+  if (c.sequence_length > 0 && e.max_steps * e.max_tokens_per_step >= c.sequence_length)
+    f.warn(path + ".max_steps",
+           fmt::format("{} turns of {} answer tokens alone fill sequence_length {}: long "
+                       "trajectories will be cut",
+                       e.max_steps, e.max_tokens_per_step, c.sequence_length));
+}
+
+void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::string& name) {
+  if (has_problem(f, name) || has_problem(f, name + ".tags")) return;
+  bool is_default = m.tags.empty() && c.custom_envs.contains("SimpleSokoban");
+  if (is_default) m.tags = {"SimpleSokoban"};  // ROLL's default
+  if (m.tags.empty())
+    return f.problem(name + ".tags", "missing: name at least one entry of custom_envs");
+  std::vector<std::string> known;
+  for (const auto& [tag, environment] : c.custom_envs) known.push_back(tag);
+  for (const std::string& tag : m.tags) {
+    bool is_broken = has_problem(f, "custom_envs") || has_problem(f, "custom_envs." + tag);
+    if (!c.custom_envs.contains(tag) && !is_broken)
+      f.problem(name + ".tags",
+                fmt::format("there is no custom_envs.{}{}", tag, did_you_mean(tag, known)));
+  }
+  complete_partition(m, f, name);
+}
+
+/// A step manager gives a sample per turn, and the schedule counts trajectories (ROLL #407).
+void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
+                        const EnvTemplate& e) {
+  bool is_step = e.env_manager_cls.find("Step") != std::string::npos;
+  if (is_step && c.actor_train.training_args.lr_scheduler_type != SchedulerType::constant)
+    f.warn(
+        "custom_envs." + tag + ".env_manager_cls",
+        fmt::format("gives one sample per turn, up to {} per trajectory, while the learning-rate "
+                    "schedule counts trajectories: it can end after 1/{} of the run",
+                    e.max_steps, e.max_steps));
+}
+
+}  // namespace
+
+void check_environments(RunConfig& c, Findings& f) {
+  if (c.pipeline != Pipeline::agentic) {
+    for (const char* key : {"train_env_manager", "val_env_manager", "custom_envs"})
+      if (f.has(key))
+        f.note(key, fmt::format("pipeline {} plays no environments", to_string(c.pipeline)));
+    return;
+  }
+  std::vector<std::string> played = c.train_env_manager.tags;
+  check_manager(c, f, c.train_env_manager, "train_env_manager");
+  if (c.eval_steps > 0) {
+    check_manager(c, f, c.val_env_manager, "val_env_manager");
+    played.insert(played.end(), c.val_env_manager.tags.begin(), c.val_env_manager.tags.end());
+  }
+  for (auto& [tag, environment] : c.custom_envs) {
+    if (std::find(played.begin(), played.end(), tag) == played.end()) {
+      f.note("custom_envs." + tag, "no environment manager plays this tag");
+      continue;
+    }
+    check_environment(c, f, tag, environment);
+    check_step_manager(c, f, tag, environment);
+  }
+}
+
+}  // namespace cohort::config

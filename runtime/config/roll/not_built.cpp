@@ -1,0 +1,225 @@
+#include "runtime/config/roll/not_built.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace cohort::config {
+namespace {
+
+class List {
+ public:
+  explicit List(const RunConfig& config) : config_(config) {}
+
+  void add(const std::string& key, std::string text) {
+    auto origin = config_.origins.find(key);
+    notes.push_back({key, origin == config_.origins.end() ? "" : origin->second, std::move(text)});
+  }
+  void add_if(bool is_asked, const std::string& key, std::string text) {
+    if (is_asked) add(key, std::move(text));
+  }
+
+  std::vector<Note> notes;
+
+ private:
+  const RunConfig& config_;
+};
+
+void add_run(const RunConfig& c, List& list) {
+  list.add_if(c.dialect == Dialect::verl, "dialect", "verl; write the run with ROLL's keys");
+  list.add_if(c.pipeline > Pipeline::rlvr, "pipeline",
+              fmt::format("{}; agentic and rlvr are built in", to_string(c.pipeline)));
+  list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
+  list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
+              fmt::format("{} is not built in: generation and update take turns; use 0",
+                          c.async_generation_ratio));
+}
+
+void add_cards(const RunConfig& c, List& list) {
+  size_t reference = c.reference.device_mapping.size();
+  list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
+              fmt::format("{} cards; this version computes the reference on one card", reference));
+}
+
+void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c, List& list) {
+  const ModelArgs& m = w.model_args;
+  std::string model = name + ".model_args";
+  list.add_if(m.dtype == ModelDtype::fp16, model + ".dtype",
+              "fp16 is not built in; use bf16 or fp32");
+  list.add_if(!m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain,
+              model + ".model_name_or_path",
+              "is not built in: all roles start from `pretrain`; set that key");
+  list.add_if(!m.adapter_name_or_path.empty() || !m.lora_target.empty(), model + ".lora_target",
+              "LoRA is not built in: full fine-tuning only; remove the key");
+  list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
+              "is not built in: every weight trains; remove the key");
+  list.add_if(m.model_type.has_value(), model + ".model_type",
+              "is not built in: the policy is a causal language model; use ~");
+  list.add_if(
+      m.ulysses_size > 1, model + ".ulysses_size",
+      fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
+  const StrategySettings& s = w.strategy_args;
+  std::string strategy = name + ".strategy_args.strategy_config";
+  const bool may_cut = name == "actor_infer";
+  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size * s.expert_parallel_size *
+                (may_cut ? 1 : s.tensor_parallel_size);
+  list.add_if(cut > 1, strategy,
+              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP, in "
+                          "actor_infer alone; use 1 for {}",
+                          s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
+                          s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
+}
+
+void add_algorithm(const RunConfig& c, List& list) {
+  bool is_built =
+      c.adv_estimator == AdvEstimator::grpo || c.adv_estimator == AdvEstimator::reinforce;
+  if (c.adv_estimator == AdvEstimator::gae)
+    list.add("adv_estimator",
+             fmt::format("{}gae needs a critic, which is not built in; use grpo or reinforce",
+                         c.origins.contains("adv_estimator") ? "" : "missing: its default "));
+  else if (!is_built)
+    list.add("adv_estimator",
+             fmt::format("{} is not built in; use grpo or reinforce", to_string(c.adv_estimator)));
+  list.add_if(c.kl_penalty == KlPenalty::full, "kl_penalty",
+              "full is not built in; use kl, abs, mse or k3");
+  const RewardNormalization& norm = c.reward_normalization;
+  bool is_grouping_built = norm.grouping != Grouping::state && norm.grouping != Grouping::inductive;
+  list.add_if(!is_grouping_built, "reward_normalization.grouping",
+              fmt::format("{} is not built in; use traj_group_id, tags or batch",
+                          to_string(norm.grouping)));
+  list.add_if(norm.norm_mean_type == NormScope::running || norm.norm_std_type == NormScope::running,
+              "reward_normalization", "running is not built in; use group or batch");
+  list.add_if(c.whiten_rewards, "whiten_rewards", "is not built in; use reward_normalization");
+  list.add_if(c.ratio_type == RatioType::segment, "ratio_type",
+              "segment is not built in; the ratio is per token");
+  list.add_if(c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0,
+              "train_infer_correction",
+              "is not built in; remove it, or set is_weight.enabled and each filter's to false");
+  list.add_if(c.actor_train.pg_variant.value_or(PgVariant::ppo) != PgVariant::ppo,
+              "actor_train.pg_variant", "is not built in; the loss is PPO's clipped one: use ~");
+  SchedulerType schedule = c.actor_train.training_args.lr_scheduler_type;
+  list.add_if(
+      schedule > SchedulerType::cosine, "actor_train.training_args.lr_scheduler_type",
+      fmt::format("{} is not built in; use constant, linear or cosine", to_string(schedule)));
+}
+
+void add_sampling(const GeneratingArgs& g, List& list) {
+  const std::string key = "actor_infer.generating_args.";
+  list.add_if(g.num_beams > 1, key + "num_beams",
+              fmt::format("{} is not built in: sampling only; use 1", g.num_beams));
+  list.add_if(g.repetition_penalty != 1.0, key + "repetition_penalty", "is not built in; use 1");
+  list.add_if(!g.stop_strings.empty(), key + "stop_strings",
+              "are not built in: a turn ends with the end-of-turn token; use ~");
+}
+
+void add_manager(const std::string& name, const EnvManagerConfig& m, List& list) {
+  list.add_if(m.group_size_redundancy > 0, name + ".group_size_redundancy",
+              "is not built in: every trajectory that is started is used; use 0");
+  bool has_filter = !m.group_filter_cls.empty() &&
+                    m.group_filter_cls != "roll.pipeline.agentic.agentic_pipeline.GroupFilter";
+  list.add_if(has_filter, name + ".group_filter_cls",
+              "is not built in: no group is dropped; use ~");
+  list.add_if(m.llm_proxy_type != "policy", name + ".llm_proxy.proxy_type",
+              fmt::format("{} is not built in; use policy", m.llm_proxy_type));
+}
+
+void add_environments(const RunConfig& c, List& list) {
+  std::set<std::string> played(c.train_env_manager.tags.begin(), c.train_env_manager.tags.end());
+  add_manager("train_env_manager", c.train_env_manager, list);
+  if (c.eval_steps > 0) {
+    played.insert(c.val_env_manager.tags.begin(), c.val_env_manager.tags.end());
+    add_manager("val_env_manager", c.val_env_manager, list);
+  }
+  for (const auto& [tag, environment] : c.custom_envs) {
+    if (!played.contains(tag)) continue;
+    list.add_if(!is_built_in(environment.env_type), "custom_envs." + tag + ".env_type",
+                fmt::format("{} is not built in (built in: frozen_lake, sokoban, plugin); take {} "
+                            "out of the tags of "
+                            "the env managers",
+                            environment.env_type_name, tag));
+    bool is_other = !environment.env_manager_cls.empty() &&
+                    !environment.env_manager_cls.ends_with(".TrajEnvManager");
+    list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
+                "is not built in: a trajectory is one sample (TrajEnvManager); remove the key");
+  }
+}
+
+void add_batch(const RunConfig& c, List& list) {
+  int64_t unit = c.derived.optimizer_batch;
+  if (unit == 0 || c.rollout_batch_size % unit == 0) return;
+  const TrainingArgs& t = c.actor_train.training_args;
+  int64_t below = c.rollout_batch_size / unit * unit;
+  std::string nearest = below > 0 ? fmt::format("nearest that work: {}, {}", below, below + unit)
+                                  : fmt::format("the smallest that works: {}", unit);
+  list.add(
+      "rollout_batch_size",
+      fmt::format("{} is not a multiple of {} = per_device_train_batch_size {} x "
+                  "gradient_accumulation_steps {} x {} train card{}, and no trajectory is "
+                  "copied or dropped to fill a batch (ROLL's batch_adjust_mode {} would); {}",
+                  c.rollout_batch_size, unit, t.per_device_train_batch_size,
+                  t.gradient_accumulation_steps, c.derived.train_dp,
+                  c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
+}
+
+void add_rewards(const RunConfig& c, List& list) {
+  for (const auto& [name, reward] : c.rewards) {
+    const std::string key = "rewards." + name;
+    const RewardType type = reward.type;
+    list.add_if(
+        type == RewardType::general_val || type == RewardType::detection ||
+            type == RewardType::video_r1 || type == RewardType::custom,
+        key + ".type",
+        fmt::format("{} is not built in; a Python or C++ plugin can score (docs/plugins.md)",
+                    to_string(type)));
+    list.add_if(type == RewardType::env_return && c.pipeline == Pipeline::rlvr, key + ".type",
+                "env_return is what an environment pays; give the rule that scores the answers");
+    list.add_if(type == RewardType::code_sandbox && !reward.use_local, key + ".use_local",
+                "false asks a server (code_url): not built in; use true");
+    list.add_if(type == RewardType::llm_judge && !reward.judge_model_type.empty() &&
+                    reward.judge_model_type != "api",
+                key + ".judge_model_type",
+                fmt::format("{} is not built in; use api", reward.judge_model_type));
+    list.add_if(reward.query_filter_config.type != RewardFilter::no_filter,
+                key + ".query_filter_config.type", "no prompt is filtered; use no_filter");
+  }
+}
+
+void add_rlvr(const RunConfig& c, List& list) {
+  const RlvrSection& x = c.rlvr;
+  list.add_if(x.importance_sampling == ImportanceSampling::seq, "importance_sampling",
+              "seq is not built in; the ratio is per token");
+  list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight", "is not built in; use false");
+  list.add_if(x.length_loss_weight, "length_loss_weight", "is not built in; use false");
+  list.add_if(x.max_len_mask, "max_len_mask", "is not built in; use false");
+  list.add_if(x.difficulty_mask, "difficulty_mask", "is not built in; use false");
+  list.add_if(x.error_max_len_clip, "error_max_len_clip", "is not built in; use false");
+  list.add_if(x.is_use_additional_prompts, "is_use_additional_prompts",
+              "is not built in; use false");
+  list.add_if(x.rl_loss_coef != 1, "rl_loss_coef", "is not built in; use 1");
+  list.add_if(c.norm_mean_type == NormScope::running || c.norm_std_type == NormScope::running,
+              "norm_mean_type", "running is not built in; use group or batch");
+}
+
+}  // namespace
+
+std::vector<Note> not_built(const RunConfig& c) {
+  List list(c);
+  add_run(c, list);
+  add_cards(c, list);
+  add_role("actor_train", c.actor_train, c, list);
+  add_role("actor_infer", c.actor_infer, c, list);
+  if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
+  add_algorithm(c, list);
+  add_sampling(c.actor_infer.generating_args, list);
+  if (c.pipeline == Pipeline::agentic) {
+    add_batch(c, list);
+    add_environments(c, list);
+  }
+  if (c.pipeline == Pipeline::rlvr) add_rlvr(c, list);
+  add_rewards(c, list);
+  return list.notes;
+}
+
+}  // namespace cohort::config

@@ -1,0 +1,225 @@
+#include "runtime/config/roll/roll_check.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/config/roll/not_built.hpp"
+
+namespace cohort::config {
+namespace {
+
+bool scopes_to_group(const RewardNormalization& norm, const std::optional<NormScope>& scope,
+                     bool by_method) {
+  NormScope from_method = !by_method                         ? NormScope::none
+                          : norm.grouping == Grouping::batch ? NormScope::batch
+                                                             : NormScope::group;
+  return scope.value_or(from_method) == NormScope::group;
+}
+
+void check_normalization(RunConfig& c, Findings& f) {
+  if (!usable(f, {"reward_normalization", "reward_normalization.method",
+                  "reward_normalization.grouping", "reward_normalization.norm_mean_type",
+                  "reward_normalization.norm_std_type", "train_env_manager.group_size"}))
+    return;
+  const RewardNormalization& norm = c.reward_normalization;
+  bool has_mean = norm.method != NormMethod::identity;
+  bool has_std = norm.method == NormMethod::mean_std || norm.method == NormMethod::asym_clip;
+  bool is_grouped = scopes_to_group(norm, norm.norm_mean_type, has_mean) ||
+                    scopes_to_group(norm, norm.norm_std_type, has_std);
+  if (is_grouped && norm.grouping == Grouping::traj_group_id && c.train_env_manager.group_size == 1)
+    f.warn("train_env_manager.group_size",
+           "1 under reward_normalization by traj_group_id makes every advantage 0: nothing "
+           "would be learnt; "
+           "use at least 2 (ROLL's examples use 8), or reward_normalization.grouping: batch");
+  c.derived.has_group_baseline = scopes_to_group(norm, norm.norm_mean_type, has_mean);
+  c.derived.group_baseline = c.derived.has_group_baseline
+                                 ? fmt::format("reward_normalization {} by {}",
+                                               to_string(norm.method), to_string(norm.grouping))
+                                 : "none";
+  bool is_identity = !has_mean && !norm.norm_mean_type && !norm.norm_std_type;
+  if (c.adv_estimator == AdvEstimator::grpo && is_identity)
+    f.warn("reward_normalization",
+           "adv_estimator grpo does not normalise by itself in the agentic pipeline: "
+           "without reward_normalization there is no baseline");
+}
+
+std::string cards_text(const WorkerConfig& role) {
+  if (role.device_mapping.empty()) return "";
+  return fmt::format(" on {} card{}", role.device_mapping.size(),
+                     role.device_mapping.size() == 1 ? "" : "s");
+}
+
+/// Cards that only a reference that is not built would use.
+void warn_idle_cards(RunConfig& c, Findings& f) {
+  std::set<uint32_t> idle(c.reference.device_mapping.begin(), c.reference.device_mapping.end());
+  for (const NamedRole& x : roles_of(c))
+    if (x.name != "reference")
+      for (uint32_t id : x.role->device_mapping) idle.erase(id);
+  if (!idle.empty())
+    f.warn("reference.device_mapping",
+           fmt::format("card{} {} idle: no reference is built and no other role is mapped there",
+                       idle.size() == 1 ? "" : "s", fmt::join(idle, ", ")));
+}
+
+void check_kl(RunConfig& c, Findings& f) {
+  if (!usable(f,
+              {"init_kl_coef", "use_kl_loss", "add_token_level_kl", "kl_loss_coef", "target_kl"}))
+    return;
+  Derived& d = c.derived;
+  d.is_reference_needed = c.init_kl_coef > 0 || c.use_kl_loss || c.enable_reference;
+  d.is_reference_metric_only = d.is_reference_needed && !c.add_token_level_kl && !c.use_kl_loss;
+  std::string coefficient =
+      fmt::format("{}{}", c.init_kl_coef, f.has("init_kl_coef") ? "" : " (ROLL's default)");
+  bool is_lora = !c.actor_train.model_args.lora_target.empty();  // the policy without its adapter
+  if (d.is_reference_needed && !is_lora && c.reference.device_mapping.empty() &&
+      usable(f, {"reference", "reference.device_mapping"})) {
+    std::string key = c.init_kl_coef > 0 ? "init_kl_coef"
+                      : c.use_kl_loss    ? "use_kl_loss"
+                                         : "enable_reference";
+    f.problem(key,
+              fmt::format("{} needs a reference role with a device_mapping; set it to {}, or add "
+                          "`reference:`",
+                          c.init_kl_coef > 0 ? key + " " + coefficient : key,
+                          c.init_kl_coef > 0 ? "0" : "false"));
+  }
+  if (c.init_kl_coef > 0 && !c.add_token_level_kl && !c.use_kl_loss)
+    f.warn(
+        "init_kl_coef",
+        fmt::format("{} builds a reference that only draws a chart{}: neither add_token_level_kl "
+                    "nor use_kl_loss is on",
+                    coefficient, cards_text(c.reference)));
+  if (!d.is_reference_needed && c.reference.is_configured) {
+    f.note("reference", "not built: init_kl_coef is 0 and use_kl_loss is false");
+    warn_idle_cards(c, f);
+  }
+  if (c.use_kl_loss && c.kl_loss_coef == 0)
+    f.warn("use_kl_loss", "kl_loss_coef is 0: the KL is computed and weighs nothing");
+  if (!c.use_kl_loss && c.kl_loss_coef > 0)
+    f.warn("kl_loss_coef", "has no effect without use_kl_loss");
+  if (c.target_kl && !c.add_token_level_kl)
+    f.warn("target_kl", "has no effect without add_token_level_kl");
+}
+
+void check_estimator(RunConfig& c, Findings& f) {
+  if (!usable(f, {"adv_estimator"}) || c.pipeline > Pipeline::rlvr) return;
+  bool is_gae = c.adv_estimator == AdvEstimator::gae;
+  if (is_gae && !f.has("adv_estimator"))
+    f.warn("adv_estimator",
+           fmt::format("left to its default gae, which needs a critic{}; say grpo or reinforce if "
+                       "none is meant",
+                       c.critic.is_configured ? "" : " (there is no `critic:` section)"));
+  else if (is_gae && c.critic.device_mapping.empty() && usable(f, {"critic"}))
+    f.warn("adv_estimator", "gae needs a critic: there is no `critic:` with a device_mapping");
+  if (!is_gae && c.critic.is_configured)
+    f.note("critic",
+           fmt::format("not built: adv_estimator {} needs none", to_string(c.adv_estimator)));
+  if (!is_gae && !c.reward_pretrain.empty())
+    f.note("reward_pretrain", "no critic is built: only adv_estimator gae needs one");
+}
+
+void check_clips(const RunConfig& c, Findings& f) {
+  const RunConfig defaults;
+  if (c.use_pg_clip_range && c.pg_clip != defaults.pg_clip && !c.dual_clip_loss)
+    f.warn("pg_clip", "has no effect: use_pg_clip_range takes pg_clip_low and pg_clip_high");
+  for (const auto& [key, bound] :
+       {std::pair{"pg_clip_low", c.pg_clip_low}, std::pair{"pg_clip_high", c.pg_clip_high}}) {
+    if (!c.use_pg_clip_range && bound != defaults.pg_clip)
+      f.warn(key, "has no effect without use_pg_clip_range: true");
+  }
+  if (c.eval_steps > c.max_steps && c.max_steps > 0 && c.eval_steps != defaults.eval_steps)
+    f.warn("eval_steps",
+           fmt::format("{} is more than max_steps {}: only the ends of the run are evaluated",
+                       c.eval_steps, c.max_steps));
+  if (c.max_steps == 0 && usable(f, {"max_steps"}))
+    f.problem("max_steps", "0 steps; give at least 1");
+}
+
+Pipeline infer_pipeline(const Findings& f, std::string& key) {
+  auto has_any = [&](std::initializer_list<const char*> keys) {
+    for (const char* x : keys)
+      if (f.has(x)) {
+        key = x;
+        return true;
+      }
+    return false;
+  };
+  if (has_any({"train_env_manager", "val_env_manager", "custom_envs"})) return Pipeline::agentic;
+  if (has_any({"sft_train"})) return Pipeline::sft;
+  if (has_any({"student", "teacher"})) return Pipeline::distill;
+  if (has_any({"chosen_key", "ipo", "beta", "use_reference_model"})) return Pipeline::dpo;
+  if (has_any({"rewards", "num_return_sequences_in_group", "actor_train.data_args.file_name"}))
+    return Pipeline::rlvr;
+  return Pipeline::agentic;
+}
+
+void warn_not_built(const RunConfig& c, Findings& f) {
+  for (const Note& note : not_built(c)) {
+    bool is_known = std::any_of(f.warnings.begin(), f.warnings.end(),
+                                [&](const Note& x) { return x.key == note.key; });
+    if (!is_known || note.key != "adv_estimator")  // its own warning says more
+      f.warnings.push_back({note.key, note.where, "not run by this version: " + note.text});
+  }
+}
+
+}  // namespace
+
+bool usable(const Findings& findings, std::initializer_list<std::string> paths) {
+  return std::none_of(paths.begin(), paths.end(),
+                      [&](const std::string& path) { return findings.broken.contains(path); });
+}
+
+std::string nearest_multiples(int64_t value, int64_t unit) {
+  int64_t below = value / unit * unit;
+  return below > 0 ? fmt::format("nearest that work: {}, {}", below, below + unit)
+                   : fmt::format("the smallest that works: {}", unit);
+}
+
+void complete_pipeline(RunConfig& c, Findings& f) {
+  std::string key;
+  if (!f.has("pipeline")) {
+    c.pipeline = infer_pipeline(f, key);
+    if (!key.empty()) c.origins["pipeline"] = f.mark_of(key).file_line();
+  }
+  bool is_group_given = f.has("num_return_sequences_in_group");
+  if (c.pipeline == Pipeline::agentic && c.num_return_sequences_in_group != 1 && is_group_given) {
+    f.warn("num_return_sequences_in_group",
+           fmt::format("{} has no effect in pipeline agentic: the group is "
+                       "train_env_manager.group_size",
+                       c.num_return_sequences_in_group));
+    c.num_return_sequences_in_group = 1;
+  }
+  int64_t& answers = c.actor_infer.generating_args.num_return_sequences;
+  const std::string path = "actor_infer.generating_args.num_return_sequences";
+  if (answers != c.num_return_sequences_in_group && f.has(path) && usable(f, {path}))
+    f.warn(path, fmt::format("{} is rewritten to {} (ROLL's rule: {})", answers,
+                             c.num_return_sequences_in_group,
+                             c.pipeline == Pipeline::rlvr ? "num_return_sequences_in_group"
+                                                          : "the group is group_size"));
+  answers = c.num_return_sequences_in_group;
+}
+
+void check_algorithm(RunConfig& c, Findings& f) {
+  check_estimator(c, f);
+  if (c.pipeline == Pipeline::agentic) check_normalization(c, f);
+  if (c.pipeline <= Pipeline::rlvr) check_kl(c, f);
+  check_clips(c, f);
+}
+
+void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions& options) {
+  for (const auto& [key, mark] : findings.present)
+    if (!key.empty()) config.origins[key] = mark.file_line();
+  complete_pipeline(config, findings);
+  check_roles(config, findings, options);
+  check_batches(config, findings);
+  check_algorithm(config, findings);
+  check_environments(config, findings);
+  check_rlvr(config, findings);
+  check_runtime(config, findings);
+  note_inert(config, findings);
+  if (findings.problems.empty()) warn_not_built(config, findings);
+}
+
+}  // namespace cohort::config

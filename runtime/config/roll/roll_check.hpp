@@ -1,0 +1,43 @@
+#pragma once
+/// Rules across keys, and the numbers that follow from them. Pure but for asking whether a resume
+/// folder is there.
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/config/load.hpp"
+#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::config {
+
+/// Fills what follows from other keys (pipeline, sequence_length, partitions, head_dim, rewards,
+/// derived, origins) and adds problems, warnings and notes. Rules whose keys have a problem already
+/// are left out.
+void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions& options);
+
+// Parts of it, in this order.
+void complete_pipeline(RunConfig& config, Findings& findings);
+void check_roles(RunConfig& config, Findings& findings, const LoadOptions& options);
+void check_batches(RunConfig& config, Findings& findings);
+void check_algorithm(RunConfig& config, Findings& findings);
+void check_environments(RunConfig& config, Findings& findings);
+void check_rlvr(RunConfig& config, Findings& findings);
+void check_runtime(RunConfig& config, Findings& findings);
+void note_inert(RunConfig& config, Findings& findings);
+
+/// True if none of the keys has a problem already.
+bool usable(const Findings& findings, std::initializer_list<std::string> paths);
+
+/// "nearest that work: 256, 512" for a value that should be a multiple of `unit`.
+std::string nearest_multiples(int64_t value, int64_t unit);
+
+struct NamedRole {
+  std::string name;
+  WorkerConfig* role;
+};
+/// The roles that are in the file, rewards with a model included.
+std::vector<NamedRole> roles_of(RunConfig& config);
+
+}  // namespace cohort::config

@@ -1,0 +1,519 @@
+#include "runtime/config/roll/visitor.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "runtime/config/tree/device_mapping.hpp"
+#include "runtime/config/tree/interpolate.hpp"
+#include "runtime/config/tree/suggest.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
+
+namespace cohort::config {
+namespace {
+
+Error expected(std::string_view what, const Node& node) {
+  return {Errc::config, fmt::format("expected {}, got {}", what, describe_value(node))};
+}
+
+Node plain(std::string text) { return Node::make_scalar(std::move(text), false); }
+Node string_node(std::string_view text) {
+  return Node::make_scalar(escape_interpolation(text), true);
+}
+
+struct ByteUnit {
+  std::string_view suffix;
+  uint64_t bytes;
+};
+// the longest first: "MiB" ends in "B" too
+constexpr std::array<ByteUnit, 8> k_byte_units = {{{"KiB", uint64_t{1} << 10},
+                                                   {"MiB", uint64_t{1} << 20},
+                                                   {"GiB", uint64_t{1} << 30},
+                                                   {"TiB", uint64_t{1} << 40},
+                                                   {"KB", 1000},
+                                                   {"MB", 1'000'000},
+                                                   {"GB", 1'000'000'000},
+                                                   {"TB", 1'000'000'000'000}}};
+
+std::optional<uint64_t> parse_bytes(const Node& node) {
+  static constexpr double k_bytes_max = 1e18;
+  Node number = node;
+  uint64_t unit_bytes = 1;
+  for (const ByteUnit& unit : k_byte_units) {
+    if (!number.scalar.ends_with(unit.suffix)) continue;
+    number.scalar.resize(number.scalar.size() - unit.suffix.size());
+    number.scalar.resize(number.scalar.find_last_not_of(' ') + 1);
+    number.is_quoted = false;
+    unit_bytes = unit.bytes;
+    break;
+  }
+  std::optional<double> value = as_double(number);
+  if (!value || *value < 0 || *value * static_cast<double>(unit_bytes) > k_bytes_max)
+    return std::nullopt;
+  return static_cast<uint64_t>(std::llround(*value * static_cast<double>(unit_bytes)));
+}
+
+std::string bytes_text(uint64_t bytes) {
+  for (const ByteUnit& unit : {k_byte_units[2], k_byte_units[1], k_byte_units[0]})
+    if (bytes >= unit.bytes && bytes % unit.bytes == 0)
+      return fmt::format("{}{}", bytes / unit.bytes, unit.suffix);
+  return fmt::format("{}", bytes);
+}
+
+Expected<void> read_string(const Node& node, std::string& x) {
+  if (node.kind != NodeKind::scalar) return expected("a text", node);
+  x = node.scalar;
+  return {};
+}
+
+}  // namespace
+
+bool Range::contains(double x) const {
+  return (is_min_open ? x > min : x >= min) && (is_max_open ? x < max : x <= max);
+}
+
+std::string Range::text() const {
+  bool has_min = std::isfinite(min);
+  bool has_max = std::isfinite(max);
+  std::string low =
+      has_min ? (is_min_open ? " above " : " of at least ") + fmt::format("{}", min) : "";
+  std::string high =
+      has_max ? (is_max_open ? " below " : " of at most ") + fmt::format("{}", max) : "";
+  if (has_min && has_max && !is_min_open && !is_max_open)
+    return fmt::format(" in {}..{}", min, max);
+  return has_min && has_max ? low + " and" + high : low + high;
+}
+
+void Visitor::boolean(const Key& key, bool& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    auto value = as_bool(node);
+    if (!value) return expected("true or false", node);
+    x = *value;
+    return {};
+  };
+  value(key, "bool", read, [&x] { return plain(x ? "true" : "false"); });
+}
+
+void Visitor::integer(const Key& key, int64_t& x) {
+  std::string type = "integer" + key.range.text();
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = as_int(node);
+    if (!value || !key.range.contains(static_cast<double>(*value)))
+      return expected("an " + type, node);
+    x = *value;
+    return {};
+  };
+  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+}
+
+void Visitor::negated(const Key& key, bool& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    auto value = as_bool(node);
+    if (!value && node.kind != NodeKind::null) return expected("true or false", node);
+    x = !value.value_or(false);
+    return {};
+  };
+  value(key, "bool", read, [&x] { return plain(x ? "false" : "true"); });
+}
+
+void Visitor::nullable_integer(const Key& key, int64_t& x) {
+  std::string type = "integer" + key.range.text();
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = node.kind == NodeKind::null ? std::optional<int64_t>(0) : as_int(node);
+    if (!value || !key.range.contains(static_cast<double>(*value)))
+      return expected("an " + type, node);
+    x = *value;
+    return {};
+  };
+  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+}
+
+void Visitor::optional_integer(const Key& key, std::optional<int64_t>& x) {
+  std::string type = "integer" + key.range.text() + " or ~";
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = as_int(node);
+    if (node.kind != NodeKind::null && (!value || !key.range.contains(static_cast<double>(*value))))
+      return expected("an " + type, node);
+    x = value;
+    return {};
+  };
+  value(key, type, read, [&x] { return x ? plain(fmt::format("{}", *x)) : Node{}; });
+}
+
+void Visitor::number(const Key& key, double& x) {
+  std::string type = "number" + key.range.text();
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = as_double(node);
+    if (!value || !key.range.contains(*value)) return expected("a " + type, node);
+    x = *value;
+    return {};
+  };
+  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+}
+
+void Visitor::optional_number(const Key& key, std::optional<double>& x) {
+  std::string type = "number" + key.range.text() + " or ~";
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    auto value = as_double(node);
+    if (node.kind != NodeKind::null && (!value || !key.range.contains(*value)))
+      return expected("a " + type, node);
+    x = value;
+    return {};
+  };
+  value(key, type, read, [&x] { return x ? plain(fmt::format("{}", *x)) : Node{}; });
+}
+
+void Visitor::bytes(const Key& key, uint64_t& x) {
+  std::string type = "bytes" + key.range.text();
+  auto read = [&x, &key](const Node& node) -> Expected<void> {
+    auto value = parse_bytes(node);
+    if (!value || !key.range.contains(static_cast<double>(*value)))
+      return expected(
+          fmt::format("a number of bytes{} (as 268435456, 256MiB or 1GiB)", key.range.text()),
+          node);
+    x = *value;
+    return {};
+  };
+  value(key, type, read, [&x] { return plain(bytes_text(x)); });
+}
+
+void Visitor::text(const Key& key, std::string& x) {
+  auto read = [&x](const Node& node) { return read_string(node, x); };
+  value(key, "text", read, [&x] { return string_node(x); });
+}
+
+void Visitor::nullable_text(const Key& key, std::string& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.clear();
+    return node.kind == NodeKind::null ? Expected<void>{} : read_string(node, x);
+  };
+  value(key, "text or ~", read, [&x] { return x.empty() ? Node{} : string_node(x); });
+}
+
+void Visitor::optional_text(const Key& key, std::optional<std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.reset();
+    if (node.kind == NodeKind::null) return {};
+    return read_string(node, x.emplace());
+  };
+  value(key, "text or ~", read, [&x] { return x ? string_node(*x) : Node{}; });
+}
+
+void Visitor::texts(const Key& key, std::vector<std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::sequence) return expected("a list of texts", node);
+    x.clear();
+    for (const Node& item : node.items) COHORT_TRY(read_string(item, x.emplace_back()));
+    return {};
+  };
+  value(key, "list of texts", read, [&x] {
+    Node node;
+    node.kind = NodeKind::sequence;
+    for (const std::string& item : x) node.items.push_back(string_node(item));
+    return node;
+  });
+}
+
+void Visitor::text_or_texts(const Key& key, std::vector<std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind == NodeKind::scalar) return read_string(node, x.emplace_back());
+    if (node.kind != NodeKind::sequence) return expected("a text or a list of texts", node);
+    for (const Node& item : node.items) COHORT_TRY(read_string(item, x.emplace_back()));
+    return {};
+  };
+  value(key, "text or list of texts", read, [&x] {
+    Node node;
+    node.kind = x.empty() ? NodeKind::null : NodeKind::sequence;
+    for (const std::string& item : x) node.items.push_back(string_node(item));
+    return node;
+  });
+}
+
+void Visitor::text_map(const Key& key, std::map<std::string, std::string>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind != NodeKind::map) return expected("a map of names to texts", node);
+    for (const Entry& entry : node.entries) {
+      if (entry.node().kind != NodeKind::scalar)
+        return Error{Errc::config, fmt::format("expected a text for {}, got {}", entry.key,
+                                               describe_value(entry.node()))};
+      x[entry.key] = entry.node().scalar;
+    }
+    return {};
+  };
+  value(key, "map of texts", read, [&x] {
+    Node node = Node::make_map({});
+    for (const auto& [name, text] : x) node.set(name, {}, string_node(text));
+    return node;
+  });
+}
+
+namespace {
+
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += fmt::format("\\{}", c);
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+std::string to_json(const Node& node) {
+  std::string out;
+  switch (node.kind) {
+    case NodeKind::null:
+      return "null";
+    case NodeKind::scalar: {
+      if (node.is_quoted) return json_text(node.scalar);
+      if (auto flag = as_bool(node)) return *flag ? "true" : "false";
+      if (auto whole = as_int(node)) return fmt::format("{}", *whole);
+      if (auto number = as_double(node); number && std::isfinite(*number))
+        return fmt::format("{}", *number);
+      return json_text(node.scalar);
+    }
+    case NodeKind::sequence:
+      for (const Node& item : node.items) out += (out.empty() ? "" : ",") + to_json(item);
+      return "[" + out + "]";
+    case NodeKind::map:
+      for (const Entry& entry : node.entries)
+        out += (out.empty() ? "" : ",") + json_text(entry.key) + ":" + to_json(entry.node());
+      return "{" + out + "}";
+  }
+  return out;
+}
+
+}  // namespace
+
+void Visitor::json_map(const Key& key, std::string& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::null && node.kind != NodeKind::map)
+      return expected("a map of options", node);
+    x = node.kind == NodeKind::null ? "{}" : to_json(node);
+    return {};
+  };
+  // JSON is YAML.
+  value(key, "map of options", read, [&x] {
+    auto node = parse_yaml(x, "args");
+    return node ? *node : Node::make_map({});
+  });
+}
+
+void Visitor::number_map(const Key& key, std::vector<std::pair<std::string, double>>& x) {
+  std::string type = fmt::format("map of numbers{}", key.range.text());
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    x.clear();
+    if (node.kind == NodeKind::null) return {};
+    if (node.kind != NodeKind::map) return expected("a " + type, node);
+    for (const Entry& entry : node.entries) {
+      auto number = as_double(entry.node());
+      if (!number || !key.range.contains(*number))
+        return Error{Errc::config,
+                     fmt::format("expected a number{} for {}, got {}", key.range.text(), entry.key,
+                                 describe_value(entry.node()))};
+      x.emplace_back(entry.key, *number);
+    }
+    return {};
+  };
+  value(key, type, read, [&x] {
+    Node node = Node::make_map({});
+    for (const auto& [name, number] : x) node.set(name, {}, plain(fmt::format("{}", number)));
+    return node;
+  });
+}
+
+void Visitor::integers(const Key& key, std::vector<int64_t>& x) {
+  std::string type = fmt::format("list of integers{}", key.range.text());
+  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::sequence) return expected("a " + type, node);
+    x.clear();
+    for (const Node& item : node.items) {
+      auto value = as_int(item);
+      if (!value || !key.range.contains(static_cast<double>(*value)))
+        return expected("a " + type, item);
+      x.push_back(*value);
+    }
+    return {};
+  };
+  value(key, type, read, [&x] {
+    Node node;
+    node.kind = NodeKind::sequence;
+    for (int64_t item : x) node.items.push_back(plain(fmt::format("{}", item)));
+    return node;
+  });
+}
+
+void Visitor::cards(const Key& key, std::vector<uint32_t>& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::null) {
+      x.clear();
+      return {};
+    }
+    if (node.kind == NodeKind::scalar) {
+      if (as_int(node))
+        return Error{Errc::config, fmt::format("expected a list of cards, got {}; write [{}]",
+                                               describe_value(node), node.scalar)};
+      COHORT_ASSIGN(x, parse_device_mapping(node.scalar));
+      return {};
+    }
+    std::vector<int64_t> ids;
+    for (const Node& item : node.items) {
+      auto id = as_int(item);
+      if (!id) return expected("a card id", item);
+      ids.push_back(*id);
+    }
+    if (node.kind != NodeKind::sequence)
+      return expected("a list of cards as [0, 1] or list(range(0,2))", node);
+    COHORT_ASSIGN(x, check_device_ids(ids));
+    return {};
+  };
+  value(key, "cards", read, [&x] {
+    Node node;
+    node.kind = x.empty() ? NodeKind::null : NodeKind::sequence;
+    for (uint32_t id : x) node.items.push_back(plain(fmt::format("{}", id)));
+    return node;
+  });
+}
+
+void Visitor::resume(const Key& key, ResumeSection& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    x = {};
+    if (node.kind == NodeKind::null) return {};
+    if (auto flag = as_bool(node)) {
+      x.is_enabled = *flag;
+      return {};
+    }
+    if (node.kind != NodeKind::scalar || node.scalar.empty())
+      return expected("true, false or the path of a checkpoint", node);
+    x = {true, node.scalar};
+    return {};
+  };
+  value(key, "bool or path", read, [&x] {
+    return x.path.empty() ? plain(x.is_enabled ? "true" : "false") : string_node(x.path);
+  });
+}
+
+void Visitor::strategy(const Key& key, StrategySettings& x) {
+  std::span<const std::string_view> names = names_of(Strategy{});
+  names = names.subspan(1);  // "none" is no name
+  auto read = [&x, names](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::null) return {};
+    auto found = std::find(names.begin(), names.end(), node.scalar);
+    if (node.kind != NodeKind::scalar || found == names.end())
+      return Error{
+          Errc::config,
+          fmt::format("expected one of {}, got {}{}", fmt::join(names, ", "), describe_value(node),
+                      did_you_mean(node.scalar, {names.begin(), names.end()}))};
+    x.strategy_name = node.scalar;
+    x.strategy = static_cast<Strategy>(found - names.begin() + 1);
+    return {};
+  };
+  value(key, fmt::format("{} | ~", fmt::join(names, " | ")), read,
+        [&x] { return x.strategy_name.empty() ? Node{} : string_node(x.strategy_name); });
+}
+
+void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
+  std::span<const std::string_view> names = names_of(EnvType{});
+  names = names.first(names.size() - 1);  // "other" is no name
+  auto read = [&x, &name, names](const Node& node) -> Expected<void> {
+    COHORT_TRY(read_string(node, name));
+    auto found = std::find(names.begin(), names.end(), name);
+    std::string near = found == names.end() ? did_you_mean(name, {names.begin(), names.end()}) : "";
+    if (!near.empty())
+      return Error{Errc::config, fmt::format("there is no environment '{}'{}", name, near)};
+    x = static_cast<EnvType>(found - names.begin());  // not found: other
+    return {};
+  };
+  value(key, fmt::format("{} | the id of another one", fmt::join(names, " | ")), read,
+        [&name] { return string_node(name); });
+}
+
+void Visitor::tokenizer(const Key& key, std::string& name, std::vector<std::string>& vocabulary) {
+  static constexpr std::array<std::string_view, 4> k_built_in = {"frozen_lake", "arithmetic",
+                                                                 "word_problems", "bytes"};
+  auto read = [&](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::sequence) {
+      name.clear();
+      vocabulary.clear();
+      for (const Node& item : node.items) COHORT_TRY(read_string(item, vocabulary.emplace_back()));
+      return vocabulary.empty() ? Expected<void>(Error{Errc::config, "the list of words is empty"})
+                                : Expected<void>{};
+    }
+    if (node.kind != NodeKind::scalar)
+      return expected("the name of a built-in vocabulary, or a list of words", node);
+    if (std::find(k_built_in.begin(), k_built_in.end(), node.scalar) == k_built_in.end())
+      return Error{Errc::config, fmt::format("no built-in vocabulary '{}' (there is: {})",
+                                             node.scalar, fmt::join(k_built_in, ", "))};
+    name = node.scalar;
+    vocabulary.clear();
+    return {};
+  };
+  value(key, "name or list of words", read, [&] {
+    if (vocabulary.empty()) return string_node(name);
+    Node node;
+    node.kind = NodeKind::sequence;
+    for (const std::string& word : vocabulary) node.items.push_back(string_node(word));
+    return node;
+  });
+}
+
+void Visitor::only(const Key& key, std::string_view allowed) {
+  Node wanted = is_null_text(allowed) ? Node{} : plain(std::string(allowed));
+  auto read = [&](const Node& node) -> Expected<void> {
+    bool is_same = node.kind == wanted.kind && node.scalar == wanted.scalar;
+    if (auto number = as_double(wanted); number && as_double(node))
+      is_same = *number == *as_double(node);
+    if (auto flag = as_bool(wanted); flag && as_bool(node)) is_same = *flag == *as_bool(node);
+    if (!is_same)
+      return Error{Errc::config, fmt::format("{} is not built in: only {} is accepted ({})",
+                                             describe_value(node), allowed, key.doc)};
+    return {};
+  };
+  value(key, fmt::format("only {}", allowed), read, [&] { return wanted; });
+}
+
+void Visitor::inert(std::initializer_list<std::string_view> names, std::string_view reason) {
+  for (std::string_view name : names) inert(Key{name, "nobody", reason});
+}
+
+void Visitor::tuning(std::span<const std::string_view> names, std::string_view reason) {
+  for (std::string_view name : names) inert(Key{name, "nobody", reason});
+}
+
+void Visitor::tuning(std::initializer_list<std::string_view> names, std::string_view reason) {
+  tuning(std::span<const std::string_view>(names.begin(), names.size()), reason);
+}
+
+void Visitor::rest(std::string_view, std::span<const std::string_view>) {}
+
+void Visitor::choice_index(const Key& key, std::span<const std::string_view> names,
+                           std::optional<size_t>& index, bool is_nullable) {
+  std::string type = fmt::format("{}{}", fmt::join(names, " | "), is_nullable ? " | ~" : "");
+  auto read = [&](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::null && is_nullable) {
+      index.reset();
+      return {};
+    }
+    auto found = std::find(names.begin(), names.end(), node.scalar);
+    if (node.kind != NodeKind::scalar || found == names.end())
+      return Error{
+          Errc::config,
+          fmt::format("expected one of {}, got {}{}", fmt::join(names, ", "), describe_value(node),
+                      did_you_mean(node.scalar, {names.begin(), names.end()}))};
+    index = static_cast<size_t>(found - names.begin());
+    return {};
+  };
+  value(key, type, read, [&] { return index ? string_node(names[*index]) : Node{}; });
+}
+
+}  // namespace cohort::config

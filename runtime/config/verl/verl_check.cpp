@@ -1,0 +1,317 @@
+/// Rules on verl's algorithm, rollout and run; the order of all checks.
+#include "runtime/config/verl/verl_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "runtime/config/verl/verl_visit.hpp"
+
+namespace cohort::config {
+namespace {
+
+bool is_group_estimator(VerlEstimator x) {
+  return x != VerlEstimator::gae && x != VerlEstimator::reinforce_plus_plus &&
+         x != VerlEstimator::remax;
+}
+
+std::string_view estimator_name(const VerlConfig& c) {
+  return names_of(VerlEstimator{})[static_cast<size_t>(c.algorithm.adv_estimator)];
+}
+
+void check_estimator(const VerlConfig& c, Findings& f) {
+  const std::string key = "algorithm.adv_estimator";
+  if (f.broken.contains(key)) return;
+  VerlEstimator estimator = c.algorithm.adv_estimator;
+  if (!f.has(key))
+    f.warn(key, "left at verl's default gae: a critic of the policy's size is built and trained");
+  if (estimator == VerlEstimator::gae && c.critic.enable == false)
+    verl_problem(
+        f, "critic.enable",
+        "false, but adv_estimator gae needs the critic's values; use grpo, or leave it out");
+  const char* n_key = "actor_rollout_ref.rollout.n";
+  if (c.rollout.sampling.n > 1 || f.broken.contains(n_key)) return;
+  if (estimator == VerlEstimator::grpo_passk)
+    return verl_problem(f, n_key, "1: grpo_passk compares the two best answers; use at least 2");
+  if (estimator == VerlEstimator::rloo_vectorized)
+    return f.warn(n_key, "1 under rloo_vectorized: every advantage is 0, nothing is learnt");
+  if (is_group_estimator(estimator))
+    f.warn(n_key, fmt::format("1 under {}: a group of one has no baseline, the advantage is the "
+                              "raw score; verl's examples use 5 to 16",
+                              estimator_name(c)));
+}
+
+void check_kl_reward(const VerlConfig& c, Findings& f) {
+  const VerlAlgorithm& a = c.algorithm;
+  if (!a.use_kl_in_reward) {
+    for (const char* key :
+         {"algorithm.kl_ctrl.kl_coef", "algorithm.kl_ctrl.type", "algorithm.kl_ctrl.horizon",
+          "algorithm.kl_ctrl.target_kl", "algorithm.kl_penalty"})
+      if (f.has(key))
+        f.warn(key,
+               "has no effect without algorithm.use_kl_in_reward: the KL is in the loss "
+               "(actor.use_kl_loss) or nowhere");
+    return;
+  }
+  if (a.kl_type == VerlKlControl::fixed)
+    for (const char* key : {"algorithm.kl_ctrl.horizon", "algorithm.kl_ctrl.target_kl"})
+      if (f.has(key)) f.warn(key, "has no effect with kl_ctrl.type fixed");
+  if (a.kl_penalty == VerlKl::full)
+    verl_problem(f, "algorithm.kl_penalty",
+                 "full: verl has not implemented it; use kl, abs, mse or low_var_kl");
+  if (c.actor.use_kl_loss)
+    f.warn("algorithm.use_kl_in_reward",
+           "the KL counts twice: in the reward and, by actor.use_kl_loss, in the loss");
+}
+
+void check_kl_loss(const VerlConfig& c, Findings& f) {
+  const std::string actor = "actor_rollout_ref.actor.";
+  if (!c.actor.use_kl_loss) {
+    for (const char* key : {"kl_loss_coef", "kl_loss_type"})
+      if (f.has(actor + key)) f.warn(actor + key, "has no effect without actor.use_kl_loss");
+    return;
+  }
+  if (c.actor.kl_loss_type == VerlKl::full)
+    verl_problem(f, actor + "kl_loss_type",
+                 "full: verl has not implemented it; use kl, abs, mse or low_var_kl");
+  if (c.actor.kl_loss_coef == 0)
+    f.warn(actor + "use_kl_loss", "kl_loss_coef is 0: the KL is computed and weighs nothing");
+}
+
+void check_loss(const VerlConfig& c, Findings& f) {
+  const std::string actor = "actor_rollout_ref.actor.";
+  if (f.has(actor + "clip_ratio") && c.actor.clip_ratio_low && c.actor.clip_ratio_high)
+    f.warn(actor + "clip_ratio",
+           fmt::format("has no effect: clip_ratio_low {} and clip_ratio_high {} decide; set "
+                       "these, or make them ~",
+                       *c.actor.clip_ratio_low, *c.actor.clip_ratio_high));
+  if (c.actor.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm)
+    f.warn(actor + "loss_agg_mode",
+           "verl's sum over a fixed length depends on the number of cards; here it does not");
+  if (f.has(actor + "loss_scale_factor") &&
+      c.actor.loss_agg_mode != LossAggMode::seq_mean_token_sum_norm)
+    f.warn(actor + "loss_scale_factor",
+           "has no effect without loss_agg_mode seq-mean-token-sum-norm");
+  bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
+  const std::string unread = actor + (is_megatron ? "grad_clip" : "optim.clip_grad");
+  if (f.has(unread))
+    f.warn(unread, fmt::format("has no effect: strategy {} reads actor.{}",
+                               is_megatron ? "megatron" : "fsdp",
+                               is_megatron ? "optim.clip_grad" : "grad_clip"));
+  if (c.actor.ulysses_sequence_parallel_size > 1 && !c.model.use_remove_padding)
+    f.warn("actor_rollout_ref.model.use_remove_padding",
+           "verl refuses false beside ulysses_sequence_parallel_size above 1; batches are always "
+           "packed here");
+}
+
+void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  const VerlOptim& o = c.actor.optim;
+  if (o.betas.size() != 2)
+    verl_problem(f, optim + "betas", fmt::format("{} numbers; AdamW has 2", o.betas.size()));
+  if (o.lr_warmup_steps >= 0 && f.has(optim + "lr_warmup_steps_ratio") &&
+      o.lr_warmup_steps_ratio > 0)
+    f.warn(optim + "lr_warmup_steps_ratio", "has no effect beside lr_warmup_steps");
+  if (f.has(optim + "total_training_steps") && o.total_training_steps > 0)
+    f.warn(optim + "total_training_steps",
+           "has no effect: verl writes the trainer's number of steps over it");
+  if (o.lr_warmup_steps > 0 || (o.lr_warmup_steps < 0 && o.lr_warmup_steps_ratio > 0))
+    f.warn(optim + (o.lr_warmup_steps > 0 ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
+           "verl counts it in RL steps, not optimizer steps, and runs the first one at learning "
+           "rate 0");
+  if (n.total_steps > 0 && o.lr_warmup_steps > n.total_steps)
+    f.warn(optim + "lr_warmup_steps",
+           fmt::format("{} is more than the run's {} steps: the learning rate never reaches its "
+                       "peak",
+                       o.lr_warmup_steps, n.total_steps));
+}
+
+void check_filter(const VerlConfig& c, Findings& f) {
+  const VerlFilterGroups& g = c.algorithm.filter_groups;
+  if (g.enable && !g.metric && !f.broken.contains("algorithm.filter_groups.metric"))
+    verl_problem(f, "algorithm.filter_groups.metric",
+                 "missing: filter_groups.enable needs acc, score, seq_reward or seq_final_reward");
+  if (!g.enable && c.data.gen_batch_size)
+    f.warn("data.gen_batch_size", "has no effect without algorithm.filter_groups.enable");
+  if (g.enable && c.data.gen_batch_size && *c.data.gen_batch_size < c.data.train_batch_size)
+    f.warn("data.gen_batch_size",
+           fmt::format("{} is less than train_batch_size {}: every step generates at least twice",
+                       *c.data.gen_batch_size, c.data.train_batch_size));
+  const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
+  if (r.loss_type != "ppo_clip" && r.loss_type != "reinforce")
+    verl_problem(f, "algorithm.rollout_correction.loss_type",
+                 fmt::format("expected one of ppo_clip, reinforce, got '{}'", r.loss_type));
+}
+
+void check_critic(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
+  bool is_named = std::any_of(f.present.begin(), f.present.end(),
+                              [](const auto& x) { return x.first.starts_with("critic."); });
+  if (!n.has_critic && is_named)
+    f.note("critic",
+           fmt::format("not built: adv_estimator {} has no use for it", estimator_name(c)));
+  if (n.has_critic && c.algorithm.adv_estimator != VerlEstimator::gae)
+    f.warn("critic.enable",
+           fmt::format("true, but adv_estimator {} never reads its values", estimator_name(c)));
+  if (c.trainer.critic_warmup > 0)
+    f.warn("trainer.critic_warmup",
+           fmt::format("the policy is not updated before step {}{}", c.trainer.critic_warmup,
+                       n.has_critic ? " (in verl its rollout replicas stay asleep then)"
+                                    : ", and there is no critic to warm up: these steps train "
+                                      "nothing"));
+}
+
+/// Sizes in billions that a name tells: "qwen2_7b_rm" -> 7, "Qwen2.5-0.5B" -> 0.5.
+std::vector<double> sizes_in(std::string_view name) {
+  auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  std::vector<double> sizes;
+  for (size_t i = 0; i < name.size(); ++i) {
+    bool starts = is_digit(name[i]) && (i == 0 || (!is_word(name[i - 1]) && name[i - 1] != '.'));
+    if (!starts) continue;
+    double size = 0;
+    auto [end, failure] =
+        std::from_chars(name.data() + i, name.data() + name.size(), size, std::chars_format::fixed);
+    auto after = static_cast<size_t>(end - name.data());
+    if (failure != std::errc{} || after >= name.size()) continue;
+    bool is_size = (name[after] == 'b' || name[after] == 'B') &&
+                   (after + 1 == name.size() || !is_word(name[after + 1]));
+    if (is_size) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+void check_name(const VerlConfig& c, Findings& f) {
+  std::string_view path = c.model.path;
+  std::string_view model = path.substr(path.find_last_of('/') + 1);
+  std::vector<double> real = sizes_in(model);
+  std::vector<double> told = sizes_in(c.trainer.experiment_name);
+  if (real.empty() || told.empty() || f.broken.contains("trainer.experiment_name")) return;
+  for (double size : real) {
+    std::string dotted = fmt::format("{}b", size);
+    std::string lower = c.trainer.experiment_name;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](char x) { return x == '_' ? '.' : static_cast<char>(std::tolower(x)); });
+    bool is_told = std::find(told.begin(), told.end(), size) != told.end();
+    if (is_told || lower.find(dotted) != std::string::npos) return;
+  }
+  f.warn("trainer.experiment_name",
+         fmt::format("'{}' says {}B, but the model is {} ({}B)", c.trainer.experiment_name,
+                     told.front(), model, real.front()));
+}
+
+void check_data(const VerlConfig& c, Findings& f) {
+  if (f.has("data.truncation") && !f.broken.contains("data.truncation")) {
+    std::string_view name = names_of(VerlTruncation{})[static_cast<size_t>(c.data.truncation)];
+    std::string here = c.data.truncation != VerlTruncation::error ? "here a longer prompt is cut so"
+                       : c.data.filter_overlong_prompts
+                           ? "here filter_overlong_prompts has dropped such rows before"
+                           : "here such a row is refused when the data are loaded";
+    f.warn("data.truncation",
+           fmt::format("'{}': verl's RL path reads it nowhere, a prompt above max_prompt_length "
+                       "stops the run later with a tensor of the wrong size; {}",
+                       name, here));
+  }
+  f.warn("data.max_response_length",
+         fmt::format("verl lets the engine generate up to R + P - len(prompt) tokens and cuts the "
+                     "answer at R {}, its end with it; here generation stops at R",
+                     c.data.max_response_length));
+}
+
+}  // namespace
+
+void verl_problem(Findings& f, const std::string& path, std::string_view text) {
+  f.broken.insert(path);
+  if (f.has(path)) return f.problem(path, text);
+  f.problems.push_back({f.mark_of(""), fmt::format("{}: {}", path, text)});
+}
+
+void check_verl_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
+  bool is_gae = c.algorithm.adv_estimator == VerlEstimator::gae;
+  n.has_critic = c.critic.enable.value_or(is_gae);
+  n.has_reference = c.actor.use_kl_loss || c.algorithm.use_kl_in_reward;
+  check_estimator(c, f);
+  check_kl_reward(c, f);
+  check_kl_loss(c, f);
+  check_loss(c, f);
+  check_filter(c, f);
+  check_critic(c, f, n);
+}
+
+void check_verl_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
+  const VerlRollout& r = c.rollout;
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  if (!r.name && !f.broken.contains(rollout + "name"))
+    verl_problem(f, rollout + "name", "missing: verl has no default; say vllm or sglang");
+  if (n.prompt == 0 || n.response == 0) return;
+  int64_t longest = n.prompt + n.response;
+  int64_t bound = r.max_model_len.value_or(longest);
+  if (bound < longest)
+    f.warn(rollout + "max_model_len",
+           fmt::format("{} is less than {} = prompt {} + response {}: long prompts get short "
+                       "answers",
+                       bound, longest, n.prompt, n.response));
+  if (!r.enable_chunked_prefill && r.max_num_batched_tokens < bound)
+    verl_problem(f, rollout + "max_num_batched_tokens",
+                 fmt::format("{} is less than max_model_len {}, and enable_chunked_prefill is "
+                             "false: a longest prompt would never be scheduled; use at least {}",
+                             r.max_num_batched_tokens, bound, bound));
+  if (r.val_kwargs.n > 1 && (!r.val_kwargs.do_sample || r.val_kwargs.temperature == 0))
+    f.warn(rollout + "val_kwargs.n",
+           fmt::format("{} greedy answers to one prompt are the same answer: set "
+                       "val_kwargs.do_sample true and a temperature",
+                       r.val_kwargs.n));
+}
+
+void check_verl_run(const VerlConfig& c, Findings& f, const InterpolationSources& sources) {
+  const VerlTrainer& t = c.trainer;
+  if (c.model.path.empty() && !f.broken.contains("actor_rollout_ref.model.path"))
+    verl_problem(f, "actor_rollout_ref.model.path",
+                 "missing: give a checkpoint folder or a Hugging Face name");
+  if (t.save_freq == -1 || t.save_freq == 0)
+    f.warn("trainer.save_freq",
+           fmt::format("{}: no checkpoint is ever written, not even after the last step: the "
+                       "trained weights are lost",
+                       t.save_freq));
+  if (t.resume_mode == VerlResume::resume_path && t.resume_from_path.empty())
+    verl_problem(f, "trainer.resume_from_path", "missing: resume_mode resume_path needs it");
+  if (t.resume_mode != VerlResume::resume_path && !t.resume_from_path.empty())
+    f.warn("trainer.resume_from_path", "has no effect without resume_mode resume_path");
+  if (t.val_only && !t.val_before_train)
+    f.warn("trainer.val_only", "nothing will happen: val_before_train is false");
+  if (!f.has("trainer.device") && !f.has("platform"))
+    f.warn("trainer.device",
+           "not given: verl takes npu where torch_npu is installed, else cuda; taken for npu "
+           "(trainer.device=cuda or platform=… says otherwise)");
+  check_data(c, f);
+  check_name(c, f);
+  if (auto backend = sources.environment("VLLM_ATTENTION_BACKEND"))
+    f.warn("VLLM_ATTENTION_BACKEND",
+           fmt::format("'{}' in the environment has no effect: on npu vLLM takes no notice of it, "
+                       "and the built-in engine has one attention",
+                       *backend));
+}
+
+VerlNumbers check_verl(const VerlConfig& c, Findings& f, const InterpolationSources& sources) {
+  VerlNumbers n;
+  n.prompt = f.broken.contains("data.max_prompt_length")
+                 ? 0
+                 : c.rollout.prompt_length.value_or(c.data.max_prompt_length);
+  n.response = f.broken.contains("data.max_response_length")
+                   ? 0
+                   : c.rollout.response_length.value_or(c.data.max_response_length);
+  check_verl_algorithm(c, f, n);
+  check_verl_cards(c, f, n);
+  check_verl_batches(c, f, n);
+  check_verl_rows(c, f, n);
+  check_schedule(c, f, n);
+  check_verl_rollout(c, f, n);
+  check_verl_run(c, f, sources);
+  check_verl_built(c, f);
+  return n;
+}
+
+}  // namespace cohort::config

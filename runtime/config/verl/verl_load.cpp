@@ -1,0 +1,220 @@
+#include "runtime/config/verl/verl_load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/suggest.hpp"
+#include "runtime/config/tree/yaml_reader.hpp"
+#include "runtime/config/verl/verl_bind.hpp"
+#include "runtime/config/verl/verl_check.hpp"
+#include "runtime/config/verl/verl_translate.hpp"
+
+namespace cohort::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+Mark command_line() { return {std::make_shared<const std::string>("command line"), 0, 0}; }
+
+Error wrong(std::string_view text) { return {Errc::config, fmt::format("command line: {}", text)}; }
+
+/// The words before the overrides: where a YAML file is, or which of verl's own configs is meant.
+struct Primary {
+  fs::path file;
+  bool is_megatron = false;  // verl's ppo_megatron_trainer
+  size_t word_count = 0;     // taken from the front of the arguments
+};
+
+bool is_own_config(std::string_view name) {
+  return name == "ppo_trainer" || name == "ppo_megatron_trainer";
+}
+
+std::string_view option_name(std::string_view word) {
+  std::string_view name = word.substr(0, word.find('='));
+  if (name == "--config-path" || name == "-cp") return "--config-path";
+  if (name == "--config-name" || name == "-cn") return "--config-name";
+  return {};
+}
+
+Expected<Primary> find_primary(const std::vector<std::string>& args) {
+  Primary primary;
+  fs::path folder;
+  std::string name;
+  size_t& at = primary.word_count;
+  while (at < args.size() && args[at].starts_with('-')) {
+    const std::string& word = args[at++];
+    std::string_view option = option_name(word);
+    if (option.empty())
+      return wrong(
+          fmt::format("'{}' is no option of the verl dialect; known: --config-path, "
+                      "--config-name, then overrides a.b=c",
+                      word));
+    size_t equals = word.find('=');
+    if (equals == std::string::npos && at == args.size())
+      return wrong(fmt::format("'{}' without a value", word));
+    std::string value = equals == std::string::npos ? args[at++] : word.substr(equals + 1);
+    if (option == "--config-path")
+      folder = value;
+    else
+      name = value;
+  }
+  bool has_options = at > 0;
+  if (at < args.size() && args[at].find('=') == std::string::npos &&
+      (args[at].ends_with(".yaml") || args[at].ends_with(".yml"))) {
+    if (has_options) return wrong(fmt::format("'{}' beside --config-name: give one", args[at]));
+    primary.file = args[at++];
+    return primary;
+  }
+  if (name.ends_with(".yaml")) name.resize(name.size() - 5);
+  if (folder.empty() && !name.empty() && !is_own_config(name))
+    return wrong(
+        fmt::format("--config-name {} needs its --config-path (known without: "
+                    "ppo_trainer, ppo_megatron_trainer)",
+                    name));
+  if (!folder.empty()) primary.file = folder / ((name.empty() ? "ppo_trainer" : name) + ".yaml");
+  primary.is_megatron = folder.empty() && name == "ppo_megatron_trainer";
+  return primary;
+}
+
+/// Takes verl's own entries out of a defaults list: their values are the dialect's defaults. What
+/// is left is composed as in a ROLL file.
+void drop_own_defaults(Node& root, Primary& primary) {
+  Entry* defaults = root.find("defaults");
+  if (defaults == nullptr || defaults->node().kind != NodeKind::sequence) return;
+  std::erase_if(defaults->node().items, [&](const Node& item) {
+    std::string text = item.scalar;
+    if (item.kind == NodeKind::map && item.entries.size() == 1)
+      text = item.entries.front().key + ": " + item.entries.front().node().scalar;
+    if (text.find("megatron") != std::string::npos) primary.is_megatron = true;
+    return item.kind == NodeKind::map || is_own_config(text);
+  });
+}
+
+Expected<Node> read_primary(Primary& primary) {
+  if (primary.file.empty()) return Node::make_map(command_line());
+  COHORT_ASSIGN(Node root, read_yaml(primary.file));
+  if (root.kind == NodeKind::null) root = Node::make_map(root.mark);
+  if (root.kind != NodeKind::map)
+    return Error{Errc::config, fmt::format("{}: expected a map of keys, got {}",
+                                           root.mark.file_line_column(), describe_value(root))};
+  drop_own_defaults(root, primary);
+  return compose(std::move(root), primary.file.parent_path());
+}
+
+/// "~a.b" of a key that nobody set: verl would drop its default, here that default stands.
+bool is_idle_removal(const Node& user, const std::string& text) {
+  return text.starts_with('~') && text.find('=') == std::string::npos &&
+         user.at_path(text.substr(1)) == nullptr && is_verl_key(text.substr(1));
+}
+
+/// An unknown key to remove is told with the dialect's names, not those that happen to be set.
+Expected<void> apply(Node& user, const std::string& text, Findings& findings) {
+  if (is_idle_removal(user, text)) {
+    findings.notes.push_back({text.substr(1), fmt::format("override '{}'", text),
+                              "nothing to remove: the default stays"});
+    return {};
+  }
+  if (text.starts_with('~') && user.at_path(text.substr(1)) == nullptr &&
+      text.find('=') == std::string::npos) {
+    std::string path = text.substr(1);
+    size_t dot = path.rfind('.');
+    std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
+    return Error{Errc::config,
+                 fmt::format("override '{}': unknown key '{}'{}", text, path,
+                             verl_advice(section, path.substr(section.empty() ? 0 : dot + 1)))};
+  }
+  return apply_override(user, text);
+}
+
+/// Problems in the order of the file and then of the command line.
+Error report(std::vector<Problem> problems, const std::vector<std::string>& args) {
+  auto place = [&](const Problem& x) {
+    std::string source = x.mark.source ? *x.mark.source : "";
+    size_t at = 0;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (source == fmt::format("override '{}'", args[i])) at = i + 1;
+    return std::make_tuple(at, x.mark.line, x.mark.column);
+  };
+  std::stable_sort(problems.begin(), problems.end(),
+                   [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
+  return error_of(problems);
+}
+
+/// The config in verl's own keys; load_verl() of it gives the same settings.
+std::string resolved_text(VerlConfig c, const RunConfig& r) {
+  c.cohort.platform = r.platform;
+  c.cohort.placement.mode = r.placement.mode;
+  c.cohort.seed = r.seed;
+  c.cohort.max_running_requests = r.max_running_requests;
+  c.output_dir = r.output_dir;
+  if (!c.hybrid_engine) c.num_gpus_per_node = r.num_gpus_per_node;
+  std::string text = to_yaml(verl_to_node(c));
+  for (const Note& note : r.notes)
+    text += fmt::format("# no effect: {} ({}): {}\n", note.key, note.where, note.text);
+  return text;
+}
+
+VerlConfig defaults_of(bool is_megatron) {
+  VerlConfig config;
+  if (is_megatron) {
+    config.actor.strategy = VerlStrategy::megatron;
+    config.critic.strategy = VerlStrategy::megatron;
+  }
+  return config;
+}
+
+/// Megatron's sizes of the reference are the actor's, where the user gives none.
+void inherit_sizes(VerlConfig& config, const Findings& findings) {
+  VerlMegatron& ref = config.ref.megatron;
+  const VerlMegatron& actor = config.actor.megatron;
+  auto inherit = [&](const char* key, auto member) {
+    if (!findings.has(fmt::format("actor_rollout_ref.ref.megatron.{}", key)))
+      ref.*member = actor.*member;
+  };
+  inherit("tensor_model_parallel_size", &VerlMegatron::tensor_model_parallel_size);
+  inherit("expert_model_parallel_size", &VerlMegatron::expert_model_parallel_size);
+  inherit("expert_tensor_parallel_size", &VerlMegatron::expert_tensor_parallel_size);
+  inherit("pipeline_model_parallel_size", &VerlMegatron::pipeline_model_parallel_size);
+  inherit("virtual_pipeline_model_parallel_size",
+          &VerlMegatron::virtual_pipeline_model_parallel_size);
+  inherit("context_parallel_size", &VerlMegatron::context_parallel_size);
+  inherit("param_offload", &VerlMegatron::param_offload);
+}
+
+}  // namespace
+
+Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOptions&) {
+  COHORT_ASSIGN(Primary primary, find_primary(args));
+  COHORT_ASSIGN(Node user, read_primary(primary));
+  Findings findings;
+  for (size_t i = primary.word_count; i < args.size(); ++i)
+    COHORT_TRY(apply(user, args[i], findings));
+  VerlConfig config = defaults_of(primary.is_megatron);
+  Node tree = verl_to_node(config);
+  merge(tree, user);
+  tree.mark = user.mark;
+  InterpolationSources sources = process_sources();
+  Interpolated interpolated = interpolate(tree, sources);
+  findings.problems = std::move(interpolated.problems);
+  bind_verl(interpolated.root, interpolated.used, config, findings);
+  inherit_sizes(config, findings);
+  VerlNumbers numbers = check_verl(config, findings, sources);
+  if (!findings.problems.empty()) return report(std::move(findings.problems), args);
+  RunConfig run = translate_verl(config, numbers, findings);
+  for (const auto& [path, mark] : findings.present)
+    if (!path.empty()) run.origins[path] = mark.file_line();
+  if (findings.has("trainer.device") && !findings.has("platform"))
+    run.origins["platform"] = findings.mark_of("trainer.device").file_line();
+  run.notes = std::move(findings.notes);
+  run.warnings = std::move(findings.warnings);
+  run.resolved_yaml = resolved_text(config, run);
+  return run;
+}
+
+}  // namespace cohort::config

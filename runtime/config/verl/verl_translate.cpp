@@ -1,0 +1,535 @@
+#include "runtime/config/verl/verl_translate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/config/verl/verl_visit.hpp"
+
+namespace cohort::config {
+namespace {
+
+template <class E>
+std::string name_of(E x) {
+  return std::string(names_of(E{})[static_cast<size_t>(x)]);
+}
+
+ModelDtype dtype_of(VerlDtype x) {
+  switch (x) {
+    case VerlDtype::bfloat16:
+    case VerlDtype::bf16:
+      return ModelDtype::bf16;
+    case VerlDtype::float32:
+    case VerlDtype::fp32:
+      return ModelDtype::fp32;
+    case VerlDtype::float16:
+    case VerlDtype::fp16:
+    case VerlDtype::half:
+      break;
+  }
+  return ModelDtype::fp16;
+}
+
+AdvEstimator estimator_of(VerlEstimator x) {
+  switch (x) {
+    case VerlEstimator::gae:
+      return AdvEstimator::gae;
+    case VerlEstimator::grpo:
+    case VerlEstimator::grpo_vectorized:
+      return AdvEstimator::grpo;
+    case VerlEstimator::grpo_passk:
+      return AdvEstimator::grpo_passk;
+    case VerlEstimator::reinforce_plus_plus:
+      return AdvEstimator::reinforce_plus_plus;
+    case VerlEstimator::reinforce_plus_plus_baseline:
+      return AdvEstimator::reinforce_plus_plus_baseline;
+    case VerlEstimator::rloo:
+    case VerlEstimator::rloo_vectorized:
+      return AdvEstimator::rloo;
+    case VerlEstimator::remax:
+      return AdvEstimator::remax;
+    case VerlEstimator::opo:
+      return AdvEstimator::opo;
+    case VerlEstimator::gpg:
+      return AdvEstimator::gpg;
+    case VerlEstimator::optimal_token_baseline:
+    case VerlEstimator::tir_optimal_token_baseline:
+      break;
+  }
+  return AdvEstimator::optimal_token_baseline;
+}
+
+/// Without the "+": verl.section keeps the whole name.
+KlPenalty kl_of(VerlKl x) {
+  switch (x) {
+    case VerlKl::kl:
+    case VerlKl::k1:
+    case VerlKl::k1_plus:
+      return KlPenalty::kl;
+    case VerlKl::abs:
+    case VerlKl::abs_plus:
+      return KlPenalty::abs;
+    case VerlKl::mse:
+    case VerlKl::k2:
+    case VerlKl::mse_plus:
+    case VerlKl::k2_plus:
+      return KlPenalty::mse;
+    case VerlKl::low_var_kl:
+    case VerlKl::k3:
+    case VerlKl::low_var_kl_plus:
+    case VerlKl::k3_plus:
+      return KlPenalty::k3;
+    case VerlKl::full:
+      break;
+  }
+  return KlPenalty::full;
+}
+
+std::string home_path(const std::string& path, const std::string& fallback) {
+  return path.empty() ? fallback : path;
+}
+
+void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Findings& f) {
+  const VerlTrainer& t = c.trainer;
+  r.dialect = Dialect::verl;
+  r.pipeline = Pipeline::rlvr;
+  r.exp_name = t.experiment_name;
+  r.output_dir =
+      home_path(c.output_dir, home_path(t.default_local_dir, "./checkpoints/" + t.project_name));
+  if (!f.has("platform")) {
+    VerlDevice device = f.has("trainer.device") ? t.device : VerlDevice::npu;
+    r.platform = device == VerlDevice::cpu    ? Platform::cpu
+                 : device == VerlDevice::cuda ? Platform::cuda
+                                              : Platform::npu;
+  }
+  if (!f.has("seed") && c.data.seed && *c.data.seed >= 0) r.seed = *c.data.seed;
+  r.max_steps = n.total_steps;
+  r.save_steps = t.save_freq > 0 ? t.save_freq : -1;
+  r.eval_steps = t.test_freq;
+  r.keep_checkpoints = t.max_actor_ckpt_to_keep.value_or(0);
+  r.resume_from_checkpoint = {t.resume_mode != VerlResume::disable, t.resume_from_path};
+  r.track_with = t.logger.empty() ? "" : t.logger.front();
+  r.critic_warmup = t.critic_warmup;
+  r.model_update_buffer_size_mb = c.rollout.bucket_megabytes;
+  if (c.rollout.max_num_seqs > 0 && !f.has("max_running_requests"))
+    r.max_running_requests = c.rollout.max_num_seqs;
+}
+
+void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  r.rollout_batch_size = c.data.train_batch_size;
+  r.num_return_sequences_in_group = c.rollout.sampling.n;
+  r.val_batch_size = c.data.val_batch_size.value_or(-1);
+  r.prompt_length = n.prompt;
+  r.sequence_length = n.prompt + n.response;
+  r.response_length = 0;
+  r.ppo_epochs = c.actor.ppo_epochs;
+}
+
+void set_algorithm(RunConfig& r, const VerlConfig& c) {
+  const VerlAlgorithm& a = c.algorithm;
+  r.adv_estimator = estimator_of(a.adv_estimator);
+  r.gamma = a.gamma;
+  r.lambd = a.lam;
+  r.init_kl_coef = a.use_kl_in_reward ? a.kl_coef : 0.0;
+  r.add_token_level_kl = a.use_kl_in_reward;
+  r.kl_penalty = kl_of(a.kl_penalty);
+  r.kl_horizon = a.kl_horizon;
+  if (a.use_kl_in_reward && a.kl_type == VerlKlControl::adaptive) r.target_kl = a.target_kl;
+  r.use_kl_loss = c.actor.use_kl_loss;
+  r.kl_loss_coef = c.actor.use_kl_loss ? c.actor.kl_loss_coef : 0.0;
+  r.whiten_advantages = r.adv_estimator == AdvEstimator::gae ||
+                        r.adv_estimator == AdvEstimator::reinforce_plus_plus ||
+                        r.adv_estimator == AdvEstimator::reinforce_plus_plus_baseline;
+  r.reward_normalization = {Grouping::batch, NormMethod::identity, {}, {}};
+  if (r.adv_estimator == AdvEstimator::grpo)
+    r.reward_normalization = {Grouping::traj_group_id,
+                              a.norm_adv_by_std_in_grpo ? NormMethod::mean_std : NormMethod::mean,
+                              {},
+                              {}};
+  r.entropy_loss_coef = c.actor.entropy_coeff;
+  bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
+  r.max_grad_norm = is_megatron ? c.actor.optim.clip_grad : c.actor.grad_clip;
+  r.pg_clip = c.actor.clip_ratio;
+  r.use_pg_clip_range = true;
+  r.pg_clip_low = c.actor.clip_ratio_low.value_or(c.actor.clip_ratio);
+  r.pg_clip_high = c.actor.clip_ratio_high.value_or(c.actor.clip_ratio);
+  r.dual_clip_loss = c.actor.loss_mode == VerlLossMode::vanilla;
+  r.loss_agg_mode = c.actor.loss_agg_mode;
+  r.value_clip = c.critic.cliprange_value;
+  r.enable_old_logprobs_recompute = c.actor.recompute_old_log_prob;
+  r.force_disable_old_logprobs_recompute = !c.actor.recompute_old_log_prob;
+  const VerlRolloutCorrection& correction = a.rollout_correction;
+  r.train_infer_correction.is_weighted = correction.rollout_is.has_value();
+  if (correction.rollout_is)
+    r.train_infer_correction.weight_type = correction.rollout_is == VerlCorrection::token
+                                               ? CorrectionType::token
+                                               : CorrectionType::sequence;
+  r.train_infer_correction.upper_bound = correction.rollout_is_threshold;
+  r.train_infer_correction.filter_count =
+      correction.rollout_rs.empty()
+          ? 0
+          : 1 + std::count(correction.rollout_rs.begin(), correction.rollout_rs.end(), ',');
+}
+
+/// Warm-up in RL steps: verl's scheduler moves once per RL step.
+int64_t warmup_steps(const VerlOptim& o, const VerlNumbers& n) {
+  if (o.lr_warmup_steps >= 0) return o.lr_warmup_steps;
+  return static_cast<int64_t>(o.lr_warmup_steps_ratio * static_cast<double>(n.total_steps));
+}
+
+TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlPasses& passes,
+                           int64_t mini_per_rank) {
+  TrainingArgs t;
+  t.learning_rate = o.lr;
+  t.weight_decay = o.weight_decay;
+  t.adam_beta1 = o.betas[0];
+  t.adam_beta2 = o.betas[1];
+  t.per_device_train_batch_size = passes.is_dynamic ? mini_per_rank : passes.per_card;
+  t.gradient_accumulation_steps = passes.is_dynamic ? 1 : mini_per_rank / passes.per_card;
+  int64_t warmup = warmup_steps(o, n);
+  t.warmup_steps = warmup * n.optimizer_steps;
+  VerlScheduler course = o.warmup_style.value_or(o.lr_scheduler_type);
+  if (course == VerlScheduler::cosine)
+    t.lr_scheduler_type =
+        o.min_lr_ratio.value_or(0) > 0 ? SchedulerType::cosine_with_min_lr : SchedulerType::cosine;
+  else
+    t.lr_scheduler_type =
+        warmup > 0 ? SchedulerType::constant_with_warmup : SchedulerType::constant;
+  return t;
+}
+
+void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ulysses) {
+  m.dtype = dtype_of(dtype);
+  m.model_name_or_path = model.path;
+  m.is_gradient_checkpointing = model.enable_gradient_checkpointing;
+  m.ulysses_size = ulysses;
+  m.lora_target.clear();
+  m.lora_rank = model.lora.rank;
+  m.lora_alpha = model.lora.alpha;
+  if (model.lora.rank > 0) m.lora_target = model.lora.targets;
+}
+
+/// Engine of a training role, or of the reference.
+void set_engine(WorkerConfig& w, VerlStrategy strategy, const VerlFsdp& fsdp, const VerlMegatron& m,
+                int64_t dp, bool is_train) {
+  StrategySettings& s = w.strategy_args;
+  s.strategy_name = name_of(strategy);
+  s.data_parallel_size = dp;
+  if (strategy != VerlStrategy::megatron) {
+    s.strategy = is_train ? Strategy::fsdp2_train : Strategy::fsdp2_infer;
+    s.fsdp_size = std::max<int64_t>(0, fsdp.fsdp_size);
+    s.reshard_after_forward = fsdp.reshard_after_forward;
+    w.param_offload = fsdp.param_offload || fsdp.offload_policy;
+    w.optimizer_offload = fsdp.optimizer_offload || fsdp.offload_policy;
+    s.offload_param = fsdp.offload_policy || (!is_train && fsdp.param_offload);
+    s.offload_optimizer = fsdp.offload_policy;
+    return;
+  }
+  s.strategy = is_train ? Strategy::megatron_train : Strategy::megatron_infer;
+  s.tensor_parallel_size = m.tensor_model_parallel_size;
+  s.pipeline_parallel_size = m.pipeline_model_parallel_size;
+  s.context_parallel_size = m.context_parallel_size;
+  s.expert_parallel_size = m.expert_model_parallel_size;
+  s.virtual_pipeline_size = m.virtual_pipeline_model_parallel_size.value_or(1);
+  s.sequence_parallel = m.sequence_parallel;
+  s.use_distributed_optimizer = m.use_distributed_optimizer;
+  s.recompute_granularity_full =
+      free_text(m.override_transformer_config, "recompute_granularity") == "full";
+  w.param_offload = m.param_offload;
+  w.optimizer_offload = m.optimizer_offload;
+}
+
+VerlDtype engine_dtype(VerlStrategy strategy, const VerlFsdp& fsdp, const VerlMegatron& m) {
+  return strategy == VerlStrategy::megatron ? m.dtype : fsdp.dtype;
+}
+
+GeneratingArgs sampling_args(const VerlSampling& s, int64_t response) {
+  GeneratingArgs g;
+  g.max_new_tokens = response;
+  g.temperature = s.do_sample ? s.temperature : 0.0;
+  g.top_p = s.top_p;
+  g.top_k = std::max<int64_t>(0, s.top_k);
+  g.num_return_sequences = s.n;
+  return g;
+}
+
+void set_passes(WorkerConfig& w, const VerlPasses& passes) {
+  if (passes.per_card > 0) w.infer_batch_size = passes.per_card;
+}
+
+void set_actor(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  WorkerConfig& w = r.actor_train;
+  const VerlActor& a = c.actor;
+  w.is_configured = true;
+  set_model(w.model_args, c.model, engine_dtype(a.strategy, a.fsdp_config, a.megatron),
+            a.ulysses_sequence_parallel_size);
+  w.training_args = training_args(a.optim, n, n.train, n.mini_per_rank);
+  set_engine(w, a.strategy, a.fsdp_config, a.megatron, n.train_dp, true);
+  set_passes(w, n.log_prob);
+  w.data_args.is_configured = true;
+  w.data_args.file_name = c.data.train_files;
+  w.data_args.prompt = c.data.prompt_key;
+  w.data_args.tag = c.data.reward_fn_key;
+  w.data_args.dataset_type = "parquet";
+}
+
+void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  WorkerConfig& w = r.actor_infer;
+  const VerlRollout& o = c.rollout;
+  w.is_configured = true;
+  set_model(w.model_args, c.model, o.dtype, 1);
+  w.generating_args = sampling_args(o.sampling, n.response);
+  StrategySettings& s = w.strategy_args;
+  s.strategy_name = o.name ? name_of(*o.name) : "";
+  s.strategy = o.name == VerlEngine::sglang ? Strategy::sglang
+               : o.name == VerlEngine::hf   ? Strategy::hf_infer
+                                            : Strategy::vllm;
+  s.tensor_parallel_size = o.tensor_model_parallel_size;
+  s.pipeline_parallel_size = o.pipeline_model_parallel_size;
+  s.expert_parallel_size = o.expert_parallel_size;
+  s.data_parallel_size = n.rollout_cards / s.tensor_parallel_size / s.pipeline_parallel_size;
+  s.gpu_memory_utilization = o.gpu_memory_utilization;
+  s.max_model_len = o.max_model_len.value_or(n.prompt + n.response);
+  s.max_num_batched_tokens = o.max_num_batched_tokens;
+  s.max_num_seqs = o.max_num_seqs;
+  s.enforce_eager = o.enforce_eager;
+  s.enable_prefix_caching = o.enable_prefix_caching;
+  s.enable_chunked_prefill = o.enable_chunked_prefill;
+  s.free_cache_engine = o.free_cache_engine;
+  s.load_format = o.load_format;
+  s.sleep_level = c.model.lora.rank > 0 ? 1 : 2;  // verl.md 1.6, 3.1: adapters keep the base
+  r.validation.is_configured = true;
+  r.validation.data_args.file_name = c.data.val_files;
+  r.validation.generating_args = sampling_args(o.val_kwargs, n.response);
+}
+
+void set_reference(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  // with adapters the reference is the policy with its adapter off: no weights of its own
+  if (!n.has_reference || c.model.lora.rank > 0) return;
+  WorkerConfig& w = r.reference;
+  VerlStrategy strategy = c.ref.strategy.value_or(c.actor.strategy);
+  w.is_configured = true;
+  set_model(w.model_args, c.model, engine_dtype(strategy, c.ref.fsdp_config, c.ref.megatron),
+            c.ref.ulysses_sequence_parallel_size.value_or(c.actor.ulysses_sequence_parallel_size));
+  w.model_args.is_gradient_checkpointing = false;
+  set_engine(w, strategy, c.ref.fsdp_config, c.ref.megatron, n.ref_dp, false);
+  set_passes(w, n.ref);
+}
+
+void set_critic(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  if (!n.has_critic) return;
+  WorkerConfig& w = r.critic;
+  const VerlCritic& k = c.critic;
+  w.is_configured = true;
+  VerlFsdp fsdp = k.model.fsdp_config;
+  fsdp.param_offload = fsdp.param_offload || k.fsdp.param_offload;
+  fsdp.optimizer_offload = fsdp.optimizer_offload || k.fsdp.optimizer_offload;
+  set_model(w.model_args, k.model, engine_dtype(k.strategy, fsdp, k.megatron),
+            k.ulysses_sequence_parallel_size);
+  if (w.model_args.model_name_or_path.empty()) w.model_args.model_name_or_path = c.model.path;
+  r.reward_pretrain = w.model_args.model_name_or_path;
+  w.training_args = training_args(k.optim, n, n.critic, n.critic_mini_per_rank);
+  set_engine(w, k.strategy, fsdp, k.megatron, n.critic_dp, true);
+  set_passes(w,
+             {k.forward.micro_batch_size_per_gpu.value_or(n.critic.per_card), n.critic.is_dynamic,
+              k.forward.max_token_len_per_gpu.value_or(n.critic.tokens_max)});
+}
+
+std::vector<uint32_t> card_range(int64_t nodes, int64_t per_node, int64_t stride, int64_t first) {
+  std::vector<uint32_t> ids;
+  for (int64_t node = 0; node < nodes; ++node)
+    for (int64_t i = 0; i < per_node; ++i)
+      ids.push_back(static_cast<uint32_t>(node * stride + first + i));
+  return ids;
+}
+
+/// hybrid_engine: every role on every card. Else two pools: on the same hosts when both have as
+/// many nodes and fit (num_gpus_per_node, or their sum), on further hosts when not.
+void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings& f) {
+  const VerlTrainer& t = c.trainer;
+  int64_t nodes = c.rollout_pool.nnodes.value_or(0);
+  int64_t per_node = c.rollout_pool.n_gpus_per_node.value_or(0);
+  std::vector<uint32_t> train;
+  std::vector<uint32_t> infer;
+  if (c.hybrid_engine) {
+    r.num_gpus_per_node = c.num_gpus_per_node.value_or(t.n_gpus_per_node);
+    r.num_nodes = t.nnodes;
+    train = card_range(t.nnodes, t.n_gpus_per_node, r.num_gpus_per_node, 0);
+    infer = train;
+  } else {
+    int64_t both = t.n_gpus_per_node + per_node;
+    bool is_shared = nodes == t.nnodes && c.num_gpus_per_node.value_or(both) >= both;
+    int64_t widest = std::max(t.n_gpus_per_node, per_node);
+    r.num_gpus_per_node = c.num_gpus_per_node.value_or(is_shared ? both : widest);
+    r.num_nodes = is_shared ? nodes : t.nnodes + nodes;
+    train = card_range(t.nnodes, t.n_gpus_per_node, r.num_gpus_per_node, 0);
+    int64_t first = is_shared ? t.n_gpus_per_node : t.nnodes * r.num_gpus_per_node;
+    infer = card_range(nodes, per_node, r.num_gpus_per_node, first);
+    f.warn("actor_rollout_ref.hybrid_engine",
+           fmt::format("false: the pools of trainer and rollout are laid out on {} (say "
+                       "num_gpus_per_node to change it)",
+                       is_shared ? fmt::format("the same hosts, {} + {} cards each",
+                                               t.n_gpus_per_node, per_node)
+                                 : fmt::format("hosts of their own, {} + {}", t.nnodes, nodes)));
+  }
+  if (!f.has("placement.mode"))
+    r.placement.mode = c.hybrid_engine ? PlacementMode::timeshare : PlacementMode::separate;
+  r.actor_train.device_mapping = train;
+  r.actor_infer.device_mapping = infer;
+  if (r.reference.is_configured) r.reference.device_mapping = train;
+  if (n.has_critic) r.critic.device_mapping = train;
+}
+
+void set_reward(RunConfig& r, const VerlConfig& c) {
+  RewardConfig reward;
+  reward.type = c.reward.function_path.empty() ? RewardType::data_source : RewardType::custom;
+  r.rewards.clear();
+  r.rewards[c.reward.function_path.empty() ? "data_source" : "custom"] = reward;
+}
+
+void set_section(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  VerlSection& v = r.verl;
+  v.hybrid_engine = c.hybrid_engine;
+  v.ppo_mini_batch_size = c.actor.ppo_mini_batch_size;
+  v.ppo_micro_batch_size_per_gpu = n.train.per_card;
+  v.log_prob_micro_batch_size_per_gpu = n.log_prob.per_card;
+  v.ref_log_prob_micro_batch_size_per_gpu = n.ref.per_card;
+  v.use_dynamic_bsz = n.train.is_dynamic;
+  v.ppo_max_token_len_per_gpu = n.train.tokens_max;
+  v.log_prob_use_dynamic_bsz = n.log_prob.is_dynamic;
+  v.log_prob_max_token_len_per_gpu = n.log_prob.tokens_max;
+  v.ref_log_prob_use_dynamic_bsz = n.ref.is_dynamic;
+  v.ref_log_prob_max_token_len_per_gpu = n.ref.tokens_max;
+  v.use_kl_in_reward = c.algorithm.use_kl_in_reward;
+  v.norm_adv_by_std_in_grpo = c.algorithm.norm_adv_by_std_in_grpo;
+  v.filter_overlong_prompts = c.data.filter_overlong_prompts;
+  v.truncation = name_of(c.data.truncation);
+  v.train_files = c.data.train_files;
+  v.val_files = c.data.val_files;
+  v.train_rows = n.rows;
+  v.total_epochs = c.trainer.total_epochs;
+  v.total_training_steps = c.trainer.total_training_steps.value_or(0);
+  v.val_before_train = c.trainer.val_before_train;
+  v.val_only = c.trainer.val_only;
+  v.agent_workers = c.rollout.agent_num_workers;
+  v.reward_fn_key = c.data.reward_fn_key;
+}
+
+void set_losses(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
+  v.adv_estimator = name_of(c.algorithm.adv_estimator);
+  v.loss_mode = name_of(c.actor.loss_mode);
+  v.kl_loss_type = name_of(c.actor.kl_loss_type);
+  v.kl_reward_type = name_of(c.algorithm.kl_penalty);
+  v.clip_ratio_c = c.actor.clip_ratio_c;
+  v.loss_scale_factor = c.actor.loss_scale_factor;
+  v.is_kl_adaptive = c.algorithm.use_kl_in_reward && c.algorithm.kl_type == VerlKlControl::adaptive;
+  v.lr_warmup_steps = warmup_steps(c.actor.optim, n);
+  v.min_lr_ratio = c.actor.optim.min_lr_ratio.value_or(0.0);
+  v.num_cycles = c.actor.optim.num_cycles;
+  v.recompute_old_log_prob = c.actor.recompute_old_log_prob;
+  v.swap_optimizer =
+      free_boolean(c.actor.megatron.override_transformer_config, "swap_optimizer").value_or(false);
+  v.grad_offload = c.actor.megatron.grad_offload;
+  const VerlFilterGroups& g = c.algorithm.filter_groups;
+  v.is_group_filtered = g.enable;
+  v.group_metric = g.metric ? name_of(*g.metric) : "";
+  v.max_num_gen_batches = std::max<int64_t>(0, g.max_num_gen_batches);
+  v.gen_batch_size = c.data.gen_batch_size.value_or(c.data.train_batch_size);
+  const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
+  v.rollout_is = r.rollout_is ? name_of(*r.rollout_is) : "";
+  v.rollout_is_threshold = r.rollout_is_threshold;
+  v.rollout_rs = r.rollout_rs;
+  v.bypass_mode = r.bypass_mode;
+  v.reward_function_path = c.reward.function_path;
+  v.reward_function_name = home_path(c.reward.function_name, "compute_score");
+  v.reward_manager = home_path(c.reward.manager, "naive");
+  v.overlong_buffer_len = c.reward.overlong_buffer.enable ? c.reward.overlong_buffer.len : 0;
+  v.overlong_penalty_factor = c.reward.overlong_buffer.penalty_factor;
+  if (c.reward.is_model_enabled.value_or(false)) v.reward_model_path = c.reward.model_path;
+  v.is_multi_turn = c.rollout.multi_turn.enable;
+  v.staleness_threshold =
+      c.async_training.is_configured ? c.async_training.staleness_threshold : 0.0;
+}
+
+int64_t passes_of(const VerlPasses& passes, int64_t trajectories) {
+  return passes.per_card == 0 ? 0 : (trajectories + passes.per_card - 1) / passes.per_card;
+}
+
+void set_baseline(Derived& d, const VerlConfig& c) {
+  VerlEstimator estimator = c.algorithm.adv_estimator;
+  d.has_group_baseline = estimator != VerlEstimator::gae &&
+                         estimator != VerlEstimator::reinforce_plus_plus &&
+                         estimator != VerlEstimator::remax && c.rollout.sampling.n > 1;
+  if (!d.has_group_baseline)
+    d.group_baseline = "none";
+  else if (estimator == VerlEstimator::grpo || estimator == VerlEstimator::grpo_vectorized)
+    d.group_baseline = c.algorithm.norm_adv_by_std_in_grpo
+                           ? "(score - mean) / deviation over the answers of a prompt"
+                           : "score - mean over the answers of a prompt (Dr.GRPO)";
+  else
+    d.group_baseline = name_of(estimator) + " over the answers of a prompt";
+}
+
+void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  Derived& d = r.derived;
+  d.train_cards = n.train_cards;
+  d.train_dp = n.train_dp;
+  d.infer_replicas = n.replicas;
+  d.group_size = c.rollout.sampling.n;
+  d.trajectories_per_step = n.trajectories;
+  d.optimizer_batch = n.mini_per_rank * n.train_dp;
+  d.optimizer_steps_per_step = n.optimizer_steps;
+  d.total_optimizer_steps = n.total_steps * n.optimizer_steps;
+  d.warmup_steps = r.actor_train.training_args.warmup_steps;
+  d.groups_per_step = c.data.train_batch_size;
+  d.num_nodes = r.num_nodes;
+  d.is_reference_needed = n.has_reference;
+  bool is_on_policy = n.optimizer_steps == 1;
+  d.recompute_old_log_prob = !is_on_policy || c.actor.recompute_old_log_prob;
+  if (c.algorithm.rollout_correction.bypass_mode) d.recompute_old_log_prob = false;
+  d.old_log_probs = c.algorithm.rollout_correction.bypass_mode ? OldLogProbs::behavior
+                    : d.recompute_old_log_prob                 ? OldLogProbs::recomputed
+                                                               : OldLogProbs::first_pass;
+  d.recompute_reason =
+      c.algorithm.rollout_correction.bypass_mode ? "bypass_mode: the engine's are the old ones"
+      : !is_on_policy ? fmt::format("{} optimizer steps per RL step: the later ones are off-policy",
+                                    n.optimizer_steps)
+      : c.actor.recompute_old_log_prob
+          ? "on-policy, but verl computes them for its metrics (recompute_old_log_prob=false "
+            "skips it)"
+          : "on-policy: taken from the update's own forward pass";
+  set_baseline(d, c);
+  d.trajectories_per_rank = n.per_rank;
+  d.mini_batch_per_rank = n.mini_per_rank;
+  d.gradient_accumulation = n.train.per_card == 0 ? 0 : n.mini_per_rank / n.train.per_card;
+  d.log_prob_passes = passes_of(n.log_prob, n.per_rank);
+  if (n.has_reference && n.ref_dp > 0)
+    d.ref_log_prob_passes = passes_of(n.ref, n.trajectories / n.ref_dp);
+  d.train_rows = n.rows;
+  d.steps_per_epoch = n.steps_per_epoch;
+  d.dropped_rows = n.rows - n.steps_per_epoch * c.data.train_batch_size;
+  d.total_steps = n.total_steps;
+}
+
+}  // namespace
+
+RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f) {
+  RunConfig r = c.cohort;
+  r.pretrain = c.model.path;
+  set_run(r, c, n, f);
+  set_batches(r, c, n);
+  set_algorithm(r, c);
+  set_actor(r, c, n);
+  set_rollout(r, c, n);
+  set_reference(r, c, n);
+  set_critic(r, c, n);
+  set_cards(r, c, n, f);
+  set_reward(r, c);
+  set_section(r, c, n);
+  set_losses(r.verl, c, n);
+  set_derived(r, c, n);
+  return r;
+}
+
+}  // namespace cohort::config

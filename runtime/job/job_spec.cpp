@@ -1,0 +1,382 @@
+#include "runtime/job/job_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::job {
+namespace {
+
+using config::Pipeline;
+using config::Platform;
+using config::RunConfig;
+using config::Strategy;
+using config::WorkerConfig;
+
+uint64_t count(int64_t value) { return value > 0 ? static_cast<uint64_t>(value) : 0; }
+uint32_t degree(int64_t value) { return static_cast<uint32_t>(std::max<int64_t>(value, 1)); }
+
+/// A section of the config that becomes a role of the plan.
+struct Section {
+  std::string name;  // the planner's
+  std::string key;   // the config's
+  const WorkerConfig* worker = nullptr;
+  std::string checkpoint;  // what it starts from; empty: the model section
+};
+
+std::string first_of(const std::string& a, const std::string& b) { return a.empty() ? b : a; }
+
+void add_section(std::vector<Section>& out, const std::string& name, const std::string& key,
+                 const WorkerConfig& worker, const std::string& checkpoint) {
+  if (worker.device_mapping.empty()) return;
+  out.push_back({name, key, &worker, first_of(worker.model_args.model_name_or_path, checkpoint)});
+}
+
+/// Roles that get cards. A reference only when something needs it, a critic only when gae does.
+std::vector<Section> sections_of(const RunConfig& c) {
+  std::vector<Section> out;
+  if (c.pipeline == Pipeline::sft) {
+    add_section(out, "actor_train", "sft_train", c.sft_train, c.pretrain);
+    return out;
+  }
+  if (c.pipeline == Pipeline::distill) {
+    add_section(out, "actor_train", "student", c.student, c.pretrain);
+    add_section(out, "reference", "teacher", c.teacher, c.pretrain);
+    return out;
+  }
+  add_section(out, "actor_train", "actor_train", c.actor_train, c.pretrain);
+  if (c.pipeline != Pipeline::dpo)
+    add_section(out, "actor_infer", "actor_infer", c.actor_infer, c.pretrain);
+  if (c.derived.is_reference_needed || c.pipeline == Pipeline::dpo)
+    add_section(out, "reference", "reference", c.reference, c.pretrain);
+  if (c.adv_estimator == config::AdvEstimator::gae)
+    add_section(out, "critic", "critic", c.critic, first_of(c.reward_pretrain, c.pretrain));
+  add_section(out, "reward_model", "reward_model", c.reward_model, c.reward_pretrain);
+  for (const auto& [name, reward] : c.rewards)
+    add_section(out, "rewards." + name, "rewards." + name, reward.worker, c.reward_pretrain);
+  return out;
+}
+
+plan::Engine engine_of(Strategy strategy, bool is_cpu) {
+  if (is_cpu) return plan::Engine::builtin;
+  switch (strategy) {
+    case Strategy::deepspeed_train:
+    case Strategy::deepspeed_infer:
+    case Strategy::diffusion_deepspeed_train:
+      return plan::Engine::deepspeed;
+    case Strategy::fsdp2_train:
+    case Strategy::fsdp2_infer:
+      return plan::Engine::fsdp;
+    case Strategy::megatron_train:
+    case Strategy::megatron_infer:
+      return plan::Engine::megatron;
+    case Strategy::vllm:
+      return plan::Engine::vllm;
+    case Strategy::sglang:
+      return plan::Engine::sglang;
+    case Strategy::hf_infer:
+      return plan::Engine::hf;
+    case Strategy::none:
+    case Strategy::mock_infer:
+      break;
+  }
+  return plan::Engine::builtin;
+}
+
+/// Numbers of one role on a platform whose engines are not ours.
+void fill_engine(plan::RoleJob& job, const Section& section, const RunConfig& c) {
+  const WorkerConfig& w = *section.worker;
+  const config::StrategySettings& s = w.strategy_args;
+  job.zero_stage = static_cast<uint32_t>(count(s.zero_stage));
+  if (job.engine == plan::Engine::fsdp) {
+    job.zero_stage = 3;
+    job.zero_shards = static_cast<uint32_t>(count(s.fsdp_size));
+  }
+  if (job.engine == plan::Engine::megatron) {
+    job.zero_stage = s.use_distributed_optimizer ? 1 : 0;
+    if (job.ep > 1) job.expert_tp = job.tp;  // Megatron's default: experts are cut by TP too
+  }
+  job.offload_optimizer = s.offload_optimizer;
+  job.offload_params = s.offload_param;
+  job.gradient_checkpointing = w.model_args.is_gradient_checkpointing;
+  job.micro_batch = count(w.training_args.per_device_train_batch_size);
+  job.memory_utilization = s.gpu_memory_utilization;
+  job.block_tokens = count(s.block_size);
+  job.max_model_len = count(s.max_model_len.value_or(0));
+  job.max_running = count(s.max_num_seqs);
+  job.max_batched_tokens = count(s.max_num_batched_tokens);
+  if (s.kv_cache_dtype.starts_with("fp8")) job.kv_element_bytes = 1;
+  if (c.dialect != config::Dialect::verl) return;
+  const config::VerlSection& verl = c.verl;
+  if (job.name == "actor_train") {
+    job.swap_optimizer = verl.swap_optimizer;
+    if (verl.use_dynamic_bsz) job.packed_tokens = count(verl.ppo_max_token_len_per_gpu);
+  }
+  if (job.name == "reference" && verl.ref_log_prob_use_dynamic_bsz)
+    job.packed_tokens = count(verl.ref_log_prob_max_token_len_per_gpu);
+}
+
+}  // namespace
+
+ZeroSettings zero_of(const RunConfig& c) {
+  const config::StrategySettings& s = c.actor_train.strategy_args;
+  ZeroSettings zero;
+  zero.offload_optimizer = s.offload_optimizer;
+  zero.offload_params = s.offload_param;
+  zero.swap_optimizer = c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
+  if (c.actor_train.device_mapping.size() < 2) return zero;
+  zero.stage = static_cast<uint32_t>(count(s.zero_stage));
+  if (s.strategy == Strategy::fsdp2_train) zero.stage = 3;
+  if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
+  return zero;
+}
+
+namespace {
+
+/// The built-in engine has keys of its own; what the others' keys say does not change its bytes.
+void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
+  constexpr uint64_t k_logits_max = uint64_t{1} << 20;  // TrainEngineOptions::logits_max
+  job.packed_tokens = count(c.micro_batch_tokens);
+  job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
+  job.max_running = count(c.max_running_requests);
+  job.threads = degree(c.cards.threads_per_card);
+  if (job.name != "actor_train") return;
+  ZeroSettings zero = zero_of(c);
+  job.zero_stage = zero.stage;
+  job.offload_optimizer = zero.offload_optimizer;
+  job.offload_params = zero.offload_params;
+  job.swap_optimizer = zero.swap_optimizer;
+}
+
+plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
+                      const plan::ModelShape& shape) {
+  const WorkerConfig& w = *section.worker;
+  const config::StrategySettings& s = w.strategy_args;
+  plan::RoleJob job;
+  job.name = section.name;
+  for (uint32_t id : w.device_mapping) job.cards.push_back({id});
+  job.engine_asked = s.strategy_name;
+  job.engine = engine_of(s.strategy, is_cpu);
+  job.tp = degree(s.tensor_parallel_size);
+  job.pp = degree(s.pipeline_parallel_size);
+  job.cp = degree(s.context_parallel_size);
+  job.ep = degree(s.expert_parallel_size);
+  config::ModelDtype dtype = w.model_args.dtype;
+  // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
+  if (is_cpu) dtype = c.actor_train.model_args.dtype;
+  job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
+  job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
+  if (job.engine == plan::Engine::builtin)
+    fill_builtin(job, c, shape.vocab_size);
+  else
+    fill_engine(job, section, c);
+  return job;
+}
+
+plan::ModelShape section_shape(const config::ModelSection& m, uint64_t vocab_size) {
+  plan::ModelShape shape;
+  shape.vocab_size = vocab_size;
+  shape.hidden_size = count(m.hidden_size);
+  shape.num_hidden_layers = count(m.num_hidden_layers);
+  shape.num_attention_heads = count(m.num_attention_heads);
+  shape.num_key_value_heads = count(m.num_key_value_heads);
+  shape.head_dim = count(m.head_dim);
+  shape.intermediate_size = count(m.intermediate_size);
+  shape.attention_bias = m.attention_bias;
+  shape.tie_word_embeddings = m.tie_word_embeddings;
+  shape.name = "model section";
+  return shape;
+}
+
+Expected<plan::ModelShape> shape_of(const Section& section, const RunConfig& c,
+                                    const JobOptions& options) {
+  if (section.checkpoint.empty()) return section_shape(c.model, options.vocab_size);
+  if (auto known = options.models.find(section.checkpoint); known != options.models.end())
+    return known->second;
+  auto found = plan::find_model(section.checkpoint);
+  if (found) return *std::move(found);
+  return Error{found.error().code,
+               fmt::format("{}: {}; a local folder with its config.json works too", section.key,
+                           found.error().detail)};
+}
+
+bool has_origin(const RunConfig& c, std::string_view key) {
+  auto at = c.origins.lower_bound(std::string(key));
+  return at != c.origins.end() &&
+         (at->first == key || at->first.starts_with(std::string(key) + "."));
+}
+
+bool names_npu(std::string_view text) {
+  return text.find("npu") != std::string_view::npos ||
+         text.find("ascend") != std::string_view::npos;
+}
+
+/// What in a config without `platform` tells that it was written for an NPU; empty: nothing.
+std::string npu_hint(const RunConfig& c, const std::string& config_name) {
+  for (const auto& [key, value] : c.system_envs)
+    for (std::string_view prefix : {"HCCL_", "ASCEND_", "NPU_", "PYTORCH_NPU_", "VLLM_ASCEND_"})
+      if (key.starts_with(prefix)) return "system_envs." + key;
+  for (const WorkerConfig* worker : {&c.actor_train, &c.actor_infer})
+    for (const auto& [key, value] : worker->system_envs)
+      if (key.starts_with("HCCL_") || key.starts_with("ASCEND_")) return "system_envs." + key;
+  if (names_npu(c.exp_name)) return "exp_name " + c.exp_name;
+  if (names_npu(config_name)) return "the file's name";
+  return "";
+}
+
+struct CardChoice {
+  std::string name, assumption;
+};
+
+/// `cards.type` or --card; else the platform's usual card, and a config that says nothing of a
+/// platform is ROLL's, which has accelerators: an A2 unless it says otherwise.
+CardChoice choose_card(const RunConfig& c, const JobOptions& options) {
+  if (!options.card.empty()) return {options.card, ""};
+  if (!c.cards.type.empty()) return {c.cards.type, ""};
+  std::string other = "; --card or the key cards.type names another";
+  bool is_said = has_origin(c, "platform");
+  if (c.platform == Platform::cuda)
+    return {"H100", "platform cuda: card type H100 (80 GB) assumed" + other};
+  if (c.platform == Platform::npu)
+    return {"A2", fmt::format("platform npu{}: card type A2 (64 GB) assumed{}",
+                              is_said ? "" : " (verl's trainer.device is not said)", other)};
+  if (is_said || has_origin(c, "cards")) return {"cpu", ""};
+  std::string hint = npu_hint(c, options.config_name);
+  if (!hint.empty())
+    return {"A2", fmt::format("no platform is said; {} is an NPU's: card type A2 (64 GB) assumed{}",
+                              hint, other)};
+  if (c.pretrain.empty()) return {"cpu", ""};
+  return {"A2", "no platform is said: card type A2 (64 GB) assumed" + other +
+                    ", platform=cpu plans for this host"};
+}
+
+plan::BatchOptions verl_batch(const RunConfig& c) {
+  const config::VerlSection& verl = c.verl;
+  plan::BatchOptions batch;
+  batch.kind = plan::BatchKind::verl;
+  batch.mini_batch_size = count(verl.ppo_mini_batch_size);
+  batch.micro_batch_size = verl.use_dynamic_bsz ? 0 : count(verl.ppo_micro_batch_size_per_gpu);
+  batch.log_prob_batch_size =
+      verl.log_prob_use_dynamic_bsz ? 0 : count(verl.log_prob_micro_batch_size_per_gpu);
+  batch.agent_workers = count(verl.agent_workers);
+  batch.dataset_rows = count(verl.train_rows);
+  batch.total_epochs = std::max<uint64_t>(count(verl.total_epochs), 1);
+  batch.max_steps = count(verl.total_training_steps);
+  batch.test_freq = count(c.eval_steps);
+  batch.validates_first = verl.val_before_train;
+  return batch;
+}
+
+plan::BatchOptions batch_of(const RunConfig& c) {
+  plan::BatchOptions batch;
+  if (c.dialect == config::Dialect::verl) {
+    batch = verl_batch(c);
+  } else {
+    const config::TrainingArgs& t = c.actor_train.training_args;
+    batch.kind = c.pipeline == Pipeline::agentic ? plan::BatchKind::agentic : plan::BatchKind::rlvr;
+    batch.per_device_train_batch_size = count(t.per_device_train_batch_size);
+    batch.gradient_accumulation_steps = count(t.gradient_accumulation_steps);
+    batch.max_steps = count(c.max_steps);
+    batch.log_prob_batch_size = count(c.actor_train.infer_batch_size);
+  }
+  batch.rollout_batch_size = count(c.rollout_batch_size);
+  batch.group_size = std::max<uint64_t>(count(c.derived.group_size), 1);
+  batch.train_cards = std::max<uint64_t>(count(c.derived.train_dp), 1);
+  batch.ppo_epochs = std::max<uint64_t>(count(c.ppo_epochs), 1);
+  batch.has_kl = c.derived.is_reference_needed;
+  batch.infer_cards = c.actor_infer.device_mapping.size();
+  batch.infer_tp = degree(c.actor_infer.strategy_args.tensor_parallel_size);
+  batch.infer_pp = degree(c.actor_infer.strategy_args.pipeline_parallel_size);
+  if (batch.kind == plan::BatchKind::agentic) {
+    batch.num_env_groups = count(c.train_env_manager.num_env_groups);
+    if (c.eval_steps > 0) {
+      batch.val_batch_size = count(c.val_batch_size);
+      batch.val_group_size = count(c.val_env_manager.group_size);
+      batch.val_num_env_groups = count(c.val_env_manager.num_env_groups);
+    }
+  }
+  return batch;
+}
+
+/// Who shares cards, and whether objects leave them. ROLL takes every role's objects off its cards
+/// after each phase; the cpu platform does what the key says.
+void set_placement(plan::JobSpec& spec, const RunConfig& c, bool is_cpu) {
+  spec.mode = c.placement.mode == config::PlacementMode::timeshare ? plan::PlacementMode::timeshare
+                                                                   : plan::PlacementMode::separate;
+  bool is_kept = c.placement.offload == config::OffloadPolicy::never;
+  bool is_said = has_origin(c, "placement.offload");
+  if (!is_said && (!is_cpu || spec.mode == plan::PlacementMode::timeshare)) is_kept = false;
+  spec.offload = is_kept ? plan::OffloadPolicy::never : plan::OffloadPolicy::step;
+  spec.init_cache = c.placement.init_cache == config::CacheArrival::early
+                        ? plan::CacheArrival::early
+                        : plan::CacheArrival::late;
+  spec.overlap_is_verl_pool = c.dialect == config::Dialect::verl && c.verl.hybrid_engine &&
+                              !has_origin(c, "placement.mode");
+}
+
+void say_what_is_left_out(Job& job, const RunConfig& c) {
+  bool has_critic = c.adv_estimator == config::AdvEstimator::gae;
+  if (has_critic && c.critic.device_mapping.empty() && c.pipeline <= Pipeline::rlvr)
+    job.assumptions.push_back(
+        {"adv_estimator",
+         fmt::format("gae{} needs a critic and the config has none: planned without one",
+                     has_origin(c, "adv_estimator") ? "" : ", the default,")});
+  if (c.pipeline > Pipeline::rlvr)
+    job.assumptions.push_back(
+        {"pipeline", fmt::format("{}: cards and bytes are planned, batch numbers are not{}",
+                                 config::to_string(c.pipeline),
+                                 c.pipeline == Pipeline::sft ? "; sft_train stands as actor_train"
+                                 : c.pipeline == Pipeline::distill
+                                     ? "; student stands as actor_train, teacher as reference"
+                                     : "")});
+}
+
+}  // namespace
+
+std::vector<std::string> model_names(const RunConfig& config) {
+  std::vector<std::string> names;
+  for (const Section& section : sections_of(config))
+    if (!section.checkpoint.empty() && std::ranges::find(names, section.checkpoint) == names.end())
+      names.push_back(section.checkpoint);
+  return names;
+}
+
+Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
+  Job job;
+  plan::JobSpec& spec = job.spec;
+  spec.dialect =
+      config.dialect == config::Dialect::verl ? plan::Dialect::verl : plan::Dialect::roll;
+  CardChoice choice = choose_card(config, options);
+  COHORT_ASSIGN(spec.card, plan::find_card_type(choice.name));
+  if (!choice.assumption.empty()) job.assumptions.push_back({"card", choice.assumption});
+  bool is_cpu = spec.card.name == "cpu";
+  if (is_cpu) {
+    spec.card.capacity_bytes = config.cards.memory_bytes;
+    spec.card.reserve_bytes = config.cards.reserve_bytes;
+  }
+  spec.cards_per_node = static_cast<uint32_t>(count(config.num_gpus_per_node));
+  set_placement(spec, config, is_cpu);
+  for (const Section& section : sections_of(config)) {
+    COHORT_ASSIGN(plan::ModelShape shape, shape_of(section, config, options));
+    plan::RoleJob role = role_of(section, config, is_cpu, shape);
+    if (spec.roles.empty()) {
+      spec.model = shape;
+      job.model_name = first_of(section.checkpoint, "the model section");
+    } else if (shape != spec.model) {
+      role.model = shape;
+    }
+    spec.roles.push_back(std::move(role));
+  }
+  if (config.pipeline <= Pipeline::rlvr) spec.batch = batch_of(config);
+  spec.sequence_length = count(config.sequence_length);
+  if (config.pipeline != Pipeline::agentic) {  // there turns share the context
+    spec.prompt_length = count(config.prompt_length);
+    spec.response_length = count(config.sequence_length - config.prompt_length);
+  }
+  spec.update_bucket_bytes = count(config.model_update_buffer_size_mb) << 20;
+  say_what_is_left_out(job, config);
+  return job;
+}
+
+}  // namespace cohort::job

@@ -1,0 +1,50 @@
+#pragma once
+/// From a validated config to the numbers that the planner plans (plan::JobSpec), whatever dialect
+/// it was written in: which roles there are and on which cards, whose arithmetic their bytes
+/// follow, which shape, which batch. Pure: reads no file and needs no torch, so that `actor-node
+/// plan` and a run's preflight have one source of truth. What the config leaves open (the card
+/// type, most often) is settled by a rule and said in `assumptions`. Value types, thread-safe.
+/// Bound: a role per section of the config.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/config/run_config.hpp"
+#include "runtime/plan/estimate/job.hpp"
+
+namespace cohort::job {
+
+struct JobOptions {
+  std::string card;  // card type by name; empty: `cards.type`, else it follows from the platform
+  std::string config_name;  // file name, a hint at the platform; may be empty
+  uint64_t vocab_size = 0;  // of the tokenizer of the `model` section
+  /// Shapes by the name that the config gives (model_names()); what is not here is looked up in the
+  /// planner's own table.
+  std::map<std::string, plan::ModelShape> models;
+};
+
+struct Job {
+  plan::JobSpec spec;
+  std::string model_name;                      // as the config names the policy
+  std::vector<plan::PlanWarning> assumptions;  // what was left open, and how it was settled
+};
+
+/// Returns every checkpoint that a role of the plan starts from, as the config names it, each once.
+/// Empty: the model is the `model` section.
+std::vector<std::string> model_names(const config::RunConfig& config);
+
+/// How the training state is cut over the train cards and where it rests.
+struct ZeroSettings {
+  uint32_t stage = 0;  // 0 on one card: there is nothing to cut
+  bool offload_optimizer = false, offload_params = false, swap_optimizer = false;
+};
+
+/// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
+/// Megatron's distributed optimizer as stage 1.
+ZeroSettings zero_of(const config::RunConfig& config);
+
+/// Returns Errc::not_found for a card type or a model without a known shape (with the nearest
+/// names), Errc::config for what cannot be planned (a pipeline without rollout).
+Expected<Job> job_of(const config::RunConfig& config, const JobOptions& options = {});
+
+}  // namespace cohort::job

@@ -1,0 +1,424 @@
+#include "runtime/plan/estimate/memory_model.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace cohort::plan {
+namespace {
+
+using Kind = TensorSpec::Kind;
+using Where = TensorSpec::Where;
+
+uint64_t round_up(uint64_t value, uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
+
+/// Calls visit(group, count) for each run of joined families; count = times it is in the model.
+template <class Visit>
+void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
+  for (size_t i = 0; i < tensors.size();) {
+    size_t end = i + 1;
+    while (end < tensors.size() && tensors[end].is_joined) ++end;
+    visit(std::span(tensors).subspan(i, end - i), tensors[i].count());
+    i = end;
+  }
+}
+
+/// Elements of one card's shard, as compute::ZeroLayout lays it out.
+uint64_t shard_element_count(const ModelShape& shape, HeadKind head, uint64_t shards) {
+  if (shards <= 1) return flat_element_count(shape, head);
+  uint64_t sum = 0;
+  for (const ShapeTensor& tensor : tensors_of(shape, head))
+    sum += divide_up(tensor.elements(), shards) * tensor.count();
+  return round_up(sum, k_alignment_elements);
+}
+
+/// Objects of a card, or what of them rests on the host.
+struct TrainedBytes {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+
+struct TrainedElements {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+TrainedElements trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  uint64_t flat = flat_element_count(shape, head);
+  uint64_t shard = shard_element_count(shape, head, x.shards);
+  return {x.zero_stage >= 3 ? shard : flat, x.zero_stage >= 2 ? shard : flat,
+          x.zero_stage >= 1 ? shard : flat};
+}
+
+/// f32 arrays of the optimizer: from stage 1 on the master is cut with the moments.
+uint64_t optimizer_arrays(const TrainMemory& x) {
+  bool has_master = x.has_master || (x.has_master_in_params && x.zero_stage >= 1);
+  return (x.optimizer == OptimizerKind::adamw ? 2 : 0) + (has_master ? 1 : 0);
+}
+
+uint64_t param_element_bytes(const TrainMemory& x) {
+  return x.param_bytes + (x.has_master_in_params && x.zero_stage == 0 ? 4 : 0);
+}
+
+TrainedBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  constexpr uint64_t k_pieces = 16;  // of a swapped optimizer
+  TrainedElements elements = trained_elements(shape, head, x);
+  if (x.swap_optimizer)
+    elements.optimizer = round_up(divide_up(elements.optimizer, k_pieces), k_alignment_elements);
+  return {x.offload_params ? 0 : elements.params * param_element_bytes(x),
+          elements.grads * x.grad_bytes * x.grad_copies,
+          x.offload_optimizer ? 0 : elements.optimizer * 4 * optimizer_arrays(x)};
+}
+
+TrainedBytes host_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  TrainedElements elements = trained_elements(shape, head, x);
+  bool is_hosted = x.offload_optimizer || x.swap_optimizer;
+  return {x.offload_params ? elements.params * param_element_bytes(x) : 0, 0,
+          is_hosted ? elements.optimizer * 4 * optimizer_arrays(x) : 0};
+}
+
+/// The model in the pieces that ranks exchange.
+struct UnitElements {
+  uint64_t flat = 0;   // whole, with padding
+  uint64_t parts = 0;  // of one rank
+};
+struct ModelUnits {
+  UnitElements embedding, layer, last;
+};
+ModelUnits units_of(const ModelShape& shape, HeadKind head, uint64_t shards) {
+  ModelUnits units;
+  std::vector<ShapeTensor> tensors = tensors_of(shape, head);
+  bool is_first = true;
+  for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
+    UnitElements& unit = is_first                                    ? units.embedding
+                         : group.front().spec.where == Where::layers ? units.layer
+                                                                     : units.last;
+    is_first = false;
+    uint64_t elements = 0;
+    for (const ShapeTensor& tensor : group) {
+      elements += tensor.elements();
+      unit.parts += divide_up(tensor.elements(), shards);
+    }
+    unit.flat += round_up(elements, k_alignment_elements);
+  });
+  return units;
+}
+
+uint64_t block_tokens(const InferMemory& memory) {
+  return memory.kv_block_tokens == 0 ? 1 : memory.kv_block_tokens;
+}
+
+}  // namespace
+
+TrainMemory builtin_train_memory(uint64_t param_bytes) {
+  TrainMemory memory;
+  memory.param_bytes = param_bytes;
+  memory.has_master_in_params = param_bytes < 4;
+  return memory;
+}
+
+InferMemory builtin_infer_memory(uint64_t param_bytes) {
+  InferMemory memory;
+  memory.param_bytes = memory.kv_element_bytes = param_bytes;
+  // Panels of the AVX-512 kernels; the AVX2 ones are 16 wide and take at most as much.
+  memory.panel_columns = param_bytes == 4 ? 32 : 0;
+  return memory;
+}
+
+uint64_t flat_element_count(const ModelShape& shape, HeadKind head) {
+  uint64_t sum = 0;
+  for_each_group(tensors_of(shape, head), [&](std::span<const ShapeTensor> group, uint64_t count) {
+    uint64_t elements = 0;
+    for (const ShapeTensor& tensor : group) elements += tensor.elements();
+    sum += round_up(elements, k_alignment_elements) * count;
+  });
+  return sum;
+}
+
+uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
+  uint64_t sum = 0;
+  for_each_group(tensors_of(shape), [&](std::span<const ShapeTensor> group, uint64_t count) {
+    uint64_t columns = 0;  // output features of the fused matrix
+    for (const ShapeTensor& tensor : group) columns += tensor.spec.outer * tensor.spec.split;
+    const TensorSpec& first = group.front().spec;
+    uint64_t depth = first.inner;
+    if (first.kind == Kind::replicated || depth == 1) {
+      bool is_matrix = depth == 1 && first.outer > 1;  // o and down: cut by columns
+      if (is_matrix) {
+        sum += round_up(first.outer, panel) * first.split * count;
+        return;
+      }
+      uint64_t elements = 0;
+      for (const ShapeTensor& tensor : group) elements += tensor.elements();
+      sum += round_up(elements, std::max(panel, k_alignment_elements)) * count;
+      return;
+    }
+    // gate and up lie side by side: a panel is half gate columns, half up columns
+    if (first.outer == 2)
+      sum += divide_up(first.split, panel / 2) * panel * depth * count;
+    else
+      sum += round_up(columns, panel) * depth * count;
+  });
+  return sum;
+}
+
+uint64_t kv_bytes_per_token(const ModelShape& x, uint64_t element_bytes) {
+  return kv_bytes_on_card(x, {}, element_bytes);
+}
+
+uint64_t kv_bytes_per_token(const ModelShape& x, const InferMemory& memory) {
+  uint64_t bytes = kv_bytes_per_token(x, memory.kv_element_bytes);
+  if (memory.panel_columns == 0 || x.mla) return bytes;
+  uint64_t padding = round_up(x.head_dim, k_alignment_elements) - x.head_dim;
+  return bytes + x.num_hidden_layers * x.num_key_value_heads * padding * memory.kv_element_bytes;
+}
+
+std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory) {
+  TrainedBytes bytes = card_bytes(shape, HeadKind::language, memory);
+  return {{Object::train_params, bytes.params},
+          {Object::grads, bytes.grads},
+          {Object::optimizer, bytes.optimizer}};
+}
+
+std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory) {
+  TrainedBytes bytes = host_bytes(shape, HeadKind::language, memory);
+  return {{Object::train_params, bytes.params}, {Object::optimizer, bytes.optimizer}};
+}
+
+TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKind head) {
+  ModelUnits units = units_of(shape, head, std::max<uint64_t>(x.shards, 1));
+  TrainBuffers out;
+  if (x.shards > 1) {
+    // Gradients travel as products make them; at stage 0 their f32 sums are gathered too.
+    uint64_t element = x.zero_stage == 0 ? 4 : x.param_bytes;
+    uint64_t part = std::max({units.embedding.parts, units.layer.parts, units.last.parts});
+    out.exchange = 2 * x.shards * part * element;
+  }
+  if (x.zero_stage < 3 && !x.offload_params) return out;
+  bool is_tied = shape.tie_word_embeddings && head == HeadKind::language;
+  uint64_t last = units.last.flat + (is_tied ? units.embedding.flat : 0);
+  out.gathered = std::max({units.embedding.flat, units.layer.flat, last}) * x.param_bytes;
+  return out;
+}
+
+ModelShape tp_part(const ModelShape& shape, uint32_t tp) {
+  ModelShape part = shape;
+  for (uint64_t ModelShape::*field :
+       {&ModelShape::num_attention_heads, &ModelShape::num_key_value_heads,
+        &ModelShape::intermediate_size, &ModelShape::vocab_size})
+    part.*field = (shape.*field + tp - 1) / tp;
+  return part;
+}
+
+std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
+  uint64_t tokens = round_up(memory.kv_tokens, block_tokens(memory));
+  uint64_t elements = memory.panel_columns > 0 ? panel_element_count(shape, memory.panel_columns)
+                                               : flat_element_count(shape);
+  return {{Object::infer_params, elements * memory.param_bytes},
+          {Object::kv_cache, tokens * kv_bytes_per_token(shape, memory)}};
+}
+
+std::map<Object, uint64_t> reference_bytes(const ModelShape& shape, uint64_t param_bytes) {
+  return {{Object::ref_params, flat_element_count(shape) * param_bytes}};
+}
+
+std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemory& memory) {
+  TrainedBytes bytes = card_bytes(shape, HeadKind::value, memory);
+  return {{Object::critic_params, bytes.params},
+          {Object::critic_grads, bytes.grads},
+          {Object::critic_optimizer, bytes.optimizer}};
+}
+
+uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes) {
+  uint64_t per_token = kv_bytes_per_token(shape, memory);
+  if (per_token == 0) return 0;
+  uint64_t tokens = bytes / per_token;
+  return tokens - tokens % block_tokens(memory);
+}
+
+std::string_view to_string(Engine engine) {
+  switch (engine) {
+    case Engine::builtin:
+      return "builtin";
+    case Engine::deepspeed:
+      return "deepspeed";
+    case Engine::fsdp:
+      return "fsdp";
+    case Engine::megatron:
+      return "megatron";
+    case Engine::vllm:
+      return "vllm";
+    case Engine::sglang:
+      return "sglang";
+    case Engine::hf:
+      return "hf";
+  }
+  return "unknown";
+}
+
+StateBytes state_of(Engine engine, uint64_t param_bytes) {
+  bool is_half = param_bytes < 4;
+  switch (engine) {
+    case Engine::builtin:
+      return {param_bytes + (is_half ? 4 : 0), 4, 8};
+    case Engine::fsdp:
+      return {4, 4, 8};
+    case Engine::megatron:
+      return {param_bytes, 4, is_half ? 12u : 8u};
+    default:
+      return {param_bytes, param_bytes, is_half ? 12u : 8u};
+  }
+}
+
+std::vector<uint32_t> stage_layers(uint64_t layers, uint32_t pp) {
+  std::vector<uint32_t> out(pp, static_cast<uint32_t>(layers / pp));
+  for (size_t i = 0; i < layers % pp; ++i) ++out[i];
+  return out;
+}
+
+namespace {
+
+std::vector<uint32_t> layers_of(const ModelShape& shape, const ShardCut& cut) {
+  return cut.layers_per_stage.empty() ? stage_layers(shape.num_hidden_layers, cut.pp)
+                                      : cut.layers_per_stage;
+}
+
+/// Layers of the family that the stage holds; 1 or 0 for an end.
+uint64_t layers_held(const TensorSpec& spec, const std::vector<uint32_t>& layers, uint32_t stage) {
+  bool is_first = stage == 0, is_last = stage + 1 == layers.size();
+  switch (spec.where) {
+    case Where::first_stage:
+      return is_first;
+    case Where::last_stage:
+      return is_last;
+    case Where::both_ends:
+      return is_first || is_last;
+    case Where::layers:
+      break;
+  }
+  uint64_t begin = 0;
+  for (uint32_t i = 0; i < stage; ++i) begin += layers[i];
+  uint64_t end = begin + layers[stage];
+  begin = std::max<uint64_t>(begin, spec.first_layer);
+  end = std::min<uint64_t>(end, spec.end_layer);
+  return end > begin ? end - begin : 0;
+}
+
+/// Elements of one tensor of the family on one rank.
+uint64_t slice_elements(const TensorSpec& spec, const ShardCut& cut) {
+  uint64_t ways = spec.kind == Kind::replicated ? 1
+                  : spec.kind == Kind::expert   ? cut.expert_tp
+                                                : cut.tp;
+  if (spec.may_repeat) ways = std::min<uint64_t>(ways, spec.parts);
+  return spec.outer * divide_up(spec.split, ways) * spec.inner;
+}
+
+}  // namespace
+
+ShardElements shard_elements(const ModelShape& shape, const ShardCut& cut, uint32_t stage,
+                             HeadKind head) {
+  std::vector<uint32_t> layers = layers_of(shape, cut);
+  ShardElements out;
+  for (const ShapeTensor& tensor : tensors_of(shape, head)) {
+    uint64_t held = layers_held(tensor.spec, layers, stage) * slice_elements(tensor.spec, cut);
+    if (tensor.spec.kind == Kind::expert)
+      out.experts += held * divide_up(tensor.spec.experts, cut.ep);
+    else
+      out.dense += held;
+  }
+  return out;
+}
+
+uint32_t largest_stage(const ModelShape& shape, const ShardCut& cut, HeadKind head) {
+  uint32_t best = 0;
+  for (uint32_t stage = 1; stage < cut.pp; ++stage)
+    if (shard_elements(shape, cut, stage, head).total() >
+        shard_elements(shape, cut, best, head).total())
+      best = stage;
+  return best;
+}
+
+namespace {
+
+/// Returns the values around `near` that divide `value`, "a, b".
+std::string divisors_around(uint64_t value, uint64_t near,
+                            const std::function<bool(uint64_t)>& is) {
+  uint64_t below = 0, above = 0;
+  for (uint64_t i = std::min(near, value); i > 0 && below == 0; --i)
+    if (value % i == 0 && is(i)) below = i;
+  for (uint64_t i = near + 1; i <= value && above == 0; ++i)
+    if (value % i == 0 && is(i)) above = i;
+  std::string text = below > 0 ? std::to_string(below) : "";
+  if (above > 0) text += (text.empty() ? "" : ", ") + std::to_string(above);
+  return text;
+}
+
+Error bad_cut(const std::string& role, const std::string& what) {
+  return {Errc::invalid_argument, role + ": " + what};
+}
+
+Expected<void> check_tp(const ModelShape& x, const ShardCut& cut, const std::string& role) {
+  uint64_t tp = cut.tp, heads = x.num_attention_heads, kv = x.num_key_value_heads;
+  auto fits_kv = [&](uint64_t n) { return x.mla || kv % n == 0 || n % kv == 0; };
+  std::string asked = "tensor parallel " + std::to_string(tp);
+  if (heads % tp != 0)
+    return bad_cut(role, asked + " does not divide num_attention_heads " + std::to_string(heads) +
+                             ": " + std::to_string(heads) + " = " + std::to_string(heads / tp) +
+                             "*" + std::to_string(tp) + " + " + std::to_string(heads % tp) +
+                             "; nearest that work: " + divisors_around(heads, tp, fits_kv));
+  if (!fits_kv(tp))
+    return bad_cut(role, asked + " neither divides nor is a multiple of num_key_value_heads " +
+                             std::to_string(kv) +
+                             "; nearest that work: " + divisors_around(heads, tp, fits_kv));
+  return {};
+}
+
+Expected<void> check_ep(const ModelShape& x, const ShardCut& cut, const std::string& role) {
+  if (cut.ep > 1 && !x.moe)
+    return bad_cut(role, "expert parallel " + std::to_string(cut.ep) +
+                             " for a model without experts; set it to 1");
+  if (!x.moe) return {};
+  uint64_t experts = x.moe->num_experts;
+  if (experts % cut.ep != 0)
+    return bad_cut(role, "expert parallel " + std::to_string(cut.ep) +
+                             " does not divide num_experts " + std::to_string(experts) +
+                             "; nearest that work: " +
+                             divisors_around(experts, cut.ep, [](uint64_t) { return true; }));
+  if (x.moe->moe_intermediate_size % cut.expert_tp != 0)
+    return bad_cut(role, "expert tensor parallel " + std::to_string(cut.expert_tp) +
+                             " does not divide moe_intermediate_size " +
+                             std::to_string(x.moe->moe_intermediate_size));
+  return {};
+}
+
+}  // namespace
+
+Expected<void> check_cut(const ModelShape& x, const ShardCut& cut, const std::string& role) {
+  if (cut.tp == 0 || cut.pp == 0 || cut.ep == 0 || cut.expert_tp == 0)
+    return bad_cut(role, "a parallel degree is 0; the least is 1");
+  COHORT_TRY(check_tp(x, cut, role));
+  COHORT_TRY(check_ep(x, cut, role));
+  if (cut.pp > x.num_hidden_layers)
+    return bad_cut(role, "pipeline parallel " + std::to_string(cut.pp) + " for " +
+                             std::to_string(x.num_hidden_layers) + " layers; at most " +
+                             std::to_string(x.num_hidden_layers));
+  if (cut.layers_per_stage.empty()) return {};
+  uint64_t sum = 0;
+  for (uint32_t layers : cut.layers_per_stage) sum += layers;
+  if (cut.layers_per_stage.size() != cut.pp || sum != x.num_hidden_layers)
+    return bad_cut(role, std::to_string(cut.layers_per_stage.size()) + " stages of together " +
+                             std::to_string(sum) + " layers; the model has " +
+                             std::to_string(x.num_hidden_layers) + " layers for " +
+                             std::to_string(cut.pp) + " stages");
+  return {};
+}
+
+uint64_t kv_bytes_on_card(const ModelShape& x, const ShardCut& cut, uint64_t element_bytes) {
+  std::vector<uint32_t> layers = layers_of(x, cut);
+  uint64_t most = *std::max_element(layers.begin(), layers.end());
+  if (x.mla) return most * (x.mla->kv_lora_rank + x.mla->qk_rope_head_dim) * element_bytes;
+  uint64_t heads = divide_up(x.num_key_value_heads, cut.tp);
+  return 2 * most * heads * x.head_dim * element_bytes;
+}
+
+}  // namespace cohort::plan

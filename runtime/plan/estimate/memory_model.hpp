@@ -1,0 +1,135 @@
+#pragma once
+/// Bytes of each residency object, from shapes alone. Pure. The ledger corrects them by
+/// measurement.
+///
+/// Two kinds of arithmetic. The built-in engine (runtime/compute on the cpu platform), to the byte:
+/// one flat buffer in which each tensor, or fused group of tensors, starts at a multiple of
+/// k_alignment_elements; generation in f32 packs the weights into panels of columns. The named
+/// engines, by what they are known to hold per element (state_of): DeepSpeed keeps bf16 parameters
+/// and gradients, and f32 master and moments with the optimizer; FSDP (as verl sets it up) f32
+/// parameters, gradients and moments, all cut over the ranks; Megatron bf16 parameters, f32
+/// gradients, f32 master and moments. ZeRO stage 1 cuts the optimizer, 2 gradients too, 3
+/// parameters too (arXiv 1910.02054, section 5); CPU offload moves an object to host memory.
+///
+/// MEM-1: the shards of all ranks together hold every parameter at least once; exactly once where
+/// every degree divides and nothing is replicated.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/place/residency.hpp"
+
+namespace cohort::plan {
+
+inline constexpr uint64_t k_alignment_elements = 16;  // 64 bytes of f32: one cache line
+
+enum class OptimizerKind : uint8_t { sgd = 0, adamw = 1 };  // 0 and 2 moments per parameter
+
+/// Training state of the built-in engine. ZeRO cuts each tensor, taken flat, in `shards` parts of
+/// ceil(count / shards) elements (runtime/compute/train/zero_layout.hpp).
+struct TrainMemory {
+  uint64_t param_bytes = 4;  // per element as the forward pass reads it
+  uint64_t grad_bytes = 4;   // per element
+  uint64_t grad_copies = 1;  // one per training thread when each sums its own
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  bool has_master = false;  // an f32 copy beside bf16 parameters, counted with the optimizer
+  bool has_master_in_params = false;  // … counted with the parameters
+  uint64_t shards = 1;                // cards of the group
+  uint32_t zero_stage = 0;            // 1 cuts the optimizer, 2 gradients too, 3 parameters too
+  bool offload_optimizer = false, offload_params = false;  // they rest on the host
+  bool swap_optimizer = false;  // likewise; a sixteenth of each array is on the card
+};
+
+struct InferMemory {
+  uint64_t param_bytes = 4;       // per element
+  uint64_t kv_element_bytes = 4;  // per element of the KV cache
+  uint64_t kv_tokens = 0;         // token slots of one card's cache, rounded up to whole blocks
+  uint64_t kv_block_tokens = 16;
+  uint64_t panel_columns = 0;  // >0: weights in panels, value vectors padded to 16 (CPU f32 runner)
+};
+
+/// Returns what runtime/compute allocates for parameters of `param_bytes` (2 or 4) per element.
+TrainMemory builtin_train_memory(uint64_t param_bytes);
+/// Likewise; kv_tokens is left at 0.
+InferMemory builtin_infer_memory(uint64_t param_bytes);
+
+/// Returns the elements of the flat buffer, as compute::layout_of lays it out.
+uint64_t flat_element_count(const ModelShape& shape, HeadKind head = HeadKind::language);
+/// Returns the floats of the CPU f32 runner's weights, whose matrices are panels of columns.
+uint64_t panel_element_count(const ModelShape& shape, uint64_t panel_columns);
+/// Returns bytes of keys and values of one token over all layers (of the latent with MLA).
+uint64_t kv_bytes_per_token(const ModelShape& shape, uint64_t element_bytes);
+/// Returns the same as `memory` lays it out.
+uint64_t kv_bytes_per_token(const ModelShape& shape, const InferMemory& memory);
+
+/// Returns train_params, grads and optimizer per card.
+std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory);
+/// Returns what of them rests in host memory, per card: nothing unless offloaded or swapped.
+std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory);
+/// What a step of the built-in engine takes on the card beside the objects.
+struct TrainBuffers {
+  uint64_t exchange = 0;  // messages of a unit (embedding; a layer; final norm and head)
+  uint64_t gathered = 0;  // by unit (ZeRO 3, offload_params): the largest that is there whole
+  bool operator==(const TrainBuffers&) const = default;
+};
+TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& memory,
+                           HeadKind head = HeadKind::language);
+/// Returns the shape of one rank's part when the built-in engine cuts a dense model over `tp` cards
+/// (compute::tp_config): fewer heads, a narrower MLP, a shorter vocabulary. A number that `tp` does
+/// not divide is rounded up; a run refuses it.
+ModelShape tp_part(const ModelShape& shape, uint32_t tp);
+/// Returns infer_params and kv_cache per card.
+std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory);
+/// Returns ref_params per card.
+std::map<Object, uint64_t> reference_bytes(const ModelShape& shape, uint64_t param_bytes);
+/// Returns critic_params, critic_grads and critic_optimizer per card: the model with a value head
+/// [hidden] in place of the output head.
+std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemory& memory);
+
+/// Returns the token slots (whole blocks) of a cache that fits in `bytes`.
+uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes);
+
+/// Whose arithmetic a role's bytes follow.
+enum class Engine : uint8_t { builtin, deepspeed, fsdp, megatron, vllm, sglang, hf };
+std::string_view to_string(Engine engine);
+
+/// Bytes per element of a training engine's objects.
+struct StateBytes {
+  uint64_t params = 0, grads = 0, optimizer = 0;
+};
+StateBytes state_of(Engine engine, uint64_t param_bytes);
+
+/// How a role cuts the model; ZeRO comes after it.
+struct ShardCut {
+  uint32_t tp = 1, pp = 1;
+  uint32_t ep = 1, expert_tp = 1;               // experts over ep slots, each cut by expert_tp
+  std::vector<uint32_t> layers_per_stage = {};  // empty: stage_layers
+};
+
+struct ShardElements {
+  uint64_t dense = 0, experts = 0;
+  uint64_t total() const { return dense + experts; }
+  bool operator==(const ShardElements&) const = default;
+};
+
+/// Returns layers per stage, as even as pp allows, larger stages first.
+std::vector<uint32_t> stage_layers(uint64_t layers, uint32_t pp);
+/// Returns the elements that one rank of `stage` holds. REQUIRES: check_cut passed.
+ShardElements shard_elements(const ModelShape& shape, const ShardCut& cut, uint32_t stage,
+                             HeadKind head = HeadKind::language);
+/// Returns the stage that holds the most, the first of equals.
+uint32_t largest_stage(const ModelShape& shape, const ShardCut& cut,
+                       HeadKind head = HeadKind::language);
+/// Returns Errc::invalid_argument, with the nearest values that work, for TP that does not divide
+/// the heads (or neither divides nor is a multiple of the key-value heads), EP that does not divide
+/// the experts, more stages than layers, or layers_per_stage that do not sum up. `role` is named.
+Expected<void> check_cut(const ModelShape& shape, const ShardCut& cut, const std::string& role);
+
+/// Returns KV bytes of one token on one card: `layers` of the stage, key-value heads over TP (one
+/// at least), the latent whole.
+uint64_t kv_bytes_on_card(const ModelShape& shape, const ShardCut& cut, uint64_t element_bytes);
+
+}  // namespace cohort::plan

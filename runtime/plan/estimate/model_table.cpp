@@ -1,0 +1,166 @@
+// The shapes that ship as data: find_model. Figures are those of each model's public config.json.
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "runtime/plan/estimate/model_shape.hpp"
+
+namespace cohort::plan {
+namespace {
+
+/// One row: name, vocabulary, hidden, layers, heads, key-value heads, head dim, intermediate, …
+struct Row {
+  std::string_view name;
+  uint64_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
+  bool bias, tied, qk_norm;
+  uint64_t positions;
+};
+
+constexpr std::array k_rows = {
+    Row{"Qwen2.5-0.5B", 151936, 896, 24, 14, 2, 64, 4864, true, true, false, 32768},
+    Row{"Qwen2.5-1.5B", 151936, 1536, 28, 12, 2, 128, 8960, true, true, false, 32768},
+    Row{"Qwen2.5-3B", 151936, 2048, 36, 16, 2, 128, 11008, true, true, false, 32768},
+    Row{"Qwen2.5-7B", 152064, 3584, 28, 28, 4, 128, 18944, true, false, false, 32768},
+    Row{"Qwen2.5-14B", 152064, 5120, 48, 40, 8, 128, 13824, true, false, false, 32768},
+    Row{"Qwen2.5-32B", 152064, 5120, 64, 40, 8, 128, 27648, true, false, false, 32768},
+    Row{"Qwen2.5-72B", 152064, 8192, 80, 64, 8, 128, 29568, true, false, false, 32768},
+    Row{"Qwen2-7B", 152064, 3584, 28, 28, 4, 128, 18944, true, false, false, 32768},
+    Row{"Qwen3-0.6B", 151936, 1024, 28, 16, 8, 128, 3072, false, true, true, 40960},
+    Row{"Qwen3-1.7B", 151936, 2048, 28, 16, 8, 128, 6144, false, true, true, 40960},
+    Row{"Qwen3-4B", 151936, 2560, 36, 32, 8, 128, 9728, false, true, true, 40960},
+    Row{"Qwen3-8B", 151936, 4096, 36, 32, 8, 128, 12288, false, false, true, 40960},
+    Row{"Qwen3-14B", 151936, 5120, 40, 40, 8, 128, 17408, false, false, true, 40960},
+    Row{"Qwen3-32B", 151936, 5120, 64, 64, 8, 128, 25600, false, false, true, 40960},
+    Row{"Qwen3-30B-A3B", 151936, 2048, 48, 32, 4, 128, 6144, false, false, true, 40960},
+    Row{"DeepSeek-V3", 129280, 7168, 61, 128, 128, 192, 18432, false, false, false, 163840},
+    Row{"DeepSeek-R1", 129280, 7168, 61, 128, 128, 192, 18432, false, false, false, 163840},
+};
+
+ModelShape shape_of(const Row& row) {
+  ModelShape x;
+  x.name = row.name;
+  x.vocab_size = row.vocab;
+  x.hidden_size = row.hidden;
+  x.num_hidden_layers = row.layers;
+  x.num_attention_heads = row.heads;
+  x.num_key_value_heads = row.kv_heads;
+  x.head_dim = row.head_dim;
+  x.intermediate_size = row.intermediate;
+  x.attention_bias = row.bias;
+  x.tie_word_embeddings = row.tied;
+  x.qk_norm = row.qk_norm;
+  x.max_position = row.positions;
+  if (row.name == "Qwen3-30B-A3B")
+    x.moe = MoeShape{.num_experts = 128, .experts_per_token = 8, .moe_intermediate_size = 768};
+  if (row.name.starts_with("DeepSeek-")) {  // spec/reshard.md's table
+    x.moe = MoeShape{.num_experts = 256,
+                     .experts_per_token = 8,
+                     .moe_intermediate_size = 2048,
+                     .shared_intermediate_size = 2048,
+                     .first_moe_layer = 3,
+                     .router_bias = true};
+    x.mla = MlaShape{.q_lora_rank = 1536,
+                     .kv_lora_rank = 512,
+                     .qk_rope_head_dim = 64,
+                     .qk_nope_head_dim = 128,
+                     .v_head_dim = 128};
+  }
+  return x;
+}
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+/// A training stage or a date: the shape is the base model's. "Distill" is another model.
+bool keeps_shape(std::string_view word) {
+  static constexpr std::array k_words = {std::string_view("instruct"), std::string_view("base"),
+                                         std::string_view("chat"),     std::string_view("thinking"),
+                                         std::string_view("zero"),     std::string_view("hf"),
+                                         std::string_view("bf16"),     std::string_view("it")};
+  if (std::find(k_words.begin(), k_words.end(), word) != k_words.end()) return true;
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+/// Returns whether `component` is `name`, or `name` and suffixes that keep the shape.
+bool names(std::string_view component, std::string_view name) {
+  if (!component.starts_with(name)) return false;
+  std::string_view rest = component.substr(name.size());
+  while (!rest.empty()) {
+    if (rest.front() != '-' && rest.front() != '_') return false;
+    rest.remove_prefix(1);
+    size_t end = std::min(rest.find_first_of("-_"), rest.size());
+    if (!keeps_shape(rest.substr(0, end))) return false;
+    rest.remove_prefix(end);
+  }
+  return true;
+}
+
+/// Returns the components of a path, last first, without empty ones; a hub cache's
+/// models--OWNER--NAME counts as NAME.
+std::vector<std::string> components(std::string_view path) {
+  std::vector<std::string> out;
+  while (!path.empty()) {
+    size_t slash = path.find_last_of("/\\");
+    std::string_view last = slash == path.npos ? path : path.substr(slash + 1);
+    path = slash == path.npos ? std::string_view() : path.substr(0, slash);
+    if (size_t cut = last.rfind("--"); cut != last.npos && last.starts_with("models--"))
+      last.remove_prefix(cut + 2);
+    if (!last.empty()) out.push_back(lowered(last));
+  }
+  return out;
+}
+
+/// Edit distance, for the nearest names of an error.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_names(std::string_view component) {
+  std::vector<std::pair<size_t, std::string_view>> found;
+  for (const Row& row : k_rows)
+    found.emplace_back(distance(component, lowered(row.name)), row.name);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (size_t i = 0; i < 3; ++i) text += (i > 0 ? ", " : "") + std::string(found[i].second);
+  return text;
+}
+
+}  // namespace
+
+Expected<ModelShape> find_model(std::string_view name) {
+  constexpr size_t k_name_max = 4096;  // a path
+  if (name.empty() || name.size() > k_name_max)
+    return Error{Errc::not_found, "model: the name is empty or over 4096 characters"};
+  std::vector<std::string> parts = components(name);
+  for (const std::string& part : parts) {
+    const Row* best = nullptr;
+    for (const Row& row : k_rows)
+      if (names(part, lowered(row.name)) && (!best || row.name.size() > best->name.size()))
+        best = &row;
+    if (best) return shape_of(*best);
+  }
+  std::string last = parts.empty() ? lowered(name) : parts.front();
+  return Error{Errc::not_found, "model '" + std::string(name) +
+                                    "': no shape ships under that name; nearest: " +
+                                    nearest_names(last.substr(0, 64)) +
+                                    " (a folder with its config.json works too)"};
+}
+
+}  // namespace cohort::plan

@@ -1,0 +1,175 @@
+#include "runtime/plugin/child/plugin_version.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/plugin/code/code_scripts.hpp"
+
+namespace cohort::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t k_max_source_bytes = size_t{8} << 20;
+/// The worker comes through the pipe: lists of processes show this line and the plugin's path.
+constexpr const char* k_boot =
+    "import os, sys; size, text = int(sys.argv[1]), b''\n"
+    "while len(text) < size: text += os.read(0, size - len(text)) or os._exit(0)\n"
+    "exec(compile(text, '<cohort>', 'exec'))";
+
+struct Named {
+  std::string path;  // absolute
+  std::string name;  // function or class; may be empty
+};
+
+Expected<Named> named(std::string_view plugin) {
+  size_t colon = plugin.rfind(':');
+  Named found{.path = std::string(plugin.substr(0, colon)), .name = {}};
+  if (colon != std::string_view::npos) found.name = plugin.substr(colon + 1);
+  std::error_code error;
+  fs::path path = fs::canonical(found.path, error);
+  if (error || !fs::is_regular_file(path, error))
+    return Error{Errc::not_found, fmt::format("{}: no such plugin file (looked from {})",
+                                              found.path, fs::current_path(error).string())};
+  found.path = path.string();
+  return found;
+}
+
+Expected<std::string> content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  if (!in.good() && !in.eof()) return Error{Errc::io, fmt::format("{}: cannot be read", path)};
+  return text;
+}
+
+Expected<json> options_of(const std::string& config) {
+  auto options = json::parse(config.empty() ? "{}" : config, nullptr, false);
+  if (!options.is_object())
+    return Error{Errc::config, fmt::format("plugin args are a JSON object, not '{:.80}'", config)};
+  return options;
+}
+
+/// Folders that hold more than a plugin and its helpers: /, /tmp and the like, somebody's home.
+bool is_shared(const fs::path& folder) {
+  std::error_code error;
+  const char* home = std::getenv("HOME");
+  bool is_sticky =
+      (fs::status(folder, error).permissions() & fs::perms::sticky_bit) != fs::perms::none;
+  return folder == "/" || is_sticky || (home != nullptr && fs::equivalent(folder, home, error));
+}
+
+SandboxOptions sandbox_of(const PluginFile& file, const std::string& path) {
+  SandboxOptions options;
+  options.mode = file.mode;
+  options.limits.memory_bytes = file.memory_bytes;
+  options.readable = file.readable;
+  options.readable.push_back(
+      is_shared(fs::path(path).parent_path()) ? path : fs::path(path).parent_path().string());
+  options.has_network = file.has_network;
+  options.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8",
+                         // one order of sets in every child, and no pool of threads per child
+                         "PYTHONHASHSEED=0", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"};
+  return options;
+}
+
+void add_once(std::vector<std::string>& folders, const fs::path& folder) {
+  std::string text = folder.string();
+  bool is_system = text.empty() || text == "/" || text == "/usr" || text.starts_with("/usr/");
+  if (!is_system && std::find(folders.begin(), folders.end(), text) == folders.end())
+    folders.push_back(std::move(text));
+}
+
+Expected<fs::path> interpreter(const PluginFile& file) {
+  fs::path python = file.python.empty() ? "/usr/bin/python3" : file.python;
+  std::error_code error;
+  if (::access(python.c_str(), X_OK) == 0) return fs::absolute(python, error).lexically_normal();
+  return Error{Errc::unsupported,
+               fmt::format("{}: no Python interpreter there; install python3 or name one with "
+                           "`python: /path/to/python3`",
+                           python.string())};
+}
+
+Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) {
+  COHORT_ASSIGN(json args, options_of(file.config));
+  COHORT_ASSIGN(std::string source, content_of(at.path));
+  if (source.size() > k_max_source_bytes)
+    return Error{Errc::config,
+                 fmt::format("{}: {} bytes are no source file", at.path, source.size())};
+  COHORT_ASSIGN(fs::path python, interpreter(file));
+  PluginVersion version{.fingerprint = source, .launch = {}};
+  SandboxOptions& sandbox = version.launch.sandbox;
+  sandbox = sandbox_of(file, at.path);
+  // A venv's interpreter is a link: its own packages, and the installation it stands on.
+  std::error_code error;
+  add_once(sandbox.readable, python.parent_path().parent_path());
+  add_once(sandbox.readable, fs::canonical(python, error).parent_path().parent_path());
+  version.launch.preamble = worker_script();
+  sandbox.argv = {
+      python.string(), "-X", "utf8", "-B", "-c", k_boot, std::to_string(worker_script().size()),
+      at.path};
+  json load{{"kind", file.is_environment ? "environment" : "reward"},
+            {"path", at.path},
+            {"name", at.name},
+            {"source", source},
+            {"args", std::move(args)},
+            {"timeout_s", file.timeout_s}};
+  version.launch.load_json = load.dump(-1, ' ', false, json::error_handler_t::replace);
+  return version;
+}
+
+Expected<std::string> plugin_host() {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"cohort-plugin-host", "../bin/cohort-plugin-host"}) {
+    fs::path path = fs::canonical(folder / place, error);
+    if (!error) return path.string();
+  }
+  return Error{Errc::unsupported,
+               fmt::format("cohort-plugin-host is not in {}: C++ plugins run in it; install it "
+                           "beside this program",
+                           folder.string())};
+}
+
+Expected<PluginVersion> native_version(const PluginFile& file, const Named& at) {
+  COHORT_TRY(options_of(file.config));
+  COHORT_ASSIGN(std::string content, content_of(at.path));
+  COHORT_ASSIGN(std::string host, plugin_host());
+  PluginVersion version{.fingerprint = std::move(content), .launch = {}};
+  SandboxOptions& sandbox = version.launch.sandbox;
+  sandbox = sandbox_of(file, at.path);
+  add_once(sandbox.readable, fs::path(host).parent_path());
+  sandbox.argv = {host};
+  json load{{"kind", file.is_environment ? "environment" : "reward"},
+            {"path", at.path},
+            {"config", file.config.empty() ? "{}" : file.config}};
+  version.launch.load_json = load.dump(-1, ' ', false, json::error_handler_t::replace);
+  return version;
+}
+
+}  // namespace
+
+bool is_python_plugin(std::string_view plugin) {
+  return plugin.ends_with(".py") || plugin.find(".py:") != std::string_view::npos;
+}
+
+bool is_native_plugin(std::string_view plugin) { return plugin.ends_with(".so"); }
+
+Expected<PluginVersion> read_version(const PluginFile& file) {
+  COHORT_ASSIGN(Named at, named(file.plugin));
+  auto version =
+      is_native_plugin(file.plugin) ? native_version(file, at) : python_version(file, at);
+  if (!version) return version.error().with_context(file.plugin);
+  version->launch.plugin = file.plugin;
+  return version;
+}
+
+}  // namespace cohort::plugin

@@ -1,0 +1,132 @@
+#define XXH_INLINE_ALL
+#include "runtime/plugin/http/judge_reward.hpp"
+
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+
+namespace cohort::plugin {
+namespace {
+
+using Json = nlohmann::json;
+constexpr size_t k_detail_max = 500;  // [bytes] of a reply that is kept
+
+/// The first `size` bytes, cut between characters.
+std::string beginning_of(std::string_view text, size_t size) {
+  if (text.size() <= size) return std::string(text);
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return std::string(text.substr(0, size)) + "…";
+}
+
+/// choices[0].message.content; nothing if there is no such text.
+const std::string* content_of(const Json& reply) {
+  auto choices = reply.find("choices");
+  if (choices == reply.end() || !choices->is_array() || choices->empty()) return nullptr;
+  const Json& choice = choices->front();
+  if (!choice.is_object() || !choice.contains("message")) return nullptr;
+  const Json& message = choice["message"];
+  if (!message.is_object() || !message.contains("content")) return nullptr;
+  return message["content"].get_ptr<const std::string*>();
+}
+
+bool is_cut(const Json& reply) {
+  const Json& choice = reply["choices"].front();
+  return choice.contains("finish_reason") && choice["finish_reason"] == "length";
+}
+
+tasks::RewardResult failed(std::string reason) {
+  tasks::RewardResult result;
+  result.error = "llm_judge: " + std::move(reason);
+  return result;
+}
+
+}  // namespace
+
+JudgeReward::JudgeReward(JudgeOptions options, JudgeTemplate prompt, HttpPoolOptions server,
+                         const HttpWorkersOptions& workers)
+    : options_(std::move(options)),
+      prompt_(std::move(prompt)),
+      workers_(std::move(server), workers) {}
+
+std::string JudgeReward::request_of(const tasks::RewardRow& row) const {
+  Json messages = Json::array();
+  if (!options_.system.empty())
+    messages.push_back({{"role", "system"}, {"content", options_.system}});
+  messages.push_back({{"role", "user"}, {"content", prompt_.fill(row)}});
+  const Json body{{"model", options_.model},
+                  {"messages", std::move(messages)},
+                  {"temperature", options_.temperature},
+                  {"max_tokens", options_.max_tokens}};
+  // A response may have been cut inside of a character.
+  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+tasks::RewardResult JudgeReward::result_of(const Expected<std::string>& reply) const {
+  if (!reply) return failed(reply.error().detail);
+  const Json parsed = Json::parse(*reply, nullptr, false);
+  if (!parsed.is_object())
+    return failed("the reply is no JSON object: " + beginning_of(*reply, 200));
+  const std::string* content = content_of(parsed);
+  if (content == nullptr)
+    return failed("the reply has no text at choices[0].message.content: " +
+                  beginning_of(*reply, 200));
+  auto verdict = read_verdict(*content, options_.scale);
+  tasks::RewardResult result;
+  if (!verdict) {
+    result = failed(verdict.error().detail);
+    if (is_cut(parsed))
+      result.error += " (it was cut at max_tokens " + std::to_string(options_.max_tokens) + ")";
+    result.error += ": " + beginning_of(*content, 200);
+  } else {
+    result.score = *verdict;
+  }
+  result.detail = beginning_of(*content, k_detail_max);
+  return result;
+}
+
+bool JudgeReward::begin(const Key& key, Waiter waiter) {
+  std::lock_guard lock(mutex_);
+  if (auto known = cache_.find(key); known != cache_.end()) {
+    *waiter.result = known->second;
+    --*waiter.left;
+    return false;
+  }
+  std::vector<Waiter>& waiters = asked_[key];
+  waiters.push_back(waiter);
+  return waiters.size() == 1;
+}
+
+void JudgeReward::finish(const Key& key, const Expected<std::string>& reply) {
+  tasks::RewardResult result = result_of(reply);
+  std::lock_guard lock(mutex_);
+  for (const Waiter& waiter : asked_[key]) {
+    *waiter.result = result;
+    --*waiter.left;
+  }
+  asked_.erase(key);
+  answered_.notify_all();
+  if (!result.error.empty() || options_.cache_rows == 0) return;
+  if (cached_.size() >= options_.cache_rows) {
+    cache_.erase(cached_.front());
+    cached_.pop_front();
+  }
+  if (cache_.emplace(key, std::move(result)).second) cached_.push_back(key);
+}
+
+std::vector<tasks::RewardResult> JudgeReward::score(std::span<const tasks::RewardRow> rows) {
+  std::vector<tasks::RewardResult> results(rows.size());
+  size_t left = rows.size();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::string body = request_of(rows[i]);
+    const XXH128_hash_t hash = XXH3_128bits(body.data(), body.size());
+    const Key key{hash.low64, hash.high64};
+    if (begin(key, {&results[i], &left}))
+      workers_.post(std::move(body),
+                    [this, key](Expected<std::string> reply) { finish(key, reply); });
+  }
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [&left] { return left == 0; });  // HTTP-1
+  return results;
+}
+
+}  // namespace cohort::plugin

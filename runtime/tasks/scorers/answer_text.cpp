@@ -1,0 +1,128 @@
+#include "runtime/tasks/scorers/answer_text.hpp"
+
+#include <algorithm>
+
+namespace cohort::tasks {
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+namespace {
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+}  // namespace
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::string to_lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), lower);
+  return out;
+}
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t at = 0;;) {
+    size_t found = text.find(from, at);
+    out += text.substr(at, found - at);
+    if (found == std::string_view::npos) return out;
+    out += to;
+    at = found + from.size();
+  }
+}
+
+size_t character_size(std::string_view text, size_t at) {
+  auto lead = static_cast<unsigned char>(text[at]);
+  size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+  return std::min(size, text.size() - at);
+}
+
+std::string_view last_characters(std::string_view text, size_t count) {
+  size_t at = text.size();
+  while (at > 0 && count > 0) {
+    --at;
+    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80) --count;
+  }
+  return text.substr(at);
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; at < text.size();) {
+    while (at < text.size() && is_space(text[at])) ++at;
+    size_t begin = at;
+    while (at < text.size() && !is_space(text[at])) ++at;
+    if (at > begin) words.push_back(text.substr(begin, at - begin));
+  }
+  return words;
+}
+
+size_t rfind_any_case(std::string_view text, std::string_view what) {
+  for (size_t at = text.size() < what.size() ? 0 : text.size() - what.size() + 1; at-- > 0;) {
+    size_t i = 0;
+    while (i < what.size() && lower(text[at + i]) == what[i]) ++i;
+    if (i == what.size()) return at;
+  }
+  return std::string_view::npos;
+}
+
+Answer after_thoughts(std::string_view response, bool prompt_thinks) {
+  constexpr std::string_view k_open = "<think>", k_close = "</think>";
+  size_t close = response.rfind(k_close);
+  if (close == std::string_view::npos && prompt_thinks) return {{}, true};
+  std::string_view text = response;
+  if (close != std::string_view::npos) text.remove_prefix(close + k_close.size());
+  size_t open = text.find(k_open);
+  if (open == std::string_view::npos) return {text, false};
+  text = text.substr(0, open);
+  return {text, trim(text).empty()};
+}
+
+namespace {
+
+/// Returns the inside of the group that begins at text[0] == '{', nothing if it does not end.
+std::optional<std::string_view> group(std::string_view text) {
+  size_t depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '{')
+      ++depth;
+    else if (text[at] == '}' && --depth == 0)
+      return text.substr(1, at - 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string_view> last_boxed(std::string_view text) {
+  constexpr int k_tries =
+      16;  // an unbalanced one at the end: the one before it; each try is linear
+  size_t end = text.size();
+  for (int i = 0; i < k_tries && end != 0; ++i) {
+    size_t box = text.rfind("box", end - 1);
+    while (box != std::string_view::npos) {
+      if (text.substr(box).starts_with("boxed") && box > 0 && text[box - 1] == '\\') break;
+      if (box > 1 && text.substr(box - 2).starts_with("\\fbox")) break;
+      box = box == 0 ? std::string_view::npos : text.rfind("box", box - 1);
+    }
+    if (box == std::string_view::npos) return std::nullopt;
+    end = box;
+    std::string_view rest = text.substr(box + (text[box - 1] == '\\' ? 5 : 3));
+    bool has_space = !rest.empty() && is_space(rest.front());
+    std::string_view inside = trim(rest);
+    if (inside.starts_with('{')) {
+      if (auto found = group(inside)) return found;
+    } else if (has_space) {
+      return trim(inside.substr(0, inside.find_first_of("$\n")));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cohort::tasks
