@@ -1,9 +1,8 @@
 """The child of a Python plugin: loads one reward function or environment class and serves it.
 
 Embedded in the binary (tools/cmake/embed_python.cmake), sent through the pipe; standard library
-only, Python 3.9 and later. Frames on what were stdin and stdout, as
-runtime/plugin/child/plugin_frames.hpp
-says; what the plugin prints goes to stderr. The source of the plugin comes in the load frame: a file
+only, Python 3.9 and later. Frames on what were stdin and stdout (plugin/child/plugin_frames.hpp);
+what the plugin prints goes to stderr. The source of the plugin comes in the load frame: a file
 that is edited while a step runs changes nothing before the supervisor reloads.
 """
 
