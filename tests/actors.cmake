@@ -37,10 +37,8 @@ cohort_test(tensor_parallel_ranks_test integration
   SOURCES integration/tensor_parallel_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
 cohort_test(group_publish_ranks_test integration
   SOURCES integration/group_publish_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
-cohort_test(zero_process_test integration
+cohort_test(zero_process_test integration PCH torch
   SOURCES integration/zero_process_test.cpp support/control_table.cpp DEPS cohort::actors)
-target_compile_options(zero_process_test PRIVATE -fPIC)
-target_precompile_headers(zero_process_test REUSE_FROM cohort_compute)
 set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 if(TARGET cohort_flow_rig)
   cohort_test(flow_test integration SOURCES integration/flow_test.cpp DEPS cohort::flow_rig)

@@ -1,18 +1,13 @@
 # Training side of runtime/compute. The generation engine's binaries follow below.
-cohort_test(compute_unit_test unit
+cohort_test(compute_unit_test unit PCH torch
   SOURCES unit/compute_kernels_test.cpp unit/compute_storage_test.cpp unit/compute_ops_test.cpp
   DEPS cohort::compute)
-cohort_test(compute_train_test property
+cohort_test(compute_train_test property PCH torch
   SOURCES property/compute_train_test.cpp
   DEPS cohort::compute)
-# The tests of torch code share the library's precompiled torch header, so they take its -fPIC (not -fPIE).
-target_compile_options(compute_unit_test PRIVATE -fPIC)
-target_compile_options(compute_train_test PRIVATE -fPIC)
-foreach(target compute_unit_test compute_train_test)
-  target_precompile_headers(${target} REUSE_FROM cohort_compute)
-endforeach()
 set_source_files_properties(unit/compute_kernels_test.cpp unit/compute_storage_test.cpp
-  PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+ 
+  PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Generation: torch-free but for the agreement with the training forward.
 cohort_test(generation_unit_test unit
@@ -30,6 +25,4 @@ cohort_test(tensor_parallel_test property SOURCES property/tensor_parallel_test.
 cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohort::compute cohort::plan)
 
 # Ranks: threads. Those in several processes meet over control messages: tests/actors.cmake.
-cohort_test(zero_train_test property SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)
-target_compile_options(zero_train_test PRIVATE -fPIC)
-target_precompile_headers(zero_train_test REUSE_FROM cohort_compute)
+cohort_test(zero_train_test property PCH torch SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)

@@ -23,6 +23,4 @@ foreach(name plain old_abi other_torch python no_device)
 endforeach()
 
 # The engines on a card that is a device.
-cohort_test(device_train_test integration SOURCES integration/device_train_test.cpp DEPS cohort::compute LABELS gpu)
-target_compile_options(device_train_test PRIVATE -fPIC)
-target_precompile_headers(device_train_test REUSE_FROM cohort_compute)
+cohort_test(device_train_test integration PCH torch SOURCES integration/device_train_test.cpp DEPS cohort::compute LABELS gpu)

@@ -210,7 +210,7 @@ std::vector<CardId> RoleSpawner::leading_cards() const {
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
   worker.engine = train_options(card, "actor_train", false);
-  ZeroSettings zero = zero_of(*options_.config);
+  job::ZeroSettings zero = job::zero_of(*options_.config);
   worker.engine.zero.stage = static_cast<int>(zero.stage);
   worker.engine.zero.offload_optimizer = zero.offload_optimizer;
   worker.engine.zero.offload_params = zero.offload_params;

@@ -24,7 +24,7 @@ namespace cohort::actors {
 namespace {
 
 Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, vocabulary_of(config));
+  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
 }
@@ -169,8 +169,8 @@ plan::ModelShape make_shape(const compute::ModelConfig& model) {
 }
 
 // What the p2p line of the plan's reshard table counts, with its transfers.
-Expected<void> plan_weights(const Job& job, const compute::ModelConfig& model, uint32_t zero_stage,
-                            Preflight& result) {
+Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& model,
+                            uint32_t zero_stage, Preflight& result) {
   constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
   const plan::PlacementPlan& placed = result.placement;
   plan::ModelTensors tensors =
@@ -196,7 +196,7 @@ Expected<void> plan_weights(const Job& job, const compute::ModelConfig& model, u
 }
 
 // A replica of the rollout may be several cards.
-Expected<void> check_tensor_parallel(const Job& job, const compute::ModelConfig& model) {
+Expected<void> check_tensor_parallel(const job::Job& job, const compute::ModelConfig& model) {
   const uint32_t tp = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name)->tp;
   auto part = compute::tp_config(model, static_cast<int>(tp));
   if (part) return {};
@@ -211,12 +211,12 @@ Expected<void> check_tensor_parallel(const Job& job, const compute::ModelConfig&
 
 // The job that `actor-node plan` shows is the one that runs: same roles, same bytes.
 Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
-  JobOptions options;
+  job::JobOptions options;
   options.card = "cpu";
   options.vocab_size = static_cast<uint64_t>(result.model.vocab_size);
-  for (const std::string& name : model_names(config))
+  for (const std::string& name : job::model_names(config))
     options.models[name] = make_shape(result.model);
-  COHORT_ASSIGN(Job job, job_of(config, options));
+  COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
@@ -225,11 +225,11 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",
                                role.role)};
-  result.plan_json = job_json(config, job, plan).dump(2);
+  result.plan_json = job::job_json(config, job, plan).dump(2);
   result.placement = std::move(plan.placement);
   result.offload = job.spec.offload;
   COHORT_TRY(check_tensor_parallel(job, result.model));
-  return plan_weights(job, result.model, zero_of(config).stage, result);
+  return plan_weights(job, result.model, job::zero_of(config).stage, result);
 }
 
 // A process that has all cards sees as many devices: 0 to the highest that a role has.
@@ -317,7 +317,8 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_files(config));
   COHORT_TRY(check_cards(config));
   COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
-  COHORT_ASSIGN(int64_t vocab_size, vocab_size_of(config.model, result.tokenizer->vocab_size()));
+  COHORT_ASSIGN(int64_t vocab_size,
+                job::vocab_size_of(config.model, result.tokenizer->vocab_size()));
   result.model = make_model(config, vocab_size);
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};

@@ -14,7 +14,7 @@
 namespace {
 
 using namespace cohort;
-using namespace cohort::platform;
+using namespace cohort::doctor;
 
 void check_field(const std::string& text) {
   COHORT_CHECK(text.size() <= k_max_text, "a field is bounded");

@@ -6,7 +6,9 @@
 #include "tests/support/child_process.hpp"
 #include "tests/support/stand_in_host.hpp"
 
-namespace cohort::platform {
+namespace cohort::doctor {
+using platform::CommandOptions;
+using platform::run_command_line;
 namespace {
 
 using doctor::PlatformKind;
@@ -206,4 +208,4 @@ TEST(Probe, InstalledNpuSmiWithoutACardIsACpuHost) {
 }
 
 }  // namespace
-}  // namespace cohort::platform
+}  // namespace cohort::doctor

@@ -24,18 +24,18 @@ config::RunConfig seed(const std::string& name, const Overrides& overrides = {})
   return config ? *config : config::RunConfig{};
 }
 
-Job job_for(const config::RunConfig& config, const JobOptions& options = {}) {
-  auto job = job_of(config, options);
+job::Job job_for(const config::RunConfig& config, const job::JobOptions& options = {}) {
+  auto job = job::job_of(config, options);
   EXPECT_TRUE(job) << job.error().detail;
-  return job ? *job : Job{};
+  return job ? *job : job::Job{};
 }
 
-const plan::RoleJob* find_role(const Job& job, const std::string& name) {
+const plan::RoleJob* find_role(const job::Job& job, const std::string& name) {
   auto at = std::ranges::find(job.spec.roles, name, &plan::RoleJob::name);
   return at == job.spec.roles.end() ? nullptr : &*at;
 }
 
-bool assumes(const Job& job, const std::string& key) {
+bool assumes(const job::Job& job, const std::string& key) {
   return std::ranges::find(job.assumptions, key, &plan::PlanWarning::key) != job.assumptions.end();
 }
 
@@ -44,7 +44,7 @@ constexpr auto k_qwen3 = "qwen3_8b_rlvr_deepspeed.yaml";
 constexpr auto k_multinode = "rlvr_npu_multinode.yaml";
 
 TEST(JobSpec, RolesOfTheAgenticSeed) {
-  Job job = job_for(seed(k_agentic));
+  job::Job job = job_for(seed(k_agentic));
   ASSERT_EQ(job.spec.roles.size(), 2u);  // the reference is mapped, and nothing needs it
   const plan::RoleJob& train = *find_role(job, "actor_train");
   EXPECT_EQ(train.engine, Engine::deepspeed);
@@ -64,7 +64,7 @@ TEST(JobSpec, RolesOfTheAgenticSeed) {
 }
 
 TEST(JobSpec, ReferenceAndItsOffloadOfTheMultiNodeSeed) {
-  Job job = job_for(seed(k_multinode));
+  job::Job job = job_for(seed(k_multinode));
   ASSERT_EQ(job.spec.roles.size(), 3u);
   EXPECT_TRUE(find_role(job, "actor_train")->offload_optimizer);
   EXPECT_FALSE(find_role(job, "actor_train")->offload_params);
@@ -84,8 +84,8 @@ TEST(JobSpec, EngineFollowsTheStrategysName) {
   for (const Case& x :
        {Case{"deepspeed_train", Engine::deepspeed}, Case{"fsdp2_train", Engine::fsdp},
         Case{"megatron_train", Engine::megatron}}) {
-    Job job = job_for(seed(k_agentic, {"actor_train.strategy_args.strategy_name=" + x.strategy,
-                                       "actor_train.strategy_args.strategy_config=~"}));
+    job::Job job = job_for(seed(k_agentic, {"actor_train.strategy_args.strategy_name=" + x.strategy,
+                                            "actor_train.strategy_args.strategy_config=~"}));
     EXPECT_EQ(find_role(job, "actor_train")->engine, x.engine) << x.strategy;
     EXPECT_EQ(find_role(job, "actor_train")->engine_asked, x.strategy);
   }
@@ -93,11 +93,12 @@ TEST(JobSpec, EngineFollowsTheStrategysName) {
 
 TEST(JobSpec, MegatronCutsExpertsByTensorParallelToo) {
   const std::string strategy = "actor_train.strategy_args.strategy_";
-  Job job = job_for(seed(k_multinode, {"pretrain=Qwen/Qwen3-30B-A3B", strategy + "config=~",
-                                       strategy + "name=megatron_train",
-                                       "+" + strategy + "config.tensor_model_parallel_size=2",
-                                       "+" + strategy + "config.expert_model_parallel_size=4",
-                                       "+" + strategy + "config.use_distributed_optimizer=true"}));
+  job::Job job =
+      job_for(seed(k_multinode, {"pretrain=Qwen/Qwen3-30B-A3B", strategy + "config=~",
+                                 strategy + "name=megatron_train",
+                                 "+" + strategy + "config.tensor_model_parallel_size=2",
+                                 "+" + strategy + "config.expert_model_parallel_size=4",
+                                 "+" + strategy + "config.use_distributed_optimizer=true"}));
   const plan::RoleJob& train = *find_role(job, "actor_train");
   EXPECT_EQ(train.tp, 2u);
   EXPECT_EQ(train.ep, 4u);
@@ -109,19 +110,20 @@ TEST(JobSpec, CriticIsBuiltForGaeAlone) {
   Overrides critic = {"+critic.device_mapping=list(range(0,8))",
                       "+critic.strategy_args.strategy_name=deepspeed_train",
                       "+critic.model_args.dtype=bf16"};
-  Job with = job_for(seed(k_qwen3, critic));
+  job::Job with = job_for(seed(k_qwen3, critic));
   ASSERT_NE(find_role(with, "critic"), nullptr);
   EXPECT_FALSE(assumes(with, "adv_estimator"));
   critic.push_back("+adv_estimator=grpo");
   EXPECT_EQ(find_role(job_for(seed(k_qwen3, critic)), "critic"), nullptr);
-  Job without = job_for(seed(k_qwen3));  // the excerpt leaves adv_estimator out: gae
+  job::Job without = job_for(seed(k_qwen3));  // the excerpt leaves adv_estimator out: gae
   EXPECT_EQ(find_role(without, "critic"), nullptr);
   EXPECT_TRUE(assumes(without, "adv_estimator"));
 }
 
 TEST(JobSpec, RewardWithCardsIsARole) {
-  Job job = job_for(seed(k_qwen3, {"+rewards.math_rule.device_mapping=list(range(14,16))",
-                                   "+rewards.math_rule.strategy_args.strategy_name=hf_infer"}));
+  job::Job job =
+      job_for(seed(k_qwen3, {"+rewards.math_rule.device_mapping=list(range(14,16))",
+                             "+rewards.math_rule.strategy_args.strategy_name=hf_infer"}));
   const plan::RoleJob* reward = find_role(job, "rewards.math_rule");
   ASSERT_NE(reward, nullptr);
   EXPECT_EQ(reward->cards.size(), 2u);
@@ -143,15 +145,15 @@ TEST(JobSpec, CardTypeIsSaidOrAssumedAndThenSaid) {
            CardCase{"platform npu", {"+platform=npu"}, "", "A2", true},
            CardCase{"platform cpu", {"+platform=cpu"}, "", "cpu", false},
        }) {
-    JobOptions options;
+    job::JobOptions options;
     options.card = x.card;
-    Job job = job_for(seed(k_agentic, x.overrides), options);
+    job::Job job = job_for(seed(k_agentic, x.overrides), options);
     EXPECT_EQ(job.spec.card.name, x.wanted) << x.name;
     EXPECT_EQ(assumes(job, "card"), x.is_assumed) << x.name;
   }
-  JobOptions unknown;
+  job::JobOptions unknown;
   unknown.card = "B200";
-  auto job = job_of(seed(k_agentic), unknown);
+  auto job = job::job_of(seed(k_agentic), unknown);
   ASSERT_FALSE(job);
   EXPECT_NE(job.error().detail.find("A100-80"), std::string::npos);
 }
@@ -161,9 +163,9 @@ TEST(JobSpec, CpuPlatformIsTheBuiltInEngineWithTheConfigsBytes) {
       test::load_small({"platform=cpu", "+cards.memory_bytes=512MiB", "+cards.reserve_bytes=8MiB",
                         "+cards.threads_per_card=3", "+max_running_requests=5"});
   ASSERT_TRUE(config) << config.error().detail;
-  JobOptions options;
+  job::JobOptions options;
   options.vocab_size = 33;
-  Job job = job_for(*config, options);
+  job::Job job = job_for(*config, options);
   EXPECT_EQ(job.spec.card.capacity_bytes, uint64_t{512} << 20);
   EXPECT_EQ(job.spec.card.reserve_bytes, uint64_t{8} << 20);
   EXPECT_EQ(job.spec.model.vocab_size, 33u);
@@ -185,15 +187,15 @@ TEST(JobSpec, ObjectsLeaveTheirCardsAsRollDoesUnlessTheKeySaysOtherwise) {
 
 TEST(JobSpec, ShapeOfALocalFolderWinsOverTheTable) {
   config::RunConfig config = seed(k_multinode);
-  EXPECT_EQ(model_names(config), (std::vector<std::string>{"/data/models/Qwen2.5-7B"}));
-  JobOptions options;
+  EXPECT_EQ(job::model_names(config), (std::vector<std::string>{"/data/models/Qwen2.5-7B"}));
+  job::JobOptions options;
   plan::ModelShape shape = *plan::find_model("Qwen3-4B");
   options.models["/data/models/Qwen2.5-7B"] = shape;
   EXPECT_EQ(job_for(config, options).spec.model, shape);
 }
 
 TEST(JobSpec, UnknownModelNamesTheRoleAndTheWayOut) {
-  auto job = job_of(seed(k_agentic, {"pretrain=acme/Frob-9000B"}));
+  auto job = job::job_of(seed(k_agentic, {"pretrain=acme/Frob-9000B"}));
   ASSERT_FALSE(job);
   EXPECT_NE(job.error().detail.find("actor_train: "), std::string::npos) << job.error().detail;
   EXPECT_NE(job.error().detail.find("config.json"), std::string::npos) << job.error().detail;
@@ -212,7 +214,7 @@ TEST(JobSpec, VerlKeysBecomeTheSameWords) {
        "trainer.n_gpus_per_node=8"},
       {.check_files = false});
   ASSERT_TRUE(config) << config.error().detail;
-  Job job = job_for(*config);
+  job::Job job = job_for(*config);
   EXPECT_EQ(job.spec.dialect, plan::Dialect::verl);
   EXPECT_EQ(job.spec.mode, plan::PlacementMode::timeshare);
   EXPECT_TRUE(job.spec.overlap_is_verl_pool);

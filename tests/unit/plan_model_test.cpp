@@ -135,7 +135,7 @@ TEST(HfConfig, ErrorsNameTheKey) {
 TEST(CardTypes, ByEveryNameInUse) {
   EXPECT_EQ(find_card_type("A2")->capacity_bytes, uint64_t{64} << 30);
   EXPECT_EQ(find_card_type("Ascend910B3")->name, "A2");
-  EXPECT_EQ(find_card_type("910b")->series, hccl::Series::a2);
+  EXPECT_EQ(find_card_type("910b")->series, Series::a2);
   EXPECT_EQ(find_card_type("ascend 910c")->cards_per_node, 16u);
   EXPECT_EQ(find_card_type("910A")->capacity_bytes, uint64_t{32} << 30);
   EXPECT_EQ(find_card_type("a100")->name, "A100-80");

@@ -4,7 +4,7 @@
 #include "runtime/doctor/probes/tool_output.hpp"
 #include "tests/support/tool_texts.hpp"
 
-namespace cohort::platform {
+namespace cohort::doctor {
 namespace {
 
 TEST(NpuSmi, A2TableWithOneDiePerNpu) {
@@ -168,4 +168,4 @@ TEST(SystemText, MemoryVersionsAndBlas) {
 }
 
 }  // namespace
-}  // namespace cohort::platform
+}  // namespace cohort::doctor

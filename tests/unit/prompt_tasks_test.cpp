@@ -27,7 +27,7 @@ struct Rows {
     auto loaded = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), overrides);
     if (!loaded) return loaded.error();
     config = *loaded;
-    auto tokenizer = tasks::make_word_tokenizer(vocabulary_of(config).value());
+    auto tokenizer = tasks::make_word_tokenizer(job::vocabulary_of(config).value());
     return PromptSet::open(config, **tokenizer);
   }
   test::TempFolder folder;
@@ -73,7 +73,7 @@ TEST(PromptSet, AnOverlongPromptIsAnErrorLeftOutOrCut) {
   Rows rows(lines);
   auto cut = rows.open({"+actor_train.data_args.truncation=left"});
   ASSERT_TRUE(cut) << cut.error().detail;
-  auto tokenizer = tasks::make_word_tokenizer(vocabulary_of(rows.config).value());
+  auto tokenizer = tasks::make_word_tokenizer(job::vocabulary_of(rows.config).value());
   EXPECT_EQ((*tokenizer)->decode((*cut)->at(1).tokens), std::string(37, 'x') + "end");
 }
 

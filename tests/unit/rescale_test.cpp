@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cohort::plan {
+namespace cohort::doctor {
 namespace {
 
 std::string refusal(const RescaleOptions& options) {
@@ -63,4 +63,4 @@ TEST(Rescale, NonsenseIsRefused) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::doctor

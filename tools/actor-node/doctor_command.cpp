@@ -15,6 +15,8 @@
 #include "runtime/platform/process.hpp"
 
 namespace cohort {
+
+using namespace doctor;
 namespace {
 
 using doctor::Finding;

@@ -89,7 +89,7 @@ Expected<PlannedJob> plan_input(const PlanInput& input) {
   options.config_name = fs::path(input.config_path).filename().string();
   COHORT_ASSIGN(options.models, read_shapes(out.config));
   COHORT_ASSIGN(options.vocab_size, vocabulary_size(out.config));
-  COHORT_ASSIGN(out.job, actors::job_of(out.config, options));
+  COHORT_ASSIGN(out.job, job::job_of(out.config, options));
   COHORT_ASSIGN(out.plan, plan::plan_job(out.job.spec));
   return out;
 }

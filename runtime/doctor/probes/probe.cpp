@@ -24,18 +24,17 @@ namespace cohort::doctor {
 namespace {
 
 namespace fs = std::filesystem;
-using Card;
 
 /// One external program. Thread-safe: ask() may be called from several threads.
 class Tool {
  public:
   Tool(std::string name, const ProbeOptions& options) : name_(std::move(name)), options_(options) {
-    path_ = find_program(name_, value_of_path());
+    path_ = platform::find_program(name_, value_of_path());
     // Where the Ascend driver and the distributions put them when PATH does not say.
     if (path_.empty())
       for (const char* folder : {"/usr/local/Ascend/driver/tools", "/usr/local/bin",
                                  "/usr/local/sbin", "/usr/sbin", "/sbin"})
-        if (path_.empty()) path_ = find_program(name_, options.sysroot + folder);
+        if (path_.empty()) path_ = platform::find_program(name_, options.sysroot + folder);
   }
   bool is_found() const { return !path_.empty(); }
   const std::string& name() const { return name_; }
@@ -45,8 +44,8 @@ class Tool {
     if (is_hung_) return Error{Errc::closed, name_ + " hung before"};
     std::vector<std::string> argv{path_};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
-    CommandOptions command{.time_limit = options_.time_limit, .env = options_.env};
-    auto result = run_command_line(argv, command);
+    platform::CommandOptions command{.time_limit = options_.time_limit, .env = options_.env};
+    auto result = platform::run_command_line(argv, command);
     std::string asked = fmt::format("{} {}", name_, fmt::join(arguments, " "));
     if (!result) {
       if (result.error().code == Errc::timeout) note_hang(asked);

@@ -6,13 +6,13 @@
 #include <set>
 
 #include "runtime/doctor/probes/text_lines.hpp"
+#include "runtime/doctor/probes/tool_output.hpp"
 
 namespace cohort::doctor {
 namespace {
 
 constexpr uint64_t k_max_port = 65535;
 constexpr size_t k_max_ranges = 4096;
-constexpr size_t k_max_text = 256;
 
 std::optional<uint64_t> hex_number(std::string_view text) {
   uint64_t value = 0;

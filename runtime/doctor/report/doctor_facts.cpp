@@ -8,9 +8,6 @@
 namespace cohort::doctor {
 namespace {
 
-using Card;
-using Host;
-using PortRange;
 using nlohmann::json;
 
 constexpr std::string_view k_shared_prefixes[] = {"HCCL_",

@@ -11,10 +11,6 @@
 namespace cohort::doctor {
 namespace {
 
-using Cluster;
-using Host;
-using Process;
-
 struct Role {
   std::string name;
   const config::WorkerConfig* worker = nullptr;

@@ -9,9 +9,6 @@
 namespace cohort::doctor {
 namespace {
 
-using Finding;
-using Severity;
-
 std::string line_of(const Finding& x) {
   std::string line = fmt::format("{:<8} {} ", to_string(x.severity), x.rule);
   if (x.severity == Severity::error || x.severity == Severity::warning) {
