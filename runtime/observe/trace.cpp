@@ -14,11 +14,11 @@
 namespace cohort::observe {
 namespace {
 
-constexpr size_t k_buffer_bytes = 64 * 1024;
-using Json = nlohmann::json;
+constexpr size_t k_trace_bytes = 64 * 1024;
+using nlohmann::json;
 
-std::string json_text(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string trace_text(std::string_view text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::string number_text(double value) {
@@ -29,11 +29,11 @@ std::string args_text(std::span<const TraceArg> args) {
   std::string out = "{";
   for (const TraceArg& arg : args) {
     if (out.size() > 1) out += ',';
-    out += json_text(arg.name);
+    out += trace_text(arg.name);
     out += ':';
     const auto* number = std::get_if<double>(&arg.value);
-    out +=
-        number != nullptr ? number_text(*number) : json_text(std::get<std::string_view>(arg.value));
+    out += number != nullptr ? number_text(*number)
+                             : trace_text(std::get<std::string_view>(arg.value));
   }
   return out + "}";
 }
@@ -54,7 +54,7 @@ struct TraceWriter::Impl {
     buffer += has_events ? ",\n" : "";
     buffer += event;
     has_events = true;
-    if (buffer.size() >= k_buffer_bytes) write_out();
+    if (buffer.size() >= k_trace_bytes) write_out();
   }
   void write_out() {
     auto written = file.write(buffer);
@@ -63,7 +63,7 @@ struct TraceWriter::Impl {
   }
   void add_metadata(std::string_view kind, TrackId track, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}_name","pid":{},"tid":{},"args":{{"name":{}}}}})", kind,
-                    track.process, track.thread, json_text(name)));
+                    track.process, track.thread, trace_text(name)));
     uint32_t order = kind == "process" ? track.process : track.thread;
     add(fmt::format(
         R"({{"ph":"M","name":"{}_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", kind,
@@ -72,7 +72,7 @@ struct TraceWriter::Impl {
   /// Takes tracks from a line of an earlier session. Returns false if it is no event.
   bool restore(std::string_view line) {
     if (line.ends_with(',')) line.remove_suffix(1);
-    Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    json event = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!event.is_object() || !event.contains("ph")) return false;
     if (event.value("ph", "") != "M" || !event.contains("args")) return true;
     std::string kind = event.value("name", "");
@@ -160,7 +160,7 @@ void TraceWriter::span(TrackId track, std::string_view name, std::string_view ca
                        int64_t start_us, int64_t end_us, std::span<const TraceArg> args) {
   std::string event = fmt::format(
       R"({{"ph":"X","name":{},"cat":{},"ts":{},"dur":{},"pid":{},"tid":{},"args":{}}})",
-      json_text(name), json_text(category), start_us, std::max<int64_t>(0, end_us - start_us),
+      trace_text(name), trace_text(category), start_us, std::max<int64_t>(0, end_us - start_us),
       track.process, track.thread, args_text(args));
   std::lock_guard lock(impl_->mutex);
   impl_->add(event);
@@ -170,7 +170,7 @@ void TraceWriter::instant(TrackId track, std::string_view name, int64_t time_us,
                           std::span<const TraceArg> args) {
   std::string event =
       fmt::format(R"({{"ph":"i","s":"t","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})",
-                  json_text(name), time_us, track.process, track.thread, args_text(args));
+                  trace_text(name), time_us, track.process, track.thread, args_text(args));
   std::lock_guard lock(impl_->mutex);
   impl_->add(event);
 }
@@ -178,7 +178,7 @@ void TraceWriter::instant(TrackId track, std::string_view name, int64_t time_us,
 void TraceWriter::counter(TrackId track, std::string_view name, int64_t time_us,
                           std::span<const TraceArg> values) {
   std::string event =
-      fmt::format(R"({{"ph":"C","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})", json_text(name),
+      fmt::format(R"({{"ph":"C","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})", trace_text(name),
                   time_us, track.process, track.thread, args_text(values));
   std::lock_guard lock(impl_->mutex);
   impl_->add(event);

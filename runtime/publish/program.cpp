@@ -11,7 +11,7 @@ namespace cohort::publish {
 namespace {
 
 using plan::ReshardTransfer;
-using Source = ReshardTransfer::Source;
+using From = ReshardTransfer::Source;
 
 /// Fields, not bytes: structs have padding.
 class Fingerprint {
@@ -114,8 +114,8 @@ class ProgramBuilder {
     auto next_group = static_cast<uint32_t>(groups_.size());
     auto group = groups_.try_emplace({x.piece, x.first_unit, x.end_unit, x.source}, next_group);
     Outgoing out{index, k_none, 0, k_none, group.first->second, bytes};
-    if (x.source != Source::before) out.receives_done = receives_before(x);
-    if (x.source == Source::staging) {
+    if (x.source != From::before) out.receives_done = receives_before(x);
+    if (x.source == From::staging) {
       bool is_this_round = !program_.turns.empty() && program_.turns.back().round == x.round;
       auto held = staged_.find({x.piece, x.first_unit, x.end_unit});
       COHORT_CHECK(is_this_round && held != staged_.end() && held->second < out.receives_done,
@@ -162,7 +162,7 @@ class ProgramBuilder {
   std::map<uint32_t, Destination> destinations_;
   std::map<uint32_t, Sender> senders_;
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, uint32_t> staged_;  // of the turn at hand
-  std::map<std::tuple<uint32_t, uint64_t, uint64_t, Source>, uint32_t> groups_;
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t, From>, uint32_t> groups_;
 };
 
 }  // namespace

@@ -16,14 +16,15 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view k_placeholder = "{question}";
 constexpr std::string_view k_mark = "#### ";
 
-Error bad(std::string reason) { return {Errc::config, std::move(reason)}; }
+Error bad_field(std::string reason) { return {Errc::config, std::move(reason)}; }
 
 Expected<std::string> text_column(const Json& row, const char* name) {
   auto found = row.find(name);
   if (found == row.end() || !found->is_string())
-    return bad(
+    return bad_field(
         fmt::format("no text {}: GSM8K's rows are {{\"question\": …, \"answer\": …}}", name));
-  if (found->get_ref<const std::string&>().empty()) return bad(fmt::format("{} is empty", name));
+  if (found->get_ref<const std::string&>().empty())
+    return bad_field(fmt::format("{} is empty", name));
   return found->get<std::string>();
 }
 
@@ -56,11 +57,11 @@ Expected<void> check_gsm8k_template(std::string_view prompt_template) {
 
 Expected<std::string> gsm8k_line(const Gsm8kRow& row, std::string_view prompt_template) {
   const Json source = Json::parse(row.line, nullptr, false);
-  if (!source.is_object()) return bad("no JSON object");
+  if (!source.is_object()) return bad_field("no JSON object");
   COHORT_ASSIGN(std::string question, text_column(source, "question"));
   COHORT_ASSIGN(std::string answer, text_column(source, "answer"));
   std::optional<std::string> truth = final_number(answer);
-  if (!truth) return bad("no number behind \"#### \" in answer");
+  if (!truth) return bad_field("no number behind \"#### \" in answer");
   std::string prompt(prompt_template);
   const size_t at = prompt.find(k_placeholder);
   COHORT_CHECK(at != std::string::npos, "gsm8k_line without check_gsm8k_template");

@@ -11,7 +11,7 @@ namespace detail {
 
 namespace {
 
-constexpr int k_receive_batch = 256;  // frames handled before the other duties get a turn
+constexpr int k_replies_batch = 256;  // frames handled before the other duties get a turn
 
 uint64_t random_session() {
   std::random_device device;
@@ -122,7 +122,7 @@ void SenderPump::take_inbox() {
 
 bool SenderPump::receive_some() {
   Part part;
-  for (int i = 0; i < k_receive_batch; ++i) {
+  for (int i = 0; i < k_replies_batch; ++i) {
     if (session_.is_dead() || !socket_.receive(part)) return i > 0;
     bool has_more = part.has_more();
     auto header = has_more ? std::nullopt : unseal(part.bytes());

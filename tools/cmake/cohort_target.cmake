@@ -63,6 +63,8 @@ function(cohort_shape target pch optimize apart batch)
   endif()
   if(COHORT_UNITY AND NOT apart)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+    # GCC takes the sources for headers there.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 

@@ -19,6 +19,7 @@ struct Findings {
   std::vector<Note> warnings;
   std::map<std::string, Mark> present;  // key path -> place of the key
   std::set<std::string> broken;         // paths whose value has a problem already
+  bool has_problem(const std::string& path) const { return broken.contains(path); }
 
   bool has(const std::string& path) const { return present.contains(path); }
   /// Place of `path`, or of the nearest section around it.

@@ -9,12 +9,10 @@
 namespace cohort::config {
 namespace {
 
-bool has_problem(const Findings& f, const std::string& path) { return f.broken.contains(path); }
-
 void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& name) {
   std::string path = name + ".num_groups_partition";
   auto tags = static_cast<int64_t>(m.tags.size());
-  if (has_problem(f, path) || has_problem(f, name + ".num_env_groups")) return;
+  if (f.has_problem(path) || f.has_problem(name + ".num_env_groups")) return;
   if (m.num_groups_partition.empty()) {
     for (int64_t i = 0; i < tags; ++i)
       m.num_groups_partition.push_back(m.num_env_groups / tags +
@@ -44,7 +42,7 @@ void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTem
   if (!is_built_in(e.env_type) || !is_trajectory) return;  // its texts are its own
   std::string_view text = e.agent_template;
   if (text.find("{observation}") == std::string_view::npos &&
-      !has_problem(f, path + ".agent_template"))
+      !f.has_problem(path + ".agent_template"))
     f.problem(path + ".agent_template", "has no {observation}: the policy would see nothing");
   for (size_t open = text.find('{'); open != std::string_view::npos;
        open = text.find('{', open + 1)) {
@@ -69,7 +67,7 @@ void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTem
 }
 
 void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::string& name) {
-  if (has_problem(f, name) || has_problem(f, name + ".tags")) return;
+  if (f.has_problem(name) || f.has_problem(name + ".tags")) return;
   bool is_default = m.tags.empty() && c.custom_envs.contains("SimpleSokoban");
   if (is_default) m.tags = {"SimpleSokoban"};  // ROLL's default
   if (m.tags.empty())
@@ -77,7 +75,7 @@ void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::st
   std::vector<std::string> known;
   for (const auto& [tag, environment] : c.custom_envs) known.push_back(tag);
   for (const std::string& tag : m.tags) {
-    bool is_broken = has_problem(f, "custom_envs") || has_problem(f, "custom_envs." + tag);
+    bool is_broken = f.has_problem("custom_envs") || f.has_problem("custom_envs." + tag);
     if (!c.custom_envs.contains(tag) && !is_broken)
       f.problem(name + ".tags",
                 fmt::format("there is no custom_envs.{}{}", tag, did_you_mean(tag, known)));

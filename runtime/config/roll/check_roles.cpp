@@ -10,8 +10,6 @@
 namespace cohort::config {
 namespace {
 
-bool has_problem(const Findings& f, const std::string& path) { return f.broken.contains(path); }
-
 bool is_folder(const std::string& path) {
   std::error_code failure;
   return std::filesystem::is_directory(path, failure);
@@ -24,7 +22,7 @@ void complete_parallel(WorkerConfig& w, Findings& f, const std::string& name) {
   s.virtual_pipeline_size = std::max<int64_t>(s.virtual_pipeline_size, 1);
   auto cards = static_cast<int64_t>(w.device_mapping.size());
   int64_t cut = s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size;
-  if (cards == 0 || has_problem(f, path)) return;
+  if (cards == 0 || f.has_problem(path)) return;
   s.data_parallel_size = std::max<int64_t>(cards / cut, 1);
   if (cards % cut == 0) return;
   std::string factors = fmt::format("tensor parallel {} x pipeline parallel {}",
@@ -45,8 +43,8 @@ void complete_role(WorkerConfig& w, Findings& f, const std::string& name, const 
 }
 
 void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const std::string& name) {
-  if (has_problem(f, name)) return;
-  bool is_mapped = !role.device_mapping.empty() || has_problem(f, name + ".device_mapping");
+  if (f.has_problem(name)) return;
+  bool is_mapped = !role.device_mapping.empty() || f.has_problem(name + ".device_mapping");
   std::string_view runs = c.pipeline == Pipeline::agentic || c.pipeline == Pipeline::rlvr
                               ? "every run"
                               : to_string(c.pipeline);
@@ -68,7 +66,7 @@ void require_roles(const RunConfig& c, Findings& f) {
 
 /// Node of a card: id div num_gpus_per_node.
 void count_nodes(RunConfig& c, Findings& f) {
-  if (has_problem(f, "num_gpus_per_node") || has_problem(f, "num_nodes")) return;
+  if (f.has_problem("num_gpus_per_node") || f.has_problem("num_nodes")) return;
   uint32_t id_max = 0;
   std::string widest;
   for (const NamedRole& x : roles_of(c))
@@ -99,7 +97,7 @@ void check_weight_sync(const RunConfig& c, Findings& f) {
   for (const auto& [name, role] :
        {std::pair{"actor_train", &c.actor_train}, std::pair{"actor_infer", &c.actor_infer}}) {
     std::string path = std::string(name) + ".device_mapping";
-    if (!has_problem(f, path) && !is_contiguous(role->device_mapping))
+    if (!f.has_problem(path) && !is_contiguous(role->device_mapping))
       f.warn(path,
              "the card ids have gaps: ROLL's weight transfer asserts contiguous ids and would not "
              "start; here they are allowed");
@@ -153,7 +151,7 @@ void name_engines(RunConfig& c, Findings& f) {
 void check_shape(ModelSection& m, Findings& f) {
   for (const char* key :
        {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"}) {
-    if (has_problem(f, std::string("model.") + key)) return;
+    if (f.has_problem(std::string("model.") + key)) return;
   }
   if (m.num_attention_heads % m.num_key_value_heads != 0)
     f.problem("model.num_key_value_heads",

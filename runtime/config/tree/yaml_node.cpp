@@ -187,7 +187,7 @@ bool needs_quotes(std::string_view text) {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     auto byte = static_cast<unsigned char>(c);
@@ -206,7 +206,7 @@ std::string quoted(std::string_view text) {
 std::string scalar_text(const Node& node) {
   if (node.kind == NodeKind::null) return "~";
   bool is_string = node.is_quoted || (!as_bool(node) && !as_double(node));
-  return is_string && needs_quotes(node.scalar) ? quoted(node.scalar) : node.scalar;
+  return is_string && needs_quotes(node.scalar) ? in_quotes(node.scalar) : node.scalar;
 }
 
 /// Lines that a literal block keeps as they are: no tab, no other control byte, no space at a
@@ -248,7 +248,7 @@ void write_flow(std::string& out, const Node& node) {
     for (size_t i = 0; i < node.entries.size(); ++i) {
       const Entry& entry = node.entries[i];
       out += i > 0 ? ", " : "";
-      out += (needs_quotes(entry.key) ? quoted(entry.key) : entry.key) + ": ";
+      out += (needs_quotes(entry.key) ? in_quotes(entry.key) : entry.key) + ": ";
       write_flow(out, entry.node());
     }
     out += '}';
@@ -260,8 +260,8 @@ void write_flow(std::string& out, const Node& node) {
 void write_block(std::string& out, const Node& map, size_t indent) {
   for (const Entry& entry : map.entries) {
     const Node& value = entry.node();
-    out +=
-        std::string(indent, ' ') + (needs_quotes(entry.key) ? quoted(entry.key) : entry.key) + ":";
+    out += std::string(indent, ' ') + (needs_quotes(entry.key) ? in_quotes(entry.key) : entry.key) +
+           ":";
     if (value.kind == NodeKind::map && !value.entries.empty()) {
       out += '\n';
       write_block(out, value, indent + 2);

@@ -17,7 +17,6 @@ namespace cohort::plugin {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr size_t k_max_source_bytes = size_t{8} << 20;
 /// The worker comes through the pipe: lists of processes show this line and the plugin's path.
@@ -51,8 +50,8 @@ Expected<std::string> content_of(const std::string& path) {
   return text;
 }
 
-Expected<json> options_of(const std::string& config) {
-  auto options = json::parse(config.empty() ? "{}" : config, nullptr, false);
+Expected<nlohmann::json> options_of(const std::string& config) {
+  auto options = nlohmann::json::parse(config.empty() ? "{}" : config, nullptr, false);
   if (!options.is_object())
     return Error{Errc::config, fmt::format("plugin args are a JSON object, not '{:.80}'", config)};
   return options;
@@ -99,7 +98,7 @@ Expected<fs::path> interpreter(const PluginFile& file) {
 }
 
 Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) {
-  COHORT_ASSIGN(json args, options_of(file.config));
+  COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
   COHORT_ASSIGN(std::string source, content_of(at.path));
   if (source.size() > k_max_source_bytes)
     return Error{Errc::config,
@@ -116,13 +115,13 @@ Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) 
   sandbox.argv = {
       python.string(), "-X", "utf8", "-B", "-c", k_boot, std::to_string(worker_script().size()),
       at.path};
-  json load{{"kind", file.is_environment ? "environment" : "reward"},
-            {"path", at.path},
-            {"name", at.name},
-            {"source", source},
-            {"args", std::move(args)},
-            {"timeout_s", file.timeout_s}};
-  version.launch.load_json = load.dump(-1, ' ', false, json::error_handler_t::replace);
+  nlohmann::json load{{"kind", file.is_environment ? "environment" : "reward"},
+                      {"path", at.path},
+                      {"name", at.name},
+                      {"source", source},
+                      {"args", std::move(args)},
+                      {"timeout_s", file.timeout_s}};
+  version.launch.load_json = load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return version;
 }
 
@@ -148,10 +147,10 @@ Expected<PluginVersion> native_version(const PluginFile& file, const Named& at) 
   sandbox = sandbox_of(file, at.path);
   add_once(sandbox.readable, fs::path(host).parent_path());
   sandbox.argv = {host};
-  json load{{"kind", file.is_environment ? "environment" : "reward"},
-            {"path", at.path},
-            {"config", file.config.empty() ? "{}" : file.config}};
-  version.launch.load_json = load.dump(-1, ' ', false, json::error_handler_t::replace);
+  nlohmann::json load{{"kind", file.is_environment ? "environment" : "reward"},
+                      {"path", at.path},
+                      {"config", file.config.empty() ? "{}" : file.config}};
+  version.launch.load_json = load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return version;
 }
 

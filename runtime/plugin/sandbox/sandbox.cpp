@@ -98,15 +98,15 @@ SandboxedProcess::Impl::~Impl() { kill(); }
 
 namespace {
 
-struct Pipe {
+struct PipeEnds {
   Descriptor reader, writer;
 };
 
-Expected<Pipe> make_pipe() {
+Expected<PipeEnds> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return Error{Errc::io, fmt::format("sandbox: pipe: {}", ::strerrordesc_np(errno))};
-  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  return PipeEnds{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 void set_non_blocking(const Descriptor& x) {
@@ -115,7 +115,7 @@ void set_non_blocking(const Descriptor& x) {
 
 /// Returns the read end of a pipe that holds the program already: bwrap reads to its end.
 Expected<Descriptor> filter_pipe(const std::vector<sock_filter>& program) {
-  COHORT_ASSIGN(Pipe pipe, make_pipe());
+  COHORT_ASSIGN(PipeEnds pipe, make_pipe());
   size_t bytes = program.size() * sizeof(sock_filter);
   if (::write(pipe.writer.get(), program.data(), bytes) != static_cast<ssize_t>(bytes))
     return Error{Errc::io, "sandbox: the seccomp filter does not fit into a pipe"};
@@ -140,11 +140,11 @@ Expected<void> SandboxedProcess::Impl::open(const SandboxOptions& options, Spawn
   mode = options.mode;
   COHORT_ASSIGN(std::vector<sock_filter> program,
                 seccomp_filter({options.has_network, mode == SandboxMode::rlimits}));
-  COHORT_ASSIGN(Pipe to, make_pipe());
-  COHORT_ASSIGN(Pipe from, make_pipe());
-  COHORT_ASSIGN(Pipe errors, make_pipe());
+  COHORT_ASSIGN(PipeEnds to, make_pipe());
+  COHORT_ASSIGN(PipeEnds from, make_pipe());
+  COHORT_ASSIGN(PipeEnds errors, make_pipe());
   request.descriptors = {to.reader.get(), from.writer.get(), errors.writer.get()};
-  Pipe about;
+  PipeEnds about;
   Descriptor filter;
   sock_fprog loaded{static_cast<unsigned short>(program.size()), program.data()};
   if (mode == SandboxMode::bubblewrap) {

@@ -14,7 +14,6 @@ namespace cohort::tasks {
 namespace {
 
 using Json = nlohmann::json;
-constexpr size_t k_npos = std::string_view::npos;
 
 /// The arguments of one constraint; the first that is missing is noted.
 class Arguments {
@@ -80,9 +79,9 @@ std::vector<std::string_view> word_runs(std::string_view text) {
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
   for (;;) {
-    size_t at = separator.empty() ? k_npos : text.find(separator);
+    size_t at = separator.empty() ? std::string_view::npos : text.find(separator);
     parts.push_back(text.substr(0, at));
-    if (at == k_npos) return parts;
+    if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + separator.size());
   }
 }
@@ -90,7 +89,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
 int64_t occurrences(std::string_view text, std::string_view what, bool is_whole_word = false) {
   int64_t count = 0;
   if (what.empty()) return 0;
-  for (size_t at = text.find(what); at != k_npos; at = text.find(what, at)) {
+  for (size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at)) {
     size_t end = at + what.size();
     bool is_alone = (at == 0 || !is_word_byte(text[at - 1])) &&
                     (end == text.size() || !is_word_byte(text[end]));
@@ -112,7 +111,9 @@ int64_t sentences(std::string_view text) {
     if (is_word_byte(text[at])) has_words = true;
     if (text[at] != '.' && text[at] != '!' && text[at] != '?') continue;
     size_t next = at + 1;
-    while (next < text.size() && std::string_view(".!?\"')*”").find(text[next]) != k_npos) ++next;
+    while (next < text.size() &&
+           std::string_view(".!?\"')*”").find(text[next]) != std::string_view::npos)
+      ++next;
     if (next < text.size() && !is_space(text[next])) continue;
     std::string last = to_lower(text.substr(word, at - word));
     bool is_initial = last.size() == 1 && is_letter(text[word]) && last != "i";
@@ -159,10 +160,10 @@ bool nth_paragraph(Arguments& arguments, std::string_view response) {
 int64_t marked(std::string_view text, std::string_view open, std::string_view close) {
   int64_t count = 0;
   for (std::string_view line : split(text, "\n")) {
-    for (size_t at = line.find(open); at != k_npos;) {
+    for (size_t at = line.find(open); at != std::string_view::npos;) {
       size_t begin = at + open.size();
       size_t end = line.find(close, begin);
-      if (end == k_npos) break;
+      if (end == std::string_view::npos) break;
       if (!trim(line.substr(begin, end - begin)).empty()) ++count;
       at = line.find(open, end + close.size());
     }
@@ -174,10 +175,10 @@ int64_t marked(std::string_view text, std::string_view open, std::string_view cl
 int64_t highlights(std::string_view text) {
   int64_t count = 0;
   for (std::string_view line : split(text, "\n")) {
-    for (size_t at = line.find('*'); at != k_npos;) {
+    for (size_t at = line.find('*'); at != std::string_view::npos;) {
       size_t begin = std::min(line.find_first_not_of('*', at), line.size());
       size_t end = line.find('*', begin);
-      if (end == k_npos) break;
+      if (end == std::string_view::npos) break;
       if (!trim(line.substr(begin, end - begin)).empty()) ++count;
       at = line.find('*', std::min(line.find_first_not_of('*', end), line.size()));
     }
@@ -199,7 +200,8 @@ int64_t bullets(std::string_view text) {
 int64_t sections(std::string_view text, std::string_view splitter) {
   int64_t count = 0;
   if (splitter.empty()) return 0;
-  for (size_t at = text.find(splitter); at != k_npos; at = text.find(splitter, at)) {
+  for (size_t at = text.find(splitter); at != std::string_view::npos;
+       at = text.find(splitter, at)) {
     at += splitter.size();
     size_t digit = at + (at < text.size() && is_space(text[at]) ? 1 : 0);
     if (digit < text.size() && is_digit(text[digit])) ++count;
@@ -263,9 +265,9 @@ constexpr Script k_scripts[] = {
 
 Expected<bool> is_language(std::string_view text, const std::string& language) {
   std::string wanted = " " + language + " ";
-  const Script* script =
-      std::find_if(std::begin(k_scripts), std::end(k_scripts),
-                   [&](const Script& x) { return x.languages.find(wanted) != k_npos; });
+  const Script* script = std::find_if(
+      std::begin(k_scripts), std::end(k_scripts),
+      [&](const Script& x) { return x.languages.find(wanted) != std::string_view::npos; });
   if (script == std::end(k_scripts))
     return Error{Errc::unsupported,
                  fmt::format("language '{}' cannot be told by its letters; leave the row out, or "
@@ -322,7 +324,7 @@ bool check_form(std::string_view id, Arguments& arguments, std::string_view resp
   if (id == "json_format") return is_json(response);
   if (id == "title") return marked(response, "<<", ">>") > 0;
   for (std::string_view choice : {"My answer is yes.", "My answer is no.", "My answer is maybe."})
-    if (response.find(choice) != k_npos) return true;
+    if (response.find(choice) != std::string_view::npos) return true;
   return false;
 }
 
@@ -349,7 +351,7 @@ bool check_rest(std::string_view id, Arguments& arguments, std::string_view resp
   if (id == "startend:quotation")
     return trim(response).size() > 1 && trim(response).starts_with('"') &&
            trim(response).ends_with('"');
-  return response.find(',') == k_npos;  // punctuation:no_comma
+  return response.find(',') == std::string_view::npos;  // punctuation:no_comma
 }
 
 using Check = bool (*)(std::string_view, Arguments&, std::string_view);
@@ -405,7 +407,8 @@ Expected<bool> follows(std::string_view id, const Json& json, std::string_view r
     }
   }
   for (const Known& known : k_known)
-    if (known.family == family && known.names.find(fmt::format(" {} ", name)) != k_npos)
+    if (known.family == family &&
+        known.names.find(fmt::format(" {} ", name)) != std::string_view::npos)
       verdict = known.check(known.takes_whole_id ? id : name, arguments, response);
   if (!verdict) {
     std::string near = nearest_id(id);

@@ -10,7 +10,6 @@ namespace cohort::tasks {
 namespace {
 
 using Text = std::optional<std::string>;  // nothing: where verl's code raises
-constexpr size_t k_npos = std::string_view::npos;
 
 /// Returns text[begin] through the brace that closes the first group behind it.
 std::string_view balanced(std::string_view text, size_t begin) {
@@ -36,17 +35,17 @@ Text unboxed(std::string_view box) {
 /// "\boxed " occurs anywhere, what follows the last of them up to a dollar sign.
 Text boxed_of_math(std::string_view text) {
   constexpr std::string_view k_spaced = "\\boxed ";
-  if (size_t at = text.rfind(k_spaced); at != k_npos) {
+  if (size_t at = text.rfind(k_spaced); at != std::string_view::npos) {
     std::string_view rest = text.substr(at + k_spaced.size());
     return std::string(rest.substr(0, rest.find('$')));
   }
   size_t at = text.rfind("\\boxed");
-  return at == k_npos ? std::nullopt : unboxed(balanced(text, at));
+  return at == std::string_view::npos ? std::nullopt : unboxed(balanced(text, at));
 }
 
 Text boxed_of_dapo(std::string_view text) {
   size_t at = text.rfind("\\boxed{");
-  return at == k_npos ? std::nullopt : unboxed(balanced(text, at));
+  return at == std::string_view::npos ? std::nullopt : unboxed(balanced(text, at));
 }
 
 /// Returns the character at text[at] in braces, and steps over it.
@@ -61,10 +60,10 @@ Text brace_fractions(const std::string& text) {
   constexpr std::string_view k_frac = "\\frac";
   size_t at = text.find(k_frac);
   std::string out = text.substr(0, at);
-  while (at != k_npos) {
+  while (at != std::string_view::npos) {
     size_t next = text.find(k_frac, at + k_frac.size());
-    std::string_view rest =
-        std::string_view(text).substr(at + k_frac.size(), next == k_npos ? next : next - at - 5);
+    std::string_view rest = std::string_view(text).substr(
+        at + k_frac.size(), next == std::string_view::npos ? next : next - at - 5);
     at = next;
     out += k_frac;
     if (rest.empty()) return std::nullopt;
@@ -87,7 +86,7 @@ Text brace_roots(const std::string& text) {
   for (size_t at = 0;;) {
     size_t found = text.find(k_root, at);
     out.append(text, at, found - at);
-    if (found == k_npos) return out;
+    if (found == std::string_view::npos) return out;
     at = found + k_root.size();
     out += k_root;
     if (at == text.size() || text.compare(at, k_root.size(), k_root) == 0) return std::nullopt;
@@ -103,7 +102,8 @@ bool is_plain_integer(std::string_view text) {
 
 std::string slash_to_fraction(const std::string& text) {
   size_t slash = text.find('/');
-  if (slash == k_npos || text.find('/', slash + 1) != k_npos) return text;
+  if (slash == std::string_view::npos || text.find('/', slash + 1) != std::string_view::npos)
+    return text;
   std::string a = text.substr(0, slash), b = text.substr(slash + 1);
   return is_plain_integer(a) && is_plain_integer(b) ? "\\frac{" + a + "}{" + b + "}" : text;
 }
@@ -123,8 +123,8 @@ Text math_normal_form(std::string_view answer) {
   for (const auto& [from, to] : k_replaced) text = replace_all(text, from, to);
   text = replace_all(text, "\\$", "");
   constexpr std::string_view k_unit = "\\text{ ";
-  if (size_t unit = text.find(k_unit); unit != k_npos) {
-    if (text.find(k_unit, unit + k_unit.size()) != k_npos) return std::nullopt;
+  if (size_t unit = text.find(k_unit); unit != std::string_view::npos) {
+    if (text.find(k_unit, unit + k_unit.size()) != std::string_view::npos) return std::nullopt;
     text.resize(unit);
   }
   text = replace_all(text, "\\%", "");
@@ -133,7 +133,7 @@ Text math_normal_form(std::string_view answer) {
   if (text.empty()) return text;
   if (text[0] == '.') text.insert(0, 1, '0');
   size_t equals = text.find('=');
-  if (equals != k_npos && text.find('=', equals + 1) == k_npos &&
+  if (equals != std::string_view::npos && text.find('=', equals + 1) == std::string_view::npos &&
       last_characters(std::string_view(text).substr(0, equals), 2).size() == equals)
     text.erase(0, equals + 1);
   Text rooted = brace_roots(text);
@@ -160,8 +160,9 @@ std::string unwrap(std::string_view text, std::string_view open) {
   std::string out;
   for (size_t at = 0;;) {
     size_t begin = text.find(open, at);
-    size_t end = begin == k_npos ? k_npos : text.find('}', begin + open.size());
-    if (end == k_npos) return out += text.substr(at);
+    size_t end = begin == std::string_view::npos ? std::string_view::npos
+                                                 : text.find('}', begin + open.size());
+    if (end == std::string_view::npos) return out += text.substr(at);
     out += text.substr(at, begin - at);
     out += text.substr(begin + open.size(), end - begin - open.size());
     at = end + 1;
@@ -173,7 +174,7 @@ std::string brace_arguments(std::string_view text, std::string_view command, siz
   std::string out;
   for (size_t at = 0;;) {
     size_t begin = text.find(command, at);
-    if (begin == k_npos) return out += text.substr(at);
+    if (begin == std::string_view::npos) return out += text.substr(at);
     begin += command.size();
     out += text.substr(at, begin - at);
     at = begin;
@@ -211,17 +212,19 @@ std::string minerva_normal_form(std::string_view answer) {
       "\\text{}^3", "\\text{\n}", "\\text{}",  "\\mathrm{th}", "^\\circ",
       "^{\\circ}",  "\\;",        ",\\!",      "{,}",          "\"",
       "\\dots"};
-  if (size_t equals = answer.rfind('='); equals != k_npos) answer.remove_prefix(equals + 1);
+  if (size_t equals = answer.rfind('='); equals != std::string_view::npos)
+    answer.remove_prefix(equals + 1);
   std::string text(answer);
   for (const auto& [from, to] : k_replaced) text = replace_all(text, from, to);
   for (std::string_view word : k_removed) text = replace_all(text, word, "");
-  if (size_t open = text.find('$'); open != k_npos)
-    if (size_t close = text.find('$', open + 1); close != k_npos)
+  if (size_t open = text.find('$'); open != std::string_view::npos)
+    if (size_t close = text.find('$', open + 1); close != std::string_view::npos)
       text = text.substr(open, close + 1 - open);
   for (std::string_view open : {"\\text{", "\\textbf{", "\\overline{"}) text = unwrap(text, open);
   constexpr std::string_view k_box = "\\boxed{";
-  if (size_t open = text.find(k_box); open != k_npos)
-    if (size_t close = text.rfind('}'); close != k_npos && close >= open + k_box.size())
+  if (size_t open = text.find(k_box); open != std::string_view::npos)
+    if (size_t close = text.rfind('}');
+        close != std::string_view::npos && close >= open + k_box.size())
       text.erase(close, 1).erase(open, k_box.size());
   text = brace_arguments(text, "frac", 2);
   text = brace_arguments(text, "sqrt", 1);
@@ -258,7 +261,8 @@ class MathDapo final : public RowRule {
   static std::string_view after_answer(std::string_view text) {
     std::string_view found = "[INVALID]";
     std::string lowered = to_lower(text);
-    for (size_t at = lowered.find("answer"); at != k_npos; at = lowered.find("answer", at)) {
+    for (size_t at = lowered.find("answer"); at != std::string_view::npos;
+         at = lowered.find("answer", at)) {
       at += 6;
       size_t colon = at;
       while (colon < text.size() && is_space(text[colon])) ++colon;

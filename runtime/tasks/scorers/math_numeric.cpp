@@ -14,7 +14,7 @@ constexpr double k_epsilon = 2.3e-16;
 constexpr double k_huge = 1e250;
 constexpr double k_max_error = 1e-7;  // relative to the value or 1; above, it is not known
 
-uint64_t mix(uint64_t x) {
+uint64_t mix_name(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
@@ -27,8 +27,8 @@ double value_of(std::string_view name, uint32_t point) {
     double least, most;
   } k_ranges[k_points] = {{0.6, 2.4}, {2, 7}, {0.05, 0.6}, {8, 20}, {0.3, 3}, {3, 9}, {0.3, 15}};
   uint64_t h = point * 0x9E3779B97F4A7C15u + 1;
-  for (char c : name) h = mix(h ^ static_cast<unsigned char>(c)) + 0x9E3779B97F4A7C15u;
-  h = mix(h);
+  for (char c : name) h = mix_name(h ^ static_cast<unsigned char>(c)) + 0x9E3779B97F4A7C15u;
+  h = mix_name(h);
   double share = static_cast<double>(h >> 12) / 4503599627370496.0;
   double x = k_ranges[point].least + (k_ranges[point].most - k_ranges[point].least) * share;
   bool is_negative = point + 1 == k_points || (point >= k_positive_points && (h & 1) != 0);

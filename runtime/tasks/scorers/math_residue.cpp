@@ -41,9 +41,9 @@ uint64_t hash(std::string_view text, uint64_t seed) {
   return h % k_prime;
 }
 
-class Evaluator {
+class ResidueEvaluator {
  public:
-  Evaluator(const Value& scalar, uint32_t seed, Budget& budget)
+  ResidueEvaluator(const Value& scalar, uint32_t seed, Budget& budget)
       : document_(*scalar.owner), sign_(scalar.sign), seed_(seed), budget_(budget) {}
 
   Residue of(int32_t index) {
@@ -237,7 +237,7 @@ uint64_t field_multiply(uint64_t a, uint64_t b) {
 }
 
 Residue residue_of(const Value& scalar, uint32_t seed, Budget& budget) {
-  Residue value = Evaluator(scalar, seed, budget).of(scalar.node);
+  Residue value = ResidueEvaluator(scalar, seed, budget).of(scalar.node);
   if (scalar.is_negated) value.value = field_subtract(0, value.value);
   return value;
 }

@@ -8,8 +8,6 @@
 namespace cohort::tasks {
 namespace {
 
-constexpr size_t k_npos = std::string_view::npos;
-
 std::string_view first_line(std::string_view text) {
   text = trim(text);
   return trim(text.substr(0, text.find('\n')));
@@ -21,8 +19,9 @@ std::optional<std::string_view> first_math(std::string_view text) {
       {{"$$", "$$"}, {"$", "$"}, {"\\(", "\\)"}, {"\\[", "\\]"}}};
   for (const auto& [open, close] : k_signs) {
     size_t begin = text.find(open);
-    size_t end = begin == k_npos ? k_npos : text.find(close, begin + open.size());
-    if (end == k_npos) continue;
+    size_t end = begin == std::string_view::npos ? std::string_view::npos
+                                                 : text.find(close, begin + open.size());
+    if (end == std::string_view::npos) continue;
     std::string_view inside = trim(text.substr(begin + open.size(), end - begin - open.size()));
     if (!inside.empty()) return inside;
   }
@@ -47,7 +46,7 @@ std::string_view number_around(std::string_view text, size_t at) {
 
 std::string_view last_number(std::string_view text) {
   size_t at = text.find_last_of("0123456789");
-  return at == k_npos ? std::string_view() : number_around(text, at);
+  return at == std::string_view::npos ? std::string_view() : number_around(text, at);
 }
 
 /// Returns what a sentence names as its answer: behind "answer is" or "answer:".
@@ -57,7 +56,7 @@ std::string_view named_answer(std::string_view text) {
   size_t best = 0;
   for (std::string_view phrase : k_phrases) {
     size_t at = rfind_any_case(text, phrase);
-    if (at != k_npos) best = std::max(best, at + phrase.size());
+    if (at != std::string_view::npos) best = std::max(best, at + phrase.size());
   }
   if (best == 0) return {};
   std::string_view rest = text.substr(best);
@@ -66,12 +65,14 @@ std::string_view named_answer(std::string_view text) {
   if (rest.starts_with("：")) rest.remove_prefix(std::string_view("：").size());
   std::string_view line = first_line(rest);
   if (auto math = first_math(line)) return *math;
-  for (size_t stop = line.find(". "); stop != k_npos; stop = k_npos) line = line.substr(0, stop);
+  for (size_t stop = line.find(". "); stop != std::string_view::npos; stop = std::string_view::npos)
+    line = line.substr(0, stop);
   // "therefore 5": a sentence goes on before its number
   bool is_sentence = line.size() > 3 && is_letter(line[0]) && is_letter(line[1]) &&
-                     line.find(' ') != k_npos && line.find('\\') == k_npos;
+                     line.find(' ') != std::string_view::npos &&
+                     line.find('\\') == std::string_view::npos;
   size_t digit = line.find_first_of("0123456789");
-  return is_sentence && digit != k_npos ? number_around(line, digit) : line;
+  return is_sentence && digit != std::string_view::npos ? number_around(line, digit) : line;
 }
 
 struct Found {
@@ -102,7 +103,8 @@ class MathRule final : public RowRule {
  private:
   static std::string_view gold_of(std::string_view text) {
     if (auto boxed = last_boxed(text)) return trim(*boxed);
-    if (size_t mark = text.rfind("####"); mark != k_npos) return first_line(text.substr(mark + 4));
+    if (size_t mark = text.rfind("####"); mark != std::string_view::npos)
+      return first_line(text.substr(mark + 4));
     return trim(text);
   }
 
@@ -115,7 +117,7 @@ class MathRule final : public RowRule {
     }
     if (needs_box_) return {{}, "no \\boxed{}"};
     std::string_view text = answer.text;
-    if (size_t mark = text.rfind("####"); mark != k_npos) {
+    if (size_t mark = text.rfind("####"); mark != std::string_view::npos) {
       std::string_view line = first_line(text.substr(mark + 4));
       if (!line.empty()) return {line, {}};
     }
