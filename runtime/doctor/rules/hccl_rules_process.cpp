@@ -19,7 +19,7 @@ std::optional<uint64_t> number_of(std::string_view text) {
   return value;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return text.empty() ? std::string("not set") : fmt::format("\"{}\"", text);
 }
 
@@ -109,11 +109,11 @@ void check_rendezvous(Findings& found, const Cluster& cluster) {
     auto world = number_of(world_text);
     auto rank = number_of(env_of(host, "RANK"));
     if (!world || *world == 0) {
-      add("WORLD_SIZE", quoted(world_text), "the number of nodes", "export WORLD_SIZE=<nodes>");
+      add("WORLD_SIZE", in_quotes(world_text), "the number of nodes", "export WORLD_SIZE=<nodes>");
       continue;
     }
     if (!rank || *rank >= *world)
-      add("RANK", quoted(env_of(host, "RANK")),
+      add("RANK", in_quotes(env_of(host, "RANK")),
           fmt::format("0 to {}: the number of this node", *world - 1), "export RANK=<node>");
     else if (auto [other, is_new] = host_of_rank.emplace(*rank, host.name); !is_new)
       add("RANK", fmt::format("{}, which is {}'s too", *rank, other->second),
@@ -121,17 +121,17 @@ void check_rendezvous(Findings& found, const Cluster& cluster) {
     if (*world == 1) continue;
     std::string_view address = env_of(host, "MASTER_ADDR");
     if (address.empty() || address == "localhost" || address.starts_with("127."))
-      add("MASTER_ADDR", quoted(address), "an address of node 0 that every node reaches",
+      add("MASTER_ADDR", in_quotes(address), "an address of node 0 that every node reaches",
           "export MASTER_ADDR=<address of node 0>");
     auto port = number_of(env_of(host, "MASTER_PORT"));
     if (!port || *port == 0 || *port > 65535)
-      add("MASTER_PORT", quoted(env_of(host, "MASTER_PORT")), "a port, 1 to 65535",
+      add("MASTER_PORT", in_quotes(env_of(host, "MASTER_PORT")), "a port, 1 to 65535",
           "export MASTER_PORT=6379");
     if (first == nullptr) first = &host;
     for (std::string_view key : {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
       if (env_of(host, key) != env_of(*first, key))
-        add(std::string(key), quoted(env_of(host, key)),
-            fmt::format("{} as on {}", quoted(env_of(*first, key)), first->name),
+        add(std::string(key), in_quotes(env_of(host, key)),
+            fmt::format("{} as on {}", in_quotes(env_of(*first, key)), first->name),
             fmt::format("export {}={}", key, env_of(*first, key)));
   }
 }
@@ -275,8 +275,8 @@ std::vector<Finding> check_h15(const Cluster& cluster) {
           (is_version && (here[i].value.empty() || there[i].value.empty())))
         continue;
       found
-          .add(Severity::warning, here[i].key, quoted(here[i].value),
-               fmt::format("{} as on {}", quoted(there[i].value), first->name), here[i].mend)
+          .add(Severity::warning, here[i].key, in_quotes(here[i].value),
+               fmt::format("{} as on {}", in_quotes(there[i].value), first->name), here[i].mend)
           .host = host.name;
     }
   }

@@ -21,7 +21,7 @@ struct Change {
 };
 
 std::string zero_fragment(const RoleJob& job) {
-  return std::string("${deepspeed_zero") + (job.zero_stage >= 3 ? "3" : "2") + "_cpuoffload}";
+  return job.zero_stage >= 3 ? "${deepspeed_zero3_cpuoffload}" : "${deepspeed_zero2_cpuoffload}";
 }
 
 std::optional<Change> cpu_offload(const JobSpec& spec) {
