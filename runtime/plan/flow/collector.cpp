@@ -51,6 +51,7 @@ Verdict Collector::offer(const SampleKey& key, uint32_t) {
   }
   uint8_t& has = step.has[size_t{key.group} * step.group_size + key.index];
   if (has) {
+    if (plant_ == Plant::dedupe_off) return Verdict::accepted;
     ++duplicate_total_;
     return Verdict::duplicate;
   }

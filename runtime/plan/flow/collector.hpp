@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/plan/run/planted.hpp"
 
 namespace cohort::plan {
 
@@ -40,7 +41,8 @@ enum class Verdict : uint8_t {
 
 class Collector {
  public:
-  explicit Collector(size_t max_open_steps = 4) : max_open_steps_(max_open_steps) {}
+  explicit Collector(size_t max_open_steps = 4, Plant plant = Plant::none)
+      : max_open_steps_(max_open_steps), plant_(plant) {}
 
   /// Expects groups * group_size trajectories. Steps of one kind open in rising order (a step
   /// number is used once). Returns Errc::invalid_argument for zero sizes or a step not above the
@@ -87,6 +89,7 @@ class Collector {
   const Step* find(StepKey step) const;
 
   size_t max_open_steps_;
+  Plant plant_;
   std::map<StepKey, Step> steps_;
   std::map<uint8_t, uint64_t> last_opened_;  // kind -> step
   uint64_t accepted_total_ = 0, duplicate_total_ = 0, late_total_ = 0, unknown_total_ = 0;

@@ -12,6 +12,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/plan/run/planted.hpp"
 
 namespace cohort::plan {
 
@@ -26,6 +27,7 @@ struct Shard {
 
 class VersionTable {
  public:
+  explicit VersionTable(Plant plant = Plant::none) : plant_(plant) {}
   /// Starts publishing. Returns Errc::invalid_argument for no or repeated shards, or a version that
   /// is not newer than every earlier one; Errc::protocol while an older version is unfinished
   /// (abandon it first). The old version stays servable until the new one is complete.
@@ -39,7 +41,10 @@ class VersionTable {
   /// again; it may be the one that was served.
   void renew();
 
-  bool is_servable(PolicyVersion version) const { return servable_ == version; }
+  bool is_servable(PolicyVersion version) const {
+    return servable_ == version ||
+           (plant_ == Plant::version_before_whole && publishing_ == version);
+  }
   std::optional<PolicyVersion> servable() const { return servable_; }
   std::optional<PolicyVersion> publishing() const { return publishing_; }
   /// Returns how many shards of the version in publication are not acknowledged.
@@ -54,6 +59,7 @@ class VersionTable {
     uint64_t checksum = 0;
     bool is_acked = false;
   };
+  Plant plant_;
   std::map<ShardKey, ShardState> shards_;           // of publishing_
   std::map<ShardKey, ShardState> servable_shards_;  // of servable_, to answer repeats
   size_t missing_ = 0;

@@ -1,0 +1,52 @@
+#pragma once
+/// The groups of one batch on their way over the replicas: what waits, what is open where, what has
+/// been played by whom, what has killed whom. Pure. Owner: Players, one per open round. Bound: the
+/// groups of the batch.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/flow/dispatch.hpp"
+#include "runtime/plan/flow/stragglers.hpp"
+#include "runtime/plan/flow/suspects.hpp"
+#include "runtime/plan/run/commands.hpp"
+
+namespace cohort::plan::run {
+
+struct Round {
+  Round(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_size,
+        const DispatchOptions& dispatch, const StragglerOptions& stragglers);
+
+  /// The group waits, whole.
+  void add(uint32_t group);
+  /// Ends every trajectory of the group that has not ended, for it is not played.
+  void drop(uint32_t group, uint64_t tokens);
+  /// Returns how often the group was taken from a replica, or given to a second one.
+  uint32_t attempt_of(uint32_t group) const;
+  /// Returns what replica has played of the round, but for `open`.
+  std::vector<uint32_t> played_only_by(uint32_t replica, const std::vector<uint32_t>& open) const;
+
+  RoundKey key;
+  std::vector<GroupTask> tasks;  // one per group
+  uint32_t group_size = 1;
+  Dispatcher dispatcher;
+  Suspects suspects;
+  GroupClock clock;
+  uint64_t response_tokens = 0;
+  std::map<uint32_t, uint32_t> played_by;  // group that has ended: replica
+  std::map<uint32_t, uint32_t> first_on;   // group: who had it first, of its last attempt
+  std::map<uint32_t, uint32_t> attempts;   // of groups that were leased again
+  uint32_t questions = 0;                  // to the trainer: nothing is leased meanwhile
+};
+
+/// What a control message may hold, less what surrounds the groups of a lease.
+inline constexpr size_t k_lease_bytes_max = 48 * 1024;
+
+/// Packs the parts that one replica is to play into leases: in order, those of one attempt
+/// together, and none above k_lease_bytes_max.
+std::vector<std::vector<DispatchPart>> pack_leases(const Round& round,
+                                                   const std::vector<DispatchPart>& parts);
+
+}  // namespace cohort::plan::run

@@ -1,0 +1,185 @@
+#pragma once
+/// A run, as a machine: it is told events and gives commands; whoever executes them, on a real clock
+/// or a virtual one, decides nothing. Pure: no actor, file, log or clock (`now` is an argument), and
+/// the same events give the same commands.
+///
+/// Pipelines agentic and rlvr: warm start rounds, then step 0 (the policy that starts is published,
+/// evaluated, saved), then per step: generate, [reference,] update, publish, [evaluate,] row,
+/// [save]. Generation may be steps_ahead steps before the optimizer, which takes the steps strictly
+/// in order; nothing that was played is thrown away. With steps_ahead = 0 one step is open at a
+/// time.
+///
+/// FLOW-3: a step is opened only while step - 1 - (step whose policy is served) <= steps_ahead, so
+/// that no token is trained on that is older. A version is published when no lease is open: what
+/// plays is played out, and what waits gets the new version.
+///
+/// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
+/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may be
+/// lost and come back at any time (players.hpp): what they had not brought into the stream is played
+/// again by those that live. If nobody lives who could play, the version is published again, to
+/// whoever comes first. FLOW-1: what comes twice the collector drops.
+///
+/// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/plan/run/commands.hpp"
+#include "runtime/plan/run/doubts.hpp"
+#include "runtime/plan/run/events.hpp"
+#include "runtime/plan/run/players.hpp"
+#include "runtime/plan/run/run_options.hpp"
+
+namespace cohort::plan::run {
+
+/// Where a step is that has begun and is not over. An evaluation is a step of kind val or
+/// val_greedy that ends when it is collected.
+enum class StepState : uint8_t {
+  admitted,    // its groups are asked for
+  ready,       // the cards are to be brought into its phase
+  opening,     // the trainer is told what to expect
+  generating,  // its groups are played
+  referring,   // played; the reference is to have its turn
+  collecting,  // what was played is on its way into the stream
+  collected,   // in the stream; waits until its turn at the optimizer comes
+  updating,
+  publishing,
+  evaluating,
+  flushing,  // the stream goes to the disk before the checkpoint
+  saving,
+};
+
+/// Where the run is.
+enum class Stage : uint8_t {
+  created,
+  starting,      // the cards get their first residency
+  restoring,     // a checkpoint is loaded
+  republishing,  // and served
+  warming,       // supervised rounds
+  stepping,      // steps of the policy
+  ending,        // the stream goes to the disk
+  over,
+};
+
+/// What a failure is said to have happened in.
+enum class Activity : uint8_t {
+  start,
+  init,
+  resume,
+  warm_start,
+  publish,
+  generate,
+  reference,
+  update,
+  evaluate,
+  checkpoint,
+  end,
+};
+
+class Run {
+ public:
+  explicit Run(RunOptions options);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Returns what is to be done now, in order.
+  std::vector<Command> on(const Event& event, double now);
+
+  Stage stage() const { return stage_; }
+  Activity activity() const { return activity_; }
+  uint64_t version() const { return version_; }
+  /// Returns the step at the optimizer, and the one that is evaluated; none between two steps.
+  std::optional<StepState> front() const;
+  std::optional<StepState> evaluation() const;
+  size_t open_steps() const { return open_.size(); }
+  const Players& players() const { return players_; }
+  void assert_invariants() const;
+
+ private:
+  struct Step {
+    RoundKey key;
+    StepState state = StepState::admitted;
+    double opened = 0, played = 0;
+  };
+
+  // -- events
+  void told(const Started& event);
+  void told(const StopAsked& event);
+  void told(const TimePassed& event);
+  void told(const PhaseDone& event);
+  void told(const TasksReady& event);
+  void told(const RoundOpened& event);
+  void told(const LeaseEnded& event);
+  void told(const LeaseFailed& event);
+  void told(const Pong& event);
+  void told(const Collected& event);
+  void told(const Recorded& event);
+  void told(const Masked& event);
+  void told(const Updated& event);
+  void told(const Flushed& event);
+  void told(const Saved& event);
+  void told(const Loaded& event);
+  void told(const CardsLost& event);
+  void told(const CardsBack& event);
+  void told(const LeaveAsked& event);
+  void told(const Noticed& event);
+  void told(const FailureTold& event);
+  void told(const CommandFailed& event);
+
+  // -- the loop
+  void go_on();
+  bool admit();
+  bool advance(Step& step);
+  bool play(Step& step);
+  bool optimize(Step& step);
+  bool evaluate(Step& step);
+  void end_step(Step& step);
+  void step_over();
+  void finish();
+
+  // -- what it needs
+  bool is_ready(PhaseKind kind);
+  bool is_floor_open(const Step& step);
+  bool revive(const Step& step);
+  void ask(PhaseKind kind);
+  Step* find(RoundKey key);
+  bool is_front(const Step& step) const { return &step == &open_.front(); }
+  bool is_stopping() const { return is_stop_asked_; }
+  bool is_evaluated(uint64_t step) const;
+  int64_t ahead() const;
+  void start_step(RoundKey key);
+  void fail(const Failure& failure);
+  void doubt(Doubt doubt);
+  void wake();
+
+  const RunOptions options_;
+  Players players_;
+  Doubts doubts_;
+  std::vector<Command> out_;  // of the event that is being told
+  double now_ = 0;            // likewise
+  Stage stage_ = Stage::created;
+  Activity activity_ = Activity::start;
+  std::deque<Step> open_;             // the oldest first
+  std::optional<Step> evaluation_;    // of the oldest
+  std::optional<PhaseKind> asked_;    // of placement, which has not answered
+  std::optional<PhaseKind> granted_;  // what the cards are in
+  std::optional<double> wake_at_;
+  bool is_stop_asked_ = false;
+  uint64_t step_ = 0;  // whose row is open, of the optimizer
+  uint64_t next_step_ = 0;
+  uint64_t warm_round_ = 0;
+  uint64_t version_ = 0;
+  int64_t served_step_ = -1;  // the step after which the policy was that is served
+  uint64_t steps_done_ = 0;
+  uint64_t masked_steps_ = 0;  // in a row, without a single score
+  std::string last_notice_;
+};
+
+std::string_view to_string(StepState state);
+std::string_view to_string(Stage stage);
+std::string_view to_string(Activity activity);
+
+}  // namespace cohort::plan::run

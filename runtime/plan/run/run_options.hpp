@@ -1,0 +1,43 @@
+#pragma once
+/// What a run is to do (plan/run/run.hpp).
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/flow/stragglers.hpp"
+#include "runtime/plan/run/planted.hpp"
+
+namespace cohort::plan::run {
+
+struct RunOptions {
+  enum class Start : uint8_t {
+    fresh,           // from step 0
+    resumed,         // from a checkpoint
+    resumed_frozen,  // likewise, once the reference has its weights from the checkpoint of step 0
+  };
+  Start start = Start::fresh;
+  uint64_t steps = 1;       // of the policy
+  uint64_t eval_steps = 0;  // evaluated every so many, and at the end; 0: never
+  uint64_t save_steps = 0;  // saved every so many, after step 0, and at the end
+  uint64_t warm_steps = 0;  // optimizer steps of the supervised start, spread over warm_rounds
+  uint64_t warm_rounds = 0;
+  uint64_t warm_batch = 0;  // trajectories of one of them
+  uint32_t group_size = 1;
+  uint32_t val_group_size = 1;
+  uint32_t greedy_group_size = 1;
+  /// How many steps may be played before the one that the optimizer is at; FLOW-3: the bound of
+  /// staleness, too. 0: strictly on-policy. Above 0 roles must not take turns on a card.
+  uint32_t steps_ahead = 0;
+  bool has_reference_phase = false;  // the reference takes turns with other roles
+  uint32_t attempt = 0;              // +1 for each time that the run was resumed
+  std::vector<uint32_t> cards;       // of actor_infer: the first one of each replica
+  uint64_t running_max = 128;        // trajectories that generate at once on one replica
+  StragglerOptions stragglers;
+  double group_timeout_s = 0;   // a replica that has not got on for so long is hung; 0: never
+  double verdict_wait_s = 0.5;  // a consequence waits so long for its cause
+  std::map<std::string, uint64_t> quarantined;  // prompts that are not played: since which step
+  Plant plant = Plant::none;
+};
+
+}  // namespace cohort::plan::run
