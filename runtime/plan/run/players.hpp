@@ -6,7 +6,7 @@
 ///
 /// LEASE-1: every lease has a number of its own, rising. What is said of a number that is not open
 /// (its replica was lost, another has played its group) changes nothing.
-/// LEASE-2: a replica is leased to only while the floor is open for the kind of the round, and only
+/// LEASE-2: a replica is leased to only while the floor is open for its phase, and only
 /// if it serves the version; warm_start needs no weights.
 #include <cstdint>
 #include <deque>
@@ -32,10 +32,10 @@ class Players {
   // -- rounds, in the order in which they were opened
 
   void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size, Out& out);
-  /// Leases of this kind may be handed out from now on, of the version that is served.
-  void open_floor(TrajectoryKind kind) { floor_ = kind; }
+  /// Leases of the rounds that are played in this phase may be handed out from now on.
+  void open_floor(PhaseKind phase) { floor_ = phase; }
   void close_floor() { floor_.reset(); }
-  bool is_floor_open(TrajectoryKind kind) const { return floor_ == kind; }
+  bool is_floor_open(TrajectoryKind kind) const { return floor_ == phase_of(kind); }
   /// Hands out what the replicas have room for.
   void hand_out(double now, Out& out);
   /// Returns true if every group has been played.
@@ -107,12 +107,13 @@ class Players {
   Round* find(RoundKey key);
   const Round* find(RoundKey key) const;
   bool can_play(uint32_t replica, TrajectoryKind kind) const;
-  size_t open_leases(uint32_t replica) const;
+  size_t open_groups(uint32_t replica) const;
   void choose_players(Round& round);
   void lease(Round& round, const std::vector<DispatchPart>& parts, double now, Out& out);
   void hedge_late(Round& round, double now, Out& out);
   bool take_end(Round& round, uint32_t replica, const DispatchPart& part, uint64_t tokens,
                 double now, Out& out);
+  void cancel(const Round& round, uint32_t group, uint32_t replica, Out& out);
   void play_again(Round& round, Loss loss, Out& out);
   std::optional<Failure> blame(Round& round, const Death& death, const std::vector<uint64_t>& open,
                                Out& out);
@@ -120,14 +121,17 @@ class Players {
   void mask(Round& round, uint32_t group, std::string reason, Out& out);
   void judge(uint32_t replica, Judgement judgement, std::string text, Out& out);
   void end_leaves(Out& out);
+  void look_later(double now);
   void moved(uint32_t replica, double now);
   void ping(double now, Out& out);
   std::optional<double> ping_period_s() const;
 
+  static constexpr double k_pings_per_limit = 4;
+
   const RunOptions& options_;
   std::vector<Replica> replicas_;
   std::deque<Round> rounds_;  // open ones
-  std::optional<TrajectoryKind> floor_;
+  std::optional<PhaseKind> floor_;
   uint64_t version_ = 0;                  // that is served
   std::map<uint64_t, OpenLease> leases_;  // by number
   uint64_t last_lease_ = 0;

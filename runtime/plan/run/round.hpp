@@ -41,6 +41,9 @@ struct Round {
   uint32_t questions = 0;                  // to the trainer: nothing is leased meanwhile
 };
 
+/// Returns the phase in which rounds of a kind are played.
+PhaseKind phase_of(TrajectoryKind kind);
+
 /// What a control message may hold, less what surrounds the groups of a lease.
 inline constexpr size_t k_lease_bytes_max = 48 * 1024;
 

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,8 @@
 
 namespace cohort::plan::run {
 
-/// Where a step is that has begun and is not over. An evaluation is a step of kind val or
-/// val_greedy that ends when it is collected.
+/// Where a step is that has begun and is not over. An evaluation goes the way of a step, from
+/// admitted to collected, while its step is evaluating.
 enum class StepState : uint8_t {
   admitted,    // its groups are asked for
   ready,       // the cards are to be brought into its phase
@@ -44,7 +45,8 @@ enum class StepState : uint8_t {
   generating,  // its groups are played
   referring,   // played; the reference is to have its turn
   collecting,  // what was played is on its way into the stream
-  collected,   // in the stream; waits until its turn at the optimizer comes
+  closing,     // it is there; what is played a second time is still to end
+  collected,   // waits until its turn at the optimizer comes
   updating,
   publishing,
   evaluating,
@@ -55,12 +57,14 @@ enum class StepState : uint8_t {
 /// Where the run is.
 enum class Stage : uint8_t {
   created,
-  starting,      // the cards get their first residency
-  restoring,     // a checkpoint is loaded
-  republishing,  // and served
-  warming,       // supervised rounds
-  stepping,      // steps of the policy
-  ending,        // the stream goes to the disk
+  starting,           // the cards get their first residency
+  restoring_frozen,   // the checkpoint of step 0 is loaded, for the reference
+  publishing_frozen,  // and served
+  restoring,          // the last checkpoint is loaded
+  republishing,       // and served
+  warming,            // supervised rounds
+  stepping,           // steps of the policy
+  ending,             // the stream goes to the disk
   over,
 };
 
@@ -91,6 +95,8 @@ class Run {
   Stage stage() const { return stage_; }
   Activity activity() const { return activity_; }
   uint64_t version() const { return version_; }
+  /// Returns the step of the policy that the optimizer is at; 0 before the first.
+  uint64_t step() const { return step_; }
   /// Returns the step at the optimizer, and the one that is evaluated; none between two steps.
   std::optional<StepState> front() const;
   std::optional<StepState> evaluation() const;
@@ -102,7 +108,10 @@ class Run {
   struct Step {
     RoundKey key;
     StepState state = StepState::admitted;
-    double opened = 0, played = 0;
+    uint32_t groups = 0;
+    std::vector<GroupTask> tasks = {};             // until the round is open
+    double opened = 0, played = 0, collected = 0;  // when
+    double masked_share = 0;                       // of its trajectories
   };
 
   // -- events
@@ -134,29 +143,34 @@ class Run {
   bool admit();
   bool advance(Step& step);
   bool play(Step& step);
+  bool close(Step& step);
   bool optimize(Step& step);
+  bool publish(Step& step);
   bool evaluate(Step& step);
-  void end_step(Step& step);
+  bool end_step(Step& step);
   void step_over();
   void finish();
 
   // -- what it needs
-  bool is_ready(PhaseKind kind);
   bool is_floor_open(const Step& step);
-  bool revive(const Step& step);
+  bool is_ready(PhaseKind kind);
   void ask(PhaseKind kind);
-  Step* find(RoundKey key);
-  bool is_front(const Step& step) const { return &step == &open_.front(); }
-  bool is_stopping() const { return is_stop_asked_; }
+  void revive(const Step& step);
+  bool may_move_cards(const Step& step) const;
+  Step* find(RoundKey key, StepState state);
+  void start(Step& step);
+  void begin_warming();
+  void load();
+  void save(Step& step);
   bool is_evaluated(uint64_t step) const;
+  bool is_saved(uint64_t step) const;
   int64_t ahead() const;
-  void start_step(RoundKey key);
-  void fail(const Failure& failure);
-  void doubt(Doubt doubt);
+  uint32_t group_size(TrajectoryKind kind) const;
+  void fail(Failure failure);
   void wake();
 
   const RunOptions options_;
-  Players players_;
+  Players players_;  // refers to options_
   Doubts doubts_;
   std::vector<Command> out_;  // of the event that is being told
   double now_ = 0;            // likewise
@@ -166,11 +180,11 @@ class Run {
   std::optional<Step> evaluation_;    // of the oldest
   std::optional<PhaseKind> asked_;    // of placement, which has not answered
   std::optional<PhaseKind> granted_;  // what the cards are in
-  std::optional<double> wake_at_;
+  std::set<double> wakes_;            // asked for, and still to come
   bool is_stop_asked_ = false;
-  uint64_t step_ = 0;  // whose row is open, of the optimizer
-  uint64_t next_step_ = 0;
-  uint64_t warm_round_ = 0;
+  uint64_t step_ = 0;        // at the optimizer
+  uint64_t next_step_ = 1;   // to be opened
+  uint64_t warm_round_ = 0;  // likewise
   uint64_t version_ = 0;
   int64_t served_step_ = -1;  // the step after which the policy was that is served
   uint64_t steps_done_ = 0;
@@ -178,6 +192,7 @@ class Run {
   std::string last_notice_;
 };
 
+Activity activity_of(PhaseKind kind);
 std::string_view to_string(StepState state);
 std::string_view to_string(Stage stage);
 std::string_view to_string(Activity activity);

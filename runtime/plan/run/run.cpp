@@ -1,0 +1,324 @@
+#include "runtime/plan/run/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::plan::run {
+
+Run::Run(RunOptions options)
+    : options_(std::move(options)), players_(options_), doubts_(options_.verdict_wait_s) {
+  COHORT_CHECK(!options_.cards.empty(), "a run has a replica of actor_infer");
+  COHORT_CHECK(options_.steps_ahead == 0 || !options_.has_reference_phase,
+               "PLACE-4: roles that take turns cannot generate while others train");
+}
+
+std::vector<Command> Run::on(const Event& event, double now) {
+  if (stage_ == Stage::over) return {};
+  now_ = now;
+  wakes_.erase(wakes_.begin(), wakes_.upper_bound(now));
+  std::visit([this](const auto& each) { told(each); }, event);
+  if (stage_ != Stage::over) players_.on_time(now, out_);
+  if (auto cause = doubts_.verdict(now, [this](uint64_t x) { return players_.is_open(x); }))
+    fail(std::move(*cause));
+  go_on();
+  wake();
+  return std::exchange(out_, {});
+}
+
+// -- the loop: after every event each open step goes as far as it can, the oldest first
+
+void Run::go_on() {
+  bool is_moving = true;
+  while (is_moving && (stage_ == Stage::warming || stage_ == Stage::stepping)) {
+    is_moving = admit();
+    for (size_t i = 0; i < open_.size() && !is_moving; ++i) is_moving = advance(open_[i]);
+  }
+}
+
+// Opens the next step, if the policy that is served is young enough for it (FLOW-3).
+bool Run::admit() {
+  if (stage_ == Stage::warming) {
+    if (!open_.empty()) return false;
+    if (options_.warm_steps == 0 || warm_round_ >= options_.warm_rounds) {
+      stage_ = Stage::stepping;
+      open_.push_back({.key = {TrajectoryKind::train, 0}, .state = StepState::publishing});
+      return true;
+    }
+    open_.push_back({.key = {TrajectoryKind::warm_start, warm_round_}});
+    is_stop_asked_ ? save(open_.back()) : start(open_.back());
+    return true;
+  }
+  const bool is_last = next_step_ > options_.steps;
+  if (open_.empty() && (is_last || is_stop_asked_)) finish();
+  if (is_last || is_stop_asked_) return false;
+  const auto step = static_cast<int64_t>(next_step_);
+  if (std::ssize(open_) > ahead() || step - 1 - served_step_ > ahead()) return false;
+  open_.push_back({.key = {TrajectoryKind::train, next_step_++}});
+  start(open_.back());
+  return true;
+}
+
+// Returns true if the step has got on. Where it waits for an answer, that brings it on (told).
+bool Run::advance(Step& step) {
+  switch (step.state) {
+    case StepState::ready:
+      if (!is_floor_open(step)) return false;
+      step.opened = now_;
+      step.state = StepState::opening;
+      out_.emplace_back(OpenRound{step.key, step.groups, group_size(step.key.kind)});
+      return true;
+    case StepState::generating:
+    case StepState::referring:
+    case StepState::collecting:
+      return play(step);
+    case StepState::closing:
+      return close(step);
+    case StepState::collected:  // the optimizer takes the steps in order
+      return &step == &open_.front() && optimize(step);
+    case StepState::publishing:
+      return publish(step);
+    case StepState::evaluating:
+      return evaluate(step);
+    case StepState::admitted:
+    case StepState::opening:
+    case StepState::updating:
+    case StepState::flushing:
+    case StepState::saving:
+      return false;
+  }
+  return false;
+}
+
+// What a lost replica has taken along is played again at any time until all is in the stream.
+bool Run::play(Step& step) {
+  if (!players_.is_played(step.key)) {
+    if (players_.is_stranded(step.key))
+      revive(step);
+    else if (is_floor_open(step))
+      players_.hand_out(now_, out_);
+    return false;
+  }
+  const bool is_referred = step.key.kind == TrajectoryKind::train && options_.has_reference_phase;
+  switch (step.state) {
+    case StepState::generating:
+      players_.end_playing(step.key, out_);
+      step.played = now_;
+      step.state = StepState::referring;
+      return true;
+    case StepState::referring:
+      // What was played waits at the reference until its weights have the card.
+      if (is_referred && !is_ready(PhaseKind::reference)) return false;
+      step.state = StepState::collecting;
+      out_.emplace_back(Collect{step.key});
+      return true;
+    default:
+      if (is_referred) is_ready(PhaseKind::reference);
+      return false;
+  }
+}
+
+// A group that is played again, because a rollout was lost or has left, may have come from that one
+// after all: what plays it now is still to end, for no card may move under a lease (PLACE-4).
+bool Run::close(Step& step) {
+  if (!players_.is_quiet(step.key)) return false;
+  players_.close(step.key, out_);
+  out_.emplace_back(RoundOver{step.key, step.opened, step.played, step.collected});
+  step.state = StepState::collected;
+  if (step.key.kind != TrajectoryKind::train) return true;
+  // A step without a single score teaches nothing and costs nothing; several in a row are a reward
+  // that does not work.
+  constexpr uint64_t k_masked_steps_max = 3;
+  masked_steps_ = step.masked_share < 1 ? 0 : masked_steps_ + 1;
+  if (masked_steps_ == k_masked_steps_max)
+    fail({"rewards", "score",
+          fmt::format("every trajectory of {} steps in a row is masked; the last word: {}",
+                      masked_steps_, last_notice_)});
+  return true;
+}
+
+// Generation goes on beside the update: the steps behind this one get the cards ready first.
+bool Run::optimize(Step& step) {
+  for (const Step& behind : open_)
+    if (&behind != &step && behind.state <= StepState::generating && !is_floor_open(behind))
+      return false;
+  if (!is_ready(PhaseKind::update)) return false;
+  activity_ = Activity::update;
+  step.state = StepState::updating;
+  out_.emplace_back(Update{step.key, version_ + 1});
+  return true;
+}
+
+// What plays is played out first; what waits gets the new version.
+bool Run::publish(Step& step) {
+  players_.close_floor();
+  if (!players_.is_idle() || !is_ready(PhaseKind::publish)) return false;
+  served_step_ = static_cast<int64_t>(step.key.step);
+  out_.emplace_back(Published{step.key.step, version_});
+  if (!is_evaluated(step.key.step)) return end_step(step);
+  step.state = StepState::evaluating;
+  evaluation_.emplace(Step{.key = {TrajectoryKind::val, step.key.step}});
+  start(*evaluation_);
+  return true;
+}
+
+// Sampled, then greedy.
+bool Run::evaluate(Step& step) {
+  if (evaluation_->state != StepState::collected) return advance(*evaluation_);
+  if (evaluation_->key.kind == TrajectoryKind::val_greedy) {
+    evaluation_.reset();
+    return end_step(step);
+  }
+  evaluation_.emplace(Step{.key = {TrajectoryKind::val_greedy, step.key.step}});
+  start(*evaluation_);
+  return true;
+}
+
+bool Run::end_step(Step& step) {
+  steps_done_ = step.key.step;
+  out_.emplace_back(EndRow{step.key.step, version_});
+  is_saved(step.key.step) ? save(step) : step_over();
+  return true;
+}
+
+void Run::step_over() {
+  open_.pop_front();
+  if (is_stop_asked_ && stage_ == Stage::stepping) return finish();
+  if (!open_.empty()) step_ = open_.front().key.step;
+}
+
+void Run::finish() {
+  stage_ = Stage::ending;
+  activity_ = Activity::end;
+  out_.emplace_back(Flush{});
+}
+
+// -- what a step needs
+
+/// Its groups are asked for.
+void Run::start(Step& step) {
+  uint32_t count = 0;
+  switch (step.key.kind) {
+    case TrajectoryKind::train:
+      if (open_.size() == 1) step_ = step.key.step;
+      activity_ = Activity::generate;
+      out_.emplace_back(BeginRow{step.key.step});
+      break;
+    case TrajectoryKind::warm_start: {
+      // Optimizer steps of this round: the steps spread evenly over the rounds.
+      const auto until = [this](uint64_t round) {
+        return options_.warm_steps * round / options_.warm_rounds;
+      };
+      count = static_cast<uint32_t>((until(step.key.step + 1) - until(step.key.step)) *
+                                    options_.warm_batch);
+      activity_ = Activity::warm_start;
+      break;
+    }
+    case TrajectoryKind::val:
+    case TrajectoryKind::val_greedy:
+      activity_ = Activity::evaluate;
+      break;
+  }
+  out_.emplace_back(AskTasks{step.key, count});
+}
+
+void Run::save(Step& step) {
+  step.state = StepState::flushing;
+  activity_ = Activity::checkpoint;
+  out_.emplace_back(Flush{});
+}
+
+/// Returns true if groups of the step may be leased now; else asks for that, if its turn has come.
+bool Run::is_floor_open(const Step& step) {
+  if (players_.is_floor_open(step.key.kind)) return true;
+  if (may_move_cards(step) && !asked_) ask(phase_of(step.key.kind));
+  return false;
+}
+
+/// While the optimizer has the cards, what it does with them comes first.
+bool Run::may_move_cards(const Step& step) const {
+  const StepState front = open_.front().state;
+  if (front == StepState::updating || front == StepState::publishing) return false;
+  return front != StepState::evaluating || phase_of(step.key.kind) == PhaseKind::evaluate;
+}
+
+/// Returns true if the cards are in the phase; else asks placement for it.
+bool Run::is_ready(PhaseKind kind) {
+  if (asked_) return false;
+  if (granted_ == kind) return true;
+  ask(kind);
+  return false;
+}
+
+void Run::ask(PhaseKind kind) {
+  const bool is_beside = kind == PhaseKind::update && options_.steps_ahead > 0;
+  if (!is_beside) players_.close_floor();
+  asked_ = kind;
+  granted_.reset();
+  activity_ = activity_of(kind);
+  out_.emplace_back(BeginPhase{kind, step_, version_});
+}
+
+// Nobody is left who could play: the version is published again, to the replica that comes first;
+// until then placement waits.
+void Run::revive(const Step& step) {
+  if (may_move_cards(step) && !asked_) ask(PhaseKind::publish);
+}
+
+/// Returns the open step, or the evaluation, of this name, if it is in this state.
+Run::Step* Run::find(RoundKey key, StepState state) {
+  if (evaluation_ && evaluation_->key == key)
+    return evaluation_->state == state ? &*evaluation_ : nullptr;
+  auto found = std::ranges::find(open_, key, &Step::key);
+  return found != open_.end() && found->state == state ? &*found : nullptr;
+}
+
+bool Run::is_evaluated(uint64_t step) const {
+  if (options_.eval_steps == 0) return false;
+  return step % options_.eval_steps == 0 || step == options_.steps || is_stop_asked_;
+}
+
+bool Run::is_saved(uint64_t step) const {
+  return step == 0 || step >= options_.steps || is_stop_asked_ ||
+         (options_.save_steps > 0 && step % options_.save_steps == 0);
+}
+
+int64_t Run::ahead() const {
+  const bool is_off_by_one = options_.plant == Plant::staleness_off_by_one;
+  return int64_t{options_.steps_ahead} + (is_off_by_one ? 1 : 0);
+}
+
+uint32_t Run::group_size(TrajectoryKind kind) const {
+  switch (kind) {
+    case TrajectoryKind::train:
+      return options_.group_size;
+    case TrajectoryKind::val:
+      return options_.val_group_size;
+    case TrajectoryKind::val_greedy:
+      return options_.greedy_group_size;
+    case TrajectoryKind::warm_start:
+      break;
+  }
+  return 1;
+}
+
+void Run::fail(Failure failure) {
+  if (stage_ == Stage::over) return;
+  if (failure.phase.empty()) failure.phase = to_string(activity_);
+  stage_ = Stage::over;
+  out_.emplace_back(
+      End{End::How::failed, steps_done_,
+          fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail),
+          failure.is_loss});
+}
+
+void Run::wake() {
+  std::optional<double> due = players_.due();
+  if (auto doubt = doubts_.due()) due = std::min(*doubt, due.value_or(*doubt));
+  if (stage_ == Stage::over || !due || (!wakes_.empty() && *wakes_.begin() <= *due)) return;
+  wakes_.insert(*due);
+  out_.emplace_back(WakeAt{*due});
+}
+
+}  // namespace cohort::plan::run
