@@ -39,8 +39,8 @@ using RecorderActor =
                      caf::replies_to<control::flush_atom>::with<bool>>;
 
 ///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link;
-///   (ping) -> a number that rises while it gets on with its leases; (cancel, kind, step, group):
-///   another has played it, its lease ends with Errc::cancelled
+///   (ping) -> a number that rises while it gets on with its leases; (cancel, number): another
+///   replica has played that lease, which ends with Errc::cancelled unless it is over (LEASE-1)
 using RolloutActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
@@ -49,7 +49,7 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::open_atom>, caf::reacts_to<control::watch_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>,
     caf::replies_to<control::ping_atom>::with<uint64_t>,
-    caf::reacts_to<control::cancel_atom, uint8_t, uint64_t, uint32_t>>;
+    caf::reacts_to<control::cancel_atom, uint64_t>>;
 
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
 ///   it. Results of its pools come as messages. (flush): the next hop has room again. (fence,
@@ -104,7 +104,8 @@ using TrainerActor = caf::typed_actor<
 
 ///   (start): run the pipeline; (stop): finish the step, checkpoint, end; (fail, cause): end with
 ///   its first cause; (notice, role, text): tell the user; (lost, CardsLost), (back,
-///   CardsBack): rollouts that are gone, and their successors
+///   CardsBack): rollouts that are gone, and their successors; (leave, CardsLost, wait_ms) -> true
+///   once these may go | invalid_argument; (watch): from itself, time has passed
 using DriverActor =
     caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
                      caf::reacts_to<control::fail_atom, control::Failure>,
@@ -112,8 +113,7 @@ using DriverActor =
                      caf::reacts_to<control::lost_atom, control::CardsLost>,
                      caf::reacts_to<control::back_atom, control::CardsBack>,
                      caf::replies_to<control::leave_atom, control::CardsLost, uint32_t>::with<bool>,
-                     caf::reacts_to<control::watch_atom, uint64_t>,
-                     caf::reacts_to<control::ping_atom>>;
+                     caf::reacts_to<control::watch_atom>>;
 
 /// The supervisor of a run. (start): begin; (stop), (notice, role, text): to the driver; (fail,
 /// cause): end the run;

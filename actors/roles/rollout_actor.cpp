@@ -180,6 +180,9 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
   if (!leases_.empty() && !is_same_batch(lease))
     return Error{Errc::backpressure,
                  fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
+  if (lease.number <= lease_serial_)
+    return Error{Errc::invalid_argument,
+                 fmt::format("LEASE-1: lease {} comes after lease {}", lease.number, lease_serial_)};
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
       lease.groups.empty() || lease.group_size == 0 ||
       (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))
@@ -207,7 +210,7 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
     batch_started_ = now_seconds();
     stats_at_start_ = engine_->stats();
   }
-  uint64_t serial = ++lease_serial_;
+  const uint64_t serial = lease_serial_ = lease.number;
   OpenLease& open = leases_[serial];
   open.lease = lease;
   open.promise = self_->make_response_promise<LeaseReport>();
@@ -527,9 +530,7 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](fail_atom, const Failure& failure) { state->on_failure(failure); },
       [state](const Arrival& arrived) { state->on_arrived(arrived); },
       [state](ping_atom) { return state->on_ping(); },
-      [state](cancel_atom, uint8_t kind, uint64_t step, uint32_t group) {
-        state->on_cancel(kind, step, group);
-      },
+      [state](cancel_atom, uint64_t number) { state->on_cancel(number); },
   };
 }
 

@@ -72,7 +72,7 @@ class RolloutState {
   void on_failure(const control::Failure& failure);
   void on_arrived(const Arrival& arrived);
   uint64_t on_ping() const;
-  void on_cancel(uint8_t kind, uint64_t step, uint32_t group);
+  void on_cancel(uint64_t number);
 
  private:
   struct Episode {

@@ -16,6 +16,7 @@ using proto::TrajectoryKind;
 LeaseReport RolloutState::report_of(const OpenLease& lease) const {
   compute::GenerationStats now = engine_->stats();
   LeaseReport report;
+  report.number = lease.lease.number;
   report.step = step_;
   report.trajectories = lease.finished;
   report.response_tokens = lease.response_tokens;
@@ -52,18 +53,19 @@ void RolloutState::release(uint64_t serial, OpenLease& lease) {
   }
 }
 
-// Another replica was first. The driver asks for a group that has a lease of its own.
-void RolloutState::on_cancel(uint8_t kind, uint64_t step, uint32_t group) {
-  if (kind != kind_ || step != step_) return;
-  auto found = std::ranges::find_if(leases_, [group](const auto& each) {
-    return each.second.lease.groups == std::vector<uint32_t>{group};
-  });
+// Another replica was first. A lease that is over is not there any more (LEASE-1). A group that is
+// cancelled has one lease here at a time.
+void RolloutState::on_cancel(uint64_t number) {
+  auto found = leases_.find(number);
   if (found == leases_.end()) return;
+  const std::vector<uint32_t> groups = found->second.lease.groups;
   release(found->first, found->second);
   found->second.promise.deliver(to_caf({Errc::cancelled, "another has played the group"}));
   std::erase(done_, found->first);
   leases_.erase(found);
-  std::erase_if(finished_, [group](const proto::Trajectory& t) { return t.key.group == group; });
+  std::erase_if(finished_, [&](const proto::Trajectory& t) {
+    return std::ranges::find(groups, t.key.group) != groups.end();
+  });
   on_open();
   if (!leases_.empty() && open_games_ == 0) send_frames();
 }

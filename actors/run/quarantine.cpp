@@ -85,9 +85,4 @@ Expected<void> Quarantine::add(const QuarantineEntry& entry) {
   return {};
 }
 
-const QuarantineEntry* Quarantine::find(const std::string& prompt) const {
-  auto found = entries_.find(prompt);
-  return found == entries_.end() ? nullptr : &found->second;
-}
-
 }  // namespace cohort::actors

@@ -36,9 +36,7 @@ class Quarantine {
 
   /// Returns Errc::io naming the path.
   Expected<void> add(const QuarantineEntry& entry);
-  /// Returns null if the prompt may be played.
-  const QuarantineEntry* find(const std::string& prompt) const;
-  size_t size() const { return entries_.size(); }
+  const std::map<std::string, QuarantineEntry>& entries() const { return entries_; }
 
  private:
   std::filesystem::path path_;

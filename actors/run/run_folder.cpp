@@ -108,6 +108,16 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& run_folder) {
   return found;
 }
 
+void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
+  if (keep == 0) return;
+  std::vector<Checkpoint> found = list_checkpoints(run_folder);
+  std::erase_if(found, [](const Checkpoint& c) { return c.is_policy && c.number == 0; });
+  for (size_t i = 0; i + keep < found.size(); ++i) {
+    std::error_code ignored;
+    std::filesystem::remove_all(found[i].folder, ignored);
+  }
+}
+
 Expected<RunFolder> open_run_folder(const config::RunConfig& config) {
   fs::path experiment = fs::absolute(fs::path(config.output_dir) / config.exp_name);
   const auto& resume = config.resume_from_checkpoint;

@@ -31,6 +31,10 @@ struct RunFolder {
 /// Returns the complete checkpoints of a run folder, oldest first (warm_* before step_*).
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder);
 
+/// Removes all checkpoints but the newest `keep` (0: none); that of step 0 stays always, because it
+/// is the reference's policy.
+void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep);
+
 /// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes
 /// the newest checkpoint under output_dir/exp_name (none: a new run), a path takes that checkpoint
 /// or the newest in that run. Returns Errc::io (path and errno) or Errc::not_found naming the path

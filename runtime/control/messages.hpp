@@ -97,6 +97,7 @@ struct Lease {
   /// Of each group the trajectories to play, ascending; empty: all of every group. The others are
   /// in the stream already.
   std::vector<std::vector<uint32_t>> indices = {};
+  uint64_t number = 0;  // unique in the run, rising: what a cancel and the report name (LEASE-1)
 };
 
 struct LeaseReport {
@@ -108,6 +109,7 @@ struct LeaseReport {
   uint64_t prefill_tokens = 0;
   double busy_seconds = 0;  // engine: the busiest lane
   double wall_seconds = 0;
+  uint64_t number = 0;  // of the lease
 };
 
 /// Driver → trainer: a group of (kind, step) that is not played. The places that it has not filled
@@ -307,12 +309,13 @@ typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
   return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
-           x.seeds, x.version, x.tags, exact(x.expert_fraction), x.indices);
+           x.seeds, x.version, x.tags, exact(x.expert_fraction), x.indices, x.number);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
   return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.response_tokens,
-           x.generated_tokens, x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds));
+           x.generated_tokens, x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds),
+           x.number);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {

@@ -56,8 +56,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                  3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}, {"leak"}}));
   round_trip(system, caf::make_message(
                          lease_atom_v,
-                         Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}}));
-  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25}));
+                         Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
+  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));
   round_trip(system, caf::make_message(update_atom_v, UpdateRequest{1, 2, 3, 4}));

@@ -18,17 +18,17 @@ TEST(Quarantine, WhatIsAddedIsFoundByTheNextRun) {
   test::TempFolder folder;
   auto first = Quarantine::open(folder.path());
   ASSERT_TRUE(first) << first.error().detail;
-  EXPECT_EQ(first->find("a.jsonl:4"), nullptr);
+  EXPECT_TRUE(first->entries().empty());
   ASSERT_TRUE(first->add(entry_of("a.jsonl:4", 2)));
   ASSERT_TRUE(first->add(entry_of("Lake/77", 5)));
-  EXPECT_EQ(first->find("a.jsonl:4")->step, 2U);
+  EXPECT_EQ(first->entries().at("a.jsonl:4").step, 2U);
   auto second = Quarantine::open(folder.path());
   ASSERT_TRUE(second) << second.error().detail;
-  EXPECT_EQ(second->size(), 2U);
-  ASSERT_NE(second->find("Lake/77"), nullptr);
+  EXPECT_EQ(second->entries().size(), 2U);
+  ASSERT_TRUE(second->entries().contains("Lake/77"));
   QuarantineEntry expected = entry_of("Lake/77", 5);
   expected.deaths[1] = "\xEF\xBF\xBD twice";  // no text: it is said so
-  EXPECT_EQ(*second->find("Lake/77"), expected);
+  EXPECT_EQ(second->entries().at("Lake/77"), expected);
 }
 
 TEST(Quarantine, ALineThatACrashCutShortIsLeftOut) {
@@ -37,9 +37,9 @@ TEST(Quarantine, ALineThatACrashCutShortIsLeftOut) {
   std::ofstream(folder.path() / "quarantine.jsonl", std::ios::app) << R"({"prompt": "b.js)";
   auto again = Quarantine::open(folder.path());
   ASSERT_TRUE(again) << again.error().detail;
-  EXPECT_EQ(again->size(), 1U);
+  EXPECT_EQ(again->entries().size(), 1U);
   ASSERT_TRUE(again->add(entry_of("c.jsonl:1", 3)));
-  EXPECT_EQ(Quarantine::open(folder.path())->size(), 2U);
+  EXPECT_EQ(Quarantine::open(folder.path())->entries().size(), 2U);
 }
 
 TEST(Quarantine, ALineThatIsNoEntryIsNamed) {

@@ -245,16 +245,16 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   std::string text;
   for (const observe::ReferenceLine& line : session.log->report().references)
     text += fmt::format("reference  {:<28} {:.3f}\n", line.name, line.value);
-  if (result.success_before)
+  if (result.sampled.before)
     text += fmt::format("held-out success, sampled:   before {}  after {}\n",
-                        percent(result.success_before), percent(result.success_after));
-  if (result.greedy_before)
+                        percent(result.sampled.before), percent(result.sampled.after));
+  if (result.greedy.before)
     text += fmt::format("held-out success, greedy:    before {}  after {}\n",
-                        percent(result.greedy_before), percent(result.greedy_after));
-  if (result.success_of_tags.size() > 1)
-    for (const auto& [tag, success] : result.success_of_tags)
-      text +=
-          fmt::format("  {:<26} before {:.3f}  after {:.3f}\n", tag, success.first, success.second);
+                        percent(result.greedy.before), percent(result.greedy.after));
+  if (result.of_tags.size() > 1)
+    for (const auto& [tag, success] : result.of_tags)
+      text += fmt::format("  {:<26} before {}  after {}\n", tag, percent(success.before),
+                          percent(success.after));
   const std::string folder = session.folder.path.string();
   text += fmt::format("report: {}/report.html\nstream: {}/stream\ntensorboard: {}/tensorboard",
                       folder, folder, folder);

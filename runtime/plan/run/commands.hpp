@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/plan/flow/suspects.hpp"
+#include "runtime/plan/membership/judgement.hpp"
 #include "runtime/plan/run/events.hpp"
 
 namespace cohort::plan::run {
@@ -90,13 +91,8 @@ struct Load {
 /// Old checkpoints may go. No answer.
 struct Prune {};
 
-/// What is to be thought of the process that holds a card.
-enum class Judgement : uint8_t {
-  shared = 0,  // its losses count
-  alone = 1,   // it plays one suspect alone: until it has played it, or is lost, none counts
-  pardon = 2,  // its last loss was a prompt's fault, and does not count
-  hung = 3,    // it does not get on with its groups: to be ended
-};
+using plan::Judgement;
+
 /// To the node. No answer.
 struct Judge {
   uint32_t card = 0;

@@ -1,0 +1,311 @@
+#include "actors/run/run_book.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+
+namespace cohort::actors {
+
+using control::CollectReport;
+using control::LeaseReport;
+using plan::PhaseKind;
+using plan::run::RoundKey;
+using stream::RecordType;
+
+namespace {
+
+nlohmann::json to_json(const HeldOut& held_out) {
+  if (!held_out.before) return nullptr;
+  return {*held_out.before, *held_out.after};
+}
+
+HeldOut held_out_of(const nlohmann::json& json) {
+  HeldOut held_out;
+  if (json.is_array() && json.size() == 2) {
+    held_out.before = json[0].get<double>();
+    held_out.after = json[1].get<double>();
+  }
+  return held_out;
+}
+
+}  // namespace
+
+// -- what the machine says
+
+void RunBook::on(const plan::run::BeginRow& row) {
+  rows_.try_emplace(row.step, row.step).first->second.started = now_seconds();
+}
+
+void RunBook::on(const plan::run::AskTasks& ask) {
+  const auto& warm = options_.config.warm_start;
+  switch (ask.round.kind) {
+    case TrajectoryKind::train:
+      return options_.log->stage("step", "generate", -1);
+    case TrajectoryKind::warm_start:
+      return options_.log->stage(
+          "warm start", "supervised",
+          static_cast<double>(ask.round.step) / static_cast<double>(warm.rounds));
+    case TrajectoryKind::val:
+      front()->evaluate_started = now_seconds();
+      return options_.log->stage(ask.round.step == 0 ? "evaluate" : "step", "evaluate", -1);
+    case TrajectoryKind::val_greedy:
+      return;
+  }
+}
+
+void RunBook::on(const plan::run::BeginPhase& phase) {
+  Row* row = front();
+  switch (phase.kind) {
+    case PhaseKind::init:
+      return options_.is_resumed ? void() : options_.log->stage("start", "init", -1);
+    case PhaseKind::reference:
+      return options_.log->stage("step", "reference", -1);
+    case PhaseKind::update:
+      return step() > 0 ? options_.log->stage("step", "update", -1) : void();
+    case PhaseKind::publish:
+      if (row != nullptr && step() == 0 && row->publish_started == 0) {
+        options_.log->stage("warm start", "publish", 1);
+        if (options_.config.warm_start.steps > 0) {
+          row->numbers.set("time/warm_start_s", now_seconds() - row->started);
+          row->numbers.set("warm_start/trajectories", static_cast<double>(warm_trajectories_));
+        }
+      }
+      if (row != nullptr) row->publish_started = now_seconds();
+      return;
+    default:
+      return;
+  }
+}
+
+void RunBook::on(const plan::run::Update& update) {
+  if (auto row = rows_.find(update.round.step); row != rows_.end())
+    row->second.update_started = now_seconds();
+}
+
+void RunBook::on(const plan::run::RoundOver& over) {
+  const Round round = std::move(rounds_[over.round]);
+  rounds_.erase(over.round);
+  if (over.round.kind == TrajectoryKind::train) return train_over(over, round);
+  if (over.round.kind != TrajectoryKind::warm_start) return held_out_over(over, round);
+  warm_trajectories_ += round.collected.trajectories;
+}
+
+void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
+  Row& row = rows_.at(over.round.step);
+  const double seconds = over.collected - over.opened;
+  const double generate = options_.has_reference_phase ? over.played - over.opened : seconds;
+  const double start = options_.log->seconds_since_start() - seconds;
+  for (CardId card : options_.infer_cards)
+    options_.log->compute(over.round.step, card.value, "generate", start, start + generate);
+  row.critical += round.busy;
+  trajectories_ += round.collected.trajectories;
+  row.tokens += static_cast<double>(round.collected.tokens);
+  row.numbers.set("time/generate_s", generate);
+  if (options_.has_reference_phase) row.numbers.set("time/reference_s", seconds - generate);
+  row.numbers.set("compute/generate_s", round.busy);
+  double generated = 0;
+  for (const auto& [replica, lease] : round.leases)
+    generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
+  row.numbers.set("generate_tokens_per_s", generated / std::max(1e-9, round.busy));
+  for (const auto& [key, value] : round.collected.metrics) row.numbers.set(key, value);
+  if (options_.config.pipeline == config::Pipeline::rlvr)
+    row.numbers.set("data/epoch", options_.epochs());
+}
+
+void RunBook::held_out_over(const plan::run::RoundOver& over, const Round& round) {
+  Row& row = rows_.at(over.round.step);
+  row.critical += round.busy;
+  const bool is_greedy = over.round.kind == TrajectoryKind::val_greedy;
+  if (!is_greedy) write_held_out(row, round.collected);
+  double success = 0;
+  double tags = 0;
+  for (const auto& [key, value] : round.collected.metrics)
+    if (key.ends_with("/success")) {
+      success += value;
+      ++tags;
+    }
+  success /= std::max(1.0, tags);
+  row.numbers.set(is_greedy ? "val/success_greedy" : "val/success", success);
+  (is_greedy ? greedy_ : sampled_).add(success);
+  if (is_greedy) row.numbers.set("time/evaluate_s", now_seconds() - row.evaluate_started);
+}
+
+// Held-out numbers of the sampled answers: ROLL's names by tag, verl's by data source.
+void RunBook::write_held_out(Row& row, const CollectReport& collected) {
+  for (const auto& [metric, value] : collected.metrics) {
+    if (metric.starts_with("val")) row.numbers.set(metric, value);
+    if (!metric.starts_with("env/")) continue;
+    row.numbers.set("val/" + metric, value);
+    if (!metric.ends_with("/success")) continue;
+    constexpr size_t k_prefix = 4, k_suffix = 8;  // "env/", "/success"
+    of_tags_[metric.substr(k_prefix, metric.size() - k_prefix - k_suffix)].add(value);
+  }
+}
+
+void RunBook::on(const plan::run::Published& published) {
+  if (Row* row = front()) row->numbers.set("time/publish_s", now_seconds() - row->publish_started);
+  options_.record(RecordType::weight_version,
+                  nlohmann::json{{"version", published.version},
+                                 {"step", published.step},
+                                 {"param_hash", fmt::format("{:016x}", param_hash_)}}
+                      .dump());
+}
+
+Expected<void> RunBook::on(const plan::run::EndRow& end) {
+  Row& row = rows_.at(end.step);
+  const double seconds = now_seconds() - row.started;
+  row.numbers.set("param_hash", fmt::format("{:016x}", param_hash_));
+  row.numbers.set("policy_version", static_cast<double>(end.version));
+  row.numbers.set("trajectories", static_cast<double>(trajectories_));
+  row.numbers.set("tokens", row.tokens);
+  row.numbers.set("time/placement_s", row.placement);
+  row.numbers.set("time/step_s", seconds);
+  row.numbers.set("orchestrator_share",
+                  std::max(0.0, seconds - row.critical) / std::max(1e-9, seconds));
+  row.numbers.set("tokens_per_s", row.tokens / std::max(1e-9, seconds));
+  options_.record(RecordType::step_result, row.numbers.to_json());
+  auto written = options_.log->row(row.numbers, trajectories_);
+  rows_.erase(end.step);
+  last_step_ = end.step;
+  return written;
+}
+
+RunResult RunBook::on(const plan::run::End& end) const {
+  using How = plan::run::End::How;
+  return {end.how != How::failed,
+          end.error,
+          end.steps,
+          end.how == How::stopped,
+          end.is_loss,
+          sampled_,
+          greedy_,
+          of_tags_,
+          param_hash_,
+          trajectories_};
+}
+
+// -- what the roles report
+
+void RunBook::phase(const control::PhaseReport& report) {
+  if (Row* row = front()) row->placement += report.seconds;
+  for (const std::string& alarm : report.alarms) note("leak", alarm, plan::to_string(report.kind));
+  options_.log->phase(report);
+}
+
+void RunBook::leased(RoundKey key, uint32_t replica, const LeaseReport& report) {
+  Round& round = rounds_[key];
+  LeaseReport& last = round.leases[replica];
+  if (report.generated_tokens >= last.generated_tokens)
+    last = report;  // it counts since the round began there
+  round.busy = std::max(round.busy, report.busy_seconds);
+}
+
+void RunBook::collected(RoundKey key, const CollectReport& report) {
+  rounds_[key].collected = report;
+}
+
+void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
+  Row& row = *front();
+  param_hash_ = report.param_hash;
+  for (const auto& [name, value] : report.metrics)
+    if (name == "actor/nonfinite_steps")
+      note(
+          "nonfinite",
+          fmt::format("step {}: {:.0f} optimizer steps are left out: their loss or gradient is not "
+                      "finite; their trajectories are in the stream",
+                      step(), value),
+          plan::to_string(PhaseKind::update));
+  const double end = options_.log->seconds_since_start();
+  options_.log->compute(step(), options_.train_card.value, "update", end - report.compute_seconds,
+                        end);
+  row.critical += report.compute_seconds;
+  if (key.kind == TrajectoryKind::train) {
+    row.numbers.set("time/update_s", now_seconds() - row.update_started);
+    row.numbers.set("compute/update_s", report.compute_seconds);
+    row.numbers.set("train_tokens_per_s",
+                    static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
+  }
+  for (const auto& [name, value] : report.metrics) row.numbers.set(name, value);
+}
+
+void RunBook::saved(const control::CheckpointReport& report) {
+  log::info("checkpoint {} ({:.3f} s)", report.folder, report.seconds);
+  options_.record(RecordType::checkpoint,
+                  nlohmann::json{{"step", step()},
+                                 {"folder", report.folder},
+                                 {"param_hash", fmt::format("{:016x}", report.param_hash)},
+                                 {"seconds", report.seconds}}
+                      .dump());
+}
+
+void RunBook::stopping() {
+  options_.log->stopping();
+  options_.log->event(observe::EventLevel::info, step(),
+                      "stopping: this step is finished and saved first");
+}
+
+void RunBook::note(const std::string& kind, const std::string& text, std::string_view phase,
+                   const std::string& entry) {
+  options_.log->event(observe::EventLevel::warning, step(), text, kind);
+  nlohmann::json json = {{"kind", kind},
+                         {"step", step()},
+                         {"phase", phase},
+                         {"detail", text},
+                         {"time_us", wall_time_us()}};
+  if (!entry.empty()) json["entry"] = nlohmann::json::parse(entry);
+  options_.record(RecordType::event, json.dump());
+}
+
+// -- checkpoints
+
+std::string RunBook::state(const plan::run::Cursor& cursor, const std::string& tasks) const {
+  nlohmann::json of_tags = nlohmann::json::object();
+  for (const auto& [tag, held_out] : of_tags_) of_tags[tag] = to_json(held_out);
+  return nlohmann::json{
+      {"format", 1},
+      {"stage", cursor.is_warm ? "warm_start" : "policy"},
+      {"step", cursor.step},
+      {"version", cursor.version},
+      {"warm_round", cursor.warm_round},
+      {"trajectories", trajectories_},
+      {"run_id", options_.run_id},
+      {"seed", options_.config.seed},
+      {"tasks", tasks},
+      {"held_out",
+       {{"sampled", to_json(sampled_)}, {"greedy", to_json(greedy_)}, {"of_tags", of_tags}}}}
+      .dump();
+}
+
+Expected<std::pair<plan::run::Cursor, std::string>> RunBook::restore(
+    const control::CheckpointReport& report) {
+  const nlohmann::json state = nlohmann::json::parse(report.state_json, nullptr, false);
+  if (state.is_discarded() || !state.contains("step"))
+    return Error{Errc::corrupt, report.folder + ": state.json lacks the driver's part"};
+  plan::run::Cursor cursor;
+  cursor.is_warm = state.at("stage").get<std::string>() == "warm_start";
+  cursor.step = state.at("step").get<uint64_t>();
+  cursor.version = state.at("version").get<uint64_t>();
+  cursor.warm_round = state.at("warm_round").get<uint64_t>();
+  trajectories_ = state.at("trajectories").get<uint64_t>();
+  last_step_ = cursor.step;
+  param_hash_ = report.param_hash;
+  // A checkpoint of before 2026-11-22 does not say how the run was at its beginning.
+  const nlohmann::json held_out = state.value("held_out", nlohmann::json::object());
+  sampled_ = held_out_of(held_out.value("sampled", nlohmann::json()));
+  greedy_ = held_out_of(held_out.value("greedy", nlohmann::json()));
+  for (const auto& [tag, each] : held_out.value("of_tags", nlohmann::json::object()).items())
+    of_tags_[tag] = held_out_of(each);
+  options_.log->event(
+      observe::EventLevel::info, cursor.step,
+      fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));
+  options_.record(
+      RecordType::event,
+      nlohmann::json{{"kind", "resume"}, {"step", cursor.step}, {"detail", report.folder}}.dump());
+  return std::pair{cursor, state.value("tasks", "{}")};
+}
+
+}  // namespace cohort::actors
