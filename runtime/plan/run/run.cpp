@@ -64,7 +64,7 @@ bool Run::admit() {
 bool Run::advance(Step& step) {
   switch (step.state) {
     case StepState::ready:
-      if (!is_floor_open(step)) return false;
+      if (!is_next_to_open(step) || !is_floor_open(step)) return false;
       step.opened = now_;
       step.state = StepState::opening;
       out_.emplace_back(OpenRound{step.key, step.groups, group_size(step.key.kind)});
@@ -227,6 +227,14 @@ void Run::save(Step& step) {
   step.state = StepState::flushing;
   activity_ = Activity::checkpoint;
   out_.emplace_back(Flush{});
+}
+
+/// The trainer takes rounds of one kind in rising order.
+bool Run::is_next_to_open(const Step& step) const {
+  return std::ranges::none_of(open_, [&](const Step& each) {
+    return each.key.kind == step.key.kind && each.key.step < step.key.step &&
+           each.state <= StepState::opening;
+  });
 }
 
 /// Returns true if groups of the step may be leased now; else asks for that, if its turn has come.

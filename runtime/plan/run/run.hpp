@@ -152,6 +152,7 @@ class Run {
   void finish();
 
   // -- what it needs
+  bool is_next_to_open(const Step& step) const;
   bool is_floor_open(const Step& step);
   bool is_ready(PhaseKind kind);
   void ask(PhaseKind kind);
