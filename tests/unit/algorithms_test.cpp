@@ -1,4 +1,4 @@
-// Golden numbers of spec/verl.md 9.2 and hand-computed ROLL cases, on host spans.
+// Numbers of verl's formulas in f64 and ROLL's by hand, on host spans (docs/algorithms.md).
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// Policy losses on tensors: golden numbers of spec/verl.md 9.2, ROLL's variants, edge rules.
+// Policy losses on tensors: numbers from verl's formulas in f64, ROLL's variants, edge rules.
 #include "algorithms/loss.hpp"
 
 #include <gtest/gtest.h>
