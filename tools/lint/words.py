@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""lint.words: prose names who acts, cites only files of the repository, and keeps table cells short.
+"""lint.words: prose names who acts, cites what a reader can open, and keeps table cells short.
 
-A head comment or a document may cite a file of the repository, a paper or a public document; a design note
-that a reader cannot open is no citation. docs/style.md states the rules.
+A comment or a document may cite a file of the repository, a paper or a public document. The rules
+are in docs/style.md.
 """
 
 import os
@@ -16,7 +16,8 @@ FOLDERS = common.FOLDERS + ("docs", "configs", "examples", "include")
 SELF = ("tools/lint/words.py", "tools/lint/selftest.py")
 HIDDEN_AGENT = re.compile(r"\b[Ww]hoever\b")
 OUTSIDE = re.compile(
-    r"\bDESIGN(\.md)?\b(?! of)|\bSTYLE(\.md)?\b|\bseeds? 0\d\d(?!\d)|(?<![\w/.])spec/\w+|\bspec \w+\.md"
+    r"\bDESIGN(\.md)?\b|\bSTYLE(\.md)?\b|\bseeds? 0\d\d(?!\d)"
+    r"|(?<![\w/.])spec/\w+|\bspec \w+\.md"
 )
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -54,9 +55,8 @@ def check_text(path, text):
             continue
         for cell in cells_of(line):
             if words_of(cell) > CELL_WORDS_MAX:
-                complaints.append(
-                    f"{where}: a cell of {words_of(cell)} words > {CELL_WORDS_MAX}: {cell.strip()[:40]}…"
-                )
+                size = f"{words_of(cell)} words > {CELL_WORDS_MAX}"
+                complaints.append(f"{where}: a cell of {size}: {cell.strip()[:40]}…")
     return complaints
 
 

@@ -5,7 +5,8 @@
 ///
 /// KERNEL-1: a row's result depends on that row's inputs only; sums run in a fixed lane order that
 /// does not depend on alignment, neighbours or the number of rows (docs/architecture.md,
-/// Determinism). Bits may differ between tables. Sums over rows (weight gradients) run in row order.
+/// Determinism). Bits may differ between tables. Sums over rows (weight gradients) run in row
+/// order.
 #include <cstdint>
 #include <string_view>
 
