@@ -24,7 +24,7 @@
 
 namespace cohort::actors {
 
-/// Says something to whoever watches the run: who, what.
+/// Tells the run's console and stream: source, text.
 using NoticeSink = std::function<void(std::string role, std::string text)>;
 
 /// Returns what a scorer sees of a trajectory: of its row in `prompts`, or, when that is null, of

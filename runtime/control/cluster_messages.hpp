@@ -79,8 +79,8 @@ struct ProcessExit {
   uint64_t launch = 0;  // of the LaunchRequest
 };
 
-/// Head → a run's node: these processes are to end, when what they play has ended or `wait_ms` is
-/// over.
+/// Head → a run's node: these processes are to end, when their open groups have ended or `wait_ms`
+/// is over.
 struct LeaveOrder {
   std::vector<uint32_t> slots;
   uint32_t wait_ms = 0;

@@ -1,14 +1,14 @@
 #pragma once
-/// What a person sees in the terminal while a run goes on. Three modes: live (a panel redrawn in
-/// place), plain (one aligned line per step, for log files and pipes) and quiet (warnings, errors
-/// and the last line only). Console is a thread-safe facade: any thread may call it; it owns one
-/// drawing thread in live mode, which draws at most 10 times a second. The picture is a pure
-/// function of ConsoleState (render, plain_line). Bound: one ConsoleState; histories are cut to
-/// k_console_history values. OBS-3: no terminal mode is ever changed (no hidden cursor, no
-/// alternate screen, no raw input) and every frame ends
+/// The terminal's view of a run. Three modes: live (a panel redrawn in place), plain (one aligned
+/// line per step, for log files and pipes) and quiet (warnings, errors and the last line only).
+/// Console is a thread-safe facade: any thread may call it; it owns one drawing thread in live
+/// mode, which draws at most 10 times a second. The picture is a pure function of ConsoleState
+/// (render, plain_line). Bound: one ConsoleState; histories are cut to k_console_history values.
+/// OBS-3: no terminal mode is ever changed (no hidden cursor, no alternate screen, no raw input)
+/// and every frame ends
 ///        with the style reset and the cursor on a fresh line below the panel: whatever kills the
 ///        process, kill -9 and Ctrl-Z included, the terminal is left as it was found.
-/// Nobody else should write to that terminal meanwhile: send log lines below error to a file.
+/// No other code should write to that terminal: send log lines below error to a file.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,6 @@
 #pragma once
-/// What every text game counts of an episode, and how it ends. A value; owned by its environment.
+/// Counters of an episode, common to all text games, and its end. A value; owned by its
+/// environment.
 #include "runtime/base/check.hpp"
 #include "runtime/tasks/text_environment.hpp"
 

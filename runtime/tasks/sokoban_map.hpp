@@ -55,7 +55,7 @@ Expected<void> check_room_options(const SokobanRoomOptions& options);
 /// generator.
 SokobanRoom generate_room(uint64_t seed, const SokobanRoomOptions& options);
 
-/// What a move did to a room.
+/// The effect of a move on a room.
 enum class SokobanEvent : uint8_t { blocked, moved, pushed };
 /// Moves the player, and the box before it if the cell behind the box is free.
 SokobanEvent move_player(SokobanRoom& room, SokobanMove move);

@@ -44,7 +44,7 @@ class PluginPool {
 
   Loaded loaded() const;
   uint32_t workers() const { return workers_; }
-  /// Returns how many idle children there are: for tests and for whoever measures.
+  /// Returns the number of idle children; for tests and benches.
   size_t idle() const;
 
  private:

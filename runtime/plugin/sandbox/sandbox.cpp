@@ -248,7 +248,7 @@ void SandboxedProcess::Impl::wait_until_gone(pid_t target) {
 
 void SandboxedProcess::Impl::end() {
   if (private_folder.empty()) return;
-  // Whoever is dying may still make a file.
+  // A dying process may still make a file.
   auto limit = Clock::now() + k_gone_limit;
   std::error_code failed;
   do {
