@@ -68,7 +68,7 @@ struct LaunchRequest {
   std::string address;                         // "host:port" of the run's node
   caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
   std::vector<ProcessOrder> processes;
-  uint64_t launch = 0;  // of the head: tells a run that was started again from what it was before
+  uint64_t launch = 0;  // of the head: tells a restarted run from its earlier start
 };
 
 /// Agent → head → run: a process has ended, or its node is gone.

@@ -45,8 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-/// Reads a file whose owner alone may change it and, if it is secret, read it. What is checked is
-/// what is read: one open file, not a path twice.
+/// Reads a file whose owner alone may change it and, if it is secret, read it. The check and the
+/// read are of one open file, not of a path twice.
 Expected<std::string> read_file(const fs::path& path, bool is_secret) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};

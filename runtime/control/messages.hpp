@@ -172,7 +172,7 @@ struct CheckpointRequest {
 struct CheckpointReport {
   std::string folder;
   uint64_t param_hash = 0;
-  std::string state_json;  // load: what was saved
+  std::string state_json;  // load: the saved text
   double seconds = 0;
 };
 
@@ -265,7 +265,7 @@ struct Failure {
   std::string role;
   std::string phase;
   std::string detail;
-  bool is_consequence = false;  // somebody else died first, and the supervisor knows who
+  bool is_consequence = false;  // another role died first; the supervisor names it
   bool is_loss = false;         // a process has gone that the run needs: it can be resumed
 };
 

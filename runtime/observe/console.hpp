@@ -42,7 +42,7 @@ struct CardMemory {
 
 struct ConsoleState {
   std::string run_name;
-  std::string stage;       // what goes on now: "warm start", "step", "evaluate", "finishing", …
+  std::string stage;       // the present stage: "warm start", "step", "evaluate", "finishing", …
   std::string phase;       // inside a step: "generate", "update", …; may be empty
   double stage_done = -1;  // 0..1 inside the stage if known (e.g. the warm start), else negative
   uint64_t step = 0;       // finished steps

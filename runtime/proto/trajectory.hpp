@@ -30,7 +30,7 @@ struct TrajectoryKey {
 /// One question and answer of the interaction.
 struct Turn {
   uint32_t response_begin = 0, response_end = 0;  // token range of the sampled answer
-  float env_reward = 0;                           // what the environment paid for this turn
+  float env_reward = 0;                           // the environment's pay for this turn
   bool is_valid = false;                          // an action was parsed
   bool is_effective = false;                      // the action changed the world
   std::string observation;                        // text shown before the answer

@@ -38,7 +38,7 @@ enum class ScanState {
   record,   // one more record
   end,      // the file ends behind the last record
   torn,     // the file ends inside a record (or in zeros): a write that did not finish
-  damaged,  // bytes that are not what was written
+  damaged,  // bytes that differ from the written ones
 };
 
 struct ScanItem {
@@ -81,7 +81,7 @@ class SegmentScanner {
   uint64_t size_ = 0;                    // of the file, as last looked up
   uint64_t offset_ = 0;                  // of the next item
   uint64_t number_ = 0;                  // expected at offset_
-  std::optional<ScanItem> header_item_;  // what is wrong with the segment header, not yet told
+  std::optional<ScanItem> header_item_;  // damage of the segment header, not yet returned
   tensor::Buffer window_;
   uint64_t window_offset_ = 0;
 };

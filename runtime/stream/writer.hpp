@@ -34,7 +34,7 @@ struct Recovered {
   uint64_t records = 0;            // kept; also the number of the next record
   uint64_t torn_bytes = 0;         // of unfinished writes, cut off
   std::optional<RecordInfo> last;  // last good record, if its segment was read
-  std::string damage;              // what is wrong in the last segment; it is left as it is
+  std::string damage;              // damage of the last segment, which stays as it is
   /// Returns one line for the log, empty if there is nothing to say.
   std::string describe() const;
 };

@@ -35,7 +35,7 @@ struct Sample {
 
 struct BadRow {
   std::string where;   // "file:line"
-  std::string reason;  // what is wrong, what is expected
+  std::string reason;  // the error and the expected form
 };
 
 struct DatasetOptions {

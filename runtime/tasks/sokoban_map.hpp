@@ -26,7 +26,7 @@ inline constexpr std::array<const char*, k_sokoban_move_count> k_sokoban_move_na
 struct SokobanRoom {
   int rows = 0;
   int columns = 0;
-  std::string cells;       // what does not move: '#' wall, '_' floor, 'O' target
+  std::string cells;       // cells that do not move: '#' wall, '_' floor, 'O' target
   std::vector<int> boxes;  // ascending
   int player = 0;
   bool operator==(const SokobanRoom&) const = default;

@@ -2,11 +2,11 @@
 /// Links of the data plane: many producers (Sender, DEALER) to one consumer (Receiver, ROUTER) over
 /// inproc, ipc or tcp. Wire format: docs/wire.md.
 ///
-/// What a link promises:
+/// Promises of a link:
 ///   LINK-1 each message of a producer session is delivered exactly once and in order, whatever the
 ///          wire drops, doubles, delays or corrupts, as long as the two ends live. A consumer that
-///          was restarted gets again what it had not acknowledged (FLOW-1 is then the reader's
-///          business).
+///          was restarted gets again what it had not acknowledged (then FLOW-1 holds by the
+///          reader).
 ///   LINK-2 nothing is acknowledged on the wire before the consumer called ack() for it and for all
 ///          before it (FLOW-2); acknowledgement may be withheld for any time.
 ///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at

@@ -60,7 +60,7 @@ class PluginWorker {
 
   std::unique_ptr<SandboxedProcess> process_;
   std::string plugin_;
-  pid_t server_ = 0;  // who answers the calls, once it has loaded
+  pid_t server_ = 0;  // process that answers the calls, once it has loaded
   double load_timeout_s_;
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on
   size_t sent_ = 0;

@@ -64,7 +64,7 @@ class CodePool {
 
   const CodePoolOptions options_;
   std::string sample_bytecode_, judge_bytecode_;  // of this Python; not changed after open()
-  mutable std::mutex mutex_;                      // guards what follows
+  mutable std::mutex mutex_;                      // guards the members below
   std::condition_variable changed_;
   uint32_t inside_ = 0;
   bool is_stopped_ = false;

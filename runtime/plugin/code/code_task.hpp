@@ -39,7 +39,7 @@ struct CodeTask {
 
 struct ExtractedCode {
   std::string code;
-  CodeLanguage language = CodeLanguage::automatic;  // what the fence says; automatic: nothing
+  CodeLanguage language = CodeLanguage::automatic;  // by the fence; automatic: it names none
 };
 
 /// Returns the code of an answer: behind the last </think>, the first fenced block that holds "def

@@ -37,7 +37,7 @@ class HttpWorkers {
   using Done = std::function<void(Expected<std::string>)>;
 
   HttpWorkers(HttpPoolOptions server, const HttpWorkersOptions& options);
-  ~HttpWorkers();  // answers what is left with Errc::cancelled
+  ~HttpWorkers();  // answers the rest with Errc::cancelled
   HttpWorkers(const HttpWorkers&) = delete;
   HttpWorkers& operator=(const HttpWorkers&) = delete;
 

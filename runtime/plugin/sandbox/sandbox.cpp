@@ -74,7 +74,7 @@ struct SandboxedProcess::Impl {
   pid_t pid = 0;  // of bwrap, or of the program itself
   Descriptor in, out, err, info, handle;
   std::string private_folder;  // of mode rlimits
-  std::mutex mutex;            // guards what follows
+  std::mutex mutex;            // guards the members below
   pid_t inner = 0;             // process 1 inside as this process sees it; 0: not known yet
   bool has_ended = false;
   int status = 0;
