@@ -3,8 +3,7 @@
 /// per step. Owner: MetricRow is a value; a JsonlSink belongs to one thread (the driver's). Bound:
 /// one line in memory. OBS-1: after open() the file holds whole lines only (a torn last line is cut
 /// and counted). OBS-2: a line reaches the page cache in one write(2): a killed process leaves no
-/// half line behind
-///        unless the disk is full, and then OBS-1 repairs it.
+/// half line behind unless the disk is full, and then OBS-1 repairs it.
 #include <cstdint>
 #include <filesystem>
 #include <optional>

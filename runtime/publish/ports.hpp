@@ -7,10 +7,9 @@
 ///   nothing behind, and the kernel closes the socket of a process that dies: its peers know at
 ///   once. A window is sealed against shrinking; peers of another user are turned away.
 /// link: cards are anywhere; notes and bytes go over runtime/transport links (tcp, CURVE beyond
-///   loopback), which resend what the wire loses; a body that it damages fails
-///   its version. A peer counts as gone after
-///   a second without a connection (LinkOptions::disconnect_grace_ms), or peer_timeout_ms of
-///   silence.
+///   loopback), which resend what the wire loses; a body that it damages fails its version. A peer
+///   counts as gone after a second without a connection (LinkOptions::disconnect_grace_ms), or
+///   peer_timeout_ms of silence.
 #include <map>
 #include <memory>
 #include <mutex>
