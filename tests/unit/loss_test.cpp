@@ -47,7 +47,7 @@ TEST(PolicyLoss, RollDualClipBoundIs1Point4) {
   EXPECT_NEAR(token_loss(1, -1, options), 2.718282, k_tolerance);
 }
 
-/// verl 9.2: losses [[1,2,.],[3,4,5],[7,.,.]] with a dead NaN token in between; at ratio 1 the loss
+/// Losses [[1,2,.],[3,4,5],[7,.,.]] with a dead NaN token in between; at ratio 1 the loss
 /// is -A.
 PolicyLossInput golden_batch() {
   PolicyLossInput input;
