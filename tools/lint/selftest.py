@@ -185,6 +185,17 @@ class Words(unittest.TestCase):
         for bad in ("DESIGN 12", "STYLE 3.1", "spec/roll.md", "spec verl.md 2", "seed 003"):
             self.assertEqual(len(words.check_text("a.cpp", f"// see {bad}\n")), 1, bad)
 
+    def test_cited_files_exist(self):
+        known = {"runtime/a/real.hpp", "a/real.hpp", "real.hpp", "docs/real.md"}
+        for good in ("(real.hpp)", "docs/real.md", "see a/real.hpp.", "caf/io/x.hpp", "<no.hpp>"):
+            self.assertEqual(words.check_text("a.hpp", f"/// {good}\n", known), [], good)
+        self.assertEqual(words.check_text("a.cpp", 'open("gone.md");\n', known), [])
+        self.assertEqual(
+            words.check_text("a.hpp", "/// See gone.hpp.\n", known),
+            ["a.hpp:1: gone.hpp is no file of the repository"],
+        )
+        self.assertEqual(len(words.check_text("a.md", "roll.md 2.6\n", known)), 1)
+
     def test_cells_are_short(self):
         text = "word " * (words.CELL_WORDS_MAX - 1)
         self.assertEqual(words.check_text("a.md", f"| a | {text}[`b c`](d/e) |\n"), [])

@@ -19,6 +19,9 @@ OUTSIDE = re.compile(
     r"\bDESIGN(\.md)?\b|\bSTYLE(\.md)?\b|\bseeds? 0\d\d(?!\d)"
     r"|(?<![\w/.])spec/\w+|\bspec \w+\.md"
 )
+CITED = re.compile(r"(?<![\w/.<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|md))\b")
+# Headers of others, and names that stand for any file.
+FOREIGN = re.compile(r"caf/|init_fun_factory|ProcessGroup|(.*/)?(x|a|mine|NNNN-title)\.\w+$")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
@@ -39,7 +42,33 @@ def cells_of(line):
     return re.split(r"(?<!\\)\|", line.strip().strip("|"))
 
 
-def check_text(path, text):
+def endings_of(root):
+    """Returns every way to name a file of the repository: its path, from any of its folders on."""
+    found = set()
+    for path in texts(root):
+        parts = path.split("/")
+        found.update("/".join(parts[i:]) for i in range(len(parts)))
+    return found
+
+
+def prose_of(path, line):
+    """Returns the part of a line that a person reads: all of a document, else the comment."""
+    if path.endswith(".md"):
+        return "" if line.startswith("    ") else line
+    if not path.endswith((".hpp", ".cpp")):
+        return ""
+    found = re.search(r"(?<!:)//(.*)", line)
+    return found.group(1) if found else ""
+
+
+def citations(path, line, known):
+    for name in CITED.findall(prose_of(path, line)):
+        if name not in known and not FOREIGN.match(name):
+            yield f"{name} is no file of the repository"
+
+
+def check_text(path, text, known=None):
+    """`known`: names of files that may be cited; None: any."""
     complaints, is_fenced = [], False
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}:{number}"
@@ -47,11 +76,11 @@ def check_text(path, text):
             complaints.append(f"{where}: '{found.group()}' hides who acts: name the role")
         for found in OUTSIDE.finditer(line):
             complaints.append(f"{where}: '{found.group()}' is no file of the repository")
-        if not path.endswith(".md"):
-            continue
-        if line.lstrip().startswith("```"):
+        if path.endswith(".md") and line.lstrip().startswith("```"):
             is_fenced = not is_fenced
-        if is_fenced or not line.lstrip().startswith("|"):
+        if known is not None and not is_fenced:
+            complaints += [f"{where}: {text}" for text in citations(path, line, known)]
+        if not path.endswith(".md") or is_fenced or not line.lstrip().startswith("|"):
             continue
         for cell in cells_of(line):
             if words_of(cell) > CELL_WORDS_MAX:
@@ -61,11 +90,11 @@ def check_text(path, text):
 
 
 def check(root):
-    complaints = []
+    complaints, known = [], endings_of(root)
     for path in texts(root):
         if path not in SELF:
             with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
-                complaints += check_text(path, file.read())
+                complaints += check_text(path, file.read(), known)
     return complaints
 
 
