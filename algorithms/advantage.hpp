@@ -19,7 +19,8 @@ struct PackedLayout {
   std::span<const uint8_t> mask;        // [N]
 };
 
-/// ROLL's token rewards, then its reinforce/grpo recursion and post-processing (roll.md 3.2, 3.3).
+/// ROLL's token rewards, then its reinforce/grpo recursion and post-processing
+/// (docs/algorithms.md).
 struct AdvantageOptions {
   double gamma = 1;
   // clamp of the response reward, and again of the token rewards after KL

@@ -1,7 +1,7 @@
-# The lints of STYLE 3.6, label lint: the same programs as tools/check.sh runs.
+# The lints, label lint (docs/style.md): the same programs as tools/check.sh runs.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_Interpreter_FOUND)
-  foreach(lint selftest layers caps headers docs dead format examples)
+  foreach(lint selftest layers caps headers docs dead words format examples)
     add_test(NAME lint.${lint} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/lint/${lint}.py)
     set_tests_properties(lint.${lint} PROPERTIES LABELS lint TIMEOUT 60 SKIP_RETURN_CODE 77)
   endforeach()

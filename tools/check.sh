@@ -12,7 +12,7 @@ jobs=${COHORT_JOBS:-$(nproc)}
 
 lint() {
   local failed=0 status
-  for name in selftest layers caps headers docs dead format examples; do
+  for name in selftest layers caps headers docs dead words format examples; do
     status=0
     python3 -B "tools/lint/$name.py" || status=$?
     if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then failed=1; fi

@@ -3,8 +3,8 @@
 /// run: a run goes on while its head is away, and nodes join again when it is back. Owner: main of
 /// `actor-node head`, or of the run that starts a cluster of its own. Thread: CAF's scheduler.
 /// Bound: plan::k_nodes_max nodes; of a run its processes, until it ends, those included that wait
-/// for their nodes to join. Every request to an agent
-/// has a time limit. Messages: ClusterHeadActor in cluster_roles.hpp.
+/// for their nodes to join. Every request to an agent has a time limit. Messages: ClusterHeadActor
+/// in cluster_roles.hpp.
 #include <functional>
 #include <map>
 #include <set>

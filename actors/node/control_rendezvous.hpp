@@ -9,8 +9,7 @@
 
 namespace cohort::actors {
 
-/// Whoever keeps a table; a NodeActor is one.
-///   (table, TableRequest) -> TableReply
+/// An actor that keeps a table; a NodeActor is one. (table, TableRequest) -> TableReply
 using TableActor = caf::typed_actor<
     caf::replies_to<control::table_atom, control::TableRequest>::with<control::TableReply>>;
 

@@ -4,7 +4,7 @@
 /// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the world of a
 /// plugin waits for its child process and has a thread. Holds one game. Pipeline rlvr: the world is
 /// a row of the PromptSet, its seed the row, and one answer ends it. Messages and errors:
-/// EnvironmentActor in roles.hpp.
+/// EnvironmentActor in role_handles.hpp.
 #include <functional>
 #include <memory>
 #include <optional>

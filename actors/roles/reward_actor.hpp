@@ -4,10 +4,10 @@
 /// that its producer does not still hold). Thread: CAF's scheduler; one of its own when a reward
 /// waits for another process, because taking a changed plugin between two steps blocks. Such
 /// rewards are called by the threads of a RewardPool each. Bound: the credit of its input link.
-/// Messages: RewardActor in roles.hpp. A trajectory's score is the weighted sum of its reward
-/// parts; all parts stay in the trajectory, a scorer's further numbers with weight 0. REWARD-3: a
-/// reward that fails costs only the trajectory it failed on: that one is masked, with the reason,
-/// and goes on; the frame leaves when all of its trajectories have a score or a reason.
+/// Messages: RewardActor in role_handles.hpp. A trajectory's score is the weighted sum of its
+/// reward parts; all parts stay in the trajectory, a scorer's further numbers with weight 0.
+/// REWARD-3: a reward that fails costs only the trajectory it failed on: that one is masked, with
+/// the reason, and goes on; the frame leaves when all of its trajectories have a score or a reason.
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 
 namespace cohort::actors {
 
-/// Says something to whoever watches the run: who, what.
+/// Tells the run's console and stream: source, text.
 using NoticeSink = std::function<void(std::string role, std::string text)>;
 
 /// Returns what a scorer sees of a trajectory: of its row in `prompts`, or, when that is null, of

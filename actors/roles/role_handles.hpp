@@ -8,8 +8,8 @@
 
 namespace cohort::actors {
 
-/// Whoever owns objects on a card: answers placement's commands with measured bytes.
-///   (card, CardCommand) -> CardReply | capacity, compute, io, cancelled
+/// The owner of objects on a card: answers placement's commands with measured bytes. (card,
+///   CardCommand) -> CardReply | capacity, compute, io, cancelled
 using CardActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>>;
 
@@ -119,9 +119,9 @@ using DriverActor =
 /// cause): end the run;
 /// (flush) -> true: everything is told to end. From processes that hold cards:
 /// (join, ProcessHello) -> ProcessWelcome | not_found | denied (an attempt that was given up);
-/// (ready, ProcessReady). From whoever watches them: (lost, ProcessLost).
-/// (table, TableRequest) -> TableReply. From the driver: (judge, ProcessJudgement). From the
-/// cluster's head: (leave, LeaveOrder) -> true | invalid_argument
+/// (ready, ProcessReady). From the watcher of processes: (lost, ProcessLost). (table, TableRequest)
+/// -> TableReply. From the driver: (judge, ProcessJudgement). From the cluster's head: (leave,
+/// LeaveOrder) -> true | invalid_argument
 using NodeActor = caf::typed_actor<
     caf::reacts_to<control::start_atom>, caf::reacts_to<control::stop_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>,

@@ -4,7 +4,7 @@
 /// Owner: the card process. Thread: CAF's scheduler. Bound: the trajectories of one step (the
 /// collector sends a step's when it asks for its update). A frame is acknowledged when it is
 /// decoded: the collector keeps the step until the update has answered.
-/// Messages: TrainRankActor in roles.hpp.
+/// Messages: TrainRankActor in role_handles.hpp.
 #include <map>
 #include <memory>
 #include <utility>

@@ -23,7 +23,7 @@ namespace cohort::actors {
 struct TrainWorkerOptions {
   compute::TrainEngineOptions engine;
   std::optional<compute::GroupOptions> group;  // of the train cards; none: this is the only one
-  /// Told of the group once it is joined: whoever ends the run ends waiting ranks through it.
+  /// Told of the group once it is joined: the node ends waiting ranks through it at the run's end.
   std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   UpdateOptions update;
   std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role

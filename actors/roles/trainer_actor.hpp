@@ -9,7 +9,7 @@
 /// trajectories, so that the step is whole; one of it that came before is recorded again, masked,
 /// and the later record counts. FLOW-1: a trajectory (kind, step, group, index) is handed to the
 /// engine at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages:
-/// TrainerActor in roles.hpp.
+/// TrainerActor in role_handles.hpp.
 #include <functional>
 #include <map>
 #include <memory>

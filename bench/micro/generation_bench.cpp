@@ -174,7 +174,7 @@ class RateMeter {
   std::vector<double> wall_, cpu_;
 };
 
-/// Context 32 to 97, as the figures of demo_tasks.md section 6.
+/// Context 32 to 97, as FrozenLake's turns have it.
 Rate decode_rate(uint32_t lanes, uint32_t batch) {
   Client client(tiny_model(), lanes, batch);
   RateMeter meter(batch * 65.0);

@@ -7,9 +7,9 @@
 /// thread waits for ever, the process lives), `slow` (from then on each pass takes 100 ms). A point
 /// of a certain thing is name@key. `claim` is a file: one process alone acts, the one that creates
 /// it, so that children, and those started in the place of a dead one, may inherit the variable. It
-/// then holds "name pid microseconds" (wall time). Read once, before main; what cannot be read ends
-/// the process with exit code 2 and a line. Thread-safe. Unset, a point costs one relaxed load.
-/// Bound: 16 points. The names in use are in docs/failure.md.
+/// then holds "name pid microseconds" (wall time). Read once, before main; an entry that cannot be
+/// read ends the process with exit code 2 and a line. Thread-safe. Unset, a point costs one relaxed
+/// load. Bound: 16 points. The names in use are in docs/failure.md.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -41,9 +41,8 @@ inline Expected<void> check(std::string_view name) {
   return {};
 }
 
-/// Replaces what is armed, as COHORT_FAILPOINT would have; empty: nothing. REQUIRES: no other
-/// thread passes a point meanwhile. Returns Errc::invalid_argument with the entry that cannot be
-/// read.
+/// Replaces the armed points, as COHORT_FAILPOINT would; empty: none. REQUIRES: no other thread
+/// passes a point meanwhile. Returns Errc::invalid_argument with the entry that cannot be read.
 Expected<void> arm(std::string_view points);
 
 }  // namespace cohort::failpoint

@@ -1,7 +1,7 @@
 #pragma once
-/// The one rule about who may be reached from where: beyond loopback nothing listens, and no link
-/// connects, without the cluster's credentials, unless the user said --insecure. Control messages
-/// (runtime/control) and links (runtime/transport) both ask here. Pure, thread-safe.
+/// The rule of reach: beyond loopback nothing listens, and no link connects, without the cluster's
+/// credentials, unless the user said --insecure. Control messages (runtime/control) and links
+/// (runtime/transport) both ask here. Pure, thread-safe.
 #include <string>
 #include <string_view>
 

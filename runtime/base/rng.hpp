@@ -1,8 +1,8 @@
 #pragma once
 /// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers:
 /// as easy as 1, 2, 3"). A number is a pure function of (key, counter), so a trajectory draws the
-/// same numbers whatever shares its batch, thread or process (DESIGN 12). Value types, not
-/// thread-safe per object.
+/// same numbers whatever shares its batch, thread or process (docs/architecture.md,
+/// Determinism). Value types, not thread-safe per object.
 #include <array>
 #include <cstdint>
 

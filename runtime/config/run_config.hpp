@@ -423,7 +423,7 @@ struct VerlSection {
   bool operator==(const VerlSection&) const = default;
 };
 
-/// Numbers that follow from the keys; roll.md 2.6 has the algebra.
+/// Numbers that follow from the keys; docs/config.md, Batch algebra.
 struct Derived {
   int64_t train_cards = 0;               // cards of actor_train
   int64_t train_dp = 0;                  // D: train cards / (TP * PP * CP)
@@ -450,7 +450,7 @@ struct Derived {
   std::string recompute_reason;                       // why, or why not
   bool has_group_baseline = false;
   std::string group_baseline;  // "reward_normalization mean_std by traj_group_id", "none"
-  // verl dialect (verl.md 2.1)
+  // verl dialect (docs/config.md, Batch algebra)
   int64_t trajectories_per_rank = 0;  // N / D
   int64_t mini_batch_per_rank = 0;    // normalised: ppo_mini_batch_size · n / D [trajectories]
   int64_t gradient_accumulation = 0;  // passes of an optimizer step; 0: cut by tokens

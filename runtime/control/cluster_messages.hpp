@@ -68,7 +68,7 @@ struct LaunchRequest {
   std::string address;                         // "host:port" of the run's node
   caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
   std::vector<ProcessOrder> processes;
-  uint64_t launch = 0;  // of the head: tells a run that was started again from what it was before
+  uint64_t launch = 0;  // of the head: tells a restarted run from its earlier start
 };
 
 /// Agent → head → run: a process has ended, or its node is gone.
@@ -79,8 +79,8 @@ struct ProcessExit {
   uint64_t launch = 0;  // of the LaunchRequest
 };
 
-/// Head → a run's node: these processes are to end, when what they play has ended or `wait_ms` is
-/// over.
+/// Head → a run's node: these processes are to end, when their open groups have ended or `wait_ms`
+/// is over.
 struct LeaveOrder {
   std::vector<uint32_t> slots;
   uint32_t wait_ms = 0;

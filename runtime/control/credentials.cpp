@@ -45,8 +45,8 @@ class Descriptor {
   int fd_;
 };
 
-/// Reads a file whose owner alone may change it and, if it is secret, read it. What is checked is
-/// what is read: one open file, not a path twice.
+/// Reads a file whose owner alone may change it and, if it is secret, read it. The check and the
+/// read are of one open file, not of a path twice.
 Expected<std::string> read_file(const fs::path& path, bool is_secret) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
@@ -57,7 +57,7 @@ Expected<std::string> read_file(const fs::path& path, bool is_secret) {
   const uid_t me = ::geteuid();
   if (me != 0 && info.st_uid != me && info.st_uid != 0)
     return refuse(path, fmt::format("belongs to user {}", info.st_uid),
-                  "keys belong to whoever runs actor-node, or to root");
+                  "keys belong to the user that runs actor-node, or to root");
   if ((info.st_mode & (is_secret ? 077U : 022U)) != 0)
     return refuse(path,
                   fmt::format("has mode {:04o}: others can {} it", info.st_mode & 07777U,

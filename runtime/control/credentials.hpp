@@ -1,10 +1,11 @@
 #pragma once
-/// What lets processes of one cluster trust each other: mutual TLS for control messages, CURVE for
+/// The trust between processes of one cluster: mutual TLS for control messages, CURVE for
 /// trajectories and weights. One folder, made by `actor-node keys new DIR`, the same on every host;
-/// whoever has it belongs to the cluster. Pure but for reading and writing the folder.
-///   KEYS-1 the authority's private key is forgotten when the folder has been made: nobody can make
-///          a second certificate of this cluster; a leaked folder is replaced by a new one.
-///   KEYS-2 a folder appears under its name when it is whole, and nobody else could ever read it.
+/// a process that can read it belongs to the cluster. Pure but for reading and writing the folder.
+///   KEYS-1 the authority's private key is forgotten when the folder has been made: there is no way
+///          to a second certificate of this cluster; a leaked folder is replaced by a new one.
+///   KEYS-2 a folder appears under its name when it is whole, readable by its owner alone at any
+///          time.
 #include <cstdint>
 #include <string>
 
@@ -38,7 +39,7 @@ Expected<Credentials> load_credentials(const std::string& folder);
 /// Returns Errc::not_found or Errc::invalid_argument naming the file.
 Expected<std::string> load_dashboard_token(const Credentials& credentials);
 
-/// What tells two clusters apart without giving anything away.
+/// Facts that tell two clusters apart and hold no secret.
 struct CredentialsInfo {
   std::string authority_sha256, certificate_sha256;  // 64 hex digits
   std::string curve_public;

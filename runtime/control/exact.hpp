@@ -2,7 +2,7 @@
 /// Floating-point fields of messages, on the wire as their 64 bits: exact(x.seconds) in an
 /// inspector. CAF 0.17's own form never ends with an infinity, which would hold the thread that
 /// writes to other processes for good, and makes a number of a NaN; of normal numbers it has the
-/// same bytes. WIRE-3 refuses what was written without.
+/// same bytes. WIRE-3 refuses numbers in CAF's form.
 #include <bit>
 #include <caf/all.hpp>
 #include <cstdint>

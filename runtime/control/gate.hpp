@@ -1,9 +1,9 @@
 #pragma once
 /// Where connections of other processes come in and go out: sockets, and a Gate that hands over
-/// only who has shown the cluster's certificate. Internal to runtime/control; knows no CAF, whose
-/// own TLS doorman waits for a handshake on the one thread that serves everybody (decisions/0010).
-/// Threads: a Gate has one, which alone touches what is not yet known; take() may be called from
-/// one other thread.
+/// only connections that have shown the cluster's certificate. Internal to runtime/control; knows
+/// no CAF, whose own TLS doorman waits for a handshake on the one thread that serves all
+/// (decisions/0010). Threads: a Gate has one, which alone touches connections that are not yet
+/// known; take() may be called from one other thread.
 ///   GATE-1 at most k_max_unknown connections are held that have not proved themselves, each for at
 ///          most handshake_ms; the oldest makes room for the next.
 ///   GATE-2 at most max_members connections that have are open at a time.

@@ -31,7 +31,7 @@ constexpr int k_no_descriptor_ms = 100;  // pause when the process has none left
 constexpr int64_t k_idle_ms = 1000, k_last_replies_ms = 500;
 constexpr int k_nice = 10;
 
-/// What a socket, or TLS over it, says to a read or a write.
+/// The result of a read or a write on a socket, or TLS over it.
 struct Moved {
   enum class What { done, wants_input, wants_output, over } what = What::over;
   size_t bytes = 0;
@@ -136,7 +136,7 @@ void HttpServer::Impl::serve_ready(const std::vector<short>& ready) {
                 [now](const Connection& x) { return x.state == State::over || x.deadline <= now; });
 }
 
-// The end of a run: who has asked in time gets the whole answer.
+// The end of a run: a request that came in time gets its whole answer.
 void HttpServer::Impl::finish_replies() {
   const int64_t until = now_ms() + k_last_replies_ms;
   std::vector<pollfd> items;

@@ -1,7 +1,7 @@
 #pragma once
 /// The dashboard's door: HTTP on one address, over TLS where there are credentials. One thread
-/// serves every connection and calls the handler; nobody else is ever waited for. It runs behind
-/// the threads of the run (nice), and knows no CAF.
+/// serves every connection and calls the handler; it waits for no actor. It runs behind the threads
+/// of the run (nice), and knows no CAF.
 ///   HTTP-2 at most k_http_connections are open, the oldest makes room for the next; a head has
 ///          k_http_head_ms to come and k_http_head_bytes_max of room, a reply k_http_reply_ms to be
 ///          taken. A connection is one request.

@@ -1,7 +1,7 @@
 #pragma once
 /// The control plane's vocabulary: every message that one actor sends to another, and the bridge
 /// between cohort::Error and caf::error. Control messages carry ids and metadata, never tensors (<
-/// 64 KiB); what a trajectory holds travels on the data plane (runtime/transport). Rules: atoms
+/// 64 KiB); tensors and trajectories travel on the data plane (runtime/transport). Rules: atoms
 /// have at most 10 characters and all stand here (two atoms of the same text are one type); fields
 /// are append-only; every type round-trips in tests/golden/control_messages_test.cpp.
 #include <caf/all.hpp>
@@ -20,8 +20,8 @@ namespace cohort::control {
 
 /// A reshard in two steps: every card of both layouts moves the version; when all have it, the
 /// receiving ones serve it (PLACE-5). Before them, where one of the cards was lost and is back:
-/// every card that is there opens a new seat, because a group that has lost a member is of no more
-/// use.
+/// every card that is there opens a new seat, because a group cannot go on without a member
+/// (docs/reshard.md).
 enum class PublishStage : uint8_t { exchange = 0, commit = 1, seat = 2 };
 
 /// Placement → the actor that owns the objects of one role: change what a card holds.
@@ -40,20 +40,21 @@ struct CardCommand {
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
 std::string receiver_name(const std::string& role, CardId card);
 
-/// Answer to a CardCommand: what the card holds now, measured.
+/// Answer to a CardCommand: the card's bytes, measured.
 struct CardReply {
   uint64_t id = 0;
   uint64_t bytes_on_card = 0;  // bytes of this object on the card after the command
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  /// reshard. Exchange, of a receiver: the sum over what it got; commit: xxh3 of its weights.
+  /// reshard. Exchange, of a receiver: the sum over the received bytes; commit: xxh3 of its
+  /// weights.
   uint64_t checksum = 0;
   uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
   uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
   std::string process = {};      // where the card is, e.g. "process 4711"
   uint64_t process_bytes = 0;    // anonymous memory of that process
-  /// Exchange, of a train card: the sum over what went to each receiving card.
+  /// Exchange, of a train card: the sum over the bytes sent to each receiving card.
   std::vector<std::pair<uint32_t, uint64_t>> sent = {};
 };
 
@@ -113,7 +114,7 @@ struct LeaseReport {
 };
 
 /// Driver → trainer: a group of (kind, step) that is not played. The places that it has not filled
-/// are filled with masked trajectories; what it has brought already is masked too.
+/// are filled with masked trajectories; its recorded ones are masked too.
 struct MaskRequest {
   uint8_t kind = 0;
   uint64_t step = 0;
@@ -135,12 +136,12 @@ struct CollectRequest {
   uint32_t group_size = 0;
 };
 
-/// Trainer → driver: what the stream has of a step, as (group, index).
+/// Trainer → driver: the step's trajectories in the stream, as (group, index).
 struct RecordedReport {
   std::vector<std::pair<uint32_t, uint32_t>> trajectories;
 };
 
-/// What the collector holds once every trajectory of a CollectRequest is in the stream.
+/// The collector's sums once every trajectory of a CollectRequest is in the stream.
 struct CollectReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
@@ -173,11 +174,11 @@ struct CheckpointRequest {
 struct CheckpointReport {
   std::string folder;
   uint64_t param_hash = 0;
-  std::string state_json;  // load: what was saved
+  std::string state_json;  // load: the saved text
   double seconds = 0;
 };
 
-/// A process that holds cards of the run → the run's node: what am I to hold?
+/// A process that holds cards of the run → the run's node: asks for its share of the run.
 struct ProcessHello {
   uint32_t slot = 0;  // as its command line says
   int32_t pid = 0;
@@ -210,8 +211,8 @@ struct ProcessReady {
   caf::strong_actor_ptr process = {};  // answers (ping, n) with n
 };
 
-/// Whoever watches the processes → the node: one of them has ended. A later attempt of the slot is
-/// not meant by it.
+/// The watcher of the processes (ProcessControl) → the node: one of them has ended. It does not
+/// concern a later attempt of the slot.
 struct ProcessLost {
   uint32_t slot = 0;
   uint32_t attempt = 0;
@@ -219,15 +220,15 @@ struct ProcessLost {
   bool is_node_gone = false;  // with its node: it is started when a node of that number has joined
 };
 
-/// The node → placement, driver: what was on these cards is gone. Said again, with is_away, of
-/// cards that are not back for long: nobody waits for them.
+/// The node → placement, driver: the contents of these cards are gone. Sent again, with is_away,
+/// for cards that stay away: the run goes on without them.
 struct CardsLost {
   std::vector<uint32_t> cards;
   std::string text;  // "process 1 (cards [1]: actor_infer) was killed by signal 9 (Killed)"
   bool is_away = false;
 };
 
-/// Driver → node: what is to be thought of the process that holds a card.
+/// Driver → node: its judgement of the process that holds a card.
 enum class Judgement : uint8_t {
   shared = 0,  // its losses count
   alone = 1,   // it plays one suspect alone: until it has played it, or is lost, none counts
@@ -253,7 +254,7 @@ struct TableRequest {
   std::string value;  // of a put
 };
 
-/// What the key holds now, or why not.
+/// The key's value, or an error.
 struct TableReply {
   bool has_value = false;
   std::string value;
@@ -261,12 +262,12 @@ struct TableReply {
   std::string error = {};
 };
 
-/// Why a run fails: who, where, what.
+/// The reason of a run's failure.
 struct Failure {
   std::string role;
   std::string phase;
   std::string detail;
-  bool is_consequence = false;  // somebody else died first, and the supervisor knows who
+  bool is_consequence = false;  // another role died first; the supervisor names it
   bool is_loss = false;         // a process has gone that the run needs: it can be resumed
 };
 
@@ -450,7 +451,7 @@ namespace cohort::control {
 
 /// Error → caf::error of category "cohort": code = Errc, context = detail text.
 caf::error to_caf(const Error& error);
-/// Returns an answer that says nothing yet but what it answers.
+/// Returns an answer to `command` without measurements.
 CardReply reply_to(const CardCommand& command);
 /// caf::error → Error; foreign categories (CAF's own) become closed, timeout or internal with CAF's
 /// text.
@@ -462,7 +463,7 @@ caf::error to_error(const std::exception_ptr& leaked);
 
 }  // namespace cohort::control
 
-// What processes of a run, and nodes of a cluster, say to each other.
+// Messages between processes of a run and nodes of a cluster.
 CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::NodeHello))
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::NodeWelcome))

@@ -106,7 +106,7 @@ Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatu
   if (!network) return no_network();
   Expected<caf::strong_actor_ptr> result = no_network();
   caf::scoped_actor self{system};
-  // The second term: for the first word of whoever took the connection.
+  // The second term: for the first word of the peer that took the connection.
   const auto* config = dynamic_cast<const SystemConfig*>(&system.config());
   const std::chrono::milliseconds limit(
       k_dial_ms + (config == nullptr ? 0 : config->options().peer_timeout_ms));

@@ -23,8 +23,8 @@ struct Address {
 /// Reads "host:port" or "[v6]:port"; port 0, any, only if `may_be_any`. Errc::invalid_argument.
 Expected<Address> parse_address(const std::string& text, bool may_be_any = false);
 std::string to_text(const Address& address);
-/// Returns this host's address on the way to `peer`: what peers there can reach it by. Nothing is
-/// sent. Errc::not_found if the name has no address or there is no way to it.
+/// Returns this host's address on the way to `peer`, by which peers there reach it. Sends nothing.
+/// Errc::not_found if the name has no address or there is no way to it.
 Expected<std::string> address_towards(const Address& peer);
 /// Returns Errc::denied, with the remedy, if this system may not listen on `host`.
 Expected<void> check_listen(const caf::actor_system& system, const std::string& host);
@@ -44,8 +44,8 @@ Expected<uint16_t> publish(caf::actor_system& system, const Handle& actor, const
                          system.message_types(actor), address);
 }
 
-/// Returns the actor that is published there. Errc::closed if nobody answers or one of the two does
-/// not trust the other, Errc::protocol if it is an actor of another kind.
+/// Returns the actor that is published there. Errc::closed if no peer answers or one of the two
+/// does not trust the other, Errc::protocol if it is an actor of another kind.
 template <class Handle>
 Expected<Handle> connect(caf::actor_system& system, const Address& address) {
   COHORT_ASSIGN(

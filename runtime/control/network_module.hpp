@@ -1,12 +1,12 @@
 #pragma once
-/// CAF's network layer over our own sockets: what comes in has passed a Gate, and no header of the
-/// wire can make us hold more than k_max_message_bytes. An actor system that has a network has
+/// CAF's network layer over our own sockets: every connection has passed a Gate, and no header of
+/// the wire can make us hold more than k_max_message_bytes. An actor system that has a network has
 /// this; publish() and connect() of network.hpp go through it. Internal to runtime/control.
 /// Threads: a connection belongs to CAF's multiplexer thread, connecting to one actor of its own.
 ///   WIRE-1 a connection whose next message is longer than k_max_message_bytes is closed, before
 ///          anything was allocated for it: BASP's header has a 32-bit length.
 ///   WIRE-2 a connection whose peer leaves more than k_max_unsent_bytes unread is closed.
-/// What a message may hold: WIRE-3 (wire_check.hpp).
+/// The content of messages: WIRE-3 (wire_check.hpp).
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 #include <memory>

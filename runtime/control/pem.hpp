@@ -1,5 +1,5 @@
 #pragma once
-/// What reading and writing credentials share: OpenSSL's objects with their ends, Z85, X25519.
+/// Shared by reading and writing credentials: OpenSSL's objects with their ends, Z85, X25519.
 /// Internal to runtime/control. Pure; value types.
 #include <openssl/evp.h>
 #include <openssl/x509.h>

@@ -1,6 +1,6 @@
 #pragma once
 /// TLS 1.3 between processes of one cluster: both sides show the cluster's certificate, and nothing
-/// else is believed (but TlsPeers::anyone). Names of hosts are not checked: whoever holds the
+/// else is believed (but TlsPeers::anyone). Names of hosts are not checked: a holder of the
 /// cluster's key is a member, wherever it runs. Internal to runtime/control. Thread-safety:
 /// TlsContext is thread-safe and lives as long as the last of its sessions; a TlsSession belongs to
 /// one thread at a time.
@@ -19,18 +19,18 @@
 
 namespace cohort::control::detail {
 
-/// What a peer may send until it is known: a handshake of ours takes less than 2 KiB.
+/// The bytes that a peer may send until it is known: a handshake of ours takes less than 2 KiB.
 inline constexpr size_t k_max_hello_bytes = 16 << 10;
 
 enum class TlsResult { done, wants_input, wants_output, failed };
 enum class TlsSide { server, client };
-/// Who may be at the other end: only who shows the cluster's certificate, or, of a server that asks
-/// for something else (the dashboard for its token), anyone.
+/// The peers that may connect: only those that show the cluster's certificate, or, at a server that
+/// asks for something else (the dashboard for its token), anyone.
 enum class TlsPeers { members, anyone };
 
 class TlsContext {
  public:
-  /// Reads the files once; what happens to them later changes nothing. Errc::invalid_argument.
+  /// Reads the files once; later changes to them have no effect. Errc::invalid_argument.
   static Expected<std::shared_ptr<TlsContext>> open(const Credentials& credentials,
                                                     TlsPeers peers = TlsPeers::members);
   SSL_CTX* native() const { return context_.get(); }

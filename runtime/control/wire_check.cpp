@@ -19,7 +19,7 @@ namespace basp = caf::io::basp;
 
 constexpr std::string_view k_message_prefix = "@<>";
 
-/// What our messages, and CAF's own between nodes, are made of: no streams, groups, settings,
+/// The types of our messages, and of CAF's own between nodes: no streams, groups, settings,
 /// buffers, and no messages of the sockets' layer.
 constexpr auto k_types_of_caf = std::to_array<std::string_view>(
     {"@actor",  "@addr",   "@atom",     "@down",      "@error", "@exit", "@i16",

@@ -1,12 +1,12 @@
 #pragma once
-/// What another process says in BASP, read once by a source that trusts no length, before CAF reads
-/// it: CAF 0.17 resizes to any length that it is told, follows nested messages as deep as they go,
-/// throws on a wrong tag, takes a header without its payload for one with, and an actor of ours for
-/// a proxy. Internal to runtime/control. Threads: one object per connection, used by the thread
-/// that reads it.
-///   WIRE-3 CAF gets only what was read here without an error: a header of a known kind with its
-///          payload, of whole objects of types that we send, nested at most k_max_nested deep, each
-///          sequence no longer than the bytes behind it.
+/// Reads another process's BASP once, with a source that trusts no length, before CAF reads it: CAF
+/// 0.17 resizes to any length that it is told, follows nested messages as deep as they go, throws
+/// on a wrong tag, takes a header without its payload for one with, and an actor of ours for a
+/// proxy. Internal to runtime/control. Threads: one object per connection, used by the thread that
+/// reads it.
+///   WIRE-3 CAF gets only bytes that were read here without an error: a header of a known kind with
+///          its payload, of whole objects of types that we send, nested at most k_max_nested deep,
+///          each sequence no longer than the bytes behind it.
 #include <caf/all.hpp>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-/// Where a run and its cluster publish what the dashboard shows. Thread-safe facade: writers change
-/// a draft of their own and swap in a copy of it; readers take the pointer. BOARD-1: a reader can
+/// A run and its cluster publish the dashboard's data here. Thread-safe facade: writers change a
+/// draft of their own and swap in a copy of it; readers take the pointer. BOARD-1: a reader can
 /// make a writer wait no longer than it takes to copy two pointers. Bound: one RunView (its events
 /// and rows are bounded), one ClusterView, and the older ones that readers still hold.
 #include <memory>
@@ -21,7 +21,7 @@ class Board {
   void begin_run(RunView run);
   void set_stage(const std::string& stage, const std::string& phase, double done);
   void set_state(RunState state, const std::string& error = "");
-  /// The run has a folder; `rows` are what an earlier process of it has done.
+  /// The run has a folder; `rows` are those of the run's earlier process.
   void set_folder(const std::string& run_id, const std::string& folder,
                   const std::vector<ReferenceLine>& references, std::span<const MetricRow> rows);
   void add_event(EventView event);

@@ -1,14 +1,14 @@
 #pragma once
-/// What a person sees in the terminal while a run goes on. Three modes: live (a panel redrawn in
-/// place), plain (one aligned line per step, for log files and pipes) and quiet (warnings, errors
-/// and the last line only). Console is a thread-safe facade: any thread may call it; it owns one
-/// drawing thread in live mode, which draws at most 10 times a second. The picture is a pure
-/// function of ConsoleState (render, plain_line). Bound: one ConsoleState; histories are cut to
-/// k_console_history values. OBS-3: no terminal mode is ever changed (no hidden cursor, no
-/// alternate screen, no raw input) and every frame ends
+/// The terminal's view of a run. Three modes: live (a panel redrawn in place), plain (one aligned
+/// line per step, for log files and pipes) and quiet (warnings, errors and the last line only).
+/// Console is a thread-safe facade: any thread may call it; it owns one drawing thread in live
+/// mode, which draws at most 10 times a second. The picture is a pure function of ConsoleState
+/// (render, plain_line). Bound: one ConsoleState; histories are cut to k_console_history values.
+/// OBS-3: no terminal mode is ever changed (no hidden cursor, no alternate screen, no raw input)
+/// and every frame ends
 ///        with the style reset and the cursor on a fresh line below the panel: whatever kills the
 ///        process, kill -9 and Ctrl-Z included, the terminal is left as it was found.
-/// Nobody else should write to that terminal meanwhile: send log lines below error to a file.
+/// No other code should write to that terminal: send log lines below error to a file.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,7 +42,7 @@ struct CardMemory {
 
 struct ConsoleState {
   std::string run_name;
-  std::string stage;       // what goes on now: "warm start", "step", "evaluate", "finishing", …
+  std::string stage;       // the present stage: "warm start", "step", "evaluate", "finishing", …
   std::string phase;       // inside a step: "generate", "update", …; may be empty
   double stage_done = -1;  // 0..1 inside the stage if known (e.g. the warm start), else negative
   uint64_t step = 0;       // finished steps

@@ -1,9 +1,9 @@
 #pragma once
-/// What the dashboard answers to a request. Pure: sockets are runtime/control/http_server.hpp's,
-/// the data a Board's.
-///   DASH-1 where a token is asked for, nothing but /healthz is told to who does not show it.
-///   DASH-2 on loopback only who has come to loopback by name is answered: a page of somebody else,
-///          whose name suddenly means 127.0.0.1, reads nothing (DNS rebinding).
+/// The dashboard's answer to a request. Pure: sockets are runtime/control/http_server.hpp's, the
+/// data a Board's.
+///   DASH-1 where a token is asked for, a client without it gets /healthz and nothing else.
+///   DASH-2 on loopback only a client that names loopback is answered: a foreign page, whose name
+///          suddenly means 127.0.0.1, reads nothing (DNS rebinding).
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 #pragma once
-/// All that the dashboard shows, as plain values: of a cluster as its head knows it, and of a run
-/// while it goes on. Who publishes it: board.hpp. Times are now_seconds() unless a name says
-/// otherwise.
+/// The dashboard's data, as plain values: of a cluster as its head knows it, and of a run while it
+/// goes on. Published through board.hpp. Times are now_seconds() unless a name says otherwise.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -78,7 +77,7 @@ struct RunView {
   Thinned<Evaluation> evaluations{k_shown_rows};
 };
 
-/// Immutable: whoever holds it reads it without a lock.
+/// Immutable: readers need no lock.
 struct DashboardData {
   std::shared_ptr<const ClusterView> cluster;  // null: not known yet
   std::shared_ptr<const RunView> run;          // null: a head, which holds no run

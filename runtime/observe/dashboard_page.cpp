@@ -30,8 +30,8 @@ footer{margin-top:40px;color:var(--soft);font-size:13px}
 td.words{min-width:14em;overflow-wrap:anywhere}
 )css";
 
-// Fetches the parts and puts what has changed in the place of what was there. A legend's switches
-// and open details stay as they were.
+// Fetches the parts and replaces those that have changed. A legend's switches and open details stay
+// as they were.
 constexpr std::string_view k_script = R"js(
 (function () {
   'use strict';
@@ -215,7 +215,7 @@ std::string cards_part(const RunView& run) {
   return out + "</tbody></table></div>";
 }
 
-/// What the report's parts draw of a run that goes on.
+/// The report's parts for a run that goes on.
 ReportData report_of(const RunView& run) {
   ReportData report;
   report.references = run.references;

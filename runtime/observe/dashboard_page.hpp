@@ -1,7 +1,7 @@
 #pragma once
 /// The pages of the dashboard: one self-contained page, the parts of it that change, and the same
-/// for programs. Pure: same arguments, same bytes. OBS-4 and OBS-5 (report.hpp) hold here too: what
-/// comes from outside is escaped, and the page names no address but its own server's.
+/// for programs. Pure: same arguments, same bytes. OBS-4 and OBS-5 (report.hpp) hold here too:
+/// outside text is escaped, and the page names no address but its own server's.
 #include <string>
 #include <string_view>
 
@@ -9,7 +9,7 @@
 
 namespace cohort::observe {
 
-/// What one fetch of the page is drawn for.
+/// The options of one fetch of the page.
 struct PageOptions {
   double now = 0;
   uint64_t known_rows = k_no_rows;  // rows that the client has drawn: charts come only if others
@@ -23,7 +23,7 @@ std::string dashboard_page(const DashboardData& data, const PageOptions& options
 /// Returns the parts that change, each a <section> with an id.
 std::string dashboard_parts(const DashboardData& data, const PageOptions& options);
 
-/// Returns what `actor-node status --json` prints, with a run its progress and last row as well.
+/// Returns the text of `actor-node status --json`, with a run its progress and last row as well.
 std::string status_json(const DashboardData& data, double now);
 
 }  // namespace cohort::observe

@@ -122,7 +122,7 @@ int read_header(std::string_view line, HttpRequest& request, Seen& seen) {
   return 200;
 }
 
-/// Returns what base64 `text` says; nothing if it is none.
+/// Returns the decoded base64 `text`; nothing if it is none.
 std::optional<std::string> from_base64(std::string_view text) {
   constexpr std::string_view k_digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,8 +1,8 @@
 #pragma once
 /// The little of HTTP/1.1 that the dashboard speaks: a GET or HEAD without a body, a reply, and the
-/// connection ends. Who holds sockets is runtime/control/http_server.hpp. Pure, thread-safe.
-///   HTTP-1 nothing of a request is believed before all of its head is there and of the grammar;
-///          what is not gets a status and no more.
+/// connection ends. Sockets are in runtime/control/http_server.hpp. Pure, thread-safe.
+///   HTTP-1 a request counts only when all of its head is there and of the grammar; any other gets
+///          a status and no more.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -26,7 +26,7 @@ struct HttpParse {
   HttpRequest request;
 };
 
-/// Reads what a client has sent so far.
+/// Reads a client's bytes so far.
 HttpParse parse_http(std::string_view bytes);
 
 struct HttpReply {

@@ -3,8 +3,7 @@
 /// per step. Owner: MetricRow is a value; a JsonlSink belongs to one thread (the driver's). Bound:
 /// one line in memory. OBS-1: after open() the file holds whole lines only (a torn last line is cut
 /// and counted). OBS-2: a line reaches the page cache in one write(2): a killed process leaves no
-/// half line behind
-///        unless the disk is full, and then OBS-1 repairs it.
+/// half line behind unless the disk is full, and then OBS-1 repairs it.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -48,8 +47,8 @@ class MetricRow {
   /// Returns {"step":3,"loss":0.25,…} without a line end. Doubles are the shortest text that reads
   /// back to the same bits; NaN and infinities are null; bytes that are not UTF-8 become U+FFFD.
   std::string to_json() const;
-  /// Reads what to_json() wrote (null becomes NaN, booleans 0 and 1; lists and objects keep their
-  /// JSON text). Returns Errc::corrupt if `line` is not an object with an integer "step".
+  /// Reads to_json()'s text (null becomes NaN, booleans 0 and 1; lists and objects keep their JSON
+  /// text). Returns Errc::corrupt if `line` is not an object with an integer "step".
   static Expected<MetricRow> from_json(std::string_view line);
   bool operator==(const MetricRow&) const = default;
 
@@ -72,7 +71,7 @@ class JsonlSink {
   /// For resume: cuts the file before the first line whose step is greater than `step`.
   /// Returns Errc::corrupt naming path:line if a line before that one does not parse.
   Expected<void> truncate_after_step(uint64_t step);
-  /// Forces what was written to the disk.
+  /// Forces written lines to the disk.
   Expected<void> sync();
   /// Bytes of a torn last line that open() cut away.
   uint64_t repaired_bytes() const { return repaired_bytes_; }

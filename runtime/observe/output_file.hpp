@@ -31,7 +31,7 @@ class File {
   Expected<uint64_t> size_bytes() const;
   Expected<void> truncate(uint64_t size_bytes);
   Expected<void> sync();
-  /// Closes and reports what close(2) says.
+  /// Closes and returns close(2)'s error.
   Expected<void> close();
   const std::filesystem::path& path() const { return path_; }
 

@@ -33,8 +33,8 @@ class EtaEstimator {
   void start(double now_s) { last_s_ = now_s; }
   /// Notes that a step ended at `now_s`.
   void step_done(double now_s);
-  /// Returns the expected seconds for `steps_left` more steps, less what has passed of the present
-  /// one; nothing before the first step has ended.
+  /// Returns the expected seconds for `steps_left` more steps, less the time of the present one;
+  /// nothing before the first step has ended.
   std::optional<double> remaining_seconds(uint64_t steps_left, double now_s) const;
   /// Returns the robust mean of a step's seconds.
   std::optional<double> step_seconds() const;

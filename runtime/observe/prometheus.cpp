@@ -15,7 +15,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-/// Escapes \ and line ends, in label values " too; what is not UTF-8 becomes U+FFFD.
+/// Escapes \ and line ends, in label values " too; bytes that are not UTF-8 become U+FFFD.
 std::string escape(std::string_view text, bool is_label) {
   std::string out;
   while (!text.empty()) {

@@ -11,7 +11,7 @@ namespace cohort::observe {
 
 inline constexpr std::string_view k_prometheus_type = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Returns what a scrape at `now` gets. Same arguments, same bytes.
+/// Returns the reply to a scrape at `now`. Same arguments, same bytes.
 std::string prometheus_text(const DashboardData& data, double now);
 
 /// Returns the family of a metric of metrics.jsonl: "time/generate_s" is

@@ -1,5 +1,5 @@
 #pragma once
-/// All that report.html shows, as plain values: the caller fills what it has, an empty field is
+/// The data of report.html, as plain values: the caller fills the fields it has, an empty field is
 /// left out of the page or named as not measured. No types of the stream or the wire, so that `traj
 /// html` can fill it as well. Times are seconds from the start of the run; success and fractions
 /// are 0..1; NaN marks a gap.

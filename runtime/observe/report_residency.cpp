@@ -1,4 +1,4 @@
-/// What lies on each card over a few steps: stacked bytes per object against the card's budget.
+/// Each card's contents over a few steps: stacked bytes per object against the card's budget.
 #include <fmt/format.h>
 
 #include <algorithm>

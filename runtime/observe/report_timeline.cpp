@@ -1,5 +1,5 @@
-/// What each card did when: a Gantt chart of a few steps, the transitions of one, and the time per
-/// phase.
+/// Each card's work over time: a Gantt chart of a few steps, the transitions of one, and the time
+/// per phase.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #pragma once
-/// A history that never grows: every n-th of what was pushed, n doubling whenever the room is full,
-/// and always the last. Value type, not thread-safe.
-///   THIN-1 what is kept is what was pushed first, then every stride-th after it, then the last;
-///          never more than `max` and, once full, never less than half of it.
+/// A history that never grows: every n-th value pushed, n doubling whenever the room is full, and
+/// always the last. Value type, not thread-safe.
+///   THIN-1 it keeps the first value pushed, then every stride-th after it, then the last; never
+///          more than `max` and, once full, never less than half of it.
 #include <cstddef>
 #include <cstdint>
 #include <utility>

@@ -24,8 +24,8 @@ struct RewardSpec {
   bool is_isolated = true;  // a C++ plugin runs in sandboxed children; false: in this process
 };
 
-/// Returns Errc::config naming what is wrong with the spec and the nearest names, Errc::not_found
-/// for a file, Errc::unsupported for another ABI version or a machine without sandbox.
+/// Returns Errc::config naming the fault of the spec and the nearest names, Errc::not_found for a
+/// file, Errc::unsupported for another ABI version or a machine without sandbox.
 Expected<std::shared_ptr<tasks::Reward>> open_reward(const RewardSpec& spec);
 
 /// Returns the names of the built-in rewards, sorted.

@@ -1,7 +1,7 @@
 #pragma once
 /// Trajectories <-> frame: a protobuf header and one buffer of raw little-endian columns, each at a
-/// multiple of 64 bytes. Pure, thread-safe. A decoder trusts nothing: every size, offset and type
-/// is checked against the bytes that are there before anything is allocated for it (docs/wire.md).
+/// multiple of 64 bytes. Pure, thread-safe. A decoder trusts nothing: it checks every size, offset
+/// and type against the bytes at hand before it allocates (docs/wire.md).
 #include <cstddef>
 #include <span>
 #include <string>
@@ -21,7 +21,7 @@ struct Encoded {
 };
 
 /// Same input, same bytes (padding is zero). A column whose length is neither 0 nor tokens.size()
-/// is the caller's bug and is refused by the decoder: validate() first what comes from outside.
+/// is the caller's bug, which the decoder refuses: validate() trajectories from outside first.
 Encoded encode_batch(std::span<const Trajectory> trajectories);
 
 /// Returns Errc::corrupt naming the trajectory and the field if anything does not hold.

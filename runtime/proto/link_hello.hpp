@@ -18,7 +18,7 @@ struct LinkHello {
   uint64_t first_position = 0;  // [bytes] cost of all messages before it
   uint64_t chunk_bytes = 0;
   uint32_t heartbeat_ms = 0;
-  std::string service = {};  // the consumer that is meant; empty: whoever listens there
+  std::string service = {};  // the consumer that is meant; empty: any that listens there
 };
 
 struct LinkWelcome {

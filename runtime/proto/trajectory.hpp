@@ -1,7 +1,7 @@
 #pragma once
 /// Trajectory: one sampled interaction, the unit that moves through rollout, reward, reference and
 /// trainer, and the unit that the stream records. Plain values, no protobuf type in sight.
-/// Token-in, token-out: `tokens` is what the policy saw and sampled; it is never re-tokenised.
+/// Token-in, token-out: `tokens` are those that the policy saw and sampled, never re-tokenised.
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ enum class TrajectoryKind : uint8_t { train = 0, val = 1, val_greedy = 2, warm_s
 /// Returns the stable name, e.g. "val_greedy"; "unknown" if `kind` is no enumerator.
 std::string_view to_string(TrajectoryKind kind);
 
-/// Identity inside a run (FLOW-1): whatever dies or repeats, one key enters one optimizer step.
+/// Identity inside a run (FLOW-1): one key enters one optimizer step, through losses and repeats.
 struct TrajectoryKey {
   TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
@@ -30,7 +30,7 @@ struct TrajectoryKey {
 /// One question and answer of the interaction.
 struct Turn {
   uint32_t response_begin = 0, response_end = 0;  // token range of the sampled answer
-  float env_reward = 0;                           // what the environment paid for this turn
+  float env_reward = 0;                           // the environment's pay for this turn
   bool is_valid = false;                          // an action was parsed
   bool is_effective = false;                      // the action changed the world
   std::string observation;                        // text shown before the answer

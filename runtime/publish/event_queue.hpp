@@ -1,6 +1,6 @@
 #pragma once
 /// EventQueue: values from any thread to one, with a file descriptor to wait on. Owner: a port;
-/// shared with whoever pushes. Thread-safe. Bound: the pushers'. Internal to runtime/publish.
+/// shared with its pushers. Thread-safe. Bound: the pushers'. Internal to runtime/publish.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ class EventQueue {
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = ::write(fd_, &one, sizeof(one));
   }
-  /// When it returns nothing the descriptor has been reset: what comes after makes it readable.
+  /// When it returns nothing the descriptor has been reset: the next value makes it readable.
   std::optional<T> pop() {
     std::lock_guard lock(mutex_);
     if (values_.empty()) {

@@ -319,7 +319,7 @@ class Member::Impl {
     if (auto done = session_->on_note(std::move(event)); !done) end(done.error());
   }
 
-  /// Until its version begins. A driver is a version or two ahead of its slowest card; whoever
+  /// Until its version begins. A driver is a version or two ahead of its slowest card; a peer that
   /// sends more is not of this program, and its notes are dropped.
   void keep(PortEvent event) {
     if (!early_.contains(event.note.version) && early_.size() == k_early_versions) return;

@@ -3,29 +3,29 @@
 /// plan::ReshardPlan (any mode), as exporter (a card of the plan's `from`), importer (of `to`),
 /// both (timeshare) or in between (a gathering mode's relay).
 ///
-/// Owner: whoever owns the card's engine (train worker, rollout). Thread: each member has one of
+/// Owner: the actor of the card's engine (train worker, rollout). Thread: each member has one of
 /// its own, which alone touches its Port; the methods may be called from any other thread, not from
 /// on_end. Sources are packed (and cast) chunk by chunk straight into the receiver's window or a
 /// message, while the chunk before is on its way and being unpacked; nothing is copied whole.
 ///
 /// Two phases. begin(version) starts the exchange; a card of `to` writes into the target, which
-/// must not be what the engine serves. When all bytes are here and verified the version has arrived
-/// (wait(), on_end). commit(version), sent by the driver once every card has arrived, makes it the
-/// served one. A version that fails or is aborted leaves the served one as it is; one that has
-/// arrived here but failed elsewhere can no longer be committed once that is known.
+/// must not be the buffer that the engine serves. When all bytes are here and verified the version
+/// has arrived (wait(), on_end). commit(version), sent by the driver once every card has arrived,
+/// makes it the served one. A version that fails or is aborted leaves the served one as it is; one
+/// that has arrived here but failed elsewhere can no longer be committed once that is known.
 ///
 /// PUBLISH-1 a version has arrived at a card only if each byte that the plan sends there came under
 /// a checksum that fits, and the sums that its senders formed over what they sent agree with its
-/// own. PUBLISH-2 what is served changes by commit() of a version that has arrived, and by nothing
-/// else; a note of another version changes nothing; versions grow. PUBLISH-3 outside the two
-/// layouts' buffers a card holds at most two buckets of weights. PUBLISH-4 a sender writes only
-/// into rounds that the receiver has granted. PUBLISH-5 a delta is sent only against the version
-/// and sum that the receiver serves; else all is sent.
+/// own. PUBLISH-2 only commit() of a version that has arrived changes the served version; a note of
+/// another version changes nothing; versions grow. PUBLISH-3 outside the two layouts' buffers a
+/// card holds at most two buckets of weights. PUBLISH-4 a sender writes only into rounds that the
+/// receiver has granted. PUBLISH-5 a delta is sent only against the version and sum that the
+/// receiver serves; else all is sent.
 ///
 /// Errors name the card by its label: Errc::closed (it died), Errc::timeout (nothing moved for
 /// timeout_ms), Errc::corrupt (a chunk's checksum; names the tensor), Errc::cancelled (aborted).
-/// The first failure is told to all; every member fails with the first cause. After a death the
-/// group is of no more use: open a new one; after any other failure begin() a newer version.
+/// Every member fails with the first cause. After a death open a new group; after any other failure
+/// begin() a newer version. docs/reshard.md tells the protocol.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,14 +44,14 @@ struct MemberOptions {
   std::shared_ptr<const plan::ReshardPlan> plan;  // the same at every member
   CardId card;
   std::vector<std::string> labels;  // by index of plan.cards, e.g. "card 3 (actor_infer.1)"
-  /// Element types in memory; `to` is what travels, and what the plan's element_bytes mean. f32 to
-  /// bf16 rounds to nearest, ties to even; otherwise both are the same.
+  /// Element types in memory; elements of `to` travel, and the plan's element_bytes are theirs. f32
+  /// to bf16 rounds to nearest, ties to even; otherwise both are the same.
   tensor::Dtype from = tensor::Dtype::bf16, to = tensor::Dtype::bf16;
   Source source;             // cards of plan.from
   Target target;             // cards of plan.to
   uint64_t chunk_bytes = 0;  // at most, packed and verified at a time; 0: what suits the port
   int timeout_ms = 60000;
-  /// Send only changed words against what was sent last (mode p2p without relay; else ignored). An
+  /// Send only words that changed since the last version (mode p2p without relay; else ignored). An
   /// exporter then keeps a copy of its shard in type `to`; an importer needs `served`: its parts of
   /// the version that it serves, never the same memory as `target`.
   bool is_delta = false;

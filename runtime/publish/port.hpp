@@ -4,8 +4,8 @@
 /// one host) a card has a window that its peers read, puts what it sends there, once for all of
 /// them, and only a note travels; elsewhere the bytes travel behind the note. Notes from one peer
 /// arrive in order, none is lost while both live.
-/// Bound: what next() has not yet returned is at most what the receiver has granted, plus a few
-/// notes for each peer.
+/// Bound: events that next() has not returned are at most the receiver's grant, plus a few notes
+/// for each peer.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,13 +23,13 @@ enum class NoteKind : uint32_t {
   grant = 2,   // the receiver: rounds up to `round` may be sent; what base it has
   sent = 3,    // the sender: that was all; bytes and sum over them
   stored = 4,  // the receiver: all of yours is here and agrees with your sum
-  failed = 5,  // whoever saw it first: this version is over; the reason is in the body
+  failed = 5,  // from the member that saw it first: this version is over; the reason is in the body
   taken = 6,   // the receiver: so many chunks of yours are out of your window
 };
 
 enum class Coding : uint32_t { plain = 0, delta = 1 };
 
-/// What travels: little-endian, 80 bytes.
+/// A note on the wire: little-endian, 80 bytes.
 struct Note {
   NoteKind kind = NoteKind::data;
   uint32_t from = 0;        // index of ReshardPlan::cards
@@ -68,13 +68,13 @@ class Port {
   virtual Expected<void> connect(uint32_t own, const std::vector<std::string>& endpoints,
                                  uint64_t window_bytes) = 0;
   /// Versions up to this one are over, the last of them by a failure: gives up the window for a new
-  /// one, so that whoever still reads there finds what was there; their data is dropped as it
-  /// comes.
+  /// one, so that a peer that still reads there finds the old bytes; the port drops data of those
+  /// versions.
   virtual Expected<void> forget(uint64_t version) = 0;
   /// The own window; empty where bytes travel behind notes.
   virtual std::span<std::byte> window() = 0;
-  /// The peer's window: of any size, empty before its first note. What it says in its notes about
-  /// places there is to be checked.
+  /// The peer's window: of any size, empty before its first note. The caller checks places that its
+  /// notes name there.
   virtual std::span<const std::byte> window_of(uint32_t peer) = 0;
   virtual bool has_windows() const = 0;
   /// A port without windows answers data by an event `taken`, which counts 1, once the peer has

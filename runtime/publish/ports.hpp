@@ -4,13 +4,12 @@
 /// inproc: cards are threads of one process and share its memory; names live in an InprocHub.
 /// shared: cards are processes of one host and one user. A window is a memfd, handed over a Unix
 ///   socket in the abstract namespace: nothing has a name in a file system, so a kill -9 leaves
-///   nothing behind, and the kernel closes the socket of whoever dies: its peers know at once. A
-///   window is sealed against shrinking; peers of another user are turned away.
+///   nothing behind, and the kernel closes the socket of a process that dies: its peers know at
+///   once. A window is sealed against shrinking; peers of another user are turned away.
 /// link: cards are anywhere; notes and bytes go over runtime/transport links (tcp, CURVE beyond
-///   loopback), which resend what the wire loses; a body that it damages fails
-///   its version. A peer counts as gone after
-///   a second without a connection (LinkOptions::disconnect_grace_ms), or peer_timeout_ms of
-///   silence.
+///   loopback), which resend what the wire loses; a body that it damages fails its version. A peer
+///   counts as gone after a second without a connection (LinkOptions::disconnect_grace_ms), or
+///   peer_timeout_ms of silence.
 #include <map>
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
-/// What one card does in a plan: what it sends to whom, what it receives from whom and in which
-/// turns. Pure; every card computes the same from the same plan. Internal to runtime/publish.
-/// Memory: 32 bytes per own transfer.
+/// One card's part of a plan: its sends and receives, with their peers and turns. Pure; every card
+/// computes the same from the same plan. Internal to runtime/publish. Memory: 32 bytes per own
+/// transfer.
 #include <cstdint>
 #include <limits>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 /// Session: one version at one card, from begin to its end: a state machine over a port. Owner and
-/// thread: the Member's thread. Internal to runtime/publish; what it promises is in member.hpp.
+/// thread: the Member's thread. Internal to runtime/publish; member.hpp has its promises.
 #include <deque>
 #include <memory>
 #include <optional>
@@ -19,7 +19,7 @@ namespace cohort::publish {
 /// that do not fit.
 Expected<void> check_options(const MemberOptions& options);
 
-/// What outlives a version at a card: who holds what, for the next delta.
+/// State that outlives a version at a card: each peer's base, for the next delta.
 struct DeltaState {
   std::optional<uint64_t> sent_version;    // `sent_base` is the shard of that version, as it went
   std::unique_ptr<std::byte[]> sent_base;  // an exporter's shard in the type that travels
@@ -57,7 +57,7 @@ class Session {
   Expected<bool> step();
   bool is_done() const;
   bool is_only_receiving() const;
-  /// What it waits for, for a timeout's text.
+  /// The event that it waits for, for a timeout's text.
   std::string waits_for() const;
   PublishReport report() const;
   /// Sums by sender, for DeltaState.

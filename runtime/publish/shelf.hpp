@@ -1,10 +1,10 @@
 #pragma once
-/// Shelf: chunks that are packed once and sent to all who want the same bytes. In the own window
-/// where there is one, in buffers elsewhere. Owner and thread: the Session. Internal to
+/// Shelf: chunks that are packed once and sent to all receivers of the same bytes. In the own
+/// window where there is one, in buffers elsewhere. Owner and thread: the Session. Internal to
 /// runtime/publish. Bound: `slots` chunks, which are few enough to stay in a core's cache.
 ///
-/// A slot that is on its way (in_flight) keeps its bytes; one that somebody is yet to be sent
-/// (wanted) keeps them unless the destination that is furthest behind needs the room.
+/// A slot that is on its way (in_flight) keeps its bytes; one that is yet to be sent (wanted) keeps
+/// them unless the destination that is furthest behind needs the room.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,7 +32,7 @@ class Shelf {
   Chunk* find(uint32_t group, uint64_t offset, bool is_delta);
   /// Returns an empty slot with room for `bytes`, or null while there is none.
   Chunk* take(uint64_t bytes, bool may_drop_wanted);
-  /// The bytes of a slot that nobody has been sent yet.
+  /// The bytes of a slot that has not been sent yet.
   std::span<std::byte> room(Chunk& chunk);
   size_t index(const Chunk& chunk) const { return static_cast<size_t>(&chunk - chunks_.data()); }
   /// A receiver is through with it.

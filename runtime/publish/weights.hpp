@@ -2,8 +2,8 @@
 /// Where a card's weights lie: a card's part of each tensor is one contiguous row-major block in
 /// an engine's buffers (a TP rank's o_proj is its own [hidden, q / tp]), found by family, layer and
 /// expert. Value types. A Source or Target is called at the begin of each publish, on the member's
-/// thread, once for each part that the layout gives the card; what it names must stay where it is,
-/// and a source unchanged, until that publish has ended.
+/// thread, once for each part that the layout gives the card; its memory must stay in place, and a
+/// source unchanged, until that publish has ended.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,8 +47,8 @@ class PartTable {
   /// Returns Errc::invalid_argument naming the first part of another size.
   Expected<void> resolve(const Source& source, uint64_t widen);
   Expected<void> resolve(const Target& target);
-  /// Returns where the part begins; whoever resolved it from a Source only reads there. Aborts if
-  /// the card does not hold it or it is not resolved.
+  /// Returns the part's address; a part of a Source is only read. Aborts if the card does not hold
+  /// it or it is not resolved.
   std::byte* at(const PartName& name) const;
   /// xxh3 over all parts in the layout's order: equal for equal shards.
   uint64_t checksum() const;
@@ -65,7 +65,7 @@ class PartTable {
 };
 
 /// Parts one after another in one buffer, in the layout's order. `widen`: bytes of an element in
-/// memory over those of a planned one. The table must outlive what is returned.
+/// memory over those of a planned one. The table must outlive the result.
 Source flat_source(const PartTable& table, std::span<const std::byte> buffer, uint64_t widen = 1);
 Target flat_target(const PartTable& table, std::span<std::byte> buffer);
 

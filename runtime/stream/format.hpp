@@ -52,7 +52,7 @@ using BlockView = std::span<const std::byte, 64>;
 
 SegmentHeaderBytes encode_segment_header(const SegmentHeader& x);
 
-/// What a segment header turned out to be. `header` holds the fields as read also if it is damaged.
+/// A decoded segment header. `header` holds the fields as read also if it is damaged.
 struct DecodedSegmentHeader {
   SegmentHeader header;
   bool is_damaged = false;

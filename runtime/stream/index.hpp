@@ -1,7 +1,7 @@
 #pragma once
 /// Index: where every record of a stream is, by key and by step. Read from the sidecar of each
-/// segment, which a writer appends to at sync and close, and from the segment itself behind what
-/// the sidecar covers; a sidecar that is missing, stale or damaged costs time, never an answer. A
+/// segment, which a writer appends to at sync and close, and from the segment itself beyond the
+/// sidecar's end; a sidecar that is missing, stale or damaged costs time, never an answer. A
 /// snapshot: immutable after load(), safe to share between threads. Bound: ~100 bytes a record.
 /// INDEX-1: of the records of one trajectory key, the one written last is the newest and wins.
 /// INDEX-2: an entry is a hint: Reader::read() checks it against the record.
@@ -19,7 +19,7 @@ namespace cohort::stream {
 
 class Index {
  public:
-  /// Returns what probe_stream() returns on failure.
+  /// Returns probe_stream()'s errors.
   static Expected<Index> load(const std::filesystem::path& folder);
 
   const StreamInfo& stream() const { return stream_; }

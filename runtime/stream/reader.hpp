@@ -27,10 +27,11 @@ class Reader {
   /// Errc::corrupt, which names the place, once for each damage; the next call goes on behind it.
   Expected<std::optional<Record>> next();
 
-  /// Reads the record of an index entry. Returns Errc::corrupt if that is not what is there.
+  /// Reads the record of an index entry. Returns Errc::corrupt if another record, or none, is
+  /// there.
   Expected<Record> read(const RecordInfo& info);
 
-  /// Returns the index, loaded at the first call; refresh() takes in what was appended since.
+  /// Returns the index, loaded at the first call; refresh() takes in later records.
   Expected<const Index*> index();
   Expected<void> refresh();
 

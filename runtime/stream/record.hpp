@@ -1,7 +1,7 @@
 #pragma once
-/// Records of a stream: their types, their place, what is known of one without decoding it.
-/// A record is a header (protobuf batch of one trajectory, or JSON text) and raw columns.
-/// Value types; a Record shares the bytes that it was read into. Not thread-safe per object.
+/// Records of a stream: their types, their place, and their keys, known without decoding. A record
+/// is a header (protobuf batch of one trajectory, or JSON text) and raw columns. Value types; a
+/// Record shares the bytes that it was read into. Not thread-safe per object.
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +42,7 @@ struct RecordId {
   auto operator<=>(const RecordId&) const = default;
 };
 
-/// What a record is filed under. Trajectories have both, JSON records a step if their text has one.
+/// The key of a record. Trajectories have both, JSON records a step if their text has one.
 struct RecordKey {
   std::optional<uint64_t> step;
   std::optional<proto::TrajectoryKey> trajectory;

@@ -194,7 +194,7 @@ Expected<ScanItem> SegmentScanner::item_of(const DecodedPrefix& prefix) {
   item.info.id = {segment_, offset_};
   const RecordInfo& info = item.info;
   uint64_t end = offset_ + info.size_bytes();
-  if (info.number != number_) {  // the record holds; what should be before it does not
+  if (info.number != number_) {  // the record holds; the one before it is missing
     item.state = ScanState::damaged;
     item.is_prefix_intact = false;
     item.info = {{segment_, offset_}, number_, RecordType{}, 0, 0, {}};

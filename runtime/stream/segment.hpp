@@ -1,9 +1,9 @@
 #pragma once
-/// Walks the records of one segment file, front to back, and says what it met: a record, the end, a
-/// torn tail, or damage, after which it finds the next record that holds.
-/// Owner: one thread. Bound: one window of k_window_bytes, or the largest record.
-/// SCAN-1: a `record` item has passed every check of its depth. SCAN-2: damage is one item, and is
-/// followed by the first later record whose prefix holds; no intact record is ever passed over.
+/// Walks the records of one segment file, front to back, and returns each item: a record, the end,
+/// a torn tail, or damage, after which it finds the next intact record. Owner: one thread. Bound:
+/// one window of k_window_bytes, or the largest record. SCAN-1: a `record` item has passed every
+/// check of its depth. SCAN-2: damage is one item, and is followed by the first later record whose
+/// prefix holds; no intact record is ever passed over.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,7 +21,7 @@ namespace cohort::stream {
 inline constexpr uint64_t k_window_bytes = uint64_t{4} << 20;          // body scans: big reads
 inline constexpr uint64_t k_prefix_window_bytes = uint64_t{64} << 10;  // prefix scans: skip bodies
 
-/// What is known of a stream before any record is read.
+/// Facts of a stream before any record is read.
 struct StreamInfo {
   uint64_t stream_id = 0;
   uint64_t created_us = 0;  // wall clock
@@ -38,7 +38,7 @@ enum class ScanState {
   record,   // one more record
   end,      // the file ends behind the last record
   torn,     // the file ends inside a record (or in zeros): a write that did not finish
-  damaged,  // bytes that are not what was written
+  damaged,  // bytes that differ from the written ones
 };
 
 struct ScanItem {
@@ -55,8 +55,8 @@ class SegmentScanner {
   static Expected<SegmentScanner> open(const std::filesystem::path& folder, uint32_t segment,
                                        uint64_t stream_id, std::optional<uint64_t> first_record,
                                        ScanDepth depth);
-  /// Returns Errc::io only; what the bytes are is in the item. After `end` and `torn` the same
-  /// place is looked at again, so that a reader can follow a writer.
+  /// Returns Errc::io only; damage is an item. After `end` and `torn` the same place is looked at
+  /// again, so that a reader can follow a writer.
   Expected<ScanItem> next();
   /// Goes on at `offset`, where record `number` must be.
   void seek(uint64_t offset, uint64_t number);
@@ -81,7 +81,7 @@ class SegmentScanner {
   uint64_t size_ = 0;                    // of the file, as last looked up
   uint64_t offset_ = 0;                  // of the next item
   uint64_t number_ = 0;                  // expected at offset_
-  std::optional<ScanItem> header_item_;  // what is wrong with the segment header, not yet told
+  std::optional<ScanItem> header_item_;  // damage of the segment header, not yet returned
   tensor::Buffer window_;
   uint64_t window_offset_ = 0;
 };

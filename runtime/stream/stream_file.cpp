@@ -32,7 +32,7 @@ int flags_of(OpenMode mode) {
 
 std::string text_of(int code) { return std::strerror(code); }
 
-/// Drops the first `written` bytes of `parts`; returns what is left.
+/// Drops the first `written` bytes of `parts`; returns the rest.
 std::span<iovec> advance(std::span<iovec> parts, size_t written) {
   while (!parts.empty() && written >= parts.front().iov_len) {
     written -= parts.front().iov_len;

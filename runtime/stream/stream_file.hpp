@@ -34,7 +34,7 @@ class File {
   /// Reads until `bytes` is full or the file ends; returns the bytes read.
   Expected<size_t> read(uint64_t offset, std::span<std::byte> bytes) const;
   /// Writes all parts at `offset` with as few calls as the kernel allows (one, on a healthy disk).
-  /// On Errc::io nothing is promised about what reached the file: the caller cuts it back.
+  /// On Errc::io any part may have reached the file: the caller cuts it back.
   Expected<void> write(uint64_t offset, std::span<const iovec> parts) const;
   /// Reserves blocks up to `size_bytes` without changing the size. Where the file system cannot, it
   /// checks that so much is free. Returns Errc::io with needed and available bytes.
@@ -55,7 +55,7 @@ class File {
 class FolderLock {
  public:
   FolderLock() = default;
-  /// Returns Errc::closed if somebody else holds it.
+  /// Returns Errc::closed if another process holds it.
   static Expected<FolderLock> take(const std::filesystem::path& folder);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-/// Verify: reads every byte of a stream and names what is not as it was written. Repair: cuts what
-/// no reader can use at the end. Thread-safe: no state.
+/// Verify: reads every byte of a stream and names each damage. Repair: cuts the unreadable end.
+/// Thread-safe: no state.
 #include <cstdint>
 #include <filesystem>
 #include <optional>

@@ -5,9 +5,9 @@
 /// does not hold up append(). Bound: no queue; one record in flight per caller.
 /// STREAM-4: when append() returns, the record is in the page cache in one piece: a killed process
 /// loses nothing that was acknowledged (a machine that loses power: nothing before the last
-/// sync()). STREAM-5: a failed append leaves the stream as it was: what reached the file is cut
-/// back. STREAM-6: with preallocate a full disk shows at open() or when a segment begins, never
-/// inside one.
+/// sync()). STREAM-5: a failed append leaves the stream as it was: the writer cuts the file back.
+/// STREAM-6: with preallocate a full disk shows at open() or when a segment begins, never inside
+/// one.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -28,13 +28,13 @@ struct WriterOptions {
   bool preallocate = true;                  // finds a full disk at the start of a segment
 };
 
-/// What open() found in an existing stream.
+/// The state in which open() found an existing stream.
 struct Recovered {
   bool is_reopened = false;
   uint64_t records = 0;            // kept; also the number of the next record
   uint64_t torn_bytes = 0;         // of unfinished writes, cut off
   std::optional<RecordInfo> last;  // last good record, if its segment was read
-  std::string damage;              // what is wrong in the last segment; it is left as it is
+  std::string damage;              // damage of the last segment, which stays as it is
   /// Returns one line for the log, empty if there is nothing to say.
   std::string describe() const;
 };

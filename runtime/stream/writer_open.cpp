@@ -1,4 +1,4 @@
-// Writer::open and what it does to a stream that is there already.
+// Writer::open, and its repair of an existing stream.
 #include <fmt/format.h>
 
 #include <random>

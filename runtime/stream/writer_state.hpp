@@ -1,6 +1,6 @@
 #pragma once
 /// Inside of Writer, shared by writer.cpp (append, sync) and writer_open.cpp (recovery).
-/// Private to this folder. `mutex` guards everything but what is set once by open().
+/// Private to this folder. `mutex` guards all but the members that open() sets.
 #include <cstdint>
 #include <filesystem>
 #include <memory>

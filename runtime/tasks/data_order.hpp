@@ -17,7 +17,7 @@
 
 namespace cohort::tasks {
 
-/// What happens to the rows of an epoch that are too few for another step.
+/// The fate of an epoch's rows that are too few for another step.
 enum class EpochEnd : uint8_t {
   flow,  // the step takes them and goes on in the next epoch (ROLL)
   drop   // they are left out, the step begins the next epoch (verl's drop_last)
@@ -48,7 +48,7 @@ using DataCursor = std::map<std::string, DomainCursor>;
 
 /// {"math": {"epoch": 0, "position": 128, "rows": 7473}}
 std::string to_json(const DataCursor& cursor);
-/// Returns Errc::corrupt if the text is not what to_json writes.
+/// Returns Errc::corrupt unless to_json wrote the text.
 Expected<DataCursor> data_cursor_of(std::string_view json);
 
 struct DrawnRow {

@@ -200,7 +200,7 @@ Expected<void> read_labels(const Json& row, const DatasetOptions& options, Sampl
   return {};
 }
 
-/// What is left of the row when the fields of Sample are taken out.
+/// The rest of the row without the fields of Sample.
 std::string columns_of(Json row, const std::string& used_column) {
   for (const char* name : {"data_source", "domain", "ground_truth"}) row.erase(name);
   row.erase(used_column);

@@ -6,8 +6,8 @@
 
 namespace cohort::tasks {
 
-/// Reads one JSON object; the id stays empty. Returns Errc::config with what is wrong and what is
-/// expected, without file and line.
+/// Reads one JSON object; the id stays empty. Returns Errc::config with the error and the expected
+/// form, without file and line.
 Expected<Sample> read_row(std::string_view line, const DatasetOptions& options);
 
 }  // namespace cohort::tasks

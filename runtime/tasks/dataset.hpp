@@ -1,5 +1,5 @@
 #pragma once
-/// Rows to learn from: prompts with what is needed to score their answers. Two formats, told apart
+/// Rows to learn from: prompts with the columns that score their answers. Two formats, told apart
 /// row by row: ROLL's (messages as a JSON string or list, tag, domain, ground_truth, case_type,
 /// test_cases) and verl's (data_source, prompt, ability, reward_model, extra_info), one JSON object
 /// per line (docs/data.md). Immutable after load; any thread may read. Bound: a row takes its text
@@ -35,7 +35,7 @@ struct Sample {
 
 struct BadRow {
   std::string where;   // "file:line"
-  std::string reason;  // what is wrong, what is expected
+  std::string reason;  // the error and the expected form
 };
 
 struct DatasetOptions {

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 10> k_names = {"Anna", "Ben", "Carl",  "D
                                                       "Fay",  "Gus", "Hanna", "Ida",  "Jon"};
 constexpr std::array<std::string_view, 8> k_objects = {" apples", " books", " coins", " dolls",
                                                        " eggs",   " flags", " nuts",  " stamps"};
-// What the templates below are made of; each is one token.
+// The words of the templates below; each is one token.
 constexpr std::array<std::string_view, 12> k_pieces = {" has ",
                                                        ". ",
                                                        " gets ",

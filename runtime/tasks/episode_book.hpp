@@ -1,5 +1,6 @@
 #pragma once
-/// What every text game counts of an episode, and how it ends. A value; owned by its environment.
+/// Counters of an episode, common to all text games, and its end. A value; owned by its
+/// environment.
 #include "runtime/base/check.hpp"
 #include "runtime/tasks/text_environment.hpp"
 
@@ -9,7 +10,7 @@ struct EpisodeBook {
   int turns = 0;
   int valid_turns = 0;
   int effective_turns = 0;
-  double penalties = 0;  // sum of what invalid answers cost
+  double penalties = 0;  // cost of invalid answers, summed
   bool is_done = true;   // nothing may be asked (TASK-2)
   bool is_success = false;
 

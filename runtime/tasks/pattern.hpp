@@ -1,9 +1,9 @@
 #pragma once
 /// Regular expressions as Python's re.search(expression, text, re.DOTALL) has them, by PCRE2 (its
-/// JIT where the machine has one): what ROLL's action patterns are written in. Bytes, not
-/// characters: a model's text may end inside a UTF-8 character. Immutable after compile: any thread
-/// may search. Bound: a search that backtracks more than k_match_limit times counts as no match, so
-/// hostile text costs milliseconds, never a hang.
+/// JIT where the machine has one): the language of ROLL's action patterns. Bytes, not characters: a
+/// model's text may end inside a UTF-8 character. Immutable after compile: any thread may search.
+/// Bound: a search that backtracks more than k_match_limit times counts as no match, so hostile
+/// text costs milliseconds, never a hang.
 #include <cstdint>
 #include <memory>
 #include <optional>

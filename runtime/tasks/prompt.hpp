@@ -31,7 +31,7 @@ struct PromptFields {
   std::string_view observation = {};
   int actions_left = 0;
   int max_response_length = 0;  // [tokens] max_tokens_per_step
-  std::string_view event = {};  // what the last answer did
+  std::string_view event = {};  // effect of the last answer
 };
 
 /// Returns the prompt of a conversation that the assistant is to go on with. ChatML: each message

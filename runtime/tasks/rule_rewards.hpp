@@ -21,7 +21,7 @@ namespace cohort::tasks {
 Expected<std::unique_ptr<Reward>> make_rule_reward(std::string_view type,
                                                    std::string_view config_json = "{}");
 
-/// Returns what make_rule_reward() takes, aliases included, sorted.
+/// Returns the names that make_rule_reward() takes, aliases included, sorted.
 std::vector<std::string> rule_reward_names();
 
 /// Returns the reward by which verl scores rows of this data_source ("openai/gsm8k": "gsm8k"),

@@ -26,7 +26,7 @@ inline constexpr std::array<const char*, k_sokoban_move_count> k_sokoban_move_na
 struct SokobanRoom {
   int rows = 0;
   int columns = 0;
-  std::string cells;       // what does not move: '#' wall, '_' floor, 'O' target
+  std::string cells;       // cells that do not move: '#' wall, '_' floor, 'O' target
   std::vector<int> boxes;  // ascending
   int player = 0;
   bool operator==(const SokobanRoom&) const = default;
@@ -55,7 +55,7 @@ Expected<void> check_room_options(const SokobanRoomOptions& options);
 /// generator.
 SokobanRoom generate_room(uint64_t seed, const SokobanRoomOptions& options);
 
-/// What a move did to a room.
+/// The effect of a move on a room.
 enum class SokobanEvent : uint8_t { blocked, moved, pushed };
 /// Moves the player, and the box before it if the cell behind the box is free.
 SokobanEvent move_player(SokobanRoom& room, SokobanMove move);

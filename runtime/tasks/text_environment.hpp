@@ -1,9 +1,9 @@
 #pragma once
-/// What the policy is asked to do, as text: an environment shows an observation, reads an answer,
-/// pays a reward. No threads, no IO, no clock: thousands of environments live inside one actor. An
-/// object belongs to one thread. TASK-1: the same (seed, answers) give the same observations,
-/// rewards and stop reason, in any process. TASK-2: nothing may be asked of an environment after it
-/// answered is_done, until the next reset.
+/// The policy's task, as text: an environment shows an observation, reads an answer, pays a reward.
+/// No threads, no IO, no clock: thousands of environments live inside one actor. An object belongs
+/// to one thread. TASK-1: the same (seed, answers) give the same observations, rewards and stop
+/// reason, in any process. TASK-2: nothing may be asked of an environment after it answered
+/// is_done, until the next reset.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace cohort::tasks {
 
-/// What one answer did.
+/// The effect of one answer.
 struct StepResult {
   std::string observation;    // the world after the answer
   float reward = 0;           // paid for this turn
@@ -50,8 +50,8 @@ class Environment {
   virtual int actions_left() const = 0;
   /// Returns the metrics of the episode so far; names without the env/<tag>/ prefix.
   virtual EpisodeMetrics metrics() const = 0;
-  /// Returns what a scripted player answers now: the best it knows with probability
-  /// expert_fraction, else any action. Errc::unsupported if the environment has no player.
+  /// Returns a scripted player's answer: the best it knows with probability expert_fraction, else
+  /// any action. Errc::unsupported if the environment has no player.
   virtual Expected<std::string> scripted_answer(double expert_fraction, Rng& rng);
 };
 

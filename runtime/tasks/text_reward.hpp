@@ -1,9 +1,9 @@
 #pragma once
-/// What a reward sees and what it says: the seam between whoever has an answer (a run, `actor-node
-/// score`, a stream) and whoever judges it (a built-in rule, a plugin, a sandbox, a remote judge).
-/// Values; a Reward belongs to whoever opened it. REWARD-1: one result per row, in the order of the
-/// rows; what goes wrong with a row is in its result (`error`), never thrown and never another
-/// row's. REWARD-2: score() ends: whoever waits for something outside bounds it by a deadline.
+/// A reward's input and output: the seam between a source of answers (a run, `actor-node score`, a
+/// stream) and a judge of them (a built-in rule, a plugin, a sandbox, a remote judge). Values; a
+/// Reward belongs to its opener. REWARD-1: one result per row, in the order of the rows; a row's
+/// failure is in its result (`error`), never thrown and never another row's. REWARD-2: score()
+/// ends: a reward that waits for something outside has a deadline.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace cohort::tasks {
 
-/// One answer and what is known of its prompt.
+/// One answer and the facts of its prompt.
 struct RewardRow {
   std::string id;  // names the row in messages: "rows.jsonl:17", "train/step 3/group 1/index 0"
   std::string response;  // decoded answer, special tokens left out
@@ -29,7 +29,7 @@ struct RewardRow {
       true;  // the model ended its answer itself; false: it was cut by the token budget
 };
 
-/// What one row is worth.
+/// The result of one row.
 struct RewardResult {
   double score = 0;
   std::vector<std::pair<std::string, double>> parts;  // further numbers, e.g. {"acc", 1}

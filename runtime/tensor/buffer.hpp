@@ -1,10 +1,10 @@
 #pragma once
 /// Buffer: ref-counted host bytes that cross threads and links without a copy.
-/// Owner: whoever holds a copy; the last one returns the block to a process-wide pool of size
-/// classes (the default malloc gives big blocks back to the kernel and pays for them again in page
-/// faults). Thread-safety: distinct Buffers may share bytes across threads; one Buffer object
-/// belongs to one thread at a time. Bytes are written only while nobody shares them. Bound: the
-/// pool keeps at most k_pool_bytes idle; blocks above k_pooled_block_bytes are never kept.
+/// Owner: each copy; the last one returns the block to a process-wide pool of size classes (the
+/// default malloc gives big blocks back to the kernel and pays for them again in page faults).
+/// Thread-safety: distinct Buffers may share bytes across threads; one Buffer object belongs to one
+/// thread at a time. Bytes are written only while one Buffer holds them. Bound: the pool keeps at
+/// most k_pool_bytes idle; blocks above k_pooled_block_bytes are never kept.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -139,8 +139,8 @@ void ConsumerEnd::on_data(Session& session, const FrameHeader& header,
 }
 
 void ConsumerEnd::on_ping(Session& session, const FrameHeader& header, int64_t now) {
-  // Frames keep their order on a connection: what the producer sent before the ping and is not here
-  // was lost with an older connection.
+  // Frames keep their order on a connection: frames that the producer sent before the ping and are
+  // not here was lost with an older connection.
   if (session.is_gap(header.seq, header.chunk)) ask_resend(session);
   mark_dirty(session, now);
 }

@@ -1,9 +1,9 @@
 #pragma once
-/// The consumer's protocol around its Sessions: who is let in, what is answered, when
-/// acknowledgements go out, who counts as lost. No socket, no clock, no thread: time comes as an
-/// argument, frames go through a ConsumerPort, so that the simulator (tools/cohort-sim) runs what
-/// the pump runs. Internal to runtime/transport. Thread: whoever owns it, alone (the Receiver's
-/// pump). Bound: k_max_sessions sessions, of each its credit (LINK-3).
+/// The consumer's protocol around its Sessions: it admits producers, answers their frames, sends
+/// acknowledgements and counts silent producers as lost. No socket, no clock, no thread: time comes
+/// as an argument, frames go through a ConsumerPort, so that the simulator (tools/cohort-sim) runs
+/// the pump's code. Internal to runtime/transport. Thread: its owner alone (the Receiver's pump).
+/// Bound: k_max_sessions sessions, of each its credit (LINK-3).
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,7 +17,7 @@
 
 namespace cohort::transport::detail {
 
-/// What it needs of its surroundings.
+/// The consumer end's surroundings.
 class ConsumerPort {
  public:
   /// Sends a frame to the producer of session `id`. Never blocks.
@@ -35,7 +35,8 @@ class ConsumerEnd {
  public:
   /// `options`, `port` and `counters` outlive it.
   ConsumerEnd(const LinkOptions& options, ConsumerPort& port, Counters& counters);
-  /// Takes a frame that came under the routing id of session `id`; nullptr: it was not whole.
+  /// Takes a frame that came under the routing id of session `id`; nullptr: a frame that was not
+  /// whole.
   void on_frame(uint64_t id, const FrameHeader* header, std::span<const std::byte> payload,
                 Part body, int64_t now);
   /// LINK-2: the application's acknowledgement. `slot` tells a session from an earlier one.

@@ -1,7 +1,7 @@
 #pragma once
 /// Context: the ZeroMQ context of a process, one per process (tests may have several).
-/// Links share ownership of what is inside, so the order of destruction does not matter: the last
-/// of them ends it, and waits at most k_linger_ms for bytes still in sockets. Thread-safety:
+/// Links share ownership of the sockets' context, so the order of destruction does not matter: the
+/// last link ends it, and waits at most k_linger_ms for bytes still in sockets. Thread-safety:
 /// thread-safe. inproc endpoints are names inside one Context.
 #include <memory>
 

@@ -52,7 +52,7 @@ uint64_t chunk_count_of(uint64_t body_bytes, uint64_t chunk_bytes);
 /// Returns the bytes of chunk `chunk`, 0 for the only chunk of an empty body.
 uint64_t chunk_size_of(uint64_t body_bytes, uint64_t chunk_bytes, uint32_t chunk);
 
-/// Returns what a message takes from queue and credit.
+/// Returns a message's cost in queue and credit.
 uint64_t cost_of(uint64_t header_bytes, uint64_t body_bytes);
 
 /// Writes `header` and its checksum to the first 64 bytes of `part`; the payload is there already.

@@ -1,9 +1,8 @@
 #pragma once
-/// Keeper: the doorman of a Context's tcp endpoints. It answers ZeroMQ's question who may come in
-/// (ZAP): whoever holds the pair of keys that the consumer holds, and nobody else; and it ends
-/// connections that have not proved themselves, which ZeroMQ would hold without limit. Internal.
-/// Thread: one of its own, from the first tcp consumer to the end of the Context. watch() is
-/// thread-safe.
+/// Keeper: the doorman of a Context's tcp endpoints. It answers ZeroMQ's question about a client
+/// (ZAP): only a client with the consumer's own pair of keys may connect. It ends connections that
+/// have not proved themselves, which ZeroMQ would hold without limit. Internal. Thread: one of its
+/// own, from the first tcp consumer to the end of the Context. watch() is thread-safe.
 ///   DOOR-1 a CURVE client whose public key is not the consumer's own is refused.
 ///   DOOR-2 of a consumer that has keys at most k_max_strangers connections are open that have not
 ///          been let in, each for at most k_handshake_ms, and each may have sent at most

@@ -2,11 +2,11 @@
 /// Links of the data plane: many producers (Sender, DEALER) to one consumer (Receiver, ROUTER) over
 /// inproc, ipc or tcp. Wire format: docs/wire.md.
 ///
-/// What a link promises:
+/// Promises of a link:
 ///   LINK-1 each message of a producer session is delivered exactly once and in order, whatever the
 ///          wire drops, doubles, delays or corrupts, as long as the two ends live. A consumer that
-///          was restarted gets again what it had not acknowledged (FLOW-1 is then the reader's
-///          business).
+///          was restarted gets again what it had not acknowledged (then FLOW-1 holds by the
+///          reader).
 ///   LINK-2 nothing is acknowledged on the wire before the consumer called ack() for it and for all
 ///          before it (FLOW-2); acknowledgement may be withheld for any time.
 ///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at
@@ -57,27 +57,28 @@ struct LinkOptions {
   std::string endpoint;  // "inproc://name", "ipc:///path", "tcp://127.0.0.1:*"
   std::string run_id;    // both ends must name the same run
   std::string name;      // for errors and logs, e.g. "rollout.0->reward"
-  /// Which consumer of the run this is, or is meant, if both ends say it: a port that is given
-  /// again may be another one's by now. Such a hello is not answered; the producer asks on.
+  /// The consumer's name in the run, or the name that a producer looks for. A port that is given
+  /// again may belong to another consumer by now, which does not answer such a hello; the producer
+  /// asks on.
   std::string service = {};
   size_t credit_bytes = size_t{64} << 20;  // consumer: granted to each producer
   size_t queue_bytes = size_t{64} << 20;   // producer: waiting and unacknowledged
   size_t chunk_bytes = size_t{1} << 20;    // producer: a longer body is cut
   int heartbeat_ms = 1000;
   int peer_timeout_ms = 10000;  // silence after which the peer counts as lost
-  /// Consumer: false leaves the checksum of a body that came in one chunk to whoever reads it, with
-  /// a checksum of its own in the message's header; such a body is not sent again when it is
-  /// damaged.
+  /// Consumer: false leaves the checksum of a body that came in one chunk to the reader, who has a
+  /// checksum of its own in the message's header; the link does not send such a body again.
   bool verifies_bodies = true;
-  /// Producer: time without a connection after which a consumer that was there counts as lost, seen
-  /// at a heartbeat; a process that ends closes its connections at once. 0: by silence only.
+  /// Producer: time without a connection after which the consumer counts as lost, checked at a
+  /// heartbeat; a process that ends closes its connections at once. 0: by silence only.
   int disconnect_grace_ms = 0;
   CurveKeys curve;
   bool is_insecure = false;  // tcp beyond loopback without keys, because the user said so
-  /// Producer, instead of `endpoint`: where the consumer is now, empty while nobody knows (the
-  /// queue is kept, and an endpoint known before). Asked by open(), then on the pump's thread with
-  /// each hello, when the link connects anew, and at a heartbeat that the consumer does not answer,
-  /// so that a consumer may come back elsewhere; it must not block for long.
+  /// Producer, instead of `endpoint`: the consumer's present endpoint, empty while it is unknown
+  /// (the producer keeps its queue and the last known endpoint). Asked by open(), then on the
+  /// pump's thread with each hello, when the link connects anew, and at a heartbeat that the
+  /// consumer does not answer, so that a consumer may come back elsewhere; it must not block for
+  /// long.
   std::function<std::string()> resolve = {};
   /// Consumer: told the resolved endpoint once it is bound, before open() returns.
   std::function<void(const std::string& endpoint)> announce = {};

@@ -1,9 +1,9 @@
 #pragma once
 /// The producer's protocol: window, credit, rewinds, when to say hello, to ping, and when the
 /// consumer counts as lost. No socket, no clock, no thread: time comes as an argument, frames go
-/// through a ProducerPort, so that the simulator (tools/cohort-sim) runs what the pump runs.
-/// Internal to runtime/transport. Thread: whoever owns it, alone (the Sender's pump).
-/// Bound: what ProducerBooks admitted and the consumer has not acknowledged (LINK-3).
+/// through a ProducerPort, so that the simulator (tools/cohort-sim) runs the pump's code. Internal
+/// to runtime/transport. Thread: its owner alone (the Sender's pump). Bound: messages that
+/// ProducerBooks admitted and the consumer has not acknowledged (LINK-3).
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -29,7 +29,7 @@ struct ProducerItem {
   uint32_t chunk_count = 1;
 };
 
-/// LINK-3: numbers messages and bounds what waits. Whoever shares it between threads locks it.
+/// LINK-3: numbers messages and bounds the queue. Not thread-safe: threads that share it lock it.
 class ProducerBooks {
  public:
   explicit ProducerBooks(const LinkOptions& options);
@@ -47,21 +47,21 @@ class ProducerBooks {
   size_t pending_bytes_ = 0;
 };
 
-/// What a session needs of its surroundings.
+/// A session's surroundings.
 class ProducerPort {
  public:
   /// Sends a frame: header with payload, then a chunk of a body if there is one. Never blocks.
   virtual IoResult send(const FrameHeader& header, std::string_view payload,
                         tensor::Buffer chunk) = 0;
-  /// Drops the connection and connects to where the consumer is now.
+  /// Drops the connection and connects to the consumer's present endpoint.
   virtual void reconnect() = 0;
   /// Is there nothing that will connect by itself?
   virtual bool is_stuck() const = 0;
-  /// Is the consumer known to be elsewhere than reconnect() went last?
+  /// Has the consumer an endpoint other than reconnect()'s last?
   virtual bool has_moved() = 0;
   /// For messages: the endpoint.
   virtual std::string where() const = 0;
-  /// The consumer grants at most so much.
+  /// The most credit that a consumer grants.
   virtual void on_credit(uint64_t bytes) = 0;
   virtual void on_acked(std::vector<ProducerItem> done, size_t cost) = 0;
   virtual void on_outage(Error error) = 0;  // once per outage
@@ -79,7 +79,7 @@ class ProducerSession {
   void push(ProducerItem item) { window_.push_back(std::move(item)); }
   /// Takes a frame that is whole (unseal).
   void on_frame(const FrameHeader& header, std::span<const std::byte> payload, int64_t now);
-  /// Sends what is granted, up to a batch. Returns whether anything went out.
+  /// Sends granted messages, up to a batch. Returns whether anything went out.
   bool send_some();
   void on_timers(int64_t now);
   void say_bye();

@@ -1,6 +1,6 @@
 #pragma once
-/// What the consumer knows of one producer session: the order of frames, the assembly of bodies,
-/// the acknowledgement window and the credit. No socket, no clock. Internal to runtime/transport.
+/// One producer session at the consumer: the order of frames, the assembly of bodies, the
+/// acknowledgement window and the credit. No socket, no clock. Internal to runtime/transport.
 /// Thread: the Receiver's pump.
 #include <deque>
 #include <memory>

@@ -1,11 +1,11 @@
 #pragma once
-/// Relay: the middle of a path. What came in is acknowledged only when what went out for it has
-/// been acknowledged by the next (FLOW-2), so that a relay that dies loses nothing: its producer
+/// Relay: the middle of a path. It acknowledges a message only when the next hop has acknowledged
+/// the message that went out for it (FLOW-2), so that a relay that dies loses nothing: its producer
 /// still holds the message. Generic in the link, so that an actor and the simulator
-/// (tools/cohort-sim) use the same: `Out` is a Sender or has its send(), `Ticket` points to what
-/// has an ack(), as a shared Delivery does. Thread: one owner; ack() and `on_room` run wherever Out
-/// calls its on_acked.
-/// Bound: what waits here is not acknowledged to its producers, so their credit bounds it (FLOW-4).
+/// (tools/cohort-sim) use the same: `Out` is a Sender or has its send(); `Ticket` points to an
+/// object with ack(), as a shared Delivery does. Thread: one owner; ack() and `on_room` run
+/// wherever Out calls its on_acked. Bound: waiting messages are not acknowledged to their
+/// producers, whose credit bounds them (FLOW-4).
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -27,14 +27,14 @@ class Relay {
   explicit Relay(std::function<void()> on_room) : shared_(std::make_shared<Shared>()) {
     shared_->on_room = std::move(on_room);
   }
-  /// Passes `message` on; acknowledges `ticket` when it is acknowledged. What does not fit the
-  /// queue of `out` waits here in order. Returns what out.send() says, backpressure excepted.
+  /// Passes `message` on; acknowledges `ticket` when it is acknowledged. A message that does not
+  /// fit the queue of `out` waits here in order. Returns out.send()'s error, but for backpressure.
   Expected<void> forward(Out& out, Message message, Ticket ticket) {
     waiting_.push_back({std::move(message), std::move(ticket)});
     auto flushed = flush(out);
     return flushed ? Expected<void>() : flushed.error();
   }
-  /// Offers what waits again. Returns whether any is left.
+  /// Offers waiting messages again. Returns whether any is left.
   Expected<bool> flush(Out& out) {
     while (!waiting_.empty()) {
       Ticket ticket = waiting_.front().ticket;

@@ -167,7 +167,7 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 
 void Socket::close() {
   if (void* socket = std::exchange(socket_, nullptr)) {
-    // libzmq's reaper frees the name some time later; whoever replaces this end binds it now.
+    // libzmq's reaper frees the name some time later; the end that replaces this one binds it now.
     if (bound_.starts_with("inproc://")) zmq_unbind(socket, bound_.c_str());
     zmq_close(socket);
   }

@@ -19,7 +19,7 @@
 
 namespace cohort::transport::detail {
 
-/// A tcp/ipc pipe holds this many frames; inside it the byte credit is what bounds memory.
+/// A tcp/ipc pipe holds this many frames; inside it the byte credit bounds memory.
 inline constexpr int k_hwm_frames = 4096;
 
 /// One part of a ZeroMQ message.
@@ -96,7 +96,7 @@ class Wake {
 /// Returns an error text with ZeroMQ's reason.
 Error zmq_failure(Errc code, std::string_view what);
 
-/// Checks what both ends have in common. Returns Errc::invalid_argument.
+/// Checks the options that both ends have. Returns Errc::invalid_argument.
 Expected<void> check_options(const LinkOptions& options);
 /// Checks an endpoint, which may be known later than the other options. Returns
 /// Errc::invalid_argument.

@@ -78,7 +78,7 @@ struct SeedCase {
   bool has_reference;
 };
 
-// spec/roll.md 2.6.
+// docs/config.md, Batch algebra.
 constexpr SeedCase k_seeds[] = {{k_agentic, 1024, 512, 2, false},
                                 {k_qwen3, 256, 256, 1, true},
                                 {k_multinode, 512, 256, 2, true}};

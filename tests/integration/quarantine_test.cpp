@@ -1,5 +1,5 @@
-// A prompt that kills, or hangs, whoever plays it costs its own trajectories, never the run; a
-// rollout that is slow does not hold up the others.
+// A prompt that kills, or hangs, its rollouts costs its own trajectories, never the run; a rollout
+// that is slow does not hold up the others.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -99,7 +99,7 @@ void expect_named(int victim) {
       for (uint64_t id = 1; rank == 0 && !is_lost; ++id) {
         if (!rig.engine->submit(turn_request(id, 0, 5, 100))) break;
         const TurnOutput out = rig.wait(id, 0);
-        if (out.stop.empty()) return 93;  // GEN-2: a turn ends, whoever dies
+        if (out.stop.empty()) return 93;  // GEN-2: a turn ends, whichever rank dies
         rig.engine->finish(id);
         if (id == 1) rendezvous.put("plays", "yes").value();
       }

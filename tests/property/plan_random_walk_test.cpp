@@ -42,7 +42,7 @@ uint64_t total_of(const std::vector<RoleSpec>& roles, CardId card, const std::se
   return total;
 }
 
-/// The bytes that the roles need of a card, by the rules of DESIGN 5 alone.
+/// The bytes that the roles need of a card, by the rules of docs/cards.md alone.
 uint64_t bytes_needed(const std::vector<RoleSpec>& roles, CardId card, CacheArrival cache) {
   std::set<Object> train, infer;
   for (Object object : k_objects) (is_train_class(object) ? train : infer).insert(object);

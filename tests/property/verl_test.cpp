@@ -19,7 +19,7 @@ uint64_t test_seed() {
   return seed;
 }
 
-// The option table of the spec (verl.md 2.2) and the keys it implies: each with values of its own.
+// The options of verl's quickstart and the keys they imply: each with values of its own.
 const std::vector<std::pair<std::string, std::vector<std::string>>> k_options = {
     {"algorithm.adv_estimator", {"grpo", "rloo", "reinforce_plus_plus", "opo", "gpg", "remax"}},
     {"data.train_files", {"/x/gsm8k/train.parquet", "[/x/gsm8k/train.parquet]", "/none.parquet"}},

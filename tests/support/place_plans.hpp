@@ -27,7 +27,7 @@ inline std::vector<plan::RoleSpec> four_roles() {
 
 enum class Budget : uint8_t { least = 0, roomy = 1 };  // roomy: the optimizer fits in publish too
 
-/// Returns the bytes that a card of these roles needs, by the rules of DESIGN 5 alone.
+/// Returns the bytes that a card of these roles needs, by the rules of docs/cards.md alone.
 inline uint64_t bytes_needed(const std::vector<plan::RoleSpec>& roles, uint32_t kind,
                              Budget budget) {
   using plan::Object;

@@ -1,4 +1,4 @@
-// Golden numbers of spec/verl.md 9.2 and hand-computed ROLL cases, on host spans.
+// Numbers of verl's formulas in f64 and ROLL's by hand, on host spans (docs/algorithms.md).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,8 +22,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
     EXPECT_NEAR(got[i], wanted[i], k_tolerance) << "entry " << i;
 }
 
-// ---- verl 9.2
-// --------------------------------------------------------------------------------
+// ---- verl's formulas ------------------------------------------------------------
 
 struct GaeCase {
   double gamma;
@@ -98,8 +97,7 @@ TEST(Kl, GoldenNumbers) {
   EXPECT_EQ(kl_estimate(KlKind::abs, -3, -1), 2);
 }
 
-// ---- ROLL
-// --------------------------------------------------------------------------------
+// ---- ROLL ----------------------------------------------------------------------
 
 TEST(RewardNorm, RollMethods) {
   const std::vector<double> scores{1, 0, 0, 1, 5, 5};

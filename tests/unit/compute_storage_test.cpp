@@ -152,7 +152,7 @@ TEST(ParameterLayout, CountsTheDemoModel) {
   c.num_key_value_heads = 2;
   c.head_dim = 16;
   c.intermediate_size = 192;
-  EXPECT_EQ(parameter_count(layout_of(c)), 100928);  // spec/demo_tasks.md 1
+  EXPECT_EQ(parameter_count(layout_of(c)), 100928);  // FrozenLake's policy
 }
 
 TEST(ModelConfig, ValidateNamesTheField) {

@@ -89,7 +89,7 @@ TEST(SeedFiles, ComposeInWellUnderASecond) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
-// roll.md 2.2's table.
+// The values of ROLL's own fragments.
 TEST(ShippedFragments, HoldTheFacts) {
   struct Case {
     std::string name;

@@ -29,7 +29,7 @@ void expect_round_trip(const RunConfig& config) {
   EXPECT_TRUE(same_settings(config, *again));
 }
 
-// The numbers of spec/roll.md 2.6.
+// The numbers of docs/config.md, Batch algebra.
 TEST(SeedPlan, AgenticFrozenLake) {
   RunConfig c = seed("agentic_frozen_lake_npu.yaml");
   EXPECT_EQ(c.pipeline, Pipeline::agentic);
@@ -110,7 +110,7 @@ TEST(SeedPlan, RlvrOnTwoNodes) {
   expect_round_trip(c);
 }
 
-// spec/roll.md 2.1: what ROLL accepts and ignores, each with its reason.
+// What ROLL accepts and ignores, each with its reason.
 TEST(SeedPlan, IgnoredKeysAreListed) {
   for (const char* name : {"qwen3_8b_rlvr_deepspeed.yaml", "rlvr_npu_multinode.yaml"}) {
     RunConfig c = seed(name);

@@ -1,4 +1,4 @@
-// Policy losses on tensors: golden numbers of spec/verl.md 9.2, ROLL's variants, edge rules.
+// Policy losses on tensors: numbers from verl's formulas in f64, ROLL's variants, edge rules.
 #include "algorithms/loss.hpp"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(PolicyLoss, RollDualClipBoundIs1Point4) {
   EXPECT_NEAR(token_loss(1, -1, options), 2.718282, k_tolerance);
 }
 
-/// verl 9.2: losses [[1,2,.],[3,4,5],[7,.,.]] with a dead NaN token in between; at ratio 1 the loss
+/// Losses [[1,2,.],[3,4,5],[7,.,.]] with a dead NaN token in between; at ratio 1 the loss
 /// is -A.
 PolicyLossInput golden_batch() {
   PolicyLossInput input;

@@ -10,7 +10,7 @@ std::string refusal(const BatchOptions& options) {
   return plan ? "accepted" : plan.error().detail;
 }
 
-TEST(Batch, SeedOneOfRoll) {  // spec/roll.md 2.6: 1024 trajectories (128*8), P*A*D = 2*64*4
+TEST(Batch, SeedOneOfRoll) {  // 1024 trajectories (128*8), P*A*D = 2*64*4
   auto plan = plan_batch({.rollout_batch_size = 1024,
                           .group_size = 8,
                           .num_env_groups = 128,
@@ -125,7 +125,7 @@ TEST(Batch, SeedThreeOfRoll) {  // 64 prompts * 8, P*A*D = 1*32*8, 500 steps
   EXPECT_TRUE(plan->recompute_old_log_prob);
 }
 
-BatchOptions quickstart() {  // spec/verl.md 2.1
+BatchOptions quickstart() {  // verl's quickstart: docs/config.md, Batch algebra
   return {.rollout_batch_size = 128,
           .group_size = 5,
           .train_cards = 8,

@@ -1,4 +1,4 @@
-// Shapes: published parameter counts, spec/reshard.md's table, config.json, names, card types.
+// Shapes: published parameter counts, config.json, names, card types.
 #include <gtest/gtest.h>
 
 #include "runtime/plan/estimate/card_types.hpp"
@@ -38,7 +38,7 @@ TEST(ModelTable, PublishedParameterCounts) {
   EXPECT_EQ(parameters("Qwen3-14B"), 14'768'307'200u);      // 14.77 B
   EXPECT_EQ(parameters("Qwen3-32B"), 32'762'123'264u);      // 32.76 B
   EXPECT_EQ(parameters("Qwen3-30B-A3B"), 30'532'122'624u);  // 30.53 B
-  EXPECT_EQ(parameters("DeepSeek-V3"), 671'026'419'200u);   // spec/reshard.md, without MTP
+  EXPECT_EQ(parameters("DeepSeek-V3"), 671'026'419'200u);   // without MTP
   EXPECT_EQ(parameters("DeepSeek-R1"), 671'026'419'200u);
 }
 

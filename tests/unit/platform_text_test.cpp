@@ -63,7 +63,7 @@ TEST(NpuSmi, BoardVersions) {
   EXPECT_FALSE(parse_npu_board("Error: Command not supported\n"));
 }
 
-TEST(HccnTool, AddressOnTwoLinesOrOne) {  // seed 003 prints both on one line
+TEST(HccnTool, AddressOnTwoLinesOrOne) {  // the guide prints both on one line
   for (const char* text :
        {"ipaddr:10.20.0.2\nnetmask:255.255.255.0\n", "ipaddr:10.20.0.2 netmask:255.255.255.0\n",
         "\r\n  ipaddr: 10.20.0.2\r\n  netmask: 255.255.255.0\r\n"}) {

@@ -60,7 +60,7 @@ TEST(RescaleCommand, OverridesThatItPrintsAreAccepted) {
   EXPECT_NE(text.find("learning_rate=2.5e-07"), std::string::npos) << text;
 }
 
-TEST(RescaleCommand, VerlKeysOfTheQuickstart) {  // seed 002: 128 prompts, mini batch 64, 8 cards
+TEST(RescaleCommand, VerlKeysOfTheQuickstart) {  // 128 prompts, mini batch 64, 8 cards
   RescaleCommand command{
       .config = {.dialect = "verl",
                  .overrides = {"algorithm.adv_estimator=grpo", "data.train_batch_size=128",

@@ -10,7 +10,7 @@ std::string refusal(const RescaleOptions& options) {
   return scaled ? "accepted" : scaled.error().detail;
 }
 
-TEST(Rescale, TheGuidesEightToTwo) {  // seed 003: batch and learning rate both divided by 4
+TEST(Rescale, TheGuidesEightToTwo) {  // Ascend's guide: batch and learning rate both divided by 4
   auto x = rescale({.from = 8, .to = 2, .nodes = 3, .batch = 512, .learning_rate = 4e-4});
   ASSERT_TRUE(x);
   EXPECT_EQ(x->batch, 128u);

@@ -77,7 +77,7 @@ TEST(VerlQuickstart, RolesShareEveryCard) {
   EXPECT_TRUE(run.actor_train.model_args.is_gradient_checkpointing);
   EXPECT_FALSE(run.actor_train.param_offload);
   EXPECT_TRUE(run.reference.param_offload);
-  EXPECT_TRUE(run.reference.strategy_args.offload_param) << "verl.md 2.2: CPUOffload";
+  EXPECT_TRUE(run.reference.strategy_args.offload_param) << "of a reference it is CPUOffload";
 }
 
 TEST(VerlQuickstart, AlgorithmHasVerlsMeaning) {

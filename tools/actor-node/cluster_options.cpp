@@ -39,7 +39,7 @@ void add_access_options(CLI::App& app, ClusterAccess& access) {
   app.add_option("--keys", access.keys,
                  "credentials of the cluster, made by `actor-node keys new DIR` (or COHORT_KEYS)");
   app.add_flag("--insecure", access.is_insecure,
-               "no credentials: whoever reaches this network may command the cluster");
+               "no credentials: every host of this network may command the cluster");
   app.add_option("--host", access.host, "address by which other hosts reach this one");
 }
 

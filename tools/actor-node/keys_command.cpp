@@ -23,7 +23,7 @@ CLI::App* add_keys_command(CLI::App& app, KeysCommand& command) {
       ->check(CLI::Range(1, 36500));
   add("show", "check DIR as a node would, and print fingerprints and expiry");
   keys->footer(
-      "Whoever has DIR belongs to the cluster: copy it over ssh, keep it 0700. A leaked DIR is "
+      "A host with DIR belongs to the cluster: copy it over ssh, keep it 0700. A leaked DIR is "
       "replaced by a new one on every host.\n"
       "Exit codes: 0 done, 1 DIR cannot be made or does not hold.");
   return keys;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lint.caps: file <= 600 lines, function <= 70 lines, line <= 100 characters (STYLE 3.2)."""
+"""lint.caps: file <= 600 lines, function <= 70 lines, line <= 100 characters (docs/style.md)."""
 
 import re
 

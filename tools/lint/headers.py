@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lint.headers: a public header begins with #pragma once and a /// head block (STYLE 3.3, 3.5)."""
+"""lint.headers: a public header begins with #pragma once and a /// head block (docs/style.md)."""
 
 import common
 

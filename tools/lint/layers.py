@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lint.layers: each #include must be allowed by layers.txt (the matrix of STYLE 3.1)."""
+"""lint.layers: each #include must be allowed by layers.txt (the matrix of docs/style.md)."""
 
 import os
 import re

@@ -11,6 +11,7 @@ import docs
 import format as format_lint
 import headers
 import layers
+import words
 
 HEAD = "#pragma once\n/// A head block.\n"
 
@@ -171,6 +172,37 @@ class Docs(Sample):
             docs.check_text(self.root, "docs/a.md", "x\n[g](gone.md)\n"),
             ["docs/a.md:2: link to gone.md: no such file"],
         )
+
+
+class Words(unittest.TestCase):
+    def test_agents_are_named(self):
+        self.assertEqual(words.check_text("a.hpp", "/// The driver ends the run.\n"), [])
+        self.assertIn("a.hpp:1: 'Whoever'", words.check_text("a.hpp", "/// Whoever ends it.\n")[0])
+
+    def test_citations_are_of_the_repository(self):
+        for good in ("rfc.zeromq.org/spec/32", "docs/style.md", "TensorSpec& spec = x", "seed 42"):
+            self.assertEqual(words.check_text("a.cpp", f"// {good}\n"), [], good)
+        for bad in ("DESIGN 12", "STYLE 3.1", "spec/roll.md", "spec verl.md 2", "seed 003"):
+            self.assertEqual(len(words.check_text("a.cpp", f"// see {bad}\n")), 1, bad)
+
+    def test_cited_files_exist(self):
+        known = {"runtime/a/real.hpp", "a/real.hpp", "real.hpp", "docs/real.md"}
+        for good in ("(real.hpp)", "docs/real.md", "see a/real.hpp.", "caf/io/x.hpp", "<no.hpp>"):
+            self.assertEqual(words.check_text("a.hpp", f"/// {good}\n", known), [], good)
+        self.assertEqual(words.check_text("a.cpp", 'open("gone.md");\n', known), [])
+        self.assertEqual(
+            words.check_text("a.hpp", "/// See gone.hpp.\n", known),
+            ["a.hpp:1: gone.hpp is no file of the repository"],
+        )
+        self.assertEqual(len(words.check_text("a.md", "roll.md 2.6\n", known)), 1)
+
+    def test_cells_are_short(self):
+        text = "word " * (words.CELL_WORDS_MAX - 1)
+        self.assertEqual(words.check_text("a.md", f"| a | {text}[`b c`](d/e) |\n"), [])
+        text += "word "
+        self.assertEqual(len(words.check_text("a.md", f"| a | {text} more |\n")), 1)
+        self.assertEqual(words.check_text("a.md", f"```\n| {text} more |\n```\n{text} more\n"), [])
+        self.assertEqual(words.check_text("a.cpp", f"// | {text} more |\n"), [])
 
 
 class Dead(Sample):

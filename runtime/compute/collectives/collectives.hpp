@@ -8,14 +8,13 @@
 ///
 /// Every rank calls the same operations in the same order with sizes that fit each other. One call
 /// at a time per object; the calls of one rank may come from different threads, one after another.
-/// COLL-1: no operation reduces: bytes arrive as they were sent, and whoever adds them adds in the
-/// order of the ranks. Results therefore do not depend on who arrives first.
-/// COLL-2: every wait ends: after timeout_ms, or when a rank dies, with Errc::timeout or
-/// Errc::closed that names operation, group, this rank and, if it is known, the rank that is
-/// missing with its label. After an error the group is of no more use: every later call fails at
-/// once with the same error.
-/// join() makes this process ignore SIGPIPE if it has no handler for it. Gloo's traffic is not
-/// encrypted: `interface` is loopback or a network of its own.
+/// COLL-1: no operation reduces: bytes arrive as they were sent, and the rank that adds them adds
+/// in the order of the ranks. Results therefore do not depend on who arrives first. COLL-2: every
+/// wait ends: after timeout_ms, or when a rank dies, with Errc::timeout or Errc::closed that names
+/// operation, group, this rank and, if it is known, the rank that is missing with its label. After
+/// an error the group is of no more use: every later call fails at once with the same error. join()
+/// makes this process ignore SIGPIPE if it has no handler for it. Gloo's traffic is not encrypted:
+/// `interface` is loopback or a network of its own.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,7 +43,7 @@ class Rendezvous {
   /// Returns what the key holds afterwards: `value`, or what was there before.
   virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
   virtual Expected<std::optional<std::string>> get(const std::string& key) = 0;
-  /// in_process() only: the object of `key`, made by whoever asks while nobody has it. Null in
+  /// in_process() only: the object of `key`, made by the first asker while no holder lives. Null in
   /// several processes.
   virtual std::shared_ptr<void> share(const std::string& key,
                                       const std::function<std::shared_ptr<void>()>& make);

@@ -1,7 +1,7 @@
 #pragma once
 /// One thread per engine thread: matrix products must not open thread pools of their own, both for
-/// speed at small sizes and because a split product gives other bits (DESIGN 12). Process-wide;
-/// idempotent; thread-safe.
+/// speed at small sizes and because a split product gives other bits (docs/architecture.md,
+/// Determinism). Process-wide; idempotent; thread-safe.
 namespace cohort::compute {
 
 /// Sets ATen to one intra-op thread (calling thread and later ones) and OpenBLAS to one thread.

@@ -5,16 +5,15 @@
 /// Callers name a kind and get a Device; nobody asks what was built. Torch-free
 /// header; engines that hold tensors use device_tensors.hpp beside it.
 ///
-/// Owner: whoever opened it holds a shared_ptr; blocks, streams and events keep their device alive.
-/// Thread-safe, but for one stream or event: those belong to one thread at a time.
-/// DEV-1: device memory comes from torch's caching allocator, so that blocks of this header and
-/// torch's own tensors are one account (memory()).
-/// DEV-2: work given to one stream happens in the order it was given; work of two streams is
-/// ordered by events only. On cpu all work is done when the call returns.
-/// DEV-3: an address inside a live block is known to its device (holds()): engines keep addresses,
-/// the device finds the block again.
-/// Errors: Errc::unsupported (not built, not installed, no such device: what to do is in the text),
-/// Errc::capacity (the device has no memory left), Errc::compute (the backend's own words).
+/// Owner: its opener holds a shared_ptr; blocks, streams and events keep their device alive.
+/// Thread-safe, but for one stream or event: those belong to one thread at a time. DEV-1: device
+/// memory comes from torch's caching allocator, so that blocks of this header and torch's own
+/// tensors are one account (memory()). DEV-2: work given to one stream happens in the order it was
+/// given; work of two streams is ordered by events only. On cpu all work is done when the call
+/// returns. DEV-3: an address inside a live block is known to its device (holds()): engines keep
+/// addresses, the device finds the block again. Errors: Errc::unsupported (not built, not
+/// installed, no such device: what to do is in the text), Errc::capacity (the device has no memory
+/// left), Errc::compute (the backend's own words).
 #include <cstddef>
 #include <cstdint>
 #include <memory>

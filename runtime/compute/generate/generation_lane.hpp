@@ -1,7 +1,8 @@
 #pragma once
 /// One worker thread of the generation engine, its inbox, its slots and its share of the cache.
-/// The thread alone touches the scheduler, inside the ServeGate; whoever has paused the gate may
-/// touch it too. Bound: the inbox holds what the engine lets in (max_running + max_waiting turns).
+/// The thread alone touches the scheduler, inside the ServeGate; a thread that has paused the gate
+/// may touch it too. Bound: the inbox holds what the engine lets in (max_running + max_waiting
+/// turns).
 #include <condition_variable>
 #include <functional>
 #include <memory>

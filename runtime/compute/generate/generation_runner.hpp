@@ -1,6 +1,6 @@
 #pragma once
 /// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32
-/// kernels (cpu/decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower). A
+/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower). A
 /// ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
 /// Exceptions of third parties do not leave a runner. Under tensor parallelism a runner has one
 /// rank's part of the model, and its lanes exchange sums with the other ranks through a TpLink;

@@ -1,8 +1,9 @@
 #pragma once
 /// One token from one row of logits. Pure: the token is a function of (logits, options, uniform)
 /// and the uniform is a function of (rng_key, turn, position), so a trajectory draws the same
-/// tokens whatever shares its batch (DESIGN 12). Order of filters: temperature, then top_k, then
-/// top_p on what is left (renormalised). A Sampler holds scratch for one row; one thread at a time.
+/// tokens in any batch (docs/architecture.md, Determinism). Order of filters: temperature, then
+/// top_k, then top_p on what is left (renormalised). A Sampler holds scratch for one row; one
+/// thread at a time.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -2,11 +2,11 @@
 /// The fp32 CPU kernels of generation, chosen once per process for the instruction set that is
 /// there. Pure functions on raw float buffers; thread-safe; no allocation, no torch.
 ///
-/// Batch invariance (DESIGN 12) holds by construction: every output element is one chain of
-/// multiply-adds in ascending order of the summed index, whatever the row's neighbours, tile,
-/// alignment or chunk. Why not OpenBLAS: measured on AMD Zen (0.3.21), sgemm gives a row other bits
-/// for 114 of 127 values of M at K=64, and M=1 runs at 4-6 GFLOP/s. These packed kernels give the
-/// same bits for every M, and are faster.
+/// Batch invariance (docs/architecture.md, Determinism) holds by construction: every output element
+/// is one chain of multiply-adds in ascending order of the summed index, whatever the row's
+/// neighbours, tile, alignment or chunk. Why not OpenBLAS: measured on AMD Zen (0.3.21), sgemm
+/// gives a row other bits for 114 of 127 values of M at K=64, and M=1 runs at 4-6 GFLOP/s. These
+/// packed kernels give the same bits for every M, and are faster.
 #include <cstdint>
 
 namespace cohort::compute::cpu {

@@ -4,8 +4,9 @@
 /// functions over raw row-major memory; no allocation, no threads, no globals but the chosen table.
 ///
 /// KERNEL-1: a row's result depends on that row's inputs only; sums run in a fixed lane order that
-/// does not depend on alignment, neighbours or the number of rows (DESIGN 12). Bits may differ
-/// between tables. Sums over rows (weight gradients) run in row order.
+/// does not depend on alignment, neighbours or the number of rows (docs/architecture.md,
+/// Determinism). Bits may differ between tables. Sums over rows (weight gradients) run in row
+/// order.
 #include <cstdint>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// The operations a policy is made of, on packed sequences: N tokens of S sequences one after the
 /// other, no padding. Each is differentiable. f32 tensors on the CPU run the kernels of
-/// cpu/kernels.hpp; any other device or dtype runs an ATen composition that computes the same
+/// kernels.hpp; any other device or dtype runs an ATen composition that computes the same
 /// function (is_fused() tells which). Pure functions on tensors, callable from any thread; errors
 /// are c10::Error exceptions, which the engines turn into Errc::compute.
 #include <cstdint>

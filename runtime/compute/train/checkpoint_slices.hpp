@@ -1,7 +1,7 @@
 #pragma once
 /// Slices of tensors in the files of a checkpoint: "<tensor>[<begin>:<end>]" are elements
-/// [begin, end) of the tensor taken flat, as one F32 row. Whoever reads them needs no knowledge of
-/// how many ranks wrote, nor at which stage. Pure but for the files that are read.
+/// [begin, end) of the tensor taken flat, as one F32 row. A reader needs no knowledge of how many
+/// ranks wrote, nor at which stage. Pure but for the files that are read.
 ///
 /// CKPT-1: a value is read from the one slice that has it; a gap or an overlap is Errc::corrupt
 /// with tensor and file, before anything is changed.

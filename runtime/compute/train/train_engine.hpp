@@ -7,7 +7,7 @@
 ///
 /// TRAIN-1: parameters after step() are a function of (parameters, moments, samples, loss, learning
 /// rate) only:
-///          gradients are added in micro-batch order, whatever `threads` is and whoever finishes
+///          gradients are added in micro-batch order, for any `threads` and whichever finishes
 ///          first.
 /// TRAIN-3: with a group, parameters after step() are the same bits for any number of ranks, any
 ///          ZeRO stage, and offload or swap on or off (reduce: ordered).

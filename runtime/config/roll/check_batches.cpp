@@ -1,4 +1,4 @@
-/// Lengths, batches and the numbers that follow from them (roll.md 2.6).
+/// Lengths, batches and the numbers that follow from them (docs/config.md, Batch algebra).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
     f.warn("actor_train.training_args.warmup_ratio", "has no effect beside warmup_steps");
 }
 
-/// roll.md 2.6: optimizer steps per step = ppo_epochs · N / (P·A·D).
+/// docs/config.md, Batch algebra: optimizer steps per step = ppo_epochs · N / (P·A·D).
 void check_optimizer_batch(RunConfig& c, Findings& f) {
   const TrainingArgs& t = train_role(c).training_args;
   if (!usable(f, {"rollout_batch_size", "ppo_epochs", "max_steps", "actor_train",

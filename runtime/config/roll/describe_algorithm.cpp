@@ -33,8 +33,8 @@ void describe_run(Visitor& v, RunConfig& c) {
             "a path: from that checkpoint."},
            c.resume_from_checkpoint);
   v.integer({"num_gpus_per_node", "placement",
-             "Cards of a node; on the cpu platform virtual ones. Card id: node = id div this "
-             "(ROLL overwrites it with what it sees on the driver).",
+             "Cards of a node; on the cpu platform virtual ones. A card's node is its id div this "
+             "(ROLL takes the driver's count).",
              between(1, 4096)},
             c.num_gpus_per_node);
   v.nullable_integer({"num_nodes", "placement", "Nodes; 0 or missing: follows from the cards.",
@@ -194,8 +194,8 @@ void describe_loss(Visitor& v, RunConfig& c) {
   v.number({"max_grad_norm", "trainer", "Gradients are scaled down to this norm.", above(0)},
            c.max_grad_norm);
   v.integer({"nonfinite_steps_max", "trainer",
-             "An optimizer step whose loss or gradient is NaN or infinite is left out, with an "
-             "event; more than this many in a row end the run. 0: the first one does.",
+             "Optimizer steps in a row with a NaN or infinite loss or gradient: each is left out, "
+             "with an event; one more ends the run.",
              at_least(0)},
             c.nonfinite_steps_max);
 }

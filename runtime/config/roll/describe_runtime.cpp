@@ -124,19 +124,16 @@ void describe_runtime(Visitor& v, RunConfig& c) {
     v.leave();
   }
   if (v.enter({"recovery", "driver", "What is done about work that does not come back."}, true)) {
-    v.number(
-        {"straggler_factor", "driver",
-         "A group that is open for longer than so many times the median of its round is played "
-         "by a rollout that has run dry too; whoever is first has played it. 0: never.",
-         at_least(0)},
-        c.recovery.straggler_factor);
-    v.number(
-        {"straggler_floor_s", "driver", "Not before it has been open for so long.", at_least(0)},
-        c.recovery.straggler_floor_s);
+    v.number({"straggler_factor", "driver",
+              "A group open for longer than so many times its round's median is played by an idle "
+              "rollout too; the first counts. 0: never.",
+              at_least(0)},
+             c.recovery.straggler_factor);
+    v.number({"straggler_floor_s", "driver", "A younger group is never late.", at_least(0)},
+             c.recovery.straggler_floor_s);
     v.number({"group_timeout_s", "driver",
-              "A rollout that has groups open and for so long neither computes a token nor ends a "
-              "turn counts as lost: its process is ended, its groups go to the living "
-              "(docs/failure.md); a run in one process ends. 0: never.",
+              "A rollout with open groups and without a token or turn for so long is ended and "
+              "counts as lost (docs/leases.md). 0: never.",
               at_least(0)},
              c.recovery.group_timeout_s);
     v.leave();

@@ -421,8 +421,8 @@ void describe_strategy(Visitor& v, StrategySettings& s) {
   if (!v.enter({"strategy_args", "config", "ROLL's engine of the role."}, true)) return;
   v.strategy(
       {"strategy_name", "plan",
-       "Name of an engine; ~: deepspeed_train, vllm or hf_infer by role. The built-in engine "
-       "serves every one; how the role cuts the model over its cards is the named one's."},
+       "~: deepspeed_train, vllm or hf_infer by role. The named engine's way of cutting the model "
+       "holds; the built-in engine serves all of them."},
       s);
   if (v.enter({"strategy_config", "plan", "The engine's own settings."}, true)) {
     describe_config(v, s);

@@ -1,6 +1,6 @@
 #pragma once
 /// One tree from a primary file, the fragments of its `defaults:` list and the command line's
-/// overrides. Hydra's rules (roll.md 2.1). An entry is `path`, `path@package`, `group: option`,
+/// overrides. Hydra's rules (docs/config.md). An entry is `path`, `path@package`, `group: option`,
 /// `group@package: option`, `optional …`, or `_self_`, the file itself (last when absent); later
 /// ones win; maps merge deep, lists replace. A file is looked up relative to the file that names it
 /// ("/path": to the primary file), then its last name among the shipped fragments. A fragment's

@@ -1,6 +1,6 @@
 #pragma once
-/// Rules across verl's keys, and the numbers that follow from them (verl.md 2). Pure but for asking
-/// data files for their rows and the environment for one variable.
+/// Rules across verl's keys, and the numbers that follow from them (docs/config.md). Pure but for
+/// asking data files for their rows and the environment for one variable.
 #include <cstdint>
 
 #include "runtime/config/roll/binder.hpp"

@@ -116,7 +116,7 @@ struct MicroKeys {
   bool is_required = true;
 };
 
-/// verl.md 2.2: exactly one of the two micro keys, or dynamic batches.
+/// As verl wants: exactly one of the two micro keys, or dynamic batches.
 VerlPasses resolve_micro(Findings& f, const VerlMicro& m, const MicroKeys& keys,
                          const VerlPasses& like, int64_t ranks) {
   std::string old_key = keys.role + "." + keys.size;
@@ -251,7 +251,7 @@ void check_mini_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
                             [&](int64_t x) { return n.mini_per_rank % x == 0; })));
   if (n.per_rank > 0)
     n.optimizer_steps = c.actor.ppo_epochs * ((n.per_rank + n.mini_per_rank - 1) / n.mini_per_rank);
-  // The recipe asserts train_batch_size == ppo_mini_batch_size (verl.md 3.2).
+  // The recipe asserts train_batch_size == ppo_mini_batch_size.
   if (n.optimizer_steps > 1 && !c.actor.recompute_old_log_prob &&
       !c.algorithm.rollout_correction.bypass_mode)
     verl_problem(

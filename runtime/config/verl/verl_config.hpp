@@ -1,6 +1,6 @@
 #pragma once
 /// verl's configuration as it is written: members are named and nested as verl's dotted keys, with
-/// the defaults of spec verl.md (HEAD of 2026-01-29). Only what decides something here has a
+/// the defaults of its repository (HEAD of 2026-01-29). Only what decides something here has a
 /// member; the rest of verl's schema is in describe_verl() as keys without effect. Owner:
 /// load_verl() fills one, verl_translate() reads it. Value types.
 #include <cstdint>

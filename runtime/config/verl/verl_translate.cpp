@@ -298,7 +298,7 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   s.enable_chunked_prefill = o.enable_chunked_prefill;
   s.free_cache_engine = o.free_cache_engine;
   s.load_format = o.load_format;
-  s.sleep_level = c.model.lora.rank > 0 ? 1 : 2;  // verl.md 1.6, 3.1: adapters keep the base
+  s.sleep_level = c.model.lora.rank > 0 ? 1 : 2;  // adapters keep the base
   r.validation.is_configured = true;
   r.validation.data_args.file_name = c.data.val_files;
   r.validation.generating_args = sampling_args(o.val_kwargs, n.response);

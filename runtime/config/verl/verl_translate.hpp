@@ -1,5 +1,6 @@
 #pragma once
-/// VerlConfig -> RunConfig, with verl's meaning of each number (spec verl.md 2). Pure.
+/// VerlConfig -> RunConfig, with verl's meaning of each number (docs/config.md, Batch algebra).
+/// Pure.
 #include "runtime/config/run_config.hpp"
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_config.hpp"

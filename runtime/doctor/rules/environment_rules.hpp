@@ -1,7 +1,7 @@
 #pragma once
 /// Rules on the environment of each role and on the machine itself. Pure, as hccl_rules.hpp.
 /// E01 … E07: variables that NPU engines read, where a value that is right for one role breaks
-/// another (spec roll.md 6.4). M01 … M07: what every platform needs.
+/// another (docs/doctor.md). M01 … M07: what every platform needs.
 #include <cstdint>
 #include <map>
 #include <optional>

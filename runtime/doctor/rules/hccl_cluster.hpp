@@ -1,6 +1,6 @@
 #pragma once
 /// Plain description of the hosts, cards, processes and settings of one job, as far as they are
-/// known: what the HCCL rules (hccl_rules.hpp) judge. Whoever builds it has read the machines
+/// known: the input of the HCCL rules (hccl_rules.hpp). Its builder has read the machines
 /// (runtime/platform) or writes it down by hand (tests). An absent optional means "not known": a
 /// rule that needs it is skipped and says so. Value types without invariants, thread-safe to read.
 /// Bounds: none of its own; the readers of tool output bound what they put in.

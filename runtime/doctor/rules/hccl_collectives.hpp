@@ -26,7 +26,7 @@ struct CollectiveCall {
 };
 
 /// Returns whether `series` can run `collective` on `dtype` with `op`; for Series::unknown what A2
-/// and A3 can. Table of spec hccl.md 4 (HCCL's guide and C API).
+/// and A3 can. The table is that of HCCL's guide and C API (docs/doctor.md).
 bool is_supported(Series series, Collective collective, Dtype dtype, ReduceOp op = ReduceOp::sum);
 
 /// Returns the hash after `call`, given the hash of all calls before it (0 at the start of a run).

@@ -8,16 +8,16 @@ namespace cohort::doctor {
 namespace {
 
 constexpr std::array<uint32_t, 4> k_training_counts{1, 2, 4, 8};
-constexpr std::string_view k_guide = "Ascend guide to multi-machine training, seed 003";
+constexpr std::string_view k_guide = "Ascend guide to multi-machine training";
 
 /// The guide gives 1…8 per server for A2 and A3 alike, where servers of 16 dies exist: A3 servers
-/// hold 8 NPUs of 2 dies (seed 000 "16 cards, A3"; verl's r1_ascend runs 16 ranks a node), the
-/// A2 Box16 subrack 16 NPUs (seed 002). Hence the maximum is a field of the product.
+/// hold 8 NPUs of 2 dies (cann-recipes-train runs 16 ranks a node there), the A2 Box16 subrack 16
+/// NPUs. Hence the maximum is a field of the product.
 constexpr std::array<Product, 4> k_products{{
     {"Atlas 800 (910A)", Series::training, 8, k_training_counts, 4, 512, k_guide},
     {"Atlas 800T A2 / 900 A2 PoDc", Series::a2, 8, {}, 0, 1152, k_guide},
-    {"Atlas 200T A2 Box16", Series::a2, 16, {}, 0, 1152, "seeds 002 and 003"},
-    {"Atlas 800T A3", Series::a3, 16, {}, 0, 1152, "seeds 000 and 003"},
+    {"Atlas 200T A2 Box16", Series::a2, 16, {}, 0, 1152, k_guide},
+    {"Atlas 800T A3", Series::a3, 16, {}, 0, 1152, k_guide},
 }};
 
 std::string lower(std::string_view text) {

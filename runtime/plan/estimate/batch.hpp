@@ -1,8 +1,7 @@
 #pragma once
-/// Batch algebra, the one place of it: agentic and rlvr as ROLL counts (spec/roll.md 2.6), and
-/// verl's (spec/verl.md 2.1). Pure. With P = per_device_train_batch_size, A =
-/// gradient_accumulation_steps, D = data-parallel training ranks, one optimizer step takes P*A*D
-/// trajectories.
+/// Batch algebra, the one place of it: agentic and rlvr as ROLL counts, and verl's (docs/config.md,
+/// Batch algebra). Pure. With P = per_device_train_batch_size, A = gradient_accumulation_steps, D =
+/// data-parallel training ranks, one optimizer step takes P*A*D trajectories.
 ///
 /// BATCH-1: every trajectory of a step enters exactly one optimizer mini-batch per epoch: P*A*D
 /// divides the trajectories of a step. Where ROLL duplicates or drops trajectories to get there

@@ -52,7 +52,7 @@ ModelShape shape_of(const Row& row) {
   x.max_position = row.positions;
   if (row.name == "Qwen3-30B-A3B")
     x.moe = MoeShape{.num_experts = 128, .experts_per_token = 8, .moe_intermediate_size = 768};
-  if (row.name.starts_with("DeepSeek-")) {  // spec/reshard.md's table
+  if (row.name.starts_with("DeepSeek-")) {  // shapes of the published config.json
     x.moe = MoeShape{.num_experts = 256,
                      .experts_per_token = 8,
                      .moe_intermediate_size = 2048,

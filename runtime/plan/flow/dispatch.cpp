@@ -80,7 +80,7 @@ DispatchPart Dispatcher::part_of(const Group& group, uint32_t replica) const {
   return part;
 }
 
-/// The group waits again; whoever gets it begins anew with what had not ended.
+/// The group waits again; its next replica begins anew with the trajectories that had not ended.
 DispatchPart Dispatcher::take_back(Group& group) {
   DispatchPart part = part_of(group, *group.replica);
   drop(group, *group.replica);

@@ -1,10 +1,11 @@
 #pragma once
 /// Which replica of the rollout plays which group next: a global view of outstanding tokens. Groups
 /// wait in one queue (longest expected first) and are handed out as replicas have room; work comes
-/// back from a replica that dies or falls behind. A trajectory's tokens do not depend on who plays
-/// it (GEN-1, DESIGN 12), so that playing one twice costs time, never a result. Pure: no clock, no
-/// random numbers; the same calls give the same decisions. Owner: the driver. Bound: what add() was
-/// given and end() has not yet ended, plus one home per prompt of it.
+/// back from a replica that dies or falls behind. A trajectory's tokens do not depend on the
+/// replica that plays it (GEN-1), so that playing one twice costs time, never a result.
+/// docs/leases.md tells the protocol. Pure: no clock, no random numbers; the same calls give the
+/// same decisions. Owner: the driver. Bound: what add() was given and end() has not yet ended, plus
+/// one home per prompt of it.
 ///
 /// Outstanding tokens of a trajectory: its prompt until it samples, plus the response still
 /// expected; they leave the books when it ends. Expected is what the group says, else the mean of
@@ -81,8 +82,8 @@ class Dispatcher {
   /// The replica gets no more work; what is open there may end there.
   void retire(uint32_t replica);
   /// An open group is late: where nothing waits, a replica that has nothing but such groups plays
-  /// it too, from the beginning, and whoever ends a trajectory first has ended it. Returns nothing
-  /// if there is none with room, or it is played twice already, or is to be played alone.
+  /// it too, from the beginning, and the first to end a trajectory has ended it. Returns nothing if
+  /// there is none with room, or it is played twice already, or is to be played alone.
   std::optional<DispatchPart> hedge(uint64_t group);
   /// The replica is back, with nothing open.
   void restore(uint32_t replica);

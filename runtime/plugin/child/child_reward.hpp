@@ -2,10 +2,10 @@
 /// A reward whose plugin runs in sandboxed children. score() sends the rows of a call to one child
 /// and bounds each by the deadline; a child that hangs, dies or answers garbage is ended with its
 /// whole process tree and costs the rows that it had not answered. Each row that was left without
-/// an answer, or whose call raised, is asked for once more, alone. Owner: whoever opened it.
-/// Threads: score() from concurrency(), the rest as in tasks::Reward.
-/// PLUGIN-5: a row takes at most its deadline (a batch function: rows x deadline), and once more
-/// alone. What fails then is in its result's error, and in no other row's.
+/// an answer, or whose call raised, is asked for once more, alone. Owner: its opener. Threads:
+/// score() from concurrency(), the rest as in tasks::Reward. PLUGIN-5: a row takes at most its
+/// deadline (a batch function: rows x deadline), and once more alone. A second failure is that
+/// row's error, and no other row's.
 #include <memory>
 #include <string>
 #include <vector>

@@ -46,9 +46,9 @@ class EnvironmentSource {
   virtual void stop() = 0;
 };
 
-/// Starts the workers and has each load the plugin. Returns Errc::config naming what is wrong with
-/// the spec or the plugin, Errc::not_found for the file, Errc::unsupported for another ABI version
-/// or a machine without sandbox.
+/// Starts the workers and has each load the plugin. Returns Errc::config naming the fault of the
+/// spec or the plugin, Errc::not_found for the file, Errc::unsupported for another ABI version or a
+/// machine without sandbox.
 Expected<std::shared_ptr<EnvironmentSource>> open_environment(const EnvironmentSpec& spec);
 
 }  // namespace cohort::plugin

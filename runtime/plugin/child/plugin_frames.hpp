@@ -1,6 +1,6 @@
 #pragma once
-/// What a supervisor and its plugin child say to each other over two pipes: frames of
-///   u32 size of what follows | u32 number of the call | u8 kind | payload
+/// The frames between a supervisor and its plugin child, over two pipes:
+///   u32 size of the rest | u32 number of the call | u8 kind | payload
 /// little-endian; a text is u32 size + bytes. The child answers each call with frames of the same
 /// number. Values; bound: k_max_frame_bytes. FRAME-1: a reader never reads beyond the bytes it was
 /// given; malformed input turns into Errc::protocol.

@@ -172,7 +172,7 @@ int serve_plugin_host() {
   Host host(pipe);
   Frame frame;
   while (pipe.read(frame)) host.handle(frame);
-  ::_exit(0);  // what the plugin left running must not hold the end up
+  ::_exit(0);  // a thread that the plugin left must not delay the end
 }
 
 }  // namespace cohort::plugin

@@ -44,7 +44,7 @@ class PluginPool {
 
   Loaded loaded() const;
   uint32_t workers() const { return workers_; }
-  /// Returns how many idle children there are: for tests and for whoever measures.
+  /// Returns the number of idle children; for tests and benches.
   size_t idle() const;
 
  private:
@@ -66,7 +66,7 @@ class PluginPool {
   uint32_t workers_;
   uint64_t generation_ = 0;  // of spec_
   std::deque<Worker> idle_;
-  std::deque<uint64_t> queue_;  // who waits in take()
+  std::deque<uint64_t> queue_;  // callers that wait in take()
   uint64_t next_ticket_ = 0;
   std::vector<std::pair<PluginWorker*, uint64_t>> taken_;  // with the generation of each
   std::vector<PluginWorker*> loading_;                     // to be ended by stop()

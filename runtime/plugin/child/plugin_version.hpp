@@ -1,9 +1,9 @@
 #pragma once
 /// Which version of a plugin's file there is, and how to start children of it. Values. A Python
 /// child is given the source as it was when the version was read, so that an edit changes nothing
-/// before the next reload; what the file imports from its own folder is read by each child when it
-/// starts, and a change of that alone is not noticed. A shared object is mapped from its file:
-/// replace it by rename, as linkers do.
+/// before the next reload; each child reads the file's imports when it starts, and a change of an
+/// import alone is not noticed. A shared object is mapped from its file: replace it by rename, as
+/// linkers do.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace cohort::plugin {
 
-/// What a reward and an environment say alike about where a plugin is and what its children may.
+/// The common options of a plugin's reward and environment: its file, and its children's rights.
 struct PluginFile {
   std::string plugin;  // "rewards/mine.py:score", "libmine.so"
   std::string config = "{}";

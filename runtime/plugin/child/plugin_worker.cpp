@@ -83,7 +83,7 @@ class WakeHere {
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-/// The last line of what the child said, without what breaks a line of ours.
+/// The last line of the child's stderr, without control characters.
 std::string last_words(std::string_view words) {
   while (!words.empty() && static_cast<unsigned char>(words.back()) <= ' ') words.remove_suffix(1);
   auto line = words.substr(words.find_last_of('\n') + 1);  // npos + 1 = 0

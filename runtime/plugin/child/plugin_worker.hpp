@@ -1,9 +1,9 @@
 #pragma once
-/// One child that has loaded a plugin, and calls to it under a deadline. Owner: a PluginPool or who
-/// took it from one. Thread: one at a time, but kill() from any. Bound: one call under way; frames
-/// of k_max_frame_bytes; the last 2 KiB of what the plugin printed. PLUGIN-1: next() ends by its
-/// deadline, whatever the child does. After an error the child is of no use: drop it. Errors:
-/// Errc::timeout, Errc::closed ("exited with 3", "killed by signal 11"), Errc::protocol
+/// One child that has loaded a plugin, and calls to it under a deadline. Owner: a PluginPool, or a
+/// caller that took it from one. Thread: one at a time, but kill() from any. Bound: one call under
+/// way; frames of k_max_frame_bytes; the last 2 KiB of the plugin's stderr. PLUGIN-1: next() ends
+/// by its deadline, whatever the child does. After an error the child is of no use: drop it.
+/// Errors: Errc::timeout, Errc::closed ("exited with 3", "killed by signal 11"), Errc::protocol
 /// ("answered garbage"), Errc::capacity.
 #include <sys/types.h>
 
@@ -18,7 +18,7 @@
 
 namespace cohort::plugin {
 
-/// How to start children of one plugin, and what each is told to load.
+/// How to start children of one plugin, and the load order of each.
 struct LaunchSpec {
   std::string plugin;  // its path, for messages
   SandboxOptions sandbox;
@@ -27,7 +27,7 @@ struct LaunchSpec {
   double load_timeout_s = 60;  // interpreter, imports
 };
 
-/// What a child says of what it loaded.
+/// A child's report of its plugin.
 struct Loaded {
   std::string name;            // function or class
   std::string form;            // "verl", "trl", … "native"
@@ -38,7 +38,7 @@ struct Loaded {
 
 class PluginWorker {
  public:
-  /// Starts the child and sends it what to load; await_loaded() says whether it did.
+  /// Starts the child and sends it the load order; await_loaded() returns the result.
   static Expected<std::unique_ptr<PluginWorker>> launch(const LaunchSpec& spec);
   /// Returns Errc::config with the plugin's own words when it cannot be loaded.
   Expected<Loaded> await_loaded();
@@ -60,7 +60,7 @@ class PluginWorker {
 
   std::unique_ptr<SandboxedProcess> process_;
   std::string plugin_;
-  pid_t server_ = 0;  // who answers the calls, once it has loaded
+  pid_t server_ = 0;  // process that answers the calls, once it has loaded
   double load_timeout_s_;
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on
   size_t sent_ = 0;

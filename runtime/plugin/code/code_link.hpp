@@ -25,11 +25,11 @@ class CodeLink {
 
   SandboxedProcess& process() { return *process_; }
   const std::shared_ptr<SandboxedProcess>& shared_process() const { return process_; }
-  /// Queues bytes that come before all frames: what the helper is to run.
+  /// Queues bytes that come before all frames: the helper's program.
   void push_program(std::string_view bytes);
   /// Queues a frame; transfer() writes it.
   void push(const CodeFrame& frame);
-  /// Reads and writes what can be without waiting.
+  /// Reads and writes without waiting.
   void transfer();
   /// Returns the oldest frame that has come in whole.
   std::optional<CodeFrame> pop();

@@ -155,7 +155,7 @@ void CodePool::prepare_sample() {
     std::lock_guard lock(mutex_);
     if (is_stopped_ || samples_.size() >= options_.workers) return;
   }
-  // What is wrong with a start is said when one is taken.
+  // take_sample() returns a failed start's error.
   Expected<std::unique_ptr<CodeLink>> link = start(sample_bytecode_);
   std::lock_guard lock(mutex_);
   if (link && !is_stopped_) samples_.push_back(std::move(*link));

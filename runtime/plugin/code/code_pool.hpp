@@ -46,10 +46,10 @@ class CodePool {
   Expected<std::unique_ptr<CodeLink>> take_judge();
   /// A judge that has answered in full may be used again.
   void give_back_judge(std::unique_ptr<CodeLink> judge);
-  /// Kills what take_sample() and take_judge() gave and reaps it.
+  /// Kills a sandbox of take_sample() or take_judge() and reaps it.
   void end(std::unique_ptr<CodeLink> link);
 
-  /// Kills everything, ends everyone's waiting. Any thread.
+  /// Kills all sandboxes and ends every wait. Any thread.
   void stop();
   bool is_stopped() const;
 
@@ -64,7 +64,7 @@ class CodePool {
 
   const CodePoolOptions options_;
   std::string sample_bytecode_, judge_bytecode_;  // of this Python; not changed after open()
-  mutable std::mutex mutex_;                      // guards what follows
+  mutable std::mutex mutex_;                      // guards the members below
   std::condition_variable changed_;
   uint32_t inside_ = 0;
   bool is_stopped_ = false;

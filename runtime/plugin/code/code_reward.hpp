@@ -2,14 +2,14 @@
 /// code_sandbox: scores an answer by running its code. Each answer gets a sandbox of its own
 /// (sandbox.hpp), started ahead of time with the interpreter up, used once, and killed; nothing of
 /// an answer is left for the next. Bound: `workers` answers at a time and as many sandboxes that
-/// wait; memory, output and time by the options. Owner: whoever opened it. Thread-safe.
+/// wait; memory, output and time by the options. Owner: its opener. Thread-safe.
 ///
-/// What an answer can do: whatever it likes inside its sandbox, the harness there included. What it
-/// cannot do is pass without computing what was asked: expected outputs and test code never enter
-/// its sandbox. Outputs are compared in this process; asserts and tests run in a second sandbox,
-/// the judge, which sees plain values that the answer's functions returned and no object of the
-/// answer's (an object that says it equals everything is not equal to 4). What ends the answer's
-/// process early fails the case. docs/sandbox.md says it in full.
+/// An answer controls its sandbox, the harness there included, and cannot pass without computing
+/// the asked values: expected outputs and test code never enter its sandbox. This process compares
+/// outputs; asserts and tests run in a second sandbox, the judge, which sees plain values that the
+/// answer's functions returned and no object of the answer's (an object that claims to equal
+/// everything does not equal 4). An early end of the answer's process fails the case. Details:
+/// docs/sandbox.md.
 ///
 /// CODE-1: a score above 0 for a case means that the answer's sandbox delivered the value or output
 /// that the case asks for, before the deadline. CODE-2: no sandbox serves two answers.
@@ -45,9 +45,9 @@ struct CodeRewardOptions {
 /// answer in case 3: line 1: expected '4', got '5'", "timeout in case 1 after 2 s", "memory limit
 /// in case 1: MemoryError", "crash in case 2: signal 11 (Segmentation fault)", "exception in case
 /// 1: ZeroDivisionError: division by zero, line 3", "compile error: …", "output limit in case 1",
-/// "no code in the answer". `error` is for what the answer is not to blame for: no sandbox, a row
-/// without test cases, a judge that fails.
-/// Returns Errc::config naming the key, Errc::unsupported if there is no sandbox.
+/// "no code in the answer". `error` is never the answer's fault: no sandbox, a row without test
+/// cases, a judge that fails. Returns Errc::config naming the key, Errc::unsupported if there is no
+/// sandbox.
 Expected<std::shared_ptr<tasks::Reward>> make_code_reward(std::string_view config_json,
                                                           const CodeRewardOptions& options);
 

@@ -17,7 +17,7 @@ Clock::duration seconds(double x) {
 
 // How often the memory of a sandbox is looked at; a process of it may have filled this much time.
 constexpr int k_look_ms = 20;
-// What a helper may take to say what it has seen, beyond the time of a case.
+// A helper's time for its report, beyond the time of a case.
 constexpr double k_grace_s = 1;
 
 /// An answer's sandbox, and why it is gone.
@@ -110,7 +110,7 @@ std::string in_case(std::string_view fault, size_t index) {
 
 // ---- programs: input in, output out ---------------------------------------------------------
 
-/// What the harness says of one case.
+/// The harness's report of one case.
 struct Ending {
   bool is_timeout = false;
   int status = 0;
@@ -296,7 +296,7 @@ class JudgedRun {
   }
 
  private:
-  /// Returns what the answer defines. Not ready: the verdict says why.
+  /// Returns the answer's definitions. Not ready: the verdict has the reason.
   std::string import_answer() {
     auto limit = std::min(end_, Clock::now() + seconds(options_.case_timeout_s));
     for (;;) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Runs one answer on its test cases and says what came of it. Owner: a call of the reward. Thread:
-/// its caller's. Ends by the deadline of the options, plus the killing of a sandbox.
+/// Runs one answer on its test cases and returns their results. Owner: a call of the reward.
+/// Thread: its caller's. Ends by the deadline of the options, plus the killing of a sandbox.
 #include <chrono>
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-/// What code_sandbox is asked to run, read from a row: the code in the answer, and the test cases
-/// in the row's columns, in ROLL's forms (case_type, test_cases, test_case_function) and verl's
-/// (inputs, outputs, fn_name in ground_truth or a column). Pure; thread-safe.
+/// The task of code_sandbox, read from a row: the code in the answer, and the test cases in the
+/// row's columns, in ROLL's forms (case_type, test_cases, test_case_function) and verl's (inputs,
+/// outputs, fn_name in ground_truth or a column). Pure; thread-safe.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,12 +39,12 @@ struct CodeTask {
 
 struct ExtractedCode {
   std::string code;
-  CodeLanguage language = CodeLanguage::automatic;  // what the fence says; automatic: nothing
+  CodeLanguage language = CodeLanguage::automatic;  // by the fence; automatic: it names none
 };
 
-/// Returns the code of an answer: of what follows the last </think>, the first fenced block that
-/// holds "def " (of C++: the first that its fence calls C++), else the first block, else all of it.
-/// A block that is not closed (a cut answer) ends with the text.
+/// Returns the code of an answer: behind the last </think>, the first fenced block that holds "def
+/// " (of C++: the first that its fence calls C++), else the first block, else all of it. A block
+/// that is not closed (a cut answer) ends with the text.
 ExtractedCode extract_code(std::string_view response, CodeLanguage wanted);
 
 /// Returns Errc::config naming the column that is missing or wrong; the row cannot be scored.

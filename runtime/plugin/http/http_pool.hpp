@@ -1,8 +1,8 @@
 #pragma once
 /// POSTs to one server over HTTP or HTTPS, each with a deadline that holds whatever the server does
 /// (silence, a byte a minute, an endless reply). Connections are kept and used again. Thread-safe;
-/// owns one thread, which closes what is late. Bound: a connection per call at once, a reply of at
-/// most reply_bytes_max. Internal to runtime/plugin; cpp-httplib is in its .cpp alone.
+/// owns one thread, which closes late connections. Bound: a connection per call at once, a reply of
+/// at most reply_bytes_max. Internal to runtime/plugin; cpp-httplib is in its .cpp alone.
 #include <chrono>
 #include <cstdint>
 #include <memory>

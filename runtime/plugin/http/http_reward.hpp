@@ -1,11 +1,11 @@
 #pragma once
 /// Rewards that ask a server: llm_judge, a language model behind an OpenAI-compatible
 /// /chat/completions, and remote, a scorer of one's own behind HTTP (docs/judges.md has options and
-/// messages). Both retry what may pass, keep to a rate, and never take a reply they cannot read for
-/// a 0. Thread-safe. Bound: `workers` requests at once, a reply of at most 4 MiB, a cache of
-/// cache_rows results. REWARD-2: a row ends timeout_s after its first request began; before that it
-/// waits for a free worker and, if one is set, the rate limit. A name look-up takes what the
-/// system's resolver takes.
+/// messages). Both retry passing failures, keep to a rate, and never score an unreadable reply 0.
+/// Thread-safe. Bound: `workers` requests at once, a reply of at most 4 MiB, a cache of cache_rows
+/// results. REWARD-2: a row ends timeout_s after its first request began; before that it waits for
+/// a free worker and, if one is set, the rate limit. A name look-up takes what the system's
+/// resolver takes.
 #include <cstdint>
 #include <memory>
 #include <string_view>

@@ -1,9 +1,10 @@
 #pragma once
 /// Threads that post requests to one server: retries with growing pauses, a common rate, one
-/// deadline per request over all its tries. Thread-safe. Bound: `workers` requests at once; what
-/// waits is what callers wait for. HTTP-1: every post() is answered exactly once. HTTP-2: no more
-/// than requests_per_minute requests begin in any minute, tries included, and none while the server
-/// has asked for a pause (at most k_hold_max of it). Internal to runtime/plugin.
+/// deadline per request over all its tries. Thread-safe. Bound: `workers` requests at once; the
+/// queue holds only requests that a caller waits for. HTTP-1: every post() is answered exactly
+/// once. HTTP-2: no more than requests_per_minute requests begin in any minute, tries included, and
+/// none while the server has asked for a pause (at most k_hold_max of it). Internal to
+/// runtime/plugin.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -36,7 +37,7 @@ class HttpWorkers {
   using Done = std::function<void(Expected<std::string>)>;
 
   HttpWorkers(HttpPoolOptions server, const HttpWorkersOptions& options);
-  ~HttpWorkers();  // answers what is left with Errc::cancelled
+  ~HttpWorkers();  // answers the rest with Errc::cancelled
   HttpWorkers(const HttpWorkers&) = delete;
   HttpWorkers& operator=(const HttpWorkers&) = delete;
 

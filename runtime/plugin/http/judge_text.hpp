@@ -1,5 +1,5 @@
 #pragma once
-/// What a judge is asked and what its reply is worth. Pure.
+/// The question to a judge and the score of its reply. Pure.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace cohort::plugin {
 
-/// Text with {prompt} {response} {ground_truth} {data_source} in it, filled in one pass: what a
-/// filled-in text holds is never taken for a placeholder. Other braces stay as they are.
+/// Text with {prompt} {response} {ground_truth} {data_source} in it, filled in one pass: a
+/// filled-in text is never searched for placeholders. Other braces stay as they are.
 class JudgeTemplate {
  public:
   /// Returns Errc::config for a {word} that is no placeholder, or if {response} is missing.
@@ -27,7 +27,7 @@ class JudgeTemplate {
   std::vector<Piece> pieces_;
 };
 
-/// What a template says when none is given.
+/// The default template.
 std::string_view default_judge_template();
 
 /// Reads a score in [0, 1] out of a reply, behind its last </think>:

@@ -28,7 +28,7 @@ class RemoteReward final : public tasks::Reward {
 /// columns, response_tokens, is_finished}, …]}.
 std::string remote_request(std::span<const tasks::RewardRow> rows);
 /// Reads {"results": [a number, or {score, parts, detail, error}, …]} or {"scores": [numbers]} of
-/// `count` rows. What is wrong with one result is that row's error; with the reply, every row's.
+/// `count` rows. A bad result is its row's error, a bad reply every row's.
 std::vector<tasks::RewardResult> remote_results(std::string_view reply, size_t count);
 
 }  // namespace cohort::plugin

@@ -12,7 +12,7 @@
 
 namespace cohort::plugin {
 
-/// One world; its calls return what the plugin said, or its message as an error.
+/// One world; its calls return the plugin's answer, or its message as an error.
 class NativeWorld {
  public:
   ~NativeWorld();

@@ -1,7 +1,7 @@
 #pragma once
-/// A shared object that stays loaded as long as somebody holds it, and the check of its ABI number.
-/// Thread-safe. Errors: Errc::not_found for the file, Errc::unsupported for what is no plugin or is
-/// one of another ABI version, in a sentence that says what to do.
+/// A shared object that stays loaded as long as a copy of it lives, and the check of its ABI
+/// number. Thread-safe. Errors: Errc::not_found for the file, Errc::unsupported, with the remedy,
+/// for a file that is no plugin or of another ABI version.
 #include <cstdint>
 #include <memory>
 #include <string>

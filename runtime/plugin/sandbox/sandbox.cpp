@@ -74,7 +74,7 @@ struct SandboxedProcess::Impl {
   pid_t pid = 0;  // of bwrap, or of the program itself
   Descriptor in, out, err, info, handle;
   std::string private_folder;  // of mode rlimits
-  std::mutex mutex;            // guards what follows
+  std::mutex mutex;            // guards the members below
   pid_t inner = 0;             // process 1 inside as this process sees it; 0: not known yet
   bool has_ended = false;
   int status = 0;
@@ -248,7 +248,7 @@ void SandboxedProcess::Impl::wait_until_gone(pid_t target) {
 
 void SandboxedProcess::Impl::end() {
   if (private_folder.empty()) return;
-  // Whoever is dying may still make a file.
+  // A dying process may still make a file.
   auto limit = Clock::now() + k_gone_limit;
   std::error_code failed;
   do {

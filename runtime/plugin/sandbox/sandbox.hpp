@@ -1,14 +1,14 @@
 #pragma once
-/// A child process that can hurt nobody: bubblewrap (own pid, network, ipc, mount and, for users
-/// other than root, user namespaces, read-only root, private /tmp, no capabilities), a seccomp
-/// filter and rlimits; or, where namespaces are missing and the user has accepted it, rlimits, the
-/// filter and a process group alone. Started by root, it runs under a user id of its own that owns
-/// nothing. Owner: whoever started it; its destructor kills the whole process tree and reaps it.
-/// Thread: one at a time, but kill() from any. Bound: what SandboxLimits says. It dies with this
-/// process, not with the thread that started it. SANDBOX-1: nothing outside the writable folders it
-/// was given changes (bubblewrap). SANDBOX-2: when it ends, everything it started has ended.
-/// One hole, bwrap's: if this process is killed in the first milliseconds of a start, the child can
-/// outlive it. So a program shall end at the end of its stdin.
+/// A child process that can harm neither host nor run: bubblewrap (own pid, network, ipc, mount
+/// and, for users other than root, user namespaces, read-only root, private /tmp, no capabilities),
+/// a seccomp filter and rlimits; or, where namespaces are missing and the user has accepted it,
+/// rlimits, the filter and a process group alone. Started by root, it runs under a user id of its
+/// own that owns nothing. Owner: its starter; its destructor kills the whole process tree and reaps
+/// it. Thread: one at a time, but kill() from any. Bound: SandboxLimits. It dies with this process,
+/// not with the thread that started it. SANDBOX-1: nothing outside the writable folders it was
+/// given changes (bubblewrap). SANDBOX-2: when it ends, everything it started has ended. One hole,
+/// bwrap's: if this process is killed in the first milliseconds of a start, the child can outlive
+/// it. So a program shall end at the end of its stdin.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class SandboxedProcess {
   /// Errc::unsupported if the machine has no namespaces or no bwrap (naming what to install or
   /// --sandbox=rlimits), Errc::invalid_argument, Errc::io.
   static Expected<std::unique_ptr<SandboxedProcess>> start(const SandboxOptions& options);
-  /// Returns whether `mode` works on this machine; what start() would return if not.
+  /// Returns start()'s error if `mode` does not work on this machine.
   static Expected<void> check(SandboxMode mode);
   ~SandboxedProcess();
   SandboxedProcess(const SandboxedProcess&) = delete;

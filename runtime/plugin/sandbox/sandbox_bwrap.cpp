@@ -88,7 +88,7 @@ std::vector<std::string> system_view() {
   return view;
 }
 
-/// What resolving a name and checking a certificate need.
+/// Files for resolving a name and checking a certificate.
 void add_network_files(std::vector<std::string>& argv) {
   for (const char* path : {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl",
                            "/etc/pki", "/etc/ca-certificates"})

@@ -1,6 +1,6 @@
 #pragma once
-/// How this machine is asked for a sandbox: which bwrap, as whom, with which arguments. What is
-/// found is found once a process. Thread-safe.
+/// How to start a sandbox on this machine: which bwrap, under which user, with which arguments.
+/// Looked up once a process. Thread-safe.
 #include <sys/types.h>
 
 #include <string>
@@ -15,8 +15,8 @@ namespace cohort::plugin {
 constexpr int k_filter_descriptor = 3;
 constexpr int k_info_descriptor = 4;
 
-/// Returns what to spawn for `options` as far as it does not hang on one child: argv, environment,
-/// limits, user. Returns Errc::unsupported naming what is missing, Errc::invalid_argument.
+/// Returns the part of the spawn request that all children of `options` share: argv, environment,
+/// limits, user. Returns Errc::unsupported naming the missing part, Errc::invalid_argument.
 Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options);
 Expected<SpawnRequest> rlimits_request(const SandboxOptions& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The seccomp filter of a sandbox: everything is allowed but what can reach outside or widens the
+/// The seccomp filter of a sandbox: everything is allowed but calls that reach outside or widen the
 /// kernel's attack surface (docs/sandbox.md lists it). Denied calls fail with EPERM, unknown
 /// architectures (32 bit, x32) end the process. Values; built once per kind, thread-safe.
 #include <linux/filter.h>

@@ -25,13 +25,13 @@ std::vector<std::string_view> words_of(std::string_view text);
 /// if there is none.
 size_t rfind_any_case(std::string_view text, std::string_view what);
 
-/// What a response says outside its thoughts.
+/// A response without its thoughts.
 struct Answer {
   std::string_view text;
   bool is_unfinished = false;  // it thinks to its end: text is empty
 };
 
-/// Returns what stands behind the last </think>, without a later thought that is not closed.
+/// Returns the text behind the last </think>, without a later thought that is not closed.
 /// `prompt_thinks`: the prompt ends in <think>, so that the response begins inside a thought.
 Answer after_thoughts(std::string_view response, bool prompt_thinks = false);
 

@@ -190,7 +190,7 @@ std::string brace_arguments(std::string_view text, std::string_view command, siz
 
 /// Returns the normal form of the Minerva evaluation, as DAPO has it.
 std::string minerva_normal_form(std::string_view answer) {
-  // What is replaced, then what is left out; the order counts.
+  // Replacements, then omissions; the order counts.
   constexpr std::array<std::array<std::string_view, 2>, 10> k_replaced = {
       {{"an ", ""},
        {"a ", ""},
@@ -257,7 +257,7 @@ class MathDapo final : public RowRule {
     return result;
   }
 
-  /// Returns what (?i)Answer\s*:\s*([^\n]+) captures last, else "[INVALID]".
+  /// Returns the last capture of (?i)Answer\s*:\s*([^\n]+), else "[INVALID]".
   static std::string_view after_answer(std::string_view text) {
     std::string_view found = "[INVALID]";
     std::string lowered = to_lower(text);

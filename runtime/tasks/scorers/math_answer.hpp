@@ -15,7 +15,7 @@ struct AnswerRules {
 /// Returns true if `a` and `b`, each LaTeX or plain, say the same.
 bool same_answer(std::string_view a, std::string_view b, const AnswerRules& rules = {});
 
-/// Returns the answer without what only sets type: a key for counting equal ones.
+/// Returns the answer without typesetting: a key for counting equal ones.
 std::string normal_form(std::string_view answer);
 
 }  // namespace cohort::tasks::math

@@ -1,5 +1,5 @@
 #pragma once
-/// What LaTeX commands, plain names and Unicode characters mean. Tables; immutable.
+/// The meaning of LaTeX commands, plain names and Unicode characters. Tables; immutable.
 #include <string_view>
 
 #include "runtime/tasks/scorers/math_tokens.hpp"

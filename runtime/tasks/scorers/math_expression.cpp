@@ -182,7 +182,7 @@ int32_t ExpressionParser::exponent() {
   return node >= 0 && is_negative ? add(Op::negate, node) : node;
 }
 
-/// Parses what stands before `closing`, wholly, and steps over it.
+/// Parses the text before `closing`, wholly, and steps over it.
 int32_t ExpressionParser::inside(uint32_t closing) {
   if (closing >= last_) return -1;
   uint32_t outer = last_;

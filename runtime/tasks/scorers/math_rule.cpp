@@ -49,7 +49,7 @@ std::string_view last_number(std::string_view text) {
   return at == std::string_view::npos ? std::string_view() : number_around(text, at);
 }
 
-/// Returns what a sentence names as its answer: behind "answer is" or "answer:".
+/// Returns the answer that a sentence names: behind "answer is" or "answer:".
 std::string_view named_answer(std::string_view text) {
   constexpr std::string_view k_phrases[] = {
       "answer is", "answer:", "answer :", "answer**:", "答案是", "答案为", "答案："};

@@ -22,7 +22,7 @@ size_t closing_brace(std::string_view text, size_t open) {
   return text.size();
 }
 
-/// Returns a subscript without what only sets type.
+/// Returns a subscript without typesetting.
 std::string plain_subscript(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size(); ++at) {

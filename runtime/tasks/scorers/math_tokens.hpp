@@ -1,7 +1,7 @@
 #pragma once
-/// The words of a mathematical answer, written as LaTeX, Unicode or plain text. What only sets type
-/// (\left, \displaystyle, spaces, $) is gone; what is not understood stays as a symbol, so that two
-/// answers can still be compared token by token. Pure; linear in the text.
+/// The words of a mathematical answer, written as LaTeX, Unicode or plain text. Typesetting (\left,
+/// \displaystyle, spaces, $) is gone; an unknown command stays as a symbol, so that two answers can
+/// still be compared token by token. Pure; linear in the text.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
 #pragma once
-/// What an expression is worth, two ways. Exactly: in a field of 2^61 elements, with a fixed
+/// The value of an expression, two ways. Exactly: in a field of 2^61 elements, with a fixed
 /// pseudo-random element for each variable, so that x(x+1) and x^2+x agree and numbers of any
 /// length never overflow. Numerically: complex, with a bound of the rounding error carried along.
 /// Pure. MATH-2: the work of one comparison is bounded by its Budget; beyond it nothing has a
@@ -45,7 +45,7 @@ Residue residue_of(const Value& scalar, uint32_t seed, Budget& budget);
 Numeric numeric_at(const Value& scalar, uint32_t point, Budget& budget);
 bool has_variables(const Value& scalar);
 
-/// Field arithmetic for those who combine residues.
+/// Field arithmetic, for combining residues.
 uint64_t field_subtract(uint64_t a, uint64_t b);
 uint64_t field_multiply(uint64_t a, uint64_t b);
 

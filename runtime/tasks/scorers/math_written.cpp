@@ -1,4 +1,4 @@
-// Tokens back as LaTeX, one writing for what means the same.
+// Tokens back as LaTeX, one writing for equal meanings.
 #include <algorithm>
 
 #include "runtime/tasks/scorers/math_tokens.hpp"
