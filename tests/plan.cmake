@@ -1,9 +1,9 @@
 cohort_test(plan_unit_test unit APART TSAN
   SOURCES unit/plan_ledger_test.cpp unit/plan_placement_test.cpp unit/plan_phases_test.cpp
-    unit/plan_timeshare_test.cpp unit/leak_watch_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
+    unit/plan_timeshare_test.cpp unit/leak_watch_test.cpp unit/membership_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
   DEPS cohort::plan)
 cohort_test(plan_property_test property TSAN
-  SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/start_gate_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp
+  SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/start_gate_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp property/membership_test.cpp property/phase_machine_test.cpp
   DEPS cohort::plan)
 cohort_test(plan_job_test unit
   SOURCES unit/plan_model_test.cpp unit/plan_job_test.cpp DEPS cohort::plan)
@@ -24,7 +24,7 @@ foreach(test plan_explore_test plan_random_walk_test)
 endforeach()
 cohort_test(plan_reshard_test property TSAN
   SOURCES property/plan_reshard_test.cpp property/reshard_absent_test.cpp DEPS cohort::plan)
-cohort_test(plan_reshard_golden_test golden SOURCES golden/plan_reshard_golden_test.cpp DEPS cohort::plan)
+cohort_test(plan_reshard_golden_test golden SOURCES golden/plan_reshard_golden_test.cpp golden/membership_table_test.cpp DEPS cohort::plan)
 cohort_test(dispatch_test property TSAN SOURCES property/dispatch_test.cpp property/stragglers_test.cpp property/suspects_test.cpp DEPS cohort::plan)
 cohort_test(run_machine_test unit TSAN SOURCES unit/run_machine_test.cpp support/run_script.cpp DEPS cohort::plan)
 cohort_test(run_machine_property_test property TSAN

@@ -2,6 +2,7 @@
 /// The typed handles of a cluster's own actors, which live longer than runs. Free of torch: head
 /// and agent are in `actor-node` itself, which starts in milliseconds.
 #include "runtime/control/messages.hpp"
+#include "runtime/plan/membership/limits.hpp"
 
 namespace cohort::actors {
 
@@ -52,7 +53,7 @@ using ClusterAgentActor =
                      caf::reacts_to<control::leave_atom>,
                      caf::replies_to<control::stop_atom>::with<bool>>;
 
-inline constexpr int k_beat_ms = 500;
-inline constexpr double k_silence_s = 2.5;  // of a node, after which it counts as lost
+inline constexpr int k_beat_ms = static_cast<int>(1e3 * plan::MembershipLimits{}.ping_s);
+inline constexpr double k_silence_s = plan::MembershipLimits{}.silence_s;
 
 }  // namespace cohort::actors

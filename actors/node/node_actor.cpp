@@ -56,59 +56,15 @@ void NodeState::open(NodeOptions options) {
   auto spawner = RoleSpawner::create(std::move(roles));
   if (!spawner) return on_fail({"node", "start", spawner.error().to_string()});
   spawner_ = std::move(*spawner);
-  slots_.resize(options_.processes.size());
   self_->set_down_handler([this](caf::down_msg& message) { on_down(message); });
+  open_membership();
 }
 
 void NodeState::on_start() {
   if (spawner_ == nullptr) return;  // the run has ended with the reason
   recorder_ = watch(self_->spawn<caf::detached>(recorder, options_.writer), "recorder");
-  if (options_.processes.empty()) {
-    spawn_cards();
-    return start_run();
-  }
-  for (uint32_t absent : options_.absent)
-    for (uint32_t slot : unit_of(absent)) slots_[slot].is_away = true;
-  for (uint32_t slot = 0; slot < slots_.size(); ++slot)
-    if (!slots_[slot].is_away) watch_slot(slot);
-  on_ping();
-}
-
-caf::result<ProcessWelcome> NodeState::on_join(const ProcessHello& hello) {
-  if (hello.slot >= options_.processes.size())
-    return to_caf({Errc::not_found, fmt::format("this run has no slot {}: it has {}", hello.slot,
-                                                options_.processes.size())});
-  if (hello.attempt != slots_[hello.slot].attempt)
-    return to_caf(
-        {Errc::denied, fmt::format("attempt {} of {} was given up: {} is expected", hello.attempt,
-                                   slot_name(hello.slot), slots_[hello.slot].attempt)});
-  ProcessWelcome welcome;
-  welcome.attempt = hello.attempt;
-  welcome.run_id = options_.folder.run_id;
-  welcome.run_folder = options_.folder.path;
-  welcome.working_folder = std::filesystem::current_path();
-  welcome.config_yaml = options_.config.resolved_yaml;
-  welcome.socket_folder = options_.wires.socket_folder;
-  for (CardId card : options_.processes[hello.slot]) welcome.cards.push_back(card.value);
-  return welcome;
-}
-
-void NodeState::on_ready(const ProcessReady& ready) {
-  if (ready.slot >= slots_.size() || is_shutting_down_) return;
-  Slot& slot = slots_[ready.slot];
-  if (slot.is_ready || slot.is_lost || ready.attempt != slot.attempt) return;
-  slot.is_ready = true;
-  slot.process = ready.process;
-  slot.roles = ready.roles;
-  slot.last_heard = now_seconds();
-  for (const RoleHandle& role : ready.roles) {
-    holders_[{role.role, CardId{role.card}}] = {role.actor, true};
-    caf::actor_addr address = caf::actor_cast<caf::actor_addr>(role.actor);
-    roles_[address] = receiver_name(role.role, CardId{role.card});
-    remote_.insert(address);
-    self_->monitor(role.actor);
-  }
-  is_begun_ ? hand_out(unit_of(ready.slot)) : start_if_all();
+  if (options_.processes.empty()) spawn_cards();
+  feed(plan::member::Open{});
 }
 
 TableReply NodeState::on_table(const TableRequest& request) {
@@ -131,18 +87,6 @@ void NodeState::spawn_cards() {
       else
         hold(role.role, card, spawner_->reference(system, card), label);
     }
-}
-
-void NodeState::start_run() {
-  if (std::exchange(is_begun_, true)) return;
-  spawn_trainer();
-  spawn_reward();
-  if (!reward_) return;  // the run has ended with the reason
-  spawn_head();
-  for (uint32_t slot : options_.absent)
-    if (const auto unit = unit_of(slot); !is_there(unit))
-      set_away(unit, slot_name(slot) + " is not there: the run begins without it");
-  caf::anon_send(driver_, start_atom_v);
 }
 
 void NodeState::spawn_trainer() {
@@ -191,18 +135,17 @@ void NodeState::spawn_reward() {
 
 void NodeState::spawn_head() {
   PlacementOptions placing;
-  placing.plan = options_.plan.placement;
-  placing.policy = options_.plan.offload;
-  placing.recorder = recorder_;
-  placing.run_start = now_seconds() - options_.log->seconds_since_start();
-  constexpr int k_loss_wait_ms = 2000;
+  placing.machine.plan = options_.plan.placement;
+  placing.machine.policy = options_.plan.offload;
+  placing.machine.run_start = now_seconds() - options_.log->seconds_since_start();
   if (options_.process_control.start) {
-    placing.loss_wait_ms = k_loss_wait_ms;
-    placing.restart_grace_ms = options_.restart_grace_ms;
+    placing.machine.loss_wait_s = options_.limits.loss_wait_s;
+    placing.machine.grace_s = options_.limits.grace_s;
   }
+  placing.recorder = recorder_;
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
-  CardId train_card = placing.plan.find("actor_train")->cards.front();
+  CardId train_card = options_.plan.placement.find("actor_train")->cards.front();
   placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
 
   DriverOptions options;
@@ -244,24 +187,21 @@ void NodeState::on_stop() {
 
 void NodeState::on_fail(const Failure& failure) {
   if (is_shutting_down_) return;
-  // What a link says of a peer that is gone, some seconds later: pings and whoever watches say it
-  // first, and it goes on when the peer is back.
-  constexpr double k_link_memory_s = 60;
-  if (failure.phase == "link" && last_loss_ > 0 && now_seconds() - last_loss_ < k_link_memory_s)
-    return on_notice(failure.role, failure.detail);
-  // A process that is started while the run goes on, and fails at that: its end is told next.
-  if (is_begun_ && failure.phase == "start" && failure.role.starts_with("process"))
-    return on_notice(failure.role, failure.detail);
+  if (!failure.link.empty() && membership_) return feed(link_of(failure));
+  if (failure.phase == "start" && failure.role.starts_with("process") && membership_)
+    return feed(plan::member::StartFailed{failure.role, failure.detail});
+  end_run(failure);
+}
+
+void NodeState::end_run(const Failure& failure) {
   if (!failure.is_consequence)
     log::warn("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
   if (driver_)  // it ends the run with the first cause
-    caf::anon_send(driver_, fail_atom_v, failure);
-  else {
-    RunResult result;
-    result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
-    result.is_loss = failure.is_loss;
-    options_.on_end(std::move(result));
-  }
+    return caf::anon_send(driver_, fail_atom_v, failure);
+  RunResult result;
+  result.error = fmt::format("{} in phase {}: {}", failure.role, failure.phase, failure.detail);
+  result.is_loss = failure.is_loss;
+  options_.on_end(std::move(result));
 }
 
 void NodeState::on_notice(const std::string& role, const std::string& text) {
@@ -284,13 +224,14 @@ void NodeState::on_down(const caf::down_msg& message) {
   if (role == "driver") driver_ = nullptr;  // nobody else is left to end the run
   // Of a process that ends, the roles are heard of first; why, only its supervisor knows.
   bool is_consequence = remote_.contains(message.source) && driver_;
-  on_fail({role, "supervision", "the actor died: " + reason, is_consequence});
+  end_run({role, "supervision", "the actor died: " + reason, is_consequence});
 }
 
 // From here on deaths are expected. The links' owners go first, so that no pump calls an actor that
 // is gone.
 bool NodeState::on_shutdown() {
   is_shutting_down_ = true;
+  if (membership_) feed(plan::member::Over{});
   if (spawner_) spawner_->end_waits("the run ends");
   for (const auto& [address, role] : roles_)
     caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
@@ -311,8 +252,7 @@ NodeActor::behavior_type node(NodeActor::stateful_pointer<NodeState> self, NodeO
       [state](flush_atom) { return state->on_shutdown(); },
       [state](join_atom, const ProcessHello& hello) { return state->on_join(hello); },
       [state](ready_atom, const ProcessReady& ready) { state->on_ready(ready); },
-      [state](watch_atom, uint64_t which) { state->on_watch(which); },
-      [state](ping_atom) { state->on_ping(); },
+      [state](watch_atom, uint64_t time) { state->on_watch(time); },
       [state](lost_atom, const ProcessLost& lost) { state->on_process_lost(lost); },
       [state](leave_atom, const LeaveOrder& order) { return state->on_leave(order); },
       [state](judge_atom, const ProcessJudgement& judged) { state->on_judged(judged); },

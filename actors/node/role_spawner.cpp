@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 
 #include "actors/node/link_collectives.hpp"
 #include "actors/roles/reference_actor.hpp"
@@ -12,6 +14,13 @@
 #include "runtime/job/job_spec.hpp"
 
 namespace cohort::actors {
+namespace {
+
+// In the names of links.
+constexpr const char* k_to_rewards = "->rewards";
+constexpr const char* k_attempt = ", attempt ";
+
+}  // namespace
 
 using control::receiver_name;
 
@@ -196,8 +205,24 @@ std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const
 }
 
 std::string RoleSpawner::producer(const std::string& role, CardId card, uint32_t attempt) const {
-  std::string name = receiver_name(role, card) + "->rewards";
-  return attempt == 0 ? name : fmt::format("{}, attempt {}", name, attempt);
+  const std::string name = receiver_name(role, card) + k_to_rewards;
+  return attempt == 0 ? name : name + k_attempt + std::to_string(attempt);
+}
+
+std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId card) const {
+  if (role == "actor_train") return {batch_link(card).name};
+  if (role == "reference") return {"rewards->reference", "reference->actor_train"};
+  return {producer(role, card, 0)};
+}
+
+std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::string& link) {
+  const size_t at = link.find(k_attempt);
+  if (at == std::string::npos)
+    return {link, link.ends_with(k_to_rewards) ? std::optional<uint32_t>(0) : std::nullopt};
+  uint32_t attempt = 0;
+  const char* end = link.data() + link.size();
+  std::from_chars(link.data() + at + std::strlen(k_attempt), end, attempt);
+  return {link.substr(0, at), attempt};
 }
 
 std::vector<CardId> RoleSpawner::leading_cards() const {

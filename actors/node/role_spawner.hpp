@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/roles/role_handles.hpp"
@@ -56,6 +58,10 @@ struct RoleSpawnerOptions {
 /// Returns where the policy of step 0 is, which the reference stays; it may not be there yet.
 std::string first_policy(const std::string& run_folder);
 
+/// Returns a link's name without the attempt of its producer's process, and that attempt; none for
+/// a link whose name never says it.
+std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::string& link);
+
 class RoleSpawner {
  public:
   /// Returns the error of a card's seat in the publishing of weights (shared memory, the table of
@@ -71,6 +77,8 @@ class RoleSpawner {
   transport::LinkOptions batch_link(CardId card) const;
   /// Returns the name of the link end through which a role on a card sends its trajectories.
   std::string producer(const std::string& role, CardId card, uint32_t attempt) const;
+  /// Returns the names, without attempts, of the links that a role on a card has an end of.
+  std::vector<std::string> links_of(const std::string& role, CardId card) const;
   /// Returns the cards that get leases: each replica's first.
   std::vector<CardId> leading_cards() const;
   /// Returns true if the reference computes in a phase of its own.

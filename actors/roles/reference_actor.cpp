@@ -30,7 +30,7 @@ Expected<void> ReferenceState::open(ReferenceOptions options) {
                           },
                           [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
-                            fail({"reference", "link", link + ": " + error.to_string()});
+                            fail(control::failure_of_link("reference", link, error));
                           }));
   return {};
 }

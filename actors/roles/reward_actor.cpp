@@ -115,7 +115,7 @@ Expected<void> RewardState::open(RewardOptions options) {
                           },
                           [address] { caf::anon_send(address, flush_atom_v); },
                           [fail](const std::string& link, const Error& error) {
-                            fail({"rewards", "link", link + ": " + error.to_string()});
+                            fail(control::failure_of_link("rewards", link, error));
                           }));
   return {};
 }

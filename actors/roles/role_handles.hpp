@@ -129,7 +129,7 @@ using NodeActor = caf::typed_actor<
     caf::replies_to<control::flush_atom>::with<bool>,
     caf::replies_to<control::join_atom, control::ProcessHello>::with<control::ProcessWelcome>,
     caf::reacts_to<control::ready_atom, control::ProcessReady>,
-    caf::reacts_to<control::watch_atom, uint64_t>, caf::reacts_to<control::ping_atom>,
+    caf::reacts_to<control::watch_atom, uint64_t>,
     caf::reacts_to<control::lost_atom, control::ProcessLost>,
     caf::replies_to<control::leave_atom, control::LeaveOrder>::with<bool>,
     caf::reacts_to<control::judge_atom, control::ProcessJudgement>,

@@ -63,7 +63,7 @@ Expected<void> RolloutState::open(RolloutOptions options) {
                    std::make_shared<std::vector<compute::TurnOutput>>(std::move(outputs)));
   });
   auto fail = [this](const std::string& link, const Error& error) {
-    options_.fail({options_.role, "link", link + ": " + error.to_string()});
+    options_.fail(control::failure_of_link(options_.role, link, error));
   };
   if (is_follower()) return {};
   COHORT_ASSIGN(output_,

@@ -23,7 +23,7 @@ Expected<void> TrainRankState::open(TrainRankOptions options) {
                                   std::make_shared<transport::Delivery>(std::move(delivery)));
                             },
                             [fail](const std::string& peer, Error error) {
-                              fail({"actor_train", "link", peer + ": " + error.to_string()});
+                              fail(control::failure_of_link("actor_train", peer, error));
                             }));
   return {};
 }

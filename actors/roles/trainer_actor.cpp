@@ -123,7 +123,7 @@ Expected<void> TrainerState::open(TrainerOptions options) {
     COHORT_ASSIGN(
         batches_.back(),
         transport::Sender::open(*options_.context, rank.batches, [fail, label](const Error& error) {
-          fail({"actor_train", "link", label + ": " + error.to_string()});
+          fail(control::failure_of_link("actor_train", label, error));
         }));
   }
   COHORT_ASSIGN(input_, transport::Receiver::open(
@@ -134,7 +134,7 @@ Expected<void> TrainerState::open(TrainerOptions options) {
                                   std::make_shared<transport::Delivery>(std::move(delivery)));
                             },
                             [fail](const std::string& peer, Error error) {
-                              fail({"actor_train", "link", peer + ": " + error.to_string()});
+                              fail(control::failure_of_link("actor_train", peer, error));
                             }));
   return {};
 }

@@ -31,6 +31,10 @@ Failure failure_of(std::string role, std::string phase, const caf::error& error)
   return {std::move(role), std::move(phase), e.to_string(), e.code == Errc::closed};
 }
 
+Failure failure_of_link(std::string role, const std::string& link, const Error& error) {
+  return {std::move(role), "link", link + ": " + error.to_string(), false, false, link};
+}
+
 caf::error to_error(const std::exception_ptr& leaked) {
   try {
     std::rethrow_exception(leaked);

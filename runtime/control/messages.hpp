@@ -14,75 +14,21 @@
 #include "runtime/base/error.hpp"
 #include "runtime/control/cluster_messages.hpp"
 #include "runtime/control/exact.hpp"
-#include "runtime/plan/place/phases.hpp"
+#include "runtime/plan/membership/judgement.hpp"
+#include "runtime/plan/place/card_messages.hpp"
 
 namespace cohort::control {
 
-/// A reshard in two steps: every card of both layouts moves the version; when all have it, the
-/// receiving ones serve it (PLACE-5). Before them, where one of the cards was lost and is back:
-/// every card that is there opens a new seat, because a group cannot go on without a member
-/// (docs/reshard.md).
-enum class PublishStage : uint8_t { exchange = 0, commit = 1, seat = 2 };
-
-/// Placement → the actor that owns the objects of one role: change what a card holds.
-/// Idempotent by `id`: a repeated command answers with the state it finds.
-struct CardCommand {
-  uint64_t id = 0;  // rises by one per command of a run
-  plan::Command command;
-  // of a reshard, else unused
-  uint64_t version = 0;  // of the policy
-  PublishStage stage = PublishStage::exchange;
-  std::string receiver;  // role that the version goes to
-  uint64_t epoch = 0;    // of the seats; rises whenever a card was lost or has come back
-  std::vector<uint32_t> absent = {};  // seat: the receiver's cards that have no part in it
-};
+using plan::CardCommand;
+using plan::CardReply;
+using plan::PhaseReport;
+using plan::PhaseRequest;
+using plan::PublishStage;
+/// One acknowledged command of a phase.
+using Transition = plan::DoneCommand;
 
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
 std::string receiver_name(const std::string& role, CardId card);
-
-/// Answer to a CardCommand: the card's bytes, measured.
-struct CardReply {
-  uint64_t id = 0;
-  uint64_t bytes_on_card = 0;  // bytes of this object on the card after the command
-  uint64_t bytes_moved = 0;
-  double seconds = 0;
-  uint64_t version = 0;
-  /// reshard. Exchange, of a receiver: the sum over the received bytes; commit: xxh3 of its
-  /// weights.
-  uint64_t checksum = 0;
-  uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
-  uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
-  std::string process = {};      // where the card is, e.g. "process 4711"
-  uint64_t process_bytes = 0;    // anonymous memory of that process
-  /// Exchange, of a train card: the sum over the bytes sent to each receiving card.
-  std::vector<std::pair<uint32_t, uint64_t>> sent = {};
-};
-
-/// Driver → placement: bring every card into the state that `kind` needs.
-struct PhaseRequest {
-  uint64_t step = 0;
-  plan::PhaseKind kind = plan::PhaseKind::init;
-  uint64_t version = 0;  // publish: the version to publish
-};
-
-/// One acknowledged command of a phase.
-struct Transition {
-  plan::Command command;
-  uint64_t bytes_on_card = 0;
-  uint64_t bytes_moved = 0;
-  double start_seconds = 0;  // since the start of the run
-  double seconds = 0;
-};
-
-struct PhaseReport {
-  uint64_t step = 0;
-  plan::PhaseKind kind = plan::PhaseKind::init;
-  double seconds = 0;
-  std::vector<Transition> transitions;
-  uint64_t checksum = 0;  // publish: xxh3 of the weights that the first infer card serves
-  std::vector<std::pair<uint32_t, uint64_t>> bytes_per_card;  // after the phase has begun
-  std::vector<std::string> alarms = {};  // memory that was not given back (LEAK-1, LEAK-2)
-};
 
 /// Driver → rollout: play `group_size` trajectories of each group.
 struct Lease {
@@ -228,13 +174,8 @@ struct CardsLost {
   bool is_away = false;
 };
 
-/// Driver → node: its judgement of the process that holds a card.
-enum class Judgement : uint8_t {
-  shared = 0,  // its losses count
-  alone = 1,   // it plays one suspect alone: until it has played it, or is lost, none counts
-  pardon = 2,  // its last loss was a prompt's fault, and does not count
-  hung = 3,    // it does not get on with its groups: to be ended
-};
+/// Driver → node: what is to be thought of the process that holds a card.
+using plan::Judgement;
 struct ProcessJudgement {
   uint32_t card = 0;
   Judgement judgement = Judgement::shared;
@@ -269,6 +210,7 @@ struct Failure {
   std::string detail;
   bool is_consequence = false;  // another role died first; the supervisor names it
   bool is_loss = false;         // a process has gone that the run needs: it can be resumed
+  std::string link = {};        // phase "link": the name of the link that failed
 };
 
 }  // namespace cohort::control
@@ -279,9 +221,6 @@ typename Inspector::result_type inspect(Inspector& f, Command& x) {
   return f(caf::meta::type_name("Command"), x.verb, x.phase, x.role, x.card.value, x.object, x.to,
            x.bytes);
 }
-}  // namespace cohort::plan
-
-namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
   return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver,
@@ -290,23 +229,26 @@ typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
   return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved,
-           exact(x.seconds), x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process,
-           x.process_bytes, x.sent);
+           control::exact(x.seconds), x.version, x.checksum, x.card_bytes, x.card_peak_bytes,
+           x.process, x.process_bytes, x.sent);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
   return f(caf::meta::type_name("PhaseRequest"), x.step, x.kind, x.version);
 }
 template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, Transition& x) {
+typename Inspector::result_type inspect(Inspector& f, DoneCommand& x) {
   return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved,
-           exact(x.start_seconds), exact(x.seconds));
+           control::exact(x.start_seconds), control::exact(x.seconds));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
-  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, exact(x.seconds), x.transitions,
-           x.checksum, x.bytes_per_card, x.alarms);
+  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, control::exact(x.seconds),
+           x.transitions, x.checksum, x.bytes_per_card, x.alarms);
 }
+}  // namespace cohort::plan
+
+namespace cohort::control {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Lease& x) {
   return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
@@ -397,7 +339,8 @@ typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Failure& x) {
-  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence, x.is_loss);
+  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence, x.is_loss,
+           x.link);
 }
 }  // namespace cohort::control
 
@@ -458,6 +401,8 @@ CardReply reply_to(const CardCommand& command);
 Error from_caf(const caf::error& error);
 /// Returns the failure of a request that `role` was to answer. A dead receiver is a consequence.
 Failure failure_of(std::string role, std::string phase, const caf::error& error);
+/// Returns the failure of a link, one end of which `role` owns.
+Failure failure_of_link(std::string role, const std::string& link, const Error& error);
 /// For set_exception_handler: keeps what() of an exception that leaked out of a handler.
 caf::error to_error(const std::exception_ptr& leaked);
 

@@ -102,7 +102,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system,
-             caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true}));
+             caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true, "link"}));
 }
 
 // CAF's own form of an infinity is never written to its end, and a NaN arrives as a number.

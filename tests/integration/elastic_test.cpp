@@ -63,8 +63,8 @@ class ElasticRun {
     for (uint32_t card : {0U, 1U, 2U}) options_.processes.push_back({{card}});
     options_.wires.socket_folder = folder_.path();
     options_.absent = std::move(absent);
-    options_.join_timeout_ms = k_join_ms;
-    options_.restart_grace_ms = 100;
+    options_.limits.join_s = 1e-3 * k_join_ms;
+    options_.limits.grace_s = 0.1;
     options_.process_control = {[](uint32_t, uint32_t) {},
                                 [this](uint32_t slot, uint32_t attempt) {
                                   if (on_start_ && on_start_(*this, slot)) start(slot, attempt);

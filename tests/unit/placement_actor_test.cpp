@@ -76,10 +76,10 @@ class PlacementActorTest : public ::testing::Test {
           {{Object::infer_params, k_mib}, {Object::kv_cache, 4 * k_mib}}}});
     ASSERT_TRUE(plan) << plan.error().detail;
     PlacementOptions options;
-    options.plan = *plan;
+    options.machine.plan = *plan;
+    options.machine.loss_wait_s = 1;
+    options.machine.grace_s = 2;
     options.recorder = recorder_;
-    options.loss_wait_ms = 1000;
-    options.restart_grace_ms = 2000;
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
     options.owners[{"actor_infer", {1}}] = first_actor_ = system_.spawn(owner_behavior, infer_);
     options.owners[{"actor_infer", {2}}] = second_actor_ = system_.spawn(owner_behavior, second_);
