@@ -11,7 +11,7 @@ namespace cohort::config {
 namespace {
 
 template <class E>
-std::string name_of(E x) {
+std::string written_name(E x) {
   return std::string(names_of(E{})[static_cast<size_t>(x)]);
 }
 
@@ -214,7 +214,7 @@ void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ul
 void set_engine(WorkerConfig& w, VerlStrategy strategy, const VerlFsdp& fsdp, const VerlMegatron& m,
                 int64_t dp, bool is_train) {
   StrategySettings& s = w.strategy_args;
-  s.strategy_name = name_of(strategy);
+  s.strategy_name = written_name(strategy);
   s.data_parallel_size = dp;
   if (strategy != VerlStrategy::megatron) {
     s.strategy = is_train ? Strategy::fsdp2_train : Strategy::fsdp2_infer;
@@ -281,7 +281,7 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   set_model(w.model_args, c.model, o.dtype, 1);
   w.generating_args = sampling_args(o.sampling, n.response);
   StrategySettings& s = w.strategy_args;
-  s.strategy_name = o.name ? name_of(*o.name) : "";
+  s.strategy_name = o.name ? written_name(*o.name) : "";
   s.strategy = o.name == VerlEngine::sglang ? Strategy::sglang
                : o.name == VerlEngine::hf   ? Strategy::hf_infer
                                             : Strategy::vllm;
@@ -404,7 +404,7 @@ void set_section(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   v.use_kl_in_reward = c.algorithm.use_kl_in_reward;
   v.norm_adv_by_std_in_grpo = c.algorithm.norm_adv_by_std_in_grpo;
   v.filter_overlong_prompts = c.data.filter_overlong_prompts;
-  v.truncation = name_of(c.data.truncation);
+  v.truncation = written_name(c.data.truncation);
   v.train_files = c.data.train_files;
   v.val_files = c.data.val_files;
   v.train_rows = n.rows;
@@ -417,10 +417,10 @@ void set_section(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 }
 
 void set_losses(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
-  v.adv_estimator = name_of(c.algorithm.adv_estimator);
-  v.loss_mode = name_of(c.actor.loss_mode);
-  v.kl_loss_type = name_of(c.actor.kl_loss_type);
-  v.kl_reward_type = name_of(c.algorithm.kl_penalty);
+  v.adv_estimator = written_name(c.algorithm.adv_estimator);
+  v.loss_mode = written_name(c.actor.loss_mode);
+  v.kl_loss_type = written_name(c.actor.kl_loss_type);
+  v.kl_reward_type = written_name(c.algorithm.kl_penalty);
   v.clip_ratio_c = c.actor.clip_ratio_c;
   v.loss_scale_factor = c.actor.loss_scale_factor;
   v.is_kl_adaptive = c.algorithm.use_kl_in_reward && c.algorithm.kl_type == VerlKlControl::adaptive;
@@ -433,11 +433,11 @@ void set_losses(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
   v.grad_offload = c.actor.megatron.grad_offload;
   const VerlFilterGroups& g = c.algorithm.filter_groups;
   v.is_group_filtered = g.enable;
-  v.group_metric = g.metric ? name_of(*g.metric) : "";
+  v.group_metric = g.metric ? written_name(*g.metric) : "";
   v.max_num_gen_batches = std::max<int64_t>(0, g.max_num_gen_batches);
   v.gen_batch_size = c.data.gen_batch_size.value_or(c.data.train_batch_size);
   const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
-  v.rollout_is = r.rollout_is ? name_of(*r.rollout_is) : "";
+  v.rollout_is = r.rollout_is ? written_name(*r.rollout_is) : "";
   v.rollout_is_threshold = r.rollout_is_threshold;
   v.rollout_rs = r.rollout_rs;
   v.bypass_mode = r.bypass_mode;
@@ -468,7 +468,7 @@ void set_baseline(Derived& d, const VerlConfig& c) {
                            ? "(score - mean) / deviation over the answers of a prompt"
                            : "score - mean over the answers of a prompt (Dr.GRPO)";
   else
-    d.group_baseline = name_of(estimator) + " over the answers of a prompt";
+    d.group_baseline = written_name(estimator) + " over the answers of a prompt";
 }
 
 void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {

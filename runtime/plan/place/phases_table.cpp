@@ -87,7 +87,7 @@ std::optional<Place> shared_target(CacheArrival cache, PhaseKind phase, Object o
   return std::nullopt;
 }
 
-uint64_t total_of(const std::vector<HeldObject>& objects) {
+uint64_t bytes_of_all(const std::vector<HeldObject>& objects) {
   uint64_t total = 0;
   for (const HeldObject& x : objects)
     total = x.bytes > std::numeric_limits<uint64_t>::max() - total
@@ -124,14 +124,14 @@ std::vector<HeldObject> held_while_publishing(const PlacementPlan& plan, CardId 
     });
   };
   auto reshard = moment(Object::infer_params), fill = moment(Object::ref_params);
-  return total_of(reshard) >= total_of(fill) ? reshard : fill;
+  return bytes_of_all(reshard) >= bytes_of_all(fill) ? reshard : fill;
 }
 
 /// Returns true if every "*" object of publish fits beside both parameter sets.
 bool has_room_in_publish(const PlacementPlan& plan, CardId id) {
   auto card = std::ranges::find(plan.cards, id, &CardSpec::id);
   return card != plan.cards.end() &&
-         total_of(held_while_publishing(plan, id, true)) <= card->budget_bytes();
+         bytes_of_all(held_while_publishing(plan, id, true)) <= card->budget_bytes();
 }
 
 bool is_shared(const PlacementPlan& plan, CardId card) {
