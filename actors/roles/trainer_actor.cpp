@@ -250,7 +250,7 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   if (!step.has_waiting || !collector_.is_step_complete(key) ||
       step.trajectories.size() != collector_.progress(key).second)
     return;
-  // Arrival order depends on timing; what is trained on must not (DESIGN 12).
+  // Arrival order depends on timing; training must not (docs/architecture.md, Determinism).
   std::sort(step.trajectories.begin(), step.trajectories.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   CollectReport report;

@@ -1,6 +1,6 @@
 #pragma once
-/// <output_dir>/<exp_name>/<run id>/ : what a run leaves behind (DESIGN 11), made at start, found
-/// again at resume. No actor in it. Files only; not thread-safe.
+/// <output_dir>/<exp_name>/<run id>/ : the folder of a run (docs/architecture.md), made at start,
+/// found again at resume. No actor in it. Files only; not thread-safe.
 #include <cstdint>
 #include <filesystem>
 #include <optional>

@@ -21,7 +21,7 @@ struct WorldOptions {
   uint32_t groups = 4;
   double fault_every_s = 0;       // mean time from one fault to the next; 0: none
   double calm_after_s = 60;       // from then on there are none
-  std::set<std::string> killers;  // prompts that end whoever plays them
+  std::set<std::string> killers;  // prompts that kill their players
   bool may_stop = false;
 };
 

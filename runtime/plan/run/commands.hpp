@@ -1,5 +1,5 @@
 #pragma once
-/// What a run wants done (plan/run/run.hpp). Plain values. Each is answered by one event, unless it
+/// The commands of a run (plan/run/run.hpp). Plain values. Each is answered by one event, unless it
 /// says "no answer"; a command that fails is answered by CommandFailed (a lease by LeaseFailed).
 #include <cstdint>
 #include <string>
@@ -59,7 +59,7 @@ struct Ping {
 struct Collect {
   RoundKey round;
 };
-/// To the trainer: what does the stream have of the round? → Recorded
+/// To the trainer: asks for the round's trajectories in the stream → Recorded
 struct AskRecorded {
   uint64_t question = 0;
   RoundKey round;

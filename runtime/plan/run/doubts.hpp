@@ -1,7 +1,7 @@
 #pragma once
-/// Errors that may be the consequence of a loss: each waits for the word of whoever watches the
-/// processes. The first that has no excuse when its time is over is the cause that ends the run.
-/// Pure. Owner: Run. Bound: the errors of verdict_wait_s.
+/// Errors that may be the consequence of a loss: each waits for the word of the node, which watches
+/// the processes. The first that has no excuse when its time is over is the cause that ends the
+/// run. Pure. Owner: Run. Bound: the errors of verdict_wait_s.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace cohort::plan::run {
 
-/// What would explain an error.
+/// The explanation of an error.
 enum class Excuse : uint8_t {
   loss,   // a process that was lost around that time
   lease,  // the loss of the replica that had the lease

@@ -1,5 +1,5 @@
 #pragma once
-/// What a run is told (plan/run/run.hpp). Plain values; every answer names what it answers.
+/// The events of a run (plan/run/run.hpp). Plain values; every answer names its command.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ struct RoundKey {
   auto operator<=>(const RoundKey&) const = default;
 };
 
-/// What the trajectories of one group play.
+/// The task of one group's trajectories.
 struct GroupTask {
   std::string tag;     // environment, or the domain of a prompt
   uint64_t seed = 0;   // of the world; prompts: row
@@ -73,7 +73,7 @@ struct Collected {
   RoundKey round;
   double masked_share = 0;
 };
-/// What the stream has of a round, as (group, index).
+/// A round's trajectories in the stream, as (group, index).
 struct Recorded {
   uint64_t question = 0;
   bool is_over = false;  // the trainer has closed the round: all of it
@@ -116,7 +116,7 @@ struct Noticed {
   std::string role;
   std::string text;
 };
-/// Why a run fails: who, where, what.
+/// The reason of a run's failure.
 struct Failure {
   std::string role;
   std::string phase;

@@ -1,13 +1,13 @@
 #pragma once
-/// Who plays the groups of the open rounds: replicas and where they stand, leases by number, what is
-/// played again after a loss, by a second replica, alone, or by nobody. Pure: `now` is an argument,
-/// what is to be done is appended to `out`. Owner: Run. Bound: the groups of the open rounds; one
-/// ping per replica and period.
+/// The players of the open rounds' groups: replicas and their standing, leases by number, groups
+/// that are played again after a loss, by a second replica, alone, or not at all. Pure: `now` is an
+/// argument, commands are appended to `out`. docs/leases.md tells the protocol. Owner: Run. Bound:
+/// the groups of the open rounds; one ping per replica and period.
 ///
-/// LEASE-1: every lease has a number of its own, rising. What is said of a number that is not open
+/// LEASE-1: every lease has a number of its own, rising. A message about a number that is not open
 /// (its replica was lost, another has played its group) changes nothing.
-/// LEASE-2: a replica is leased to only while the floor is open for its phase, and only
-/// if it serves the version; warm_start needs no weights.
+/// LEASE-2: a replica is leased to only while the floor is open for its phase, and only if it
+/// serves the version; warm_start needs no weights.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,8 +23,8 @@ namespace cohort::plan::run {
 class Players {
  public:
   using Out = std::vector<Command>;
-  /// One that is back has no weights yet: it may play what needs none. One that leaves gets nothing
-  /// new.
+  /// One that is back has no weights yet: it may play rounds that need none. One that leaves gets
+  /// nothing new.
   enum class Standing : uint8_t { lost, back, serving, leaving };
 
   explicit Players(const RunOptions& options);
@@ -36,17 +36,17 @@ class Players {
   void open_floor(PhaseKind phase) { floor_ = phase; }
   void close_floor() { floor_.reset(); }
   bool is_floor_open(TrajectoryKind kind) const { return floor_ == phase_of(kind); }
-  /// Hands out what the replicas have room for.
+  /// Hands out groups while replicas have room.
   void hand_out(double now, Out& out);
   /// Returns true if every group has been played.
   bool is_played(RoundKey round) const;
   /// Returns true if nothing of the round is open on a replica, or asked of the trainer.
   bool is_quiet(RoundKey round) const;
-  /// Returns true if groups are left, and nobody who could play them.
+  /// Returns true if groups are left and no replica could play them.
   bool is_stranded(RoundKey round) const;
   /// Returns true if no lease is open.
   bool is_idle() const;
-  /// Every group has been played, for the first time: who was slow, how long answers are.
+  /// Every group has been played once: learns which replicas were slow and how long answers are.
   void end_playing(RoundKey round, Out& out);
   void close(RoundKey round, Out& out);
 
@@ -59,7 +59,7 @@ class Players {
   void on_pong(const Pong& pong, double now);
   void on_lost(const CardsLost& lost, Out& out);
   void on_back(const CardsBack& back, Out& out);
-  /// Returns why the run ends: too many groups kill who plays them.
+  /// Returns why the run ends: too many groups kill their players.
   std::optional<Failure> on_recorded(const Recorded& recorded, Out& out);
   void on_masked(const Masked& masked);
   void on_leave(const LeaveAsked& leave, double now, Out& out);
@@ -90,12 +90,12 @@ class Players {
     uint32_t replica = 0;
     double asked = 0;
   };
-  /// Replicas that are to go when they have played what they have.
+  /// Replicas that are to go when they have played their leases.
   struct Leave {
     std::vector<uint32_t> replicas;
     double until = 0;
   };
-  /// A process that was lost, and what its replicas had of a round.
+  /// A process that was lost, and its replicas' groups of a round.
   struct Loss {
     RoundKey round;
     std::vector<uint32_t> replicas;

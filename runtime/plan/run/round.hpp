@@ -1,7 +1,6 @@
 #pragma once
-/// The groups of one batch on their way over the replicas: what waits, what is open where, what has
-/// been played by whom, what has killed whom. Pure. Owner: Players, one per open round. Bound: the
-/// groups of the batch.
+/// The groups of one batch on their way over the replicas: waiting, open, played, and the deaths
+/// they caused. Pure. Owner: Players, one per open round. Bound: the groups of the batch.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -25,7 +24,7 @@ struct Round {
   void drop(uint32_t group, uint64_t tokens);
   /// Returns how often the group was taken from a replica, or given to a second one.
   uint32_t attempt_of(uint32_t group) const;
-  /// Returns what replica has played of the round, but for `open`.
+  /// Returns the groups that `replica` has played of the round, but for `open`.
   std::vector<uint32_t> played_only_by(uint32_t replica, const std::vector<uint32_t>& open) const;
 
   RoundKey key;
@@ -44,7 +43,7 @@ struct Round {
 /// Returns the phase in which rounds of a kind are played.
 PhaseKind phase_of(TrajectoryKind kind);
 
-/// What a control message may hold, less what surrounds the groups of a lease.
+/// The bytes of a control message, less those around a lease's groups.
 inline constexpr size_t k_lease_bytes_max = 48 * 1024;
 
 /// Packs the parts that one replica is to play into leases: in order, those of one attempt

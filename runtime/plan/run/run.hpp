@@ -1,7 +1,7 @@
 #pragma once
-/// A run, as a machine: it is told events and gives commands; whoever executes them, on a real clock
-/// or a virtual one, decides nothing. Pure: no actor, file, log or clock (`now` is an argument), and
-/// the same events give the same commands.
+/// A run, as a machine: it takes events and gives commands; the driver or the simulator executes
+/// them, on a real or a virtual clock, and decides nothing. Pure: no actor, file, log or clock
+/// (`now` is an argument), and the same events give the same commands.
 ///
 /// Pipelines agentic and rlvr: warm start rounds, then step 0 (the policy that starts is published,
 /// evaluated, saved), then per step: generate, [reference,] update, publish, [evaluate,] row,
@@ -10,14 +10,14 @@
 /// time.
 ///
 /// FLOW-3: a step is opened only while step - 1 - (step whose policy is served) <= steps_ahead, so
-/// that no token is trained on that is older. A version is published when no lease is open: what
-/// plays is played out, and what waits gets the new version.
+/// that no older token is trained on. A version is published when no lease is open: open leases are
+/// played out, and waiting groups get the new version.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
-/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may be
-/// lost and come back at any time (players.hpp): what they had not brought into the stream is played
-/// again by those that live. If nobody lives who could play, the version is published again, to
-/// whoever comes first. FLOW-1: what comes twice the collector drops.
+/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may
+/// be lost and come back at any time (players.hpp): the living play again the trajectories that the
+/// stream does not have. If no replica lives, the version is published again, to the first that is
+/// back. FLOW-1: the collector drops second copies.
 ///
 /// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
 #include <cstdint>
@@ -68,7 +68,7 @@ enum class Stage : uint8_t {
   over,
 };
 
-/// What a failure is said to have happened in.
+/// The activity in which a failure happened.
 enum class Activity : uint8_t {
   start,
   init,
@@ -89,7 +89,7 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// Returns what is to be done now, in order.
+  /// Returns the commands for now, in order.
   std::vector<Command> on(const Event& event, double now);
 
   Stage stage() const { return stage_; }

@@ -167,7 +167,7 @@ void Run::told(const FailureTold& told) {
   doubts_.add({told.failure, Excuse::loss, 0, now_});
 }
 
-// An actor that is gone has not failed by itself: whoever watches it has the first word.
+// An actor that is gone has not failed by itself: its node has the first word.
 void Run::told(const CommandFailed& failed) {
   Failure failure{failed.role, std::string(to_string(activity_)), failed.error.to_string()};
   if (failed.error.code != Errc::closed) return fail(std::move(failure));

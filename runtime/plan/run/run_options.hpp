@@ -1,5 +1,5 @@
 #pragma once
-/// What a run is to do (plan/run/run.hpp).
+/// The options of a run (plan/run/run.hpp).
 #include <cstdint>
 #include <map>
 #include <string>
