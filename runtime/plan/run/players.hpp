@@ -1,8 +1,8 @@
 #pragma once
-/// Who plays the groups of the open rounds: replicas and where they stand, leases by number, what is
-/// played again after a loss, by a second replica, alone, or by nobody. Pure: `now` is an argument,
-/// what is to be done is appended to `out`. Owner: Run. Bound: the groups of the open rounds; one
-/// ping per replica and period.
+/// Who plays the groups of the open rounds: replicas and where they stand, leases by number, what
+/// is played again after a loss, by a second replica, alone, or by none. Pure: `now` is an
+/// argument, and what is to be done is appended to `out`. Owner: Run. Bound: the groups of the open
+/// rounds; one ping per replica and period.
 ///
 /// LEASE-1: every lease has a number of its own, rising. What is said of a number that is not open
 /// (its replica was lost, another has played its group) changes nothing.

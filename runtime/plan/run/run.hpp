@@ -1,7 +1,7 @@
 #pragma once
-/// A run, as a machine: it is told events and gives commands; whoever executes them, on a real clock
-/// or a virtual one, decides nothing. Pure: no actor, file, log or clock (`now` is an argument), and
-/// the same events give the same commands.
+/// A run, as a machine: it is told events and gives commands. An executor, on a real clock or a
+/// virtual one, carries them out and decides nothing. Pure: no actor, file, log or clock (`now` is
+/// an argument), and the same events give the same commands. docs/run_machine.md.
 ///
 /// Pipelines agentic and rlvr: warm start rounds, then step 0 (the policy that starts is published,
 /// evaluated, saved), then per step: generate, [reference,] update, publish, [evaluate,] row,
@@ -14,10 +14,10 @@
 /// plays is played out, and what waits gets the new version.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
-/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may be
-/// lost and come back at any time (players.hpp): what they had not brought into the stream is played
-/// again by those that live. If nobody lives who could play, the version is published again, to
-/// whoever comes first. FLOW-1: what comes twice the collector drops.
+/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may
+/// be lost and come back at any time (players.hpp): the others play again what these had not
+/// brought into the stream. If no rollout is left that could play, the version is published again,
+/// to the first that comes. FLOW-1: the collector drops what comes twice.
 ///
 /// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
 #include <cstdint>
