@@ -29,3 +29,5 @@ cohort_test(dispatch_test property TSAN SOURCES property/dispatch_test.cpp prope
 cohort_test(run_machine_test unit TSAN SOURCES unit/run_machine_test.cpp support/run_script.cpp DEPS cohort::plan)
 cohort_test(run_machine_property_test property TSAN
   SOURCES property/run_machine_test.cpp support/run_world.cpp support/run_script.cpp DEPS cohort::plan)
+cohort_test(run_machine_table_test golden
+  SOURCES golden/run_machine_table_test.cpp support/run_script.cpp DEPS cohort::plan)

@@ -181,8 +181,8 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
     return Error{Errc::backpressure,
                  fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
   if (lease.number <= lease_serial_)
-    return Error{Errc::invalid_argument,
-                 fmt::format("LEASE-1: lease {} comes after lease {}", lease.number, lease_serial_)};
+    return Error{Errc::invalid_argument, fmt::format("LEASE-1: lease {} comes after lease {}",
+                                                     lease.number, lease_serial_)};
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
       lease.groups.empty() || lease.group_size == 0 ||
       (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))

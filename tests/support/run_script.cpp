@@ -107,6 +107,7 @@ std::string to_text(const Command& command) { return std::visit(Text{}, command)
 
 std::string state_of(const Run& run) {
   std::string text(to_string(run.stage()));
+  if (run.stage() != Stage::warming && run.stage() != Stage::stepping) return text;
   if (auto front = run.front()) text += fmt::format(", {}", to_string(*front));
   if (auto evaluation = run.evaluation()) text += fmt::format(" ({})", to_string(*evaluation));
   return text;

@@ -1,8 +1,8 @@
 #pragma once
-/// The players of the open rounds' groups: replicas and their standing, leases by number, groups
-/// that are played again after a loss, by a second replica, alone, or not at all. Pure: `now` is an
-/// argument, commands are appended to `out`. docs/leases.md tells the protocol. Owner: Run. Bound:
-/// the groups of the open rounds; one ping per replica and period.
+/// Who plays the groups of the open rounds: replicas and where they stand, leases by number, what
+/// is played again after a loss, by a second replica, alone, or by none. Pure: `now` is an
+/// argument, and what is to be done is appended to `out`. Owner: Run. Bound: the groups of the open
+/// rounds; one ping per replica and period.
 ///
 /// LEASE-1: every lease has a number of its own, rising. A message about a number that is not open
 /// (its replica was lost, another has played its group) changes nothing.

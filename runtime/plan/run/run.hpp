@@ -1,7 +1,7 @@
 #pragma once
-/// A run, as a machine: it takes events and gives commands; the driver or the simulator executes
-/// them, on a real or a virtual clock, and decides nothing. Pure: no actor, file, log or clock
-/// (`now` is an argument), and the same events give the same commands.
+/// A run, as a machine: it is told events and gives commands. An executor, on a real clock or a
+/// virtual one, carries them out and decides nothing. Pure: no actor, file, log or clock (`now` is
+/// an argument), and the same events give the same commands. docs/run_machine.md.
 ///
 /// Pipelines agentic and rlvr: warm start rounds, then step 0 (the policy that starts is published,
 /// evaluated, saved), then per step: generate, [reference,] update, publish, [evaluate,] row,
@@ -15,9 +15,9 @@
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may
-/// be lost and come back at any time (players.hpp): the living play again the trajectories that the
-/// stream does not have. If no replica lives, the version is published again, to the first that is
-/// back. FLOW-1: the collector drops second copies.
+/// be lost and come back at any time (players.hpp): the others play again what these had not
+/// brought into the stream. If no rollout is left that could play, the version is published again,
+/// to the first that comes. FLOW-1: the collector drops what comes twice.
 ///
 /// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
 #include <cstdint>
