@@ -101,8 +101,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                                        ProcessJudgement{1, Judgement::hung, "does not get on"}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
-  round_trip(system,
-             caf::make_message(fail_atom_v, Failure{"role", "phase", "detail", true, true, "link"}));
+  round_trip(system, caf::make_message(fail_atom_v,
+                                       Failure{"role", "phase", "detail", true, true, "link"}));
 }
 
 // CAF's own form of an infinity is never written to its end, and a NaN arrives as a number.

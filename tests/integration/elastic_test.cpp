@@ -65,6 +65,7 @@ class ElasticRun {
     options_.absent = std::move(absent);
     options_.limits.join_s = 1e-3 * k_join_ms;
     options_.limits.grace_s = 0.1;
+    options_.limits.link_verdict_s = 0.2;
     options_.process_control = {[](uint32_t, uint32_t) {},
                                 [this](uint32_t slot, uint32_t attempt) {
                                   if (on_start_ && on_start_(*this, slot)) start(slot, attempt);
@@ -105,6 +106,9 @@ class ElasticRun {
   void lose(uint32_t slot, uint32_t attempt, bool is_node_gone = false) {
     caf::anon_send(node_, control::lost_atom_v,
                    control::ProcessLost{slot, attempt, "was killed by the test", is_node_gone});
+  }
+  void fail_link(const control::Failure& failure) {
+    caf::anon_send(node_, control::fail_atom_v, failure);
   }
   /// Returns false if the run ends before it has this many rows.
   bool wait_rows(size_t count) {
@@ -210,6 +214,21 @@ TEST(Elastic, AProcessThatNeverJoinsAtTheStartEndsTheRun) {
       result.error.find("process 2 (cards [2]: actor_infer) in phase start: it has not joined "
                         "within 1500 ms"),
       std::string::npos)
+      << result.error;
+}
+
+// Another process was lost a moment before: it explains nothing.
+TEST(Elastic, ALinkThatNoLossExplainsEndsTheRun) {
+  ElasticRun run({});
+  ASSERT_TRUE(run.wait_rows(1));
+  run.lose(2, 0);
+  run.fail_link(control::failure_of_link("rewards", "actor_infer@2->rewards",
+                                         {Errc::timeout, "its process was lost"}));
+  run.fail_link(control::failure_of_link("rewards", "actor_infer@1->rewards",
+                                         {Errc::timeout, "was silent for 10000 ms"}));
+  const RunResult result = run.wait();
+  EXPECT_FALSE(result.is_ok);
+  EXPECT_NE(result.error.find("rewards in phase link: actor_infer@1->rewards"), std::string::npos)
       << result.error;
 }
 

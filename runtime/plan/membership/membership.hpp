@@ -8,10 +8,11 @@
 /// (MEMBER-1). Slots whose processes hold parts of one tensor-parallel group are a unit: they are
 /// handed out, lost and started again together, under one attempt (MEMBER-2). Driver and placement
 /// hear that a unit is back only after they have heard that it is lost (MEMBER-3), which may be
-/// said again: it is lost while it starts, or away. A process with cards of roles that the run cannot do without ends the run when it is
-/// lost; others are started again, limits.restarts_max times in limits.restart_window_s. One whose
-/// cards are the rollout's alone may be away: nobody waits for it, and it has its part again once
-/// it has joined. The run ends once, with its first cause; nothing is commanded after it
+/// said again: when it is lost while it starts, or is away. A process with cards of roles that the
+/// run cannot do without ends the run when it is lost; others are started again,
+/// limits.restarts_max times in limits.restart_window_s. One whose cards are the rollout's alone
+/// may be away: nobody waits for it, and it has its part again once it has joined. The run ends
+/// once, with its first cause; nothing is commanded after it, but that questions are refused
 /// (MEMBER-4). Every wait ends (MEMBER-5): with its event, or by its limit. A failed link is the
 /// consequence of a loss only if it names a process that was lost (MEMBER-6).
 #include <array>
