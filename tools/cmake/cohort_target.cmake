@@ -67,7 +67,7 @@ function(cohort_shape target pch optimize apart batch)
   endif()
   if(COHORT_UNITY AND NOT apart)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
-    # GCC takes the sources for headers there, and inlines more of std::string than it understands (GCC bug 105329).
+    # GCC takes the sources for headers there, and inlines more of std::string and of JSON than it understands (GCC bug 105329).
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow>)
   endif()
 endfunction()
