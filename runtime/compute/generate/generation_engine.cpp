@@ -1,0 +1,69 @@
+#include "runtime/compute/generate/generation_engine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::compute {
+namespace {
+
+class Pause {
+ public:
+  explicit Pause(GenerationEngine& engine) : engine_(engine) { engine_.pause(PauseMode::keep); }
+  ~Pause() { engine_.resume(); }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  GenerationEngine& engine_;
+};
+
+}  // namespace
+
+std::string_view to_string(TurnStop stop) {
+  switch (stop) {
+    case TurnStop::none:
+      return "none";
+    case TurnStop::stop:
+      return "stop";
+    case TurnStop::length:
+      return "length";
+    case TurnStop::aborted:
+      return "aborted";
+    case TurnStop::error:
+      return "error";
+  }
+  return "unknown";
+}
+
+EngineStats stats_of(std::vector<WorkerStats> workers) {
+  WorkerStats sum;
+  for (const WorkerStats& one : workers) {
+    sum.iterations += one.iterations;
+    sum.tokens_sampled += one.tokens_sampled;
+    sum.prefill_tokens += one.prefill_tokens;
+    sum.evictions += one.evictions;
+    sum.busy_seconds += one.busy_seconds;
+    sum.callback_seconds += one.callback_seconds;
+    sum.idle_seconds += one.idle_seconds;
+    sum.running += one.running;
+    sum.waiting += one.waiting;
+    sum.blocks_free += one.blocks_free;
+    sum.blocks_total += one.blocks_total;
+  }
+  return {std::move(workers), sum};
+}
+
+double EngineStats::busiest_since(const EngineStats& start) const {
+  double busiest = 0;
+  for (size_t i = 0; i < workers.size() && i < start.workers.size(); ++i)
+    busiest = std::max(busiest, workers[i].busy_seconds - start.workers[i].busy_seconds);
+  return busiest;
+}
+
+Expected<void> serve_weights(GenerationEngine& engine, uint64_t version) {
+  Pause pause(engine);
+  COHORT_TRY(engine.commit_weights(version));
+  return engine.reset_cache();
+}
+
+}  // namespace cohort::compute
