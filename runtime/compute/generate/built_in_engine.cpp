@@ -134,7 +134,6 @@ class BuiltInEngine final : public GenerationEngine {
   void set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks);
   void on_lost(const Error& error);
   bool is_follower() const { return tp_.rank > 0; }
-  Expected<void> check_request(const TurnRequest& request) const;
   Expected<void> check_idle(std::string_view command) const;
   Expected<void> close_for_compute(bool& is_ready, std::string_view command);
   void deliver(uint32_t lane, std::vector<LaneOutput> outputs);
@@ -419,20 +418,6 @@ Expected<Residency> BuiltInEngine::free_cache() {
 
 // -- turns
 
-Expected<void> BuiltInEngine::check_request(const TurnRequest& request) const {
-  COHORT_TRY(validate(request.sampling));
-  const auto where = [&] {
-    return fmt::format("request {} turn {}", request.request_id, request.turn);
-  };
-  if (request.max_new_tokens < 1)
-    return invalid(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
-  for (int32_t token : request.append_tokens)
-    if (token < 0 || token >= options_.model.vocab_size)
-      return invalid(fmt::format("{}: token {} is outside the vocabulary of {}", where(), token,
-                                 options_.model.vocab_size));
-  return {};
-}
-
 uint32_t BuiltInEngine::lightest_lane() const {
   const auto it = std::min_element(loads_.begin(), loads_.end(), [](const auto& a, const auto& b) {
     return a.outstanding_tokens < b.outstanding_tokens;
@@ -445,7 +430,7 @@ Expected<void> BuiltInEngine::submit(TurnRequest request) {
     return invalid(
         fmt::format("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
                     request.request_id, tp_.rank));
-  COHORT_TRY(check_request(request));
+  COHORT_TRY(validate(request, options_.model.vocab_size));
   const uint64_t id = request.request_id;
   std::lock_guard lock(registry_mutex_);
   if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};

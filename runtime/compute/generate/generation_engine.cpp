@@ -1,10 +1,15 @@
 #include "runtime/compute/generate/generation_engine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace cohort::compute {
 namespace {
+
+Error refused(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
 
 class Pause {
  public:
@@ -33,6 +38,20 @@ std::string_view to_string(TurnStop stop) {
       return "error";
   }
   return "unknown";
+}
+
+Expected<void> validate(const TurnRequest& request, int64_t vocab_size) {
+  COHORT_TRY(validate(request.sampling));
+  const auto where = [&] {
+    return fmt::format("request {} turn {}", request.request_id, request.turn);
+  };
+  if (request.max_new_tokens < 1)
+    return refused(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
+  for (int32_t token : request.append_tokens)
+    if (token < 0 || token >= vocab_size)
+      return refused(
+          fmt::format("{}: token {} is outside the vocabulary of {}", where(), token, vocab_size));
+  return {};
 }
 
 EngineStats stats_of(std::vector<WorkerStats> workers) {

@@ -37,6 +37,9 @@ struct TurnRequest {
   bool is_last = false;  // the engine finishes the trajectory with this turn
 };
 
+/// Returns Errc::invalid_argument naming request, turn and what is wrong with it.
+Expected<void> validate(const TurnRequest& request, int64_t vocab_size);
+
 enum class TurnStop : uint8_t {
   none,     // of no turn
   stop,     // a stop id
