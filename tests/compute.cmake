@@ -14,7 +14,7 @@ cohort_test(generation_unit_test unit
   SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp
   DEPS cohort::compute TSAN)
 cohort_test(generation_property_test property
-  SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp
+  SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp property/generation_seam_test.cpp
   DEPS cohort::compute)
 cohort_test(card_memory_test property SOURCES property/card_memory_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)

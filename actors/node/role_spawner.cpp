@@ -286,24 +286,58 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   return system.spawn<caf::detached>(actors::reference, std::move(options));
 }
 
+namespace {
+
+Expected<FrameSink> open_output(transport::Context& context, const transport::LinkOptions& link,
+                                std::function<void(Error)> on_lost) {
+  COHORT_ASSIGN(std::shared_ptr<transport::Sender> sender,
+                transport::Sender::open(context, link, std::move(on_lost)));
+  return FrameSink([sender](transport::Message message) -> Expected<void> {
+    auto sent = sender->send(std::move(message));
+    return sent ? Expected<void>{} : sent.error();
+  });
+}
+
+}  // namespace
+
+/// What the engine of an infer card is opened with.
+compute::EngineSetup RoleSpawner::engine_setup(CardId card, uint32_t replica) const {
+  const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
+  const config::RunConfig& config = *options_.config;
+  compute::EngineSetup setup;
+  setup.model = options_.plan->model;
+  setup.card = cards_.at(card).get();
+  setup.threads = static_cast<uint32_t>(config.cards.threads_per_card);
+  setup.max_running = static_cast<uint32_t>(config.max_running_requests);
+  setup.max_context = config.sequence_length;
+  setup.settings = config.actor_infer.engine_settings;
+  setup.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
+  setup.on_lost = [fail = options_.fail, name = role.role](const Error& error) {
+    fail({name, "generation", error.to_string(), error.code == Errc::closed});
+  };
+  const uint32_t tp = options_.plan->weights.at(role.role)->to.tp;
+  if (tp == 1) return setup;
+  auto first = role.cards.begin() + static_cast<ptrdiff_t>(replica * tp);
+  compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
+  for (uint32_t lane = 0; lane < setup.threads; ++lane) {
+    group.name = fmt::format("actor_infer.{}.lane.{}.{}", replica, lane, options_.attempt);
+    setup.groups.push_back(group);
+  }
+  return setup;
+}
+
 RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const {
   const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
   const config::RunConfig& config = *options_.config;
   const Preflight& plan = *options_.plan;
   RolloutOptions options;
-  const uint32_t tp = plan.weights.at("actor_infer")->to.tp;
   const auto position =
       static_cast<uint32_t>(std::ranges::find(role.cards, card) - role.cards.begin());
-  options.replica = position / tp;
+  options.replica = position / plan.weights.at(role.role)->to.tp;
   options.seed = static_cast<uint64_t>(config.seed);
   options.run_id = options_.run_id;
-  options.engine.model = plan.model;
-  options.engine.card = cards_.at(card).get();
+  options.card = cards_.at(card).get();
   options.keeps = keeps(card);
-  options.engine.lanes = static_cast<uint32_t>(config.cards.threads_per_card);
-  options.engine.max_running = std::max<uint32_t>(
-      1, static_cast<uint32_t>(config.max_running_requests) / options.engine.lanes);
-  options.engine.max_context = config.sequence_length;
   const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
   options.sampling.greedy = sampling.temperature == 0;
   options.sampling.temperature =
@@ -315,22 +349,21 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.stop_texts = plan.stop_texts;
   options.tokenizer = plan.tokenizer;
   options.environments = plan.environments;
-  options.context = context_.get();
   options.exchange = exchanges_.at(card).at(role.role);
-  options.output_link = link("rewards", producer(role.role, card, options_.attempt));
   options.fail = options_.fail;
-  const bool waits = std::ranges::any_of(options.environments,
-                                         [](const auto& each) { return each.second->is_blocking; });
-  if (tp == 1 && !waits) return system.spawn(actors::rollout, std::move(options));
-  if (tp == 1) return system.spawn<caf::detached>(actors::rollout, std::move(options));
-  auto first = role.cards.begin() + static_cast<ptrdiff_t>(options.replica * tp);
-  compute::GroupOptions group = group_of({first, first + static_cast<ptrdiff_t>(tp)}, card);
-  for (uint32_t lane = 0; lane < options.engine.lanes; ++lane) {
-    group.name = fmt::format("actor_infer.{}.lane.{}.{}", options.replica, lane, options_.attempt);
-    options.groups.push_back(group);
-  }
-  options.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
-  return system.spawn<caf::detached>(actors::rollout, std::move(options));
+  const compute::EngineRow engine = compute::engine_named(config.actor_infer.engine).value();
+  compute::EngineSetup setup = engine_setup(card, options.replica);
+  const bool waits =
+      engine.is_blocking || !setup.groups.empty() ||
+      std::ranges::any_of(plan.environments, [](const auto& e) { return e.second->is_blocking; });
+  options.open_engine = [open = engine.open, setup = std::move(setup)] { return open(setup); };
+  options.open_output = [context = context_,
+                         link = link("rewards", producer(role.role, card, options_.attempt))](
+                            std::function<void(Error)> on_lost) {
+    return open_output(*context, link, std::move(on_lost));
+  };
+  return waits ? system.spawn<caf::detached>(actors::rollout, std::move(options))
+               : system.spawn(actors::rollout, std::move(options));
 }
 
 }  // namespace cohort::actors

@@ -16,6 +16,7 @@
 #include "actors/roles/weight_exchange.hpp"
 #include "actors/run/preflight.hpp"
 #include "runtime/compute/collectives/collectives.hpp"
+#include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 
 namespace cohort::actors {
@@ -95,6 +96,7 @@ class RoleSpawner {
   std::shared_ptr<const void> keeps(CardId card) const;
   uint64_t step_bytes() const;
   transport::LinkOptions tcp_link() const;
+  compute::EngineSetup engine_setup(CardId card, uint32_t replica) const;
   compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
   std::optional<compute::GroupOptions> train_group(CardId card) const;
   compute::TrainEngineOptions train_options(CardId card, const std::string& role,

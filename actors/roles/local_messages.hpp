@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/roles/reward_pool.hpp"
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/generation_engine.hpp"
 #include "runtime/proto/trajectory.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/transport/link.hpp"

@@ -88,8 +88,6 @@ void finish_score(proto::Trajectory& t, bool is_row) {
   t.score = 0;
   if (t.mask_reason.empty())
     for (const proto::RewardPart& part : t.reward_parts) t.score += part.weight * part.value;
-  t.token_rewards.assign(t.tokens.size(), 0.F);
-  if (!t.token_rewards.empty()) t.token_rewards.back() = static_cast<float>(t.score);
   if (!is_row) return;
   double success = std::clamp(t.score, 0.0, 1.0);
   for (const proto::RewardPart& part : t.reward_parts)

@@ -35,9 +35,8 @@ tasks::RewardRow reward_row(const proto::Trajectory& trajectory, const PromptSet
 void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
                 proto::Trajectory& trajectory);
 
-/// Closes a trajectory all of whose parts are there: score, token_rewards (the score on the last
-/// token, 0 elsewhere), and for a row metric success: its part "acc" where a scorer gives one, else
-/// its score cut to 0..1. A masked one has score 0.
+/// Closes a trajectory all of whose parts are there: score, and for a row metric success: its part
+/// "acc" where a scorer gives one, else its score cut to 0..1. A masked one has score 0.
 void finish_score(proto::Trajectory& trajectory, bool is_row);
 
 struct RewardOptions {

@@ -37,13 +37,30 @@ std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
   return keys;
 }
 
+// An engine that breaks its promise is not trained on.
+Expected<void> check_output(const compute::TurnOutput& output, uint64_t version) {
+  using compute::TurnStop;
+  const size_t count = output.tokens.size();
+  if (count == 0 || (output.stop != TurnStop::stop && output.stop != TurnStop::length))
+    return Error{Errc::compute, fmt::format("a turn of {} tokens ended with '{}'", count,
+                                            compute::to_string(output.stop))};
+  if (output.logp.size() != count || output.versions.size() != count)
+    return Error{Errc::compute, fmt::format("{} log-probs and {} versions for {} tokens",
+                                            output.logp.size(), output.versions.size(), count)};
+  const uint32_t oldest = std::ranges::min(output.versions);
+  if (oldest < version)
+    return Error{Errc::compute, fmt::format("PLACE-5: a token of version {}, the lease is of {}",
+                                            oldest, version)};
+  return {};
+}
+
 }  // namespace
 
 RolloutState::~RolloutState() {
   // What calls back into this state, or writes into the engine, stops before anything else goes.
   if (options_.exchange) options_.exchange->abort("the rollout ends");
   engine_.reset();
-  output_.reset();
+  output_ = nullptr;
 }
 
 Expected<void> RolloutState::open(RolloutOptions options) {
@@ -55,32 +72,21 @@ Expected<void> RolloutState::open(RolloutOptions options) {
                    fmt::format("stop text '{}' is not a token of the vocabulary", text)};
     stop_ids_.push_back(*id);
   }
-  COHORT_TRY(join_groups());
-  COHORT_ASSIGN(engine_, compute::GenerationEngine::create(options_.engine));
+  COHORT_ASSIGN(engine_, options_.open_engine());
+  const compute::EngineCapacity capacity = engine_->capacity();
+  if (capacity.max_context < options_.sequence_length)
+    return Error{Errc::config, fmt::format("the engine's context of {} tokens is shorter than "
+                                           "sequence_length {}",
+                                           capacity.max_context, options_.sequence_length)};
   auto address = RolloutActor{self_};
   engine_->start([address](std::vector<compute::TurnOutput> outputs) {
     caf::anon_send(address, outputs_atom_v,
                    std::make_shared<std::vector<compute::TurnOutput>>(std::move(outputs)));
   });
-  auto fail = [this](const std::string& link, const Error& error) {
-    options_.fail(control::failure_of_link(options_.role, link, error));
-  };
-  if (is_follower()) return {};
-  COHORT_ASSIGN(output_,
-                transport::Sender::open(*options_.context, options_.output_link,
-                                        [fail](Error error) { fail("rollout output", error); }));
-  return {};
-}
-
-Expected<void> RolloutState::join_groups() {
-  for (const compute::GroupOptions& group : options_.groups) {
-    COHORT_ASSIGN(std::shared_ptr<compute::Collectives> joined, compute::Collectives::join(group));
-    options_.on_group(joined);
-    options_.engine.groups.push_back(std::move(joined));
-  }
-  options_.engine.on_group_lost = [fail = options_.fail, role = options_.role](const Error& error) {
-    fail({role, "generation", error.to_string(), error.code == Errc::closed});
-  };
+  if (!capacity.takes_turns) return {};
+  COHORT_ASSIGN(output_, options_.open_output([this](const Error& error) {
+    options_.fail(control::failure_of_link(options_.role, "rollout output", error));
+  }));
   return {};
 }
 
@@ -89,13 +95,12 @@ caf::result<CardReply> RolloutState::on_arrival_asked(const CardCommand& command
   if (auto passed = failpoint::check("publish.accept"); !passed) return to_caf(passed.error());
   auto arrival = engine_->begin_weights(command.version);
   if (!arrival) return to_caf(arrival.error());
-  arrival_ = *arrival;
+  arrival_ = arrival->bytes;
   auto promise = self_->make_response_promise<CardReply>();
   arriving_ = {command, promise, now_seconds()};
-  const compute::ModelConfig& part = engine_->part();
   options_.exchange->accept(
       command.version,
-      target_of(options_.exchange->model(), compute::layout_of(part), tensor::size_of(part.dtype),
+      target_of(options_.exchange->model(), std::move(arrival->layout), arrival->element_bytes,
                 arrival_),
       [address = RolloutActor{self_}](Expected<publish::PublishReport> report) {
         caf::anon_send(address, std::make_shared<Arrival::element_type>(std::move(report)));
@@ -114,7 +119,7 @@ void RolloutState::on_arrived(const Arrival& arrived) {
   reply.checksum = (*arrived)->sum;
   reply.bytes_moved = (*arrived)->received_bytes;
   reply.seconds = now_seconds() - arriving_.started;
-  read_memory(*options_.engine.card, reply);
+  read_memory(*options_.card, reply);
   arriving_.promise.deliver(reply);
 }
 
@@ -123,7 +128,7 @@ Expected<uint64_t> RolloutState::serve(uint64_t version) {
   uint64_t checksum = tensor::checksum64(arrival_);
   arrival_ = {};
   COHORT_TRY(failpoint::check("publish.commit"));
-  COHORT_TRY(engine_->commit_weights(version));
+  COHORT_TRY(compute::serve_weights(*engine_, version));
   return checksum;
 }
 
@@ -168,21 +173,25 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
   reply.bytes_on_card = done->bytes_on_card;
   reply.bytes_moved = done->bytes_moved;
   reply.seconds = now_seconds() - start;
-  read_memory(*options_.engine.card, reply);
+  read_memory(*options_.card, reply);
   return reply;
 }
 
+Expected<void> RolloutState::check_number(const Lease& lease) const {
+  if (lease.number > last_number_ && lease.number >> (64 - k_request_slot_bits) == 0) return {};
+  return Error{Errc::protocol, fmt::format("LEASE-1: lease {} after lease {}: numbers rise",
+                                           lease.number, last_number_)};
+}
+
 Expected<void> RolloutState::check_lease(const Lease& lease) const {
-  if (is_follower())
+  if (!engine_->capacity().takes_turns)
     return Error{Errc::invalid_argument,
                  fmt::format("rollout {}: leases go to rank 0 of its tensor-parallel group",
                              options_.replica)};
   if (!leases_.empty() && !is_same_batch(lease))
     return Error{Errc::backpressure,
                  fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
-  if (lease.number <= lease_serial_)
-    return Error{Errc::invalid_argument, fmt::format("LEASE-1: lease {} comes after lease {}",
-                                                     lease.number, lease_serial_)};
+  COHORT_TRY(check_number(lease));
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
       lease.groups.empty() || lease.group_size == 0 ||
       (!lease.indices.empty() && lease.indices.size() != lease.groups.size()))
@@ -210,8 +219,8 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
     batch_started_ = now_seconds();
     stats_at_start_ = engine_->stats();
   }
-  const uint64_t serial = lease_serial_ = lease.number;
-  OpenLease& open = leases_[serial];
+  last_number_ = lease.number;
+  OpenLease& open = leases_[lease.number];
   open.lease = lease;
   open.promise = self_->make_response_promise<LeaseReport>();
   open.keys = keys_of(lease);
@@ -255,9 +264,9 @@ void RolloutState::on_open() {
 // Opens the next game of the oldest lease that has one. Returns false if there is none, or no room.
 bool RolloutState::open_next() {
   if (open_games_ >= options_.max_open_games) return false;
-  for (auto& [serial, lease] : leases_)
+  for (auto& [number, lease] : leases_)
     if (lease.opened < lease.episodes.size()) {
-      open_episode(serial, lease, lease.opened++);
+      open_episode(number, lease, lease.opened++);
       return true;
     }
   return false;
@@ -273,10 +282,10 @@ void RolloutState::on_watch() {
   is_watching_ = !leases_.empty();
   if (!is_watching_) return;
   double limit = options_.environment_timeout_ms * 1e-3;
-  for (auto& [serial, lease] : leases_)
+  for (auto& [number, lease] : leases_)
     for (size_t slot = 0; slot < lease.opened; ++slot)
       if (double asked = lease.episodes[slot].env_asked; asked > 0 && now_seconds() - asked > limit)
-        return fail_leases({serial, slot, &lease, &lease.episodes[slot]}, "environment",
+        return fail_leases({number, slot, &lease, &lease.episodes[slot]}, "environment",
                            {Errc::timeout, fmt::format("no answer in {} s", limit)});
   watch_again();
 }
@@ -293,7 +302,7 @@ EnvironmentActor RolloutState::take_environment(const std::string& tag) {
   return taken;
 }
 
-void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
+void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   const Lease& lease = open.lease;
   auto kind = static_cast<TrajectoryKind>(lease.kind);
   Episode& episode = open.episodes[slot];
@@ -319,7 +328,7 @@ void RolloutState::open_episode(uint64_t serial, OpenLease& open, size_t slot) {
   t.response_mask.reserve(room);
   t.behavior_logp.reserve(room);
   t.token_versions.reserve(room);
-  uint64_t request = request_id(serial, slot);
+  uint64_t request = request_id(number, slot);
   if (kind == TrajectoryKind::warm_start)
     self_->send(episode.environment, play_atom_v, request, t.seed, lease.expert_fraction,
                 episode.rng_key);
@@ -348,7 +357,7 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   episode.observation = turn.observation;
   episode.generate_started = now_seconds();
   compute::TurnRequest request;
-  request.request_id = request_id(at.serial, at.slot);
+  request.request_id = request_id(at.number, at.slot);
   request.append_tokens = episode.prompt_tokens;
   const auto& environment = options_.environments.at(episode.trajectory.tag);
   request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
@@ -371,8 +380,15 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
   t.response_mask.insert(t.response_mask.end(), answer, 1);
   t.behavior_logp.insert(t.behavior_logp.end(), prompt, 0.F);
   t.behavior_logp.insert(t.behavior_logp.end(), output.logp.begin(), output.logp.end());
-  t.token_versions.insert(t.token_versions.end(), prompt + answer,
-                          static_cast<uint32_t>(output.weight_version));
+  // The prompt is read under the weights that answer it first; a scripted answer has none.
+  t.token_versions.insert(t.token_versions.end(), prompt,
+                          output.versions.empty() ? 0 : output.versions.front());
+  t.token_versions.insert(t.token_versions.end(), output.versions.begin(), output.versions.end());
+  t.token_versions.resize(t.tokens.size());
+  for (uint32_t version : output.versions) {
+    t.weight_version_min = std::min<uint64_t>(t.weight_version_min, version);
+    t.weight_version_max = std::max<uint64_t>(t.weight_version_max, version);
+  }
   t.generate_seconds += now_seconds() - episode.generate_started;
   proto::Turn turn;
   turn.response_end = static_cast<uint32_t>(t.tokens.size());
@@ -387,8 +403,8 @@ void RolloutState::on_outputs(const TurnOutputs& outputs) {
     failpoint::hit("rollout.turn");
     auto at = place_of(output.request_id);
     if (!at) continue;
-    if (output.tokens.empty() || output.stop == "error")
-      return fail_leases(*at, "generation", {Errc::compute, std::string(output.stop)});
+    if (auto sound = check_output(output, at->lease->lease.version); !sound)
+      return fail_leases(*at, "generation", sound.error());
     append_answer(*at->episode, output);
     at->lease->response_tokens += output.tokens.size();
     at->episode->env_asked = now_seconds();
@@ -454,7 +470,7 @@ void RolloutState::on_transcript(const Transcript& game) {
 void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool is_success) {
   Episode& episode = *at.episode;
   proto::Trajectory& t = episode.trajectory;
-  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(at.serial, at.slot));
+  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(at.number, at.slot));
   double valid = 0;
   double effective = 0;
   for (const proto::Turn& turn : t.turns) {
@@ -471,8 +487,9 @@ void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool
   episode.is_finished = true;
   idle_environments_[t.tag].push_back(std::move(episode.environment));
   finished_.push_back(std::move(t));
+  finished_of_.push_back(at.number);
   --open_games_;
-  if (++at.lease->finished == at.lease->episodes.size()) done_.push_back(at.serial);
+  if (++at.lease->finished == at.lease->episodes.size()) done_.push_back(at.number);
   open_next();
   if (open_games_ == 0 || finished_.size() >= options_.frame_trajectories) {
     send_frames();
@@ -493,10 +510,11 @@ void RolloutState::on_flush() {
 void RolloutState::send_frames() {
   if (!finished_.empty()) {
     proto::Encoded encoded = proto::encode_batch(finished_);
-    auto sent = output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+    auto sent = output_({k_message_trajectories, std::move(encoded.header), encoded.columns});
     if (sent) {
       failpoint::hit("rollout.sent");
       finished_.clear();
+      finished_of_.clear();
     } else if (sent.error().code != Errc::backpressure) {
       return fail_leases(leases_.begin()->first, "send", sent.error());
     } else if (!is_flush_queued_) {

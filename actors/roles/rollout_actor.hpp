@@ -1,13 +1,16 @@
 #pragma once
-/// Rollout: plays leased groups of trajectories with the generation engine and the environments.
-/// Owner: node. Thread: CAF's scheduler for the routing; generation runs on the engine's lanes,
-/// weights are written by the member of its WeightExchange. Bound: leases of one kind and
-/// step at a time (another is refused with backpressure), of which max_open_games games are open;
-/// the frames it has not yet handed to the reward link are at most the trajectories of its leases
-/// (FLOW-4). PLACE-4: a lease is refused unless infer_params
-/// and kv_cache are on the card. PLACE-5: a lease is refused unless the engine serves exactly the
-/// leased version. A trajectory leaves for the reward actor as soon as it is finished, in small
-/// batches.
+/// Rollout: plays leased groups of trajectories with a generation engine and the environments.
+/// Owner: node. Thread: CAF's scheduler for the routing, or a thread of its own if its engine or an
+/// environment waits for others; generation runs on the engine's threads, weights are written by
+/// the member of its WeightExchange. Bound: leases of one kind and step at a time (another is
+/// refused with backpressure), of which max_open_games games are open; the frames it has not yet
+/// handed to the reward link are at most the trajectories of its leases (FLOW-4). PLACE-4: a lease
+/// is refused unless infer_params and kv_cache are on the card. PLACE-5: a lease is refused unless
+/// the engine serves exactly the leased version. A trajectory leaves for the reward actor as soon
+/// as it is finished, in small batches.
+/// LEASE-1: a lease is known by its number alone. Numbers rise; one that does not is refused. What
+/// is said of a lease that is over (a cancel, a turn, an environment's answer) touches no other,
+/// not even of the same group.
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,25 +22,26 @@
 #include "actors/roles/environment_actor.hpp"
 #include "actors/roles/role_handles.hpp"
 #include "actors/roles/weight_exchange.hpp"
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/device/card_memory.hpp"
+#include "runtime/compute/generate/generation_engine.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace cohort::actors {
 
 using FailureSink = std::function<void(control::Failure)>;
+/// Takes a frame, or returns Errc::backpressure: offer it again.
+using FrameSink = std::function<Expected<void>(transport::Message)>;
 
 struct RolloutOptions {
   std::string role = "actor_infer";
   uint32_t replica = 0;
   uint64_t seed = 0;
   std::string run_id;
-  compute::GenerationOptions engine;
-  /// Tensor parallelism: the replica's groups, one per lane; joined at start, so that the actor
-  /// must have a thread of its own. Rank 0 gets the leases. Empty: the replica is one card.
-  std::vector<compute::GroupOptions> groups;
-  /// Told of each group once it is joined: whoever ends the run ends waiting ranks through it.
-  std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
+  /// Opens the engine; it may wait for the other ranks of the replica. Leases go to the rank whose
+  /// engine takes turns.
+  std::function<Expected<std::unique_ptr<compute::GenerationEngine>>()> open_engine;
+  const compute::CardMemory* card = nullptr;  // outlives the actor
   compute::SamplingOptions sampling;
   size_t max_open_games = 256;          // trajectories between their first and last turn
   int sequence_length = 256;            // [tokens] context limit of a trajectory
@@ -46,10 +50,10 @@ struct RolloutOptions {
   int flush_delay_ms = 5;               // ... or so long after the first of them
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
-  transport::Context* context = nullptr;
   std::shared_ptr<WeightExchange> exchange;
-  transport::LinkOptions output_link;  // of a replica's first card
-  std::shared_ptr<const void> keeps;   // card and context: an actor may end after its node
+  /// Opens the way to the rewards; what it is given is called when the way is lost.
+  std::function<Expected<FrameSink>(std::function<void(Error)>)> open_output;
+  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   int environment_timeout_ms = 60000;
   FailureSink fail;
 };
@@ -96,38 +100,38 @@ class RolloutState {
     size_t opened = 0, finished = 0;
     uint64_t response_tokens = 0;
   };
-  struct Place {  // of a trajectory
-    uint64_t serial = 0;
+  struct Place {          // of a trajectory
+    uint64_t number = 0;  // of the lease
     size_t slot = 0;
     OpenLease* lease = nullptr;
     Episode* episode = nullptr;
   };
 
   static constexpr int k_request_slot_bits = 24;  // above them the lease's number
-  static uint64_t request_id(uint64_t serial, size_t slot) {
-    return (serial << k_request_slot_bits) | slot;
+  static uint64_t request_id(uint64_t number, size_t slot) {
+    return (number << k_request_slot_bits) | slot;
   }
-  bool is_follower() const { return !options_.groups.empty() && options_.groups[0].rank > 0; }
   bool is_same_batch(const control::Lease& lease) const {
-    return lease_serial_ > 0 && lease.kind == kind_ && lease.step == step_;
+    return last_number_ > 0 && lease.kind == kind_ && lease.step == step_;
   }
-  Expected<void> join_groups();
+  Expected<void> check_number(const control::Lease& lease) const;
   Expected<void> check_lease(const control::Lease& lease) const;
   bool open_next();
   void reload_worlds();
   void watch_again();
   EnvironmentActor take_environment(const std::string& tag);
-  void open_episode(uint64_t serial, OpenLease& open, size_t slot);
+  void open_episode(uint64_t number, OpenLease& open, size_t slot);
   std::optional<Place> place_of(uint64_t request);
   void begin_turn(const Place& at, const EnvTurn& turn);
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);
   void send_frames();
+  void drop_finished(uint64_t number);
   control::LeaseReport report_of(const OpenLease& lease) const;
   void report_done();
-  void release(uint64_t serial, OpenLease& lease);
+  void release(uint64_t number, OpenLease& lease);
   void fail_leases(const Place& at, const std::string& what, const Error& error);
-  void fail_leases(uint64_t serial, const std::string& what, const Error& error);
+  void fail_leases(uint64_t number, const std::string& what, const Error& error);
   caf::result<control::CardReply> on_arrival_asked(const control::CardCommand& command);
   Expected<uint64_t> serve(uint64_t version);
 
@@ -142,20 +146,21 @@ class RolloutState {
   };
   Arriving arriving_;             // the version under way
   std::span<std::byte> arrival_;  // where it is written, until it is committed
-  std::unique_ptr<transport::Sender> output_;
+  FrameSink output_;
   std::map<std::string, std::vector<EnvironmentActor>> idle_environments_;  // by tag
 
-  uint64_t lease_serial_ = 0;
+  uint64_t last_number_ = 0;
   std::map<uint64_t, OpenLease> leases_;  // by number; all of one kind and step
   uint8_t kind_ = 0;
   uint64_t step_ = 0;
   uint64_t turns_ = 0;        // of the environments, and waits for a slow consumer: see on_ping
   double batch_started_ = 0;  // when the first lease of this kind and step came
-  compute::GenerationStats stats_at_start_;
+  compute::EngineStats stats_at_start_;
   size_t open_games_ = 0;
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;
   std::vector<proto::Trajectory> finished_;
-  std::vector<uint64_t> done_;  // leases whose trajectories are in finished_ or gone
+  std::vector<uint64_t> finished_of_;  // the lease of each
+  std::vector<uint64_t> done_;         // leases whose trajectories are in finished_ or gone
 };
 
 RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,

@@ -31,7 +31,6 @@ void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
 void set_mask(proto::Trajectory& t, const std::string& reason) {
   t.mask_reason = reason;
   t.score = 0;
-  std::ranges::fill(t.token_rewards, 0.F);
 }
 
 /// In the place of a trajectory that nobody plays.

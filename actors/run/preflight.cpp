@@ -11,6 +11,7 @@
 #include "actors/node/card_devices.hpp"
 #include "actors/roles/plugin_spec.hpp"
 #include "actors/run/task_source.hpp"
+#include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/job/job_json.hpp"
@@ -316,6 +317,8 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_built(config));
   COHORT_TRY(check_files(config));
   COHORT_TRY(check_cards(config));
+  if (auto engine = compute::engine_named(config.actor_infer.engine); !engine)
+    return engine.error().with_context("actor_infer.engine");
   COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
   COHORT_ASSIGN(int64_t vocab_size,
                 job::vocab_size_of(config.model, result.tokenizer->vocab_size()));

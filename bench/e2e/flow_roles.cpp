@@ -243,9 +243,7 @@ std::array<size_t, k_flow_processes - 1> frame_bytes(const FlowOptions& options)
     return encoded.header.size() + encoded.columns.size_bytes();
   };
   std::array<size_t, k_flow_processes - 1> bytes{};
-  bytes[0] = size();
-  for (proto::Trajectory& t : frame) t.token_rewards.assign(t.tokens.size(), 0.F);
-  bytes[1] = size();
+  bytes[0] = bytes[1] = size();  // a score adds no column
   for (proto::Trajectory& t : frame) fill_reference(t);
   bytes[2] = size();
   return bytes;

@@ -3,8 +3,9 @@
 // matrix-product ceiling measured in the same run (before and after, so that a noisy host shows),
 // trajectories/s, the orchestrator's share of a step, and control_ms: what of a step is neither
 // generation (to the last record in the stream), update nor evaluation, so that nothing but phases
-// and the publish go on. Medians over the steps of the run (the first is warm-up). COHORT_BIN_DIR
-// names the folder of actor-node; "--processes 2" before key=value has the cards in processes.
+// and the publish go on. Medians over the steps of the run (the first is warm-up). actor-node is
+// the one beside this program, or in COHORT_BIN_DIR; "--processes 2" before key=value has the cards
+// in processes.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

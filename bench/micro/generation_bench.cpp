@@ -18,7 +18,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
 #include "runtime/tensor/torch.hpp"
 
@@ -63,16 +63,16 @@ struct Play {  // the same trajectory shape for all
 class Client {
  public:
   Client(const ModelConfig& model, uint32_t lanes, uint32_t running) : model_(model) {
-    GenerationOptions options;
+    BuiltInOptions options;
     options.model = model;
     options.card = &card_;
     options.lanes = lanes;
     options.max_running = running;
-    engine_ = std::move(GenerationEngine::create(options).value());
+    engine_ = std::move(open_built_in(options).value());
     (void)engine_->onload_params().value();
     publish();
     const uint64_t tokens = uint64_t{running} * lanes * static_cast<uint64_t>(model.max_position);
-    (void)engine_->init_cache(tokens * engine_->kv_bytes_per_token()).value();
+    (void)engine_->init_cache(tokens * engine_->capacity().kv_token_bytes).value();
     engine_->start([this](std::vector<TurnOutput> outputs) { on_outputs(outputs); });
   }
   ~Client() { engine_->stop(); }
@@ -89,11 +89,11 @@ class Client {
     done_.wait(lock, [this] { return left_ == 0; });
     return now_seconds() - begin;
   }
-  GenerationStats stats() const { return engine_->stats(); }
+  EngineStats stats() const { return engine_->stats(); }
 
  private:
   void publish() {
-    const std::span<std::byte> arrival = engine_->begin_weights(1).value();
+    const std::span<std::byte> arrival = engine_->begin_weights(1).value().bytes;
     Rng rng(7);
     for (size_t at = 0; at < arrival.size(); at += sizeof(float)) {
       const float weight = static_cast<float>(rng.uniform() - 0.5) * 0.2F;

@@ -130,6 +130,8 @@ struct WorkerConfig {
   GeneratingArgs generating_args;
   DataArgs data_args;
   StrategySettings strategy_args;
+  std::string engine = "built_in";                     // actor_infer: of compute::engine_table()
+  std::map<std::string, std::string> engine_settings;  // likewise, for the engine alone
   std::vector<uint32_t> device_mapping;  // global card ids, distinct; empty: a CPU role
   int64_t world_size = 0;                // processes of a CPU role; 0: not given
   int64_t infer_batch_size = 16;         // log-probability micro-batch [trajectories]

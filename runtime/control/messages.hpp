@@ -54,7 +54,7 @@ struct LeaseReport {
   // of the rollout since its first lease of this kind and step
   uint64_t generated_tokens = 0;
   uint64_t prefill_tokens = 0;
-  double busy_seconds = 0;  // engine: the busiest lane
+  double busy_seconds = 0;  // engine: its busiest worker
   double wall_seconds = 0;
   uint64_t number = 0;  // of the lease
 };

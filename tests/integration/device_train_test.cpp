@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "runtime/compute/device/device_tensors.hpp"
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/train/flat_math.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/generation_rig.hpp"
@@ -228,7 +228,7 @@ void compare_generation(const std::shared_ptr<Device>& device) {
     request.sampling.greedy = true;
     request.is_last = true;
     const TurnOutput a = card.play(request), b = host.play(request);
-    EXPECT_EQ(a.stop, "length");
+    EXPECT_EQ(a.stop, TurnStop::length);
     EXPECT_EQ(a.tokens, b.tokens) << id;
     ASSERT_EQ(a.logp.size(), b.logp.size());
     for (size_t i = 0; i < a.logp.size(); ++i) EXPECT_NEAR(a.logp[i], b.logp[i], k_tolerance);

@@ -32,7 +32,7 @@ std::string text_of(const Played& played) {
       for (int32_t token : turn.tokens) text += std::to_string(token) + " ";
       text.append(reinterpret_cast<const char*>(turn.logp.data()),
                   turn.logp.size() * sizeof(float));
-      text += std::string(turn.stop) + "\n";
+      text += std::string(compute::to_string(turn.stop)) + "\n";
     }
   return text;
 }
@@ -99,7 +99,8 @@ void expect_named(int victim) {
       for (uint64_t id = 1; rank == 0 && !is_lost; ++id) {
         if (!rig.engine->submit(turn_request(id, 0, 5, 100))) break;
         const TurnOutput out = rig.wait(id, 0);
-        if (out.stop.empty()) return 93;  // GEN-2: a turn ends, whichever rank dies
+        // GEN-2: a turn ends, whichever rank dies
+        if (out.stop == compute::TurnStop::none) return 93;
         rig.engine->finish(id);
         if (id == 1) rendezvous.put("plays", "yes").value();
       }

@@ -12,6 +12,7 @@ namespace {
 
 using compute::GenerationEngine;
 using compute::TurnOutput;
+using compute::TurnStop;
 
 std::span<const std::byte> bytes_of(const std::vector<float>& flat) {
   return std::as_bytes(std::span(flat));
@@ -23,8 +24,8 @@ TEST(GenerationWeights, TheOldVersionIsServedUntilTheNewOneIsCommitted) {  // PL
   GenerationRig rig;
   rig.serve(first);
   const TurnOutput before = rig.play(turn_request(1, 0, 12, 6));
-  EXPECT_EQ(before.weight_version, 1U);
-  const std::span<std::byte> arrival = rig.engine->begin_weights(2).value();
+  EXPECT_EQ(before.versions, std::vector<uint32_t>(6, 1));
+  const std::span<std::byte> arrival = rig.engine->begin_weights(2).value().bytes;
   const auto bytes = bytes_of(second);
   ASSERT_EQ(arrival.size(), bytes.size());
   std::ranges::copy(bytes, arrival.begin());
@@ -41,15 +42,15 @@ TEST(GenerationWeights, TheOldVersionIsServedUntilTheNewOneIsCommitted) {  // PL
   auto request = turn_request(1, 1, 12, 6);
   request.append_tokens = turn_request(1, 0, 12, 6).append_tokens;
   const TurnOutput after = rig.play(request);
-  EXPECT_EQ(after.weight_version, 2U);
+  EXPECT_EQ(after.versions.front(), 2U);
   EXPECT_NE(after.logp, before.logp);
 }
 
 TEST(GenerationWeights, AnArrivalBeginsEmptyAndOneAtATime) {
   GenerationRig rig;
   EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
-  std::ranges::fill(rig.engine->begin_weights(1).value(), std::byte{1});
-  const std::span<std::byte> second = rig.engine->begin_weights(2).value();
+  std::ranges::fill(rig.engine->begin_weights(1).value().bytes, std::byte{1});
+  const std::span<std::byte> second = rig.engine->begin_weights(2).value().bytes;
   EXPECT_TRUE(std::ranges::all_of(second, [](std::byte x) { return x == std::byte{0}; }));
   EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
   EXPECT_EQ(rig.engine->weight_version(), 0U);
@@ -59,19 +60,19 @@ TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {
   const auto weights = random_weights(generation_model());
   GenerationRig rig;
   EXPECT_EQ(rig.card.bytes_in_use(), 0U);
-  EXPECT_EQ(rig.engine->onload_params()->bytes_on_card, rig.engine->param_bytes_on_card());
-  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->param_bytes_on_card());
+  EXPECT_EQ(rig.engine->onload_params()->bytes_on_card, rig.engine->capacity().param_bytes);
+  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->capacity().param_bytes);
   rig.publish(1, weights);
-  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->param_bytes_on_card());  // staging is on the host
+  EXPECT_EQ(rig.card.bytes_in_use(), rig.engine->capacity().param_bytes);  // staging is on the host
   EXPECT_EQ(rig.engine->init_cache(rig.cache_bytes)->bytes_on_card, rig.cache_bytes);
   rig.start();
   const TurnOutput before = rig.play(turn_request(1, 0, 9, 5));
   rig.engine->finish(1);
   const auto freed = rig.engine->free_cache().value();
   EXPECT_EQ(freed.bytes_on_card, 0U);
-  EXPECT_EQ(rig.engine->offload_params()->bytes_moved, rig.engine->weight_bytes());
+  EXPECT_EQ(rig.engine->offload_params()->bytes_moved, rig.engine->capacity().weight_bytes);
   EXPECT_EQ(rig.card.bytes_in_use(), 0U);
-  EXPECT_EQ(rig.engine->onload_params()->bytes_moved, rig.engine->weight_bytes());
+  EXPECT_EQ(rig.engine->onload_params()->bytes_moved, rig.engine->capacity().weight_bytes);
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.engine->submit(turn_request(2, 0, 3, 1)).value();
   rig.wait(2, 0);
@@ -242,14 +243,14 @@ TEST(GenerationTurns, ManyTrajectoriesShareFewSlotsAndLeaveNoBlock) {
     request.is_last = true;
     rig.engine->submit(std::move(request)).value();
   }
-  for (uint64_t id = 0; id < 200; ++id) EXPECT_FALSE(rig.wait(id, 0).stop.empty()) << id;
+  for (uint64_t id = 0; id < 200; ++id) EXPECT_NE(rig.wait(id, 0).stop, TurnStop::none) << id;
   rig.engine->free_cache().value();  // waits for the iterations in progress
   rig.engine->init_cache(rig.cache_bytes).value();
   const auto stats = rig.engine->stats().total;
   EXPECT_EQ(stats.blocks_free, stats.blocks_total);
   EXPECT_EQ(stats.running, 0U);
-  EXPECT_GT(rig.engine->stats().lanes[0].tokens_sampled, 0U);
-  EXPECT_GT(rig.engine->stats().lanes[1].tokens_sampled, 0U);
+  EXPECT_GT(rig.engine->stats().workers[0].tokens_sampled, 0U);
+  EXPECT_GT(rig.engine->stats().workers[1].tokens_sampled, 0U);
 }
 
 TEST(GenerationTurns, TheWaitingQueueIsBounded) {  // FLOW-4
@@ -271,7 +272,7 @@ TEST(GenerationTurns, NotANumberEndsTheTurnWithAnError) {
   rig.serve(weights);
   auto request = turn_request(1, 0, 2, 4);
   request.append_tokens = {0, 0};
-  EXPECT_EQ(rig.play(request).stop, "error");
+  EXPECT_EQ(rig.play(request).stop, TurnStop::error);
 }
 
 TEST(GenerationTurns, AFinishedTurnGivesNoOutputAndItsIdMayComeAgain) {
@@ -311,8 +312,9 @@ TEST(GenerationEnd, WeightsMayChangeWhileTurnsRun) {
   for (uint64_t id = 0; id < 64; ++id) {
     const TurnOutput out = rig.wait(id, 0);
     EXPECT_EQ(out.tokens.size(), 100U);
-    EXPECT_GE(out.weight_version, 1U);
-    EXPECT_LT(out.weight_version, 8U);
+    EXPECT_GE(std::ranges::min(out.versions), 1U);
+    EXPECT_TRUE(std::ranges::is_sorted(out.versions));
+    EXPECT_LT(out.versions.back(), 8U);
   }
 }
 

@@ -132,7 +132,8 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   train->onload(compute::TrainObject::train_params).value();
   GenerationRig rig;
   rig.engine->onload_params().value();
-  std::ranges::copy(tests::flat_weights(*train), rig.engine->begin_weights(1).value().begin());
+  std::ranges::copy(tests::flat_weights(*train),
+                    rig.engine->begin_weights(1).value().bytes.begin());
   rig.engine->commit_weights(1).value();
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.start();
@@ -195,7 +196,7 @@ TEST(GenerationAgreement, Bf16RunsOnTheAtenRunner) {
   GenerationRig rig(options);
   rig.engine->onload_params().value();
   const auto bytes = std::as_bytes(std::span(half));
-  std::ranges::copy(bytes, rig.engine->begin_weights(1).value().begin());
+  std::ranges::copy(bytes, rig.engine->begin_weights(1).value().bytes.begin());
   rig.engine->commit_weights(1).value();
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.start();

@@ -18,6 +18,7 @@ namespace {
 using compute::BatchChunk;
 using compute::ModelConfig;
 using compute::TurnOutput;
+using compute::TurnStop;
 
 constexpr int64_t k_block = 16;
 
@@ -249,19 +250,19 @@ TEST(TensorParallelCommands, RanksThatServeOtherVersionsComputeNothing) {  // TP
   TpRig rig(2, options);
   rig.serve(first);
   const TurnOutput before = rig.leader().play(turn_request(1, 0, 9, 4));
-  EXPECT_EQ(before.stop, "length");
+  EXPECT_EQ(before.stop, TurnStop::length);
   rig.leader().publish(2, second);
   const TurnOutput between = rig.leader().play(turn_request(2, 0, 9, 4));
-  EXPECT_EQ(between.stop, "error");
+  EXPECT_EQ(between.stop, TurnStop::error);
   EXPECT_TRUE(between.tokens.empty());
   rig.ranks[1]->publish(2, second);
   const TurnOutput after = rig.leader().play(turn_request(3, 0, 9, 4));
-  EXPECT_EQ(after.stop, "length");
-  EXPECT_EQ(after.weight_version, 2U);
+  EXPECT_EQ(after.stop, TurnStop::length);
+  EXPECT_EQ(after.versions.front(), 2U);
   rig.ranks[1]->engine->free_cache().value();
-  EXPECT_EQ(rig.leader().play(turn_request(4, 0, 9, 4)).stop, "error");
+  EXPECT_EQ(rig.leader().play(turn_request(4, 0, 9, 4)).stop, TurnStop::error);
   rig.ranks[1]->engine->init_cache(rig.ranks[1]->cache_bytes).value();
-  EXPECT_EQ(rig.leader().play(turn_request(5, 0, 9, 4)).stop, "length");
+  EXPECT_EQ(rig.leader().play(turn_request(5, 0, 9, 4)).stop, TurnStop::length);
 }
 
 TEST(TensorParallelCommands, TurnsGoToTheLeaderAndHoldTheVersion) {
@@ -288,7 +289,7 @@ TEST(TensorParallelCommands, GroupsMustFitTheLanesAndTheModel) {
   RigOptions options;
   options.model = tp_model(2);
   TpRig rig(2, options);
-  compute::GenerationOptions o;
+  compute::BuiltInOptions o;
   o.model = options.model;
   o.card = &rig.leader().card;
   o.lanes = 2;
@@ -298,10 +299,10 @@ TEST(TensorParallelCommands, GroupsMustFitTheLanesAndTheModel) {
     groups[static_cast<size_t>(rank)] = join_groups(rank, 3, 1, rendezvous);
   });
   o.groups = groups[1];
-  EXPECT_NE(compute::GenerationEngine::create(o).error().detail.find("1 tensor-parallel groups"),
+  EXPECT_NE(compute::open_built_in(o).error().detail.find("1 tensor-parallel groups"),
             std::string::npos);
   o.lanes = 1;
-  EXPECT_NE(compute::GenerationEngine::create(o).error().detail.find("num_attention_heads = 8"),
+  EXPECT_NE(compute::open_built_in(o).error().detail.find("num_attention_heads = 8"),
             std::string::npos);
 }
 
@@ -316,7 +317,8 @@ TEST(TensorParallelLoss, AFollowerThatStopsEndsTheTurnsAndIsNamed) {  // TP-4, C
   for (uint64_t id = 0; id < 8; ++id)
     rig.leader().engine->submit(turn_request(id, 0, 4, 150)).value();
   rig.ranks[1]->engine->stop();
-  for (uint64_t id = 0; id < 8; ++id) EXPECT_FALSE(rig.leader().wait(id, 0).stop.empty()) << id;
+  for (uint64_t id = 0; id < 8; ++id)
+    EXPECT_NE(rig.leader().wait(id, 0).stop, TurnStop::none) << id;
   // If the first ones had ended before, this one finds the group gone.
   (void)rig.leader().engine->submit(turn_request(99, 0, 4, 150));
   EXPECT_NE(losses.wait_for_one().find("card 1"), std::string::npos) << losses.wait_for_one();
@@ -334,10 +336,10 @@ TEST(TensorParallelLoss, AnIdleLeaderKeepsTheGroupAlive) {
   constexpr int k_timeout_ms = 1000;
   TpRig rig(2, options, k_timeout_ms);
   rig.serve(random_weights(options.model));
-  EXPECT_EQ(rig.leader().play(turn_request(1, 0, 4, 4)).stop, "length");
+  EXPECT_EQ(rig.leader().play(turn_request(1, 0, 4, 4)).stop, TurnStop::length);
   const double begin = now_seconds();
   while (now_seconds() - begin < 1.5 * k_timeout_ms / 1000) ::usleep(10000);
-  EXPECT_EQ(rig.leader().play(turn_request(2, 0, 4, 4)).stop, "length");
+  EXPECT_EQ(rig.leader().play(turn_request(2, 0, 4, 4)).stop, TurnStop::length);
 }
 
 }  // namespace

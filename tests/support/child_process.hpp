@@ -18,9 +18,14 @@
 
 namespace cohort::test {
 
+/// Returns the path of one of our programs: in COHORT_BIN_DIR, else beside this program or in bin/
+/// beside its folder (tests lie in build/PRESET/tests, programs and benches in build/PRESET/bin).
 inline std::string binary(const std::string& name) {
-  const char* folder = std::getenv("COHORT_BIN_DIR");
-  return std::string(folder == nullptr ? "." : folder) + "/" + name;
+  if (const char* folder = std::getenv("COHORT_BIN_DIR")) return std::string(folder) + "/" + name;
+  std::error_code failed;
+  const auto here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  const auto beside = here / name;
+  return (std::filesystem::exists(beside, failed) ? beside : here / "../bin" / name).string();
 }
 
 inline std::string slurp(const std::filesystem::path& path) {

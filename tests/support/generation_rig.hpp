@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 
 namespace cohort::tests {
@@ -67,7 +67,7 @@ class GenerationRig {
   explicit GenerationRig(const RigOptions& options = {})
       : card(options.device ? compute::CardMemory(CardId{4}, options.budget_bytes, options.device)
                             : compute::CardMemory(CardId{4}, options.budget_bytes, options.pages)) {
-    compute::GenerationOptions o;
+    compute::BuiltInOptions o;
     o.model = options.model;
     o.card = &card;
     o.lanes = options.lanes;
@@ -81,9 +81,9 @@ class GenerationRig {
     o.on_group_lost = options.on_group_lost;
     if (!o.groups.empty()) part = {o.groups[0]->rank(), o.groups[0]->size()};
     model = o.model;
-    engine = std::move(compute::GenerationEngine::create(o).value());
-    cache_bytes =
-        static_cast<uint64_t>(options.cache_blocks) * options.lanes * engine->kv_block_bytes();
+    engine = std::move(compute::open_built_in(o).value());
+    cache_bytes = static_cast<uint64_t>(options.cache_blocks) * options.lanes *
+                  engine->capacity().kv_block_bytes;
   }
   ~GenerationRig() { engine->stop(); }
   GenerationRig(const GenerationRig&) = delete;
@@ -107,10 +107,10 @@ class GenerationRig {
   }
   void publish(uint64_t version, const std::vector<float>& flat) {
     compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
-                      engine->begin_weights(version).value());
+                      engine->begin_weights(version).value().bytes);
     engine->commit_weights(version).value();
   }
-  /// Waits, with a bound, for one turn's output; an output with stop "" means that none came.
+  /// Waits, with a bound, for one turn's output; TurnStop::none means that none came.
   compute::TurnOutput wait(uint64_t id, uint32_t turn, int timeout_ms = 20000) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {

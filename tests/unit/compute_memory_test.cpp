@@ -1,7 +1,7 @@
 // The planner's bytes against what the built-in engines take, to the byte.
 #include <gtest/gtest.h>
 
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
@@ -148,17 +148,17 @@ TEST(MemoryAgreement, GenerationObjectsInBothTypes) {
     for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
       x.dtype = dtype;
       compute::CardMemory card(CardId{0}, uint64_t{64} << 20);
-      compute::GenerationOptions options;
+      compute::BuiltInOptions options;
       options.model = x;
       options.card = &card;
-      auto engine = compute::GenerationEngine::create(options).value();
+      auto engine = compute::open_built_in(options).value();
       plan::InferMemory memory = plan::builtin_infer_memory(tensor::size_of(dtype));
       if (memory.panel_columns > 0)
         memory.panel_columns = static_cast<uint64_t>(compute::cpu::decode_kernels().panel);
       memory.kv_tokens = 160;
       auto bytes = plan::infer_bytes(shape_of(x), memory);
-      EXPECT_EQ(engine->param_bytes_on_card(), bytes.at(plan::Object::infer_params));
-      EXPECT_EQ(engine->kv_bytes_per_token(), plan::kv_bytes_per_token(shape_of(x), memory));
+      EXPECT_EQ(engine->capacity().param_bytes, bytes.at(plan::Object::infer_params));
+      EXPECT_EQ(engine->capacity().kv_token_bytes, plan::kv_bytes_per_token(shape_of(x), memory));
       ASSERT_TRUE(engine->onload_params());
       ASSERT_TRUE(engine->init_cache(bytes.at(plan::Object::kv_cache)));
       EXPECT_EQ(card.bytes_in_use(),

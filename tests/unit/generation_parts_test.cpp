@@ -177,8 +177,8 @@ class Scheduling : public ::testing::Test {
     for (int i = 0; i < 1000 && iterate() > 0; ++i) {
     }
   }
-  LaneStats stats() const {
-    LaneStats stats;
+  WorkerStats stats() const {
+    WorkerStats stats;
     scheduler_->report(stats);
     return stats;
   }
@@ -193,9 +193,9 @@ TEST_F(Scheduling, StopIdsAndTheBudgetEndATurn) {
   add(2, 5, 3);
   drain();
   EXPECT_EQ(outputs_[1][0].tokens, (std::vector<int32_t>{4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(outputs_[1][0].stop, "stop");
+  EXPECT_EQ(outputs_[1][0].stop, TurnStop::stop);
   EXPECT_EQ(outputs_[2][0].tokens, (std::vector<int32_t>{4, 5, 6}));
-  EXPECT_EQ(outputs_[2][0].stop, "length");
+  EXPECT_EQ(outputs_[2][0].stop, TurnStop::length);
 }
 
 TEST_F(Scheduling, TheContextEndsATurn) {
@@ -204,9 +204,9 @@ TEST_F(Scheduling, TheContextEndsATurn) {
   add(2, 24, 9);
   drain();
   EXPECT_EQ(outputs_[1][0].tokens.size(), 2U);
-  EXPECT_EQ(outputs_[1][0].stop, "length");
+  EXPECT_EQ(outputs_[1][0].stop, TurnStop::length);
   EXPECT_TRUE(outputs_[2][0].tokens.empty());
-  EXPECT_EQ(outputs_[2][0].stop, "length");
+  EXPECT_EQ(outputs_[2][0].stop, TurnStop::length);
 }
 
 TEST_F(Scheduling, ATurnThatCannotFitTheWholeCacheEndsWithLength) {
@@ -215,10 +215,10 @@ TEST_F(Scheduling, ATurnThatCannotFitTheWholeCacheEndsWithLength) {
   add(2, 50, 9);
   drain();
   EXPECT_EQ(outputs_[1][0].tokens.size(), 2U);  // 32 tokens are all that two blocks hold
-  EXPECT_EQ(outputs_[1][0].stop, "length");
+  EXPECT_EQ(outputs_[1][0].stop, TurnStop::length);
   scheduler_->remove(1);
   drain();
-  EXPECT_EQ(outputs_[2][0].stop, "length");
+  EXPECT_EQ(outputs_[2][0].stop, TurnStop::length);
 }
 
 TEST_F(Scheduling, PrefillIsCutToTheRowsOfAnIterationAndDecodeGoesFirst) {

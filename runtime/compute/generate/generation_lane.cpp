@@ -11,26 +11,26 @@ namespace cohort::compute {
 
 void ServeGate::enter() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !is_paused_; });
+  changed_.wait(lock, [this] { return pauses_ == 0; });
   ++inside_;
 }
 
 void ServeGate::leave() {
   std::lock_guard lock(mutex_);
   --inside_;
-  if (is_paused_ && inside_ == 0) changed_.notify_all();
+  if (pauses_ > 0 && inside_ == 0) changed_.notify_all();
 }
 
 void ServeGate::pause() {
   std::unique_lock lock(mutex_);
-  COHORT_CHECK(!is_paused_, "serve gate: two pausers");
-  is_paused_ = true;
+  ++pauses_;
   changed_.wait(lock, [this] { return inside_ == 0; });
 }
 
 void ServeGate::resume() {
   std::lock_guard lock(mutex_);
-  is_paused_ = false;
+  COHORT_CHECK(pauses_ > 0, "serve gate: resumed without a pause");
+  --pauses_;
   changed_.notify_all();
 }
 
@@ -63,20 +63,7 @@ void GenerationLane::post(Command command) {
   if (inbox_.size() == 1) wake_.notify_one();
 }
 
-void GenerationLane::push(LaneTurn turn) {
-  Command command;
-  command.turn = std::move(turn);
-  post(std::move(command));
-}
-
-void GenerationLane::push_finish(uint64_t request_id) {
-  Command command;
-  command.finished_id = request_id;
-  command.is_finish = true;
-  post(std::move(command));
-}
-
-LaneStats GenerationLane::stats() const {
+WorkerStats GenerationLane::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
 }
@@ -119,10 +106,12 @@ bool GenerationLane::wait_for_work(std::vector<Command>& commands) {
 
 std::vector<LaneOutput> GenerationLane::iterate(std::vector<Command>& commands) {
   for (Command& command : commands) {
-    if (command.is_finish)
-      scheduler_.remove(command.finished_id);
-    else
+    if (command.kind == Command::Kind::turn)
       scheduler_.add(std::move(command.turn));
+    else if (command.kind == Command::Kind::finish)
+      scheduler_.remove(command.request_id);
+    else
+      scheduler_.abort(command.request_id, now_seconds());
   }
   commands.clear();
   const std::span<const BatchChunk> batch = scheduler_.plan(now_seconds());

@@ -15,9 +15,8 @@
 
 namespace cohort::compute {
 
-/// Lets iterations in, or one control command. Thread-safe; one pauser at a time (the engine's
-/// control lock). Unlike a shared_mutex it cannot starve the pauser: after pause() no new iteration
-/// begins.
+/// Lets iterations in, or those who pause it: pauses nest. Thread-safe. Unlike a shared_mutex it
+/// cannot starve the pauser: after pause() no new iteration begins.
 class ServeGate {
  public:
   void enter();
@@ -29,7 +28,7 @@ class ServeGate {
   std::mutex mutex_;
   std::condition_variable changed_;
   int inside_ = 0;
-  bool is_paused_ = false;
+  int pauses_ = 0;
 };
 
 struct LaneHooks {
@@ -42,6 +41,13 @@ struct LaneHooks {
 };
 
 class GenerationLane {
+  struct Command {
+    enum class Kind : uint8_t { turn, finish, abort };
+    LaneTurn turn;
+    Kind kind = Kind::turn;
+    uint64_t request_id = 0;  // to finish or abort
+  };
+
  public:
   GenerationLane(const SchedulerOptions& options, LaneHooks hooks);
   ~GenerationLane();  // stops
@@ -52,19 +58,17 @@ class GenerationLane {
   /// Asks the thread to end after its iteration; join() waits for it.
   void request_stop();
   void join();
-  void push(LaneTurn turn);
-  void push_finish(uint64_t request_id);
-  LaneStats stats() const;
+  void push(LaneTurn turn) { post({std::move(turn), Command::Kind::turn, 0}); }
+  void push_finish(uint64_t request_id) { post({{}, Command::Kind::finish, request_id}); }
+  void push_abort(uint64_t request_id) { post({{}, Command::Kind::abort, request_id}); }
+  WorkerStats stats() const;
   /// REQUIRES: the gate is paused, or the thread has not started. An empty runner means no cache.
   void set_cache(std::unique_ptr<LaneRunner> runner, int32_t block_count);
+  /// REQUIRES: the gate is paused.
+  void forget_cache() { scheduler_.forget_cache(); }
   bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
-  struct Command {
-    LaneTurn turn;
-    uint64_t finished_id = 0;
-    bool is_finish = false;
-  };
   void post(Command command);
   void run();
   bool wait_for_work(std::vector<Command>& commands);
@@ -79,7 +83,7 @@ class GenerationLane {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Command> inbox_;
-  LaneStats stats_;
+  WorkerStats stats_;
   bool is_kicked_ = false;  // something outside the inbox changed
   bool is_stopping_ = false;
   std::thread thread_;

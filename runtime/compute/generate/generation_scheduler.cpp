@@ -11,9 +11,13 @@ LaneScheduler::LaneScheduler(const SchedulerOptions& options)
     : options_(options), sampler_(options.vocab_size) {}
 
 void LaneScheduler::set_cache(int32_t block_count) {
+  forget_cache();
+  pool_ = BlockPool(block_count);
+}
+
+void LaneScheduler::forget_cache() {
   COHORT_CHECK(batch_slots_.empty(), "SCHED-1: the cache changes inside an iteration");
   for (auto& [id, slot] : slots_) drop_blocks(*slot);
-  pool_ = BlockPool(block_count);
 }
 
 int64_t LaneScheduler::context_limit() const {
@@ -39,26 +43,40 @@ void LaneScheduler::remove(uint64_t request_id) {
   slots_.erase(it);
 }
 
+void LaneScheduler::abort(uint64_t request_id, double now) {
+  auto waits = std::ranges::find_if(
+      waiting_, [&](const LaneTurn& turn) { return turn.request.request_id == request_id; });
+  if (waits != waiting_.end()) {
+    Slot slot;  // it has sampled nothing
+    slot.request_id = request_id;
+    slot.turn = std::move(*waits);
+    end_turn(slot, TurnStop::aborted, now);
+  }
+  auto it = slots_.find(request_id);
+  if (it != slots_.end() && it->second->has_turn) end_turn(*it->second, TurnStop::aborted, now);
+  remove(request_id);
+}
+
 /// Appends the turn's tokens; a turn that leaves no room for one more token ends at once.
 void LaneScheduler::begin_turn(Slot& slot, LaneTurn turn, double now) {
   COHORT_CHECK(!slot.has_turn, "GEN-2: a trajectory has two turns in flight");
   slot.turn = std::move(turn);
   slot.has_turn = true;
   slot.logp.clear();
-  slot.weight_version = UINT64_MAX;
+  slot.versions.clear();
   const std::vector<int32_t>& added = slot.turn.request.append_tokens;
   slot.tokens.insert(slot.tokens.end(), added.begin(), added.end());
   slot.answer_begin = slot.tokens.size();
   if (slot.tokens.size() >= static_cast<size_t>(context_limit()))
-    return end_turn(slot, "length", now);
-  if (slot.pending() == 0) return end_turn(slot, "error", now);  // nothing to sample from
+    return end_turn(slot, TurnStop::length, now);
+  if (slot.pending() == 0) return end_turn(slot, TurnStop::error, now);  // nothing to sample from
   auto place = std::lower_bound(
       active_.begin(), active_.end(), slot.sequence,
       [](const Slot* other, uint64_t sequence) { return other->sequence < sequence; });
   active_.insert(place, &slot);
 }
 
-void LaneScheduler::end_turn(Slot& slot, std::string_view stop, double now) {
+void LaneScheduler::end_turn(Slot& slot, TurnStop stop, double now) {
   LaneOutput result;
   result.ticket = slot.turn.ticket;
   result.is_last = slot.turn.request.is_last;
@@ -68,8 +86,8 @@ void LaneScheduler::end_turn(Slot& slot, std::string_view stop, double now) {
   out.tokens.assign(slot.tokens.begin() + static_cast<ptrdiff_t>(slot.answer_begin),
                     slot.tokens.end());
   out.logp = std::move(slot.logp);
+  out.versions = std::move(slot.versions);
   out.stop = stop;
-  out.weight_version = out.tokens.empty() ? 0 : slot.weight_version;
   out.seconds = now - slot.turn.submitted_at;
   slot.has_turn = false;
   outputs_.push_back(std::move(result));
@@ -176,19 +194,21 @@ void LaneScheduler::sample(Slot& slot, std::span<const float> logits, uint64_t w
   const TurnRequest& request = slot.turn.request;
   const size_t position = slot.tokens.size() - slot.answer_begin;
   const double uniform =
-      request.sampling.greedy ? 0.0 : sampling_uniform(request.rng_key, request.turn, position);
+      request.sampling.greedy
+          ? 0.0
+          : sampling_uniform(request.rng_key, request.turn, request.first_position + position);
   const SampledToken drawn = sampler_.sample(logits, request.sampling, uniform);
-  if (drawn.token < 0) return end_turn(slot, "error", now);
+  if (drawn.token < 0) return end_turn(slot, TurnStop::error, now);
   slot.tokens.push_back(drawn.token);
   slot.logp.push_back(drawn.logp);
-  slot.weight_version = std::min(slot.weight_version, weight_version);
+  slot.versions.push_back(static_cast<uint32_t>(weight_version));
   ++tokens_sampled_;
   const auto& stops = request.stop_ids;
   if (std::find(stops.begin(), stops.end(), drawn.token) != stops.end())
-    end_turn(slot, "stop", now);
+    end_turn(slot, TurnStop::stop, now);
   else if (position + 1 >= static_cast<size_t>(request.max_new_tokens) ||
            slot.tokens.size() >= static_cast<size_t>(context_limit()))
-    end_turn(slot, "length", now);
+    end_turn(slot, TurnStop::length, now);
 }
 
 void LaneScheduler::complete(const LogitsView& logits, uint64_t weight_version, double now) {
@@ -207,7 +227,7 @@ void LaneScheduler::complete(const LogitsView& logits, uint64_t weight_version, 
 }
 
 void LaneScheduler::fail(double now) {
-  for (Slot* slot : batch_slots_) end_turn(*slot, "error", now);
+  for (Slot* slot : batch_slots_) end_turn(*slot, TurnStop::error, now);
   clear_batch();
 }
 
@@ -226,7 +246,7 @@ std::vector<LaneOutput> LaneScheduler::take_outputs() {
   return taken;
 }
 
-void LaneScheduler::report(LaneStats& stats) const {
+void LaneScheduler::report(WorkerStats& stats) const {
   stats.iterations = iterations_;
   stats.tokens_sampled = tokens_sampled_;
   stats.prefill_tokens = prefill_tokens_;

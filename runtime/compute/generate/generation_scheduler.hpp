@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/generation_engine.hpp"
 #include "runtime/compute/generate/generation_runner.hpp"
 #include "runtime/compute/generate/kv_cache.hpp"
 
@@ -47,9 +47,13 @@ class LaneScheduler {
   /// Starts over with `block_count` blocks (0: no cache): every slot is pending from its first
   /// token on.
   void set_cache(int32_t block_count);
+  /// Takes the blocks of every slot: its tokens are computed again.
+  void forget_cache();
   void add(LaneTurn turn);
   /// Forgets the trajectory, its turn and its blocks.
   void remove(uint64_t request_id);
+  /// Likewise, but its turn ends with what it has sampled.
+  void abort(uint64_t request_id, double now);
 
   /// Chooses the rows of the next iteration; empty if no turn can run now. Valid until the next
   /// call.
@@ -62,7 +66,7 @@ class LaneScheduler {
   std::vector<LaneOutput> take_outputs();
 
   bool has_turns() const { return !active_.empty() || !waiting_.empty(); }
-  void report(LaneStats& stats) const;
+  void report(WorkerStats& stats) const;
   void assert_invariants() const;
 
  private:
@@ -74,7 +78,7 @@ class LaneScheduler {
     size_t cached = 0;        // tokens[0, cached) are in the cache
     size_t answer_begin = 0;  // of the turn, in tokens
     std::vector<float> logp;
-    uint64_t weight_version = 0;
+    std::vector<uint32_t> versions;
     bool has_turn = false;
     bool is_in_batch = false;
     LaneTurn turn;
@@ -83,7 +87,7 @@ class LaneScheduler {
 
   int64_t context_limit() const;
   void begin_turn(Slot& slot, LaneTurn turn, double now);
-  void end_turn(Slot& slot, std::string_view stop, double now);
+  void end_turn(Slot& slot, TurnStop stop, double now);
   void leave_active(const Slot& slot);
   void schedule(Slot& slot, int64_t& budget);
   void admit(int64_t& budget, double now);

@@ -65,7 +65,7 @@ void TpFollower::set_cache(std::unique_ptr<LaneRunner> runner, int32_t block_cou
   stats_.blocks_total = block_count;
 }
 
-LaneStats TpFollower::stats() const {
+WorkerStats TpFollower::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
 }

@@ -44,7 +44,7 @@ class TpFollower {
   void join();
   /// REQUIRES: the gate is paused, or the thread has not started.
   void set_cache(std::unique_ptr<LaneRunner> runner, int32_t block_count);
-  LaneStats stats() const;
+  WorkerStats stats() const;
 
  private:
   void run();
@@ -56,7 +56,7 @@ class TpFollower {
   std::unique_ptr<LaneRunner> runner_;
   int32_t block_count_ = 0;
   mutable std::mutex mutex_;
-  LaneStats stats_;
+  WorkerStats stats_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -287,6 +287,13 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
   if (!v.enter(key, w.is_configured)) return;
   w.is_configured = true;
   describe_worker_keys(v, w, use);
+  if (use.is_rollout) {
+    v.text({"engine", "rollout",
+            "What generates: built_in, or another row of the engine table (docs/extending.md)."},
+           w.engine);
+    v.text_map({"engine_settings", "rollout", "Settings of that engine, name: text."},
+               w.engine_settings);
+  }
   if (use.is_train)
     describe_training_args(v, w.training_args);
   else
@@ -309,7 +316,7 @@ void describe_roles(Visitor& v, RunConfig& c) {
   describe_worker(v, c.actor_train, {"actor_train", "trainer", "The role that trains."},
                   {.is_train = true});
   describe_worker(v, c.actor_infer, {"actor_infer", "rollout", "The role that generates."},
-                  {.is_infer = true});
+                  {.is_infer = true, .is_rollout = true});
   describe_worker(v, c.reference,
                   {"reference", "reference", "The frozen policy; built only when a KL needs it."},
                   {});

@@ -143,6 +143,7 @@ struct RoleUse {
   bool is_train = false;
   bool is_infer = false;   // generates
   bool is_reward = false;  // a rule unless it has cards
+  bool is_rollout = false;
 };
 void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
 /// The keys of a role that are not sections: cards, batch sizes, environment variables.

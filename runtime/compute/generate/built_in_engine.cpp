@@ -1,9 +1,10 @@
-#include "runtime/compute/generate/generation.hpp"
+#include "runtime/compute/generate/built_in_engine.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/generate/generation_lane.hpp"
 #include "runtime/compute/generate/generation_tp.hpp"
 
@@ -21,12 +23,12 @@ namespace {
 Error refused(std::string detail) { return Error{Errc::placement, std::move(detail)}; }
 Error invalid(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
 
-TpRank tp_rank(const GenerationOptions& o) {
+TpRank tp_rank(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
   return {o.groups.front()->rank(), o.groups.front()->size()};
 }
 
-Expected<void> validate_groups(const GenerationOptions& o) {
+Expected<void> validate_groups(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
   if (o.groups.size() != o.lanes)
     return invalid(
@@ -42,7 +44,7 @@ Expected<void> validate_groups(const GenerationOptions& o) {
   return part ? Expected<void>{} : part.error();
 }
 
-Expected<void> validate(const GenerationOptions& o) {
+Expected<void> validate(const BuiltInOptions& o) {
   COHORT_TRY(validate(o.model));
   if (o.card == nullptr) return invalid("generation: no card");
   if (o.lanes == 0 || o.lanes > 1024)
@@ -62,7 +64,7 @@ Expected<void> validate(const GenerationOptions& o) {
   return {};
 }
 
-Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
+Expected<std::unique_ptr<ModelRunner>> make_runner(const BuiltInOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
   Device* device = o.card->device().get();
@@ -79,33 +81,34 @@ Expected<std::unique_ptr<ModelRunner>> make_runner(const GenerationOptions& o) {
   return make_cpu_runner(options);
 }
 
-}  // namespace
-
-class GenerationEngine::Impl {
+class BuiltInEngine final : public GenerationEngine {
  public:
-  Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner);
-  ~Impl() { stop(); }
+  BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner);
+  ~BuiltInEngine() override { close(); }
 
-  void start(OutputHandler on_outputs);
-  void stop();
-  Expected<std::span<std::byte>> begin_weights(uint64_t version);
-  Expected<void> commit_weights(uint64_t version);
-  uint64_t weight_version() const { return version_.load(); }
-  Expected<Residency> onload_params();
-  Expected<Residency> offload_params();
-  Expected<Residency> init_cache(uint64_t bytes);
-  Expected<Residency> free_cache();
-  Expected<void> submit(TurnRequest request);
-  void finish(uint64_t request_id);
-  GenerationStats stats() const;
-  const ModelRunner& runner() const { return *runner_; }
-  const GenerationOptions& options() const { return options_; }
-  const ModelConfig& part() const { return part_; }
+  EngineCapacity capacity() const override;
+  void start(OutputHandler on_outputs) override;
+  void stop() override { close(); }
+  Expected<WeightArrival> begin_weights(uint64_t version) override;
+  Expected<void> commit_weights(uint64_t version) override;
+  uint64_t weight_version() const override { return version_.load(); }
+  Expected<void> reset_cache() override;
+  Expected<Residency> onload_params() override;
+  Expected<Residency> offload_params() override;
+  Expected<Residency> init_cache(uint64_t bytes) override;
+  Expected<Residency> free_cache() override;
+  Expected<void> submit(TurnRequest request) override;
+  void finish(uint64_t request_id) override;
+  void abort(uint64_t request_id) override;
+  void pause(PauseMode mode) override;
+  void resume() override;
+  EngineStats stats() const override;
 
  private:
   struct Entry {  // a trajectory that is not finished
     uint32_t lane = 0;
     bool is_in_flight = false;
+    bool is_aborted = false;  // it leaves with the output of its turn
     uint64_t ticket = 0;
     uint64_t cost = 0;  // outstanding tokens of the turn in flight
   };
@@ -124,21 +127,22 @@ class GenerationEngine::Impl {
     ServeGate& gate_;
   };
 
+  void close();
   LaneHooks lane_hooks(uint32_t lane);
   TpHooks tp_hooks();
   void make_lanes();
   void set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks);
   void on_lost(const Error& error);
   bool is_follower() const { return tp_.rank > 0; }
-  Expected<void> check_request(const TurnRequest& request) const;
   Expected<void> check_idle(std::string_view command) const;
   Expected<void> close_for_compute(bool& is_ready, std::string_view command);
   void deliver(uint32_t lane, std::vector<LaneOutput> outputs);
   void settle(Entry& entry);
+  void abort_entry(uint64_t request_id, Entry& entry);
   uint32_t lightest_lane() const;
   std::span<std::byte> params_span() const { return {params_.data(), params_.size_bytes()}; }
 
-  const GenerationOptions options_;
+  const BuiltInOptions options_;
   const TpRank tp_;
   const ModelConfig part_;
   std::unique_ptr<ModelRunner> runner_;
@@ -156,11 +160,14 @@ class GenerationEngine::Impl {
   bool is_on_host_ = false;                  // they are the committed ones: none on the card
   CardStorage params_, cache_;
   bool has_version_ = false;
+  std::optional<Pause> paused_;  // by pause()
 
   mutable std::mutex registry_mutex_;  // all below
   std::unordered_map<uint64_t, Entry> entries_;
   std::vector<LaneLoad> loads_;
   uint64_t turns_in_flight_ = 0;
+  uint64_t aborted_ = 0;  // of them
+  std::condition_variable settled_;
   uint64_t next_ticket_ = 1;
   bool are_params_ready_ = false;
   bool is_cache_ready_ = false;
@@ -168,7 +175,7 @@ class GenerationEngine::Impl {
   std::optional<Error> lost_;  // the first error of a group
 };
 
-GenerationEngine::Impl::Impl(GenerationOptions options, std::unique_ptr<ModelRunner> runner)
+BuiltInEngine::BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner)
     : options_(std::move(options)),
       tp_(tp_rank(options_)),
       part_(tp_config(options_.model, tp_.size).value()),
@@ -182,7 +189,7 @@ GenerationEngine::Impl::Impl(GenerationOptions options, std::unique_ptr<ModelRun
   make_lanes();
 }
 
-void GenerationEngine::Impl::make_lanes() {
+void BuiltInEngine::make_lanes() {
   if (is_follower()) {
     for (auto& link : links_)
       followers_.push_back(std::make_unique<TpFollower>(*link, gate_, tp_hooks()));
@@ -198,7 +205,7 @@ void GenerationEngine::Impl::make_lanes() {
     lanes_.push_back(std::make_unique<GenerationLane>(scheduler, lane_hooks(lane)));
 }
 
-LaneHooks GenerationEngine::Impl::lane_hooks(uint32_t lane) {
+LaneHooks BuiltInEngine::lane_hooks(uint32_t lane) {
   LaneHooks hooks;
   hooks.gate = &gate_;
   hooks.weight_version = [this] { return version_.load(); };
@@ -215,7 +222,7 @@ LaneHooks GenerationEngine::Impl::lane_hooks(uint32_t lane) {
   return hooks;
 }
 
-TpHooks GenerationEngine::Impl::tp_hooks() {
+TpHooks BuiltInEngine::tp_hooks() {
   TpHooks hooks;
   hooks.state = [this](int32_t block_count) {
     std::lock_guard lock(registry_mutex_);
@@ -226,7 +233,7 @@ TpHooks GenerationEngine::Impl::tp_hooks() {
 }
 
 /// One lane's group is gone, so the engine is: the other lanes end theirs too.
-void GenerationEngine::Impl::on_lost(const Error& error) {
+void BuiltInEngine::on_lost(const Error& error) {
   {
     std::lock_guard lock(registry_mutex_);
     if (lost_) return;
@@ -236,18 +243,20 @@ void GenerationEngine::Impl::on_lost(const Error& error) {
   if (options_.on_group_lost) options_.on_group_lost(error);
 }
 
-void GenerationEngine::Impl::start(OutputHandler on_outputs) {
+void BuiltInEngine::start(OutputHandler on_outputs) {
   COHORT_CHECK(on_outputs_ == nullptr && on_outputs != nullptr, "generation engine started twice");
   on_outputs_ = std::move(on_outputs);
   for (auto& lane : lanes_) lane->start();
   for (auto& follower : followers_) follower->start();
 }
 
-void GenerationEngine::Impl::stop() {
+void BuiltInEngine::close() {
   {
     std::lock_guard lock(registry_mutex_);
     is_stopped_ = true;
+    settled_.notify_all();
   }
+  resume();
   for (auto& lane : lanes_) {
     COHORT_CHECK(!lane->is_this_thread(), "generation engine: stop() from on_outputs");
     lane->request_stop();
@@ -258,17 +267,17 @@ void GenerationEngine::Impl::stop() {
 }
 
 // -- weights
-// ----------------------------------------------------------------------------------------
 
-Expected<std::span<std::byte>> GenerationEngine::Impl::begin_weights(uint64_t version) {
+Expected<WeightArrival> BuiltInEngine::begin_weights(uint64_t version) {
   std::lock_guard lock(control_mutex_);
   arriving_.reset();
   COHORT_ASSIGN(arriving_, allocate_host(runner_->flat_bytes()));
   arriving_version_ = version;
-  return std::span<std::byte>(arriving_.get(), runner_->flat_bytes());
+  return WeightArrival{std::span<std::byte>(arriving_.get(), runner_->flat_bytes()),
+                       layout_of(part_), tensor::size_of(part_.dtype)};
 }
 
-Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
+Expected<void> BuiltInEngine::commit_weights(uint64_t version) {
   std::lock_guard lock(control_mutex_);
   if (!links_.empty()) {
     std::lock_guard registry(registry_mutex_);
@@ -292,10 +301,16 @@ Expected<void> GenerationEngine::Impl::commit_weights(uint64_t version) {
   return {};
 }
 
-// -- residency
-// --------------------------------------------------------------------------------------
+Expected<void> BuiltInEngine::reset_cache() {
+  std::lock_guard lock(control_mutex_);
+  Pause pause(gate_);
+  for (auto& lane : lanes_) lane->forget_cache();
+  return {};
+}
 
-Expected<Residency> GenerationEngine::Impl::onload_params() {
+// -- residency
+
+Expected<Residency> BuiltInEngine::onload_params() {
   std::lock_guard lock(control_mutex_);
   const double begin = now_seconds();
   Residency result;
@@ -318,21 +333,21 @@ Expected<Residency> GenerationEngine::Impl::onload_params() {
 }
 
 /// REQUIRES: the registry lock.
-Expected<void> GenerationEngine::Impl::check_idle(std::string_view command) const {
+Expected<void> BuiltInEngine::check_idle(std::string_view command) const {
   if (turns_in_flight_ == 0) return {};
   return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
                              options_.card->card().value, turns_in_flight_));
 }
 
 /// Refuses while turns are in flight; otherwise `is_ready` is false from here on (PLACE-4).
-Expected<void> GenerationEngine::Impl::close_for_compute(bool& is_ready, std::string_view command) {
+Expected<void> BuiltInEngine::close_for_compute(bool& is_ready, std::string_view command) {
   std::lock_guard registry(registry_mutex_);
   COHORT_TRY(check_idle(command));
   is_ready = false;
   return {};
 }
 
-Expected<Residency> GenerationEngine::Impl::offload_params() {
+Expected<Residency> BuiltInEngine::offload_params() {
   std::lock_guard lock(control_mutex_);
   const double begin = now_seconds();
   Residency result;
@@ -354,7 +369,7 @@ Expected<Residency> GenerationEngine::Impl::offload_params() {
   return result;
 }
 
-Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
+Expected<Residency> BuiltInEngine::init_cache(uint64_t bytes) {
   std::lock_guard lock(control_mutex_);
   const double begin = now_seconds();
   if (!cache_.empty()) return refused("init_cache: the cache is on the card already");
@@ -379,8 +394,7 @@ Expected<Residency> GenerationEngine::Impl::init_cache(uint64_t bytes) {
 }
 
 /// REQUIRES: the gate is paused. No blocks: the lane has no cache.
-void GenerationEngine::Impl::set_lane_cache(uint32_t lane, std::span<std::byte> bytes,
-                                            int32_t blocks) {
+void BuiltInEngine::set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks) {
   TpLink* link = links_.empty() ? nullptr : links_[lane].get();
   std::unique_ptr<LaneRunner> runner;
   if (blocks > 0) runner = runner_->make_lane(bytes, link);
@@ -390,7 +404,7 @@ void GenerationEngine::Impl::set_lane_cache(uint32_t lane, std::span<std::byte> 
   lanes_[lane]->set_cache(std::move(runner), blocks);
 }
 
-Expected<Residency> GenerationEngine::Impl::free_cache() {
+Expected<Residency> BuiltInEngine::free_cache() {
   std::lock_guard lock(control_mutex_);
   const double begin = now_seconds();
   if (!cache_.empty()) {
@@ -403,35 +417,20 @@ Expected<Residency> GenerationEngine::Impl::free_cache() {
 }
 
 // -- turns
-// ------------------------------------------------------------------------------------------
 
-Expected<void> GenerationEngine::Impl::check_request(const TurnRequest& request) const {
-  COHORT_TRY(validate(request.sampling));
-  const auto where = [&] {
-    return fmt::format("request {} turn {}", request.request_id, request.turn);
-  };
-  if (request.max_new_tokens < 1)
-    return invalid(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
-  for (int32_t token : request.append_tokens)
-    if (token < 0 || token >= options_.model.vocab_size)
-      return invalid(fmt::format("{}: token {} is outside the vocabulary of {}", where(), token,
-                                 options_.model.vocab_size));
-  return {};
-}
-
-uint32_t GenerationEngine::Impl::lightest_lane() const {
+uint32_t BuiltInEngine::lightest_lane() const {
   const auto it = std::min_element(loads_.begin(), loads_.end(), [](const auto& a, const auto& b) {
     return a.outstanding_tokens < b.outstanding_tokens;
   });
   return static_cast<uint32_t>(it - loads_.begin());
 }
 
-Expected<void> GenerationEngine::Impl::submit(TurnRequest request) {
+Expected<void> BuiltInEngine::submit(TurnRequest request) {
   if (is_follower())
     return invalid(
         fmt::format("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
                     request.request_id, tp_.rank));
-  COHORT_TRY(check_request(request));
+  COHORT_TRY(validate(request, options_.model.vocab_size));
   const uint64_t id = request.request_id;
   std::lock_guard lock(registry_mutex_);
   if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};
@@ -464,15 +463,16 @@ Expected<void> GenerationEngine::Impl::submit(TurnRequest request) {
 }
 
 /// Takes the turn in flight out of the books. REQUIRES: the registry lock.
-void GenerationEngine::Impl::settle(Entry& entry) {
+void BuiltInEngine::settle(Entry& entry) {
   if (!entry.is_in_flight) return;
   entry.is_in_flight = false;
   loads_[entry.lane].outstanding_tokens -= entry.cost;
   --loads_[entry.lane].turns;
   --turns_in_flight_;
+  if (entry.is_aborted && --aborted_ == 0) settled_.notify_all();
 }
 
-void GenerationEngine::Impl::finish(uint64_t request_id) {
+void BuiltInEngine::finish(uint64_t request_id) {
   std::lock_guard lock(registry_mutex_);
   auto it = entries_.find(request_id);
   if (it == entries_.end()) return;
@@ -481,7 +481,41 @@ void GenerationEngine::Impl::finish(uint64_t request_id) {
   entries_.erase(it);
 }
 
-void GenerationEngine::Impl::deliver(uint32_t lane, std::vector<LaneOutput> outputs) {
+/// REQUIRES: the registry lock.
+void BuiltInEngine::abort_entry(uint64_t request_id, Entry& entry) {
+  entry.is_aborted = true;
+  ++aborted_;
+  lanes_[entry.lane]->push_abort(request_id);
+}
+
+void BuiltInEngine::abort(uint64_t request_id) {
+  {
+    std::lock_guard lock(registry_mutex_);
+    auto it = entries_.find(request_id);
+    if (it == entries_.end() || it->second.is_aborted) return;
+    if (it->second.is_in_flight) return abort_entry(request_id, it->second);
+  }
+  finish(request_id);
+}
+
+void BuiltInEngine::pause(PauseMode mode) {
+  std::lock_guard lock(control_mutex_);
+  if (mode == PauseMode::abort) {
+    paused_.reset();  // the lanes end what they have in their next iteration
+    std::unique_lock registry(registry_mutex_);
+    for (auto& [id, entry] : entries_)
+      if (entry.is_in_flight && !entry.is_aborted) abort_entry(id, entry);
+    settled_.wait(registry, [this] { return is_stopped_ || aborted_ == 0; });
+  }
+  if (!paused_) paused_.emplace(gate_);
+}
+
+void BuiltInEngine::resume() {
+  std::lock_guard lock(control_mutex_);
+  paused_.reset();
+}
+
+void BuiltInEngine::deliver(uint32_t lane, std::vector<LaneOutput> outputs) {
   std::vector<TurnOutput> turns;
   turns.reserve(outputs.size());
   {
@@ -491,81 +525,62 @@ void GenerationEngine::Impl::deliver(uint32_t lane, std::vector<LaneOutput> outp
       if (it == entries_.end() || it->second.lane != lane || it->second.ticket != out.ticket)
         continue;  // finished meanwhile
       settle(it->second);
-      if (out.is_last) entries_.erase(it);
+      if (out.is_last || it->second.is_aborted) entries_.erase(it);
       turns.push_back(std::move(out.output));
     }
   }
   if (!turns.empty()) on_outputs_(std::move(turns));
 }
 
-GenerationStats GenerationEngine::Impl::stats() const {
-  GenerationStats stats;
-  std::vector<LaneStats> lanes;
-  for (const auto& lane : lanes_) lanes.push_back(lane->stats());
-  for (const auto& follower : followers_) lanes.push_back(follower->stats());
-  for (const LaneStats& one : lanes) {
-    LaneStats& sum = stats.total;
-    sum.iterations += one.iterations;
-    sum.tokens_sampled += one.tokens_sampled;
-    sum.prefill_tokens += one.prefill_tokens;
-    sum.evictions += one.evictions;
-    sum.busy_seconds += one.busy_seconds;
-    sum.callback_seconds += one.callback_seconds;
-    sum.idle_seconds += one.idle_seconds;
-    sum.running += one.running;
-    sum.waiting += one.waiting;
-    sum.blocks_free += one.blocks_free;
-    sum.blocks_total += one.blocks_total;
-  }
-  stats.lanes = std::move(lanes);
-  return stats;
+EngineStats BuiltInEngine::stats() const {
+  std::vector<WorkerStats> workers;
+  for (const auto& lane : lanes_) workers.push_back(lane->stats());
+  for (const auto& follower : followers_) workers.push_back(follower->stats());
+  return stats_of(std::move(workers));
 }
 
-// -- the public face
-// --------------------------------------------------------------------------------
+EngineCapacity BuiltInEngine::capacity() const {
+  EngineCapacity capacity;
+  capacity.takes_turns = !is_follower();
+  capacity.max_context = options_.max_context;
+  capacity.max_running = uint64_t{options_.max_running} * options_.lanes;
+  capacity.weight_bytes = runner_->flat_bytes();
+  capacity.param_bytes = runner_->card_bytes();
+  capacity.kv_block_bytes = runner_->kv_block_bytes();
+  capacity.kv_token_bytes =
+      capacity.kv_block_bytes / static_cast<uint64_t>(options_.kv_block_tokens);
+  return capacity;
+}
 
-Expected<std::unique_ptr<GenerationEngine>> GenerationEngine::create(
-    const GenerationOptions& options) {
+}  // namespace
+
+Expected<std::unique_ptr<GenerationEngine>> open_built_in(const BuiltInOptions& options) {
   COHORT_TRY(validate(options));
-  GenerationOptions resolved = options;
+  BuiltInOptions resolved = options;
   if (resolved.max_context == 0) resolved.max_context = resolved.model.max_position;
   COHORT_ASSIGN(std::unique_ptr<ModelRunner> runner, make_runner(resolved));
-  auto impl = std::make_unique<Impl>(std::move(resolved), std::move(runner));
-  return std::unique_ptr<GenerationEngine>(new GenerationEngine(std::move(impl)));
+  std::unique_ptr<GenerationEngine> engine =
+      std::make_unique<BuiltInEngine>(std::move(resolved), std::move(runner));
+  return engine;
 }
 
-GenerationEngine::GenerationEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-GenerationEngine::~GenerationEngine() = default;
-
-void GenerationEngine::start(OutputHandler on_outputs) { impl_->start(std::move(on_outputs)); }
-void GenerationEngine::stop() { impl_->stop(); }
-
-Expected<std::span<std::byte>> GenerationEngine::begin_weights(uint64_t version) {
-  return impl_->begin_weights(version);
+Expected<std::unique_ptr<GenerationEngine>> open_built_in(const EngineSetup& setup) {
+  BuiltInOptions options;
+  options.model = setup.model;
+  options.card = setup.card;
+  options.lanes = setup.threads;
+  options.max_running = std::max<uint32_t>(1, setup.max_running / std::max(1U, setup.threads));
+  options.max_context = setup.max_context;
+  options.on_group_lost = setup.on_lost;
+  if (!setup.settings.empty())
+    return Error{Errc::config, fmt::format("the built-in engine has no setting '{}'",
+                                           setup.settings.begin()->first)};
+  for (const GroupOptions& group : setup.groups) {
+    COHORT_ASSIGN(std::shared_ptr<Collectives> joined, Collectives::join(group));
+    setup.on_group(joined);
+    options.groups.push_back(std::move(joined));
+  }
+  return open_built_in(options);
 }
-Expected<void> GenerationEngine::commit_weights(uint64_t version) {
-  return impl_->commit_weights(version);
-}
-uint64_t GenerationEngine::weight_version() const { return impl_->weight_version(); }
-const ModelConfig& GenerationEngine::part() const { return impl_->part(); }
-uint64_t GenerationEngine::weight_bytes() const { return impl_->runner().flat_bytes(); }
-
-Expected<Residency> GenerationEngine::onload_params() { return impl_->onload_params(); }
-Expected<Residency> GenerationEngine::offload_params() { return impl_->offload_params(); }
-Expected<Residency> GenerationEngine::init_cache(uint64_t bytes) {
-  return impl_->init_cache(bytes);
-}
-Expected<Residency> GenerationEngine::free_cache() { return impl_->free_cache(); }
-uint64_t GenerationEngine::param_bytes_on_card() const { return impl_->runner().card_bytes(); }
-uint64_t GenerationEngine::kv_block_bytes() const { return impl_->runner().kv_block_bytes(); }
-uint64_t GenerationEngine::kv_bytes_per_token() const {
-  return kv_block_bytes() / static_cast<uint64_t>(impl_->options().kv_block_tokens);
-}
-
-Expected<void> GenerationEngine::submit(TurnRequest request) {
-  return impl_->submit(std::move(request));
-}
-void GenerationEngine::finish(uint64_t request_id) { impl_->finish(request_id); }
-GenerationStats GenerationEngine::stats() const { return impl_->stats(); }
 
 }  // namespace cohort::compute

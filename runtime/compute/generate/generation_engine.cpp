@@ -1,0 +1,88 @@
+#include "runtime/compute/generate/generation_engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace cohort::compute {
+namespace {
+
+Error refused(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
+
+class Pause {
+ public:
+  explicit Pause(GenerationEngine& engine) : engine_(engine) { engine_.pause(PauseMode::keep); }
+  ~Pause() { engine_.resume(); }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  GenerationEngine& engine_;
+};
+
+}  // namespace
+
+std::string_view to_string(TurnStop stop) {
+  switch (stop) {
+    case TurnStop::none:
+      return "none";
+    case TurnStop::stop:
+      return "stop";
+    case TurnStop::length:
+      return "length";
+    case TurnStop::aborted:
+      return "aborted";
+    case TurnStop::error:
+      return "error";
+  }
+  return "unknown";
+}
+
+Expected<void> validate(const TurnRequest& request, int64_t vocab_size) {
+  COHORT_TRY(validate(request.sampling));
+  const auto where = [&] {
+    return fmt::format("request {} turn {}", request.request_id, request.turn);
+  };
+  if (request.max_new_tokens < 1)
+    return refused(fmt::format("{}: max_new_tokens = {}", where(), request.max_new_tokens));
+  for (int32_t token : request.append_tokens)
+    if (token < 0 || token >= vocab_size)
+      return refused(
+          fmt::format("{}: token {} is outside the vocabulary of {}", where(), token, vocab_size));
+  return {};
+}
+
+EngineStats stats_of(std::vector<WorkerStats> workers) {
+  WorkerStats sum;
+  for (const WorkerStats& one : workers) {
+    sum.iterations += one.iterations;
+    sum.tokens_sampled += one.tokens_sampled;
+    sum.prefill_tokens += one.prefill_tokens;
+    sum.evictions += one.evictions;
+    sum.busy_seconds += one.busy_seconds;
+    sum.callback_seconds += one.callback_seconds;
+    sum.idle_seconds += one.idle_seconds;
+    sum.running += one.running;
+    sum.waiting += one.waiting;
+    sum.blocks_free += one.blocks_free;
+    sum.blocks_total += one.blocks_total;
+  }
+  return {std::move(workers), sum};
+}
+
+double EngineStats::busiest_since(const EngineStats& start) const {
+  double busiest = 0;
+  for (size_t i = 0; i < workers.size() && i < start.workers.size(); ++i)
+    busiest = std::max(busiest, workers[i].busy_seconds - start.workers[i].busy_seconds);
+  return busiest;
+}
+
+Expected<void> serve_weights(GenerationEngine& engine, uint64_t version) {
+  Pause pause(engine);
+  COHORT_TRY(engine.commit_weights(version));
+  return engine.reset_cache();
+}
+
+}  // namespace cohort::compute

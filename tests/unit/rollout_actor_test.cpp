@@ -1,0 +1,338 @@
+// The rollout on CAF's test coordinator (one thread, fake clock) with an engine that is not the
+// built-in one: what it asks of any engine, what it sends, and whose lease a message is about.
+#include "actors/roles/rollout_actor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "runtime/control/system.hpp"
+#include "runtime/proto/codec.hpp"
+#include "tests/support/scripted_engine.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using namespace control;
+using tests::ScriptedEngine;
+using Verb = plan::Command::Verb;
+
+constexpr int k_context = 200;  // [tokens]
+
+std::shared_ptr<const EnvironmentOptions> lake(int max_turns) {
+  tasks::PromptOptions prompt;
+  prompt.agent_template = "{observation}";
+  prompt.shows_instructions = false;
+  EnvironmentOptions options;
+  options.make = []() -> Expected<std::unique_ptr<tasks::Environment>> {
+    COHORT_ASSIGN(std::unique_ptr<tasks::Environment> world, tasks::FrozenLake::create({}));
+    return world;
+  };
+  options.prompt = std::move(*tasks::PromptTemplate::create(prompt));
+  options.max_turns = max_turns;
+  options.max_response_length = 8;
+  return std::make_shared<const EnvironmentOptions>(std::move(options));
+}
+
+class RolloutActorTest : public ::testing::Test {
+ protected:
+  RolloutActorTest() { start({}); }
+  ~RolloutActorTest() override {
+    caf::anon_send_exit(rollout_, caf::exit_reason::user_shutdown);
+    rollout_ = nullptr;
+    scheduler_.run();
+  }
+
+  void start(std::function<void(RolloutOptions&)> change) {
+    RolloutOptions options;
+    options.seed = 7;
+    options.run_id = "run";
+    options.tokenizer = tokenizer_;
+    options.sequence_length = k_context;
+    options.stop_texts = {"<|im_end|>"};
+    options.environments = {{"one", lake(1)}, {"two", lake(2)}};
+    options.card = &card_;
+    options.open_engine = [this]() -> Expected<std::unique_ptr<compute::GenerationEngine>> {
+      auto engine = std::make_unique<ScriptedEngine>(
+          model(), max_context_, [this](const auto&, const auto&) { return answer_; });
+      engine_ = engine.get();
+      return std::unique_ptr<compute::GenerationEngine>(std::move(engine));
+    };
+    options.open_output = [this](const auto&) -> Expected<FrameSink> {
+      return FrameSink([this](const transport::Message& frame) { return take(frame); });
+    };
+    options.fail = [this](const Failure& failure) { failures_.push_back(failure.detail); };
+    if (change) change(options);
+    rollout_ = system_.spawn(rollout, std::move(options));
+    scheduler_.run();
+  }
+  static compute::ModelConfig model() {
+    compute::ModelConfig model;
+    model.vocab_size = 64;
+    model.hidden_size = 8;
+    model.num_hidden_layers = 1;
+    model.num_attention_heads = model.num_key_value_heads = 2;
+    model.head_dim = 4;
+    model.intermediate_size = 8;
+    model.max_position = k_context;
+    return model;
+  }
+  Expected<void> take(const transport::Message& frame) {
+    if (is_full_) return Error{Errc::backpressure, "no credit"};
+    auto batch = proto::decode_batch(std::as_bytes(std::span(frame.header)), frame.body.bytes());
+    EXPECT_TRUE(batch) << batch.error().detail;
+    for (proto::Trajectory& t : *batch) sent_.push_back(std::move(t));
+    return {};
+  }
+  /// The weights of `version` on the card, and a cache.
+  void serve(uint64_t version) {
+    engine_->onload_params().value();
+    engine_->init_cache(1).value();
+    engine_->begin_weights(version).value();
+    serve_weights(*engine_, version).value();
+  }
+  /// Group `group`, of `size` trajectories.
+  static Lease lease(uint64_t number, uint32_t group, uint32_t size = 2, std::string tag = "one") {
+    Lease lease{0, 3, 0, {group}, size, {group + 10}, 1, {std::move(tag)}, 0, {}, number};
+    return lease;
+  }
+  /// How a lease ended: its report's number, or its error; "" while it has not.
+  struct End {
+    std::string text;
+    LeaseReport report;
+  };
+  std::shared_ptr<End> ask(const Lease& lease) {
+    auto end = std::make_shared<End>();
+    system_.spawn([end, lease, rollout = rollout_](caf::event_based_actor* self) {
+      self->request(rollout, caf::infinite, lease_atom_v, lease)
+          .then(
+              [end](const LeaseReport& report) {
+                end->report = report;
+                end->text = fmt::format("lease {}", report.number);
+              },
+              [end](const caf::error& e) { end->text = std::string(to_string(from_caf(e).code)); });
+    });
+    scheduler_.run();
+    return end;
+  }
+  void cancel(uint64_t number) {
+    caf::anon_send(rollout_, cancel_atom_v, number);
+    scheduler_.run();
+  }
+  /// Every turn in flight ends, and what comes of it is done, until nothing is in flight.
+  void play() {
+    while (!engine_->in_flight().empty()) {
+      engine_->answer_all();
+      scheduler_.run();
+    }
+  }
+  void pass_ms(int ms) {
+    scheduler_.advance_time(std::chrono::milliseconds(ms));
+    scheduler_.run();
+  }
+  std::vector<std::string> sent() const {
+    std::vector<std::string> keys;
+    for (const proto::Trajectory& t : sent_) keys.push_back(proto::to_string(t.key));
+    std::ranges::sort(keys);
+    return keys;
+  }
+  static std::vector<std::string> keys(uint32_t group, uint32_t size) {
+    std::vector<std::string> keys;
+    for (uint32_t i = 0; i < size; ++i)
+      keys.push_back(fmt::format("train/step 3/group {}/index {}", group, i));
+    return keys;
+  }
+
+  SystemConfig config_{{.is_test = true}};
+  caf::actor_system system_{config_};
+  caf::scheduler::test_coordinator& scheduler_ =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  std::shared_ptr<const tasks::Tokenizer> tokenizer_ =
+      tasks::make_word_tokenizer(tasks::frozen_lake_vocabulary()).value();
+  compute::CardMemory card_{CardId{4}, 1 << 20};
+  std::vector<int32_t> answer_ = tokenizer_->encode("<answer>Right</answer><|im_end|>").value();
+  int64_t max_context_ = k_context;
+  bool is_full_ = false;  // the way to the rewards
+  std::vector<proto::Trajectory> sent_;
+  std::vector<std::string> failures_;
+  ScriptedEngine* engine_ = nullptr;  // the rollout's
+  RolloutActor rollout_;
+};
+
+TEST_F(RolloutActorTest, AnyEnginePlaysALeaseToItsReport) {
+  serve(1);
+  auto end = ask(lease(1, 0, 3, "two"));
+  EXPECT_EQ(engine_->in_flight().size(), 3U);
+  EXPECT_EQ(end->text, "");
+  play();
+  EXPECT_EQ(end->text, "lease 1");
+  EXPECT_EQ(end->report.trajectories, 3U);
+  EXPECT_EQ(end->report.response_tokens, 3 * 2 * answer_.size());
+  EXPECT_EQ(end->report.generated_tokens, end->report.response_tokens);
+  EXPECT_EQ(end->report.busy_seconds, 6);
+  EXPECT_EQ(sent(), keys(0, 3));
+  EXPECT_EQ(engine_->trajectories(), 0U) << "finished ones are not kept";
+}
+
+TEST_F(RolloutActorTest, TokensLogProbsAndVersionsAreTheEngines) {
+  serve(1);
+  ask(lease(1, 0, 1, "two"));
+  const uint64_t id = engine_->in_flight().at(0);
+  const compute::TurnRequest first = engine_->turn_of(id);
+  EXPECT_EQ(first.stop_ids, std::vector<int32_t>{tokenizer_->eos_id()});
+  EXPECT_EQ(first.max_new_tokens, 8);
+  engine_->answer(id, [](compute::TurnOutput& output) { output.versions.back() = 2; });
+  scheduler_.run();
+  const compute::TurnRequest second = engine_->turn_of(id);
+  EXPECT_EQ(second.turn, 1U);
+  EXPECT_EQ(second.rng_key, first.rng_key);
+  engine_->answer(id, [](compute::TurnOutput& output) {
+    std::ranges::fill(output.versions, 2);
+    std::ranges::fill(output.logp, -2.F);
+  });
+  scheduler_.run();
+  ASSERT_EQ(sent_.size(), 1U);
+  const proto::Trajectory& t = sent_[0];
+  std::vector<int32_t> tokens = first.append_tokens;
+  tokens.insert(tokens.end(), answer_.begin(), answer_.end());
+  tokens.insert(tokens.end(), second.append_tokens.begin(), second.append_tokens.end());
+  tokens.insert(tokens.end(), answer_.begin(), answer_.end());
+  EXPECT_EQ(t.tokens, tokens);
+  EXPECT_EQ(t.weight_version_min, 1U);
+  EXPECT_EQ(t.weight_version_max, 2U);
+  const size_t changed = first.append_tokens.size() + answer_.size() - 1;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    EXPECT_EQ(t.token_versions[i], i < changed ? 1U : 2U) << i;
+  EXPECT_EQ(t.behavior_logp.back(), -2.F);
+}
+
+TEST_F(RolloutActorTest, ACancelEndsItsLeaseAndNoOther) {
+  serve(1);
+  auto first = ask(lease(1, 0));
+  auto second = ask(lease(2, 1));
+  cancel(1);
+  EXPECT_EQ(first->text, "cancelled");
+  play();
+  EXPECT_EQ(second->text, "lease 2");
+  EXPECT_EQ(sent(), keys(1, 2)) << "nothing of the cancelled lease is sent";
+  EXPECT_EQ(engine_->trajectories(), 0U);
+}
+
+TEST_F(RolloutActorTest, ACancelThatComesAfterItsLeaseTouchesNoLaterOneOfTheGroup) {  // LEASE-1
+  serve(1);
+  auto first = ask(lease(1, 0));
+  play();
+  EXPECT_EQ(first->text, "lease 1");
+  auto again = ask(lease(2, 0));  // the group comes back: what it brought was lost elsewhere
+  cancel(1);
+  EXPECT_EQ(again->text, "");
+  play();
+  EXPECT_EQ(again->text, "lease 2");
+}
+
+TEST_F(RolloutActorTest, ACancelOfTheOlderOfTwoLeasesOfAGroupLeavesTheNewer) {  // LEASE-1
+  serve(1);
+  is_full_ = true;  // what is finished waits here
+  auto older = ask(lease(1, 0));
+  for (uint64_t id : engine_->in_flight()) engine_->answer(id);
+  scheduler_.run();
+  auto newer = ask(lease(2, 0));
+  play();
+  EXPECT_EQ(older->text + newer->text, "");
+  cancel(1);
+  EXPECT_EQ(older->text, "cancelled");
+  is_full_ = false;
+  pass_ms(1);
+  EXPECT_EQ(newer->text, "lease 2");
+  EXPECT_EQ(sent(), keys(0, 2)) << "the newer lease's, once";
+}
+
+TEST_F(RolloutActorTest, ALeaseWhoseNumberDoesNotRiseIsRefused) {  // LEASE-1
+  serve(1);
+  EXPECT_EQ(ask(lease(0, 0))->text, "protocol");
+  auto fifth = ask(lease(5, 0));
+  EXPECT_EQ(ask(lease(5, 1))->text, "protocol");
+  EXPECT_EQ(ask(lease(4, 1))->text, "protocol");
+  play();
+  EXPECT_EQ(fifth->text, "lease 5");
+}
+
+TEST_F(RolloutActorTest, WhatAnEngineStillSaysOfACancelledLeaseIsNotHeard) {  // LEASE-1
+  serve(1);
+  auto first = ask(lease(1, 0, 1));
+  const uint64_t id = engine_->in_flight().at(0);
+  compute::TurnOutput late;
+  engine_->answer(id, [&late](compute::TurnOutput& output) { late = output; });
+  cancel(1);  // its output is in the mailbox
+  auto again = ask(lease(2, 0, 1));
+  caf::anon_send(rollout_, outputs_atom_v,
+                 std::make_shared<std::vector<compute::TurnOutput>>(1, late));
+  scheduler_.run();
+  EXPECT_EQ(again->text, "");
+  play();
+  EXPECT_EQ(again->text, "lease 2");
+  EXPECT_EQ(sent_.size(), 1U);
+}
+
+TEST_F(RolloutActorTest, AnEngineThatBreaksItsPromiseEndsTheLeaseWithTheReason) {
+  using compute::TurnOutput;
+  const std::vector<std::function<void(TurnOutput&)>> broken = {
+      [](TurnOutput& x) { x.logp.pop_back(); },
+      [](TurnOutput& x) { x.versions.pop_back(); },
+      [](TurnOutput& x) { x.versions.front() = 0; },  // older than the lease's
+      [](TurnOutput& x) { x.stop = compute::TurnStop::error; },
+      [](TurnOutput& x) { x.stop = compute::TurnStop::aborted; },
+      [](TurnOutput& x) { x.tokens.clear(); },
+  };
+  serve(1);
+  for (size_t i = 0; i < broken.size(); ++i) {
+    auto end = ask(lease(i + 1, 0));
+    engine_->answer(engine_->in_flight().at(0), broken[i]);
+    scheduler_.run();
+    EXPECT_EQ(end->text, "compute") << i;
+    EXPECT_EQ(engine_->trajectories(), 0U) << i;
+  }
+  EXPECT_TRUE(sent_.empty());
+}
+
+TEST_F(RolloutActorTest, ALeaseOfAVersionThatIsNotServedIsRefused) {  // PLACE-5
+  serve(2);
+  EXPECT_EQ(ask(lease(1, 0))->text, "placement");
+}
+
+TEST_F(RolloutActorTest, CardCommandsGoToTheEngineAndNotWhileALeaseRuns) {  // PLACE-4
+  auto command = [this](Verb verb) {
+    CardCommand asked;
+    asked.command.verb = verb;
+    asked.command.bytes = 1;
+    bool is_done = false;
+    system_.spawn([&is_done, asked, rollout = rollout_](caf::event_based_actor* self) {
+      self->request(rollout, caf::infinite, card_atom_v, asked)
+          .then([&is_done](const CardReply&) { is_done = true; }, [](const caf::error&) {});
+    });
+    scheduler_.run();
+    return is_done;
+  };
+  EXPECT_TRUE(command(Verb::onload));
+  engine_->begin_weights(1).value();
+  engine_->commit_weights(1).value();
+  auto early = ask(lease(1, 0));
+  EXPECT_EQ(early->text, "placement") << "no cache";
+  EXPECT_TRUE(command(Verb::init_cache));
+  auto end = ask(lease(2, 0));
+  EXPECT_FALSE(command(Verb::free_cache));
+  play();
+  EXPECT_EQ(end->text, "lease 2");
+  EXPECT_TRUE(command(Verb::free_cache));
+  EXPECT_TRUE(command(Verb::offload));
+}
+
+TEST_F(RolloutActorTest, AnEngineWithTooLittleContextIsRefusedAtTheStart) {
+  max_context_ = k_context - 1;
+  start({});
+  ASSERT_EQ(failures_.size(), 1U);
+  EXPECT_NE(failures_[0].find("sequence_length 200"), std::string::npos) << failures_[0];
+}
+
+}  // namespace
+}  // namespace cohort::actors
