@@ -19,7 +19,6 @@ namespace {
 using control::UpdateReport;
 using control::UpdateRequest;
 using proto::Trajectory;
-using proto::TrajectoryKind;
 
 /// The packed columns of a batch, alive while the engine reads the samples that point into them.
 struct PackedBatch {
@@ -301,9 +300,8 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
                                              const UpdateRequest& request,
                                              const std::vector<Trajectory>& batch) {
   double start = now_seconds();
-  auto report = static_cast<TrajectoryKind>(request.kind) == TrajectoryKind::warm_start
-                    ? warm_start(engine, batch)
-                    : update_policy(engine, batch);
+  auto report = request.kind == TrajectoryKind::warm_start ? warm_start(engine, batch)
+                                                           : update_policy(engine, batch);
   if (!report) return report;
   report->step = request.step;
   report->param_hash = engine.param_hash();

@@ -138,7 +138,7 @@ std::vector<size_t> RewardState::rewards_of(const proto::Trajectory& t) const {
 
 // Only where nothing is under way: all answers of a step are scored by one version.
 void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
-  std::pair<uint8_t, uint64_t> batch{static_cast<uint8_t>(key.kind), key.step};
+  std::pair<TrajectoryKind, uint64_t> batch{key.kind, key.step};
   if (batch == batch_ || !frames_.empty()) return;
   batch_ = batch;
   noticed_.clear();
@@ -196,7 +196,7 @@ void RewardState::start(uint64_t id, Frame& frame) {
       ScorePlace place{id, i, index};
       if (!reward.scorer) {
         take(frame, place, {reward.of_trajectory(t), {}, "", ""});
-      } else if (t.key.kind != proto::TrajectoryKind::warm_start) {  // scripted play is imitated
+      } else if (t.key.kind != TrajectoryKind::warm_start) {  // scripted play is imitated
         jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
       }
     }
@@ -238,7 +238,7 @@ void RewardState::finish(uint64_t id) {
     if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
       options_.notice("rewards",
                       fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
-    if (t.key.kind == proto::TrajectoryKind::train && !is_contract_checked_ &&
+    if (t.key.kind == TrajectoryKind::train && !is_contract_checked_ &&
         ++watched_ == options_.step_trajectories)
       check_contract();
   }
@@ -254,7 +254,7 @@ void RewardState::on_flush() {
 
 void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
                                  const tasks::RewardResult& result) {
-  if (is_contract_checked_ || key.kind != proto::TrajectoryKind::train) return;
+  if (is_contract_checked_ || key.kind != TrajectoryKind::train) return;
   Contract& seen = contracts_[reward];
   if (!result.error.empty() || !std::isfinite(result.score)) {
     if (seen.errors++ == 0)

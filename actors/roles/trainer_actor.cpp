@@ -38,7 +38,7 @@ void set_mask(proto::Trajectory& t, const std::string& reason) {
 proto::Trajectory masked_trajectory(const MaskRequest& request, uint32_t index) {
   proto::Trajectory t;
   t.run_id = request.run_id;
-  t.key = {static_cast<proto::TrajectoryKind>(request.kind), request.step, request.group, index};
+  t.key = {request.kind, request.step, request.group, index};
   t.attempt = request.attempt;
   t.tag = request.tag;
   t.seed = request.seed;
@@ -145,7 +145,7 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
   if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *decoded) {
-    plan::SampleKey key{static_cast<uint8_t>(t.key.kind), t.key.step, t.key.group, t.key.index};
+    TrajectoryKey key{t.key.kind, t.key.step, t.key.group, t.key.index};
     plan::Verdict verdict = collector_.offer(key, t.attempt);
     if (verdict == plan::Verdict::accepted)
       fresh->push_back(std::move(t));
@@ -172,7 +172,7 @@ void TrainerState::record(const std::shared_ptr<std::vector<proto::Trajectory>>&
 void TrainerState::keep(const TrajectoryBatch& batch) {
   auto again = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *batch) {
-    plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
+    plan::StepKey key{t.key.kind, t.key.step};
     auto step = steps_.find(key);
     if (step == steps_.end()) continue;
     auto mask = step->second.masks.find(t.key.group);
@@ -204,7 +204,7 @@ caf::result<bool> TrainerState::on_mask(const MaskRequest& request) {
   }
   here.erase(rest, here.end());
   for (uint32_t index = 0; index < step->second.group_size; ++index) {
-    plan::SampleKey place{request.kind, request.step, request.group, index};
+    TrajectoryKey place{request.kind, request.step, request.group, index};
     if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
     masked->push_back(masked_trajectory(request, index));
   }
@@ -224,7 +224,7 @@ caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
   return true;
 }
 
-caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_number) {
+caf::result<CollectReport> TrainerState::on_collect(TrajectoryKind kind, uint64_t step_number) {
   auto step = steps_.find({kind, step_number});
   if (step == steps_.end())
     return to_caf({Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
@@ -235,7 +235,8 @@ caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_
   return promise;
 }
 
-caf::result<RecordedReport> TrainerState::on_recorded_asked(uint8_t kind, uint64_t step_number) {
+caf::result<RecordedReport> TrainerState::on_recorded_asked(TrajectoryKind kind,
+                                                            uint64_t step_number) {
   auto step = steps_.find({kind, step_number});
   if (step == steps_.end())
     return to_caf({Errc::not_found, fmt::format("step {} of kind {} is over", step_number, kind)});
@@ -261,8 +262,8 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   step.has_waiting = false;
   auto waiting = step.waiting;
   // Held-out trajectories are in the stream and counted: nobody trains on them.
-  auto kind = static_cast<proto::TrajectoryKind>(key.kind);
-  if (kind == proto::TrajectoryKind::val || kind == proto::TrajectoryKind::val_greedy) {
+  auto kind = key.kind;
+  if (kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy) {
     COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
     steps_.erase(key);
   }
@@ -290,7 +291,7 @@ caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) 
       std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
   steps_.erase(step);
   // Steps are synchronous: what the present version did not generate is not trained on.
-  if (static_cast<proto::TrajectoryKind>(request.kind) == proto::TrajectoryKind::train)
+  if (request.kind == TrajectoryKind::train)
     if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
       return to_caf(fresh.error());
   UpdateRequest order = request;
@@ -406,7 +407,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
     metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
   }
   for (const auto& [name, values] : parts) metrics.emplace_back(name, mean_of(values));
-  const bool is_held_out = !batch.empty() && batch.front().key.kind == proto::TrajectoryKind::val;
+  const bool is_held_out = !batch.empty() && batch.front().key.kind == TrajectoryKind::val;
   if (!is_held_out) return metrics;
   for (const auto& [tag, values] : scores) {
     metrics.emplace_back("val/" + tag + "/score/mean", mean_of(values));
@@ -429,8 +430,10 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
   return {
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
-      [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
-      [state](recorded_atom, uint8_t kind, uint64_t step) {
+      [state](collect_atom, TrajectoryKind kind, uint64_t step) {
+        return state->on_collect(kind, step);
+      },
+      [state](recorded_atom, TrajectoryKind kind, uint64_t step) {
         return state->on_recorded_asked(kind, step);
       },
       [state](mask_atom, const MaskRequest& request) { return state->on_mask(request); },

@@ -49,8 +49,8 @@ class TrainerState {
   Expected<void> open(TrainerOptions options);
   void on_delivery(const DeliveryHandle& delivery);
   caf::result<bool> on_expect(const control::CollectRequest& request);
-  caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
-  caf::result<control::RecordedReport> on_recorded_asked(uint8_t kind, uint64_t step);
+  caf::result<control::CollectReport> on_collect(TrajectoryKind kind, uint64_t step);
+  caf::result<control::RecordedReport> on_recorded_asked(TrajectoryKind kind, uint64_t step);
   caf::result<bool> on_mask(const control::MaskRequest& request);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
   caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);

@@ -36,9 +36,9 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
   observe::TrajectoryView view;
   view.title =
       fmt::format("step {}, group {}, trajectory {}", t.key.step, t.key.group, t.key.index);
-  view.kind = t.key.kind == proto::TrajectoryKind::train ? "train"
-              : t.key.kind == proto::TrajectoryKind::val ? "held-out, sampled"
-                                                         : "held-out, greedy";
+  view.kind = t.key.kind == TrajectoryKind::train ? "train"
+              : t.key.kind == TrajectoryKind::val ? "held-out, sampled"
+                                                  : "held-out, greedy";
   view.seed = t.seed;
   view.score = t.score;
   view.stop_reason = t.stop_reason;
@@ -60,7 +60,6 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
 std::vector<observe::TrajectoryView> pick_trajectories(const std::filesystem::path& stream,
                                                        std::span<const observe::MetricRow> rows,
                                                        const tasks::Tokenizer& tokenizer) {
-  using proto::TrajectoryKind;
   std::vector<observe::TrajectoryView> views;
   auto reader = stream::Reader::open(stream);
   if (!reader || rows.empty()) return views;

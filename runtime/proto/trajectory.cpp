@@ -6,25 +6,6 @@
 
 namespace cohort::proto {
 
-std::string_view to_string(TrajectoryKind kind) {
-  switch (kind) {
-    case TrajectoryKind::train:
-      return "train";
-    case TrajectoryKind::val:
-      return "val";
-    case TrajectoryKind::val_greedy:
-      return "val_greedy";
-    case TrajectoryKind::warm_start:
-      return "warm_start";
-  }
-  return "unknown";
-}
-
-std::string to_string(const TrajectoryKey& key) {
-  return fmt::format("{}/step {}/group {}/index {}", to_string(key.kind), key.step, key.group,
-                     key.index);
-}
-
 namespace {
 
 Error invalid(const Trajectory& x, std::string_view what) {

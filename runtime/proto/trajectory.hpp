@@ -2,30 +2,19 @@
 /// Trajectory: one sampled interaction, the unit that moves through rollout, reward, reference and
 /// trainer, and the unit that the stream records. Plain values, no protobuf type in sight.
 /// Token-in, token-out: `tokens` are those that the policy saw and sampled, never re-tokenised.
-#include <compare>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/trajectory_kind.hpp"
 
 namespace cohort::proto {
 
-enum class TrajectoryKind : uint8_t { train = 0, val = 1, val_greedy = 2, warm_start = 3 };
-
-/// Returns the stable name, e.g. "val_greedy"; "unknown" if `kind` is no enumerator.
-std::string_view to_string(TrajectoryKind kind);
-
-/// Identity inside a run (FLOW-1): one key enters one optimizer step, through losses and repeats.
-struct TrajectoryKey {
-  TrajectoryKind kind = TrajectoryKind::train;
-  uint64_t step = 0;
-  uint32_t group = 0;
-  uint32_t index = 0;
-  auto operator<=>(const TrajectoryKey&) const = default;
-};
+using cohort::to_string;
+using cohort::TrajectoryKey;
+using cohort::TrajectoryKind;
 
 /// One question and answer of the interaction.
 struct Turn {
@@ -75,8 +64,5 @@ struct Trajectory {
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,
 /// version range. Returns Errc::corrupt with the key and the field.
 Expected<void> validate(const Trajectory& trajectory);
-
-/// Returns "train/step 3/group 1/index 0", for messages.
-std::string to_string(const TrajectoryKey& key);
 
 }  // namespace cohort::proto

@@ -190,7 +190,7 @@ TEST(Masked, ItIsNotImitatedEither) {
       batch.resize(2);
     }
     control::UpdateRequest request;
-    request.kind = static_cast<uint8_t>(proto::TrajectoryKind::warm_start);
+    request.kind = TrajectoryKind::warm_start;
     const auto report = updater.update(*rig.engine, request, batch);
     EXPECT_TRUE(report) << report.error().detail;
     return report ? report->param_hash : 0;
