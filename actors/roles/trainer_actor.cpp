@@ -239,7 +239,8 @@ caf::result<RecordedReport> TrainerState::on_recorded_asked(TrajectoryKind kind,
                                                             uint64_t step_number) {
   auto step = steps_.find({kind, step_number});
   if (step == steps_.end())
-    return to_caf({Errc::not_found, fmt::format("step {} of kind {} is over", step_number, kind)});
+    return to_caf(
+        {Errc::not_found, fmt::format("step {} of kind {} is over", step_number, to_string(kind))});
   RecordedReport report;
   for (const proto::Trajectory& t : step->second.trajectories)
     report.trajectories.emplace_back(t.key.group, t.key.index);
