@@ -92,10 +92,9 @@ void finish_score(proto::Trajectory& t, bool is_row) {
   if (!t.token_rewards.empty()) t.token_rewards.back() = static_cast<float>(t.score);
   if (!is_row) return;
   double success = std::clamp(t.score, 0.0, 1.0);
-  for (const proto::RewardPart& part : t.reward_parts)
-    if (part.name.ends_with("/acc") && t.mask_reason.empty()) success = part.value;
+  if (t.mask_reason.empty()) success = proto::accuracy_of(t).value_or(success);
   for (auto& [name, value] : t.metrics)
-    if (name == "success") value = success;
+    if (name == proto::k_success) value = success;
 }
 
 Expected<void> RewardState::open(RewardOptions options) {

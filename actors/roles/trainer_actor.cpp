@@ -260,6 +260,7 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   report.trajectories = step.trajectories.size();
   for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
   report.metrics = rollout_metrics(step.trajectories);
+  report.success = success_by_tag(step.trajectories);
   step.has_waiting = false;
   auto waiting = step.waiting;
   // Held-out trajectories are in the stream and counted: nobody trains on them.
@@ -352,21 +353,17 @@ std::vector<std::pair<std::string, double>> held_out_metrics(
     if (t.data_source.empty() || !t.mask_reason.empty()) continue;
     algorithms::PromptScores& prompt = prompts[t.key.group];
     prompt.source = t.data_source;
-    double value = t.score;
+    const std::optional<double> accuracy = proto::accuracy_of(t);
+    has_acc = has_acc || accuracy;
     std::string answer;
-    for (const proto::RewardPart& part : t.reward_parts) {
-      if (part.name.ends_with("/acc")) {
-        value = part.value;
-        has_acc = true;
-      }
+    for (const proto::RewardPart& part : t.reward_parts)
       if (answer.empty() && part.detail.starts_with("pred ")) answer = part.detail;
-    }
-    prompt.scores.push_back(value);
+    prompt.scores.push_back(accuracy.value_or(t.score));
     prompt.answers.push_back(std::move(answer));
   }
   std::vector<algorithms::PromptScores> list;
   for (auto& [group, prompt] : prompts) list.push_back(std::move(prompt));
-  return algorithms::sample_metrics(list, has_acc ? "acc" : "reward");
+  return algorithms::sample_metrics(list, has_acc ? std::string(proto::k_accuracy) : "reward");
 }
 
 }  // namespace
@@ -417,6 +414,19 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   }
   for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
   return metrics;
+}
+
+std::vector<std::pair<std::string, double>> success_by_tag(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<std::string, double> sums, counts;
+  for (const proto::Trajectory& t : batch) {
+    ++counts[t.tag];
+    for (const auto& [name, value] : t.metrics)
+      if (name == proto::k_success) sums[t.tag] += value;
+  }
+  std::vector<std::pair<std::string, double>> success;
+  for (const auto& [tag, sum] : sums) success.emplace_back(tag, sum / counts.at(tag));
+  return success;
 }
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,

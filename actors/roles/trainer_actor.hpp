@@ -98,6 +98,10 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
 std::vector<std::pair<std::string, double>> rollout_metrics(
     const std::vector<proto::Trajectory>& batch);
 
+/// Returns the share of successes of each tag that has them, by tag.
+std::vector<std::pair<std::string, double>> success_by_tag(
+    const std::vector<proto::Trajectory>& batch);
+
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
                                     TrainerOptions options);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <cctype>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -152,12 +153,12 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  report.summary =
-      fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
-                  config.adv_estimator == config::AdvEstimator::grpo ? "GRPO" : "REINFORCE",
-                  is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
-                  plan::with_thousands(result.trajectories), result.steps,
-                  plan::to_string(plan.placement.mode));
+  std::string estimator(config::to_string(config.adv_estimator));
+  for (char& c : estimator) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  report.summary = fmt::format("{} on {}: {} trajectories in {} steps, placement {}.", estimator,
+                               is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                               plan::with_thousands(result.trajectories), result.steps,
+                               plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
                   : result.is_stopped ? fmt::format("stopped by Ctrl-C at step {}", result.steps)
                                       : "finished";

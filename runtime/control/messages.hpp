@@ -93,7 +93,8 @@ struct CollectReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
   uint64_t tokens = 0;
-  NamedNumbers metrics;  // rollout/*, env/*, reward/*, success
+  NamedNumbers metrics;       // rollout/*, env/*, reward/*
+  NamedNumbers success = {};  // share of successes, by tag
 };
 
 /// Driver → trainer: update the policy on the collected trajectories of (kind, step).
@@ -281,7 +282,7 @@ typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
   return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens,
-           exact(x.metrics));
+           exact(x.metrics), exact(x.success));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {

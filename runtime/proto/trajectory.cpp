@@ -37,6 +37,15 @@ Expected<void> validate_columns(const Trajectory& x) {
 
 }  // namespace
 
+std::optional<double> accuracy_of(const Trajectory& trajectory) {
+  std::optional<double> accuracy;
+  for (const RewardPart& part : trajectory.reward_parts)
+    if (const size_t cut = part.name.rfind('/');
+        cut != std::string::npos && std::string_view(part.name).substr(cut + 1) == k_accuracy)
+      accuracy = part.value;
+  return accuracy;
+}
+
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));
   if (to_string(trajectory.key.kind) == "unknown") return invalid(trajectory, "unknown kind");

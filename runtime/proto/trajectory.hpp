@@ -3,7 +3,9 @@
 /// trainer, and the unit that the stream records. Plain values, no protobuf type in sight.
 /// Token-in, token-out: `tokens` are those that the policy saw and sampled, never re-tokenised.
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,13 @@ struct Trajectory {
   std::vector<uint32_t> token_versions;  // weight version that sampled the token
   bool operator==(const Trajectory&) const = default;
 };
+
+/// Name of the trajectory's metric that says whether it did what it was asked to, 0 to 1.
+inline constexpr std::string_view k_success = "success";
+/// Name of a scorer's part that says whether the answer is right; in a trajectory "<reward>/acc".
+inline constexpr std::string_view k_accuracy = "acc";
+/// Returns the accuracy that a scorer gave the trajectory, the last of several.
+std::optional<double> accuracy_of(const Trajectory& trajectory);
 
 /// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,

@@ -81,7 +81,7 @@ UpdateOptions options_with(OldLogProbs source, int64_t optimizer_batch) {
   c.use_pg_clip_range = false;
   c.pg_clip = 0.3;
   c.dual_clip_loss = false;
-  c.loss_agg_mode = config::LossAggMode::token_mean;
+  c.loss_agg_mode = config::LossAgg::token_mean;
   c.actor_train.training_args.learning_rate = 0.05;
   c.actor_train.training_args.lr_scheduler_type = config::SchedulerType::constant;
   return options;
