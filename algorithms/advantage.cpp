@@ -102,7 +102,7 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
   COHORT_TRY(validate(input, options, advantages.size()));
   const std::span<const uint8_t> mask = input.layout.mask;
   std::vector<double> values =
-      discounted_returns(token_rewards_of(input, options), input.layout.cu_seqlens, options.gamma);
+      options.advantages(token_rewards_of(input, options), input.layout, options.gamma);
   if (options.whiten) whiten(values, mask);
   for (size_t t = 0; t < values.size(); ++t) {
     double value = mask[t] != 0 ? values[t] : 0;
@@ -115,7 +115,8 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
 }
 
 std::vector<double> discounted_returns(std::span<const double> token_rewards,
-                                       std::span<const int32_t> cu_seqlens, double gamma) {
+                                       const PackedLayout& layout, double gamma) {
+  const std::span<const int32_t> cu_seqlens = layout.cu_seqlens;
   std::vector<double> returns(token_rewards.size(), 0);
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     double next = 0;

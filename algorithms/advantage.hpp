@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "algorithms/kl.hpp"
-#include "algorithms/reward_norm.hpp"
+#include "runtime/base/error.hpp"
 
 namespace cohort::algorithms {
 
@@ -19,9 +19,22 @@ struct PackedLayout {
   std::span<const uint8_t> mask;        // [N]
 };
 
-/// ROLL's token rewards, then its reinforce/grpo recursion and post-processing
-/// (docs/algorithms.md).
+/// One advantage per token of the token rewards [N].
+using TokenAdvantages = std::vector<double> (*)(std::span<const double> token_rewards,
+                                                const PackedLayout& layout, double gamma);
+
+/// G_t = r_t + gamma G_{t+1} over all tokens of each sequence, masked or not (ROLL's reinforce,
+/// grpo, gigpo).
+std::vector<double> discounted_returns(std::span<const double> token_rewards,
+                                       const PackedLayout& layout, double gamma);
+/// ROLL's agentic_reinforce: per contiguous run of mask 1, from the back, C <- r_last(run) + gamma
+/// C; each token of the run gets C.
+std::vector<double> segment_returns(std::span<const double> token_rewards,
+                                    const PackedLayout& layout, double gamma);
+
+/// ROLL's token rewards, the estimator's recursion, and ROLL's post-processing.
 struct AdvantageOptions {
+  TokenAdvantages advantages = discounted_returns;
   double gamma = 1;
   // clamp of the response reward, and again of the token rewards after KL
   std::optional<double> reward_clip = {};
@@ -46,21 +59,12 @@ struct AdvantageSummary {
 };
 
 /// Places each reward on the last valid token of its sequence (a sequence without one gets none),
-/// subtracts the KL reward, runs G_t = r_t + gamma G_{t+1} over all tokens of the sequence, then
+/// subtracts the KL reward, runs the estimator's recursion over the tokens of the sequence, then
 /// whiten -> mask -> clip. `advantages` has N entries. Returns Errc::invalid_argument if lengths
 /// disagree or a valid input is not finite.
 Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
                                                     const AdvantageOptions& options,
                                                     std::span<float> advantages);
-
-/// G_t = r_t + gamma G_{t+1} over all tokens of each sequence, masked or not (ROLL's reinforce,
-/// grpo, gigpo).
-std::vector<double> discounted_returns(std::span<const double> token_rewards,
-                                       std::span<const int32_t> cu_seqlens, double gamma);
-/// ROLL's agentic_reinforce: per contiguous run of mask 1, from the back, C <- r_last(run) + gamma
-/// C; each token of the run gets C.
-std::vector<double> segment_returns(std::span<const double> token_rewards,
-                                    const PackedLayout& layout, double gamma);
 
 struct GaeResult {
   std::vector<double> advantages;  // [N] not whitened, 0 where masked

@@ -1,7 +1,5 @@
 #include "algorithms/kl.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -12,24 +10,16 @@ constexpr double k_error_clip = 0.2;
 
 }  // namespace
 
-Expected<KlKind> parse_kl_kind(std::string_view name) {
-  if (name == "kl" || name == "k1") return KlKind::k1;
-  if (name == "abs") return KlKind::abs;
-  if (name == "mse" || name == "k2") return KlKind::k2;
-  if (name == "k3" || name == "low_var_kl") return KlKind::k3;
-  return Error{Errc::config,
-               fmt::format("kl_penalty: '{}' is not one of kl, abs, mse, k3, low_var_kl", name)};
-}
-
 double kl_estimate(KlKind kind, double lp, double ref) {
   const double d = ref - lp;
   switch (kind) {
-    case KlKind::k1:
+    case KlKind::kl:
       return -d;
     case KlKind::abs:
       return std::abs(d);
-    case KlKind::k2:
+    case KlKind::mse:
       return 0.5 * d * d;
+    case KlKind::full:  // refused by preflight
     case KlKind::k3: {
       const double clamped = std::clamp(d, -k_log_ratio_clamp, k_log_ratio_clamp);
       return std::clamp(std::expm1(clamped) - clamped, -k_k3_clamp, k_k3_clamp);

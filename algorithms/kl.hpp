@@ -7,20 +7,17 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 
-#include "runtime/base/error.hpp"
+#include "runtime/catalog/catalog.hpp"
 
 namespace cohort::algorithms {
 
-enum class KlKind : uint8_t { k1, abs, k2, k3 };
+using catalog::KlKind;
 
 inline constexpr double k_log_ratio_clamp =
     20;                                   // verl's: e^20 is the largest factor a token may carry
 inline constexpr double k_k3_clamp = 10;  // ROLL's and verl's bound on one token's k3
 
-/// Reads kl | k1 | abs | mse | k2 | k3 | low_var_kl. Returns Errc::config for anything else.
-Expected<KlKind> parse_kl_kind(std::string_view name);
 /// Returns the estimate for one token.
 double kl_estimate(KlKind kind, double lp, double ref);
 

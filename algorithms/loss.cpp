@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <utility>
+#include "algorithms/losses/surrogate.hpp"
 
 namespace cohort::algorithms {
 namespace {
@@ -29,6 +28,8 @@ Tensor aggregation_weights(const PolicyLossInput& input, const Tensor& mask, Los
       return ones * over(counts.sequences);
     case LossAgg::seq_mean_token_sum_norm:
       return ones * over(counts.norm_length);
+    case LossAgg::seq_mean_token_constant:
+      return ones * (over(counts.norm_length) * over(counts.sequences));
     case LossAgg::seq_mean_token_mean:
       break;
   }
@@ -38,39 +39,16 @@ Tensor aggregation_weights(const PolicyLossInput& input, const Tensor& mask, Los
   return ones / per_token * over(counts.sequences);
 }
 
-struct Surrogate {
-  Tensor loss;        // [M]
-  Tensor is_clipped;  // [M] bool
-  Tensor ratio;       // [M]
-  Tensor log_ratio;   // [M]
-};
-
-Surrogate ppo_surrogate(const Tensor& logp, const Tensor& old_logp, const Tensor& advantages,
-                        const PolicyLossOptions& options) {
-  Surrogate s;
-  s.log_ratio = (logp - old_logp).clamp(-k_log_ratio_clamp, k_log_ratio_clamp);
-  s.ratio = s.log_ratio.exp();
-  Tensor plain = -(s.ratio * advantages);
-  Tensor clipped = -(s.ratio.clamp(1 - options.pg_clip_low, 1 + options.pg_clip_high) * advantages);
-  s.is_clipped = clipped.gt(plain);
-  s.loss = at::max(plain, clipped);
-  if (options.dual_clip) {
-    const double bound =
-        options.dual_clip_bound > 0 ? options.dual_clip_bound : 1 + 2 * options.pg_clip;
-    s.loss = at::where(advantages.lt(0), at::min(s.loss, -bound * advantages), s.loss);
-  }
-  return s;
-}
-
 Tensor kl_tensor(KlKind kind, const Tensor& logp, const Tensor& ref_logp) {
   Tensor d = ref_logp - logp;
   switch (kind) {
-    case KlKind::k1:
+    case KlKind::kl:
       return -d;
     case KlKind::abs:
       return d.abs();
-    case KlKind::k2:
+    case KlKind::mse:
       return 0.5 * d * d;
+    case KlKind::full:  // refused by preflight
     case KlKind::k3:
       break;
   }
@@ -90,21 +68,6 @@ void check_shapes(const PolicyLossInput& input) {
 
 }  // namespace
 
-Expected<LossAgg> parse_loss_agg(std::string_view name) {
-  constexpr std::pair<std::string_view, LossAgg> names[] = {
-      {"token-mean", LossAgg::token_mean},
-      {"seq-mean-token-sum", LossAgg::seq_mean_token_sum},
-      {"seq-mean-token-mean", LossAgg::seq_mean_token_mean},
-      {"seq-mean-token-sum-norm", LossAgg::seq_mean_token_sum_norm}};
-  for (const auto& [text, agg] : names) {
-    if (text == name) return agg;
-  }
-  return Error{Errc::config,
-               fmt::format("loss_agg_mode: '{}' is not one of token-mean, seq-mean-token-sum, "
-                           "seq-mean-token-mean, seq-mean-token-sum-norm",
-                           name)};
-}
-
 PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& options,
                        const GlobalCounts& counts) {
   check_shapes(input);
@@ -112,27 +75,31 @@ PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& op
   const Tensor logp = live(input.logp, mask);
   const Tensor old_logp = input.old_logp.defined() ? live(input.old_logp, mask) : logp.detach();
   const Tensor weights = aggregation_weights(input, mask, options.loss_agg, counts);
-  const Surrogate s = ppo_surrogate(logp, old_logp, live(input.advantages, mask), options);
+  const Surrogate s = surrogate_of(options.kind)(
+      {logp, old_logp, live(input.advantages, mask), mask, input.seq_id, input.seq_count}, options);
 
   PolicyLoss result;
+  Numbers& numbers = result.numbers;
   Tensor total = (weights * s.loss).sum();
-  result.pg_loss = total.item<double>();
+  numbers.add("actor/pg_loss", total.item<double>());
   if (input.entropy.defined()) {
     Tensor entropy = (weights * live(input.entropy, mask)).sum();
-    result.entropy = entropy.item<double>();
+    numbers.add("actor/entropy", entropy.item<double>());
     if (options.entropy_coef != 0) total = total - options.entropy_coef * entropy;
   }
-  if (input.ref_logp.defined()) {
+  if (input.ref_logp.defined() && options.use_kl_loss) {
     Tensor kl = (weights * kl_tensor(options.kl_kind, logp, live(input.ref_logp, mask))).sum();
-    result.kl = kl.item<double>();
-    if (options.use_kl_loss) total = total + options.kl_loss_coef * kl;
+    numbers.add("actor/kl_loss", kl.item<double>());
+    total = total + options.kl_loss_coef * kl;
   }
   result.total = total;
   const at::NoGradGuard no_grad;
   const double per_token = counts.tokens > 0 ? 1 / counts.tokens : 0;
-  result.clip_fraction = s.is_clipped.sum().item<double>() * per_token;
-  result.approx_kl = (s.ratio - 1 - s.log_ratio).sum().item<double>() * per_token;
-  result.ratio_max = s.ratio.numel() > 0 ? s.ratio.max().item<double>() : 0;
+  for (const auto& [name, tokens] : s.per_token)
+    numbers.add(name, tokens.sum().item<double>() * per_token);
+  numbers.add("actor/approxkl", (s.ratio - 1 - s.log_ratio).sum().item<double>() * per_token);
+  numbers.add("actor/ratio_max", s.ratio.numel() > 0 ? s.ratio.max().item<double>() : 0,
+              Reduce::max);
   return result;
 }
 
@@ -141,7 +108,7 @@ PolicyLoss sft_loss(const Tensor& logp, const Tensor& mask, const GlobalCounts& 
   const Tensor bool_mask = mask.defined() ? mask.to(at::kBool) : Tensor();
   PolicyLoss result;
   result.total = live(logp, bool_mask).sum() * (counts.tokens > 0 ? -1 / counts.tokens : 0);
-  result.pg_loss = result.total.item<double>();
+  result.numbers.add("actor/pg_loss", result.total.item<double>());
   return result;
 }
 

@@ -1,9 +1,9 @@
 #include "algorithms/reward_norm.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <map>
+
+#include "runtime/base/check.hpp"
 
 namespace cohort::algorithms {
 namespace {
@@ -48,37 +48,23 @@ std::vector<Moments> group_moments(std::span<const double> scores,
   return result;
 }
 
-Expected<NormScope> parse_scope(std::string_view name, std::string_view key) {
-  if (name == "batch") return NormScope::batch;
-  if (name == "group") return NormScope::group;
-  if (name == "none" || name == "null" || name == "~" || name.empty()) return NormScope::none;
-  return Error{Errc::config, fmt::format("{}: '{}' is not one of batch, group, none", key, name)};
-}
-
 }  // namespace
 
-Expected<RewardNormOptions> reward_norm_options(std::string_view grouping, std::string_view method,
-                                                std::optional<std::string_view> mean_type,
-                                                std::optional<std::string_view> std_type) {
-  const NormScope scope = grouping == "batch" ? NormScope::batch : NormScope::group;
+RewardNormOptions reward_norm_options(NormScope scope, catalog::NormMethod method,
+                                      std::optional<NormScope> mean, std::optional<NormScope> std) {
   RewardNormOptions options{NormScope::none, NormScope::none};
-  if (method == "mean") {
-    options.mean = scope;
-  } else if (method == "mean_std" || method == "asym_clip") {
-    options = {scope, scope};
-  } else if (method != "identity" && !method.empty()) {
-    return Error{Errc::config,
-                 fmt::format("reward_normalization.method: '{}' is not one of identity, mean, "
-                             "mean_std, asym_clip",
-                             method)};
+  switch (method) {
+    case catalog::NormMethod::identity:
+      break;
+    case catalog::NormMethod::mean:
+      options.mean = scope;
+      break;
+    case catalog::NormMethod::mean_std:
+    case catalog::NormMethod::asym_clip:
+      options = {scope, scope};
+      break;
   }
-  if (mean_type) {
-    COHORT_ASSIGN(options.mean, parse_scope(*mean_type, "norm_mean_type"));
-  }
-  if (std_type) {
-    COHORT_ASSIGN(options.std, parse_scope(*std_type, "norm_std_type"));
-  }
-  return options;
+  return {mean.value_or(options.mean), std.value_or(options.std)};
 }
 
 std::vector<double> agentic_reward_norm(std::span<const double> scores,
@@ -97,39 +83,6 @@ std::vector<double> agentic_reward_norm(std::span<const double> scores,
     const Moments& spread = (options.std == NormScope::batch ? batch : group)[i];
     const bool is_flat = spread.count < 2 || spread.std <= k_std_epsilon;
     result[i] = is_flat ? 0 : centred / (spread.std + k_std_epsilon);
-  }
-  return result;
-}
-
-std::vector<double> grpo_advantages(std::span<const double> scores,
-                                    std::span<const uint32_t> group_of) {
-  const std::vector<Moments> group = group_moments(scores, group_of);
-  std::vector<double> result(scores.size());
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const bool is_single = group[i].count < 2;  // verl: mean 0, std 1
-    const double mean = is_single ? 0 : group[i].mean;
-    const double std = is_single ? 1 : group[i].std;
-    result[i] = (scores[i] - mean) / (std + k_std_epsilon);
-  }
-  return result;
-}
-
-std::vector<double> dr_grpo_advantages(std::span<const double> scores,
-                                       std::span<const uint32_t> group_of) {
-  const std::vector<Moments> group = group_moments(scores, group_of);
-  std::vector<double> result(scores.size());
-  for (size_t i = 0; i < scores.size(); ++i)
-    result[i] = scores[i] - (group[i].count < 2 ? 0 : group[i].mean);
-  return result;
-}
-
-std::vector<double> rloo_advantages(std::span<const double> scores,
-                                    std::span<const uint32_t> group_of) {
-  const std::vector<Moments> group = group_moments(scores, group_of);
-  std::vector<double> result = dr_grpo_advantages(scores, group_of);
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const auto n = static_cast<double>(group[i].count);
-    if (group[i].count > 1) result[i] *= n / (n - 1);
   }
   return result;
 }

@@ -1,1 +1,2 @@
 cohort_test(failpoint_test unit SOURCES unit/failpoint_test.cpp DEPS cohort::base)
+cohort_test(base_names_test unit SOURCES unit/base_names_test.cpp unit/numbers_test.cpp DEPS cohort::base)

@@ -10,7 +10,6 @@ using namespace control;
 
 Expected<void> EnvironmentState::configure(std::shared_ptr<const EnvironmentOptions> options) {
   options_ = std::move(options);
-  if (options_->prompts != nullptr) return {};
   COHORT_ASSIGN(world_, options_->make());
   return {};
 }
@@ -20,25 +19,18 @@ tasks::PromptFields EnvironmentState::fields(std::string_view observation,
   return {turn_ + 1, observation, world_->actions_left(), options_->max_response_length, event};
 }
 
-EnvTurn EnvironmentState::prompt_of(uint64_t row) const {
-  EnvTurn turn;
-  turn.observation = options_->prompts->text(row);
-  turn.prompt_tokens = options_->prompts->at(row).tokens;
-  return turn;
-}
-
 Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn_ = 0;
   is_over_ = false;
-  if (options_->prompts != nullptr) {
-    if (seed >= options_->prompts->size())
-      return Error{Errc::protocol, fmt::format("there is no row {}: {} are loaded", seed,
-                                               options_->prompts->size())};
-    row_ = seed;
-    return prompt_of(row_);
-  }
+  if (const uint64_t count = world_->seed_count(); count > 0 && seed >= count)
+    return Error{Errc::protocol, fmt::format("there is no row {}: {} are loaded", seed, count)};
   EnvTurn turn;
   turn.observation = world_->reset(seed);
+  if (!options_->prompt) {
+    const std::span<const int32_t> tokens = world_->prompt_tokens();
+    turn.prompt_tokens.assign(tokens.begin(), tokens.end());
+    return turn;
+  }
   std::string instructions = options_->instructions.value_or(world_->instructions());
   turn.prompt =
       options_->prompt->first_turn(instructions, fields(turn.observation, world_->initial_event()));
@@ -48,12 +40,6 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   EnvTurn turn;
-  if (options_->prompts != nullptr) {  // what it is worth, the rewards will say
-    is_over_ = turn.is_done = true;
-    turn.is_valid = turn.is_effective = response.ends_with(tasks::k_turn_end);
-    turn.stop_reason = turn.is_valid ? "answered" : "length";
-    return turn;
-  }
   tasks::StepResult result = world_->step(response);
   ++turn_;
   if (options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {
@@ -80,12 +66,7 @@ Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_frac
   game.turns.push_back(std::move(first));
   Rng rng(rng_key);
   while (!game.turns.back().is_done) {
-    std::string answer;
-    if (options_->prompts != nullptr) {
-      answer = options_->prompts->at(row_).sample->answer + std::string(tasks::k_turn_end);
-    } else {
-      COHORT_ASSIGN(answer, world_->scripted_answer(expert_fraction, rng));
-    }
+    COHORT_ASSIGN(std::string answer, world_->scripted_answer(expert_fraction, rng));
     game.responses.push_back(std::move(answer));
     COHORT_ASSIGN(EnvTurn turn, on_act(game.responses.back()));
     game.turns.push_back(std::move(turn));

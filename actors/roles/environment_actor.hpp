@@ -2,8 +2,8 @@
 /// One text environment as an actor: it owns the world of one trajectory at a time and renders what
 /// the policy reads. Owner: the rollout actor that spawned it (pooled over leases). Thread: CAF's
 /// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the world of a
-/// plugin waits for its child process and has a thread. Holds one game. Pipeline rlvr: the world is
-/// a row of the PromptSet, its seed the row, and one answer ends it. Messages and errors:
+/// plugin waits for its child process and has a thread. Holds one game. In pipeline rlvr
+/// the world is a row (PromptSet). Messages and errors:
 /// EnvironmentActor in role_handles.hpp.
 #include <functional>
 #include <memory>
@@ -11,7 +11,6 @@
 #include <string>
 
 #include "actors/roles/role_handles.hpp"
-#include "actors/run/prompt_set.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/prompt.hpp"
 
@@ -21,11 +20,10 @@ namespace cohort::actors {
 struct EnvironmentOptions {
   std::function<Expected<std::unique_ptr<tasks::Environment>>()> make;
   std::optional<tasks::FrozenLakeConfig> lake;  // of a frozen_lake: its maps can be held out
-  std::shared_ptr<const PromptSet> prompts;     // set: the world is a row, and nothing is made
   bool is_blocking = false;                     // a turn waits for another process
   std::function<Expected<bool>()> reload;       // of a plugin: takes its newer version
   int max_turns = 0;                            // the manager's cap; 0: the world has its own
-  std::optional<tasks::PromptTemplate> prompt;  // none with `prompts`
+  std::optional<tasks::PromptTemplate> prompt;  // none: the world brings tokens
   std::optional<std::string> instructions;      // none: the environment's own text
   int max_response_length = 0;                  // [tokens] shown to the model
 };
@@ -42,9 +40,7 @@ class EnvironmentState {
  private:
   tasks::PromptFields fields(std::string_view observation, std::string_view event) const;
   std::shared_ptr<const EnvironmentOptions> options_;
-  EnvTurn prompt_of(uint64_t row) const;
   std::unique_ptr<tasks::Environment> world_;
-  uint64_t row_ = 0;
   bool is_over_ = true;
   int turn_ = 0;  // answers given
 };

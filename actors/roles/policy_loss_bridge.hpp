@@ -1,10 +1,15 @@
 #pragma once
 /// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other.
 /// Torch-free header.
+#include <string_view>
+
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
 
 namespace cohort::actors {
+
+/// Mean |log-prob - the recorded one| of a response token, where both sides are known.
+inline constexpr std::string_view k_behavior_gap = "old_log_probs/behavior_gap";
 
 /// Clipped policy loss with entropy and KL terms as `config` says, normalised by the counts of the
 /// mini-batch. With old_log_probs first_pass the samples' old_logp are the recorded ones: the loss

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "actors/roles/policy_loss_bridge.hpp"
+#include "algorithms/estimators/estimator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 
@@ -19,7 +20,6 @@ namespace {
 using control::UpdateReport;
 using control::UpdateRequest;
 using proto::Trajectory;
-using proto::TrajectoryKind;
 
 /// The packed columns of a batch, alive while the engine reads the samples that point into them.
 struct PackedBatch {
@@ -71,51 +71,47 @@ std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Gr
   return groups;
 }
 
-algorithms::KlKind kl_kind(config::KlPenalty penalty) {
-  switch (penalty) {
-    case config::KlPenalty::kl:
-      return algorithms::KlKind::k1;
-    case config::KlPenalty::abs:
-      return algorithms::KlKind::abs;
-    case config::KlPenalty::mse:
-      return algorithms::KlKind::k2;
-    case config::KlPenalty::k3:
-    case config::KlPenalty::full:  // refused by preflight
-      return algorithms::KlKind::k3;
-  }
-  return algorithms::KlKind::k3;
-}
-
-/// Pipeline rlvr compares the answers to one prompt.
+/// Pipeline rlvr compares the answers to one prompt, and so do estimators with their own baseline.
 config::Grouping grouping_of(const config::RunConfig& config) {
-  return config.pipeline == config::Pipeline::rlvr ? config::Grouping::traj_group_id
-                                                   : config.reward_normalization.grouping;
+  const bool is_own = catalog::entry(config.adv_estimator).has(catalog::need::own_baseline);
+  return config.pipeline == config::Pipeline::rlvr || is_own ? config::Grouping::traj_group_id
+                                                             : config.reward_normalization.grouping;
 }
 
-Expected<algorithms::RewardNormOptions> norm_of(const config::RunConfig& config) {
+std::optional<algorithms::NormScope> scope_of(std::optional<config::NormScope> asked) {
+  if (!asked) return std::nullopt;
+  switch (*asked) {
+    case config::NormScope::batch:
+      return algorithms::NormScope::batch;
+    case config::NormScope::group:
+      return algorithms::NormScope::group;
+    case config::NormScope::none:
+    case config::NormScope::running:  // refused by preflight
+      break;
+  }
+  return algorithms::NormScope::none;
+}
+
+algorithms::RewardNormOptions norm_of(const config::RunConfig& config) {
   const config::RewardNormalization& norm = config.reward_normalization;
   const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  auto mean = is_rlvr ? config.norm_mean_type : norm.norm_mean_type;
-  auto deviation = is_rlvr ? config.norm_std_type : norm.norm_std_type;
-  if (is_rlvr && config.adv_estimator == config::AdvEstimator::grpo)  // ROLL forces both
-    mean = deviation = config::NormScope::group;
-  std::optional<std::string_view> mean_type;
-  std::optional<std::string_view> std_type;
-  if (mean) mean_type = config::to_string(*mean);
-  if (deviation) std_type = config::to_string(*deviation);
-  return algorithms::reward_norm_options(config::to_string(grouping_of(config)),
-                                         is_rlvr ? "identity" : config::to_string(norm.method),
-                                         mean_type, std_type);
+  const bool is_batch = grouping_of(config) == config::Grouping::batch;
+  return algorithms::reward_norm_options(
+      is_batch ? algorithms::NormScope::batch : algorithms::NormScope::group,
+      is_rlvr ? catalog::NormMethod::identity : norm.method,
+      scope_of(is_rlvr ? config.norm_mean_type : norm.norm_mean_type),
+      scope_of(is_rlvr ? config.norm_std_type : norm.norm_std_type));
 }
 
 /// rlvr normalises each domain by itself (ROLL).
-Expected<std::vector<double>> normalise(const config::RunConfig& config,
-                                        const std::vector<Trajectory>& batch,
-                                        const std::vector<double>& scores,
-                                        const std::vector<uint32_t>& groups) {
-  COHORT_ASSIGN(algorithms::RewardNormOptions options, norm_of(config));
+std::vector<double> normalise(const config::RunConfig& config,
+                              const algorithms::Estimator& estimator,
+                              const std::vector<Trajectory>& batch,
+                              const std::vector<double>& scores,
+                              const std::vector<uint32_t>& groups) {
+  const algorithms::RewardNormOptions asked = norm_of(config);
   if (config.pipeline != config::Pipeline::rlvr)
-    return algorithms::agentic_reward_norm(scores, groups, options);
+    return estimator.rewards({scores, groups, asked, false});
   std::map<std::string, std::vector<size_t>> domains;
   for (size_t i = 0; i < batch.size(); ++i) domains[batch[i].tag].push_back(i);
   std::vector<double> rewards(batch.size());
@@ -126,8 +122,7 @@ Expected<std::vector<double>> normalise(const config::RunConfig& config,
       of_domain.push_back(scores[i]);
       groups_of_domain.push_back(groups[i]);
     }
-    std::vector<double> normal =
-        algorithms::agentic_reward_norm(of_domain, groups_of_domain, options);
+    std::vector<double> normal = estimator.rewards({of_domain, groups_of_domain, asked, true});
     for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
   }
   return rewards;
@@ -146,15 +141,20 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   std::vector<double> scores;
   for (const Trajectory& t : batch) scores.push_back(t.score);
   std::vector<uint32_t> groups = group_ids(batch, grouping_of(config));
-  COHORT_ASSIGN(std::vector<double> rewards, normalise(config, batch, scores, groups));
+  const auto estimator = algorithms::estimator_of(config.adv_estimator);
+  if (!estimator)
+    return Error{Errc::unsupported, fmt::format("adv_estimator: {} is not built in",
+                                                config::to_string(config.adv_estimator))};
+  const std::vector<double> rewards = normalise(config, *estimator, batch, scores, groups);
   metrics.groups = algorithms::group_stats(scores, groups);
   algorithms::AdvantageInput input{
       {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
   algorithms::AdvantageOptions options;
+  options.advantages = estimator->advantages;
   options.gamma = config.gamma;
   options.reward_clip = config.reward_clip;
   options.add_token_level_kl = config.add_token_level_kl && !packed.ref_logp.empty();
-  options.kl_kind = kl_kind(config.kl_penalty);
+  options.kl_kind = config.kl_penalty;
   options.kl_coef = kl_coef;
   options.whiten = config.whiten_advantages;
   options.advantage_clip = config.advantage_clip;
@@ -221,19 +221,17 @@ Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
   return result;
 }
 
-/// The gap is reported where both sides of it are known.
+/// The gap of the first pass is among the loss's numbers.
 void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport& report) {
   report.metrics.emplace_back("old_log_probs/source", static_cast<double>(source));
-  if (source == config::OldLogProbs::recomputed)
-    report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
-  if (source != config::OldLogProbs::behavior)
-    report.metrics.emplace_back("old_log_probs/behavior_gap", old.behavior_gap);
+  if (source != config::OldLogProbs::recomputed) return;
+  report.metrics.emplace_back("time/old_log_probs_s", old.seconds);
+  report.metrics.emplace_back(std::string(k_behavior_gap), old.behavior_gap);
 }
 
 }  // namespace
 
-/// Mean over the optimizer steps of a pipeline step, token-weighted where the engine already did
-/// so.
+/// The numbers of the optimizer steps of a pipeline step, each reduced by its rule.
 class PolicyUpdater::ReportSum {
  public:
   void add(const compute::StepReport& report) {
@@ -242,43 +240,31 @@ class PolicyUpdater::ReportSum {
       return;
     }
     ++count_;
-    loss_ += report.loss;
-    pg_ += report.pg_loss;
-    entropy_ += report.entropy;
-    kl_ += report.kl;
-    clip_ += report.clip_fraction;
-    approx_kl_ += report.approx_kl;
-    grad_norm_ += report.grad_norm;
-    ratio_max_ = std::max(ratio_max_, report.ratio_max);
-    behavior_gap_ += report.behavior_gap;
+    sums_.add("loss", report.loss);
+    sums_.add("actor/grad_norm", report.grad_norm);
+    sums_.add(report.numbers);
     learning_rate_ = report.learning_rate;
     tokens_ += report.tokens;
   }
-  void write(UpdateReport& report, bool is_policy) const {
-    double n = std::max<double>(1, static_cast<double>(count_));
+  void write(UpdateReport& report) const {
+    const double n = std::max<double>(1, static_cast<double>(count_));
     report.tokens = tokens_;
-    report.metrics.emplace_back("loss", loss_ / n);
-    report.metrics.emplace_back("actor/grad_norm", grad_norm_ / n);
+    report.metrics.emplace_back("loss", sums_.at("loss") / n);
+    report.metrics.emplace_back("actor/grad_norm", sums_.at("actor/grad_norm") / n);
     report.metrics.emplace_back("actor/lr", learning_rate_);
     if (nonfinite_ > 0)
       report.metrics.emplace_back("actor/nonfinite_steps", static_cast<double>(nonfinite_));
-    if (!is_policy) return;
-    report.metrics.emplace_back("actor/pg_loss", pg_ / n);
-    report.metrics.emplace_back("actor/entropy", entropy_ / n);
-    report.metrics.emplace_back("actor/clipfrac", clip_ / n);
-    report.metrics.emplace_back("actor/approxkl", approx_kl_ / n);
-    report.metrics.emplace_back("actor/ratio_max", ratio_max_);
-  }
-  double kl_mean() const { return kl_ / std::max<double>(1, static_cast<double>(count_)); }
-  double behavior_gap() const {
-    return behavior_gap_ / std::max<double>(1, static_cast<double>(count_));
+    for (const Number& number : sums_.all())
+      if (number.name() != "loss" && number.name() != "actor/grad_norm")
+        report.metrics.emplace_back(std::string(number.name()),
+                                    number.reduce == Reduce::max ? number.value : number.value / n);
   }
 
  private:
   uint64_t count_ = 0, nonfinite_ = 0;
   uint64_t tokens_ = 0;
-  double loss_ = 0, pg_ = 0, entropy_ = 0, kl_ = 0, clip_ = 0, approx_kl_ = 0, grad_norm_ = 0;
-  double ratio_max_ = 0, learning_rate_ = 0, behavior_gap_ = 0;
+  Numbers sums_;
+  double learning_rate_ = 0;
 };
 
 /// TRAIN-2: a step that is not finite has changed nothing; now and then one is bad luck, several in
@@ -301,9 +287,8 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
                                              const UpdateRequest& request,
                                              const std::vector<Trajectory>& batch) {
   double start = now_seconds();
-  auto report = static_cast<TrajectoryKind>(request.kind) == TrajectoryKind::warm_start
-                    ? warm_start(engine, batch)
-                    : update_policy(engine, batch);
+  auto report = request.kind == TrajectoryKind::warm_start ? warm_start(engine, batch)
+                                                           : update_policy(engine, batch);
   if (!report) return report;
   report->step = request.step;
   report->param_hash = engine.param_hash();
@@ -374,10 +359,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   UpdateReport report;
   ReportSum sum;
   COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
-  sum.write(report, true);
-  if (source == config::OldLogProbs::first_pass) old.behavior_gap = sum.behavior_gap();
+  sum.write(report);
   write_old(source, old, report);
-  if (config_.use_kl_loss) report.metrics.emplace_back("actor/kl_loss", sum.kl_mean());
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
   report.metrics.emplace_back(
@@ -420,7 +403,7 @@ Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
       return taken.error().with_context(
           fmt::format("warm start, optimizer step {}", warm_steps_ - 1));
   }
-  sum.write(report, false);
+  sum.write(report);
   return report;
 }
 

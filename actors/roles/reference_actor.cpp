@@ -126,7 +126,7 @@ void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
   std::vector<compute::TrainSample> samples;
   std::vector<proto::Trajectory*> wanted;
   for (proto::Trajectory& t : *batch)
-    if (t.key.kind == proto::TrajectoryKind::train) {
+    if (t.key.kind == TrajectoryKind::train) {
       samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
       wanted.push_back(&t);
     }

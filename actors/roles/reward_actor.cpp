@@ -90,10 +90,9 @@ void finish_score(proto::Trajectory& t, bool is_row) {
     for (const proto::RewardPart& part : t.reward_parts) t.score += part.weight * part.value;
   if (!is_row) return;
   double success = std::clamp(t.score, 0.0, 1.0);
-  for (const proto::RewardPart& part : t.reward_parts)
-    if (part.name.ends_with("/acc") && t.mask_reason.empty()) success = part.value;
+  if (t.mask_reason.empty()) success = proto::accuracy_of(t).value_or(success);
   for (auto& [name, value] : t.metrics)
-    if (name == "success") value = success;
+    if (name == proto::k_success) value = success;
 }
 
 Expected<void> RewardState::open(RewardOptions options) {
@@ -136,7 +135,7 @@ std::vector<size_t> RewardState::rewards_of(const proto::Trajectory& t) const {
 
 // Only where nothing is under way: all answers of a step are scored by one version.
 void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
-  std::pair<uint8_t, uint64_t> batch{static_cast<uint8_t>(key.kind), key.step};
+  std::pair<TrajectoryKind, uint64_t> batch{key.kind, key.step};
   if (batch == batch_ || !frames_.empty()) return;
   batch_ = batch;
   noticed_.clear();
@@ -194,7 +193,7 @@ void RewardState::start(uint64_t id, Frame& frame) {
       ScorePlace place{id, i, index};
       if (!reward.scorer) {
         take(frame, place, {reward.of_trajectory(t), {}, "", ""});
-      } else if (t.key.kind != proto::TrajectoryKind::warm_start) {  // scripted play is imitated
+      } else if (t.key.kind != TrajectoryKind::warm_start) {  // scripted play is imitated
         jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
       }
     }
@@ -236,7 +235,7 @@ void RewardState::finish(uint64_t id) {
     if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
       options_.notice("rewards",
                       fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
-    if (t.key.kind == proto::TrajectoryKind::train && !is_contract_checked_ &&
+    if (t.key.kind == TrajectoryKind::train && !is_contract_checked_ &&
         ++watched_ == options_.step_trajectories)
       check_contract();
   }
@@ -252,7 +251,7 @@ void RewardState::on_flush() {
 
 void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
                                  const tasks::RewardResult& result) {
-  if (is_contract_checked_ || key.kind != proto::TrajectoryKind::train) return;
+  if (is_contract_checked_ || key.kind != TrajectoryKind::train) return;
   Contract& seen = contracts_[reward];
   if (!result.error.empty() || !std::isfinite(result.score)) {
     if (seen.errors++ == 0)

@@ -89,9 +89,10 @@ class RewardState {
   std::unique_ptr<Hop> hop_;
   std::map<uint64_t, Frame> frames_;
   uint64_t next_frame_ = 0;
-  std::pair<uint8_t, uint64_t> batch_{0, ~uint64_t{0}};  // kind and step of the last frame
-  std::vector<Contract> contracts_;                      // by reward
-  uint64_t watched_ = 0;                                 // trajectories of the first training step
+  std::pair<TrajectoryKind, uint64_t> batch_{TrajectoryKind::train,
+                                             ~uint64_t{0}};  // kind and step of the last frame
+  std::vector<Contract> contracts_;                          // by reward
+  uint64_t watched_ = 0;  // trajectories of the first training step
   bool is_contract_checked_ = false;
   std::set<std::string> noticed_;  // a failure is told once a reason and step
   std::map<size_t, std::unique_ptr<RewardPool>>

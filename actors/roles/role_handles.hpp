@@ -93,8 +93,9 @@ using TrainRankActor = caf::typed_actor<
 using TrainerActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
-    caf::replies_to<control::collect_atom, uint8_t, uint64_t>::with<control::CollectReport>,
-    caf::replies_to<control::recorded_atom, uint8_t, uint64_t>::with<control::RecordedReport>,
+    caf::replies_to<control::collect_atom, TrajectoryKind, uint64_t>::with<control::CollectReport>,
+    caf::replies_to<control::recorded_atom, TrajectoryKind,
+                    uint64_t>::with<control::RecordedReport>,
     caf::replies_to<control::mask_atom, control::MaskRequest>::with<bool>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
     caf::replies_to<control::save_atom,

@@ -18,7 +18,6 @@
 namespace cohort::actors {
 
 using namespace control;
-using proto::TrajectoryKind;
 
 namespace {
 
@@ -202,7 +201,7 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
-  if (static_cast<TrajectoryKind>(lease.kind) == TrajectoryKind::warm_start) return {};
+  if (lease.kind == TrajectoryKind::warm_start) return {};
   if (engine_->weight_version() != lease.version)
     return Error{Errc::placement, fmt::format("PLACE-5: lease wants version {}, served is {}",
                                               lease.version, engine_->weight_version())};
@@ -304,7 +303,7 @@ EnvironmentActor RolloutState::take_environment(const std::string& tag) {
 
 void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   const Lease& lease = open.lease;
-  auto kind = static_cast<TrajectoryKind>(lease.kind);
+  auto kind = lease.kind;
   Episode& episode = open.episodes[slot];
   const auto [position, index] = open.keys[slot];
   uint32_t group = lease.groups[position];
@@ -312,8 +311,12 @@ void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   failpoint::hit("rollout.play", lease.seeds[position]);
   ++open_games_;
   episode.environment = take_environment(tag);
-  episode.rng_key =
-      Rng(options_.seed).fork(lease.kind).fork(lease.step).fork(group).fork(index).next_u64();
+  episode.rng_key = Rng(options_.seed)
+                        .fork(static_cast<uint64_t>(lease.kind))
+                        .fork(lease.step)
+                        .fork(group)
+                        .fork(index)
+                        .next_u64();
   episode.started = episode.env_asked = now_seconds();
   proto::Trajectory& t = episode.trajectory;
   t.run_id = options_.run_id;

@@ -151,7 +151,7 @@ class RolloutState {
 
   uint64_t last_number_ = 0;
   std::map<uint64_t, OpenLease> leases_;  // by number; all of one kind and step
-  uint8_t kind_ = 0;
+  TrajectoryKind kind_ = TrajectoryKind::train;
   uint64_t step_ = 0;
   uint64_t turns_ = 0;        // of the environments, and waits for a slow consumer: see on_ping
   double batch_started_ = 0;  // when the first lease of this kind and step came

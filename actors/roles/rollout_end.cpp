@@ -11,7 +11,6 @@
 namespace cohort::actors {
 
 using namespace control;
-using proto::TrajectoryKind;
 
 LeaseReport RolloutState::report_of(const OpenLease& lease) const {
   compute::EngineStats now = engine_->stats();

@@ -55,7 +55,7 @@ void TrainRankState::maybe_update() {
   auto batch = std::exchange(batch_, std::make_shared<std::vector<proto::Trajectory>>());
   auto promise = promise_;
   for (const proto::Trajectory& t : *batch) {
-    if (static_cast<uint8_t>(t.key.kind) == request_.kind && t.key.step == request_.step) continue;
+    if (t.key.kind == request_.kind && t.key.step == request_.step) continue;
     promise.deliver(to_caf(
         {Errc::protocol, fmt::format("FLOW-1: a trajectory of step {} has come for the update "
                                      "of step {}",

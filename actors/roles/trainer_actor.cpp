@@ -37,7 +37,7 @@ void set_mask(proto::Trajectory& t, const std::string& reason) {
 proto::Trajectory masked_trajectory(const MaskRequest& request, uint32_t index) {
   proto::Trajectory t;
   t.run_id = request.run_id;
-  t.key = {static_cast<proto::TrajectoryKind>(request.kind), request.step, request.group, index};
+  t.key = {request.kind, request.step, request.group, index};
   t.attempt = request.attempt;
   t.tag = request.tag;
   t.seed = request.seed;
@@ -144,7 +144,7 @@ void TrainerState::on_delivery(const DeliveryHandle& delivery) {
   if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
   auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *decoded) {
-    plan::SampleKey key{static_cast<uint8_t>(t.key.kind), t.key.step, t.key.group, t.key.index};
+    TrajectoryKey key{t.key.kind, t.key.step, t.key.group, t.key.index};
     plan::Verdict verdict = collector_.offer(key, t.attempt);
     if (verdict == plan::Verdict::accepted)
       fresh->push_back(std::move(t));
@@ -171,7 +171,7 @@ void TrainerState::record(const std::shared_ptr<std::vector<proto::Trajectory>>&
 void TrainerState::keep(const TrajectoryBatch& batch) {
   auto again = std::make_shared<std::vector<proto::Trajectory>>();
   for (proto::Trajectory& t : *batch) {
-    plan::StepKey key{static_cast<uint8_t>(t.key.kind), t.key.step};
+    plan::StepKey key{t.key.kind, t.key.step};
     auto step = steps_.find(key);
     if (step == steps_.end()) continue;
     auto mask = step->second.masks.find(t.key.group);
@@ -203,7 +203,7 @@ caf::result<bool> TrainerState::on_mask(const MaskRequest& request) {
   }
   here.erase(rest, here.end());
   for (uint32_t index = 0; index < step->second.group_size; ++index) {
-    plan::SampleKey place{request.kind, request.step, request.group, index};
+    TrajectoryKey place{request.kind, request.step, request.group, index};
     if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
     masked->push_back(masked_trajectory(request, index));
   }
@@ -223,7 +223,7 @@ caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
   return true;
 }
 
-caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_number) {
+caf::result<CollectReport> TrainerState::on_collect(TrajectoryKind kind, uint64_t step_number) {
   auto step = steps_.find({kind, step_number});
   if (step == steps_.end())
     return to_caf({Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
@@ -234,10 +234,12 @@ caf::result<CollectReport> TrainerState::on_collect(uint8_t kind, uint64_t step_
   return promise;
 }
 
-caf::result<RecordedReport> TrainerState::on_recorded_asked(uint8_t kind, uint64_t step_number) {
+caf::result<RecordedReport> TrainerState::on_recorded_asked(TrajectoryKind kind,
+                                                            uint64_t step_number) {
   auto step = steps_.find({kind, step_number});
   if (step == steps_.end())
-    return to_caf({Errc::not_found, fmt::format("step {} of kind {} is over", step_number, kind)});
+    return to_caf(
+        {Errc::not_found, fmt::format("step {} of kind {} is over", step_number, to_string(kind))});
   RecordedReport report;
   for (const proto::Trajectory& t : step->second.trajectories)
     report.trajectories.emplace_back(t.key.group, t.key.index);
@@ -257,11 +259,12 @@ void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
   report.trajectories = step.trajectories.size();
   for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
   report.metrics = rollout_metrics(step.trajectories);
+  report.success = success_by_tag(step.trajectories);
   step.has_waiting = false;
   auto waiting = step.waiting;
   // Held-out trajectories are in the stream and counted: nobody trains on them.
-  auto kind = static_cast<proto::TrajectoryKind>(key.kind);
-  if (kind == proto::TrajectoryKind::val || kind == proto::TrajectoryKind::val_greedy) {
+  auto kind = key.kind;
+  if (kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy) {
     COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
     steps_.erase(key);
   }
@@ -289,7 +292,7 @@ caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) 
       std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
   steps_.erase(step);
   // Steps are synchronous: what the present version did not generate is not trained on.
-  if (static_cast<proto::TrajectoryKind>(request.kind) == proto::TrajectoryKind::train)
+  if (request.kind == TrajectoryKind::train)
     if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
       return to_caf(fresh.error());
   UpdateRequest order = request;
@@ -349,21 +352,17 @@ std::vector<std::pair<std::string, double>> held_out_metrics(
     if (t.data_source.empty() || !t.mask_reason.empty()) continue;
     algorithms::PromptScores& prompt = prompts[t.key.group];
     prompt.source = t.data_source;
-    double value = t.score;
+    const std::optional<double> accuracy = proto::accuracy_of(t);
+    has_acc = has_acc || accuracy;
     std::string answer;
-    for (const proto::RewardPart& part : t.reward_parts) {
-      if (part.name.ends_with("/acc")) {
-        value = part.value;
-        has_acc = true;
-      }
+    for (const proto::RewardPart& part : t.reward_parts)
       if (answer.empty() && part.detail.starts_with("pred ")) answer = part.detail;
-    }
-    prompt.scores.push_back(value);
+    prompt.scores.push_back(accuracy.value_or(t.score));
     prompt.answers.push_back(std::move(answer));
   }
   std::vector<algorithms::PromptScores> list;
   for (auto& [group, prompt] : prompts) list.push_back(std::move(prompt));
-  return algorithms::sample_metrics(list, has_acc ? "acc" : "reward");
+  return algorithms::sample_metrics(list, has_acc ? std::string(proto::k_accuracy) : "reward");
 }
 
 }  // namespace
@@ -405,7 +404,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
     metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
   }
   for (const auto& [name, values] : parts) metrics.emplace_back(name, mean_of(values));
-  const bool is_held_out = !batch.empty() && batch.front().key.kind == proto::TrajectoryKind::val;
+  const bool is_held_out = !batch.empty() && batch.front().key.kind == TrajectoryKind::val;
   if (!is_held_out) return metrics;
   for (const auto& [tag, values] : scores) {
     metrics.emplace_back("val/" + tag + "/score/mean", mean_of(values));
@@ -414,6 +413,19 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   }
   for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
   return metrics;
+}
+
+std::vector<std::pair<std::string, double>> success_by_tag(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<std::string, double> sums, counts;
+  for (const proto::Trajectory& t : batch) {
+    ++counts[t.tag];
+    for (const auto& [name, value] : t.metrics)
+      if (name == proto::k_success) sums[t.tag] += value;
+  }
+  std::vector<std::pair<std::string, double>> success;
+  for (const auto& [tag, sum] : sums) success.emplace_back(tag, sum / counts.at(tag));
+  return success;
 }
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
@@ -428,8 +440,10 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
   return {
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](expect_atom, const CollectRequest& request) { return state->on_expect(request); },
-      [state](collect_atom, uint8_t kind, uint64_t step) { return state->on_collect(kind, step); },
-      [state](recorded_atom, uint8_t kind, uint64_t step) {
+      [state](collect_atom, TrajectoryKind kind, uint64_t step) {
+        return state->on_collect(kind, step);
+      },
+      [state](recorded_atom, TrajectoryKind kind, uint64_t step) {
         return state->on_recorded_asked(kind, step);
       },
       [state](mask_atom, const MaskRequest& request) { return state->on_mask(request); },

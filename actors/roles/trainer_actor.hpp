@@ -49,8 +49,8 @@ class TrainerState {
   Expected<void> open(TrainerOptions options);
   void on_delivery(const DeliveryHandle& delivery);
   caf::result<bool> on_expect(const control::CollectRequest& request);
-  caf::result<control::CollectReport> on_collect(uint8_t kind, uint64_t step);
-  caf::result<control::RecordedReport> on_recorded_asked(uint8_t kind, uint64_t step);
+  caf::result<control::CollectReport> on_collect(TrajectoryKind kind, uint64_t step);
+  caf::result<control::RecordedReport> on_recorded_asked(TrajectoryKind kind, uint64_t step);
   caf::result<bool> on_mask(const control::MaskRequest& request);
   caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
   caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
@@ -96,6 +96,10 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
 /// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean,
 /// env/<tag>/*, success.
 std::vector<std::pair<std::string, double>> rollout_metrics(
+    const std::vector<proto::Trajectory>& batch);
+
+/// Returns the share of successes of each tag that has them, by tag.
+std::vector<std::pair<std::string, double>> success_by_tag(
     const std::vector<proto::Trajectory>& batch);
 
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,

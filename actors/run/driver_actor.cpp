@@ -15,8 +15,6 @@ namespace run = plan::run;
 
 namespace {
 
-uint8_t kind_of(const run::RoundKey& round) { return static_cast<uint8_t>(round.kind); }
-
 uint64_t at_least_zero(int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(0, value)); }
 
 run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& quarantine) {
@@ -183,14 +181,13 @@ void DriverState::execute(const run::OpenRound& command) {
   ask(
       "actor_train", options_.trainer,
       [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
-      CollectRequest{kind_of(command.round), command.round.step, command.groups,
-                     command.group_size});
+      CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size});
 }
 
 void DriverState::execute(const run::Lease& command) {
   Lease lease;
   lease.number = command.number;
-  lease.kind = kind_of(command.round);
+  lease.kind = command.round.kind;
   lease.step = command.round.step;
   lease.attempt = command.attempt;
   lease.groups = command.groups;
@@ -235,7 +232,7 @@ void DriverState::execute(const run::Collect& command) {
         book_->collected(round, report);
         tell(run::Collected{round, share_of_masked(report)});
       },
-      collect_atom_v, kind_of(command.round), command.round.step);
+      collect_atom_v, command.round.kind, command.round.step);
 }
 
 void DriverState::execute(const run::AskRecorded& command) {
@@ -249,12 +246,12 @@ void DriverState::execute(const run::AskRecorded& command) {
         if (error.code == Errc::not_found) return tell(run::Recorded{question, true});
         tell(run::CommandFailed{"actor_train", std::move(error)});
       },
-      recorded_atom_v, kind_of(command.round), command.round.step);
+      recorded_atom_v, command.round.kind, command.round.step);
 }
 
 void DriverState::execute(const run::Mask& command) {
   MaskRequest request;
-  request.kind = kind_of(command.round);
+  request.kind = command.round.kind;
   request.step = command.round.step;
   request.group = command.group;
   request.attempt = options_.attempt;
@@ -280,8 +277,7 @@ void DriverState::execute(const run::Update& command) {
         book_->updated(round, report);
         tell(run::Updated{round});
       },
-      update_atom_v,
-      UpdateRequest{kind_of(command.round), command.round.step, command.next_version});
+      update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
 }
 
 void DriverState::execute(const run::Flush&) {

@@ -19,9 +19,12 @@
 #include "runtime/job/vocabulary.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
-#include "runtime/tasks/sokoban.hpp"
+#include "runtime/tasks/worlds.hpp"
 
 namespace cohort::actors {
+
+using namespace job;
+
 namespace {
 
 Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
@@ -51,53 +54,32 @@ compute::ModelConfig make_model(const config::RunConfig& config, int64_t vocab_s
   return model;
 }
 
-tasks::FrozenLakeConfig lake_of(const config::EnvTemplate& source) {
-  tasks::FrozenLakeConfig lake;
-  lake.size = static_cast<int>(source.env_config.size);
-  lake.p = source.env_config.p;
-  lake.is_slippery = source.env_config.is_slippery;
-  lake.format_penalty = static_cast<float>(source.env_config.format_penalty);
-  lake.max_steps = static_cast<int>(source.max_steps);
-  lake.action_pattern = source.env_config.action_pattern;
-  return lake;
-}
-
-Expected<tasks::SokobanConfig> sokoban_of(const config::EnvTemplate& source) {
+/// env_config's own keys: those that the schema has for the built-in worlds, or the entry's `args`.
+tasks::WorldOptions world_of(const config::EnvTemplate& source) {
   const config::EnvConfigSection& e = source.env_config;
-  tasks::SokobanConfig room;
-  if (e.dim_room.size() != 2)
-    return Error{Errc::config, "env_config.dim_room: give rows and columns, e.g. [6, 6]"};
-  room.dim_room = {static_cast<int>(e.dim_room[0]), static_cast<int>(e.dim_room[1])};
-  room.num_boxes = static_cast<int>(e.num_boxes);
-  room.search_depth = static_cast<int>(e.search_depth);
-  room.max_steps = static_cast<int>(source.max_steps);
-  room.format_penalty = static_cast<float>(e.format_penalty);
-  room.action_pattern = e.action_pattern;
-  for (const auto& [number, glyph] : e.grid_lookup) {
-    if (number.size() != 1 || number[0] < '0' || number[0] > '6')
-      return Error{
-          Errc::config,
-          fmt::format("env_config.grid_lookup: '{}' is no cell; there are 0 to 6", number)};
-    room.grid_lookup[number[0] - '0'] = glyph;
-  }
-  room.grid_vocab = e.grid_vocab;
-  return room;
+  nlohmann::json own = nlohmann::json::parse(e.plugin.args, nullptr, false);
+  if (source.env_type == config::EnvType::frozen_lake)
+    own = {{"size", e.size}, {"p", e.p}, {"is_slippery", e.is_slippery}};
+  else if (source.env_type == config::EnvType::sokoban)
+    own = {{"dim_room", e.dim_room},
+           {"num_boxes", e.num_boxes},
+           {"search_depth", e.search_depth},
+           {"grid_lookup", e.grid_lookup},
+           {"grid_vocab", e.grid_vocab}};
+  return {static_cast<int>(source.max_steps), static_cast<float>(e.format_penalty),
+          e.action_pattern, own.dump()};
 }
 
 Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOptions& options) {
   using World = std::unique_ptr<tasks::Environment>;
-  if (source.env_type == config::EnvType::frozen_lake) {
-    options.lake = lake_of(source);
-    options.make = [lake = *options.lake]() -> Expected<World> {
-      COHORT_ASSIGN(World world, tasks::FrozenLake::create(lake));
-      return world;
-    };
-  } else if (source.env_type == config::EnvType::sokoban) {
-    COHORT_ASSIGN(tasks::SokobanConfig room, sokoban_of(source));
-    options.make = [room]() -> Expected<World> {
-      COHORT_ASSIGN(World world, tasks::Sokoban::create(room));
-      return world;
-    };
+  if (source.env_type != config::EnvType::plugin) {
+    const tasks::WorldOptions world = world_of(source);
+    COHORT_TRY(tasks::make_world(source.env_type, world));
+    options.make = [type = source.env_type, world] { return tasks::make_world(type, world); };
+    if (source.env_type == config::EnvType::frozen_lake) {
+      COHORT_ASSIGN(tasks::Options own, tasks::Options::parse("frozen_lake", world.own));
+      options.lake = tasks::lake_of(world, own);
+    }
   } else {
     if (source.env_config.plugin.path.empty())
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
@@ -302,7 +284,9 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
   // Told before the run: a domain with too few rows, a warm start without answers.
   COHORT_TRY(make_prompt_tasks(config, result.prompts));
   EnvironmentOptions options;
-  options.prompts = result.prompts;
+  options.make = [prompts = result.prompts] {
+    return Expected<std::unique_ptr<tasks::Environment>>(make_prompt_world(prompts));
+  };
   options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
   auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
   for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;

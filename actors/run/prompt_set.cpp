@@ -78,7 +78,43 @@ Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
   return {};
 }
 
+class PromptWorld final : public tasks::Environment {
+ public:
+  explicit PromptWorld(std::shared_ptr<const PromptSet> prompts) : prompts_(std::move(prompts)) {}
+
+  std::string reset(uint64_t seed) override {
+    row_ = seed;
+    is_over_ = false;
+    return prompts_->text(row_);
+  }
+  tasks::StepResult step(std::string_view response) override {
+    is_over_ = true;
+    tasks::StepResult result;
+    result.is_done = true;
+    result.is_valid = result.is_effective = response.ends_with(tasks::k_turn_end);
+    result.stop_reason = result.is_valid ? "answered" : "length";
+    return result;
+  }
+  std::string instructions() const override { return ""; }
+  int actions_left() const override { return is_over_ ? 0 : 1; }
+  tasks::EpisodeMetrics metrics() const override { return {}; }
+  std::span<const int32_t> prompt_tokens() const override { return prompts_->at(row_).tokens; }
+  uint64_t seed_count() const override { return prompts_->size(); }
+  Expected<std::string> scripted_answer(double, Rng&) override {
+    return prompts_->at(row_).sample->answer + std::string(tasks::k_turn_end);
+  }
+
+ private:
+  std::shared_ptr<const PromptSet> prompts_;
+  uint64_t row_ = 0;
+  bool is_over_ = true;
+};
+
 }  // namespace
+
+std::unique_ptr<tasks::Environment> make_prompt_world(std::shared_ptr<const PromptSet> prompts) {
+  return std::make_unique<PromptWorld>(std::move(prompts));
+}
 
 std::string PromptSet::text(size_t row) const {
   return tasks::render_chat(prompts_[row].sample->messages, is_plain_);

@@ -10,6 +10,7 @@
 
 #include "runtime/config/run_config.hpp"
 #include "runtime/tasks/dataset.hpp"
+#include "runtime/tasks/text_environment.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 
 namespace cohort::actors {
@@ -54,5 +55,9 @@ class PromptSet {
   bool is_plain_ = false;
   PromptCounts counts_;
 };
+
+/// A row as an environment of one turn: its seed is the row, every answer ends it, and what the
+/// answer is worth the rewards will say. Its scripted player gives the row's own answer.
+std::unique_ptr<tasks::Environment> make_prompt_world(std::shared_ptr<const PromptSet> prompts);
 
 }  // namespace cohort::actors

@@ -123,11 +123,10 @@ void RunBook::held_out_over(const plan::run::RoundOver& over, const Round& round
   if (!is_greedy) write_held_out(row, round.collected);
   double success = 0;
   double tags = 0;
-  for (const auto& [key, value] : round.collected.metrics)
-    if (key.ends_with("/success")) {
-      success += value;
-      ++tags;
-    }
+  for (const auto& [tag, share] : round.collected.success) {
+    success += share;
+    ++tags;
+  }
   success /= std::max(1.0, tags);
   row.numbers.set(is_greedy ? "val/success_greedy" : "val/success", success);
   (is_greedy ? greedy_ : sampled_).add(success);
@@ -138,12 +137,9 @@ void RunBook::held_out_over(const plan::run::RoundOver& over, const Round& round
 void RunBook::write_held_out(Row& row, const CollectReport& collected) {
   for (const auto& [metric, value] : collected.metrics) {
     if (metric.starts_with("val")) row.numbers.set(metric, value);
-    if (!metric.starts_with("env/")) continue;
-    row.numbers.set("val/" + metric, value);
-    if (!metric.ends_with("/success")) continue;
-    constexpr size_t k_prefix = 4, k_suffix = 8;  // "env/", "/success"
-    of_tags_[metric.substr(k_prefix, metric.size() - k_prefix - k_suffix)].add(value);
+    if (metric.starts_with("env/")) row.numbers.set("val/" + metric, value);
   }
+  for (const auto& [tag, share] : collected.success) of_tags_[tag].add(share);
 }
 
 void RunBook::on(const plan::run::Published& published) {

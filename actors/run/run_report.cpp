@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <cctype>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -36,9 +37,9 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
   observe::TrajectoryView view;
   view.title =
       fmt::format("step {}, group {}, trajectory {}", t.key.step, t.key.group, t.key.index);
-  view.kind = t.key.kind == proto::TrajectoryKind::train ? "train"
-              : t.key.kind == proto::TrajectoryKind::val ? "held-out, sampled"
-                                                         : "held-out, greedy";
+  view.kind = t.key.kind == TrajectoryKind::train ? "train"
+              : t.key.kind == TrajectoryKind::val ? "held-out, sampled"
+                                                  : "held-out, greedy";
   view.seed = t.seed;
   view.score = t.score;
   view.stop_reason = t.stop_reason;
@@ -60,7 +61,6 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
 std::vector<observe::TrajectoryView> pick_trajectories(const std::filesystem::path& stream,
                                                        std::span<const observe::MetricRow> rows,
                                                        const tasks::Tokenizer& tokenizer) {
-  using proto::TrajectoryKind;
   std::vector<observe::TrajectoryView> views;
   auto reader = stream::Reader::open(stream);
   if (!reader || rows.empty()) return views;
@@ -153,12 +153,12 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  report.summary =
-      fmt::format("{} on {}: {} trajectories in {} steps, placement {}.",
-                  config.adv_estimator == config::AdvEstimator::grpo ? "GRPO" : "REINFORCE",
-                  is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
-                  plan::with_thousands(result.trajectories), result.steps,
-                  plan::to_string(plan.placement.mode));
+  std::string estimator(config::to_string(config.adv_estimator));
+  for (char& c : estimator) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  report.summary = fmt::format("{} on {}: {} trajectories in {} steps, placement {}.", estimator,
+                               is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                               plan::with_thousands(result.trajectories), result.steps,
+                               plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
                   : result.is_stopped ? fmt::format("stopped by Ctrl-C at step {}", result.steps)
                                       : "finished";

@@ -208,7 +208,7 @@ void trainer(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   front.fail = failures();
   auto collector = node.system.spawn(actors::trainer, std::move(front));
   caf::scoped_actor self{node.system};
-  const auto kind = static_cast<uint8_t>(k_kind);
+  const auto kind = k_kind;
   const uint64_t last = options.warm_up_steps + options.steps;
   auto lease = [&](uint64_t step) {
     ask<bool>(self, collector, options.limit_s, control::expect_atom_v,

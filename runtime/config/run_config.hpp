@@ -132,10 +132,10 @@ struct WorkerConfig {
   StrategySettings strategy_args;
   std::string engine = "built_in";                     // actor_infer: of compute::engine_table()
   std::map<std::string, std::string> engine_settings;  // likewise, for the engine alone
-  std::vector<uint32_t> device_mapping;  // global card ids, distinct; empty: a CPU role
-  int64_t world_size = 0;                // processes of a CPU role; 0: not given
-  int64_t infer_batch_size = 16;         // log-probability micro-batch [trajectories]
-  std::optional<PgVariant> pg_variant;   // none: ppo
+  std::vector<uint32_t> device_mapping;      // global card ids, distinct; empty: a CPU role
+  int64_t world_size = 0;                    // processes of a CPU role; 0: not given
+  int64_t infer_batch_size = 16;             // log-probability micro-batch [trajectories]
+  std::optional<PolicyLossKind> pg_variant;  // none: ppo
   bool param_offload = false;      // weights leave their cards between phases (verl's fsdp_config)
   bool optimizer_offload = false;  // likewise gradients and optimizer
   std::map<std::string, std::string> system_envs;  // after load with the file's global ones
@@ -173,7 +173,7 @@ struct RewardNormalization {
 
 /// Which prompts of a domain are dropped by the scores of their group.
 struct QueryFilter {
-  RewardFilter type = RewardFilter::no_filter;
+  GroupFilter type = GroupFilter::no_filter;
   double threshold_down = 0.0;  // mean_filter keeps down < mean < up
   double threshold_up = 1.0;
   double std_threshold = 0.0;  // std_filter keeps deviation > this
@@ -510,7 +510,7 @@ struct RunConfig {
   double gamma = 1.0;
   double lambd = 0.95;
   double init_kl_coef = 0.2;  // ROLL's default: builds a reference
-  KlPenalty kl_penalty = KlPenalty::kl;
+  KlKind kl_penalty = KlKind::kl;
   bool add_token_level_kl = false;
   std::optional<double> target_kl;
   int64_t kl_horizon = 10000;
@@ -528,7 +528,8 @@ struct RunConfig {
   double pg_clip_low = 0.2;
   double pg_clip_high = 0.2;
   bool dual_clip_loss = false;
-  LossAggMode loss_agg_mode = LossAggMode::seq_mean_token_mean;
+  LossAgg loss_agg_mode = LossAgg::seq_mean_token_mean;
+  std::optional<double> loss_scale_factor;  // L of the aggregations that divide by a constant
   RewardNormalization reward_normalization;
   std::optional<NormScope> norm_mean_type;  // rlvr's reward normalisation
   std::optional<NormScope> norm_std_type;

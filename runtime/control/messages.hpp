@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/trajectory_kind.hpp"
 #include "runtime/control/cluster_messages.hpp"
 #include "runtime/control/exact.hpp"
 #include "runtime/plan/membership/judgement.hpp"
@@ -32,7 +33,7 @@ std::string receiver_name(const std::string& role, CardId card);
 
 /// Driver → rollout: play `group_size` trajectories of each group.
 struct Lease {
-  uint8_t kind = 0;  // proto::TrajectoryKind
+  TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   uint32_t attempt = 0;
   std::vector<uint32_t> groups;
@@ -62,7 +63,7 @@ struct LeaseReport {
 /// Driver → trainer: a group of (kind, step) that is not played. The places that it has not filled
 /// are filled with masked trajectories; its recorded ones are masked too.
 struct MaskRequest {
-  uint8_t kind = 0;
+  TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   uint32_t group = 0;
   uint32_t attempt = 0;
@@ -76,7 +77,7 @@ struct MaskRequest {
 
 /// Driver → trainer: expect `groups` x `group_size` trajectories of (kind, step).
 struct CollectRequest {
-  uint8_t kind = 0;
+  TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   uint32_t groups = 0;
   uint32_t group_size = 0;
@@ -92,12 +93,13 @@ struct CollectReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
   uint64_t tokens = 0;
-  NamedNumbers metrics;  // rollout/*, env/*, reward/*, success
+  NamedNumbers metrics;       // rollout/*, env/*, reward/*
+  NamedNumbers success = {};  // share of successes, by tag
 };
 
 /// Driver → trainer: update the policy on the collected trajectories of (kind, step).
 struct UpdateRequest {
-  uint8_t kind = 0;
+  TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   uint64_t next_version = 0;
   uint64_t trajectories = 0;  // of the batch; told to ranks that get it over a link
@@ -280,7 +282,7 @@ typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
   return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens,
-           exact(x.metrics));
+           exact(x.metrics), exact(x.success));
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
@@ -440,4 +442,5 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
   CAF_ADD_ATOM(cohort_cluster, cohort::control, mask_atom, "mask")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, judge_atom, "judge")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, cancel_atom, "cancel")
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::TrajectoryKind))
 CAF_END_TYPE_ID_BLOCK(cohort_cluster)

@@ -50,7 +50,7 @@ std::vector<Section> sections_of(const RunConfig& c) {
     add_section(out, "actor_infer", "actor_infer", c.actor_infer, c.pretrain);
   if (c.derived.is_reference_needed || c.pipeline == Pipeline::dpo)
     add_section(out, "reference", "reference", c.reference, c.pretrain);
-  if (c.adv_estimator == config::AdvEstimator::gae)
+  if (catalog::entry(c.adv_estimator).has(catalog::need::critic))
     add_section(out, "critic", "critic", c.critic, first_of(c.reward_pretrain, c.pretrain));
   add_section(out, "reward_model", "reward_model", c.reward_model, c.reward_pretrain);
   for (const auto& [name, reward] : c.rewards)
@@ -316,11 +316,12 @@ void set_placement(plan::JobSpec& spec, const RunConfig& c, bool is_cpu) {
 }
 
 void say_what_is_left_out(Job& job, const RunConfig& c) {
-  bool has_critic = c.adv_estimator == config::AdvEstimator::gae;
+  bool has_critic = catalog::entry(c.adv_estimator).has(catalog::need::critic);
   if (has_critic && c.critic.device_mapping.empty() && c.pipeline <= Pipeline::rlvr)
     job.assumptions.push_back(
         {"adv_estimator",
-         fmt::format("gae{} needs a critic and the config has none: planned without one",
+         fmt::format("{}{} needs a critic and the config has none: planned without one",
+                     config::to_string(c.adv_estimator),
                      has_origin(c, "adv_estimator") ? "" : ", the default,")});
   if (c.pipeline > Pipeline::rlvr)
     job.assumptions.push_back(

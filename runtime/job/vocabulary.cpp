@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/tasks/demo_data.hpp"
-#include "runtime/tasks/frozen_lake.hpp"
-#include "runtime/tasks/sokoban.hpp"
+#include "runtime/tasks/worlds.hpp"
 
 namespace cohort::job {
 
@@ -29,15 +28,13 @@ void add_world(const config::EnvTemplate& source, std::vector<std::string>& text
     std::string ascii = "\n";
     for (char c = ' '; c <= '~'; ++c) ascii += c;
     texts.push_back(ascii);
-  } else if (source.env_type == config::EnvType::sokoban) {
-    texts.emplace_back("#_O√XPS pushed solved");  // glyphs, and events
-    for (const auto& [number, glyph] : e.grid_lookup) texts.push_back(glyph);
-    for (const auto& [glyph, meaning] : e.grid_vocab) texts.push_back(glyph + meaning);
-    if (!e.env_instruction)
-      if (auto world = tasks::Sokoban::create({})) texts.push_back((*world)->instructions());
-  } else if (!e.env_instruction) {
-    if (auto world = tasks::FrozenLake::create({})) texts.push_back((*world)->instructions());
+    return;
   }
+  auto world = tasks::make_world(source.env_type, {});
+  if (world && !(*world)->shown().empty()) texts.push_back((*world)->shown());
+  for (const auto& [number, glyph] : e.grid_lookup) texts.push_back(glyph);
+  for (const auto& [glyph, meaning] : e.grid_vocab) texts.push_back(glyph + meaning);
+  if (world && !e.env_instruction) texts.push_back((*world)->instructions());
 }
 
 /// What the played environments show.

@@ -6,25 +6,6 @@
 
 namespace cohort::proto {
 
-std::string_view to_string(TrajectoryKind kind) {
-  switch (kind) {
-    case TrajectoryKind::train:
-      return "train";
-    case TrajectoryKind::val:
-      return "val";
-    case TrajectoryKind::val_greedy:
-      return "val_greedy";
-    case TrajectoryKind::warm_start:
-      return "warm_start";
-  }
-  return "unknown";
-}
-
-std::string to_string(const TrajectoryKey& key) {
-  return fmt::format("{}/step {}/group {}/index {}", to_string(key.kind), key.step, key.group,
-                     key.index);
-}
-
 namespace {
 
 Error invalid(const Trajectory& x, std::string_view what) {
@@ -55,6 +36,15 @@ Expected<void> validate_columns(const Trajectory& x) {
 }
 
 }  // namespace
+
+std::optional<double> accuracy_of(const Trajectory& trajectory) {
+  std::optional<double> accuracy;
+  for (const RewardPart& part : trajectory.reward_parts)
+    if (const size_t cut = part.name.rfind('/');
+        cut != std::string::npos && std::string_view(part.name).substr(cut + 1) == k_accuracy)
+      accuracy = part.value;
+  return accuracy;
+}
 
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));

@@ -2,30 +2,21 @@
 /// Trajectory: one sampled interaction, the unit that moves through rollout, reward, reference and
 /// trainer, and the unit that the stream records. Plain values, no protobuf type in sight.
 /// Token-in, token-out: `tokens` are those that the policy saw and sampled, never re-tokenised.
-#include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/trajectory_kind.hpp"
 
 namespace cohort::proto {
 
-enum class TrajectoryKind : uint8_t { train = 0, val = 1, val_greedy = 2, warm_start = 3 };
-
-/// Returns the stable name, e.g. "val_greedy"; "unknown" if `kind` is no enumerator.
-std::string_view to_string(TrajectoryKind kind);
-
-/// Identity inside a run (FLOW-1): one key enters one optimizer step, through losses and repeats.
-struct TrajectoryKey {
-  TrajectoryKind kind = TrajectoryKind::train;
-  uint64_t step = 0;
-  uint32_t group = 0;
-  uint32_t index = 0;
-  auto operator<=>(const TrajectoryKey&) const = default;
-};
+using cohort::to_string;
+using cohort::TrajectoryKey;
+using cohort::TrajectoryKind;
 
 /// One question and answer of the interaction.
 struct Turn {
@@ -71,12 +62,16 @@ struct Trajectory {
   bool operator==(const Trajectory&) const = default;
 };
 
+/// Name of the trajectory's metric that says whether it did what it was asked to, 0 to 1.
+inline constexpr std::string_view k_success = "success";
+/// Name of a scorer's part that says whether the answer is right; in a trajectory "<reward>/acc".
+inline constexpr std::string_view k_accuracy = "acc";
+/// Returns the accuracy that a scorer gave the trajectory, the last of several.
+std::optional<double> accuracy_of(const Trajectory& trajectory);
+
 /// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,
 /// version range. Returns Errc::corrupt with the key and the field.
 Expected<void> validate(const Trajectory& trajectory);
-
-/// Returns "train/step 3/group 1/index 0", for messages.
-std::string to_string(const TrajectoryKey& key);
 
 }  // namespace cohort::proto

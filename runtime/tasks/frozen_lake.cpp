@@ -33,6 +33,22 @@ std::string answer_text(Action action) {
   return fmt::format("<answer>{}</answer>", k_action_names[static_cast<size_t>(action)]);
 }
 
+FrozenLakeConfig lake_of(const WorldOptions& options, Options& own) {
+  FrozenLakeConfig lake;
+  lake.size = static_cast<int>(own.count("size", 4));
+  lake.p = own.number("p", lake.p);
+  lake.is_slippery = own.flag("is_slippery", false);
+  lake.format_penalty = options.format_penalty;
+  lake.max_steps = options.max_steps;
+  lake.action_pattern = options.action_pattern;
+  return lake;
+}
+
+WorldPtr make_frozen_lake(const WorldOptions& options, Options& own) {
+  COHORT_ASSIGN(std::unique_ptr<Environment> world, FrozenLake::create(lake_of(options, own)));
+  return world;
+}
+
 FrozenLake::FrozenLake(const FrozenLakeConfig& config, ActionParser parser)
     : config_(config), parser_(std::move(parser)) {}
 

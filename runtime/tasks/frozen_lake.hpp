@@ -17,6 +17,7 @@
 #include "runtime/tasks/frozen_lake_map.hpp"
 #include "runtime/tasks/pcg64.hpp"
 #include "runtime/tasks/text_environment.hpp"
+#include "runtime/tasks/worlds.hpp"
 
 namespace cohort::tasks {
 
@@ -59,6 +60,9 @@ class FrozenLake final : public Environment {
   int player_ = 0;
   EpisodeBook book_;
 };
+
+/// Returns the lake that make_world() plays: its maps can be held out.
+FrozenLakeConfig lake_of(const WorldOptions& options, Options& own);
 
 /// Returns "<answer>Right</answer>" for Action::right: how scripted players and tests answer.
 std::string answer_text(Action action);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "runtime/catalog/catalog.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
 
 namespace cohort::tasks {
@@ -16,44 +16,17 @@ struct Entry {
 };
 
 constexpr Entry k_rules[] = {
-    {"crossthinkqa", make_multiple_choice},  // ROLL's name
-    {"exact", make_exact},
-    {"format", make_format},
-    {"gsm8k", make_gsm8k},
-    {"ifeval", make_ifeval},
-    {"length", make_length},
-    {"math", make_math},
-    {"math_dapo", make_math_dapo},
-    {"math_rule", make_math_rule},
-    {"multiple_choice", make_multiple_choice},
-    {"multiple_choice_boxed", make_multiple_choice_boxed},
-    {"overlong", make_overlong},
-    {"repetition", make_repetition},
+#define COHORT_RULE(id, ...) {#id, make_##id},
+#define COHORT_HOSTED(id, ...)
+#define COHORT_PLANNED(id, ...)
+#include "runtime/catalog/rewards.def"
+#undef COHORT_RULE
+#undef COHORT_HOSTED
+#undef COHORT_PLANNED
 };
 
 constexpr std::string_view k_pred = "pred ";
 constexpr size_t k_max_prediction = 256;  // [bytes] of it in a detail
-
-struct Source {
-  std::string_view data_source;  // an exact name, or a prefix where it ends in '*'
-  std::string_view reward;
-};
-
-constexpr Source k_sources[] = {
-    {"openai/gsm8k", "gsm8k"},
-    {"lighteval/MATH", "math"},
-    {"DigitalLearningGmbH/MATH-lighteval", "math"},
-    {"HuggingFaceH4/MATH-500", "math"},
-    {"math_dapo", "math_dapo"},
-    {"math", "math_dapo"},
-    {"math_dapo_reasoning", "math_dapo"},
-    {"aime*", "math_dapo"},
-    {"numina_*", "math_rule"},
-    {"codecontests", "code_sandbox"},
-    {"apps", "code_sandbox"},
-    {"codeforces", "code_sandbox"},
-    {"taco", "code_sandbox"},
-};
 
 }  // namespace
 
@@ -94,7 +67,7 @@ Expected<std::unique_ptr<Reward>> make_rule_reward(std::string_view type,
                  fmt::format("no built-in reward '{}'{}", type,
                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near))};
   }
-  COHORT_ASSIGN(Options options, Options::parse(type, config_json));
+  COHORT_ASSIGN(Options options, Options::parse(fmt::format("reward {}", type), config_json));
   COHORT_ASSIGN(std::unique_ptr<Reward> reward, entry->make(options));
   COHORT_TRY(options.finish());
   return reward;
@@ -103,16 +76,18 @@ Expected<std::unique_ptr<Reward>> make_rule_reward(std::string_view type,
 std::vector<std::string> rule_reward_names() {
   std::vector<std::string> names;
   for (const Entry& entry : k_rules) names.emplace_back(entry.name);
+  std::sort(names.begin(), names.end());
   return names;
 }
 
 std::string_view scorer_for_data_source(std::string_view data_source) {
-  for (const Source& source : k_sources) {
-    std::string_view name = source.data_source;
-    bool fits = name.ends_with('*') ? data_source.starts_with(name.substr(0, name.size() - 1))
-                                    : data_source == name;
-    if (fits) return source.reward;
-  }
+  for (const catalog::Entry& reward : catalog::entries(catalog::RewardType{}))
+    for (std::string_view name : catalog::words(reward.verl)) {
+      const bool is_prefix = name.ends_with('*');
+      if (is_prefix ? data_source.starts_with(name.substr(0, name.size() - 1))
+                    : data_source == name)
+        return reward.name();
+    }
   return {};
 }
 

@@ -38,6 +38,30 @@ Expected<void> validate(const SokobanConfig& config) {
 
 }  // namespace
 
+WorldPtr make_sokoban(const WorldOptions& options, Options& own) {
+  SokobanConfig room;
+  const std::vector<int> cells = own.integers("dim_room", {room.dim_room[0], room.dim_room[1]});
+  if (cells.size() == 2)
+    room.dim_room = {cells[0], cells[1]};
+  else
+    own.reject("dim_room", "give rows and columns, e.g. [6, 6]");
+  room.num_boxes = static_cast<int>(own.count("num_boxes", 1));
+  room.search_depth = static_cast<int>(own.count("search_depth", 300));
+  room.max_steps = options.max_steps;
+  room.format_penalty = options.format_penalty;
+  room.action_pattern = options.action_pattern;
+  for (const auto& [number, glyph] : own.text_map("grid_lookup")) {
+    if (number.size() == 1 && number[0] >= '0' && number[0] <= '6')
+      room.grid_lookup[number[0] - '0'] = glyph;
+    else
+      own.reject("grid_lookup", fmt::format("'{}' is no cell; there are 0 to 6", number));
+  }
+  room.grid_vocab = own.text_map("grid_vocab");
+  COHORT_TRY(own.finish());
+  COHORT_ASSIGN(std::unique_ptr<Environment> world, Sokoban::create(room));
+  return world;
+}
+
 Sokoban::Sokoban(const SokobanConfig& config, ActionParser parser, Symbols symbols,
                  Symbols meanings)
     : config_(config),

@@ -15,6 +15,7 @@
 #include "runtime/tasks/episode_book.hpp"
 #include "runtime/tasks/sokoban_map.hpp"
 #include "runtime/tasks/text_environment.hpp"
+#include "runtime/tasks/worlds.hpp"
 
 namespace cohort::tasks {
 
@@ -51,6 +52,7 @@ class Sokoban final : public Environment {
   std::string reset(uint64_t seed) override;
   StepResult step(std::string_view response_text) override;
   std::string instructions() const override;
+  std::string shown() const override { return "#_O√XPS pushed solved"; }  // glyphs, and events
   int actions_left() const override { return config_.max_steps - book_.turns; }
   EpisodeMetrics metrics() const override { return book_.metrics(); }
 

@@ -6,6 +6,7 @@
 /// is_done, until the next reset.
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,12 @@ class Environment {
   /// Returns the rules, the legend of symbols and the list of actions, as the first user message
   /// shows them.
   virtual std::string instructions() const = 0;
+  /// Returns the first turn's tokens, where it is tokenised already and no template shows it.
+  virtual std::span<const int32_t> prompt_tokens() const { return {}; }
+  /// Returns how many seeds there are: 0, 1, …; 0: every number is one.
+  virtual uint64_t seed_count() const { return 0; }
+  /// Returns glyphs and words that its observations may show beyond its instructions.
+  virtual std::string shown() const { return ""; }
   /// Returns the event before the first answer, for templates that show {event}.
   virtual std::string_view initial_event() const { return ""; }
   /// Returns the number of answers the episode still accepts.

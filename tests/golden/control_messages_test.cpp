@@ -14,6 +14,8 @@
 namespace cohort::control {
 namespace {
 
+constexpr auto k_kind = TrajectoryKind::val_greedy;
+
 std::vector<char> save(caf::actor_system& system, const caf::message& message) {
   std::vector<char> bytes;
   caf::binary_serializer sink{system, bytes};
@@ -54,13 +56,15 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system,
              caf::make_message(PhaseReport{
                  3, plan::PhaseKind::publish, 0.5, {transition}, 11, {{0, 1}, {1, 2}}, {"leak"}}));
-  round_trip(system, caf::make_message(
-                         lease_atom_v,
-                         Lease{1, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
+  round_trip(system,
+             caf::make_message(
+                 lease_atom_v,
+                 Lease{k_kind, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}));
-  round_trip(system, caf::make_message(expect_atom_v, CollectRequest{1, 2, 3, 4}));
-  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics}));
-  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{1, 2, 3, 4}));
+  round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4}));
+  round_trip(system, caf::make_message(collect_atom_v, k_kind, uint64_t{2}));
+  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}}));
+  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4}));
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
@@ -95,8 +99,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed", true}));
   round_trip(system, caf::make_message(back_atom_v, CardsBack{{{"actor_infer", 2, self->ctrl()}}}));
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
-  round_trip(system, caf::make_message(mask_atom_v,
-                                       MaskRequest{1, 2, 3, 4, 5, "run", "tag", 6, "a:7", "why"}));
+  round_trip(system, caf::make_message(mask_atom_v, MaskRequest{k_kind, 2, 3, 4, 5, "run", "tag", 6,
+                                                                "a:7", "why"}));
   round_trip(system, caf::make_message(judge_atom_v,
                                        ProcessJudgement{1, Judgement::hung, "does not get on"}));
   round_trip(system, caf::make_message(ping_atom_v, uint64_t{7}));

@@ -12,12 +12,14 @@ namespace cohort::plan {
 namespace {
 
 /// A link that repeats, delays and reorders: each trajectory is sent 1 to 3 times.
-std::vector<SampleKey> noisy_delivery(Rng& rng, uint64_t step, uint32_t groups, uint32_t size) {
-  std::vector<SampleKey> sent;
+constexpr auto k_train = TrajectoryKind::train;
+
+std::vector<TrajectoryKey> noisy_delivery(Rng& rng, uint64_t step, uint32_t groups, uint32_t size) {
+  std::vector<TrajectoryKey> sent;
   for (uint32_t group = 0; group < groups; ++group)
     for (uint32_t index = 0; index < size; ++index)
       for (uint64_t copy = 0, copies = 1 + rng.below(3); copy < copies; ++copy)
-        sent.push_back({0, step, group, index});
+        sent.push_back({k_train, step, group, index});
   for (size_t i = sent.size(); i > 1; --i) std::swap(sent[i - 1], sent[rng.below(i)]);
   return sent;
 }
@@ -26,14 +28,14 @@ TEST(CollectorProperty, EveryTrajectoryTrainsExactlyOnce) {  // FLOW-1
   Rng rng{test::property_seed(3)};
   for (int round = 0; round < 100; ++round) {
     Collector collector{2};
-    std::map<SampleKey, int> accepted, trained;
-    std::vector<SampleKey> left_over;
+    std::map<TrajectoryKey, int> accepted, trained;
+    std::vector<TrajectoryKey> left_over;
     uint64_t expected = 0;
     for (uint64_t step = 1; step <= 4; ++step) {
       auto groups = static_cast<uint32_t>(1 + rng.below(5));
       auto size = static_cast<uint32_t>(1 + rng.below(5));
       expected += uint64_t{groups} * size;
-      ASSERT_TRUE(collector.open_step({0, step}, groups, size));
+      ASSERT_TRUE(collector.open_step({k_train, step}, groups, size));
       auto sent = noisy_delivery(rng, step, groups, size);
       for (size_t i = 0; i < sent.size(); ++i) {
         auto attempt = static_cast<uint32_t>(rng.below(3));
@@ -43,9 +45,9 @@ TEST(CollectorProperty, EveryTrajectoryTrainsExactlyOnce) {  // FLOW-1
         }
         collector.assert_invariants();
       }
-      auto keys = collector.close_step({0, step});
+      auto keys = collector.close_step({k_train, step});
       ASSERT_TRUE(keys) << keys.error().to_string();
-      for (const SampleKey& key : *keys) ++trained[key];
+      for (const TrajectoryKey& key : *keys) ++trained[key];
       left_over = sent;
     }
     EXPECT_EQ(accepted, trained);
@@ -55,18 +57,18 @@ TEST(CollectorProperty, EveryTrajectoryTrainsExactlyOnce) {  // FLOW-1
 }
 
 TEST(CollectorProperty, EveryOrderOfASmallStepClosesAlike) {  // FLOW-1, exhaustive
-  std::vector<SampleKey> order;
-  for (uint32_t i = 0; i < 6; ++i) order.push_back({0, 1, i / 3, i % 3});
-  const std::vector<SampleKey> sorted = order;
+  std::vector<TrajectoryKey> order;
+  for (uint32_t i = 0; i < 6; ++i) order.push_back({k_train, 1, i / 3, i % 3});
+  const std::vector<TrajectoryKey> sorted = order;
   do {
     Collector collector;
-    ASSERT_TRUE(collector.open_step({0, 1}, 2, 3));
+    ASSERT_TRUE(collector.open_step({k_train, 1}, 2, 3));
     for (size_t i = 0; i < order.size(); ++i) {
-      ASSERT_FALSE(collector.is_step_complete({0, 1}));
+      ASSERT_FALSE(collector.is_step_complete({k_train, 1}));
       ASSERT_EQ(collector.offer(order[i]), Verdict::accepted);
       ASSERT_EQ(collector.offer(order[i / 2]), Verdict::duplicate);
     }
-    ASSERT_EQ(collector.close_step({0, 1}).value(), sorted);
+    ASSERT_EQ(collector.close_step({k_train, 1}).value(), sorted);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 

@@ -76,7 +76,7 @@ inline compute::LossFunction cross_entropy(const compute::StepCounts& counts) {
   return [tokens = counts.tokens](const compute::MicroBatch&, const compute::MicroOutputs& out) {
     compute::MicroLoss loss;
     loss.total = -out.logp.sum() / tokens;
-    loss.entropy = out.entropy.sum().item<double>() / tokens;
+    loss.numbers.add("entropy", out.entropy.sum().item<double>() / tokens);
     return loss;
   };
 }

@@ -134,7 +134,7 @@ TEST(RollExamples, RlvrOfFiveDomainsOnMegatron) {
   EXPECT_EQ(c.actor_train.strategy_args.expert_parallel_size, 4);
   EXPECT_TRUE(c.actor_train.strategy_args.recompute_granularity_full);
   EXPECT_EQ(c.rewards.at("ifeval").type, RewardType::ifeval);
-  EXPECT_EQ(c.rewards.at("code_sandbox").query_filter_config.type, RewardFilter::std_filter);
+  EXPECT_EQ(c.rewards.at("code_sandbox").query_filter_config.type, GroupFilter::std_filter);
   EXPECT_EQ(c.rewards.at("llm_judge").worker.device_mapping.size(), 4u);
   using Split = std::vector<std::pair<std::string, int64_t>>;
   EXPECT_EQ(c.derived.domain_prompts,

@@ -184,6 +184,22 @@ TEST(ConfigLoad, ListsKeysWithoutEffect) {
   EXPECT_NE(config.resolved_yaml.find("# no effect: logging_dir ("), std::string::npos);
 }
 
+TEST(ConfigLoad, DrGrpoBringsItsBaselineAndItsAggregation) {
+  RunConfig config = loaded(load_small({"adv_estimator=dr_grpo"}));
+  EXPECT_EQ(config.loss_agg_mode, LossAgg::seq_mean_token_constant);
+  EXPECT_TRUE(config.derived.has_group_baseline);
+  EXPECT_TRUE(config.derived.group_baseline.starts_with("dr_grpo: r - mean"));
+  EXPECT_EQ(find_note(config.warnings, "adv_estimator"), nullptr) << "it runs";
+  const Note* passed_over = find_note(config.warnings, "reward_normalization.method");
+  ASSERT_NE(passed_over, nullptr);
+  EXPECT_NE(passed_over->text.find("dr_grpo sets the baseline itself"), std::string::npos);
+  config = loaded(load_small({"adv_estimator=dr_grpo", "loss_agg_mode=token-mean"}));
+  EXPECT_EQ(config.loss_agg_mode, LossAgg::token_mean) << "what the config says wins";
+  EXPECT_NE(find_note(config.warnings, "loss_agg_mode"), nullptr);
+  config = loaded(load_small({"loss_scale_factor=64"}));
+  EXPECT_NE(find_note(config.warnings, "loss_scale_factor"), nullptr);
+}
+
 // What this version plans and does not run is a warning by name, never a refusal.
 TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
   struct Case {
@@ -192,7 +208,8 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
     std::string text;
   };
   const std::vector<Case> cases = {
-      {"adv_estimator=gigpo", "adv_estimator", "gigpo is not built in; use grpo or reinforce"},
+      {"adv_estimator=gigpo", "adv_estimator",
+       "gigpo is not built in; use grpo, reinforce, agentic_reinforce, rloo or dr_grpo"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
       {"whiten_rewards=true", "whiten_rewards", "use reward_normalization"},
       {"ratio_type=segment", "ratio_type", "the ratio is per token"},
@@ -205,7 +222,7 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "batch_adjust_mode copy would); nearest that work: 16, 24"},
       {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
       {"actor_train.model_args.lora_target=all", "actor_train.model_args.lora_target", "LoRA"},
-      {"actor_train.pg_variant=topr", "actor_train.pg_variant", "PPO's clipped one"},
+      {"actor_train.pg_variant=topr", "actor_train.pg_variant", "topr is not built in; use ppo"},
       {"actor_train.training_args.lr_scheduler_type=polynomial",
        "actor_train.training_args.lr_scheduler_type", "use constant, linear or cosine"},
       {"actor_infer.generating_args.num_beams=4", "actor_infer.generating_args.num_beams", "use 1"},

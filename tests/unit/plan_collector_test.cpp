@@ -5,8 +5,9 @@
 namespace cohort::plan {
 namespace {
 
-constexpr StepKey k_step{0, 3};
-SampleKey key(uint32_t group, uint32_t index) { return {0, 3, group, index}; }
+constexpr auto k_train = TrajectoryKind::train, k_val = TrajectoryKind::val;
+constexpr StepKey k_step{k_train, 3};
+TrajectoryKey key(uint32_t group, uint32_t index) { return {k_train, 3, group, index}; }
 
 TEST(Collector, AcceptsEachTrajectoryOnce) {  // FLOW-1
   Collector collector;
@@ -39,7 +40,7 @@ TEST(Collector, ClosedStepAnswersLate) {  // FLOW-1
   collector.offer(key(0, 0));
   auto keys = collector.close_step(k_step);
   ASSERT_TRUE(keys);
-  EXPECT_EQ(*keys, (std::vector<SampleKey>{key(0, 0), key(0, 1)}));
+  EXPECT_EQ(*keys, (std::vector<TrajectoryKey>{key(0, 0), key(0, 1)}));
   EXPECT_EQ(collector.offer(key(0, 0)), Verdict::late);
   EXPECT_EQ(collector.close_step(k_step).error().code, Errc::not_found);
   EXPECT_EQ(collector.open_step(k_step, 1, 2).error().code, Errc::invalid_argument);
@@ -52,8 +53,8 @@ TEST(Collector, WhatWasNeverAskedForIsUnknown) {
   ASSERT_TRUE(collector.open_step(k_step, 2, 2));
   EXPECT_EQ(collector.offer(key(2, 0)), Verdict::unknown);
   EXPECT_EQ(collector.offer(key(0, 2)), Verdict::unknown);
-  EXPECT_EQ(collector.offer({0, 4, 0, 0}), Verdict::unknown);
-  EXPECT_EQ(collector.offer({1, 3, 0, 0}), Verdict::unknown);  // another kind
+  EXPECT_EQ(collector.offer({k_train, 4, 0, 0}), Verdict::unknown);
+  EXPECT_EQ(collector.offer({k_val, 3, 0, 0}), Verdict::unknown);  // another kind
   EXPECT_EQ(collector.unknown_total(), 5u);
 }
 
@@ -61,22 +62,22 @@ TEST(Collector, IncompleteStepNamesWhatIsMissing) {
   Collector collector;
   ASSERT_TRUE(collector.open_step(k_step, 1, 3));
   collector.offer(key(0, 1));
-  EXPECT_EQ(collector.missing(k_step, 1), std::vector<SampleKey>{key(0, 0)});
+  EXPECT_EQ(collector.missing(k_step, 1), std::vector<TrajectoryKey>{key(0, 0)});
   EXPECT_EQ(
       collector.close_step(k_step).error().detail,
-      "collector: step 3 of kind 0 has 1 of 3 trajectories; missing (group 0, index 0) (group "
+      "collector: step 3 of kind train has 1 of 3 trajectories; missing (group 0, index 0) (group "
       "0, index 2)");
 }
 
 TEST(Collector, OpenStepsAreBoundedAndKindsAreApart) {
   Collector collector{2};
-  ASSERT_TRUE(collector.open_step({0, 1}, 1, 1));
-  ASSERT_TRUE(collector.open_step({1, 1}, 1, 1));
-  EXPECT_EQ(collector.open_step({0, 2}, 1, 1).error().code, Errc::backpressure);
-  ASSERT_TRUE(collector.abandon_step({1, 1}));
-  EXPECT_EQ(collector.offer({1, 1, 0, 0}), Verdict::late);
-  EXPECT_TRUE(collector.open_step({0, 2}, 1, 1));
-  EXPECT_EQ(collector.open_step({0, 9}, 0, 1).error().code, Errc::invalid_argument);
+  ASSERT_TRUE(collector.open_step({k_train, 1}, 1, 1));
+  ASSERT_TRUE(collector.open_step({k_val, 1}, 1, 1));
+  EXPECT_EQ(collector.open_step({k_train, 2}, 1, 1).error().code, Errc::backpressure);
+  ASSERT_TRUE(collector.abandon_step({k_val, 1}));
+  EXPECT_EQ(collector.offer({k_val, 1, 0, 0}), Verdict::late);
+  EXPECT_TRUE(collector.open_step({k_train, 2}, 1, 1));
+  EXPECT_EQ(collector.open_step({k_train, 9}, 0, 1).error().code, Errc::invalid_argument);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ UpdateOptions options_with(OldLogProbs source, int64_t optimizer_batch) {
   c.use_pg_clip_range = false;
   c.pg_clip = 0.3;
   c.dual_clip_loss = false;
-  c.loss_agg_mode = config::LossAggMode::token_mean;
+  c.loss_agg_mode = config::LossAgg::token_mean;
   c.actor_train.training_args.learning_rate = 0.05;
   c.actor_train.training_args.lr_scheduler_type = config::SchedulerType::constant;
   return options;
@@ -190,7 +190,7 @@ TEST(Masked, ItIsNotImitatedEither) {
       batch.resize(2);
     }
     control::UpdateRequest request;
-    request.kind = static_cast<uint8_t>(proto::TrajectoryKind::warm_start);
+    request.kind = TrajectoryKind::warm_start;
     const auto report = updater.update(*rig.engine, request, batch);
     EXPECT_TRUE(report) << report.error().detail;
     return report ? report->param_hash : 0;

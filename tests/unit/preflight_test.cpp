@@ -40,7 +40,7 @@ TEST(Preflight, APlatformWithoutItsDevicesIsRefused) {
 TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
-            "grpo or reinforce");
+            "grpo, reinforce, agentic_reinforce, rloo or dr_grpo");
   EXPECT_EQ(refusal({"async_generation_ratio=1"}),
             "override 'async_generation_ratio=1': async_generation_ratio: 1 is not built in: "
             "generation and update take turns; use 0");

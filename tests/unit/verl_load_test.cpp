@@ -94,7 +94,7 @@ TEST(VerlQuickstart, AlgorithmHasVerlsMeaning) {
   EXPECT_EQ(run.pg_clip_low, 0.2);
   EXPECT_EQ(run.pg_clip_high, 0.2);
   EXPECT_EQ(run.verl.clip_ratio_c, 3.0);
-  EXPECT_EQ(run.loss_agg_mode, LossAggMode::token_mean);
+  EXPECT_EQ(run.loss_agg_mode, LossAgg::token_mean);
   EXPECT_EQ(run.entropy_loss_coef, 0.001);
   EXPECT_EQ(run.max_grad_norm, 1.0);
   const TrainingArgs& t = run.actor_train.training_args;

@@ -55,6 +55,20 @@ void add_children(Page& page, const KeyInfo& section, const std::vector<KeyInfo>
   if (!rows.empty()) page.table(2, {{}, {false, 24}, {}}, rows);
 }
 
+/// The rows of the catalogue that the dialect has names for.
+void add_names(Page& page, const KeyInfo& info, config::Dialect dialect) {
+  std::vector<Row> rows;
+  for (const catalog::Entry& entry : info.rows) {
+    const std::string_view names = dialect == config::Dialect::verl ? entry.verl : entry.roll;
+    if (names.empty()) continue;
+    const std::string needs = catalog::needs_text(entry.needs);
+    rows.push_back({{std::string(names.substr(0, names.find(' '))), std::string(entry.help),
+                     needs.empty() ? "" : "needs " + needs, entry.is_built ? "" : "not run"},
+                    entry.is_built ? Tone::plain : Tone::faint});
+  }
+  if (!rows.empty()) page.table(2, {{}, {}, {}, {}}, rows);
+}
+
 }  // namespace
 
 Expected<std::string> explain_key(const std::string& key, config::Dialect dialect,
@@ -78,6 +92,7 @@ Expected<std::string> explain_key(const std::string& key, config::Dialect dialec
   row("default", info->default_text);
   row("read by", info->reader);
   if (config != nullptr) add_value(page, path, *config);
+  add_names(page, *info, dialect);
   if (info->is_section) add_children(page, *info, keys);
   return page.text();
 }

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """lint.dead: each .cpp and .hpp is listed in a CMake file or included by a file that is alive."""
 
+import glob
 import os
 import re
 
 import common
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-LISTED = re.compile(r"[\w./${}-]+\.(?:cpp|hpp|inl)")
+LISTED = re.compile(r"[\w./${}*-]+\.(?:cpp|hpp|inl)")
 
 
 def listed_files(root):
-    """Returns the paths, relative to root, that CMake files name from their folder or from root."""
+    """Returns the paths, relative to root, that CMake files name, or glob, from their folder or
+    from root."""
     named = set()
     cmake = [p for p in common.files(root, endings=("CMakeLists.txt", ".cmake"))]
     for path in cmake:
@@ -19,8 +21,12 @@ def listed_files(root):
         for name in LISTED.findall(text):
             name = name.replace("${PROJECT_SOURCE_DIR}/", "").replace("${CMAKE_SOURCE_DIR}/", "")
             name = name.replace("${CMAKE_CURRENT_SOURCE_DIR}/", "")
-            named.add(os.path.normpath(os.path.join(os.path.dirname(path), name)))
-            named.add(os.path.normpath(name))
+            for found in (os.path.join(os.path.dirname(path), name), name):
+                if "*" in found:
+                    matches = glob.glob(os.path.join(root, found))
+                    named.update(os.path.relpath(match, root) for match in matches)
+                else:
+                    named.add(os.path.normpath(found))
     return named
 
 

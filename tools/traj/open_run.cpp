@@ -61,7 +61,7 @@ Expected<void> for_each_trajectory(
 
 bool is_success(const proto::Trajectory& trajectory) {
   for (const auto& [name, value] : trajectory.metrics)
-    if (name == "success" || name.ends_with("/success")) return value > 0;
+    if (name == proto::k_success) return value > 0;
   return trajectory.stop_reason == "goal";
 }
 

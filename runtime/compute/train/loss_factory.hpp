@@ -35,12 +35,10 @@ struct MicroOutputs {
       entropy;  // [M] f32 of the distribution the token was drawn from [nats], differentiable
 };
 
-/// `total` is backpropagated. The numbers are this micro-batch's share of the step's value: the
-/// engine adds them up (ratio_max: takes the maximum).
+/// `total` is backpropagated. The numbers are this micro-batch's part of the step's.
 struct MicroLoss {
   at::Tensor total;  // scalar f32
-  double pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, ratio_max = 0;
-  double behavior_gap = 0;  // mean |log-prob - the recorded one| of a token, where it is asked for
+  Numbers numbers = {};
 };
 
 }  // namespace cohort::compute

@@ -97,8 +97,7 @@ struct TrainEngineOptions {
 
 struct StepReport {
   double loss = 0, grad_norm = 0, learning_rate = 0, seconds = 0;
-  double entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0, pg_loss = 0, ratio_max = 0;
-  double behavior_gap = 0;
+  Numbers numbers;  // of the loss
   uint64_t tokens = 0, response_tokens = 0, micro_batches = 0;
   bool is_finite = true;  // false: the loss or a gradient was NaN or infinite; no step was made
 };

@@ -43,17 +43,6 @@ uint64_t fingerprint_of(std::span<const TrainSample> samples) {
   return sum.digest();
 }
 
-void add_numbers(const MicroNumbers& one, StepReport& report) {
-  report.loss += one.total;
-  report.pg_loss += one.pg_loss;
-  report.entropy += one.entropy;
-  report.kl += one.kl;
-  report.clip_fraction += one.clip_fraction;
-  report.approx_kl += one.approx_kl;
-  report.ratio_max = std::max(report.ratio_max, one.ratio_max);
-  report.behavior_gap += one.behavior_gap;
-}
-
 /// Adds everybody's numbers in micro-batch order.
 Expected<void> gather_numbers(const State& s, const StepPlan& plan,
                               const std::vector<MicroNumbers>& mine, StepReport& report) {
@@ -63,7 +52,8 @@ Expected<void> gather_numbers(const State& s, const StepPlan& plan,
   for (size_t i = 0; i < plan.spans.size(); ++i) {
     MicroNumbers one;
     std::memcpy(&one, all[i % plan.ranks].data() + i / plan.ranks * sizeof one, sizeof one);
-    add_numbers(one, report);
+    report.loss += one.total;
+    report.numbers.add(one.of_loss);
   }
   return {};
 }
@@ -122,7 +112,7 @@ Expected<MicroResult> run_micro_batch(const StepInput& in, const Tensor& flat,
   torch::autograd::variable_list leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   MicroResult result;
-  result.numbers = numbers_of(loss, loss.total.item<double>());
+  result.numbers = {loss.total.item<double>(), loss.numbers};
   result.gradients = LeafGradients(
       torch::autograd::grad({loss.total}, leaves, {}, false, false, true), weights.leaves);
   loss.total.reset();  // frees the graph on this thread
@@ -193,11 +183,6 @@ StepPlan plan_step(const State& s, std::span<const TrainSample> samples) {
   plan.ranks = static_cast<size_t>(s.ranks());
   if (plan.ranks > 1) plan.fingerprint = fingerprint_of(samples);
   return plan;
-}
-
-MicroNumbers numbers_of(const MicroLoss& loss, double total) {
-  return {total,          loss.pg_loss,   loss.entropy,     loss.kl, loss.clip_fraction,
-          loss.approx_kl, loss.ratio_max, loss.behavior_gap};
 }
 
 Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {

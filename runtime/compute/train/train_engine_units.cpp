@@ -168,7 +168,7 @@ class UnitPass {
     MicroLoss loss =
         in.loss(to_device(loss_columns(in.samples, in.plan.own(round)), s_.torch_device()),
                 {out.logp, out.entropy});
-    in.numbers[round] = numbers_of(loss, loss.total.item<double>());
+    in.numbers[round] = {loss.total.item<double>(), loss.numbers};
     variable_list gradients = gradients_of(loss.total, x, leaves, {});
     if (is_tied()) {  // waits for the embedding's own share
       table_ = gradients.back();

@@ -38,10 +38,9 @@ StepPlan plan_step(const TrainEngine::State& state, std::span<const TrainSample>
 
 /// The numbers of one micro-batch, as ranks exchange them.
 struct MicroNumbers {
-  double total = 0, pg_loss = 0, entropy = 0, kl = 0, clip_fraction = 0, approx_kl = 0,
-         ratio_max = 0, behavior_gap = 0;
+  double total = 0;
+  Numbers of_loss;
 };
-MicroNumbers numbers_of(const MicroLoss& loss, double total);
 
 /// What a step works on. `numbers` has one entry per own micro-batch.
 struct StepInput {

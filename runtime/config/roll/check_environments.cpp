@@ -39,7 +39,7 @@ void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTem
                                                           "max_response_length", "event"};
   std::string path = "custom_envs." + tag;
   bool is_trajectory = e.env_manager_cls.empty() || e.env_manager_cls.ends_with(".TrajEnvManager");
-  if (!is_built_in(e.env_type) || !is_trajectory) return;  // its texts are its own
+  if (!catalog::entry(e.env_type).is_built || !is_trajectory) return;  // its texts are its own
   std::string_view text = e.agent_template;
   if (text.find("{observation}") == std::string_view::npos &&
       !f.has_problem(path + ".agent_template"))

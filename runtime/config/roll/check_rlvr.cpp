@@ -12,28 +12,14 @@
 namespace cohort::config {
 namespace {
 
-struct WorkerClass {
-  std::string_view piece;  // of the dotted path, lower case, without _
-  RewardType type;
-};
-constexpr std::array<WorkerClass, 10> k_worker_classes = {
-    {{"mathrule", RewardType::math_rule},
-     {"codesandbox", RewardType::code_sandbox},
-     {"llmjudge", RewardType::llm_judge},
-     {"ifeval", RewardType::ifeval},
-     {"crossthinkqa", RewardType::crossthinkqa},
-     {"multiplechoiceboxed", RewardType::multiple_choice_boxed},
-     {"generalval", RewardType::general_val},
-     {"detection", RewardType::detection},
-     {"video", RewardType::video_r1},
-     {"remote", RewardType::remote}}};
-
 RewardType type_of_class(const std::string& worker_cls) {
   std::string name;  // module and class: ROLL's ifeval class is called GeneralRuleRewardWorker
   for (char c : worker_cls)
     if (c != '_') name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const WorkerClass& x : k_worker_classes)
-    if (name.find(x.piece) != std::string::npos) return x.type;
+  const auto rows = catalog::entries(RewardType{});
+  for (size_t row = 0; row < rows.size(); ++row)
+    for (std::string_view piece : catalog::words(rows[row].worker_classes))
+      if (name.find(piece) != std::string::npos) return static_cast<RewardType>(row);
   return RewardType::custom;
 }
 
@@ -112,6 +98,8 @@ void check_answers(RunConfig& c, Findings& f) {
 }
 
 void check_baseline(RunConfig& c, Findings& f) {
+  if (set_own_baseline(c, f, "num_return_sequences_in_group", c.num_return_sequences_in_group))
+    return;
   bool is_grpo = c.adv_estimator == AdvEstimator::grpo;  // ROLL forces group and group
   NormScope mean = is_grpo ? NormScope::group : c.norm_mean_type.value_or(NormScope::none);
   NormScope deviation = is_grpo ? NormScope::group : c.norm_std_type.value_or(NormScope::none);

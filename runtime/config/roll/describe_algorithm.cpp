@@ -82,8 +82,7 @@ void describe_batches(Visitor& v, RunConfig& c) {
 
 void describe_estimator(Visitor& v, RunConfig& c) {
   v.choice({"adv_estimator", "trainer",
-            "Advantage estimator. ROLL's default, gae, needs a critic. Built in: grpo, "
-            "reinforce."},
+            "Advantage estimator (docs/algorithms.md). ROLL's default, gae, needs a critic."},
            c.adv_estimator);
   v.number({"step_reward_gamma", "not run yet", "gigpo, step_reinforce: discount per turn.",
             between(0, 1)},
@@ -177,6 +176,11 @@ void describe_loss(Visitor& v, RunConfig& c) {
             "How token losses become one number; counts are those of the whole "
             "optimizer batch."},
            c.loss_agg_mode);
+  v.optional_number({"loss_scale_factor", "trainer",
+                     "The constant that seq-mean-token-constant and seq-mean-token-sum-norm divide "
+                     "by; ~: sequence_length.",
+                     above(0)},
+                    c.loss_scale_factor);
   v.number(
       {"entropy_loss_coef", "trainer", "The loss loses this times the mean entropy.", at_least(0)},
       c.entropy_loss_coef);

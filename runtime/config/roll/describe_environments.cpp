@@ -82,8 +82,10 @@ void describe_env_config(Visitor& v, EnvTemplate& x) {
   if (!v.is_listing() && !is_lake) {
     if (x.env_type == EnvType::plugin)
       describe_plugin(v, e.plugin, "environments");
-    else
+    else if (x.env_type == EnvType::sokoban)
       describe_sokoban(v, e);
+    else
+      v.json_map({"args", "environments", "The environment's own settings."}, e.plugin.args);
     describe_action(v, e);
     v.inert({"max_steps"}, "max_steps of the custom_envs entry decides");
     v.inert({"env_instruction_template", "render_mode", "action_lookup", "special_token_list",
@@ -133,7 +135,7 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
           "User message of a turn, with {turn_idx} {observation} {actions_left} "
           "{max_response_length} {event}."},
          e.agent_template);
-  const bool is_built = is_built_in(e.env_type);
+  const bool is_built = catalog::entry(e.env_type).is_built;
   if (is_built || v.is_listing())
     describe_env_config(v, e);
   else

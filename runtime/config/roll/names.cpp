@@ -13,34 +13,13 @@ constexpr std::array<string_view, 2> k_dialect_names = {"roll", "verl"};
 constexpr std::array<string_view, 5> k_pipeline_names = {"agentic", "rlvr", "sft", "dpo",
                                                          "distill"};
 constexpr std::array<string_view, 3> k_platform_names = {"cpu", "cuda", "npu"};
-constexpr std::array<string_view, 14> k_adv_estimator_names = {"gae",
-                                                               "grpo",
-                                                               "reinforce",
-                                                               "gigpo",
-                                                               "step_reinforce",
-                                                               "agentic_reinforce",
-                                                               "reinforce_plus_plus",
-                                                               "reinforce_plus_plus_baseline",
-                                                               "rloo",
-                                                               "remax",
-                                                               "opo",
-                                                               "grpo_passk",
-                                                               "gpg",
-                                                               "optimal_token_baseline"};
-constexpr std::array<string_view, 5> k_kl_penalty_names = {"kl", "abs", "mse", "k3", "full"};
-constexpr std::array<string_view, 4> k_loss_agg_mode_names = {
-    "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"};
 constexpr std::array<string_view, 5> k_grouping_names = {"traj_group_id", "tags", "batch", "state",
                                                          "inductive"};
-constexpr std::array<string_view, 4> k_norm_method_names = {"identity", "mean", "mean_std",
-                                                            "asym_clip"};
 constexpr std::array<string_view, 4> k_norm_scope_names = {"none", "batch", "group", "running"};
 constexpr std::array<string_view, 2> k_ratio_type_names = {"token", "segment"};
 constexpr std::array<string_view, 4> k_correction_type_names = {"token", "segment", "geometric",
                                                                 "sequence"};
 constexpr std::array<string_view, 2> k_importance_sampling_names = {"token", "seq"};
-constexpr std::array<string_view, 6> k_pg_variant_names = {"ppo",  "vanilla", "tis",
-                                                           "topr", "cispo",   "kimi15"};
 constexpr std::array<string_view, 4> k_batch_adjust_mode_names = {"copy", "delete", "auto",
                                                                   "random_sample"};
 constexpr std::array<string_view, 9> k_scheduler_type_names = {"constant",
@@ -72,39 +51,9 @@ constexpr std::array<string_view, 2> k_placement_mode_names = {"separate", "time
 constexpr std::array<string_view, 2> k_offload_policy_names = {"never", "step"};
 constexpr std::array<string_view, 2> k_cache_arrival_names = {"late", "early"};
 constexpr std::array<string_view, 2> k_determinism_names = {"strict", "relaxed"};
-constexpr std::array<string_view, 23> k_reward_type_names = {"env_return",
-                                                             "math_rule",
-                                                             "code_sandbox",
-                                                             "llm_judge",
-                                                             "ifeval",
-                                                             "crossthinkqa",
-                                                             "multiple_choice_boxed",
-                                                             "general_val",
-                                                             "detection",
-                                                             "video_r1",
-                                                             "remote",
-                                                             "data_source",
-                                                             "custom",
-                                                             "gsm8k",
-                                                             "math",
-                                                             "math_dapo",
-                                                             "multiple_choice",
-                                                             "exact",
-                                                             "format",
-                                                             "overlong",
-                                                             "length",
-                                                             "repetition",
-                                                             "plugin"};
 constexpr std::array<string_view, 2> k_sandbox_mode_names = {"bubblewrap", "rlimits"};
 constexpr std::array<string_view, 4> k_prompt_truncation_names = {"error", "left", "right",
                                                                   "middle"};
-constexpr std::array<string_view, 3> k_reward_filter_names = {"no_filter", "mean_filter",
-                                                              "std_filter"};
-constexpr std::array<string_view, 18> k_env_type_names = {
-    "frozen_lake",        "sokoban",   "webshop",   "sokoban_sandbox", "sokoban_mcp",
-    "sokoban_native_env", "roll_math", "roll_code", "roll_qa",         "gem_math",
-    "gem_code",           "gem_qa",    "gem_game",  "deepeyes",        "cli_env",
-    "rock_tb_native_env", "plugin",    "other"};
 
 template <class E>
 string_view name_of(E x) {
@@ -119,16 +68,11 @@ string_view name_of(E x) {
 std::span<const string_view> names_of(Dialect) { return k_dialect_names; }
 std::span<const string_view> names_of(Pipeline) { return k_pipeline_names; }
 std::span<const string_view> names_of(Platform) { return k_platform_names; }
-std::span<const string_view> names_of(AdvEstimator) { return k_adv_estimator_names; }
-std::span<const string_view> names_of(KlPenalty) { return k_kl_penalty_names; }
-std::span<const string_view> names_of(LossAggMode) { return k_loss_agg_mode_names; }
 std::span<const string_view> names_of(Grouping) { return k_grouping_names; }
-std::span<const string_view> names_of(NormMethod) { return k_norm_method_names; }
 std::span<const string_view> names_of(NormScope) { return k_norm_scope_names; }
 std::span<const string_view> names_of(RatioType) { return k_ratio_type_names; }
 std::span<const string_view> names_of(CorrectionType) { return k_correction_type_names; }
 std::span<const string_view> names_of(ImportanceSampling) { return k_importance_sampling_names; }
-std::span<const string_view> names_of(PgVariant) { return k_pg_variant_names; }
 std::span<const string_view> names_of(BatchAdjustMode) { return k_batch_adjust_mode_names; }
 std::span<const string_view> names_of(SchedulerType) { return k_scheduler_type_names; }
 std::span<const string_view> names_of(ModelDtype) { return k_model_dtype_names; }
@@ -139,25 +83,17 @@ std::span<const string_view> names_of(PlacementMode) { return k_placement_mode_n
 std::span<const string_view> names_of(OffloadPolicy) { return k_offload_policy_names; }
 std::span<const string_view> names_of(CacheArrival) { return k_cache_arrival_names; }
 std::span<const string_view> names_of(Determinism) { return k_determinism_names; }
-std::span<const string_view> names_of(RewardType) { return k_reward_type_names; }
-std::span<const string_view> names_of(RewardFilter) { return k_reward_filter_names; }
-std::span<const string_view> names_of(EnvType) { return k_env_type_names; }
 std::span<const string_view> names_of(SandboxMode) { return k_sandbox_mode_names; }
 std::span<const string_view> names_of(PromptTruncation) { return k_prompt_truncation_names; }
 
 string_view to_string(Dialect x) { return name_of(x); }
 string_view to_string(Pipeline x) { return name_of(x); }
 string_view to_string(Platform x) { return name_of(x); }
-string_view to_string(AdvEstimator x) { return name_of(x); }
-string_view to_string(KlPenalty x) { return name_of(x); }
-string_view to_string(LossAggMode x) { return name_of(x); }
 string_view to_string(Grouping x) { return name_of(x); }
-string_view to_string(NormMethod x) { return name_of(x); }
 string_view to_string(NormScope x) { return name_of(x); }
 string_view to_string(RatioType x) { return name_of(x); }
 string_view to_string(CorrectionType x) { return name_of(x); }
 string_view to_string(ImportanceSampling x) { return name_of(x); }
-string_view to_string(PgVariant x) { return name_of(x); }
 string_view to_string(BatchAdjustMode x) { return name_of(x); }
 string_view to_string(SchedulerType x) { return name_of(x); }
 string_view to_string(ModelDtype x) { return name_of(x); }
@@ -168,9 +104,6 @@ string_view to_string(PlacementMode x) { return name_of(x); }
 string_view to_string(OffloadPolicy x) { return name_of(x); }
 string_view to_string(CacheArrival x) { return name_of(x); }
 string_view to_string(Determinism x) { return name_of(x); }
-string_view to_string(RewardType x) { return name_of(x); }
-string_view to_string(RewardFilter x) { return name_of(x); }
-string_view to_string(EnvType x) { return name_of(x); }
 string_view to_string(SandboxMode x) { return name_of(x); }
 string_view to_string(PromptTruncation x) { return name_of(x); }
 

@@ -10,16 +10,11 @@ namespace cohort::config {
 std::span<const std::string_view> names_of(Dialect);
 std::span<const std::string_view> names_of(Pipeline);
 std::span<const std::string_view> names_of(Platform);
-std::span<const std::string_view> names_of(AdvEstimator);
-std::span<const std::string_view> names_of(KlPenalty);
-std::span<const std::string_view> names_of(LossAggMode);
 std::span<const std::string_view> names_of(Grouping);
-std::span<const std::string_view> names_of(NormMethod);
 std::span<const std::string_view> names_of(NormScope);
 std::span<const std::string_view> names_of(RatioType);
 std::span<const std::string_view> names_of(CorrectionType);
 std::span<const std::string_view> names_of(ImportanceSampling);
-std::span<const std::string_view> names_of(PgVariant);
 std::span<const std::string_view> names_of(BatchAdjustMode);
 std::span<const std::string_view> names_of(SchedulerType);
 std::span<const std::string_view> names_of(ModelDtype);
@@ -30,9 +25,6 @@ std::span<const std::string_view> names_of(PlacementMode);
 std::span<const std::string_view> names_of(OffloadPolicy);
 std::span<const std::string_view> names_of(CacheArrival);
 std::span<const std::string_view> names_of(Determinism);
-std::span<const std::string_view> names_of(RewardType);
-std::span<const std::string_view> names_of(RewardFilter);
-std::span<const std::string_view> names_of(EnvType);
 std::span<const std::string_view> names_of(SandboxMode);
 std::span<const std::string_view> names_of(PromptTruncation);
 

@@ -20,6 +20,14 @@ class List {
   void add_if(bool is_asked, const std::string& key, std::string text) {
     if (is_asked) add(key, std::move(text));
   }
+  /// A row of the catalogue that this version does not run.
+  template <catalog::Kind E>
+  void add_row(const std::string& key, E x) {
+    const catalog::Entry& row = catalog::entry(x);
+    if (!row.is_built)
+      add(key, fmt::format("{} is not built in; use {}", row.name(),
+                           catalog::built_names(catalog::entries(x), " or ")));
+  }
 
   std::vector<Note> notes;
 
@@ -73,17 +81,16 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
 }
 
 void add_algorithm(const RunConfig& c, List& list) {
-  bool is_built =
-      c.adv_estimator == AdvEstimator::grpo || c.adv_estimator == AdvEstimator::reinforce;
-  if (c.adv_estimator == AdvEstimator::gae)
+  const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
+  if (estimator.has(catalog::need::critic))
     list.add("adv_estimator",
-             fmt::format("{}gae needs a critic, which is not built in; use grpo or reinforce",
-                         c.origins.contains("adv_estimator") ? "" : "missing: its default "));
-  else if (!is_built)
-    list.add("adv_estimator",
-             fmt::format("{} is not built in; use grpo or reinforce", to_string(c.adv_estimator)));
-  list.add_if(c.kl_penalty == KlPenalty::full, "kl_penalty",
-              "full is not built in; use kl, abs, mse or k3");
+             fmt::format("{}{} needs a critic, which is not built in; use {}",
+                         c.origins.contains("adv_estimator") ? "" : "missing: its default ",
+                         estimator.name(),
+                         catalog::built_names(catalog::entries(c.adv_estimator), " or ")));
+  else
+    list.add_row("adv_estimator", c.adv_estimator);
+  list.add_row("kl_penalty", c.kl_penalty);
   const RewardNormalization& norm = c.reward_normalization;
   bool is_grouping_built = norm.grouping != Grouping::state && norm.grouping != Grouping::inductive;
   list.add_if(!is_grouping_built, "reward_normalization.grouping",
@@ -97,8 +104,7 @@ void add_algorithm(const RunConfig& c, List& list) {
   list.add_if(c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0,
               "train_infer_correction",
               "is not built in; remove it, or set is_weight.enabled and each filter's to false");
-  list.add_if(c.actor_train.pg_variant.value_or(PgVariant::ppo) != PgVariant::ppo,
-              "actor_train.pg_variant", "is not built in; the loss is PPO's clipped one: use ~");
+  list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
   SchedulerType schedule = c.actor_train.training_args.lr_scheduler_type;
   list.add_if(
       schedule > SchedulerType::cosine, "actor_train.training_args.lr_scheduler_type",
@@ -134,11 +140,12 @@ void add_environments(const RunConfig& c, List& list) {
   }
   for (const auto& [tag, environment] : c.custom_envs) {
     if (!played.contains(tag)) continue;
-    list.add_if(!is_built_in(environment.env_type), "custom_envs." + tag + ".env_type",
-                fmt::format("{} is not built in (built in: frozen_lake, sokoban, plugin); take {} "
-                            "out of the tags of "
-                            "the env managers",
-                            environment.env_type_name, tag));
+    const auto worlds = catalog::entries(environment.env_type);
+    list.add_if(
+        !catalog::entry(environment.env_type).is_built, "custom_envs." + tag + ".env_type",
+        fmt::format(
+            "{} is not built in (built in: {}); take {} out of the tags of the env managers",
+            environment.env_type_name, catalog::built_names(worlds), tag));
     bool is_other = !environment.env_manager_cls.empty() &&
                     !environment.env_manager_cls.ends_with(".TrajEnvManager");
     list.add_if(is_other, "custom_envs." + tag + ".env_manager_cls",
@@ -168,9 +175,7 @@ void add_rewards(const RunConfig& c, List& list) {
     const std::string key = "rewards." + name;
     const RewardType type = reward.type;
     list.add_if(
-        type == RewardType::general_val || type == RewardType::detection ||
-            type == RewardType::video_r1 || type == RewardType::custom,
-        key + ".type",
+        !catalog::entry(type).is_built, key + ".type",
         fmt::format("{} is not built in; a Python or C++ plugin can score (docs/plugins.md)",
                     to_string(type)));
     list.add_if(type == RewardType::env_return && c.pipeline == Pipeline::rlvr, key + ".type",
@@ -181,8 +186,7 @@ void add_rewards(const RunConfig& c, List& list) {
                     reward.judge_model_type != "api",
                 key + ".judge_model_type",
                 fmt::format("{} is not built in; use api", reward.judge_model_type));
-    list.add_if(reward.query_filter_config.type != RewardFilter::no_filter,
-                key + ".query_filter_config.type", "no prompt is filtered; use no_filter");
+    list.add_row(key + ".query_filter_config.type", reward.query_filter_config.type);
   }
 }
 

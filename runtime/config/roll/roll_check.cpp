@@ -25,6 +25,8 @@ void check_normalization(RunConfig& c, Findings& f) {
                   "reward_normalization.norm_std_type", "train_env_manager.group_size"}))
     return;
   const RewardNormalization& norm = c.reward_normalization;
+  if (set_own_baseline(c, f, "train_env_manager.group_size", c.train_env_manager.group_size))
+    return;
   bool has_mean = norm.method != NormMethod::identity;
   bool has_std = norm.method == NormMethod::mean_std || norm.method == NormMethod::asym_clip;
   bool is_grouped = scopes_to_group(norm, norm.norm_mean_type, has_mean) ||
@@ -103,21 +105,38 @@ void check_kl(RunConfig& c, Findings& f) {
     f.warn("target_kl", "has no effect without add_token_level_kl");
 }
 
+/// The estimators that divide token losses by a constant choose that aggregation.
+void complete_aggregation(RunConfig& c, Findings& f) {
+  const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
+  if (estimator.has(catalog::need::constant_length) && !f.has("loss_agg_mode"))
+    c.loss_agg_mode = LossAgg::seq_mean_token_constant;
+  const bool is_constant = catalog::entry(c.loss_agg_mode).has(catalog::need::constant_length);
+  if (estimator.has(catalog::need::constant_length) && !is_constant)
+    f.warn("loss_agg_mode", fmt::format("{} weighs answers by their length; {} divides by a "
+                                        "constant: seq-mean-token-constant",
+                                        to_string(c.loss_agg_mode), estimator.name()));
+  if (c.loss_scale_factor && !is_constant)
+    f.warn("loss_scale_factor",
+           fmt::format("has no effect with loss_agg_mode {}", to_string(c.loss_agg_mode)));
+}
+
 void check_estimator(RunConfig& c, Findings& f) {
   if (!usable(f, {"adv_estimator"}) || c.pipeline > Pipeline::rlvr) return;
-  bool is_gae = c.adv_estimator == AdvEstimator::gae;
-  if (is_gae && !f.has("adv_estimator"))
+  const std::string_view name = to_string(c.adv_estimator);
+  const bool has_critic = catalog::entry(c.adv_estimator).has(catalog::need::critic);
+  if (has_critic && !f.has("adv_estimator"))
     f.warn("adv_estimator",
-           fmt::format("left to its default gae, which needs a critic{}; say grpo or reinforce if "
+           fmt::format("left to its default {}, which needs a critic{}; say grpo or reinforce if "
                        "none is meant",
-                       c.critic.is_configured ? "" : " (there is no `critic:` section)"));
-  else if (is_gae && c.critic.device_mapping.empty() && usable(f, {"critic"}))
-    f.warn("adv_estimator", "gae needs a critic: there is no `critic:` with a device_mapping");
-  if (!is_gae && c.critic.is_configured)
-    f.note("critic",
-           fmt::format("not built: adv_estimator {} needs none", to_string(c.adv_estimator)));
-  if (!is_gae && !c.reward_pretrain.empty())
-    f.note("reward_pretrain", "no critic is built: only adv_estimator gae needs one");
+                       name, c.critic.is_configured ? "" : " (there is no `critic:` section)"));
+  else if (has_critic && c.critic.device_mapping.empty() && usable(f, {"critic"}))
+    f.warn("adv_estimator",
+           fmt::format("{} needs a critic: there is no `critic:` with a device_mapping", name));
+  if (!has_critic && c.critic.is_configured)
+    f.note("critic", fmt::format("not built: adv_estimator {} needs none", name));
+  if (!has_critic && !c.reward_pretrain.empty())
+    f.note("reward_pretrain", fmt::format("no critic is built: adv_estimator {} needs none", name));
+  complete_aggregation(c, f);
 }
 
 void check_clips(const RunConfig& c, Findings& f) {
@@ -165,6 +184,24 @@ void warn_not_built(const RunConfig& c, Findings& f) {
 }
 
 }  // namespace
+
+bool set_own_baseline(RunConfig& c, Findings& f, const std::string& group_key, int64_t group_size) {
+  const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
+  if (!estimator.has(catalog::need::own_baseline)) return false;
+  for (const char* key : {"reward_normalization.grouping", "reward_normalization.method",
+                          "reward_normalization.norm_mean_type",
+                          "reward_normalization.norm_std_type", "norm_mean_type", "norm_std_type"})
+    if (f.has(key))
+      f.warn(key, fmt::format("has no effect: adv_estimator {} sets the baseline itself",
+                              estimator.name()));
+  if (group_size == 1)
+    f.warn(group_key, fmt::format("1 under adv_estimator {} makes every advantage 0: nothing would "
+                                  "be learnt; use at least 2",
+                                  estimator.name()));
+  c.derived.has_group_baseline = true;
+  c.derived.group_baseline = fmt::format("{}: {}", estimator.name(), estimator.help);
+  return true;
+}
 
 bool usable(const Findings& findings, std::initializer_list<std::string> paths) {
   return std::none_of(paths.begin(), paths.end(),

@@ -30,6 +30,11 @@ void note_inert(RunConfig& config, Findings& findings);
 /// True if none of the keys has a problem already.
 bool usable(const Findings& findings, std::initializer_list<std::string> paths);
 
+/// Where the estimator sets its baseline itself: says so in `derived`, warns of keys that it passes
+/// over and of groups of one, and returns true.
+bool set_own_baseline(RunConfig& config, Findings& findings, const std::string& group_key,
+                      int64_t group_size);
+
 /// "nearest that work: 256, 512" for a value that should be a multiple of `unit`.
 std::string nearest_multiples(int64_t value, int64_t unit);
 

@@ -55,7 +55,7 @@ class Lister final : public Visitor {
     path += key.name;
     if (!paths_.insert(path).second) return;  // engines share names in strategy_config
     keys_.push_back({std::move(path), std::move(type), std::move(text), std::string(key.doc),
-                     std::string(key.reader), has_effect, is_section});
+                     std::string(key.reader), has_effect, is_section, key.rows});
   }
 
   std::vector<std::string> prefix_;

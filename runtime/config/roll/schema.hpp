@@ -1,6 +1,7 @@
 #pragma once
 /// The schema as a table: one row per accepted key. Built from describe(); docs/config.md holds its
 /// text.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct KeyInfo {
   std::string reader;        // who uses it
   bool has_effect = true;
   bool is_section = false;
+  std::span<const catalog::Entry> rows = {};  // of the catalogue that its names come from
 };
 
 /// All keys in the order of the schema.

@@ -423,18 +423,21 @@ void Visitor::strategy(const Key& key, StrategySettings& x) {
 }
 
 void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
-  std::span<const std::string_view> names = names_of(EnvType{});
-  names = names.first(names.size() - 1);  // "other" is no name
+  std::vector<std::string_view> names;
+  for (const catalog::Name& one : catalog::names(catalog::entries(EnvType{}), Dialect::roll))
+    names.push_back(one.text);
   auto read = [&x, &name, names](const Node& node) -> Expected<void> {
     COHORT_TRY(read_string(node, name));
     auto found = std::find(names.begin(), names.end(), name);
     std::string near = found == names.end() ? did_you_mean(name, {names.begin(), names.end()}) : "";
     if (!near.empty())
       return Error{Errc::config, fmt::format("there is no environment '{}'{}", name, near)};
-    x = static_cast<EnvType>(found - names.begin());  // not found: other
+    x = catalog::find<EnvType>(name).value_or(EnvType::other);
     return {};
   };
-  value(key, fmt::format("{} | the id of another one", fmt::join(names, " | ")), read,
+  Key listed = key;
+  listed.rows = catalog::entries(EnvType{});
+  value(listed, fmt::format("{} | the id of another one", fmt::join(names, " | ")), read,
         [&name] { return string_node(name); });
 }
 
@@ -495,6 +498,24 @@ void Visitor::tuning(std::initializer_list<std::string_view> names, std::string_
 }
 
 void Visitor::rest(std::string_view, std::span<const std::string_view>) {}
+
+void Visitor::catalog_row(Key key, const Choice& choice, std::optional<size_t>& row,
+                          std::string& written) {
+  const std::vector<catalog::Name> names = catalog::names(choice.rows, choice.dialect);
+  std::vector<std::string_view> texts;
+  std::optional<size_t> index;
+  for (size_t i = 0; i < names.size(); ++i) {
+    texts.push_back(names[i].text);
+    const bool is_it = row == names[i].row && (written.empty() || written == names[i].text);
+    if (is_it && !index) index = i;
+  }
+  key.rows = choice.rows;
+  choice_index(key, texts, index, choice.is_nullable);
+  row.reset();
+  if (!index) return;
+  row = names[*index].row;
+  written = names[*index].text;
+}
 
 void Visitor::choice_index(const Key& key, std::span<const std::string_view> names,
                            std::optional<size_t>& index, bool is_nullable) {

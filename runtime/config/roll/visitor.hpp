@@ -40,6 +40,7 @@ struct Key {
   std::string_view reader;  // who uses it
   std::string_view doc;     // one sentence; for a key without effect the reason
   Range range = {};
+  std::span<const catalog::Entry> rows = {};  // of the catalogue, where its names come from there
 };
 
 using ReadValue = std::function<Expected<void>(const Node& node)>;
@@ -105,14 +106,35 @@ class Visitor {
   void inert(std::initializer_list<std::string_view> names, std::string_view reason);
   void tuning(std::initializer_list<std::string_view> names, std::string_view reason);
 
+  /// A row of the catalogue, by any name that `dialect` accepts. `written`: as the file spells it.
+  template <catalog::Kind E>
+  void choice(const Key& key, E& x, Dialect dialect, std::string& written) {
+    std::optional<size_t> row = static_cast<size_t>(x);
+    catalog_row(key, {catalog::entries(x), dialect, false}, row, written);
+    x = static_cast<E>(*row);
+  }
+  template <catalog::Kind E>
+  void choice(const Key& key, E& x, Dialect dialect = Dialect::roll) {
+    std::string written;
+    choice(key, x, dialect, written);
+  }
+  template <catalog::Kind E>
+  void optional_choice(const Key& key, std::optional<E>& x) {
+    std::optional<size_t> row;
+    if (x) row = static_cast<size_t>(*x);
+    std::string written;
+    catalog_row(key, {catalog::entries(E{}), Dialect::roll, true}, row, written);
+    x.reset();
+    if (row) x = static_cast<E>(*row);
+  }
   template <class E>
-  void choice(const Key& key, E& x) {
+  requires(!catalog::Kind<E>) void choice(const Key& key, E& x) {
     std::optional<size_t> index = static_cast<size_t>(x);
     choice_index(key, names_of(E{}), index, false);
     x = static_cast<E>(*index);
   }
   template <class E>
-  void optional_choice(const Key& key, std::optional<E>& x) {
+  requires(!catalog::Kind<E>) void optional_choice(const Key& key, std::optional<E>& x) {
     std::optional<size_t> index;
     if (x) index = static_cast<size_t>(*x);
     choice_index(key, names_of(E{}), index, true);
@@ -121,6 +143,12 @@ class Visitor {
   }
 
  private:
+  struct Choice {
+    std::span<const catalog::Entry> rows;
+    Dialect dialect;
+    bool is_nullable;
+  };
+  void catalog_row(Key key, const Choice& choice, std::optional<size_t>& row, std::string& written);
   void choice_index(const Key& key, std::span<const std::string_view> names,
                     std::optional<size_t>& index, bool is_nullable);
 };

@@ -63,6 +63,7 @@ class Lister final : public Walker {
     info.reader = key.reader;
     info.has_effect = has_effect;
     info.is_section = is_section;
+    info.rows = key.rows;
     keys_.push_back(std::move(info));
   }
 

@@ -14,35 +14,29 @@
 namespace cohort::config {
 namespace {
 
-bool is_group_estimator(VerlEstimator x) {
-  return x != VerlEstimator::gae && x != VerlEstimator::reinforce_plus_plus &&
-         x != VerlEstimator::remax;
-}
-
-std::string_view estimator_name(const VerlConfig& c) {
-  return names_of(VerlEstimator{})[static_cast<size_t>(c.algorithm.adv_estimator)];
-}
-
 void check_estimator(const VerlConfig& c, Findings& f) {
   const std::string key = "algorithm.adv_estimator";
   if (f.broken.contains(key)) return;
-  VerlEstimator estimator = c.algorithm.adv_estimator;
+  const catalog::Entry& estimator = catalog::entry(c.algorithm.adv_estimator);
+  const std::string& name = c.algorithm.estimator_name;
   if (!f.has(key))
     f.warn(key, "left at verl's default gae: a critic of the policy's size is built and trained");
-  if (estimator == VerlEstimator::gae && c.critic.enable == false)
+  if (estimator.has(catalog::need::critic) && c.critic.enable == false)
     verl_problem(
         f, "critic.enable",
-        "false, but adv_estimator gae needs the critic's values; use grpo, or leave it out");
+        fmt::format("false, but adv_estimator {} needs the critic's values; use grpo, or leave it "
+                    "out",
+                    name));
   const char* n_key = "actor_rollout_ref.rollout.n";
   if (c.rollout.sampling.n > 1 || f.broken.contains(n_key)) return;
-  if (estimator == VerlEstimator::grpo_passk)
+  if (name == "grpo_passk")
     return verl_problem(f, n_key, "1: grpo_passk compares the two best answers; use at least 2");
-  if (estimator == VerlEstimator::rloo_vectorized)
+  if (name == "rloo_vectorized")
     return f.warn(n_key, "1 under rloo_vectorized: every advantage is 0, nothing is learnt");
-  if (is_group_estimator(estimator))
+  if (estimator.has(catalog::need::groups))
     f.warn(n_key, fmt::format("1 under {}: a group of one has no baseline, the advantage is the "
                               "raw score; verl's examples use 5 to 16",
-                              estimator_name(c)));
+                              name));
 }
 
 void check_kl_reward(const VerlConfig& c, Findings& f) {
@@ -60,7 +54,7 @@ void check_kl_reward(const VerlConfig& c, Findings& f) {
   if (a.kl_type == VerlKlControl::fixed)
     for (const char* key : {"algorithm.kl_ctrl.horizon", "algorithm.kl_ctrl.target_kl"})
       if (f.has(key)) f.warn(key, "has no effect with kl_ctrl.type fixed");
-  if (a.kl_penalty == VerlKl::full)
+  if (a.kl_penalty == KlKind::full)
     verl_problem(f, "algorithm.kl_penalty",
                  "full: verl has not implemented it; use kl, abs, mse or low_var_kl");
   if (c.actor.use_kl_loss)
@@ -75,7 +69,7 @@ void check_kl_loss(const VerlConfig& c, Findings& f) {
       if (f.has(actor + key)) f.warn(actor + key, "has no effect without actor.use_kl_loss");
     return;
   }
-  if (c.actor.kl_loss_type == VerlKl::full)
+  if (c.actor.kl_loss_type == KlKind::full)
     verl_problem(f, actor + "kl_loss_type",
                  "full: verl has not implemented it; use kl, abs, mse or low_var_kl");
   if (c.actor.kl_loss_coef == 0)
@@ -89,11 +83,11 @@ void check_loss(const VerlConfig& c, Findings& f) {
            fmt::format("has no effect: clip_ratio_low {} and clip_ratio_high {} decide; set "
                        "these, or make them ~",
                        *c.actor.clip_ratio_low, *c.actor.clip_ratio_high));
-  if (c.actor.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm)
+  if (c.actor.loss_agg_mode == LossAgg::seq_mean_token_sum_norm)
     f.warn(actor + "loss_agg_mode",
            "verl's sum over a fixed length depends on the number of cards; here it does not");
   if (f.has(actor + "loss_scale_factor") &&
-      c.actor.loss_agg_mode != LossAggMode::seq_mean_token_sum_norm)
+      c.actor.loss_agg_mode != LossAgg::seq_mean_token_sum_norm)
     f.warn(actor + "loss_scale_factor",
            "has no effect without loss_agg_mode seq-mean-token-sum-norm");
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
@@ -151,11 +145,11 @@ void check_critic(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   bool is_named = std::any_of(f.present.begin(), f.present.end(),
                               [](const auto& x) { return x.first.starts_with("critic."); });
   if (!n.has_critic && is_named)
-    f.note("critic",
-           fmt::format("not built: adv_estimator {} has no use for it", estimator_name(c)));
-  if (n.has_critic && c.algorithm.adv_estimator != VerlEstimator::gae)
-    f.warn("critic.enable",
-           fmt::format("true, but adv_estimator {} never reads its values", estimator_name(c)));
+    f.note("critic", fmt::format("not built: adv_estimator {} has no use for it",
+                                 c.algorithm.estimator_name));
+  if (n.has_critic && !catalog::entry(c.algorithm.adv_estimator).has(catalog::need::critic))
+    f.warn("critic.enable", fmt::format("true, but adv_estimator {} never reads its values",
+                                        c.algorithm.estimator_name));
   if (c.trainer.critic_warmup > 0)
     f.warn("trainer.critic_warmup",
            fmt::format("the policy is not updated before step {}{}", c.trainer.critic_warmup,
@@ -230,8 +224,8 @@ void verl_problem(Findings& f, const std::string& path, std::string_view text) {
 }
 
 void check_verl_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
-  bool is_gae = c.algorithm.adv_estimator == VerlEstimator::gae;
-  n.has_critic = c.critic.enable.value_or(is_gae);
+  n.has_critic = c.critic.enable.value_or(
+      catalog::entry(c.algorithm.adv_estimator).has(catalog::need::critic));
   n.has_reference = c.actor.use_kl_loss || c.algorithm.use_kl_in_reward;
   check_estimator(c, f);
   check_kl_reward(c, f);

@@ -28,10 +28,9 @@ void check_verl_built(const VerlConfig& c, Findings& f) {
     if (is_asked) f.warn(key, fmt::format("{} is planned, not run", what));
   };
   const VerlAlgorithm& a = c.algorithm;
-  warn_if(a.adv_estimator != VerlEstimator::grpo, "algorithm.adv_estimator",
-          name_of(a.adv_estimator));
-  warn_if(c.actor.loss_mode != VerlLossMode::vanilla,
-          "actor_rollout_ref.actor.policy_loss.loss_mode", name_of(c.actor.loss_mode));
+  warn_if(!catalog::entry(a.adv_estimator).is_built, "algorithm.adv_estimator", a.estimator_name);
+  warn_if(!catalog::entry(c.actor.loss_mode).is_built,
+          "actor_rollout_ref.actor.policy_loss.loss_mode", c.actor.loss_mode_name);
   warn_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO");
   warn_if(a.filter_groups.enable, "algorithm.filter_groups.enable", "dynamic sampling");
   warn_if(a.rollout_correction.rollout_is.has_value(), "algorithm.rollout_correction.rollout_is",

@@ -18,48 +18,6 @@ namespace cohort::config {
 
 class Visitor;
 
-enum class VerlEstimator : uint8_t {
-  gae,
-  grpo,
-  grpo_vectorized,
-  grpo_passk,
-  reinforce_plus_plus,
-  reinforce_plus_plus_baseline,
-  rloo,
-  rloo_vectorized,
-  remax,
-  opo,
-  gpg,
-  optimal_token_baseline,
-  tir_optimal_token_baseline
-};
-enum class VerlKl : uint8_t {
-  kl,
-  k1,
-  abs,
-  mse,
-  k2,
-  low_var_kl,
-  k3,
-  full,
-  k1_plus,
-  abs_plus,
-  mse_plus,
-  k2_plus,
-  low_var_kl_plus,
-  k3_plus
-};
-enum class VerlLossMode : uint8_t {
-  vanilla,
-  gspo,
-  sapo,
-  gpg,
-  cispo,
-  clip_cov,
-  kl_cov,
-  geo_mean,
-  bypass_mode
-};
 enum class VerlStrategy : uint8_t { fsdp, fsdp2, megatron, veomni };
 enum class VerlEngine : uint8_t { vllm, sglang, trtllm, hf };
 enum class VerlTruncation : uint8_t { error, left, right, middle };
@@ -71,9 +29,6 @@ enum class VerlGroupMetric : uint8_t { acc, score, seq_reward, seq_final_reward 
 enum class VerlDtype : uint8_t { bfloat16, bf16, float32, fp32, float16, fp16, half };
 enum class VerlCorrection : uint8_t { token, sequence };
 
-std::span<const std::string_view> names_of(VerlEstimator);
-std::span<const std::string_view> names_of(VerlKl);
-std::span<const std::string_view> names_of(VerlLossMode);
 std::span<const std::string_view> names_of(VerlStrategy);
 std::span<const std::string_view> names_of(VerlEngine);
 std::span<const std::string_view> names_of(VerlTruncation);
@@ -181,18 +136,20 @@ struct VerlActor {
   double clip_ratio_c = 3.0;
   double tau_pos = 1.0;  // sapo
   double tau_neg = 1.05;
-  VerlLossMode loss_mode = VerlLossMode::vanilla;
+  PolicyLossKind loss_mode = PolicyLossKind::ppo;
+  std::string loss_mode_name = "vanilla";  // as written, like the other names
   double clip_cov_ratio = 0.0002;
   double clip_cov_lb = 1.0;
   double clip_cov_ub = 5.0;
   double kl_cov_ratio = 0.0002;
   double ppo_kl_coef = 0.1;
-  LossAggMode loss_agg_mode = LossAggMode::token_mean;
+  LossAgg loss_agg_mode = LossAgg::token_mean;
   std::optional<double> loss_scale_factor;  // of seq-mean-token-sum-norm; none: R
   double entropy_coeff = 0.0;
   bool use_kl_loss = false;
   double kl_loss_coef = 0.001;
-  VerlKl kl_loss_type = VerlKl::low_var_kl;
+  KlKind kl_loss_type = KlKind::k3;
+  std::string kl_loss_name = "low_var_kl";
   double grad_clip = 1.0;
   int64_t ulysses_sequence_parallel_size = 1;
   bool recompute_old_log_prob = true;  // the A3 recipe's key
@@ -302,12 +259,14 @@ struct VerlRolloutCorrection {
 };
 
 struct VerlAlgorithm {
-  VerlEstimator adv_estimator = VerlEstimator::gae;
+  AdvEstimator adv_estimator = AdvEstimator::gae;
+  std::string estimator_name = "gae";
   double gamma = 1.0;
   double lam = 1.0;
   bool norm_adv_by_std_in_grpo = true;
   bool use_kl_in_reward = false;
-  VerlKl kl_penalty = VerlKl::kl;
+  KlKind kl_penalty = KlKind::kl;
+  std::string kl_penalty_name = "kl";
   VerlKlControl kl_type = VerlKlControl::fixed;
   double kl_coef = 0.001;
   int64_t kl_horizon = 10000;

@@ -46,7 +46,7 @@ void describe_clip(Visitor& v, VerlActor& a) {
   v.number({"tau_neg", "trainer", "sapo: temperature for negative advantages.", above(0)},
            a.tau_neg);
   if (!v.enter({"policy_loss", "trainer", "The policy loss."}, true)) return;
-  v.choice({"loss_mode", "trainer", "Which loss."}, a.loss_mode);
+  v.choice({"loss_mode", "trainer", "Which loss."}, a.loss_mode, Dialect::verl, a.loss_mode_name);
   v.number({"clip_cov_ratio", "trainer", "clip_cov: share of tokens.", between(0, 1)},
            a.clip_cov_ratio);
   v.number({"clip_cov_lb", "trainer", "clip_cov: lowest covariance."}, a.clip_cov_lb);
@@ -61,7 +61,7 @@ void describe_loss(Visitor& v, VerlActor& a) {
   describe_clip(v, a);
   v.choice({"loss_agg_mode", "trainer",
             "How token losses become one number; counts are those of the whole mini-batch."},
-           a.loss_agg_mode);
+           a.loss_agg_mode, Dialect::verl);
   v.optional_number({"loss_scale_factor", "trainer",
                      "Divisor of seq-mean-token-sum-norm; ~: max_response_length.", above(0)},
                     a.loss_scale_factor);
@@ -73,7 +73,7 @@ void describe_loss(Visitor& v, VerlActor& a) {
   v.number({"kl_loss_coef", "trainer", "Coefficient of use_kl_loss.", at_least(0)}, a.kl_loss_coef);
   v.choice(
       {"kl_loss_type", "trainer", "Estimator of that KL; with a + its gradient is that of k2."},
-      a.kl_loss_type);
+      a.kl_loss_type, Dialect::verl, a.kl_loss_name);
   v.number({"grad_clip", "trainer", "Gradients are scaled down to this norm (fsdp).", above(0)},
            a.grad_clip);
   v.inert({"calculate_entropy"}, "the entropy is always measured");

@@ -32,7 +32,8 @@ void describe_algorithm_kl(Visitor& v, VerlAlgorithm& a) {
   v.boolean(
       {"use_kl_in_reward", "trainer", "Token rewards lose kl_coef times the KL to the reference."},
       a.use_kl_in_reward);
-  v.choice({"kl_penalty", "trainer", "Estimator of that KL."}, a.kl_penalty);
+  v.choice({"kl_penalty", "trainer", "Estimator of that KL."}, a.kl_penalty, Dialect::verl,
+           a.kl_penalty_name);
   if (!v.enter({"kl_ctrl", "trainer", "Its coefficient."}, true)) return;
   v.choice({"type", "trainer", "fixed, or adaptive around target_kl."}, a.kl_type);
   v.number(
@@ -49,7 +50,7 @@ void describe_algorithm_kl(Visitor& v, VerlAlgorithm& a) {
 void describe_verl_algorithm(Visitor& v, VerlAlgorithm& a) {
   if (!v.enter({"algorithm", "trainer", "Advantages and rewards."}, true)) return;
   v.choice({"adv_estimator", "trainer", "Advantage estimator; gae needs a critic."},
-           a.adv_estimator);
+           a.adv_estimator, Dialect::verl, a.estimator_name);
   v.number({"gamma", "trainer", "Discount per token.", between(0, 1)}, a.gamma);
   v.number({"lam", "trainer", "Lambda of gae.", between(0, 1)}, a.lam);
   v.boolean({"norm_adv_by_std_in_grpo", "trainer",
@@ -202,24 +203,6 @@ void describe_verl(Visitor& v, VerlConfig& c) {
 namespace {
 
 using Names = std::span<const std::string_view>;
-constexpr std::array<std::string_view, 13> k_estimators = {"gae",
-                                                           "grpo",
-                                                           "grpo_vectorized",
-                                                           "grpo_passk",
-                                                           "reinforce_plus_plus",
-                                                           "reinforce_plus_plus_baseline",
-                                                           "rloo",
-                                                           "rloo_vectorized",
-                                                           "remax",
-                                                           "opo",
-                                                           "gpg",
-                                                           "optimal_token_baseline",
-                                                           "tir_optimal_token_baseline"};
-constexpr std::array<std::string_view, 14> k_kls = {
-    "kl",   "k1",  "abs",  "mse",  "k2",  "low_var_kl",  "k3",
-    "full", "k1+", "abs+", "mse+", "k2+", "low_var_kl+", "k3+"};
-constexpr std::array<std::string_view, 9> k_loss_modes = {
-    "vanilla", "gspo", "sapo", "gpg", "cispo", "clip_cov", "kl_cov", "geo_mean", "bypass_mode"};
 constexpr std::array<std::string_view, 4> k_strategies = {"fsdp", "fsdp2", "megatron", "veomni"};
 constexpr std::array<std::string_view, 4> k_engines = {"vllm", "sglang", "trtllm", "hf"};
 constexpr std::array<std::string_view, 4> k_truncations = {"error", "left", "right", "middle"};
@@ -235,9 +218,6 @@ constexpr std::array<std::string_view, 2> k_corrections = {"token", "sequence"};
 
 }  // namespace
 
-Names names_of(VerlEstimator) { return k_estimators; }
-Names names_of(VerlKl) { return k_kls; }
-Names names_of(VerlLossMode) { return k_loss_modes; }
 Names names_of(VerlStrategy) { return k_strategies; }
 Names names_of(VerlEngine) { return k_engines; }
 Names names_of(VerlTruncation) { return k_truncations; }

@@ -31,61 +31,6 @@ ModelDtype dtype_of(VerlDtype x) {
   return ModelDtype::fp16;
 }
 
-AdvEstimator estimator_of(VerlEstimator x) {
-  switch (x) {
-    case VerlEstimator::gae:
-      return AdvEstimator::gae;
-    case VerlEstimator::grpo:
-    case VerlEstimator::grpo_vectorized:
-      return AdvEstimator::grpo;
-    case VerlEstimator::grpo_passk:
-      return AdvEstimator::grpo_passk;
-    case VerlEstimator::reinforce_plus_plus:
-      return AdvEstimator::reinforce_plus_plus;
-    case VerlEstimator::reinforce_plus_plus_baseline:
-      return AdvEstimator::reinforce_plus_plus_baseline;
-    case VerlEstimator::rloo:
-    case VerlEstimator::rloo_vectorized:
-      return AdvEstimator::rloo;
-    case VerlEstimator::remax:
-      return AdvEstimator::remax;
-    case VerlEstimator::opo:
-      return AdvEstimator::opo;
-    case VerlEstimator::gpg:
-      return AdvEstimator::gpg;
-    case VerlEstimator::optimal_token_baseline:
-    case VerlEstimator::tir_optimal_token_baseline:
-      break;
-  }
-  return AdvEstimator::optimal_token_baseline;
-}
-
-/// Without the "+": verl.section keeps the whole name.
-KlPenalty kl_of(VerlKl x) {
-  switch (x) {
-    case VerlKl::kl:
-    case VerlKl::k1:
-    case VerlKl::k1_plus:
-      return KlPenalty::kl;
-    case VerlKl::abs:
-    case VerlKl::abs_plus:
-      return KlPenalty::abs;
-    case VerlKl::mse:
-    case VerlKl::k2:
-    case VerlKl::mse_plus:
-    case VerlKl::k2_plus:
-      return KlPenalty::mse;
-    case VerlKl::low_var_kl:
-    case VerlKl::k3:
-    case VerlKl::low_var_kl_plus:
-    case VerlKl::k3_plus:
-      return KlPenalty::k3;
-    case VerlKl::full:
-      break;
-  }
-  return KlPenalty::full;
-}
-
 std::string home_path(const std::string& path, const std::string& fallback) {
   return path.empty() ? fallback : path;
 }
@@ -128,12 +73,12 @@ void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 
 void set_algorithm(RunConfig& r, const VerlConfig& c) {
   const VerlAlgorithm& a = c.algorithm;
-  r.adv_estimator = estimator_of(a.adv_estimator);
+  r.adv_estimator = a.adv_estimator;
   r.gamma = a.gamma;
   r.lambd = a.lam;
   r.init_kl_coef = a.use_kl_in_reward ? a.kl_coef : 0.0;
   r.add_token_level_kl = a.use_kl_in_reward;
-  r.kl_penalty = kl_of(a.kl_penalty);
+  r.kl_penalty = a.kl_penalty;
   r.kl_horizon = a.kl_horizon;
   if (a.use_kl_in_reward && a.kl_type == VerlKlControl::adaptive) r.target_kl = a.target_kl;
   r.use_kl_loss = c.actor.use_kl_loss;
@@ -154,8 +99,9 @@ void set_algorithm(RunConfig& r, const VerlConfig& c) {
   r.use_pg_clip_range = true;
   r.pg_clip_low = c.actor.clip_ratio_low.value_or(c.actor.clip_ratio);
   r.pg_clip_high = c.actor.clip_ratio_high.value_or(c.actor.clip_ratio);
-  r.dual_clip_loss = c.actor.loss_mode == VerlLossMode::vanilla;
+  r.dual_clip_loss = c.actor.loss_mode == PolicyLossKind::ppo;
   r.loss_agg_mode = c.actor.loss_agg_mode;
+  r.loss_scale_factor = c.actor.loss_scale_factor;
   r.value_clip = c.critic.cliprange_value;
   r.enable_old_logprobs_recompute = c.actor.recompute_old_log_prob;
   r.force_disable_old_logprobs_recompute = !c.actor.recompute_old_log_prob;
@@ -417,10 +363,10 @@ void set_section(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 }
 
 void set_losses(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
-  v.adv_estimator = written_name(c.algorithm.adv_estimator);
-  v.loss_mode = written_name(c.actor.loss_mode);
-  v.kl_loss_type = written_name(c.actor.kl_loss_type);
-  v.kl_reward_type = written_name(c.algorithm.kl_penalty);
+  v.adv_estimator = c.algorithm.estimator_name;
+  v.loss_mode = c.actor.loss_mode_name;
+  v.kl_loss_type = c.actor.kl_loss_name;
+  v.kl_reward_type = c.algorithm.kl_penalty_name;
   v.clip_ratio_c = c.actor.clip_ratio_c;
   v.loss_scale_factor = c.actor.loss_scale_factor;
   v.is_kl_adaptive = c.algorithm.use_kl_in_reward && c.algorithm.kl_type == VerlKlControl::adaptive;
@@ -457,18 +403,17 @@ int64_t passes_of(const VerlPasses& passes, int64_t trajectories) {
 }
 
 void set_baseline(Derived& d, const VerlConfig& c) {
-  VerlEstimator estimator = c.algorithm.adv_estimator;
-  d.has_group_baseline = estimator != VerlEstimator::gae &&
-                         estimator != VerlEstimator::reinforce_plus_plus &&
-                         estimator != VerlEstimator::remax && c.rollout.sampling.n > 1;
+  const AdvEstimator estimator = c.algorithm.adv_estimator;
+  d.has_group_baseline =
+      catalog::entry(estimator).has(catalog::need::groups) && c.rollout.sampling.n > 1;
   if (!d.has_group_baseline)
     d.group_baseline = "none";
-  else if (estimator == VerlEstimator::grpo || estimator == VerlEstimator::grpo_vectorized)
+  else if (estimator == AdvEstimator::grpo)
     d.group_baseline = c.algorithm.norm_adv_by_std_in_grpo
                            ? "(score - mean) / deviation over the answers of a prompt"
                            : "score - mean over the answers of a prompt (Dr.GRPO)";
   else
-    d.group_baseline = written_name(estimator) + " over the answers of a prompt";
+    d.group_baseline = c.algorithm.estimator_name + " over the answers of a prompt";
 }
 
 void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {

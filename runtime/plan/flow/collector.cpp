@@ -5,10 +5,10 @@
 namespace cohort::plan {
 namespace {
 
-StepKey step_of(const SampleKey& key) { return {key.kind, key.step}; }
+StepKey step_of(const TrajectoryKey& key) { return {key.kind, key.step}; }
 
 std::string describe(StepKey step) {
-  return "step " + std::to_string(step.step) + " of kind " + std::to_string(step.kind);
+  return "step " + std::to_string(step.step) + " of kind " + std::string(to_string(step.kind));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Expected<void> Collector::open_step(StepKey step, uint32_t groups, uint32_t grou
   return {};
 }
 
-Verdict Collector::offer(const SampleKey& key, uint32_t) {
+Verdict Collector::offer(const TrajectoryKey& key, uint32_t) {
   auto found = steps_.find(step_of(key));
   if (found == steps_.end()) {
     auto last = last_opened_.find(key.kind);
@@ -91,8 +91,8 @@ std::pair<uint64_t, uint64_t> Collector::progress(StepKey step) const {
                : std::pair<uint64_t, uint64_t>{0, 0};
 }
 
-std::vector<SampleKey> Collector::missing(StepKey step, size_t limit) const {
-  std::vector<SampleKey> keys;
+std::vector<TrajectoryKey> Collector::missing(StepKey step, size_t limit) const {
+  std::vector<TrajectoryKey> keys;
   const Step* state = find(step);
   if (!state) return keys;
   for (size_t i = 0; i < state->has.size() && keys.size() < limit; ++i)
@@ -102,17 +102,17 @@ std::vector<SampleKey> Collector::missing(StepKey step, size_t limit) const {
   return keys;
 }
 
-Expected<std::vector<SampleKey>> Collector::close_step(StepKey step) {
+Expected<std::vector<TrajectoryKey>> Collector::close_step(StepKey step) {
   const Step* state = find(step);
   if (!state) return Error{Errc::not_found, "collector: " + describe(step) + " is not open"};
   if (state->count != state->has.size()) {
     std::string text = "collector: " + describe(step) + " has " + std::to_string(state->count) +
                        " of " + std::to_string(state->has.size()) + " trajectories; missing";
-    for (const SampleKey& key : missing(step, 4))
+    for (const TrajectoryKey& key : missing(step, 4))
       text += " (group " + std::to_string(key.group) + ", index " + std::to_string(key.index) + ")";
     return Error{Errc::invalid_argument, text};
   }
-  std::vector<SampleKey> keys;
+  std::vector<TrajectoryKey> keys;
   keys.reserve(state->has.size());
   for (uint32_t group = 0; group < state->groups; ++group)
     for (uint32_t index = 0; index < state->group_size; ++index)
@@ -167,7 +167,7 @@ std::string_view to_string(Verdict verdict) {
   return "unknown_verdict";
 }
 
-std::string to_text(const SampleKey& key) {
+std::string to_text(const TrajectoryKey& key) {
   return describe(step_of(key)) + ", group " + std::to_string(key.group) + ", index " +
          std::to_string(key.index);
 }

@@ -14,20 +14,13 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/trajectory_kind.hpp"
 #include "runtime/plan/run/planted.hpp"
 
 namespace cohort::plan {
 
-/// Stands for proto::TrajectoryKey (plan may not see proto); `kind` is its number.
-struct SampleKey {
-  uint8_t kind = 0;
-  uint64_t step = 0;
-  uint32_t group = 0, index = 0;
-  auto operator<=>(const SampleKey&) const = default;
-};
-
 struct StepKey {
-  uint8_t kind = 0;
+  TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   auto operator<=>(const StepKey&) const = default;
 };
@@ -50,7 +43,7 @@ class Collector {
   Expected<void> open_step(StepKey step, uint32_t groups, uint32_t group_size);
   /// Returns what to do with an arrival. `attempt` never makes a second copy welcome; it is kept
   /// for reports.
-  Verdict offer(const SampleKey& key, uint32_t attempt = 0);
+  Verdict offer(const TrajectoryKey& key, uint32_t attempt = 0);
   /// Returns true if the step is open and has every trajectory of the group.
   bool is_group_complete(StepKey step, uint32_t group) const;
   bool is_step_open(StepKey step) const { return steps_.contains(step); }
@@ -61,12 +54,12 @@ class Collector {
   std::pair<uint64_t, uint64_t> progress(StepKey step) const;
   /// Returns the first `limit` missing trajectories in (group, index) order, to name them in a
   /// timeout.
-  std::vector<SampleKey> missing(StepKey step, size_t limit) const;
+  std::vector<TrajectoryKey> missing(StepKey step, size_t limit) const;
 
   /// Hands the complete step over to training: the keys in (group, index) order, the one order of
   /// training. Returns Errc::not_found if it is not open, Errc::invalid_argument if it is
   /// incomplete (names what lacks).
-  Expected<std::vector<SampleKey>> close_step(StepKey step);
+  Expected<std::vector<TrajectoryKey>> close_step(StepKey step);
   /// Drops an open step, e.g. at shutdown; its later arrivals are late. Returns Errc::not_found if
   /// not open.
   Expected<void> abandon_step(StepKey step);
@@ -91,13 +84,13 @@ class Collector {
   size_t max_open_steps_;
   Plant plant_;
   std::map<StepKey, Step> steps_;
-  std::map<uint8_t, uint64_t> last_opened_;  // kind -> step
+  std::map<TrajectoryKind, uint64_t> last_opened_;  // kind -> step
   uint64_t accepted_total_ = 0, duplicate_total_ = 0, late_total_ = 0, unknown_total_ = 0;
   uint64_t closed_total_ = 0;  // trajectories of closed and abandoned steps
 };
 
 std::string_view to_string(Verdict verdict);
 /// Returns e.g. "step 3 of kind 0, group 7, index 1".
-std::string to_text(const SampleKey& key);
+std::string to_text(const TrajectoryKey& key);
 
 }  // namespace cohort::plan

@@ -7,7 +7,7 @@
 
 #include "runtime/plugin/http/judge_reward.hpp"
 #include "runtime/plugin/http/remote_reward.hpp"
-#include "runtime/tasks/scorers/scorer_options.hpp"
+#include "runtime/tasks/json_options.hpp"
 
 namespace cohort::plugin {
 namespace {
@@ -82,7 +82,8 @@ void complete_path(std::string& path) {
 Expected<std::shared_ptr<tasks::Reward>> make_llm_judge(std::string_view config_json,
                                                         double timeout_s, uint32_t workers) {
   constexpr std::string_view k_owner = "llm_judge";
-  COHORT_ASSIGN(tasks::Options options, tasks::Options::parse(k_owner, config_json));
+  COHORT_ASSIGN(tasks::Options options,
+                tasks::Options::parse(fmt::format("reward {}", k_owner), config_json));
   COHORT_ASSIGN(ServerSetup setup, read_server(k_owner, options, timeout_s, workers));
   complete_path(setup.server.url.path);
   JudgeOptions judge;
@@ -106,7 +107,8 @@ Expected<std::shared_ptr<tasks::Reward>> make_llm_judge(std::string_view config_
 Expected<std::shared_ptr<tasks::Reward>> make_remote_reward(std::string_view config_json,
                                                             double timeout_s, uint32_t workers) {
   constexpr std::string_view k_owner = "remote";
-  COHORT_ASSIGN(tasks::Options options, tasks::Options::parse(k_owner, config_json));
+  COHORT_ASSIGN(tasks::Options options,
+                tasks::Options::parse(fmt::format("reward {}", k_owner), config_json));
   COHORT_ASSIGN(ServerSetup setup, read_server(k_owner, options, timeout_s, workers));
   const uint32_t batch_rows = options.count("batch_rows", 32, 1);
   COHORT_TRY(options.finish());

@@ -100,6 +100,10 @@ RulePtr make_multiple_choice(Options& options) {
   return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, false));
 }
 
+/// ROLL's name.
+RulePtr make_crossthinkqa(Options& options) { return make_multiple_choice(options); }
+
+/// ROLL's: only a letter in \boxed{} counts.
 RulePtr make_multiple_choice_boxed(Options& options) {
   return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, true));
 }

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "runtime/tasks/json_options.hpp"
 #include "runtime/tasks/scorers/answer_text.hpp"
-#include "runtime/tasks/scorers/scorer_options.hpp"
 
 namespace cohort::tasks {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tasks/scorers/scorer_options.hpp"
+#include "runtime/tasks/json_options.hpp"
 #include "runtime/tasks/text_reward.hpp"
 
 namespace cohort::tasks {
@@ -21,19 +21,14 @@ class RowRule : public Reward {
 
 using RulePtr = Expected<std::unique_ptr<Reward>>;
 
-RulePtr make_math_rule(Options& options);
-RulePtr make_gsm8k(Options& options);
-RulePtr make_exact(Options& options);
-RulePtr make_math(Options& options);
-RulePtr make_math_dapo(Options& options);
-RulePtr make_multiple_choice(Options& options);
-/// ROLL's: only a letter in \boxed{} counts.
-RulePtr make_multiple_choice_boxed(Options& options);
-RulePtr make_ifeval(Options& options);
-RulePtr make_format(Options& options);
-RulePtr make_overlong(Options& options);
-RulePtr make_length(Options& options);
-RulePtr make_repetition(Options& options);
+/// make_<id>() of each rule of runtime/catalog/rewards.def.
+#define COHORT_RULE(id, ...) RulePtr make_##id(Options& options);
+#define COHORT_HOSTED(id, ...)
+#define COHORT_PLANNED(id, ...)
+#include "runtime/catalog/rewards.def"
+#undef COHORT_RULE
+#undef COHORT_HOSTED
+#undef COHORT_PLANNED
 
 /// Returns a result whose detail is "pred X".
 RewardResult with_prediction(double score, std::string_view prediction);

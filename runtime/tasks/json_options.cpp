@@ -1,4 +1,4 @@
-#include "runtime/tasks/scorers/scorer_options.hpp"
+#include "runtime/tasks/json_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -51,8 +51,7 @@ Expected<Options> Options::parse(std::string_view owner, std::string_view json) 
   Json root = Json::parse(json, nullptr, false);
   if (root.is_null()) return options;
   if (!root.is_object())
-    return Error{Errc::config,
-                 fmt::format("reward {}: its config is no JSON object: {}", owner, json)};
+    return Error{Errc::config, fmt::format("{}: its config is no JSON object: {}", owner, json)};
   for (const auto& [key, value] : root.items())
     options.values_[key] = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   return options;
@@ -65,7 +64,7 @@ const std::string* Options::raw(std::string_view key) {
 }
 
 void Options::reject(std::string_view key, std::string_view what) {
-  if (complaint_.empty()) complaint_ = fmt::format("reward {}: {}: {}", owner_, key, what);
+  if (complaint_.empty()) complaint_ = fmt::format("{}: {}: {}", owner_, key, what);
 }
 
 double Options::number(std::string_view key, double otherwise) {
@@ -115,6 +114,34 @@ std::vector<std::string> Options::texts(std::string_view key, std::vector<std::s
   return otherwise;
 }
 
+std::vector<int> Options::integers(std::string_view key, std::vector<int> otherwise) {
+  const std::string* value = raw(key);
+  if (value == nullptr) return otherwise;
+  Json json = Json::parse(*value, nullptr, false);
+  std::vector<int> list;
+  if (json.is_array())
+    for (const Json& item : json)
+      if (item.is_number_integer()) list.push_back(item.get<int>());
+  if (json.is_array() && list.size() == json.size()) return list;
+  reject(key, fmt::format("{} is no list of whole numbers", *value));
+  return otherwise;
+}
+
+std::map<std::string, std::string> Options::text_map(std::string_view key) {
+  std::map<std::string, std::string> texts;
+  const std::string* value = raw(key);
+  if (value == nullptr) return texts;
+  Json json = Json::parse(*value, nullptr, false);
+  if (!json.is_object()) reject(key, fmt::format("{} is no map of texts", *value));
+  for (const auto& [name, text] : json.items()) {
+    if (text.is_string())
+      texts[name] = text.get<std::string>();
+    else
+      reject(key, fmt::format("{} of {} is no text", text.dump(), name));
+  }
+  return texts;
+}
+
 std::string Options::choice(std::string_view key, std::vector<std::string_view> names) {
   std::string value = text(key, names.front());
   if (std::find(names.begin(), names.end(), value) == names.end()) {
@@ -130,7 +157,7 @@ Expected<void> Options::finish() const {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string near = nearest_name(key, known_);
     return Error{Errc::config,
-                 fmt::format("reward {}: unknown option '{}'{}; it has: {}", owner_, key,
+                 fmt::format("{}: unknown option '{}'{}; it has: {}", owner_, key,
                              near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
                              known_.empty() ? "none" : fmt::format("{}", fmt::join(known_, ", ")))};
   }

@@ -1,7 +1,7 @@
 #pragma once
-/// The options of a reward, out of its JSON object. Reads note the first thing that is wrong and go
-/// on with the default; finish() tells it, and which key nobody asked for. Owner: the factory of
-/// one reward; one thread.
+/// The options of a reward or an environment, out of its JSON object. Reads note the first thing
+/// that is wrong and go on with the default; finish() tells it, and which key nobody asked for.
+/// Owner: the factory of one object; one thread.
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace cohort::tasks {
 
 class Options {
  public:
-  /// `owner` names the reward in messages. Returns Errc::config if `json` is no JSON object.
+  /// `owner` is for messages: "reward gsm8k". Returns Errc::config if `json` is no JSON object.
   static Expected<Options> parse(std::string_view owner, std::string_view json);
 
   double number(std::string_view key, double otherwise);
@@ -22,6 +22,8 @@ class Options {
   bool flag(std::string_view key, bool otherwise);
   std::string text(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts(std::string_view key, std::vector<std::string> otherwise);
+  std::vector<int> integers(std::string_view key, std::vector<int> otherwise);
+  std::map<std::string, std::string> text_map(std::string_view key);
   /// A text that must be one of `names`.
   std::string choice(std::string_view key, std::vector<std::string_view> names);
   bool has(std::string_view key) const { return values_.contains(std::string(key)); }
