@@ -1,13 +1,14 @@
 #pragma once
-/// Node: spawns the role actors of this process, links them over ZeroMQ, watches them, and says why
-/// one died. Owner: main. Thread: CAF's scheduler. It monitors every role; the reward actor, which
-/// holds nothing that its producers do not still hold, is restarted (at most k_reward_restarts
-/// times a run); any other death ends the run with the role's name and reason as its first cause.
+/// Node: spawns the role actors of this process, links them over ZeroMQ, watches them, and names
+/// the reason when one dies. Owner: main. Thread: CAF's scheduler. It monitors every role; the
+/// reward actor, which holds nothing that its producers do not still hold, is restarted (at most
+/// k_reward_restarts times a run); any other death ends the run with the role's name and reason as
+/// its first cause.
 ///
-/// Cards may be in other processes (NodeOptions::processes). Which of them are there, lost, started
-/// again, away or leaving, and what a failed link means, plan::Membership decides
+/// Cards may be in other processes (NodeOptions::processes). plan::Membership decides which of them
+/// are there, lost, started again, away or leaving, and whether a failed link is a consequence
 /// (docs/membership.md): the node turns messages into its events and executes its commands. A role
-/// that dies with its process counts as a consequence until who watches the processes has told
+/// that dies with its process counts as a consequence until the watcher of the processes has told
 /// their end. Messages: NodeActor in role_handles.hpp; result through NodeOptions::on_end, once.
 #include <functional>
 #include <map>

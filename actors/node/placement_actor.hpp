@@ -1,8 +1,8 @@
 #pragma once
-/// Placement: the actor around plan::PhaseMachine (runtime/plan/place/phase_machine.hpp, which says
-/// what a phase grants and what a lost card costs). It sends the machine's commands to the actors
-/// that own cards, hands it their answers and the node's words of losses and returns, and records
-/// each phase before it is granted. Owner: node. Thread: CAF's scheduler.
+/// Placement: the actor around plan::PhaseMachine (runtime/plan/place/phase_machine.hpp), which
+/// plans the moves of a phase and repairs it after a loss. It sends the machine's commands to the
+/// actors that own cards, hands it their answers and the node's words of losses and returns, and
+/// records each phase before it is granted. Owner: node. Thread: CAF's scheduler.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,9 +1,9 @@
 #pragma once
-/// Driver: executes a run. What is to be done next plan::run::Run decides (plan/run/run.hpp); the
-/// driver turns messages into its events and its commands into messages, and keeps the books
-/// (run_book.hpp). No tensor and no trajectory passes through it. Owner: node. Thread: CAF's
-/// scheduler. Bound: what the machine has open. Every request has a time limit. Messages:
-/// DriverActor in role_handles.hpp; result through DriverOptions::on_end, once.
+/// Driver: executes a run. plan::run::Run decides (plan/run/run.hpp); the driver turns messages
+/// into its events and its commands into messages, and keeps the books (run_book.hpp). No tensor
+/// and no trajectory passes through it. Owner: node. Thread: CAF's scheduler. Bound: the open steps
+/// and leases of the machine. Every request has a time limit. Messages: DriverActor in
+/// role_handles.hpp; result through DriverOptions::on_end, once.
 #include <deque>
 #include <functional>
 #include <map>

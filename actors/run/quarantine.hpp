@@ -1,8 +1,8 @@
 #pragma once
 /// The prompts that a run plays no more, because they have killed the processes that played them:
-/// <run folder>/quarantine.jsonl, one JSON object a line, in order. A resumed run reads it; who
-/// wants a prompt back deletes its line. Owner: the driver, alone. A line is on the disk before
-/// add() returns. Bound: what a run may quarantine (plan/flow/suspects.hpp).
+/// <run folder>/quarantine.jsonl, one JSON object a line, in order. A resumed run reads it; delete
+/// a line to have its prompt played again. Owner: the driver, alone. A line is on the disk before
+/// add() returns. Bound: the groups that a run may quarantine (plan/flow/suspects.hpp).
 #include <cstdint>
 #include <filesystem>
 #include <map>

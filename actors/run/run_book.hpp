@@ -1,7 +1,7 @@
 #pragma once
-/// The books of a run: the row of each step, console, dashboard, the stream's records of what
-/// happened, and what the run ends with. It is told the machine's commands and the roles' reports,
-/// and decides nothing. Owner: the driver, alone. Bound: the rows of the open steps.
+/// The books of a run: the row of each step, console, dashboard, the stream's records of events,
+/// and the run's result. It takes the machine's commands and the roles' reports, and decides
+/// nothing. Owner: the driver, alone. Bound: the rows of the open steps.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -65,7 +65,7 @@ class RunBook {
   void on(const plan::run::Published& published);
   /// Returns Errc::io if the row cannot be written.
   Expected<void> on(const plan::run::EndRow& end);
-  /// Returns what the run ends with.
+  /// Returns the run's result.
   RunResult on(const plan::run::End& end) const;
 
   // -- what the roles report

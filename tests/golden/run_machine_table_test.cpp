@@ -253,7 +253,7 @@ TEST(RunMachineTable, NoEventLeavesTheRunStuck) {
       script->tell(*told.event);
       if (state.name == "created") script->tell(Started{});
       for (int rounds = 0; rounds < 1000 && script->end() == nullptr; ++rounds) {
-        for (uint32_t replica : {0U, 1U})  // whoever is lost comes back
+        for (uint32_t replica : {0U, 1U})  // a lost one comes back
           if (script->run().players().standing(replica) == Players::Standing::lost)
             script->tell(CardsBack{{replica + 1}, {}});
         if (script->answer()) continue;

@@ -1,6 +1,6 @@
 #pragma once
-/// Every time limit of membership and recovery, in seconds, and why it is what it is. One table:
-/// node, placement, driver and a cluster's head take their limits from here; only tests set others.
+/// Every time limit of membership and recovery, in seconds, with its reason. One table: node,
+/// placement, driver and a cluster's head take their limits from here; only tests set others.
 #include <cstdint>
 
 namespace cohort::plan {
@@ -23,8 +23,8 @@ struct MembershipLimits {
   double grace_s = 2;
   /// For which an error of a card, as its peer's death would explain, waits for the word of a loss.
   double loss_wait_s = 2;
-  /// For which a role's error waits, at the driver, for the word of a loss: who watches processes
-  /// speaks within milliseconds.
+  /// For which a role's error waits, at the driver, for the word of a loss: the watcher of the
+  /// processes speaks within milliseconds.
   double verdict_s = 0.5;
   /// For which a failed link waits for the word of a loss: by then silence_s has found every
   /// process that is gone.

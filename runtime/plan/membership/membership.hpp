@@ -152,7 +152,7 @@ struct Stop {  // ask it to end
 struct Ping {
   uint32_t slot = 0, attempt = 0;
 };
-/// Its roles are no more. Fenced: what still comes over their links is dropped.
+/// Its roles are no more. Fenced: later messages over their links are dropped.
 struct Forget {
   uint32_t slot = 0, attempt = 0;
   bool is_fenced = false;
@@ -200,7 +200,7 @@ std::string to_text(const Command& command);
 class Membership {
  public:
   Membership(MembershipOptions options, std::vector<SlotSpec> slots);
-  /// Returns what is to be done, in this order. A `now` before the last counts as that.
+  /// Returns the commands, in this order. A `now` before the last counts as that.
   member::Commands on(const member::Event& event, double now);
 
   Standing standing(uint32_t slot) const { return slots_.at(slot).standing; }

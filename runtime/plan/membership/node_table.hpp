@@ -1,8 +1,8 @@
 #pragma once
-/// The nodes of a cluster as its head knows them: who is there, since when it is silent, who is
-/// missing. Pure: `now` [s] is an argument. Not thread-safe: owned by the head. Bound: k_nodes_max.
-/// NODE-1: an id belongs to one living node at a time; whoever takes the id of a lost one gets a
-/// higher epoch, and what the old one says is refused.
+/// The nodes of a cluster as its head knows them: joined, silent since when, missing. Pure: `now`
+/// [s] is an argument. Not thread-safe: owned by the head. Bound: k_nodes_max. NODE-1: an id
+/// belongs to one living node at a time; a node that takes the id of a lost one gets a higher
+/// epoch, and messages of the old one are refused.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,7 +36,7 @@ class NodeTable {
   bool hear(uint32_t id, uint64_t epoch, double now);
   /// It left, or its process is gone. Returns false if it was lost already or replaced.
   bool lose(uint32_t id, uint64_t epoch);
-  /// Loses who has been silent for more than `limit_s`, and returns them.
+  /// Loses the nodes that have been silent for more than `limit_s`, and returns them.
   std::vector<NodeEntry> lose_silent(double now, double limit_s);
   /// Returns the ids below `count` that no living node has.
   std::vector<uint32_t> missing(uint32_t count) const;

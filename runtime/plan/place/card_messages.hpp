@@ -29,20 +29,21 @@ struct CardCommand {
   std::vector<uint32_t> absent = {};  // seat: the receiver's cards that have no part in it
 };
 
-/// Answer to a CardCommand: what the card holds now, measured.
+/// Answer to a CardCommand: the card's bytes, measured.
 struct CardReply {
   uint64_t id = 0;
   uint64_t bytes_on_card = 0;  // bytes of this object on the card after the command
   uint64_t bytes_moved = 0;
   double seconds = 0;
   uint64_t version = 0;
-  /// reshard. Exchange, of a receiver: the sum over what it got; commit: xxh3 of its weights.
+  /// reshard. Exchange, of a receiver: the sum over the received bytes; commit: xxh3 of its
+  /// weights.
   uint64_t checksum = 0;
   uint64_t card_bytes = 0;       // given out by the card's allocator after the command, to whomever
   uint64_t card_peak_bytes = 0;  // the most it had given out at once, since the start
   std::string process = {};      // where the card is, e.g. "process 4711"
   uint64_t process_bytes = 0;    // anonymous memory of that process
-  /// Exchange, of a train card: the sum over what went to each receiving card.
+  /// Exchange, of a train card: the sum over the bytes sent to each receiving card.
   std::vector<std::pair<uint32_t, uint64_t>> sent = {};
 };
 

@@ -6,11 +6,11 @@
 /// 2: the ledger checks each move before it is sent and after it is acknowledged. PLACE-4: a phase
 /// is granted only when check_compute holds for every role in it. PLACE-5: a version is committed
 /// at a card only when all cards of its role have acknowledged it with the sum that the train cards
-/// formed over what they sent there.
+/// formed over the bytes they sent there.
 ///
-/// A card may be lost with its process and come back empty. The ledger forgets what it held. A
-/// phase under way begins anew, for the cards that live, as soon as these have answered what they
-/// were asked; what a lost card still says is not heard. A publish goes to the cards that are there
+/// A card may be lost with its process and come back empty. The ledger forgets its objects. A phase
+/// under way begins anew, for the cards that live, as soon as these have answered their open
+/// commands; late answers of a lost card are dropped. A publish goes to the cards that are there
 /// (RESHARD-5, SEAT-1 in seats.hpp). It waits for a card that was just lost (grace_s), and while no
 /// receiver is left at all; that wait membership ends. A reference is back with its weights on the
 /// host, and has its part in generation at once.
