@@ -295,7 +295,7 @@ void put_forward(const JobSpec& spec, RoleFacts& role) {
 
 /// What a serving engine sets aside: the widest layer for max_batched_tokens, and the sampler's
 /// logits (f32, with a sorted copy for top-p) of max_running sequences. The built-in engine: rows
-/// of an iteration (GenerationOptions::batch_tokens) in each lane, and f32 logits of as many.
+/// of an iteration (BuiltInOptions::batch_tokens) in each lane, and f32 logits of as many.
 void put_serving(const JobSpec& spec, RoleFacts& role) {
   const RoleJob& job = role.job;
   if (job.engine == Engine::builtin) {
