@@ -351,8 +351,7 @@ void DriverState::execute(const run::Prune&) {
 }
 
 void DriverState::execute(const run::Judge& command) {
-  if (options_.judge)
-    options_.judge({command.card, static_cast<Judgement>(command.judgement), command.text});
+  if (options_.judge) options_.judge({command.card, command.judgement, command.text});
 }
 
 void DriverState::execute(const run::Quarantine& command) {

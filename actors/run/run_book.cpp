@@ -88,7 +88,9 @@ void RunBook::on(const plan::run::Update& update) {
 
 void RunBook::on(const plan::run::RoundOver& over) {
   const Round round = std::move(rounds_[over.round]);
-  rounds_.erase(over.round);
+  std::erase_if(rounds_, [&](const auto& each) {  // with what was told late of earlier ones
+    return each.first.kind == over.round.kind && each.first.step <= over.round.step;
+  });
   if (over.round.kind == TrajectoryKind::train) return train_over(over, round);
   if (over.round.kind != TrajectoryKind::warm_start) return held_out_over(over, round);
   warm_trajectories_ += round.collected.trajectories;

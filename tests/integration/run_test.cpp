@@ -91,6 +91,14 @@ TEST(Run, TwoRunsOfOneSeedHaveEqualHashesAndAnotherSeedHasNot) {
   EXPECT_NE(hashes(run_folder(first)), hashes(run_folder(third)));
 }
 
+/// Returns the line of the summary that compares the policy before and after the run.
+std::string held_out(Process& process) {
+  const std::string text = process.out();
+  const size_t begin = text.find("held-out success, sampled");
+  EXPECT_NE(begin, std::string::npos) << text;
+  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
 TEST(Run, KilledAtAnyStepAndResumedEndsWithTheSameHash) {
   TempFolder whole;
   Process reference(tiny_run(whole), whole);
@@ -112,6 +120,7 @@ TEST(Run, KilledAtAnyStepAndResumedEndsWithTheSameHash) {
     Process resumed(tiny_run(folder, {"resume_from_checkpoint=true"}), folder);
     ASSERT_EQ(resumed.wait(), 0) << "killed after " << rows << " rows: " << resumed.err();
     EXPECT_EQ(hashes(run_folder(resumed)), expected) << "killed after " << rows << " rows";
+    EXPECT_EQ(held_out(resumed), held_out(reference)) << "before is before the run, not its rest";
     Process verify({test::binary("traj"), "verify", run_folder(resumed)}, folder);
     EXPECT_EQ(verify.wait(), 0) << verify.out();
   }

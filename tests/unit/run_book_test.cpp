@@ -1,0 +1,81 @@
+// What a checkpoint says of the run so far, and what the summary makes of it.
+#include "actors/run/run_book.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/child_process.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using plan::run::RoundKey;
+
+class Books : public ::testing::Test {
+ protected:
+  RunBook open() {
+    RunLogOptions log;
+    log.run_folder = folder_.path();
+    log.console = &console_;
+    log_ = std::move(*RunLog::open(std::move(log)));
+    RunBookOptions options;
+    options.run_id = "run";
+    options.log = log_.get();
+    options.record = [](stream::RecordType, const std::string&) {};
+    options.epochs = [] { return 0.0; };
+    return RunBook(std::move(options));
+  }
+  static void evaluate(RunBook& book, uint64_t step, double sampled, double greedy) {
+    book.on(plan::run::BeginRow{step});
+    for (auto [kind, success] :
+         {std::pair{TrajectoryKind::val, sampled}, std::pair{TrajectoryKind::val_greedy, greedy}}) {
+      const RoundKey round{kind, step};
+      book.on(plan::run::AskTasks{round});
+      book.collected(round, {step, 4, 40, {{"env/Lake/success", success}}});
+      book.on(plan::run::RoundOver{round, 0, 1, 1});
+    }
+    EXPECT_TRUE(book.on(plan::run::EndRow{step, step}));
+  }
+
+  test::TempFolder folder_;
+  observe::Console console_{{.mode = observe::ConsoleMode::quiet}};
+  std::unique_ptr<RunLog> log_;
+};
+
+TEST_F(Books, AResumedRunComparesWithItsFirstEvaluation) {
+  RunBook first = open();
+  evaluate(first, 0, 0.25, 0.5);
+  evaluate(first, 1, 0.375, 0.625);
+  const std::string state = first.state({false, 1, 1, 0}, "{\"a\":1}");
+  RunBook resumed = open();
+  auto found = resumed.restore({"folder", 7, state, 0});
+  ASSERT_TRUE(found) << found.error().detail;
+  EXPECT_EQ(found->first, (plan::run::Cursor{false, 1, 1, 0}));
+  EXPECT_EQ(found->second, "{\"a\":1}");
+  evaluate(resumed, 2, 0.75, 0.875);
+  const RunResult result = resumed.on(plan::run::End{});
+  EXPECT_EQ(result.sampled, (HeldOut{0.25, 0.75}));
+  EXPECT_EQ(result.greedy, (HeldOut{0.5, 0.875}));
+  EXPECT_EQ(result.of_tags.at("Lake"), (HeldOut{0.25, 0.75}));
+  EXPECT_EQ(result.param_hash, 7U);
+}
+
+TEST_F(Books, AnOlderCheckpointSaysNothingOfTheBeginning) {
+  RunBook book = open();
+  auto found = book.restore(
+      {"folder", 7,
+       R"({"stage": "warm_start", "step": 0, "version": 0, "warm_round": 3, "trajectories": 0})",
+       0});
+  ASSERT_TRUE(found) << found.error().detail;
+  EXPECT_EQ(found->first, (plan::run::Cursor{true, 0, 0, 3}));
+  EXPECT_EQ(book.on(plan::run::End{}).sampled, HeldOut{});
+}
+
+TEST_F(Books, ACheckpointWithoutTheDriversPartIsCorrupt) {
+  RunBook book = open();
+  auto found = book.restore({"folder", 7, "{}", 0});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::corrupt);
+}
+
+}  // namespace
+}  // namespace cohort::actors
