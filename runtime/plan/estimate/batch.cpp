@@ -176,7 +176,7 @@ Expected<void> check_verl(const BatchOptions& x) {
   return {};
 }
 
-uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
+uint64_t quotient_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
 
 /// What all three have in common once the optimizer batch is known.
 void derive_common(const BatchOptions& x, BatchPlan& plan) {
@@ -185,7 +185,7 @@ void derive_common(const BatchOptions& x, BatchPlan& plan) {
   plan.per_rank = plan.trajectories / x.train_cards;
   plan.mini_per_rank = plan.optimizer_batch / x.train_cards;
   if (x.log_prob_batch_size > 0)
-    plan.log_prob_passes = divide_up(plan.per_rank, x.log_prob_batch_size);
+    plan.log_prob_passes = quotient_up(plan.per_rank, x.log_prob_batch_size);
   if (x.infer_cards > 0) plan.replicas = x.infer_cards / (x.infer_tp * x.infer_pp);
   plan.optimizer_steps_total = plan.optimizer_steps_per_step * plan.steps;
 }
@@ -232,7 +232,7 @@ BatchPlan plan_roll(const BatchOptions& x) {
           text(x.train_cards));
   tell_steps(x, plan);
   if (!is_rlvr) {
-    plan.waves = divide_up(plan.groups, x.num_env_groups);
+    plan.waves = quotient_up(plan.groups, x.num_env_groups);
     add(plan, "waves of the environments", plan.waves,
         text(plan.groups) + " groups / " + text(x.num_env_groups) + " at once");
     plan.val_trajectories = x.val_batch_size;
@@ -248,7 +248,7 @@ BatchPlan plan_roll(const BatchOptions& x) {
 /// Steps 0 (if asked), every test_freq, and the last.
 uint64_t validations(const BatchOptions& x, uint64_t steps) {
   if (x.test_freq == 0 || steps == 0) return 0;
-  return (x.validates_first ? 1 : 0) + divide_up(steps, x.test_freq);
+  return (x.validates_first ? 1 : 0) + quotient_up(steps, x.test_freq);
 }
 
 void tell_verl_run(const BatchOptions& x, BatchPlan& plan) {
