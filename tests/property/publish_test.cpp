@@ -77,9 +77,7 @@ TEST_P(PublishProperty, RandomLayoutsArriveBitForBitAndByteForByte) {
   run_random(GetParam(), test::property_seed(20), 60);
 }
 
-// Not tcp: libzmq 4.3.4 aborts now and then when a socket is closed (link_conformance_test.cpp),
-// and this closes hundreds. publish_processes_test publishes over tcp.
-INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm"),
+INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm", "tcp"),
                          [](const auto& x) { return std::string(x.param); });
 
 // ---- cast ------------------------------------------------------------------------------------
