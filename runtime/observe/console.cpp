@@ -117,7 +117,6 @@ struct Console::Impl {
     is_dirty = false;
     return out;
   }
-  // -------------------------------------------------------------------------
 
   void draw_loop(const std::stop_token& stop) {
     auto last = std::chrono::steady_clock::now() - k_redraw_interval;
