@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/observe/progress.hpp"

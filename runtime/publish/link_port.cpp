@@ -133,7 +133,7 @@ class LinkPort final : public Port {
   Expected<uint64_t> send_data(uint32_t peer, const Note& note, tensor::Buffer body) {
     uint64_t bytes = body.size_bytes();
     transport::Message message = message_of(note, std::move(body));
-    if (note.coding == Coding::plain) message.body_checksum = note.checksum;
+    message.body_checksum = note.checksum;
     mail_->held_bytes += bytes;
     auto taken = [mail = mail_, peer, bytes, version = note.version](uint64_t) {
       mail->held_bytes -= bytes;
