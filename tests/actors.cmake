@@ -36,8 +36,6 @@ cohort_test(collectives_test integration
   SOURCES integration/collectives_test.cpp support/control_table.cpp DEPS cohort::actors)
 cohort_test(tensor_parallel_ranks_test integration
   SOURCES integration/tensor_parallel_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
-cohort_test(group_publish_ranks_test integration
-  SOURCES integration/group_publish_ranks_test.cpp support/control_table.cpp DEPS cohort::actors)
 cohort_test(zero_process_test integration PCH torch
   SOURCES integration/zero_process_test.cpp support/control_table.cpp DEPS cohort::actors)
 set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

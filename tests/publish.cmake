@@ -1,5 +1,5 @@
 cohort_test(publish_property_test property
-  SOURCES property/publish_test.cpp property/group_publish_test.cpp
+  SOURCES property/publish_test.cpp
   DEPS cohort::publish)
 cohort_test(publish_member_test integration
   SOURCES integration/publish_member_test.cpp

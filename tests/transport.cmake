@@ -7,3 +7,7 @@ cohort_test(transport_integration_test integration
 cohort_test(transport_chaos_test chaos NO_MAIN
   SOURCES chaos/link_faults_test.cpp
   DEPS cohort::transport cohort::proto)
+# Long: tests/link_close_test --rounds 1000.
+cohort_test(link_close_test chaos NO_MAIN
+  SOURCES chaos/link_close_test.cpp
+  DEPS cohort::transport cohort::proto)

@@ -1,12 +1,11 @@
 // Publishing a model of 1 GB (Qwen2.5-0.5B's tensors, bf16) from 1 or 2 senders to 2 replicas, each
 // card a process; one JSON line per case.
-//   publish_bench [--case=shm|tcp|delta] [--senders=1|2] [--repeats=7] [--bucket-mib=16]
+//   publish_bench [--case=shm|tcp] [--senders=1|2] [--repeats=7] [--bucket-mib=16]
 //                 [--chunk-kib=0]
 // Rates count the bytes that the replicas receive (2 GB). Checksums are on. Ceilings, in turns with
 // the publish: shm: one memcpy loop, and two at a time, over as many bytes between buffers of the
 // model's size; tcp: raw ZeroMQ (DEALER to ROUTER, zero copy at the sender) of the same bytes
-// between the same processes in the same chunks, every byte read once at each end. delta: 3 % of
-// the words change at random before each publish; the full publish beside it is the ceiling.
+// between the same processes in the same chunks, every byte read once at each end.
 // Figures are medians over the repeats. cpu_seconds: of all cards, which other work on the machine
 // disturbs less than the clock; over the cores it is the least time that a publish can take there.
 #include <fmt/format.h>
@@ -48,11 +47,9 @@ struct Settings {
 struct Case {
   std::string wire;
   uint32_t senders = 1;
-  bool is_delta = false;
 };
 
 constexpr uint32_t k_replicas = 2;
-constexpr double k_changed = 0.03;
 constexpr size_t k_endpoint_bytes = 256;
 
 Settings with_chunks(const Case& x, Settings settings) {
@@ -68,7 +65,7 @@ struct Order {
   uint64_t version = 0;
 };
 struct Reply {
-  uint64_t sent = 0, packed = 0, wire = 0, staging = 0, sum = 0;
+  uint64_t sent = 0, packed = 0, staging = 0, sum = 0;
   double cpu_seconds = 0;
 };
 using Endpoint = std::array<char, k_endpoint_bytes>;
@@ -129,7 +126,6 @@ class Card {
       uint64_t word = rng.next_u64();
       std::memcpy(source_.data() + i, &word, 8);
     }
-    if (case_.is_delta) served_.resize(to_parts_.bytes());
   }
 
   void run() {
@@ -141,7 +137,6 @@ class Card {
       double cpu_start = cpu_seconds();
       if (order.what == 'p') reply = publish(order.version);
       if (order.what == 'c') commit(order.version);
-      if (order.what == 'm') change(order.version);
       if (order.what == '1' || order.what == '2') copy(order.what - '0');
       if (order.what == 'r') reply.sum = is_sender() ? raw_send() : raw_receive();
       reply.cpu_seconds = cpu_seconds() - cpu_start;
@@ -159,15 +154,11 @@ class Card {
     options.plan = plan_;
     options.card = CardId{index_};
     options.chunk_bytes = settings_.chunk_bytes;
-    options.is_delta = case_.is_delta;
     options.source = [this](const publish::PartName& name) {
       return publish::flat_source(from_parts_, source_)(name);
     };
     options.target = [this](const publish::PartName& name) {
       return publish::flat_target(to_parts_, target_)(name);
-    };
-    options.served = [this](const publish::PartName& name) {
-      return publish::flat_source(to_parts_, served_)(name);
     };
     auto member = publish::Member::open(std::move(options), make_port());
     COHORT_CHECK(member, member.error().to_string());
@@ -203,23 +194,12 @@ class Card {
   Reply publish(uint64_t version) {
     auto report = member_->publish(version);
     COHORT_CHECK(report, report.error().to_string());
-    return {report->sent_bytes, report->packed_bytes, report->wire_bytes, report->staging_peak};
+    return {report->sent_bytes, report->packed_bytes, report->staging_peak};
   }
 
   void commit(uint64_t version) {
     auto done = member_->commit(version);
     COHORT_CHECK(done, done.error().to_string());
-    if (case_.is_delta) std::swap(served_, target_);
-  }
-
-  void change(uint64_t seed) {
-    Rng rng(seed);
-    auto count = static_cast<uint64_t>(k_changed * static_cast<double>(source_.size() / 2));
-    for (uint64_t i = 0; i < count && !source_.empty(); ++i) {
-      uint64_t at = 2 * rng.below(source_.size() / 2);
-      auto value = static_cast<uint16_t>(rng.next_u64());
-      std::memcpy(source_.data() + at, &value, 2);
-    }
   }
 
   /// memcpy of what all replicas receive, by one or two threads; the first sender alone.
@@ -301,7 +281,7 @@ class Card {
   int parent_;
   plan::Shards before_, after_;
   publish::PartTable from_parts_, to_parts_;
-  std::vector<std::byte> source_, target_, served_, copy_;
+  std::vector<std::byte> source_, target_, copy_;
   transport::Context context_;
   std::unique_ptr<publish::Member> member_;
   void* raw_ = nullptr;
@@ -393,11 +373,11 @@ std::shared_ptr<plan::ReshardPlan> make_plan(const Case& x, const Settings& sett
 
 std::string head(const Case& x, const Settings& settings, const plan::ReshardPlan& plan) {
   return fmt::format(
-      "{{\"bench\":\"publish\",\"wire\":\"{}\",\"senders\":{},\"replicas\":{},\"delta\":{},"
+      "{{\"bench\":\"publish\",\"wire\":\"{}\",\"senders\":{},\"replicas\":{},"
       "\"model_bytes\":{},\"bucket_bytes\":{},\"chunk_bytes\":{},\"rounds\":{},\"n\":{},"
       "\"cores\":{},\"build\":\"{}\"",
-      x.wire, x.senders, k_replicas, x.is_delta, plan::model_bytes(plan.model),
-      settings.bucket_bytes, with_chunks(x, settings).chunk_bytes, plan.rounds, settings.repeats,
+      x.wire, x.senders, k_replicas, plan::model_bytes(plan.model), settings.bucket_bytes,
+      with_chunks(x, settings).chunk_bytes, plan.rounds, settings.repeats,
       std::thread::hardware_concurrency(), COHORT_BUILD_TYPE);
 }
 
@@ -460,35 +440,6 @@ void run_full(const Case& x, const Settings& settings) {
   std::fflush(stdout);
 }
 
-void run_delta(const Case& x, const Settings& settings) {
-  auto plan = make_plan(x, settings);
-  Case full_case = x;
-  full_case.is_delta = false;
-  Cards cards(x, settings, plan);
-  std::vector<double> seconds, shares, cpu;
-  uint64_t version = 0;
-  double full = 0;
-  for (int i = -2; i < settings.repeats; ++i) {  // the first is full, the second warms up
-    if (i >= -1) cards.ask('m', version + 100);
-    double taken = cards.ask('p', ++version);
-    uint64_t sent = 0, wire = 0;
-    for (const Reply& reply : cards.replies) sent += reply.sent, wire += reply.wire;
-    double used = cpu_of(cards.replies);
-    cards.ask('c', version);
-    if (i == -2) full = taken;
-    if (i < 0) continue;
-    seconds.push_back(taken);
-    cpu.push_back(used);
-    shares.push_back(static_cast<double>(wire) / static_cast<double>(sent));
-  }
-  fmt::print(
-      "{},\"changed\":{},\"wire_share\":{:.4f},\"seconds\":{:.3f},\"mad\":{:.3f},"
-      "\"cpu_seconds\":{:.3f},\"first_full_seconds\":{:.3f}}}\n",
-      head(x, settings, *plan), k_changed, median(shares), median(seconds),
-      median_deviation(seconds), median(cpu), full);
-  std::fflush(stdout);
-}
-
 Settings parse(int argc, char** argv) {
   Settings settings;
   for (int i = 1; i < argc; ++i) {
@@ -523,8 +474,6 @@ int main(int argc, char** argv) {
   };
   for (const char* wire : {"shm", "tcp"})
     for (uint32_t senders : {1u, 2u})
-      if (is_wanted(wire, senders)) run_full({wire, senders, false}, settings);
-  for (const char* wire : {"shm", "tcp"})
-    if (is_wanted("delta", 1)) run_delta({wire, 1, true}, settings);
+      if (is_wanted(wire, senders)) run_full({wire, senders}, settings);
   return 0;
 }

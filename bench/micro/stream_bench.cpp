@@ -1,9 +1,8 @@
 // Stream append against the disk, verify against memcpy, in one run; one JSON line per case.
 //   stream_bench [--dir=FOLDER] [--repeats=7] [--mib=256] [--size=BYTES]
 // raw    = pwrite of the same bytes in the same sizes to one preallocated file, once with fdatasync
-// at the
-//          end, once without. stream = Writer::append_keyed (checksums on), with and without
-//          sync().
+//          at the end, once without.
+// stream = Writer::append_keyed (checksums on), with and without sync().
 // The four run in turns, each in fresh files that are deleted after it; figures are medians over
 // repeats. verify reads the stream from the page cache; memcpy copies as many bytes between two 16
 // MiB windows.

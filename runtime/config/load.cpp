@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/bind/binder.hpp"
 #include "runtime/config/roll/roll_check.hpp"
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/interpolate.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"

@@ -81,6 +81,22 @@ Error no_network() {
   return {Errc::unsupported, "this actor system was made without SystemOptions::has_network"};
 }
 
+/// Why a connection came to nothing, and what to do: the two mistakes with credentials by name.
+Error no_actor(const Address& address, const caf::error& error, bool has_credentials) {
+  const Error cause = from_caf(error);
+  if (!has_credentials && error == caf::sec::disconnect_during_handshake)
+    return {Errc::closed,
+            fmt::format("{} hung up at the first word: it serves only members of its cluster. Say "
+                        "--keys DIR (or COHORT_KEYS=DIR), a copy of the folder of keys that it has",
+                        to_text(address))};
+  if (has_credentials && cause.code == Errc::denied)
+    return {Errc::closed,
+            fmt::format("{} does not show the keys of this cluster ({}): both ends need copies of "
+                        "one folder of `actor-node keys new`, named by --keys or COHORT_KEYS",
+                        to_text(address), cause.detail)};
+  return {Errc::closed, fmt::format("no actor at {}: {}", to_text(address), cause.to_string())};
+}
+
 }  // namespace
 
 Expected<uint16_t> publish(caf::actor_system& system, caf::strong_actor_ptr actor,
@@ -125,12 +141,7 @@ Expected<caf::strong_actor_ptr> connect(caf::actor_system& system, const Signatu
             else
               result = std::move(found);
           },
-          [&](const caf::error& error) {
-            result = Error{
-                Errc::closed,
-                fmt::format("no actor at {}: {}{}", to_text(address), from_caf(error).to_string(),
-                            has_credentials ? " (does it have the same keys?)" : "")};
-          });
+          [&](const caf::error& error) { result = no_actor(address, error, has_credentials); });
   return result;
 }
 

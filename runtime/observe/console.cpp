@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/observe/progress.hpp"
@@ -117,7 +118,6 @@ struct Console::Impl {
     is_dirty = false;
     return out;
   }
-  // -------------------------------------------------------------------------
 
   void draw_loop(const std::stop_token& stop) {
     auto last = std::chrono::steady_clock::now() - k_redraw_interval;

@@ -1,9 +1,10 @@
 #pragma once
 /// The metrics of a step as an ordered row, and metrics.jsonl: one JSON object per line, one line
 /// per step. Owner: MetricRow is a value; a JsonlSink belongs to one thread (the driver's). Bound:
-/// one line in memory. OBS-1: after open() the file holds whole lines only (a torn last line is cut
-/// and counted). OBS-2: a line reaches the page cache in one write(2): a killed process leaves no
-/// half line behind unless the disk is full, and then OBS-1 repairs it.
+/// one line in memory.
+///   OBS-1 after open() the file holds whole lines only (a torn last line is cut and counted).
+///   OBS-2 a line reaches the page cache in one write(2): a killed process leaves no half line
+///         behind unless the disk is full, and then OBS-1 repairs it.
 #include <cstdint>
 #include <filesystem>
 #include <optional>

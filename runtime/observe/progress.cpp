@@ -14,7 +14,6 @@ namespace {
 constexpr size_t k_eta_steps = 32;  // long enough to hold three evaluations at eval_steps 10
 constexpr double k_outlier_medians =
     4;  // an evaluation step is 2-3 medians long, a pause is far more
-constexpr size_t k_rate_samples = 64;
 
 /// Returns `value` with at most three significant digits and no trailing ".0" from 10 upwards.
 std::string three_digits(double value) {
@@ -111,21 +110,6 @@ std::optional<double> EtaEstimator::remaining_seconds(uint64_t steps_left, doubl
   if (steps_left == 0) return 0.0;
   double passed = std::clamp(now_s - *last_s_, 0.0, *each);
   return std::max(0.0, static_cast<double>(steps_left) * *each - passed);
-}
-
-void RateMeter::add(double amount, double now_s) {
-  total_ += amount;
-  samples_.emplace_back(now_s, total_);
-  while (samples_.size() > k_rate_samples ||
-         (samples_.size() > 2 && samples_[1].first < now_s - window_s_))
-    samples_.pop_front();
-}
-
-double RateMeter::per_second(double now_s) const {
-  // the amount of the first sample came before its time: it only marks where the window begins
-  if (samples_.size() < 2) return 0;
-  double seconds = now_s - samples_.front().first;
-  return seconds > 0 ? (samples_.back().second - samples_.front().second) / seconds : 0;
 }
 
 }  // namespace cohort::observe

@@ -1,13 +1,12 @@
 #pragma once
 /// Small helpers for people: how fast, how long still, and numbers short enough to read at a
 /// glance. Pure: `now` is an argument (cohort::now_seconds()). Not thread-safe per object. Bound:
-/// EtaEstimator keeps 32 steps, RateMeter 64 samples.
+/// EtaEstimator keeps 32 steps.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace cohort::observe {
 
@@ -42,20 +41,6 @@ class EtaEstimator {
  private:
   std::optional<double> last_s_;
   std::deque<double> durations_s_;
-};
-
-/// Units per second over a sliding window.
-class RateMeter {
- public:
-  explicit RateMeter(double window_s = 10) : window_s_(window_s) {}
-  void add(double amount, double now_s);
-  /// Returns the rate over the window that ends at `now_s`; 0 before the second sample.
-  double per_second(double now_s) const;
-
- private:
-  double window_s_;
-  std::deque<std::pair<double, double>> samples_;  // (time, total after it)
-  double total_ = 0;
 };
 
 }  // namespace cohort::observe

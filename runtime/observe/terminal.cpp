@@ -98,30 +98,10 @@ std::string bar(double fraction, size_t cells) {
   return out;
 }
 
-std::string sparkline(const std::vector<double>& values, size_t cells, double low, double high) {
-  constexpr std::array<std::string_view, 8> k_levels = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  size_t first = values.size() > cells ? values.size() - cells : 0;
-  std::string out;
-  for (size_t i = first; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      out += ' ';
-      continue;
-    }
-    double unit = high > low ? std::clamp((values[i] - low) / (high - low), 0.0, 1.0) : 0.5;
-    out += k_levels[static_cast<size_t>(std::llround(unit * 7))];
-  }
-  return out;
-}
-
 std::string pad_right(std::string_view text, size_t cells) {
   std::string out = fit(text, cells);
   out.append(cells - std::min(cells, cell_count(out)), ' ');
   return out;
-}
-
-std::string pad_left(std::string_view text, size_t cells) {
-  std::string fitted = fit(text, cells);
-  return std::string(cells - std::min(cells, cell_count(fitted)), ' ') + fitted;
 }
 
 }  // namespace cohort::observe

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace cohort::observe {
 
@@ -23,10 +22,7 @@ std::string printable(std::string_view text);
 std::string styled(std::string_view text, Style style, bool color);
 /// Returns a bar of `cells` cells filled to `fraction` by eighths, the rest "░" or blank.
 std::string bar(double fraction, size_t cells);
-/// Returns one "▁".."█" per value between low and high, the last `cells` of them; a gap for NaN.
-std::string sparkline(const std::vector<double>& values, size_t cells, double low, double high);
-/// Returns `text` padded with spaces on the right (or left) to `cells`; longer text is fitted.
+/// Returns `text` padded with spaces on the right to `cells`; longer text is fitted.
 std::string pad_right(std::string_view text, size_t cells);
-std::string pad_left(std::string_view text, size_t cells);
 
 }  // namespace cohort::observe

@@ -94,29 +94,11 @@ void gather(RunList& list, uint64_t begin, std::span<std::byte> packed, uint64_t
              });
 }
 
-std::span<const std::byte> view(RunList& list, uint64_t begin, std::span<std::byte> room,
-                                uint64_t widen) {
-  const std::byte* whole = nullptr;
-  if (widen == 1)
-    each_block(list, begin, begin + room.size(), 1,
-               [&](uint64_t at, uint64_t bytes, const std::byte* memory) {
-                 if (at == begin && bytes == room.size()) whole = memory;
-               });
-  if (whole != nullptr) return {whole, room.size()};
-  gather(list, begin, room, widen);
-  return room;
-}
-
 void scatter(RunList& list, uint64_t begin, std::span<const std::byte> packed) {
   each_block(list, begin, begin + packed.size(), 1,
              [&](uint64_t at, uint64_t bytes, std::byte* memory) {
                stream_copy(memory, packed.data() + (at - begin), bytes);
              });
-  finish_stream();
-}
-
-void copy_past_cache(std::span<const std::byte> from, std::byte* to) {
-  stream_copy(to, from.data(), from.size());
   finish_stream();
 }
 

@@ -32,14 +32,8 @@ RunList address(const std::vector<plan::ReshardCopies::Unit>& units, uint32_t fa
 /// Fills `packed`, bytes [begin, begin + size) of the transfer, from memory. With widen 2, f32 in
 /// memory is rounded to bf16.
 void gather(RunList& list, uint64_t begin, std::span<std::byte> packed, uint64_t widen);
-/// Returns those bytes: in place if they are one stretch of memory, else gathered into `room`.
-std::span<const std::byte> view(RunList& list, uint64_t begin, std::span<std::byte> room,
-                                uint64_t widen);
 /// Writes the runs' part of `packed` to memory; stores bypass the cache where runs are long.
 void scatter(RunList& list, uint64_t begin, std::span<const std::byte> packed);
-
-/// memcpy of bytes that are not read again soon.
-void copy_past_cache(std::span<const std::byte> from, std::byte* to);
 
 /// Rounds to nearest, ties to even; NaN stays NaN: as TrainEngine's bf16 copy does.
 void round_to_bf16(const std::byte* f32, std::byte* bf16, size_t count);

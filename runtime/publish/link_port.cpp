@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstring>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "runtime/base/clock.hpp"
@@ -18,9 +17,7 @@ constexpr uint32_t k_message_note = 1;
 constexpr int k_grace_ms = 1000;  // without a connection: its process has ended
 // A receiver gathers acknowledgements up to an eighth of it: chunks are to come back soon.
 constexpr size_t k_credit_bytes = size_t{16} << 20;
-constexpr double k_quiet_seconds = 0.05;  // without a delivery: nobody is sending any more
-constexpr double k_drain_seconds = 0.1;   // a peer that has closed before acknowledges nothing
-constexpr double k_close_seconds = 2;     // an end waits no longer for that
+constexpr double k_drain_seconds = 0.1;  // for the last words; a peer that has closed takes none
 
 /// What the links' threads share with the port. Outlives neither: both hold it.
 struct Mail {
@@ -51,25 +48,11 @@ class LinkPort final : public Port {
       options_.link.disconnect_grace_ms = std::min(k_grace_ms, options_.link.peer_timeout_ms);
   }
 
-  /// libzmq 4.3.4 may abort ("!_io_error") when a socket is closed while its peer writes to it:
-  /// what is on its way is awaited first, for a while. After a version that arrived that is
-  /// acknowledgements only; after one that failed, data in both directions.
   ~LinkPort() override {
-    double end = now_seconds() + (is_unclean_ ? k_close_seconds : k_drain_seconds);
+    const double end = now_seconds() + k_drain_seconds;
     for (auto& [card, peer] : peers_)
       if (!peer.is_lost)
         peer.sender->wait_drained(static_cast<int>(1e3 * std::max(0.0, end - now_seconds())));
-    if (!is_unclean_) return;
-    peers_.clear();
-    double quiet_since = now_seconds();
-    while (now_seconds() < end && now_seconds() < quiet_since + k_quiet_seconds) {
-      if (auto item = mail_->queue.pop()) {
-        if (item->second) item->second->ack();
-        quiet_since = now_seconds();
-        continue;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
   }
 
   Expected<void> open() {
@@ -139,7 +122,6 @@ class LinkPort final : public Port {
   Expected<bool> send(uint32_t peer, const Note& note, tensor::Buffer body) override {
     Peer& to = peers_[peer];
     if (to.is_lost) return Error{Errc::closed, "its link is lost"};
-    is_unclean_ = is_unclean_ || note.kind == NoteKind::failed;
     auto sent = note.kind == NoteKind::data ? send_data(peer, note, std::move(body))
                                             : to.sender->send(message_of(note, std::move(body)));
     if (sent) return true;
@@ -151,7 +133,7 @@ class LinkPort final : public Port {
   Expected<uint64_t> send_data(uint32_t peer, const Note& note, tensor::Buffer body) {
     uint64_t bytes = body.size_bytes();
     transport::Message message = message_of(note, std::move(body));
-    if (note.coding == Coding::plain) message.body_checksum = note.checksum;
+    message.body_checksum = note.checksum;
     mail_->held_bytes += bytes;
     auto taken = [mail = mail_, peer, bytes, version = note.version](uint64_t) {
       mail->held_bytes -= bytes;
@@ -179,8 +161,6 @@ class LinkPort final : public Port {
       bool is_note = event.kind == PortEvent::Kind::note;
       if (is_note && mail_->is_forgotten(event.note)) continue;
       peer->second.is_lost = peer->second.is_lost || is_lost;
-      bool is_failure = is_note && event.note.kind == NoteKind::failed;
-      is_unclean_ = is_unclean_ || is_lost || is_failure;
       return std::move(event);
     }
     return std::nullopt;
@@ -195,7 +175,6 @@ class LinkPort final : public Port {
   std::shared_ptr<Mail> mail_ = std::make_shared<Mail>();
   std::unique_ptr<transport::Receiver> receiver_;
   std::map<uint32_t, Peer> peers_;
-  bool is_unclean_ = false;  // a version failed
 };
 
 }  // namespace

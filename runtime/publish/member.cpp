@@ -61,8 +61,6 @@ class Member::Impl {
         program_(make_program(copies_, card_)),
         source_(before_, options_.card),
         target_(after_, options_.card),
-        served_parts_(after_, options_.card),
-        base_parts_(before_, options_.card),
         endpoint_(port_->endpoint()) {
     set_up();
   }
@@ -140,8 +138,6 @@ class Member::Impl {
                                served_ ? fmt::format("version {}", *served_) : "what it was")};
     served_ = version;
     state_ = State::idle;
-    delta_.served_version = version;
-    delta_.sums_by_sender = arrived_sums_;
     return {};
   }
 
@@ -172,21 +168,14 @@ class Member::Impl {
     setup_.copies = &copies_;
     setup_.program = &program_;
     setup_.widen = tensor::size_of(options_.from) / element;
-    bool is_direct = plan_->options.mode == plan::ReshardMode::p2p &&
-                     std::ranges::all_of(plan_->transfers, [](const plan::ReshardTransfer& x) {
-                       return x.source == plan::ReshardTransfer::Source::before;
-                     });
-    setup_.is_delta = options_.is_delta && is_direct && bucket >= 8 * element;
     uint64_t chunk = port_->has_windows() ? k_window_chunk_bytes : k_link_chunk_bytes;
     if (options_.chunk_bytes > 0) chunk = options_.chunk_bytes;
-    chunk = std::min(chunk, setup_.is_delta ? bucket / 8 : bucket / 4);
+    chunk = std::min(chunk, bucket / 4);
     if (!port_->has_windows()) chunk = std::min<uint64_t>(chunk, transport::k_max_chunk_bytes);
     setup_.chunk_bytes = std::max(chunk / element * element, element);
     setup_.slots = count_slots();
     setup_.source = &source_;
     setup_.target = &target_;
-    if (setup_.is_delta && options_.served) setup_.served = &served_parts_;
-    setup_.sent_base = &base_parts_;
   }
 
   /// Chunks that may be on their way. A card that receives keeps one bucket for that, so that both
@@ -194,8 +183,7 @@ class Member::Impl {
   size_t count_slots() const {
     uint64_t room = program_.bucket_bytes;
     if (!port_->has_windows() && program_.turns.empty()) room *= 2;
-    uint64_t scratch = setup_.is_delta ? 2 * setup_.chunk_bytes : 0;
-    uint64_t slots = (room - std::min(room, scratch)) / setup_.chunk_bytes;
+    uint64_t slots = room / setup_.chunk_bytes;
     uint64_t most = port_->has_windows() ? k_window_slots : k_link_slots;
     return static_cast<size_t>(std::clamp<uint64_t>(slots, 1, most));
   }
@@ -213,7 +201,7 @@ class Member::Impl {
         else
           has_moved = has_moved || *moved;
       }
-      if (session_ && session_->is_done()) finish();
+      if (session_ && session_->is_done()) publish_end(session_->report());
       if (has_moved)
         last_move_ = now_seconds();
       else
@@ -246,7 +234,7 @@ class Member::Impl {
       end(ready.error().with_context(fmt::format("publish of version {}", current_)));
       return;
     }
-    session_.emplace(setup_, *port_, delta_, current_);
+    session_.emplace(setup_, *port_, current_);
     for (uint32_t peer : peers_of(program_))
       if (auto lost = lost_.find(peer); lost != lost_.end()) return end(gone(peer, lost->second));
     auto told = early_.find(current_);
@@ -262,7 +250,6 @@ class Member::Impl {
     failed_.reset();
     if (!source_.parts().empty()) COHORT_TRY(source_.resolve(options_.source, setup_.widen));
     if (!target_.parts().empty()) COHORT_TRY(target_.resolve(options_.target));
-    if (setup_.served != nullptr) COHORT_TRY(served_parts_.resolve(options_.served, 1));
     return {};
   }
 
@@ -341,33 +328,6 @@ class Member::Impl {
     if (session_) end(error);
   }
 
-  void finish() {
-    std::vector<uint64_t> sums = session_->sums_by_sender();
-    if (setup_.is_delta && !program_.destinations.empty()) keep_base();
-    Expected<PublishReport> report = session_->report();
-    publish_end(std::move(report), std::move(sums));
-  }
-
-  /// What was sent becomes the base of the next delta.
-  void keep_base() {
-    if (!delta_.sent_base) {
-      delta_.sent_base.reset(new std::byte[source_.bytes()]);
-      std::span<std::byte> base{delta_.sent_base.get(), source_.bytes()};
-      auto resolved = base_parts_.resolve(flat_target(base_parts_, base));
-      COHORT_CHECK(resolved, "publish: the base has the layout of the source");
-    }
-    for (const PartTable::Part& part : source_.parts()) {
-      const std::byte* from = source_.at(part.name);
-      std::byte* to = base_parts_.at(part.name);
-      if (setup_.widen == 1)
-        copy_past_cache({from, part.bytes}, to);
-      else
-        round_to_bf16(from, to, part.bytes / 2);
-    }
-    delta_.sent_version = current_;
-    delta_.sums_by_destination = session_->sums_by_destination();
-  }
-
   static Error failure_of(const PortEvent& event) {
     auto text = event.body.bytes();
     auto code = static_cast<Errc>(event.note.round);
@@ -400,17 +360,16 @@ class Member::Impl {
       tell(current_, error);
       failed_ = current_;
     }
-    publish_end(error, {});
+    publish_end(error);
   }
 
-  void publish_end(Expected<PublishReport> result, std::vector<uint64_t> sums) {
+  void publish_end(Expected<PublishReport> result) {
     session_.reset();
     ended_ = current_;
     OnEnd on_end;
     {
       std::lock_guard lock(mutex_);
       state_ = result ? State::arrived : State::idle;
-      arrived_sums_ = std::move(sums);
       result_ = result;
       on_end = std::exchange(on_end_, nullptr);
     }
@@ -450,13 +409,12 @@ class Member::Impl {
   plan::Shards before_, after_;
   uint32_t card_;  // index of plan.cards
   Program program_;
-  PartTable source_, target_, served_parts_, base_parts_;
+  PartTable source_, target_;
   std::string endpoint_;
   Setup setup_;
 
   // Of the thread.
   std::optional<Session> session_;
-  DeltaState delta_;      // and of commit(), while no session runs
   uint64_t current_ = 0;  // version begun last
   std::optional<uint64_t> ended_, told_;
   std::map<uint32_t, std::string> lost_;
@@ -470,7 +428,6 @@ class Member::Impl {
   uint64_t version_ = 0;  // begun last
   std::optional<uint64_t> newest_, served_;
   std::optional<Expected<PublishReport>> result_;
-  std::vector<uint64_t> arrived_sums_;
   OnEnd on_end_;
   std::string dead_, abort_reason_;
   bool is_begin_asked_ = false, is_abort_asked_ = false, is_stopping_ = false;

@@ -19,8 +19,7 @@
 /// own. PUBLISH-2 only commit() of a version that has arrived changes the served version; a note of
 /// another version changes nothing; versions grow. PUBLISH-3 outside the two layouts' buffers a
 /// card holds at most two buckets of weights. PUBLISH-4 a sender writes only into rounds that the
-/// receiver has granted. PUBLISH-5 a delta is sent only against the version and sum that the
-/// receiver serves; else all is sent.
+/// receiver has granted.
 ///
 /// Errors name the card by its label: Errc::closed (it died), Errc::timeout (nothing moved for
 /// timeout_ms), Errc::corrupt (a chunk's checksum; names the tensor), Errc::cancelled (aborted).
@@ -51,11 +50,6 @@ struct MemberOptions {
   Target target;             // cards of plan.to
   uint64_t chunk_bytes = 0;  // at most, packed and verified at a time; 0: what suits the port
   int timeout_ms = 60000;
-  /// Send only words that changed since the last version (mode p2p without relay; else ignored). An
-  /// exporter then keeps a copy of its shard in type `to`; an importer needs `served`: its parts of
-  /// the version that it serves, never the same memory as `target`.
-  bool is_delta = false;
-  Source served;
 };
 
 /// Bytes that went to one card and the sum over their checksums: the sums that all members report
@@ -70,10 +64,8 @@ struct PublishReport {
   uint64_t version = 0;
   uint64_t sent_bytes = 0, received_bytes = 0;  // as the plan counts them
   uint64_t kept_bytes = 0;                      // copied on the card
-  uint64_t wire_bytes = 0;                      // of sent_bytes, as they travelled
   uint64_t packed_bytes = 0;                    // of sent_bytes, packed: the rest went along
   uint64_t staging_peak = 0;                    // most bytes outside the two layouts' buffers
-  uint32_t delta_peers = 0;                     // receivers that got changed words only
   uint64_t sum = 0;                             // over what this card received and kept
   std::vector<uint64_t> received_by_step;       // of ReshardPlan::steps
   std::vector<ShardSum> sent_to;                // ascending cards; itself for what it kept

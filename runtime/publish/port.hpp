@@ -20,33 +20,27 @@ namespace cohort::publish {
 
 enum class NoteKind : uint32_t {
   data = 1,    // a chunk of a transfer is in the sender's window, or in the body
-  grant = 2,   // the receiver: rounds up to `round` may be sent; what base it has
+  grant = 2,   // the receiver: rounds up to `round` may be sent
   sent = 3,    // the sender: that was all; bytes and sum over them
   stored = 4,  // the receiver: all of yours is here and agrees with your sum
   failed = 5,  // from the member that saw it first: this version is over; the reason is in the body
   taken = 6,   // the receiver: so many chunks of yours are out of your window
 };
 
-enum class Coding : uint32_t { plain = 0, delta = 1 };
-
-/// A note on the wire: little-endian, 80 bytes.
+/// A note on the wire: little-endian, 64 bytes.
 struct Note {
   NoteKind kind = NoteKind::data;
-  uint32_t from = 0;        // index of ReshardPlan::cards
-  uint64_t version = 0;     // a note of another version than the receiver's changes nothing
-  uint64_t plan = 0;        // fingerprint of the plan: both ends must have made the same
-  uint32_t transfer = 0;    // data: index of ReshardPlan::transfers
-  uint32_t round = 0;       // data, grant; failed: the Errc
-  uint64_t offset = 0;      // data: first packed byte of the chunk; grant: version that is served
-  uint64_t bytes = 0;       // data: of the chunk, uncoded; sent: of all chunks; grant: 1 if served;
-                            // taken: chunks since the version began
-  uint64_t body_bytes = 0;  // data: as they travel
-  uint64_t checksum = 0;  // data: xxh3 of the chunk, uncoded; sent, stored, grant: sum over chunks
-  Coding coding = Coding::plain;
-  uint32_t reserved = 0;
-  uint64_t place = 0;  // data in a window: its first byte there
+  uint32_t from = 0;      // index of ReshardPlan::cards
+  uint64_t version = 0;   // a note of another version than the receiver's changes nothing
+  uint64_t plan = 0;      // fingerprint of the plan: both ends must have made the same
+  uint32_t transfer = 0;  // data: index of ReshardPlan::transfers
+  uint32_t round = 0;     // data, grant; failed: the Errc
+  uint64_t offset = 0;    // data: first packed byte of the chunk
+  uint64_t bytes = 0;     // data: of the chunk; sent: of all; taken: chunks since the version began
+  uint64_t checksum = 0;  // data: xxh3 of the chunk; sent, stored: sum over chunks
+  uint64_t place = 0;     // data in a window: its first byte there
 };
-static_assert(sizeof(Note) == 80);
+static_assert(sizeof(Note) == 64);
 
 struct PortEvent {
   enum class Kind : uint8_t { note = 0, lost = 1, taken = 2 };

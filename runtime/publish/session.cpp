@@ -30,11 +30,10 @@ size_t index_of(const std::vector<T>& entries, uint32_t card) {
 
 }  // namespace
 
-Session::Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t version)
+Session::Session(const Setup& setup, Port& port, uint64_t version)
     : setup_(&setup),
       program_(setup.program),
       port_(&port),
-      delta_(&delta),
       version_(version),
       start_(now_seconds()),
       streams_(program_->destinations.size()),
@@ -54,9 +53,8 @@ Expected<bool> Session::step() {
   if (!is_open_) {
     if (port_->held_bytes() > 0) return false;  // of an older version: PUBLISH-3 counts it too
     is_open_ = true;
-    scratch_bytes_ = setup_->is_delta ? setup_->chunk_bytes * (streams_.empty() ? 1 : 2) : 0;
-    scratch_.resize(scratch_bytes_ == 0 ? 0 : setup_->chunk_bytes);
-    base_scratch_.resize(setup_->is_delta && !streams_.empty() ? setup_->chunk_bytes : 0);
+    scratch_bytes_ = 0;
+    std::vector<std::byte>().swap(scratch_);
     grant();
   }
   tell_taken();
@@ -172,11 +170,6 @@ void Session::grant() {
     for (uint32_t sender : turn.senders) {
       Note note = make_note(NoteKind::grant);
       note.round = turn.round;
-      if (setup_->is_delta && delta_->served_version) {
-        note.bytes = 1;
-        note.offset = *delta_->served_version;
-        note.checksum = delta_->sums_by_sender[sender];
-      }
       post(program_->senders[sender].card, note);
     }
     ++turns_granted_;
@@ -233,11 +226,6 @@ Expected<bool> Session::flush_outbox() {
 
 void Session::on_grant(size_t destination, const Note& note) {
   Stream& stream = streams_[destination];
-  if (!stream.granted_round && setup_->is_delta && delta_->sent_version && note.bytes == 1) {
-    stream.is_delta = note.offset == *delta_->sent_version &&
-                      note.checksum == delta_->sums_by_destination[destination];  // PUBLISH-5
-    report_.delta_peers += stream.is_delta ? 1 : 0;
-  }
   stream.granted_round = std::max(stream.granted_round.value_or(0), note.round);
 }
 
@@ -276,27 +264,22 @@ Expected<bool> Session::send_some(size_t destination) {
 
 /// The stream's next chunk from the shelf, where another destination may have had it packed.
 Shelf::Chunk* Session::chunk_for(Stream& stream, const Outgoing& out) {
-  if (auto* packed = shelf_.find(out.group, stream.offset, stream.is_delta)) return packed;
+  if (auto* packed = shelf_.find(out.group, stream.offset)) return packed;
   uint64_t bytes = std::min(setup_->chunk_bytes, out.bytes - stream.offset);
   Shelf::Chunk* chunk = shelf_.take(bytes, is_furthest_behind(out));
   if (chunk == nullptr) return nullptr;
   Note note = make_note(NoteKind::data);
   note.offset = stream.offset;
-  note.bytes = note.body_bytes = bytes;
+  note.bytes = bytes;
   note.place = chunk->note.place;
   chunk->note = note;
   chunk->group = out.group;
   chunk->offset = stream.offset;
-  chunk->is_delta = stream.is_delta;
   chunk->wanted = count_wanting(stream, out);
   report_.packed_bytes += bytes;
-  if (stream.is_delta) {
-    code(stream, out, *chunk);
-  } else {
-    std::span<std::byte> room = shelf_.room(*chunk);
-    fill(stream, out, room);
-    chunk->note.checksum = tensor::checksum64(room);
-  }
+  std::span<std::byte> room = shelf_.room(*chunk);
+  fill(stream, out, room);
+  chunk->note.checksum = tensor::checksum64(room);
   return chunk;
 }
 
@@ -308,7 +291,7 @@ uint32_t Session::count_wanting(const Stream& stream, const Outgoing& out) const
     const Stream& x = streams_[use.destination];
     const Outgoing& send = program_->destinations[use.destination].sends[use.send];
     bool is_ahead = x.next < use.send || (x.next == use.send && x.offset <= stream.offset);
-    bool is_same = x.is_delta == stream.is_delta && transfer(send.transfer).round == round;
+    bool is_same = transfer(send.transfer).round == round;
     count += is_ahead && is_same && x.granted_round ? 1 : 0;
   }
   return count;
@@ -323,27 +306,6 @@ bool Session::is_furthest_behind(const Outgoing& out) const {
       return false;
   }
   return true;
-}
-
-/// Puts changed words, or all of them if that is less, into the chunk.
-void Session::code(Stream& stream, const Outgoing& out, Shelf::Chunk& chunk) {
-  size_t bytes = chunk.note.bytes;
-  if (!stream.runs) stream.runs = source_runs(transfer(out.transfer));
-  if (!stream.base_runs)
-    stream.base_runs = address(setup_->copies->source_parts(transfer(out.transfer)),
-                               family(out.transfer), *setup_->sent_base, 1);
-  auto now = view(*stream.runs, stream.offset, {scratch_.data(), bytes}, setup_->widen);
-  auto base = view(*stream.base_runs, stream.offset, {base_scratch_.data(), bytes}, 1);
-  chunk.note.checksum = tensor::checksum64(now);
-  size_t word = setup_->copies->plan().model.tensors[family(out.transfer)].element_bytes;
-  std::span<std::byte> room = shelf_.room(chunk);
-  if (auto coded = encode_delta(now, base, word, room)) {
-    chunk.note.coding = Coding::delta;
-    chunk.note.body_bytes = *coded;
-    if (!chunk.body.empty()) chunk.body = chunk.body.slice(0, *coded);
-  } else {
-    std::memcpy(room.data(), now.data(), now.size());
-  }
 }
 
 void Session::fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed) {
@@ -377,13 +339,11 @@ void Session::finish_send(Stream& stream, const Outgoing& out, const Note& note)
   stream.sum += chunk_sum(note);
   stream.offset += note.bytes;
   report_.sent_bytes += note.bytes;
-  report_.wire_bytes += note.body_bytes;
   count_staging();
   if (stream.offset < out.bytes) return;
   ++stream.next;
   stream.offset = 0;
   stream.runs.reset();
-  stream.base_runs.reset();
   if (out.turn == k_none) return;
   --staged_sends_left_[out.turn];
   release_turns();
@@ -418,8 +378,7 @@ Expected<void> Session::check_data(const Lane& lane, const Sender& sender, const
                                note.offset, note.transfer, lane.offset, in.transfer));
   if (in.turn >= turns_granted_)
     return failure(Errc::protocol, from + " sends what it was not granted (PUBLISH-4)");
-  if (note.body_bytes > note.bytes || (!port_->has_windows() && body_bytes != note.body_bytes) ||
-      (note.coding == Coding::plain && note.body_bytes != note.bytes))
+  if (!port_->has_windows() && body_bytes != note.bytes)
     return failure(Errc::protocol,
                    fmt::format("{} sends {} bytes for {}", from, body_bytes, note.bytes));
   return {};
@@ -430,9 +389,9 @@ Expected<std::span<const std::byte>> Session::body_of(const PortEvent& event, ui
   if (!port_->has_windows()) return event.body.bytes();
   const Note& note = event.note;
   std::span<const std::byte> window = port_->window_of(event.peer);
-  if (note.place > window.size() || note.body_bytes > window.size() - note.place)
+  if (note.place > window.size() || note.bytes > window.size() - note.place)
     return failure(Errc::protocol, name(from) + " sends what is not in its window");
-  return window.subspan(note.place, note.body_bytes);
+  return window.subspan(note.place, note.bytes);
 }
 
 Expected<void> Session::on_data(size_t sender, PortEvent& event) {
@@ -442,8 +401,7 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   COHORT_TRY(check_data(lane, from, note, event.body.size_bytes()));
   uint32_t receive = from.receives[lane.next];
   const Incoming& in = program_->receives[receive];
-  COHORT_ASSIGN(std::span<const std::byte> body, body_of(event, from.card));
-  COHORT_ASSIGN(std::span<const std::byte> plain, decode(lane, in, note, body));
+  COHORT_ASSIGN(std::span<const std::byte> plain, body_of(event, from.card));
   COHORT_TRY(verify(note, from.card, plain));
   const ReshardTransfer& x = transfer(in.transfer);
   if (lane.offset == 0)
@@ -460,28 +418,9 @@ Expected<void> Session::on_data(size_t sender, PortEvent& event) {
   report_.received_by_step[x.step] += note.bytes;
   if (lane.offset < in.bytes) return {};
   lane.offset = 0;
-  lane.base_runs.reset();
   ++lane.next;
   finish_receive(receive);
   return {};
-}
-
-Expected<std::span<const std::byte>> Session::decode(Lane& lane, const Incoming& in,
-                                                     const Note& note,
-                                                     std::span<const std::byte> body) {
-  if (note.coding == Coding::plain) return body;
-  if (note.coding != Coding::delta || setup_->served == nullptr || !delta_->served_version ||
-      note.bytes > scratch_.size())
-    return failure(Errc::protocol, "a delta came that this card did not ask for (PUBLISH-5)");
-  if (!lane.base_runs)  // the transfer's first delta; chunks before it may have been plain
-    lane.base_runs = address(setup_->copies->target_parts(transfer(in.transfer)),
-                             family(in.transfer), *setup_->served, 1);
-  std::span<std::byte> words{scratch_.data(), note.bytes};
-  gather(*lane.base_runs, lane.offset, words, 1);
-  size_t word = setup_->copies->plan().model.tensors[family(in.transfer)].element_bytes;
-  if (auto applied = apply_delta(body, word, words); !applied)
-    return failure(applied.error().code, applied.error().detail);
-  return std::span<const std::byte>(words);
 }
 
 Expected<void> Session::verify(const Note& note, uint32_t from,

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "runtime/publish/copy.hpp"
-#include "runtime/publish/delta.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/program.hpp"
 #include "runtime/publish/shelf.hpp"
@@ -19,15 +18,6 @@ namespace cohort::publish {
 /// that do not fit.
 Expected<void> check_options(const MemberOptions& options);
 
-/// State that outlives a version at a card: each peer's base, for the next delta.
-struct DeltaState {
-  std::optional<uint64_t> sent_version;    // `sent_base` is the shard of that version, as it went
-  std::unique_ptr<std::byte[]> sent_base;  // an exporter's shard in the type that travels
-  std::vector<uint64_t> sums_by_destination;  // of sent_version, in Program::destinations' order
-  std::optional<uint64_t> served_version;     // what the target's owner serves
-  std::vector<uint64_t> sums_by_sender;       // of served_version, in Program::senders' order
-};
-
 /// The plan as a member sees it; made once.
 struct Setup {
   const MemberOptions* options = nullptr;
@@ -36,16 +26,13 @@ struct Setup {
   uint64_t widen = 1;        // bytes of a source's element over those of what travels
   uint64_t chunk_bytes = 0;  // whole elements
   size_t slots = 0;          // chunks that may be on their way to others
-  bool is_delta = false;
   PartTable* source = nullptr;
   PartTable* target = nullptr;
-  PartTable* served = nullptr;     // delta, importer
-  PartTable* sent_base = nullptr;  // delta, exporter: DeltaState::sent_base
 };
 
 class Session {
  public:
-  Session(const Setup& setup, Port& port, DeltaState& delta, uint64_t version);
+  Session(const Setup& setup, Port& port, uint64_t version);
   uint64_t version() const { return version_; }
 
   /// A note of this version.
@@ -60,18 +47,14 @@ class Session {
   /// The event that it waits for, for a timeout's text.
   std::string waits_for() const;
   PublishReport report() const;
-  /// Sums by sender, for DeltaState.
-  std::vector<uint64_t> sums_by_sender() const;
-  std::vector<uint64_t> sums_by_destination() const;
 
  private:
   /// To one destination.
   struct Stream {
     size_t next = 0;      // of Destination::sends
     uint64_t offset = 0;  // packed bytes of it that are gone
-    std::optional<RunList> runs, base_runs;
+    std::optional<RunList> runs;
     std::optional<uint32_t> granted_round;
-    bool is_delta = false;  // the receiver has what we sent last
     bool is_told = false, is_stored = false;
     uint64_t bytes = 0, sum = 0;
     std::deque<size_t> in_flight;  // slots of the shelf
@@ -81,7 +64,7 @@ class Session {
   struct Lane {
     size_t next = 0;  // of Sender::receives
     uint64_t offset = 0;
-    std::optional<RunList> runs, base_runs;
+    std::optional<RunList> runs;
     uint64_t bytes = 0, sum = 0;
     uint64_t chunks = 0, chunks_told = 0;  // out of the sender's window, and it knows
     bool is_stored = false;
@@ -103,15 +86,12 @@ class Session {
   Shelf::Chunk* chunk_for(Stream& stream, const Outgoing& out);
   uint32_t count_wanting(const Stream& stream, const Outgoing& out) const;
   bool is_furthest_behind(const Outgoing& out) const;
-  void code(Stream& stream, const Outgoing& out, Shelf::Chunk& chunk);
   void fill(Stream& stream, const Outgoing& out, std::span<std::byte> packed);
   void read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const;
   RunList source_runs(const plan::ReshardTransfer& x) const;
   void finish_send(Stream& stream, const Outgoing& out, const Note& note);
   Expected<void> take_back(size_t destination, uint64_t chunks);
   Expected<void> on_data(size_t sender, PortEvent& event);
-  Expected<std::span<const std::byte>> decode(Lane& lane, const Incoming& in, const Note& note,
-                                              std::span<const std::byte> body);
   Expected<std::span<const std::byte>> body_of(const PortEvent& event, uint32_t from);
   Expected<void> check_data(const Lane& lane, const Sender& sender, const Note& note,
                             size_t body_bytes) const;
@@ -131,7 +111,6 @@ class Session {
   const Setup* setup_;
   const Program* program_;
   Port* port_;
-  DeltaState* delta_;
   uint64_t version_;
   double start_;
   PublishReport report_;
@@ -149,7 +128,7 @@ class Session {
   uint64_t scratch_bytes_ = 0;
   Shelf shelf_;
   bool is_open_ = false;  // local copies are done
-  std::vector<std::byte> scratch_, base_scratch_;
+  std::vector<std::byte> scratch_;
   std::deque<std::pair<uint32_t, Note>> outbox_;
 };
 

@@ -31,18 +31,6 @@ std::string Session::waits_for() const {
   return text.empty() ? "nothing" : text;
 }
 
-std::vector<uint64_t> Session::sums_by_sender() const {
-  std::vector<uint64_t> sums;
-  for (const Lane& lane : lanes_) sums.push_back(lane.sum);
-  return sums;
-}
-
-std::vector<uint64_t> Session::sums_by_destination() const {
-  std::vector<uint64_t> sums;
-  for (const Stream& stream : streams_) sums.push_back(stream.sum);
-  return sums;
-}
-
 PublishReport Session::report() const {
   PublishReport report = report_;
   const auto& cards = setup_->copies->plan().cards;

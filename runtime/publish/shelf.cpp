@@ -7,9 +7,9 @@ namespace cohort::publish {
 Shelf::Shelf(Port& port, size_t slots, uint64_t slot_bytes)
     : port_(&port), slot_bytes_(slot_bytes), chunks_(slots) {}
 
-Shelf::Chunk* Shelf::find(uint32_t group, uint64_t offset, bool is_delta) {
+Shelf::Chunk* Shelf::find(uint32_t group, uint64_t offset) {
   for (Chunk& x : chunks_)
-    if (x.group == group && x.offset == offset && x.is_delta == is_delta) return &x;
+    if (x.group == group && x.offset == offset) return &x;
   return nullptr;
 }
 

@@ -20,8 +20,7 @@ class Shelf {
   struct Chunk {
     uint32_t group = k_none;  // Outgoing::group; none: empty
     uint64_t offset = 0;      // of the group's bytes
-    bool is_delta = false;    // against the base, if that is smaller
-    Note note;                // bytes, body_bytes, checksum, coding, place; the same for all
+    Note note;                // bytes, checksum, place; the same for all
     tensor::Buffer body;
     uint32_t in_flight = 0, wanted = 0;
     uint64_t order = 0;
@@ -29,7 +28,7 @@ class Shelf {
 
   Shelf(Port& port, size_t slots, uint64_t slot_bytes);
   /// Returns the chunk if it is there.
-  Chunk* find(uint32_t group, uint64_t offset, bool is_delta);
+  Chunk* find(uint32_t group, uint64_t offset);
   /// Returns an empty slot with room for `bytes`, or null while there is none.
   Chunk* take(uint64_t bytes, bool may_drop_wanted);
   /// The bytes of a slot that has not been sent yet.

@@ -7,42 +7,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/suggest.hpp"
+
 namespace cohort::tasks {
 namespace {
 
 using Json = nlohmann::json;
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
-
-std::string nearest_name(std::string_view wrong, const std::vector<std::string>& names) {
-  constexpr size_t k_longest = 64;
-  std::string best;
-  size_t least = std::max<size_t>(2, wrong.size() / 3) + 1;
-  if (wrong.size() > k_longest) return best;
-  for (const std::string& name : names) {
-    size_t distance = edit_distance(wrong, name);
-    if (distance < least) {
-      least = distance;
-      best = name;
-    }
-  }
-  return best;
-}
 
 Expected<Options> Options::parse(std::string_view owner, std::string_view json) {
   Options options;

@@ -42,7 +42,4 @@ class Options {
   std::string complaint_;
 };
 
-/// Returns the name nearest to `wrong` by edit distance, empty if none is near.
-std::string nearest_name(std::string_view wrong, const std::vector<std::string>& names);
-
 }  // namespace cohort::tasks

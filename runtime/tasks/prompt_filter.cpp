@@ -41,17 +41,4 @@ Expected<std::vector<int32_t>> fit_prompt(std::vector<int32_t> tokens, size_t ma
   return tokens;
 }
 
-FilteredPrompts filter_prompts(std::span<const size_t> token_counts, const PromptLengths& lengths) {
-  FilteredPrompts result;
-  for (size_t i = 0; i < token_counts.size(); ++i) {
-    if (token_counts[i] < lengths.min_tokens)
-      ++result.too_short;
-    else if (token_counts[i] > lengths.max_tokens)
-      ++result.too_long;
-    else
-      result.kept.push_back(i);
-  }
-  return result;
-}
-
 }  // namespace cohort::tasks

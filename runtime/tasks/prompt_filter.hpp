@@ -1,10 +1,8 @@
 #pragma once
-/// Prompts that are too long, or too short: filtered before the run by their token counts, or cut
-/// when they are used. verl's options filter_overlong_prompts and truncation (which its RL path
-/// declares and never reads: a long prompt crashes it in mid-run), and ROLL's rule. Pure.
+/// Prompts that are too long: refused or cut when they are used. verl's option truncation (which
+/// its RL path declares and never reads: a long prompt crashes it in mid-run). Pure.
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,20 +24,5 @@ Expected<Truncation> truncation_of(std::string_view name);
 /// there are more and `truncation` is error, Errc::invalid_argument if max is 0.
 Expected<std::vector<int32_t>> fit_prompt(std::vector<int32_t> tokens, size_t max,
                                           Truncation truncation, std::string_view row_id);
-
-/// Which prompts stay: min_tokens <= tokens <= max_tokens.
-struct PromptLengths {
-  size_t min_tokens = 0;
-  size_t max_tokens = SIZE_MAX;
-};
-inline constexpr size_t k_roll_min_prompt_tokens = 6;  // ROLL keeps 5 < tokens <= prompt_length
-
-struct FilteredPrompts {
-  std::vector<size_t> kept;  // indices, ascending
-  size_t too_short = 0;
-  size_t too_long = 0;
-};
-/// `token_counts` are those of whole prompts, chat template included.
-FilteredPrompts filter_prompts(std::span<const size_t> token_counts, const PromptLengths& lengths);
 
 }  // namespace cohort::tasks

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/catalog/catalog.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
 
@@ -89,23 +90,6 @@ std::string_view scorer_for_data_source(std::string_view data_source) {
         return reward.name();
     }
   return {};
-}
-
-std::optional<std::string_view> predicted(const RewardResult& result) {
-  std::string_view detail = result.detail;
-  if (!result.error.empty() || !detail.starts_with(k_pred)) return std::nullopt;
-  return detail.substr(k_pred.size());
-}
-
-std::optional<std::string> answer_of(std::string_view type, std::string_view response) {
-  auto rule = make_rule_reward(type);
-  if (!rule) return std::nullopt;
-  RewardRow row;
-  row.response = response;
-  row.ground_truth = "A";  // what the answer is does not depend on it
-  std::vector<RewardResult> results = (*rule)->score({&row, 1});
-  auto found = predicted(results.front());
-  return found ? std::optional<std::string>(*found) : std::nullopt;
 }
 
 }  // namespace cohort::tasks

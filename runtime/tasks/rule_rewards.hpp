@@ -6,7 +6,6 @@
 /// that compares is "pred X", X the first 256 bytes of the normalised answer, or the reason why
 /// there is none.
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +27,5 @@ std::vector<std::string> rule_reward_names();
 /// also one that is no rule ("codeforces": "code_sandbox"); empty: none, so that loading a dataset
 /// can fail before a rollout has been paid for.
 std::string_view scorer_for_data_source(std::string_view data_source);
-
-/// Returns the X of a detail "pred X": the key that maj@k counts by.
-std::optional<std::string_view> predicted(const RewardResult& result);
-
-/// Returns the answer that rule `type` with its default options reads out of `response`,
-/// normalised; nothing if there is none, or the rule reads no answers.
-std::optional<std::string> answer_of(std::string_view type, std::string_view response);
 
 }  // namespace cohort::tasks

@@ -3,9 +3,10 @@
 /// report.
 ///   random_valid   a uniform action word
 ///   walk_straight  towards the goal as if there were no holes (a uniform one of the one or two
-///   directions) shortest_path  a way around the holes that is as short as any (the first such
-///   action in the order of Action) mixed          shortest_path with probability expert_fraction,
-///   else random_valid
+///                  directions)
+///   shortest_path  a way around the holes that is as short as any (the first such action in the
+///                  order of Action)
+///   mixed          shortest_path with probability expert_fraction, else random_valid
 /// Pure but for the Rng argument. Not for slippery lakes: shortest_path ignores slips.
 #include <cstdint>
 #include <span>

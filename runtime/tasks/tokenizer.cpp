@@ -32,8 +32,6 @@ class WordTokenizer final : public Tokenizer {
         return Error{Errc::invalid_argument,
                      fmt::format("vocabulary: '{}' is not among the special tokens", *text)};
     }
-    tokenizer->pad_id_ = *tokenizer->token_id(vocabulary.pad);
-    tokenizer->eos_id_ = *tokenizer->token_id(vocabulary.eos);
     return std::unique_ptr<Tokenizer>(std::move(tokenizer));
   }
 
@@ -65,8 +63,6 @@ class WordTokenizer final : public Tokenizer {
     auto found = ids_.find(std::string(text));
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
-  int32_t eos_id() const override { return eos_id_; }
-  int32_t pad_id() const override { return pad_id_; }
 
  private:
   struct TrieNode {
@@ -106,8 +102,6 @@ class WordTokenizer final : public Tokenizer {
   std::vector<TrieNode> trie_{1};
   std::vector<std::string> texts_;
   std::unordered_map<std::string, int32_t> ids_;
-  int32_t pad_id_ = 0;
-  int32_t eos_id_ = 0;
 };
 
 }  // namespace

@@ -30,8 +30,6 @@ class Tokenizer {
   virtual int32_t vocab_size() const = 0;
   /// Returns the id of a token by its exact text, e.g. "<|im_end|>" or "</answer>".
   virtual std::optional<int32_t> token_id(std::string_view text) const = 0;
-  virtual int32_t eos_id() const = 0;
-  virtual int32_t pad_id() const = 0;
 };
 
 /// Tokens get ids in the order of this list: first specials, then words. A word may be any text

@@ -10,9 +10,10 @@
 ///   LINK-2 nothing is acknowledged on the wire before the consumer called ack() for it and for all
 ///          before it (FLOW-2); acknowledgement may be withheld for any time.
 ///   LINK-3 a producer holds at most queue_bytes, and at most credit_bytes of one producer are at
-///   the
-///          consumer without ack() (FLOW-4). A message costs header + body +
+///          the consumer without ack() (FLOW-4). A message costs header + body +
 ///          k_message_overhead_bytes.
+///   LINK-4 an end may close, or its process die, at any time and with bytes under way; no other
+///          process ends of it.
 ///
 /// Threads: each link end owns one pump thread, which alone touches its socket and runs all
 /// callbacks; a callback must be short and must not destroy its link. All methods may be called

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -70,15 +71,27 @@ bool set_curve(void* socket, int type, const CurveKeys& keys) {
          set_key(ZMQ_CURVE_SECRETKEY, keys.secret_key);
 }
 
+/// A peer that vanished without a word: the kernel ends the tcp connection, the session (its pings)
+/// does the rest. Never ZMQ_HEARTBEAT_IVL: libzmq 4.3.4's heartbeat timer writes to an engine whose
+/// connection the peer has closed while its input was stopped (a full pipe, a socket being closed),
+/// and aborts the process ("Assertion failed: !_io_error", libzmq issue 4364; link_close_test).
+bool set_silence(void* socket, const LinkOptions& options) {
+  auto seconds = [](int ms) { return std::max(1, ms / 1000); };
+  const int interval = seconds(options.heartbeat_ms);
+  return set(socket, ZMQ_TCP_MAXRT, options.peer_timeout_ms) && set(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+         set(socket, ZMQ_TCP_KEEPALIVE_IDLE, interval) &&
+         set(socket, ZMQ_TCP_KEEPALIVE_INTVL, interval) &&
+         set(socket, ZMQ_TCP_KEEPALIVE_CNT,
+             std::max(1, seconds(options.peer_timeout_ms) / interval));
+}
+
 bool set_options(void* socket, int type, const LinkOptions& options, std::string_view identity) {
   int64_t max_message = static_cast<int64_t>(
       sizeof(FrameHeader) +
       (k_max_header_bytes > k_max_chunk_bytes ? k_max_header_bytes : k_max_chunk_bytes));
   bool ok = set(socket, ZMQ_LINGER, k_linger_ms) && set(socket, ZMQ_SNDHWM, k_hwm_frames) &&
             set(socket, ZMQ_RCVHWM, k_hwm_frames) &&
-            set(socket, ZMQ_HANDSHAKE_IVL, k_handshake_ms) &&
-            set(socket, ZMQ_HEARTBEAT_IVL, options.heartbeat_ms) &&
-            set(socket, ZMQ_HEARTBEAT_TIMEOUT, options.peer_timeout_ms) &&
+            set(socket, ZMQ_HANDSHAKE_IVL, k_handshake_ms) && set_silence(socket, options) &&
             zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max_message, sizeof(max_message)) == 0;
   if (type == ZMQ_ROUTER)
     ok = ok && set(socket, ZMQ_ROUTER_MANDATORY, 1) && set(socket, ZMQ_ROUTER_HANDOVER, 1) &&

@@ -80,10 +80,9 @@ class FuzzPort final : public Port {
     note.round = in_.number<uint8_t>();
     note.offset = in_.number<uint16_t>();
     note.bytes = in_.number<uint16_t>();
-    note.coding = static_cast<Coding>(in_.number<uint8_t>() % 3);
     std::string body(in_.piece(in_.number<uint8_t>()));
     if ((how & 16) != 0) body.resize(note.bytes % 8192);
-    note.body_bytes = (how & 32) != 0 ? in_.number<uint64_t>() : body.size();
+    if ((how & 32) != 0) note.bytes = body.size();
     note.checksum =
         (how & 64) != 0 ? in_.number<uint64_t>() : tensor::checksum64(test::bytes_of(body));
     event.body = tensor::Buffer::copy_of(test::bytes_of(body));

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

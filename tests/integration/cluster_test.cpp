@@ -136,6 +136,63 @@ TEST_F(Cluster, NothingListensBeyondLoopbackWithoutCredentials) {
   EXPECT_NE(head.err().find("actor-node keys new DIR"), std::string::npos) << head.err();
 }
 
+/// What a command that cannot succeed says.
+class ClusterWords : public ::testing::Test {
+ protected:
+  std::string refusal(std::vector<std::string> words) {
+    words.insert(words.begin(), test::binary("actor-node"));
+    Process process(words, folder_);
+    EXPECT_NE(process.wait(), 0);
+    return process.err();
+  }
+  std::string new_keys(const char* name) {
+    const std::string keys = (folder_.path() / name).string();
+    Process process({test::binary("actor-node"), "keys", "new", keys}, folder_);
+    EXPECT_EQ(process.wait(), 0) << process.err();
+    return keys;
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+  TempFolder folder_;
+};
+
+TEST_F(ClusterWords, AHeadNamesNoAddressAtWhichItDoesNotListen) {
+  std::string text = refusal({"head", "--no-node", "--host", "0.0.0.0"});
+  EXPECT_TRUE(has(text, "--host 0.0.0.0 is no address at which other hosts find this one")) << text;
+  text = refusal({"head", "--no-node", "--host", "10.0.0.1"});
+  EXPECT_TRUE(has(text, "would listen on 127.0.0.1:6379")) << text;
+  EXPECT_TRUE(has(text, "say --listen 10.0.0.1:6379 --keys DIR")) << text;
+  text = refusal({"head", "--no-node", "--listen", "0.0.0.0:6379"});
+  EXPECT_TRUE(has(text, "say with --host by which address")) << text;
+}
+
+TEST_F(ClusterWords, WhoHasNoKeysOrOthersReadsWhatToDo) {
+  const std::string keys = new_keys("keys"), others = new_keys("others");
+  Process head(
+      {test::binary("actor-node"), "head", "--no-node", "--listen", "127.0.0.1:0", "--keys", keys},
+      folder_);
+  std::string address;
+  ASSERT_TRUE(test::wait_until(
+      [&] {
+        const std::string out = head.out();
+        const size_t end = out.find(" (TLS)");
+        if (end != std::string::npos) address = out.substr(6, end - 6);  // "head: ADDRESS (TLS)"
+        return !address.empty();
+      },
+      20000))
+      << head.err();
+  std::string text = refusal({"status", address});
+  EXPECT_TRUE(has(text, "error: " + address + " hung up at the first word")) << text;
+  EXPECT_TRUE(has(text, "Say --keys DIR")) << text;
+  EXPECT_FALSE(has(text, "disconnect_during_handshake")) << text;
+  text = refusal({"join", address, "--wait", "1"});
+  EXPECT_TRUE(has(text, "Say --keys DIR")) << text;
+  text = refusal({"status", address, "--keys", others});
+  EXPECT_TRUE(has(text, address + " does not show the keys of this cluster")) << text;
+  EXPECT_TRUE(has(text, "copies of one folder")) << text;
+}
+
 TEST_F(Cluster, ANodeWithATrainCardThatDiesAndComesBackCostsTimeOnly) {
   NetHosts hosts(2);
   ASSERT_TRUE(hosts.is_up());

@@ -42,7 +42,7 @@ class HarmPort final : public Port {
     Note changed = note;
     std::span<std::byte> bytes;
     if (note.kind == NoteKind::data && has_windows())
-      bytes = window().subspan(note.place, note.body_bytes);
+      bytes = window().subspan(note.place, note.bytes);
     if (!harm_(changed, bytes)) return true;
     return port_->send(peer, changed, std::move(body));
   }
@@ -172,10 +172,7 @@ void disturb(Note& note, Rng& rng) {
       note.bytes = value;
       return;
     case 8:
-      note.body_bytes = value;
-      return;
-    case 9:
-      note.coding = static_cast<Coding>(value % 4);
+      note.checksum = value;
       return;
     default:
       note.place = value;
@@ -195,7 +192,6 @@ TEST_P(PublishMember, NoNoteOfAPeerEndsTheProcessOrLetsWrongBytesArrive) {
         },
         GetParam(), seed % 4);
     options.timeout_ms = 150;
-    options.is_delta = seed % 2 == 1;
     PublishGroup group(two_to_two(), options);
     expect_published(group, 1);
     group.before = test::random_shards(group.plan(), 2, seed % 3 == 0 ? 1 : 2);

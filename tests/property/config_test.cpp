@@ -6,7 +6,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/device_mapping.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "runtime/plan/reshard/reshard_apply.hpp"
 #include "tests/support/plan_gen.hpp"
+#include "tests/support/reshard_executor.hpp"
 #include "tests/support/reshard_gen.hpp"
 
 namespace cohort::plan {

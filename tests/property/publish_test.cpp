@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "runtime/publish/copy.hpp"
-#include "runtime/publish/delta.hpp"
 #include "tests/support/plan_gen.hpp"
 #include "tests/support/publish_group.hpp"
 #include "tests/support/reshard_gen.hpp"
@@ -77,9 +76,7 @@ TEST_P(PublishProperty, RandomLayoutsArriveBitForBitAndByteForByte) {
   run_random(GetParam(), test::property_seed(20), 60);
 }
 
-// Not tcp: libzmq 4.3.4 aborts now and then when a socket is closed (link_conformance_test.cpp),
-// and this closes hundreds. publish_processes_test publishes over tcp.
-INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm"),
+INSTANTIATE_TEST_SUITE_P(Wires, PublishProperty, ::testing::Values("inproc", "shm", "tcp"),
                          [](const auto& x) { return std::string(x.param); });
 
 // ---- cast ------------------------------------------------------------------------------------
@@ -138,145 +135,6 @@ TEST(PublishCast, MasterWeightsArriveRounded) {
     expect_tables(*plan, group.publish(1));
     group.expect_bytes(rounded);
   }
-}
-
-// ---- delta -----------------------------------------------------------------------------------
-
-/// Changes a share of the words, the same in all replicas: by content.
-void change_words(std::vector<Bytes>& shards, size_t word, double share, uint64_t seed) {
-  for (Bytes& shard : shards)
-    for (size_t i = 0; i + word <= shard.size(); i += word) {
-      uint64_t value = 0;
-      std::memcpy(&value, shard.data() + i, word);
-      Rng rng = Rng(seed).fork(value);
-      if (rng.uniform() >= share) continue;
-      value += 1 + rng.below(3);
-      std::memcpy(shard.data() + i, &value, word);
-    }
-}
-
-TEST(PublishDelta, CodesAnyChangeAndRefusesWhatWouldBeLarger) {
-  Rng rng(test::property_seed(23));
-  for (int i = 0; i < 400; ++i) {
-    size_t word = size_t{2} << rng.below(3), count = 1 + rng.below(3000);
-    Bytes base(word * count);
-    test::fill_random(base, rng.next_u64());
-    std::vector<Bytes> now{base};
-    double share = rng.below(4) == 0 ? 0 : rng.uniform() * 0.4;
-    change_words(now, word, share, rng.next_u64());
-    Bytes code(base.size());
-    auto bytes = encode_delta(now[0], base, word, code);
-    if (!bytes) {
-      EXPECT_GT(share * static_cast<double>(count) * static_cast<double>(word + 1) + 64,
-                static_cast<double>(base.size()) / 2);
-      continue;
-    }
-    ASSERT_LT(*bytes, base.size());
-    ASSERT_TRUE(apply_delta({code.data(), *bytes}, word, base));
-    ASSERT_TRUE(base == now[0]);
-    // A code that was cut or does not fit its chunk is an error, not a wrong word.
-    EXPECT_FALSE(apply_delta({code.data(), *bytes - 1}, word, base));
-    if (*bytes > 4 + word) {
-      EXPECT_FALSE(apply_delta({code.data(), *bytes}, word, std::span(base).first(0)));
-    }
-  }
-}
-
-struct DeltaRig {
-  explicit DeltaRig(const std::string& wire, uint64_t chunk_bytes = uint64_t{1} << 20) {
-    plan::ModelTensors model = test::dense_decoder(2, 128, 4, 2, 256, 512);
-    plan::ReshardOptions options;
-    options.bucket_bytes = 1 << 16;
-    auto plan = plan::plan_reshard(model, test::make_layout("train", 2, 1, 1, 1),
-                                   test::make_layout("infer", 1, 1, 2, 1, 2), options);
-    EXPECT_TRUE(plan);
-    PublishGroup::Options group_options;
-    group_options.wire = wire;
-    group_options.from = group_options.to = tensor::Dtype::bf16;
-    group_options.is_delta = true;
-    group_options.chunk_bytes = chunk_bytes;
-    group = std::make_unique<PublishGroup>(*plan, group_options);
-    weights = test::random_shards(group->plan(), 2, 24);
-  }
-  /// Publishes `weights`; returns the share of the bytes that travelled.
-  double publish(uint64_t version) {
-    group->before = weights;
-    uint64_t wire = 0, sent = 0;
-    delta_peers = 0;
-    for (const PublishReport& report : group->publish(version)) {
-      wire += report.wire_bytes;
-      sent += report.sent_bytes;
-      delta_peers += report.delta_peers;
-      EXPECT_LE(report.staging_peak, 2 * group->plan().options.bucket_bytes) << "PUBLISH-3";
-    }
-    group->expect_bytes(weights);
-    return static_cast<double>(wire) / static_cast<double>(sent);
-  }
-  std::unique_ptr<PublishGroup> group;
-  std::vector<Bytes> weights;
-  uint32_t delta_peers = 0;
-};
-
-class PublishDeltaWires : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(PublishDeltaWires, ChangedWordsAloneTravelAgainstTheServedVersion) {  // PUBLISH-5
-  DeltaRig rig(GetParam());
-  EXPECT_EQ(rig.publish(1), 1.0);  // nobody serves anything yet
-  rig.group->commit(1);
-  change_words(rig.weights, 2, 0.03, 1);
-  EXPECT_LE(rig.publish(2), 0.06);
-  EXPECT_EQ(rig.delta_peers, 4u);
-  rig.group->commit(2);
-  change_words(rig.weights, 2, 0.9, 2);  // a delta would be larger
-  EXPECT_EQ(rig.publish(3), 1.0);
-  rig.group->commit(3);
-  change_words(rig.weights, 2, 0.03, 3);
-  EXPECT_LE(rig.publish(4), 0.06);
-  // Version 4 is not committed: its receivers still serve 3, the senders' base is 4.
-  for (const auto& member : rig.group->members) member->abort(4, "a replica did not get it");
-  change_words(rig.weights, 2, 0.03, 4);
-  EXPECT_EQ(rig.publish(5), 1.0);
-  EXPECT_EQ(rig.delta_peers, 0u);
-  rig.group->commit(5);
-  change_words(rig.weights, 2, 0.03, 5);
-  EXPECT_LE(rig.publish(6), 0.06);
-}
-
-TEST_P(PublishDeltaWires, PlainAndCodedChunksMixInATransfer) {
-  DeltaRig rig(GetParam(), 1 << 10);
-  rig.publish(1);
-  rig.group->commit(1);
-  for (uint64_t version = 2; version < 5; ++version) {
-    for (Bytes& shard : rig.weights)  // in stretches: all of the words, or few
-      for (size_t at = 0; at < shard.size(); at += 1 << 10) {
-        std::vector<Bytes> part{Bytes(
-            shard.begin() + static_cast<std::ptrdiff_t>(at),
-            shard.begin() + static_cast<std::ptrdiff_t>(std::min(shard.size(), at + (1 << 10))))};
-        Rng choice = Rng(version).fork(std::to_integer<uint64_t>(part[0][0]));
-        change_words(part, 2, choice.below(2) == 0 ? 1.0 : 0.02, version);
-        std::ranges::copy(part[0], shard.begin() + static_cast<std::ptrdiff_t>(at));
-      }
-    double share = rig.publish(version);
-    EXPECT_GT(share, 0.1);
-    EXPECT_LT(share, 0.9);
-    rig.group->commit(version);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Wires, PublishDeltaWires, ::testing::Values("inproc", "shm", "tcp"),
-                         [](const auto& x) { return std::string(x.param); });
-
-TEST(PublishDelta, AServedVersionThatChangedUnderfootIsFound) {  // PUBLISH-1
-  DeltaRig rig("inproc");
-  rig.publish(1);
-  rig.group->commit(1);
-  rig.group->served[2][100] ^= std::byte{1};
-  change_words(rig.weights, 2, 0.03, 1);
-  rig.group->before = rig.weights;
-  rig.group->begin(2);
-  auto results = rig.group->wait(2);
-  ASSERT_FALSE(results[2]);
-  EXPECT_EQ(results[2].error().code, Errc::corrupt) << results[2].error().to_string();
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #pragma once
 /// A small valid config for tests, and loading it with overrides.
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "runtime/config/load.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace cohort::test {
 
@@ -38,12 +38,6 @@ custom_envs:
 
 inline Expected<config::RunConfig> load_small(const std::vector<std::string>& overrides = {}) {
   return config::load_text(k_small_config, "small.yaml", overrides);
-}
-
-/// Path of a file of the source tree.
-inline std::string source_path(const std::string& path) {
-  const char* root = std::getenv("COHORT_SOURCE_DIR");
-  return std::string(root == nullptr ? "." : root) + "/" + path;
 }
 
 }  // namespace cohort::test

@@ -2,8 +2,8 @@
 /// What placement does on a plan, as a graph: the real commands_for, Ledger, check_command,
 /// check_compute and VersionTable, driven as actors/node/placement_actor.cpp drives them, for
 /// every phase a driver may ask for in every state that the ledger can reach between two phases.
-/// The explorers
-/// (place_explorer.hpp, plan_random_walk_test.cpp) put agents and a faulty network around it.
+/// The explorers (place_explorer.hpp, plan_random_walk_test.cpp) put agents and a faulty network
+/// around it.
 #include <cstdint>
 #include <optional>
 #include <string>

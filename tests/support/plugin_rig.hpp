@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,13 +12,10 @@
 #include <vector>
 
 #include "runtime/plugin/open_reward.hpp"
+#include "tests/support/source_path.hpp"
 
 namespace cohort::test {
 
-inline std::string source_path(const std::string& path) {
-  const char* root = std::getenv("COHORT_SOURCE_DIR");
-  return std::string(root == nullptr ? "." : root) + "/" + path;
-}
 inline std::string example(const std::string& name) {
   return source_path("examples/python/" + name);
 }

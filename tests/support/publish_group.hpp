@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/reshard/reshard_apply.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/ports.hpp"
+#include "tests/support/reshard_executor.hpp"
 
 namespace cohort::test {
 
@@ -83,7 +83,6 @@ class PublishGroup {
     tensor::Dtype from = tensor::Dtype::f64, to = tensor::Dtype::f64;
     uint64_t chunk_bytes = uint64_t{1} << 20;
     int timeout_ms = 20000;
-    bool is_delta = false;
     Wrap wrap;  // e.g. a port that damages
   };
 
@@ -164,15 +163,11 @@ class PublishGroup {
     x.to = options_.to;
     x.chunk_bytes = options_.chunk_bytes;
     x.timeout_ms = options_.timeout_ms;
-    x.is_delta = options_.is_delta;
     x.source = [this, i, widen](const publish::PartName& name) {
       return publish::flat_source(tables_[i].before, before[i], widen)(name);
     };
     x.target = [this, i](const publish::PartName& name) {
       return publish::flat_target(tables_[i].after, after[i])(name);
-    };
-    x.served = [this, i](const publish::PartName& name) {
-      return publish::flat_source(tables_[i].after, served[i])(name);
     };
     auto port = ports_.make(options_.wire);
     if (options_.wrap) port = options_.wrap(i, std::move(port));

@@ -23,7 +23,6 @@ class TorchOnHost final : public compute::TorchDevice {
     return out;
   }
   void reset_peak() override { reset_block_peak(); }
-  void release_cached() override {}
 
   Expected<compute::DeviceBlock> allocate(uint64_t size_bytes) override {
     if (size_bytes == 0) return compute::DeviceBlock();
@@ -39,49 +38,21 @@ class TorchOnHost final : public compute::TorchDevice {
                                 std::shared_ptr<std::byte>(address, std::move(unmap)));
   }
 
-  Expected<std::unique_ptr<compute::DeviceStream>> make_stream() override {
-    return current_stream();
+  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override {
+    if (size_bytes > 0) bytes_at(to, size_bytes).copy_(bytes_at(from, size_bytes));
+    return {};
   }
-  Expected<std::unique_ptr<compute::DeviceStream>> current_stream() override {
-    return std::unique_ptr<compute::DeviceStream>(std::make_unique<Stream>(*this));
-  }
-  Expected<std::unique_ptr<compute::DeviceEvent>> make_event() override {
-    return host_->make_event();
-  }
+  Expected<void> finish() override { return {}; }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
     return at::empty({size_bytes}, at::dtype(at::kByte));
   }
-  Expected<double> seconds_between(void*, void*) const override { return 0.0; }
 
  private:
   // not cpu: engines take the way of an accelerator
   TorchOnHost()
       : TorchDevice({compute::DeviceKind::cuda, 0, "torch on the host", 0}, at::Device(at::kCPU)) {}
-
-  class Stream final : public compute::DeviceStream {
-   public:
-    explicit Stream(const TorchOnHost& device) : device_(device) {}
-    Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override {
-      if (size_bytes > 0)
-        device_.bytes_at(to, size_bytes).copy_(device_.bytes_at(from, size_bytes));
-      return {};
-    }
-    Expected<void> fill_zero(std::byte* to, uint64_t size_bytes) override {
-      device_.device_bytes_at(to, size_bytes).zero_();
-      return {};
-    }
-    Expected<void> record(compute::DeviceEvent&) override { return {}; }
-    Expected<void> wait_for(const compute::DeviceEvent&) override { return {}; }
-    Expected<void> synchronise() override { return {}; }
-
-   private:
-    const TorchOnHost& device_;
-  };
-
-  std::shared_ptr<compute::Device> host_ =
-      compute::open_device(compute::DeviceKind::cpu, 0).value();
 };
 
 }  // namespace cohort::tests

@@ -6,7 +6,7 @@
 
 #include "runtime/config/load.hpp"
 #include "runtime/config/roll/not_built.hpp"
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/device_mapping.hpp"
-#include "runtime/config/tree/suggest.hpp"
 #include "tests/support/config_tree.hpp"
 
 namespace cohort::config {

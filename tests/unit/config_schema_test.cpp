@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/config/roll/schema_search.hpp"
+#include "runtime/config/bind/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::config {

@@ -39,7 +39,6 @@ TEST_P(DeviceConformance, IsWhatWasListed) {
   EXPECT_EQ(device->info().name, devices[0].name);
   EXPECT_FALSE(device->info().name.empty());
   EXPECT_TRUE(device->torch_device().starts_with(to_string(GetParam())));
-  EXPECT_NE(describe_devices(GetParam()).find(devices[0].name), std::string::npos);
   const auto none = open_device(GetParam(), static_cast<int>(devices.size()));
   EXPECT_EQ(none.error().code, Errc::unsupported);
   EXPECT_NE(none.error().detail.find("may see"), std::string::npos) << none.error().detail;
@@ -70,7 +69,6 @@ TEST_P(DeviceConformance, BlocksAreZeroAlignedAndCounted) {
   EXPECT_GE(after.peak_bytes, before.in_use_bytes + k_size);
   device->reset_peak();
   EXPECT_EQ(device->memory().value().peak_bytes, after.in_use_bytes);
-  device->release_cached();
 }
 
 TEST_P(DeviceConformance, ABlockOutlivesTheHandleOfItsDevice) {
@@ -115,59 +113,20 @@ TEST_P(DeviceConformance, CopiesThereAndBackFromAnyHostMemory) {
   device->copy(block.data(), nullptr, 0).value();
 }
 
-TEST_P(DeviceConformance, AStreamKeepsItsOrder) {  // DEV-2
+TEST_P(DeviceConformance, CopiesKeepTheirOrder) {  // DEV-2
   constexpr size_t k_size = 1 << 20, k_rounds = 20;
   const DeviceBlock block = device->allocate(k_size).value();
   const DeviceBlock out = device->allocate_pinned(k_size).value();
-  std::vector<DeviceBlock> sources;
-  const auto stream = device->make_stream().value();
   for (size_t i = 0; i < k_rounds; ++i) {
-    sources.push_back(device->allocate_pinned(k_size).value());
-    std::memset(sources.back().data(), static_cast<int>(i + 1), k_size);
-    stream->fill_zero(block.data(), k_size).value();
-    stream->copy(block.data(), sources.back().data(), k_size / 2).value();
+    const DeviceBlock source = device->allocate_pinned(k_size).value();
+    std::memset(source.data(), static_cast<int>(i + 1), k_size);
+    device->copy(block.data(), source.data(), k_size / 2).value();
   }
-  stream->copy(out.data(), block.data(), k_size).value();
-  stream->synchronise().value();
+  device->copy(out.data(), block.data(), k_size).value();
+  device->finish().value();
   EXPECT_EQ(out.data()[0], std::byte{k_rounds});
   EXPECT_EQ(out.data()[k_size / 2 - 1], std::byte{k_rounds});
   EXPECT_EQ(out.data()[k_size / 2], std::byte{0});
-}
-
-TEST_P(DeviceConformance, EventsOrderTwoStreams) {  // DEV-2
-  constexpr size_t k_size = 8 << 20;
-  const DeviceBlock source = device->allocate_pinned(k_size).value();
-  const DeviceBlock block = device->allocate(k_size).value();
-  const DeviceBlock out = device->allocate_pinned(k_size).value();
-  std::memset(source.data(), 7, k_size);
-  const auto first = device->make_stream().value(), second = device->make_stream().value();
-  const auto written = device->make_event().value(), read = device->make_event().value();
-  EXPECT_TRUE(written->is_done().value()) << "never recorded";
-  second->wait_for(*written).value();  // nothing to wait for
-  first->copy(block.data(), source.data(), k_size).value();
-  first->record(*written).value();
-  second->wait_for(*written).value();
-  second->copy(out.data(), block.data(), k_size).value();
-  second->record(*read).value();
-  read->wait().value();
-  EXPECT_TRUE(read->is_done().value());
-  EXPECT_TRUE(written->is_done().value());
-  EXPECT_EQ(std::memcmp(out.data(), source.data(), k_size), 0);
-}
-
-TEST_P(DeviceConformance, TellsTheTimeBetweenEvents) {
-  const auto begin = device->make_event().value(), end = device->make_event().value();
-  EXPECT_EQ(device->elapsed_seconds(*begin, *end).error().code, Errc::invalid_argument);
-  const auto stream = device->make_stream().value();
-  const DeviceBlock block = device->allocate(4 << 20).value();
-  stream->record(*begin).value();
-  for (int i = 0; i < 4; ++i) stream->fill_zero(block.data(), block.size_bytes()).value();
-  stream->record(*end).value();
-  end->wait().value();
-  const auto seconds = device->elapsed_seconds(*begin, *end);
-  if (!seconds && seconds.error().code == Errc::unsupported) GTEST_SKIP() << seconds.error().detail;
-  EXPECT_GT(seconds.value(), 0);
-  EXPECT_LT(seconds.value(), 60);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceConformance,
@@ -192,7 +151,6 @@ TEST(Device, CudaThatIsNotThereSaysWhatToDo) {
     EXPECT_NE(text.find("CUDA_VISIBLE_DEVICES"), std::string::npos) << text;
     EXPECT_NE(text.find("driver"), std::string::npos) << text;
   }
-  EXPECT_NE(describe_devices(DeviceKind::cuda).find("cuda: "), std::string::npos);
 }
 
 }  // namespace

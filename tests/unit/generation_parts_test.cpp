@@ -129,8 +129,6 @@ TEST(BlockPoolDeathTest, ABlockGivenBackTwiceAborts) {
   EXPECT_DEATH(pool.give_back(block), "KV-1");
 }
 
-// -- weight arrival -------------------------------------------------------------------------------
-
 // -- scheduling -----------------------------------------------------------------------------------
 
 /// A scheduler whose model always samples `(last token + 1) % 10`.

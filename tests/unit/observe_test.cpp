@@ -87,13 +87,6 @@ TEST(EtaEstimator, OneLongPauseCountsAtMostFourMedians) {
   EXPECT_DOUBLE_EQ(*eta.remaining_seconds(0, now_s), 0);
 }
 
-TEST(RateMeter, CountsOverTheWindow) {
-  RateMeter meter(10);
-  EXPECT_EQ(meter.per_second(0), 0);
-  for (int second = 0; second <= 30; ++second) meter.add(second < 15 ? 1000 : 100, second);
-  EXPECT_NEAR(meter.per_second(30), 100, 1);
-}
-
 TEST(Crc32c, KnownAnswers) {  // RFC 3720 B.4
   std::vector<std::byte> zeros(32);
   EXPECT_EQ(crc32c(zeros), 0x8a9136aaU);
@@ -108,7 +101,6 @@ TEST(Terminal, FitCountsCellsNotBytes) {
   EXPECT_EQ(printable("a\x1b[2Jb\n"), "a [2Jb ");
   EXPECT_EQ(bar(0.5, 4), "██░░");
   EXPECT_EQ(bar(std::nan(""), 2), "░░");
-  EXPECT_EQ(sparkline({0, 0.5, 1}, 2, 0, 1), "▅█");
 }
 
 TEST(EscapeHtml, NothingGetsThrough) {

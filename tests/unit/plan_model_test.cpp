@@ -142,10 +142,8 @@ TEST(CardTypes, ByEveryNameInUse) {
   EXPECT_EQ(find_card_type("H200")->link_gb_per_s, 450);
   EXPECT_NE(find_card_type("V100").error().detail.find("910A, A2, A3, H100, H200, A100-40"),
             std::string::npos);
-  for (const CardType& type : card_types()) {
-    if (type.name == "cpu") continue;
-    EXPECT_LT(type.reserve_bytes, type.capacity_bytes / 10) << type.name;
-  }
+  for (const char* name : {"910A", "A2", "A3", "H100", "H200", "A100-40"})
+    EXPECT_LT(find_card_type(name)->reserve_bytes, find_card_type(name)->capacity_bytes / 10);
 }
 
 }  // namespace

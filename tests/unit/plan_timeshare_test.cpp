@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runtime/plan/place/phases_schedule.hpp"
 #include "runtime/plan/place/phases_table.hpp"
+#include "tests/support/phases_schedule.hpp"
 #include "tests/support/plan_gen.hpp"
 
 namespace cohort::plan {

@@ -47,16 +47,5 @@ TEST(FitPrompt, KnowsTheFourNames) {
   EXPECT_EQ(truncation_of("Left").error().code, Errc::config);
 }
 
-TEST(FilterPrompts, BothBoundsCount) {
-  const std::vector<size_t> counts{5, 6, 100, 101, 0, 50};
-  const FilteredPrompts roll = filter_prompts(counts, {k_roll_min_prompt_tokens, 100});
-  EXPECT_EQ(roll.kept, (std::vector<size_t>{1, 2, 5}));
-  EXPECT_EQ(roll.too_short, 2U);
-  EXPECT_EQ(roll.too_long, 1U);
-  const FilteredPrompts verl = filter_prompts(counts, {.max_tokens = 100});
-  EXPECT_EQ(verl.kept, (std::vector<size_t>{0, 1, 2, 4, 5}));
-  EXPECT_EQ(verl.too_short, 0U);
-}
-
 }  // namespace
 }  // namespace cohort::tasks

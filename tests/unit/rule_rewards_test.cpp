@@ -389,23 +389,15 @@ TEST(RuleRewards, DataSourcesAreDispatchedAsInVerl) {
   for (auto [source, reward] : k_sources) EXPECT_EQ(scorer_for_data_source(source), reward);
 }
 
-TEST(RuleRewards, AnswerOfReadsWhatTheRuleCompares) {
-  EXPECT_EQ(answer_of("gsm8k", "#### 1,234"), "1234");
-  EXPECT_EQ(answer_of("math_rule", "so \\boxed{\\dfrac12}"), "\\frac12");
-  EXPECT_EQ(answer_of("multiple_choice", "\\boxed{b}"), "B");
-  EXPECT_EQ(answer_of("exact", "#### a"), "a");
-  EXPECT_EQ(answer_of("gsm8k", "none"), std::nullopt);
-  EXPECT_EQ(answer_of("repetition", "a"), std::nullopt);
-  EXPECT_EQ(answer_of("nonsense", "a"), std::nullopt);
-}
-
 TEST(RuleRewards, ADetailIsShortAndEndsBetweenCharacters) {
   std::string text = "#### a";
   for (int i = 0; i < 1000; ++i) text += "é";
-  std::optional<std::string> found = answer_of("exact", text);
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->size(), 255u);
-  EXPECT_TRUE(found->ends_with("é"));
+  RewardRow row;
+  row.response = text;
+  row.ground_truth = "a";
+  const std::string detail = (*make_rule_reward("exact"))->score({&row, 1}).front().detail;
+  EXPECT_EQ(detail.size(), std::string("pred ").size() + 255u);
+  EXPECT_TRUE(detail.ends_with("é"));
 }
 
 }  // namespace

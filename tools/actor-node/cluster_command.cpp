@@ -116,20 +116,13 @@ int join(const ClusterCommand& command) {
   return serve_agent(command.access, std::move(agent), ending, signals);
 }
 
-/// An address that listens everywhere says nothing about where others find it.
-bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
-
 int head(const ClusterCommand& command) {
   SignalThread signals;
   auto address = head_address(command.address, true);
   if (!address) return fail(address.error());
-  if (is_wildcard(address->host) && command.access.host.empty())
-    return fail({Errc::invalid_argument,
-                 fmt::format("--listen {} listens everywhere: say with --host by which address "
-                             "other hosts reach this one",
-                             address->host)});
   auto options = system_options(command.access);
   if (!options) return fail(options.error());
+  if (auto reached = check_reach(command.access, *address); !reached) return fail(reached.error());
   auto where = dashboard_address(command.dashboard, false);
   if (!where) return fail(where.error());
   control::SystemConfig config(*options);

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "runtime/base/listen.hpp"
+
 namespace cohort {
 namespace {
 
@@ -29,6 +31,9 @@ Expected<uint32_t> number_in(const char* name, uint32_t least, uint32_t most) {
   return number;
 }
 
+/// Listens everywhere, and says nothing about where others find it.
+bool is_wildcard(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
+
 std::string keys_of(const ClusterAccess& access) {
   return access.keys.empty() ? variable("COHORT_KEYS") : access.keys;
 }
@@ -43,7 +48,26 @@ void add_access_options(CLI::App& app, ClusterAccess& access) {
   app.add_option("--host", access.host, "address by which other hosts reach this one");
 }
 
+Expected<void> check_reach(const ClusterAccess& access, const control::Address& listen) {
+  if (access.host.empty() && is_wildcard(listen.host))
+    return Error{Errc::invalid_argument,
+                 fmt::format("--listen {} listens everywhere: say with --host by which address "
+                             "other hosts reach this one",
+                             listen.host)};
+  if (access.host.empty() || is_loopback(access.host) || !is_loopback(listen.host)) return {};
+  return Error{Errc::invalid_argument,
+               fmt::format("--host {} only tells other hosts where this one is, and the head would "
+                           "listen on {}, where they do not reach it: say --listen {} --keys DIR",
+                           access.host, control::to_text(listen),
+                           control::to_text({access.host, listen.port}))};
+}
+
 Expected<control::SystemOptions> system_options(const ClusterAccess& access) {
+  if (is_wildcard(access.host))
+    return Error{Errc::invalid_argument,
+                 fmt::format("--host {} is no address at which other hosts find this one: name its "
+                             "own, such as 10.0.0.1 (--listen says where a head listens)",
+                             access.host)};
   control::SystemOptions options;
   options.scheduler_threads = 1;
   options.has_network = true;

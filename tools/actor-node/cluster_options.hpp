@@ -20,7 +20,12 @@ struct ClusterAccess {
 
 void add_access_options(CLI::App& app, ClusterAccess& access);
 
+/// Checks that others reach `listen` at `access.host` (empty: at `listen.host`), which may be no
+/// wildcard; a loopback address serves this host only. Errc::invalid_argument, with the remedy.
+Expected<void> check_reach(const ClusterAccess& access, const control::Address& listen);
+
 /// Options of an actor system that takes part in a cluster. Errors of load_credentials.
+/// Errc::invalid_argument if access.host is a wildcard.
 Expected<control::SystemOptions> system_options(const ClusterAccess& access);
 
 /// Returns what the processes of this one are to be told: {"--keys", DIR} or {"--insecure"}.

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "runtime/config/roll/schema_search.hpp"
+#include "runtime/config/bind/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "runtime/config/verl/verl_load.hpp"
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""lint.dead: each .cpp and .hpp is listed in a CMake file or included by a file that is alive."""
+"""lint.dead: each .cpp and .hpp is listed in a CMake file or included by a file that is alive;
+each function of a header has a production user (dead_functions.py)."""
 
 import glob
 import os
 import re
 
 import common
+import dead_functions
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 LISTED = re.compile(r"[\w./${}*-]+\.(?:cpp|hpp|inl)")
@@ -43,7 +45,7 @@ def check(root):
         f"{path}:1: in no CMake file, and nothing alive includes it"
         for path in files
         if path not in alive
-    ]
+    ] + dead_functions.check(root)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import unittest
 
 import caps
 import dead
+import dead_functions
 import docs
 import format as format_lint
 import headers
@@ -172,6 +173,49 @@ class Docs(Sample):
             docs.check_text(self.root, "docs/a.md", "x\n[g](gone.md)\n"),
             ["docs/a.md:2: link to gone.md: no such file"],
         )
+
+
+class DeadFunctions(Sample):
+    HEADER = (
+        "int used(int x);\n"
+        "std::vector<int> Unused::unused(int x);\n"
+        "class A {\n"
+        "  [[nodiscard]] bool is_idle() const { return is_idle_; }\n"
+        "  void hook(int x) override;\n"
+        "};\n"
+    )
+
+    def complaints(self, source, allowed=""):
+        self.write("runtime/a/a.hpp", self.HEADER)
+        self.write("runtime/a/a.cpp", source)
+        self.write("tests/unit/a_test.cpp", "TEST(A, B) { unused(1); is_idle(); }\n")
+        self.write(dead_functions.ALLOWED, allowed)
+        return [c.split(" (")[0] for c in dead_functions.check(self.root)]
+
+    def test_a_function_that_only_tests_use_is_named(self):
+        source = (
+            "int used(int x) { return 1; }\n"
+            "std::vector<int> Unused::unused(int x) { return {used(x)}; }  // unused(x)\n"
+            'const char* text = "is_idle() and unused()";\n'
+        )
+        self.assertEqual(
+            self.complaints(source),
+            [
+                "runtime/a/a.hpp:2: no production code uses unused()",
+                "runtime/a/a.hpp:4: no production code uses is_idle()",
+            ],
+        )
+
+    def test_a_call_a_pointer_and_a_member_are_uses(self):
+        source = "auto f = [] { return x.is_idle() ? &unused : nullptr; };\nint y = used(1);\n"
+        self.assertEqual(self.complaints(source), [])
+
+    def test_an_exception_has_a_reason_and_is_needed(self):
+        source = "int y = used(1);\n"
+        allowed = "unused  a plugin's\nis_idle  what a test waits for\n"
+        self.assertEqual(self.complaints(source, allowed), [])
+        self.assertEqual(len(self.complaints(source, "unused\nis_idle  x\n")), 1)
+        self.assertEqual(len(self.complaints(source, allowed + "used  x\n")), 1)
 
 
 class Words(unittest.TestCase):

@@ -45,12 +45,6 @@ CollectiveBackend Device::collectives() const {
   return CollectiveBackend::gloo;
 }
 
-Expected<void> Device::copy(std::byte* to, const std::byte* from, uint64_t size_bytes) {
-  COHORT_ASSIGN(std::unique_ptr<DeviceStream> stream, current_stream());
-  COHORT_TRY(stream->copy(to, from, size_bytes));
-  return stream->synchronise();
-}
-
 Expected<std::vector<DeviceInfo>> list_devices(DeviceKind kind) { return backend_of(kind).list(); }
 
 Expected<std::shared_ptr<Device>> open_device(DeviceKind kind, int index) {
@@ -64,16 +58,6 @@ Expected<std::shared_ptr<Device>> open_device(DeviceKind kind, int index) {
                                                            to_string(kind), to_string(kind),
                                                            devices.size() - 1))};
   return backend.open(devices[static_cast<size_t>(index)]);
-}
-
-std::string describe_devices(DeviceKind kind) {
-  const DeviceBackend& backend = backend_of(kind);
-  const auto devices = backend.list();
-  if (!devices) return fmt::format("{}: {}", to_string(kind), devices.error().detail);
-  if (devices->empty())
-    return fmt::format("{}: no device; {}", to_string(kind), backend.none_text());
-  return fmt::format("{}: {} device{} ({})", to_string(kind), devices->size(),
-                     devices->size() == 1 ? "" : "s", devices->front().name);
 }
 
 }  // namespace cohort::compute

@@ -5,13 +5,13 @@
 /// Callers name a kind and get a Device; nobody asks what was built. Torch-free
 /// header; engines that hold tensors use device_tensors.hpp beside it.
 ///
-/// Owner: its opener holds a shared_ptr; blocks, streams and events keep their device alive.
-/// Thread-safe, but for one stream or event: those belong to one thread at a time. DEV-1: device
-/// memory comes from torch's caching allocator, so that blocks of this header and torch's own
-/// tensors are one account (memory()). DEV-2: work given to one stream happens in the order it was
-/// given; work of two streams is ordered by events only. On cpu all work is done when the call
-/// returns. DEV-3: an address inside a live block is known to its device (holds()): engines keep
-/// addresses, the device finds the block again. Errors: Errc::unsupported (not built, not
+/// Owner: its opener holds a shared_ptr; blocks keep their device alive. Thread-safe.
+///   DEV-1 device memory comes from torch's caching allocator, so that blocks of this header and
+///         torch's own tensors are one account (memory()).
+///   DEV-2 copy() comes after the work that its thread has given torch, and is done on return.
+///   DEV-3 an address inside a live block is known to its device (holds()): engines keep addresses,
+///         the device finds the block again.
+/// Errors: Errc::unsupported (not built, not
 /// installed, no such device: what to do is in the text), Errc::capacity (the device has no memory
 /// left), Errc::compute (the backend's own words).
 #include <cstddef>
@@ -68,32 +68,6 @@ class DeviceBlock {
   std::shared_ptr<void> owner_;
 };
 
-/// A point in a stream's work.
-class DeviceEvent {
- public:
-  virtual ~DeviceEvent() = default;
-  /// An event that was never recorded is done.
-  virtual Expected<bool> is_done() const = 0;
-  /// Blocks this thread until the work before the event is done.
-  virtual Expected<void> wait() = 0;
-};
-
-/// Work in order (DEV-2).
-class DeviceStream {
- public:
-  virtual ~DeviceStream() = default;
-  /// Copies between two addresses, each in a block of this device or on the host, without
-  /// overlap. Asynchronous where host bytes are pinned: both sides must live, and host bytes be
-  /// left alone, until the stream gets there.
-  virtual Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) = 0;
-  virtual Expected<void> fill_zero(std::byte* to, uint64_t size_bytes) = 0;
-  virtual Expected<void> record(DeviceEvent& event) = 0;
-  /// Later work of this stream waits for the event; this thread does not.
-  virtual Expected<void> wait_for(const DeviceEvent& event) = 0;
-  /// Blocks this thread until all work given so far is done.
-  virtual Expected<void> synchronise() = 0;
-};
-
 class Device : public std::enable_shared_from_this<Device> {
  public:
   virtual ~Device() = default;
@@ -106,9 +80,6 @@ class Device : public std::enable_shared_from_this<Device> {
 
   virtual Expected<DeviceMemory> memory() const = 0;
   virtual void reset_peak() = 0;
-  /// Gives memory that is kept for reuse back to the device.
-  virtual void release_cached() = 0;
-
   /// Returns zero-filled bytes, aligned to 64, ready on every stream. Errc::capacity names device,
   /// bytes asked, bytes in use and free.
   virtual Expected<DeviceBlock> allocate(uint64_t size_bytes) = 0;
@@ -117,16 +88,11 @@ class Device : public std::enable_shared_from_this<Device> {
   /// DEV-3. On cpu: of blocks of this object; all host memory can be used there.
   virtual bool holds(const std::byte* address) const = 0;
 
-  /// A stream of the device's pool.
-  virtual Expected<std::unique_ptr<DeviceStream>> make_stream() = 0;
-  /// The stream that torch's operations of this thread use.
-  virtual Expected<std::unique_ptr<DeviceStream>> current_stream() = 0;
-  virtual Expected<std::unique_ptr<DeviceEvent>> make_event() = 0;
-  /// Returns the seconds between two recorded events that are done.
-  virtual Expected<double> elapsed_seconds(const DeviceEvent& begin, const DeviceEvent& end) = 0;
-
-  /// copy() on the current stream, then a wait.
-  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes);
+  /// Copies between two addresses, each in a block of this device or on the host, without overlap
+  /// (DEV-2).
+  virtual Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) = 0;
+  /// Blocks this thread until the work that it has given torch is done (DEV-2).
+  virtual Expected<void> finish() = 0;
 
  protected:
   explicit Device(DeviceInfo info) : info_(std::move(info)) {}
@@ -139,9 +105,5 @@ class Device : public std::enable_shared_from_this<Device> {
 Expected<std::vector<DeviceInfo>> list_devices(DeviceKind kind);
 /// Errc::unsupported also if there is no such device.
 Expected<std::shared_ptr<Device>> open_device(DeviceKind kind, int index);
-
-/// What a build or a machine has, in one line for `doctor` and reports: e.g. "cuda: 2 devices
-/// (NVIDIA H200)", or why not.
-std::string describe_devices(DeviceKind kind);
 
 }  // namespace cohort::compute

@@ -1,6 +1,5 @@
 #include "runtime/compute/device/torch_device.hpp"
 
-#include <c10/core/StreamGuard.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,86 +28,6 @@ auto guarded_call(const std::string& what, F f) -> Expected<decltype(f())> {
     return device_error(what, e);
   }
 }
-
-class TorchEvent final : public DeviceEvent {
- public:
-  explicit TorchEvent(std::shared_ptr<const TorchDevice> device) : device_(std::move(device)) {}
-  TorchEvent(const TorchEvent&) = delete;
-  TorchEvent& operator=(const TorchEvent&) = delete;
-  ~TorchEvent() override {
-    if (native != nullptr) device_->guard().destroyEvent(native, device_->torch().index());
-  }
-  Expected<bool> is_done() const override {
-    return guarded_call(
-        "event", [this] { return native == nullptr || device_->guard().queryEvent(native); });
-  }
-  Expected<void> wait() override {
-    return guarded_call("event", [this] {
-      if (native != nullptr) device_->wait_for_event(native);
-    });
-  }
-  void* native = nullptr;  // made by the backend at the first record
-
- private:
-  std::shared_ptr<const TorchDevice> device_;
-};
-
-class TorchStream final : public DeviceStream {
- public:
-  TorchStream(std::shared_ptr<const TorchDevice> device, c10::Stream stream)
-      : device_(std::move(device)), stream_(stream) {}
-
-  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override {
-    if (size_bytes == 0) return {};
-    return guarded_call(fmt::format("{}: copy of {} bytes", device_->torch_device(), size_bytes),
-                        [&] {
-                          at::NoGradGuard no_grad;
-                          const c10::StreamGuard on(stream_);
-                          Tensor target = device_->bytes_at(to, size_bytes);
-                          const Tensor source = device_->bytes_at(from, size_bytes);
-                          target.copy_(source, /*non_blocking=*/true);
-                          keep(target);
-                          keep(source);
-                        });
-  }
-  Expected<void> fill_zero(std::byte* to, uint64_t size_bytes) override {
-    if (size_bytes == 0) return {};
-    return guarded_call(fmt::format("{}: zeros", device_->torch_device()), [&] {
-      at::NoGradGuard no_grad;
-      const c10::StreamGuard on(stream_);
-      Tensor target = device_->device_bytes_at(to, size_bytes);
-      target.zero_();
-      keep(target);
-    });
-  }
-  Expected<void> record(DeviceEvent& event) override {
-    return guarded_call("event", [&] {
-      device_->guard().record(&dynamic_cast<TorchEvent&>(event).native, stream_,
-                              device_->torch().index(), c10::EventFlag::BACKEND_DEFAULT);
-    });
-  }
-  Expected<void> wait_for(const DeviceEvent& event) override {
-    return guarded_call("event", [&] {
-      void* native = dynamic_cast<const TorchEvent&>(event).native;
-      if (native != nullptr) device_->guard().block(native, stream_);
-    });
-  }
-  /// By an event: not every backend's guard can wait for a stream.
-  Expected<void> synchronise() override {
-    TorchEvent event(device_);
-    COHORT_TRY(record(event));
-    return event.wait();
-  }
-
- private:
-  /// The caching allocator must not give the bytes away while this stream works on them.
-  void keep(const Tensor& bytes) const {
-    if (bytes.device() == device_->torch())
-      device_->guard().recordDataPtrOnStream(bytes.storage().data_ptr(), stream_);
-  }
-  std::shared_ptr<const TorchDevice> device_;
-  c10::Stream stream_;
-};
 
 std::byte* address_of(const Tensor& bytes) { return static_cast<std::byte*>(bytes.data_ptr()); }
 
@@ -197,8 +116,7 @@ Expected<DeviceBlock> TorchDevice::allocate(uint64_t size_bytes) {
                                    now->total_bytes)
                      : block.error().detail};
   }
-  COHORT_ASSIGN(std::unique_ptr<DeviceStream> stream, current_stream());
-  COHORT_TRY(stream->synchronise());  // the zeros, before another stream writes there
+  COHORT_TRY(finish());  // the zeros, before another stream writes there
   return block;
 }
 
@@ -231,34 +149,25 @@ Tensor TorchDevice::device_bytes_at(const std::byte* address, uint64_t size_byte
   return found;
 }
 
-Expected<std::unique_ptr<DeviceStream>> TorchDevice::make_stream() {
-  return guarded_call("stream", [&] {
-    auto self = std::static_pointer_cast<const TorchDevice>(shared_from_this());
-    return std::unique_ptr<DeviceStream>(
-        std::make_unique<TorchStream>(self, guard_.getStreamFromGlobalPool(torch_)));
+Expected<void> TorchDevice::copy(std::byte* to, const std::byte* from, uint64_t size_bytes) {
+  if (size_bytes == 0) return {};
+  COHORT_TRY(guarded_call(fmt::format("{}: copy of {} bytes", torch_device(), size_bytes), [&] {
+    at::NoGradGuard no_grad;
+    bytes_at(to, size_bytes).copy_(bytes_at(from, size_bytes), /*non_blocking=*/true);
+  }));
+  return finish();
+}
+
+/// By an event: not every backend's guard can wait for a stream.
+Expected<void> TorchDevice::finish() {
+  return guarded_call(fmt::format("{}: event", torch_device()), [&] {
+    void* native = nullptr;  // made by the backend
+    guard_.record(&native, guard_.getStream(torch_), torch_.index(),
+                  c10::EventFlag::BACKEND_DEFAULT);
+    const std::shared_ptr<void> event(native,
+                                      [this](void* x) { guard_.destroyEvent(x, torch_.index()); });
+    wait_for_event(native);
   });
-}
-
-Expected<std::unique_ptr<DeviceStream>> TorchDevice::current_stream() {
-  return guarded_call("stream", [&] {
-    auto self = std::static_pointer_cast<const TorchDevice>(shared_from_this());
-    return std::unique_ptr<DeviceStream>(
-        std::make_unique<TorchStream>(self, guard_.getStream(torch_)));
-  });
-}
-
-Expected<std::unique_ptr<DeviceEvent>> TorchDevice::make_event() {
-  auto self = std::static_pointer_cast<const TorchDevice>(shared_from_this());
-  return std::unique_ptr<DeviceEvent>(std::make_unique<TorchEvent>(self));
-}
-
-Expected<double> TorchDevice::elapsed_seconds(const DeviceEvent& begin, const DeviceEvent& end) {
-  void* from = dynamic_cast<const TorchEvent&>(begin).native;
-  void* to = dynamic_cast<const TorchEvent&>(end).native;
-  if (from == nullptr || to == nullptr)
-    return Error{Errc::invalid_argument,
-                 fmt::format("{}: time between events that were not recorded", torch_device())};
-  return seconds_between(from, to);
 }
 
 at::Device torch_device_of(const Device* device) {

@@ -1,7 +1,7 @@
 #pragma once
-/// A Device on torch's device-independent interface: c10's guard of the device type for devices,
-/// streams and events, tensors for memory and copies. What that interface does not tell (memory,
-/// time between events, pinned host memory) the vendor's subclass does. Private to the folder.
+/// A Device on torch's device-independent interface: c10's guard of the device type for devices and
+/// events, tensors for memory and copies. What that interface does not tell (memory, pinned host
+/// memory) the vendor's subclass does. Private to the folder.
 ///
 /// Owner, threads and errors as device.hpp says. Exceptions of torch end here.
 #include <map>
@@ -39,27 +39,20 @@ class TorchDevice : public Device {
   Expected<DeviceBlock> allocate(uint64_t size_bytes) override;
   Expected<DeviceBlock> allocate_pinned(uint64_t size_bytes) override;
   bool holds(const std::byte* address) const override { return blocks_->has(address); }
-  Expected<std::unique_ptr<DeviceStream>> make_stream() override;
-  Expected<std::unique_ptr<DeviceStream>> current_stream() override;
-  Expected<std::unique_ptr<DeviceEvent>> make_event() override;
-  Expected<double> elapsed_seconds(const DeviceEvent& begin, const DeviceEvent& end) override;
+  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override;
+  Expected<void> finish() override;
 
   at::Device torch() const { return torch_; }
-  const c10::impl::VirtualGuardImpl& guard() const { return guard_; }
   /// Returns [size_bytes] u8 over bytes of a block (device or pinned), else of the host.
   at::Tensor bytes_at(const std::byte* address, uint64_t size_bytes) const;
   /// The same for bytes that must be the device's; throws if they are not.
   at::Tensor device_bytes_at(const std::byte* address, uint64_t size_bytes) const;
-  /// Blocks until a recorded event is done, 10 minutes at most. Throws.
-  void wait_for_event(void* event) const;
 
  protected:
   TorchDevice(DeviceInfo info, at::Device torch)
       : Device(std::move(info)), torch_(torch), guard_(torch.type()) {}
   /// Host bytes [size_bytes] u8 that the device can copy by itself. Throws.
   virtual at::Tensor pinned_bytes(int64_t size_bytes) const = 0;
-  /// Of two native events that are done.
-  virtual Expected<double> seconds_between(void* begin, void* end) const = 0;
   /// A block of the device over `bytes` that is known by `address`, usually the tensor's own.
   DeviceBlock block_at(std::byte* address, const at::Tensor& bytes);
   /// For a backend whose allocator does not tell: of the blocks alone.
@@ -67,6 +60,8 @@ class TorchDevice : public Device {
   void reset_block_peak() { blocks_->reset_peak(); }
 
  private:
+  /// Blocks until a recorded event is done, 10 minutes at most. Throws.
+  void wait_for_event(void* event) const;
   at::Device torch_;
   c10::impl::VirtualGuardImpl guard_;
   std::shared_ptr<TensorBlocks> blocks_ = std::make_shared<TensorBlocks>();

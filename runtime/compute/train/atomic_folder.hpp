@@ -1,8 +1,7 @@
 #pragma once
 /// All-or-nothing output: a folder is filled under a temporary name beside its target and renamed
 /// when every byte is on disk. A killed process leaves the old folder, or the new one, and at most
-/// a
-/// "<target>.tmp-<pid>" that the next commit of the same target removes.
+/// a "<target>.tmp-<pid>" that the next commit of the same target removes.
 #include <cstddef>
 #include <filesystem>
 #include <span>

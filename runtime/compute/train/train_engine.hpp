@@ -6,9 +6,8 @@
 /// `threads` threads. Torch-free header.
 ///
 /// TRAIN-1: parameters after step() are a function of (parameters, moments, samples, loss, learning
-/// rate) only:
-///          gradients are added in micro-batch order, for any `threads` and whichever finishes
-///          first.
+///          rate) only: gradients are added in micro-batch order, for any `threads` and
+///          whichever finishes first.
 /// TRAIN-3: with a group, parameters after step() are the same bits for any number of ranks, any
 ///          ZeRO stage, and offload or swap on or off (reduce: ordered).
 /// TRAIN-2: a step whose gradient norm is not finite changes nothing and says so, on every rank

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/roll/roll_check.hpp"
-#include "runtime/config/tree/suggest.hpp"
 
 namespace cohort::config {
 namespace {

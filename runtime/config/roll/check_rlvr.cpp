@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/roll/roll_check.hpp"
-#include "runtime/config/tree/suggest.hpp"
 
 namespace cohort::config {
 namespace {

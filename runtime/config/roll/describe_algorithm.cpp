@@ -1,5 +1,5 @@
 /// Keys of the run and of the algorithm: top level of the file, as ROLL names them.
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {

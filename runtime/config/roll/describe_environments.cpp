@@ -1,5 +1,5 @@
 /// Keys of the environment managers and of the environments.
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {

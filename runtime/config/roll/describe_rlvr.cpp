@@ -4,28 +4,29 @@
 
 #include <algorithm>
 
-#include "runtime/config/roll/visitor.hpp"
-#include "runtime/config/tree/suggest.hpp"
+#include "runtime/base/suggest.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr";
+constexpr std::string_view k_rlvr = "rlvr", k_not_run = "not run yet";
 
 void describe_query_filter(Visitor& v, QueryFilter& f) {
   if (!v.enter(
-          {"query_filter_config", k_rlvr, "Which prompts are dropped by their group's scores."},
+          {"query_filter_config", k_not_run, "Which prompts are dropped by their group's scores."},
           true))
     return;
-  v.choice({"type", k_rlvr,
+  v.choice({"type", k_not_run,
             "mean_filter keeps groups with threshold_down < mean < threshold_up, std_filter those "
             "with a deviation above std_threshold."},
            f.type);
-  if (v.enter({"filter_args", k_rlvr, "Thresholds of the filter."},
+  if (v.enter({"filter_args", k_not_run, "Thresholds of the filter."},
               f != QueryFilter{} || v.is_listing())) {
-    v.number({"threshold_down", k_rlvr, "Lower bound of the group's mean."}, f.threshold_down);
-    v.number({"threshold_up", k_rlvr, "Upper bound of the group's mean."}, f.threshold_up);
-    v.number({"std_threshold", k_rlvr, "Lower bound of the group's deviation."}, f.std_threshold);
+    v.number({"threshold_down", k_not_run, "Lower bound of the group's mean."}, f.threshold_down);
+    v.number({"threshold_up", k_not_run, "Upper bound of the group's mean."}, f.threshold_up);
+    v.number({"std_threshold", k_not_run, "Lower bound of the group's deviation."},
+             f.std_threshold);
     v.leave();
   }
   v.leave();
@@ -40,21 +41,21 @@ void describe_reward(Visitor& v, RewardConfig& r) {
   RewardConfig plain;
   plain.weight = r.weight;
   if (v.is_writing() && r == plain) return;
-  v.nullable_text({"worker_cls", k_rlvr, "ROLL's class of the scorer."}, r.worker_cls);
+  v.nullable_text({"worker_cls", "reward", "ROLL's class of the scorer."}, r.worker_cls);
   v.texts({"tag_included", "reward",
            "Tags (data_source) of the rows that this entry scores; empty: the rows whose domain it "
            "is, and those without one."},
           r.tag_included);
   describe_plugin(v, r.plugin, "reward");
-  v.boolean({"use_local", k_rlvr, "code_sandbox: true checks here, false asks code_url."},
+  v.boolean({"use_local", "reward", "code_sandbox: true checks here, false asks code_url."},
             r.use_local);
-  v.nullable_text({"code_url", k_rlvr, "code_sandbox: where answers are checked."}, r.code_url);
-  v.nullable_text({"judge_model_type", k_rlvr, "llm_judge: api, inference or cluster."},
+  v.nullable_text({"code_url", k_not_run, "code_sandbox: where answers are checked."}, r.code_url);
+  v.nullable_text({"judge_model_type", k_not_run, "llm_judge: api, inference or cluster."},
                   r.judge_model_type);
-  v.nullable_text({"judge_prompt", k_rlvr, "llm_judge: name of the prompt."}, r.judge_prompt);
-  v.nullable_text({"judge_model_name", k_rlvr, "llm_judge: model that is asked."},
+  v.nullable_text({"judge_prompt", "reward", "llm_judge: name of the prompt."}, r.judge_prompt);
+  v.nullable_text({"judge_model_name", "reward", "llm_judge: model that is asked."},
                   r.judge_model_name);
-  v.nullable_text({"judge_api_url", k_rlvr, "llm_judge: where it is asked."}, r.judge_api_url);
+  v.nullable_text({"judge_api_url", "reward", "llm_judge: where it is asked."}, r.judge_api_url);
   describe_query_filter(v, r.query_filter_config);
   describe_worker_keys(v, r.worker, {.is_infer = true, .is_reward = true});
   describe_generating_args(v, r.worker.generating_args);
@@ -110,7 +111,7 @@ void describe_filters(Visitor& v, int64_t& count) {
     }
     return {};
   };
-  v.value({"filters", k_rlvr, "Rules that take tokens out of the mask."}, "list of rules", read,
+  v.value({"filters", k_not_run, "Rules that take tokens out of the mask."}, "list of rules", read,
           [&count] {
             Node list;
             list.kind = NodeKind::sequence;
@@ -126,15 +127,15 @@ void describe_filters(Visitor& v, int64_t& count) {
 void describe_correction(Visitor& v, TrainInferCorrection& x) {
   bool is_used = x != TrainInferCorrection{};
   if (!v.enter(
-          {"train_infer_correction", k_rlvr,
+          {"train_infer_correction", k_not_run,
            "Weights and filters against the gap between the engine's log-probabilities and the "
            "trainer's."},
           is_used || v.is_listing()))
     return;
-  if (v.enter({"is_weight", k_rlvr, "Importance weight on the loss."}, true)) {
-    v.boolean({"enabled", k_rlvr, "Whether the loss is weighted."}, x.is_weighted);
-    v.choice({"weight_type", k_rlvr, "What one ratio covers."}, x.weight_type);
-    v.optional_number({"upper_bound", k_rlvr, "The weight is cut at this; ~: never.", above(0)},
+  if (v.enter({"is_weight", k_not_run, "Importance weight on the loss."}, true)) {
+    v.boolean({"enabled", k_not_run, "Whether the loss is weighted."}, x.is_weighted);
+    v.choice({"weight_type", k_not_run, "What one ratio covers."}, x.weight_type);
+    v.optional_number({"upper_bound", k_not_run, "The weight is cut at this; ~: never.", above(0)},
                       x.upper_bound);
     v.inert({"detach"}, "the weight never carries a gradient");
     v.leave();
@@ -144,45 +145,47 @@ void describe_correction(Visitor& v, TrainInferCorrection& x) {
 }
 
 void describe_masks(Visitor& v, RlvrSection& x) {
-  v.number({"rl_loss_coef", k_rlvr, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
-  v.choice({"importance_sampling", k_rlvr, "token: a ratio per token; seq: one per answer (GSPO)."},
-           x.importance_sampling);
-  v.boolean({"difficulty_loss_weight", k_rlvr, "Samples weigh by the difficulty of the prompt."},
+  v.number({"rl_loss_coef", k_not_run, "Weight of the policy loss and the KL loss."},
+           x.rl_loss_coef);
+  v.choice(
+      {"importance_sampling", k_not_run, "token: a ratio per token; seq: one per answer (GSPO)."},
+      x.importance_sampling);
+  v.boolean({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
             x.difficulty_loss_weight);
-  v.boolean({"length_loss_weight", k_rlvr, "Samples weigh by the length of the answer."},
+  v.boolean({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},
             x.length_loss_weight);
-  v.boolean({"max_len_mask", k_rlvr, "Answers that fill the padded width do not train."},
+  v.boolean({"max_len_mask", k_not_run, "Answers that fill the padded width do not train."},
             x.max_len_mask);
-  v.boolean({"difficulty_mask", k_rlvr,
+  v.boolean({"difficulty_mask", k_not_run,
              "Only prompts with difficulty_low_threshold < mean score < difficulty_high_threshold "
              "train."},
             x.difficulty_mask);
-  v.number({"difficulty_low_threshold", k_rlvr, "Lower bound of difficulty_mask."},
+  v.number({"difficulty_low_threshold", k_not_run, "Lower bound of difficulty_mask."},
            x.difficulty_low_threshold);
-  v.number({"difficulty_high_threshold", k_rlvr, "Upper bound of difficulty_mask."},
+  v.number({"difficulty_high_threshold", k_not_run, "Upper bound of difficulty_mask."},
            x.difficulty_high_threshold);
-  v.boolean({"error_max_len_clip", k_rlvr,
+  v.boolean({"error_max_len_clip", k_not_run,
              "Wrong answers longer than error_max_len_threshold do not train."},
             x.error_max_len_clip);
-  v.integer({"error_max_len_threshold", k_rlvr, "Tokens of error_max_len_clip.", at_least(0)},
+  v.integer({"error_max_len_threshold", k_not_run, "Tokens of error_max_len_clip.", at_least(0)},
             x.error_max_len_threshold);
 }
 
 void describe_sampling_loop(Visitor& v, RlvrSection& x) {
-  v.boolean({"val_greedy", k_rlvr, "Evaluation takes the likeliest token."}, x.val_greedy);
+  v.boolean({"val_greedy", k_not_run, "Evaluation takes the likeliest token."}, x.val_greedy);
   v.integer({"val_n_sample", k_rlvr, "Answers to a prompt of evaluation.", between(1, 1 << 16)},
             x.val_n_sample);
-  v.boolean({"is_num_return_sequences_expand", k_rlvr,
+  v.boolean({"is_num_return_sequences_expand", k_not_run,
              "The answers to a prompt are requests of their own; forced when async."},
             x.is_num_return_sequences_expand);
-  v.boolean({"is_use_additional_prompts", k_rlvr,
+  v.boolean({"is_use_additional_prompts", k_not_run,
              "Further prompts start while some of the step are filtered out."},
             x.is_use_additional_prompts);
-  v.integer({"max_additional_running_prompts", k_rlvr, "How many of them at once.", at_least(0)},
+  v.integer({"max_additional_running_prompts", k_not_run, "How many of them at once.", at_least(0)},
             x.max_additional_running_prompts);
-  v.integer(
-      {"generate_opt_level", k_rlvr, "ROLL: 1 schedules requests, 0 whole batches.", between(0, 1)},
-      x.generate_opt_level);
+  v.integer({"generate_opt_level", k_not_run, "ROLL: 1 schedules requests, 0 whole batches.",
+             between(0, 1)},
+            x.generate_opt_level);
 }
 
 void describe_other_pipelines(Visitor& v) {

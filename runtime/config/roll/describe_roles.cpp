@@ -1,5 +1,5 @@
 /// Keys of the policy's shape and of the roles actor_train, actor_infer, reference and rewards.
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {

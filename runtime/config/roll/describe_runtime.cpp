@@ -1,5 +1,5 @@
 /// Cohort's own keys: platform, cards, placement, warm start, recording, transport, recovery.
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {

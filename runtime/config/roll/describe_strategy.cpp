@@ -2,7 +2,7 @@
 /// table lists them all.
 #include <array>
 
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/config/bind/binder.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/roll/binder.hpp"
 #include "runtime/config/run_config.hpp"
 
 namespace cohort::config {

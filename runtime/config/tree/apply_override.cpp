@@ -3,11 +3,11 @@
 #include <charconv>
 #include <system_error>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/interpolate.hpp"
 #include "runtime/config/tree/merge.hpp"
 #include "runtime/config/tree/override.hpp"
-#include "runtime/config/tree/suggest.hpp"
 
 namespace cohort::config {
 namespace {

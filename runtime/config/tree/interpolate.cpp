@@ -9,8 +9,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/override.hpp"
-#include "runtime/config/tree/suggest.hpp"
 #include "runtime/config/tree/utf8_text.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 

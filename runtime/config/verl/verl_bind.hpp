@@ -1,11 +1,10 @@
 #pragma once
-/// Tree <-> VerlConfig through describe_verl(): the binder, the writer and the list of keys. A key
-/// of the tree without a source in its mark is a default laid under the user's keys: interpolation
-/// sees it, the binder does not.
+/// Tree <-> VerlConfig through describe_verl(). A key of the tree without a source in its mark is a
+/// default laid under the user's keys: interpolation sees it, the binder does not.
 #include <set>
 #include <string>
 
-#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/bind/binder.hpp"
 #include "runtime/config/tree/yaml_node.hpp"
 #include "runtime/config/verl/verl_config.hpp"
 

@@ -3,7 +3,7 @@
 /// asking data files for their rows and the environment for one variable.
 #include <cstdint>
 
-#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/bind/binder.hpp"
 #include "runtime/config/tree/interpolate.hpp"
 #include "runtime/config/verl/verl_config.hpp"
 

@@ -1,6 +1,7 @@
 /// verl's keys of algorithm, trainer and what stands beside them; Cohort's own keys.
 #include <array>
 
+#include "runtime/config/roll/describe.hpp"
 #include "runtime/config/verl/verl_visit.hpp"
 
 namespace cohort::config {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <tuple>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/compose.hpp"
-#include "runtime/config/tree/suggest.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "runtime/config/verl/verl_bind.hpp"
 #include "runtime/config/verl/verl_check.hpp"

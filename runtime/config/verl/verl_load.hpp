@@ -10,7 +10,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/run_config.hpp"
 
 namespace cohort::config {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/bind/visitor.hpp"
 #include "runtime/config/tree/yaml_node.hpp"
 #include "runtime/config/verl/verl_config.hpp"
 

@@ -28,8 +28,6 @@ std::string lower(std::string_view text) {
 
 }  // namespace
 
-std::span<const Product> products() { return k_products; }
-
 const Product* find_product(Series series, uint32_t cards) {
   const Product* found = nullptr;
   for (const Product& product : k_products) {

@@ -18,9 +18,6 @@ struct Product {
   std::string_view source;
 };
 
-/// Returns every product known, smallest server first within a series.
-std::span<const Product> products();
-
 /// Returns the product of `series` whose server holds `cards` devices (the smallest that does), or
 /// the largest of the series, or nullptr for Series::unknown.
 const Product* find_product(Series series, uint32_t cards);

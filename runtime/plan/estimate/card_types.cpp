@@ -65,8 +65,6 @@ std::string lowered(std::string_view text) {
 
 }  // namespace
 
-std::span<const CardType> card_types() { return k_types; }
-
 Expected<CardType> find_card_type(std::string_view name) {
   std::string wanted = lowered(name);
   // npu-smi prints the bin too: 910B3 is a 910B.

@@ -26,8 +26,6 @@ struct CardType {
   double host_gb_per_s = 0;     // [10^9 bytes] one direction, to host memory
 };
 
-std::span<const CardType> card_types();
-
 /// Returns the row, by name or a usual other name ("910B", "910C", "Ascend910B3", "A100"), case
 /// ignored; Errc::not_found with all names.
 Expected<CardType> find_card_type(std::string_view name);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/plan/estimate/model_shape.hpp"
 
 namespace cohort::plan {
@@ -115,26 +116,10 @@ std::vector<std::string> components(std::string_view path) {
   return out;
 }
 
-/// Edit distance, for the nearest names of an error.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string nearest_names(std::string_view component) {
   std::vector<std::pair<size_t, std::string_view>> found;
   for (const Row& row : k_rows)
-    found.emplace_back(distance(component, lowered(row.name)), row.name);
+    found.emplace_back(edit_distance(component, lowered(row.name)), row.name);
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;

@@ -41,19 +41,13 @@ Verdict Collector::offer(const TrajectoryKey& key, uint32_t) {
   if (found == steps_.end()) {
     auto last = last_opened_.find(key.kind);
     bool is_past = last != last_opened_.end() && key.step <= last->second;
-    ++(is_past ? late_total_ : unknown_total_);
     return is_past ? Verdict::late : Verdict::unknown;
   }
   Step& step = found->second;
-  if (key.group >= step.groups || key.index >= step.group_size) {
-    ++unknown_total_;
-    return Verdict::unknown;
-  }
+  if (key.group >= step.groups || key.index >= step.group_size) return Verdict::unknown;
   uint8_t& has = step.has[size_t{key.group} * step.group_size + key.index];
   if (has) {
-    if (plant_ == Plant::dedupe_off) return Verdict::accepted;
-    ++duplicate_total_;
-    return Verdict::duplicate;
+    return plant_ == Plant::dedupe_off ? Verdict::accepted : Verdict::duplicate;
   }
   has = 1;
   ++step.group_count[key.group];
@@ -67,22 +61,9 @@ const Collector::Step* Collector::find(StepKey step) const {
   return found == steps_.end() ? nullptr : &found->second;
 }
 
-bool Collector::is_group_complete(StepKey step, uint32_t group) const {
-  const Step* state = find(step);
-  return state && group < state->groups && state->group_count[group] == state->group_size;
-}
-
 bool Collector::is_step_complete(StepKey step) const {
   const Step* state = find(step);
   return state && state->count == state->has.size();
-}
-
-std::vector<uint32_t> Collector::complete_groups(StepKey step) const {
-  std::vector<uint32_t> groups;
-  if (const Step* state = find(step))
-    for (uint32_t group = 0; group < state->groups; ++group)
-      if (state->group_count[group] == state->group_size) groups.push_back(group);
-  return groups;
 }
 
 std::pair<uint64_t, uint64_t> Collector::progress(StepKey step) const {
@@ -120,14 +101,6 @@ Expected<std::vector<TrajectoryKey>> Collector::close_step(StepKey step) {
   closed_total_ += state->count;
   steps_.erase(step);
   return keys;
-}
-
-Expected<void> Collector::abandon_step(StepKey step) {
-  const Step* state = find(step);
-  if (!state) return Error{Errc::not_found, "collector: " + describe(step) + " is not open"};
-  closed_total_ += state->count;
-  steps_.erase(step);
-  return {};
 }
 
 void Collector::assert_invariants() const {

@@ -44,12 +44,7 @@ class Collector {
   /// Returns what to do with an arrival. `attempt` never makes a second copy welcome; it is kept
   /// for reports.
   Verdict offer(const TrajectoryKey& key, uint32_t attempt = 0);
-  /// Returns true if the step is open and has every trajectory of the group.
-  bool is_group_complete(StepKey step, uint32_t group) const;
-  bool is_step_open(StepKey step) const { return steps_.contains(step); }
   bool is_step_complete(StepKey step) const;
-  /// Returns complete groups of an open step, ascending.
-  std::vector<uint32_t> complete_groups(StepKey step) const;
   /// Returns accepted and expected counts of an open step; {0, 0} otherwise.
   std::pair<uint64_t, uint64_t> progress(StepKey step) const;
   /// Returns the first `limit` missing trajectories in (group, index) order, to name them in a
@@ -60,14 +55,6 @@ class Collector {
   /// training. Returns Errc::not_found if it is not open, Errc::invalid_argument if it is
   /// incomplete (names what lacks).
   Expected<std::vector<TrajectoryKey>> close_step(StepKey step);
-  /// Drops an open step, e.g. at shutdown; its later arrivals are late. Returns Errc::not_found if
-  /// not open.
-  Expected<void> abandon_step(StepKey step);
-
-  uint64_t accepted_total() const { return accepted_total_; }
-  uint64_t duplicate_total() const { return duplicate_total_; }
-  uint64_t late_total() const { return late_total_; }
-  uint64_t unknown_total() const { return unknown_total_; }
 
   /// Aborts the process if FLOW-1 or a bound does not hold.
   void assert_invariants() const;
@@ -85,8 +72,8 @@ class Collector {
   Plant plant_;
   std::map<StepKey, Step> steps_;
   std::map<TrajectoryKind, uint64_t> last_opened_;  // kind -> step
-  uint64_t accepted_total_ = 0, duplicate_total_ = 0, late_total_ = 0, unknown_total_ = 0;
-  uint64_t closed_total_ = 0;  // trajectories of closed and abandoned steps
+  uint64_t accepted_total_ = 0;
+  uint64_t closed_total_ = 0;  // trajectories of closed steps
 };
 
 std::string_view to_string(Verdict verdict);

@@ -19,11 +19,13 @@
 ///   phase      train_params grads  optimizer, infer_params kv_cache ref_params
 ///                                  critic_*
 ///   init       host         absent host       -            -        -
-///   publish    card         absent * or host  card         absent   host  (card while it is
-///   filled) generate   host         absent host       card         card     host reference  host
-///   absent host       host         absent   card update     card         card   card       host
-///   absent   host evaluate   host         absent host       card         card     host checkpoint
-///   host         -      -          -            absent   -
+///   publish    card         absent * or host  card         absent   host  (card while filled)
+///   generate   host         absent host       card         card     host
+///   reference  host         absent host       host         absent   card
+///   update     card         card   card       host         absent   host
+///   evaluate   host         absent host       card         card     host
+///   checkpoint host         -      -          -            absent   -
+/// tests/unit/plan_phases_table_test.cpp reads both tables.
 /// kv_cache with CacheArrival::early: card in publish too, after infer_params.
 /// "*": stays through the reshard if the card has room for it beside both parameter sets, else it
 /// leaves before infer_params come (a swapped optimizer's window always leaves). In checkpoint

@@ -1,10 +1,6 @@
 #include "runtime/plan/reshard/reshard_apply.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <string>
-#include <tuple>
 
 #include "runtime/base/check.hpp"
 #include "runtime/plan/reshard/reshard_build.hpp"
@@ -90,59 +86,6 @@ std::vector<uint32_t> positions(const ReshardPlan& plan, const ShardLayout& layo
   return by_card;
 }
 
-/// Executes a plan: buffers before and after, and whole tensors for what a round stages.
-class Executor {
- public:
-  Executor(const ReshardCopies& copies, std::span<const std::vector<std::byte>> before)
-      : copies_(&copies), before_(before), after_(before.size()) {
-    for (uint32_t card = 0; card < after_.size(); ++card)
-      after_[card].assign(copies.bytes_after(card), k_poison);
-  }
-
-  std::vector<std::vector<std::byte>> run() {
-    uint32_t round = 0;
-    for (const ReshardTransfer& x : copies_->plan().transfers) {
-      if (x.round != round) staged_.clear();
-      round = x.round;
-      move(x);
-    }
-    return std::move(after_);
-  }
-
- private:
-  static constexpr std::byte k_poison{0xEE};
-  using Key = std::tuple<uint32_t, uint32_t, uint64_t, uint32_t>;  // card, family, layer, expert
-
-  void move(const ReshardTransfer& x) {
-    std::vector<std::byte> wire(copies_->packed_bytes(x), k_poison);
-    if (x.source == ReshardTransfer::Source::staging) {
-      for (const auto& unit : copies_->units(x)) pack(unit.runs, image(x.from, x, unit), wire);
-    } else {
-      bool is_before = x.source == ReshardTransfer::Source::before;
-      pack(copies_->source_runs(x), is_before ? before_[x.from] : after_[x.from], wire);
-    }
-    unpack(copies_->target_runs(x), wire, after_[x.to]);
-    if (copies_->plan().options.mode == ReshardMode::p2p || x.from == x.to) return;
-    for (const auto& unit : copies_->units(x)) unpack(unit.runs, wire, image(x.to, x, unit));
-  }
-
-  std::vector<std::byte>& image(uint32_t card, const ReshardTransfer& x,
-                                const ReshardCopies::Unit& unit) {
-    const ReshardPlan& plan = copies_->plan();
-    uint32_t family = plan.pieces[x.piece].family;
-    const TensorSpec& spec = plan.model.tensors[family];
-    auto& bytes = staged_[{card, family, unit.layer, unit.expert}];
-    if (bytes.empty())
-      bytes.assign(spec.outer * spec.split * spec.inner * spec.element_bytes, k_poison);
-    return bytes;
-  }
-
-  const ReshardCopies* copies_;
-  std::span<const std::vector<std::byte>> before_;
-  std::vector<std::vector<std::byte>> after_;
-  std::map<Key, std::vector<std::byte>> staged_;
-};
-
 }  // namespace
 
 ReshardCopies::ReshardCopies(const ReshardPlan& plan)
@@ -166,31 +109,6 @@ uint64_t ReshardCopies::packed_bytes(const ReshardTransfer& x) const {
   const ReshardPiece& piece = plan_->pieces[x.piece];
   return (elements_before(piece, x.end_unit) - elements_before(piece, x.first_unit)) *
          plan_->model.tensors[piece.family].element_bytes;
-}
-
-std::vector<CopyRun> ReshardCopies::source_runs(const ReshardTransfer& x) const {
-  COHORT_CHECK(x.source != ReshardTransfer::Source::staging,
-               "RESHARD-4: staged bytes have no place in a layout");
-  if (x.source == ReshardTransfer::Source::after) return runs(x, after_, position_after_[x.from]);
-  return runs(x, before_, position_before_[x.from]);
-}
-
-std::vector<CopyRun> ReshardCopies::target_runs(const ReshardTransfer& x) const {
-  return runs(x, after_, position_after_[x.to]);
-}
-
-std::vector<CopyRun> ReshardCopies::runs(const ReshardTransfer& x, const Shards& shards,
-                                         uint32_t position) const {
-  std::vector<CopyRun> result;
-  uint32_t family = plan_->pieces[x.piece].family;
-  for (const Unit& unit : parts(x, shards, position)) {
-    uint64_t base = shards.offset(position, family, unit.layer, unit.expert);
-    for (CopyRun run : unit.runs) {
-      run.shard += base;
-      append(result, run);
-    }
-  }
-  return result;
 }
 
 std::vector<ReshardCopies::Unit> ReshardCopies::source_parts(const ReshardTransfer& x) const {
@@ -236,39 +154,6 @@ std::vector<ReshardCopies::Unit> ReshardCopies::units(const ReshardTransfer& x) 
                   result.back().runs);
   });
   return result;
-}
-
-void pack(std::span<const CopyRun> runs, std::span<const std::byte> shard,
-          std::span<std::byte> packed) {
-  for (const CopyRun& x : runs)
-    for (uint64_t i = 0; i < x.count; ++i)
-      std::memcpy(packed.data() + x.packed + i * x.packed_stride,
-                  shard.data() + x.shard + i * x.shard_stride, x.bytes);
-}
-
-void unpack(std::span<const CopyRun> runs, std::span<const std::byte> packed,
-            std::span<std::byte> shard) {
-  for (const CopyRun& x : runs)
-    for (uint64_t i = 0; i < x.count; ++i)
-      std::memcpy(shard.data() + x.shard + i * x.shard_stride,
-                  packed.data() + x.packed + i * x.packed_stride, x.bytes);
-}
-
-Expected<std::vector<std::vector<std::byte>>> apply_reshard(
-    const ReshardPlan& plan, std::span<const std::vector<std::byte>> before) {
-  ReshardCopies copies(plan);
-  if (plan.transfers.empty() && !plan.model.tensors.empty() && model_bytes(plan.model) > 0)
-    return Error{Errc::invalid_argument,
-                 "reshard: the plan has byte tables only; plan again without tables_only"};
-  for (uint32_t card = 0; card < plan.cards.size(); ++card) {
-    uint64_t size = card < before.size() ? before[card].size() : 0;
-    if (before.size() != plan.cards.size() || size != copies.bytes_before(card))
-      return Error{Errc::invalid_argument,
-                   "reshard: card " + std::to_string(plan.cards[card].value) + ": a buffer of " +
-                       std::to_string(size) + " bytes, the layout says " +
-                       std::to_string(copies.bytes_before(card))};
-  }
-  return Executor(copies, before).run();
 }
 
 }  // namespace cohort::plan

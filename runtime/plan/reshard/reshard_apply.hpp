@@ -2,7 +2,7 @@
 /// From a planned transfer to bytes: where the sender reads and the receiver writes. Pure.
 ///
 /// A transfer's bytes travel packed: its units in order, each unit its chunk of the piece's box
-/// taken flat. The sender packs by source_runs(), the receiver unpacks by target_runs(); in the
+/// taken flat. The sender packs by source_parts(), the receiver unpacks by target_parts(); in the
 /// gathering modes the receiver may keep a part only, or nothing.
 /// Keeps a reference to the plan, which must outlive it. Thread-safe after construction.
 #include <cstddef>
@@ -32,11 +32,6 @@ class ReshardCopies {
   uint64_t bytes_after(uint32_t card) const;
   uint64_t packed_bytes(const ReshardTransfer& x) const;
 
-  /// Runs in the sender's buffer before, or after when x.source says so. Not for staging.
-  std::vector<CopyRun> source_runs(const ReshardTransfer& x) const;
-  /// Runs in the receiver's buffer after.
-  std::vector<CopyRun> target_runs(const ReshardTransfer& x) const;
-
   /// One unit of a transfer: a tensor, and the part of it that travels, as runs in the whole
   /// tensor.
   struct Unit {
@@ -46,29 +41,16 @@ class ReshardCopies {
     std::vector<CopyRun> runs;
   };
   std::vector<Unit> units(const ReshardTransfer& x) const;
-  /// source_runs() and target_runs() by tensor: offsets from where the card's part of it begins.
+  /// By tensor, what the sender reads (before, or after when x.source says so; not for staging) and
+  /// what the receiver writes: offsets from where the card's part of it begins.
   std::vector<Unit> source_parts(const ReshardTransfer& x) const;
   std::vector<Unit> target_parts(const ReshardTransfer& x) const;
 
  private:
-  std::vector<CopyRun> runs(const ReshardTransfer& x, const Shards& shards,
-                            uint32_t position) const;
   std::vector<Unit> parts(const ReshardTransfer& x, const Shards& shards, uint32_t position) const;
   const ReshardPlan* plan_;
   Shards before_, after_;
   std::vector<uint32_t> position_before_, position_after_;  // by card, or all ones
 };
-
-void pack(std::span<const CopyRun> runs, std::span<const std::byte> shard,
-          std::span<std::byte> packed);
-void unpack(std::span<const CopyRun> runs, std::span<const std::byte> packed,
-            std::span<std::byte> shard);
-
-/// Runs the whole plan in this process: before[card], by index of plan.cards, is empty for cards
-/// outside the old layout. Returns the buffers after, empty outside the new layout. Bytes staged in
-/// a round are gone in the next. Returns Errc::invalid_argument for a buffer of the wrong size, and
-/// for a plan of byte tables only.
-Expected<std::vector<std::vector<std::byte>>> apply_reshard(
-    const ReshardPlan& plan, std::span<const std::vector<std::byte>> before);
 
 }  // namespace cohort::plan

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/tasks/json_options.hpp"
 #include "runtime/tasks/scorers/answer_text.hpp"
 

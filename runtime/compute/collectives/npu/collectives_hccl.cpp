@@ -50,8 +50,7 @@ class HcclEngine final : public ExchangeEngine {
 
   Expected<void> start(std::span<const std::span<const std::byte>> send,
                        std::span<const std::span<std::byte>> receive) override {
-    COHORT_ASSIGN(auto before, device_->current_stream());
-    COHORT_TRY(before->synchronise());  // the exchange is on a stream that torch does not know
+    COHORT_TRY(device_->finish());  // the exchange is on a stream that torch does not know
     items_.clear();
     for (size_t r = 0; r < send.size(); ++r) {
       if (!send[r].empty())

@@ -1,5 +1,4 @@
-// The cpu backend of the device seam: host memory with an account, and streams whose work is done
-// when the call returns.
+// The cpu backend of the device seam: host memory with an account.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <mutex>
 
 #include "runtime/base/check.hpp"
-#include "runtime/base/clock.hpp"
 #include "runtime/compute/device/device_backends.hpp"
 
 namespace cohort::compute {
@@ -42,31 +40,6 @@ struct Account {
   uint64_t in_use_bytes = 0, peak_bytes = 0;
 };
 
-class CpuEvent final : public DeviceEvent {
- public:
-  Expected<bool> is_done() const override { return true; }
-  Expected<void> wait() override { return {}; }
-  double at_seconds = -1;  // negative: never recorded
-};
-
-class CpuStream final : public DeviceStream {
- public:
-  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override {
-    if (size_bytes > 0) std::memcpy(to, from, size_bytes);
-    return {};
-  }
-  Expected<void> fill_zero(std::byte* to, uint64_t size_bytes) override {
-    if (size_bytes > 0) std::memset(to, 0, size_bytes);
-    return {};
-  }
-  Expected<void> record(DeviceEvent& event) override {
-    dynamic_cast<CpuEvent&>(event).at_seconds = now_seconds();
-    return {};
-  }
-  Expected<void> wait_for(const DeviceEvent&) override { return {}; }
-  Expected<void> synchronise() override { return {}; }
-};
-
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(DeviceInfo info) : Device(std::move(info)) {}
@@ -85,7 +58,6 @@ class CpuDevice final : public Device {
     std::lock_guard lock(account_->mutex);
     account_->peak_bytes = account_->in_use_bytes;
   }
-  void release_cached() override {}
 
   Expected<DeviceBlock> allocate(uint64_t size_bytes) override { return take(size_bytes, true); }
   Expected<DeviceBlock> allocate_pinned(uint64_t size_bytes) override {
@@ -97,20 +69,11 @@ class CpuDevice final : public Device {
     return at != account_->blocks.begin() && address < (--at)->first + at->second;
   }
 
-  Expected<std::unique_ptr<DeviceStream>> make_stream() override { return current_stream(); }
-  Expected<std::unique_ptr<DeviceStream>> current_stream() override {
-    return std::unique_ptr<DeviceStream>(std::make_unique<CpuStream>());
+  Expected<void> copy(std::byte* to, const std::byte* from, uint64_t size_bytes) override {
+    if (size_bytes > 0) std::memcpy(to, from, size_bytes);
+    return {};
   }
-  Expected<std::unique_ptr<DeviceEvent>> make_event() override {
-    return std::unique_ptr<DeviceEvent>(std::make_unique<CpuEvent>());
-  }
-  Expected<double> elapsed_seconds(const DeviceEvent& begin, const DeviceEvent& end) override {
-    const double from = dynamic_cast<const CpuEvent&>(begin).at_seconds;
-    const double to = dynamic_cast<const CpuEvent&>(end).at_seconds;
-    if (from < 0 || to < 0)
-      return Error{Errc::invalid_argument, "cpu: time between events that were not recorded"};
-    return to - from;
-  }
+  Expected<void> finish() override { return {}; }
 
  private:
   /// Pinned blocks are host memory: not the device's, not in its account.

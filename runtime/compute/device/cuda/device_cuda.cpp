@@ -48,18 +48,10 @@ class CudaDevice final : public TorchDevice {
     }
   }
   void reset_peak() override { allocator::resetPeakStats(torch().index()); }
-  void release_cached() override { allocator::emptyCache(); }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
     return at::empty({size_bytes}, at::dtype(at::kByte).pinned_memory(true));
-  }
-  Expected<double> seconds_between(void* begin, void* end) const override {
-    float milliseconds = 0;
-    const cudaError_t code = cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin),
-                                                  static_cast<cudaEvent_t>(end));
-    if (code != cudaSuccess) return cuda_error(torch_device() + ": time between events", code);
-    return static_cast<double>(milliseconds) * 1e-3;
   }
 };
 

@@ -47,26 +47,10 @@ class NpuDevice final : public TorchDevice {
     return out;
   }
   void reset_peak() override { reset_block_peak(); }
-  void release_cached() override {}  // no call of torch's gives torch_npu's cache back
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
     return at::empty({size_bytes}, at::dtype(at::kByte)).pin_memory(torch());
-  }
-  Expected<double> seconds_between(void* begin, void* end) const override {
-    float milliseconds = 0;
-    if (calls_.event_elapsed_time == nullptr)
-      return Error{Errc::unsupported,
-                   fmt::format("{}: this CANN has no aclrtEventElapsedTime: take the time on the "
-                               "host around a wait",
-                               torch_device())};
-    const int code = calls_.event_elapsed_time(&milliseconds, begin, end);
-    if (code != 0)
-      return Error{Errc::unsupported,
-                   fmt::format("{}: aclrtEventElapsedTime: error {}; torch_npu makes events "
-                               "without a time line: take the time on the host around a wait",
-                               torch_device(), code)};
-    return static_cast<double>(milliseconds) * 1e-3;
   }
 
  private:

@@ -67,7 +67,6 @@ NpuCalls find_calls(void* library) {
   find_call(library, "aclrtGetMemInfo", c.get_mem_info);
   find_call(library, "aclrtGetSocName", c.get_soc_name);
   find_call(library, "aclrtSetDevice", c.set_device);
-  find_call(library, "aclrtEventElapsedTime", c.event_elapsed_time);
   find_call(library, "aclrtCreateStream", c.create_stream);
   find_call(library, "aclrtDestroyStream", c.destroy_stream);
   find_call(library, "aclrtCreateEvent", c.create_event);

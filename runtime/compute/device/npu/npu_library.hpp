@@ -33,7 +33,6 @@ struct NpuCalls {
   Status (*get_mem_info)(int attribute, size_t* free_bytes, size_t* total_bytes) = nullptr;
   const char* (*get_soc_name)() = nullptr;
   Status (*set_device)(int32_t device) = nullptr;
-  Status (*event_elapsed_time)(float* milliseconds, void* begin, void* end) = nullptr;
   Status (*create_stream)(void** stream) = nullptr;
   Status (*destroy_stream)(void* stream) = nullptr;
   Status (*create_event)(void** event) = nullptr;

@@ -1,4 +1,4 @@
-#include "runtime/config/roll/schema.hpp"
+#include "runtime/config/roll/roll_schema.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,111 +7,11 @@
 #include <array>
 #include <set>
 
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/base/suggest.hpp"
+#include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
 namespace {
-
-class Lister final : public Visitor {
- public:
-  std::vector<KeyInfo> run() {
-    RunConfig defaults;
-    describe(*this, defaults);
-    return std::move(keys_);
-  }
-
-  void value(const Key& key, std::string_view type, const ReadValue&,
-             const WriteValue& write) override {
-    std::string text = to_yaml(write());
-    text.pop_back();  // the newline
-    add(key, std::string(type), text, true, false);
-  }
-
-  void inert(const Key& key) override { add(key, "any", "", false, false); }
-
-  bool enter(const Key& key, bool) override {
-    add(key, "section", "", true, true);
-    prefix_.push_back(std::string(key.name));
-    return true;
-  }
-
-  void leave() override { prefix_.pop_back(); }
-
-  void each(const Key& key, const std::vector<std::string>&,
-            const std::function<void(const std::string&)>& on_entry) override {
-    enter(key, true);
-    prefix_.push_back("<name>");
-    on_entry("<name>");
-    prefix_.pop_back();
-    leave();
-  }
-
-  bool is_listing() const override { return true; }
-
- private:
-  void add(const Key& key, std::string type, std::string text, bool has_effect, bool is_section) {
-    std::string path;
-    for (const std::string& piece : prefix_) path += piece + ".";
-    path += key.name;
-    if (!paths_.insert(path).second) return;  // engines share names in strategy_config
-    keys_.push_back({std::move(path), std::move(type), std::move(text), std::string(key.doc),
-                     std::string(key.reader), has_effect, is_section, key.rows});
-  }
-
-  std::vector<std::string> prefix_;
-  std::set<std::string> paths_;
-  std::vector<KeyInfo> keys_;
-};
-
-class Writer final : public Visitor {
- public:
-  Node run(const RunConfig& config) {
-    stack_.push_back(Node::make_map({}));
-    RunConfig copy = config;  // the visitors share one interface, with mutable members
-    describe(*this, copy);
-    return std::move(stack_.back());
-  }
-
-  void value(const Key& key, std::string_view, const ReadValue&, const WriteValue& write) override {
-    stack_.back().set(key.name, {}, write());
-  }
-
-  void inert(const Key&) override {}
-
-  bool is_writing() const override { return true; }
-
-  bool enter(const Key& key, bool is_configured) override {
-    if (is_configured) open(std::string(key.name));
-    return is_configured;
-  }
-
-  void leave() override {
-    Node done = std::move(stack_.back());
-    stack_.pop_back();
-    stack_.back().set(names_.back(), {}, std::move(done));
-    names_.pop_back();
-  }
-
-  void each(const Key& key, const std::vector<std::string>& present,
-            const std::function<void(const std::string&)>& on_entry) override {
-    open(std::string(key.name));
-    for (const std::string& name : present) {
-      open(name);
-      on_entry(name);
-      leave();
-    }
-    leave();
-  }
-
- private:
-  void open(std::string name) {
-    names_.push_back(std::move(name));
-    stack_.push_back(Node::make_map({}));
-  }
-
-  std::vector<Node> stack_;
-  std::vector<std::string> names_;
-};
 
 std::string cell(std::string_view text) {
   std::string out;
@@ -213,7 +113,10 @@ std::vector<std::pair<std::string, std::string>> inert_reasons() {
 }  // namespace
 
 const std::vector<KeyInfo>& all_keys() {
-  static const std::vector<KeyInfo> k_keys = Lister().run();
+  static const std::vector<KeyInfo> k_keys = list_keys([](Visitor& visitor) {
+    RunConfig defaults;
+    describe(visitor, defaults);
+  });
   return k_keys;
 }
 
@@ -237,6 +140,21 @@ std::string schema_markdown() {
   return out;
 }
 
-Node to_node(const RunConfig& config) { return Writer().run(config); }
+void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
+               Findings& findings) {
+  BindOptions options;
+  options.definitions = &definitions;
+  options.advice = [](const std::string&, const std::vector<std::string>& known,
+                      const std::string& key) -> std::string {
+    if (std::string near = did_you_mean(key, known); !near.empty()) return near;
+    return full_name_of(all_keys(), key);
+  };
+  bind_keys([&config](Visitor& visitor) { describe(visitor, config); }, root, options, findings);
+}
+
+Node to_node(const RunConfig& config) {
+  RunConfig copy = config;  // the visitors share one interface, with mutable members
+  return write_tree([&copy](Visitor& visitor) { describe(visitor, copy); });
+}
 
 }  // namespace cohort::config

@@ -1,12 +1,14 @@
 #pragma once
 /// Tree -> struct, strictly: a key that the schema does not visit is a problem with the nearest
 /// name.
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/bind/schema.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/config/tree/yaml_node.hpp"
 
@@ -30,10 +32,26 @@ struct Findings {
   void note(const std::string& path, std::string_view text);
 };
 
-/// Binds `root` (interpolated) to `config`. `definitions`: top-level keys that some `${…}` names;
-/// they need not be in the schema. The whole tree's mark goes to findings.present[""].
-void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
+struct BindOptions {
+  const std::set<std::string>* definitions = nullptr;  // top-level keys that some `${…}` names
+  /// A key without a source in its mark is a default laid under the user's keys: it is not bound.
+  /// A section without effect is then named by each of the user's keys in it.
+  bool is_layered = false;
+  /// A key that may be in any section, and the reason why it has no effect; or "".
+  std::string_view class_key, class_reason;
+  /// Returns "; did you mean …?" for a key that `section`, whose keys are `known`, has not, or "".
+  std::function<std::string(const std::string& section, const std::vector<std::string>& known,
+                            const std::string& key)>
+      advice;
+};
+
+/// Binds `root` (interpolated) to the config that `schema` walks. The whole tree's mark goes to
+/// findings.present[""].
+void bind_keys(const Schema& schema, const Node& root, const BindOptions& options,
                Findings& findings);
+
+/// Returns "; did you mean 'a.b.key'?" for a name that another section has, or "".
+std::string full_name_of(const std::vector<KeyInfo>& keys, const std::string& key);
 
 /// Returns Errc::config with a line "file:line:column: what" for each problem, in the order given;
 /// of more than ten the first ten, which is what fits a screen.

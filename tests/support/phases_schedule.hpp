@@ -1,7 +1,7 @@
 #pragma once
 /// A dry run of the first steps of a plan: which commands each phase takes and what every card
-/// holds. Pure: runs commands_for and the ledger, touches no card. For `actor-node plan` and for
-/// the capacity check's proof in tests. Bound: one entry per phase, in it one per command and card.
+/// holds. Pure: runs commands_for and the ledger, touches no card. For
+/// the capacity check's proof. Bound: one entry per phase, in it one per command and card.
 #include <cstdint>
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "runtime/config/roll/visitor.hpp"
+#include "runtime/config/bind/visitor.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,9 +7,9 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/device_mapping.hpp"
 #include "runtime/config/tree/interpolate.hpp"
-#include "runtime/config/tree/suggest.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 
 namespace cohort::config {

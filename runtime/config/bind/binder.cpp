@@ -1,12 +1,11 @@
-#include "runtime/config/roll/binder.hpp"
+#include "runtime/config/bind/binder.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "runtime/config/roll/schema.hpp"
-#include "runtime/config/tree/suggest.hpp"
+#include "runtime/base/suggest.hpp"
 
 namespace cohort::config {
 namespace {
@@ -15,13 +14,12 @@ constexpr size_t k_typing_error_max = 2;  // letters, where other names are let 
 
 class Binder final : public Visitor {
  public:
-  Binder(const std::set<std::string>& definitions, Findings& findings)
-      : definitions_(definitions), findings_(findings) {}
+  Binder(const BindOptions& options, Findings& findings) : options_(options), findings_(findings) {}
 
-  void run(const Node& root, RunConfig& config) {
+  void run(const Schema& schema, const Node& root) {
     frames_.push_back({&root, "", {}});
     findings_.present[""] = root.mark;
-    describe(*this, config);
+    schema(*this);
     leave();
   }
 
@@ -33,16 +31,17 @@ class Binder final : public Visitor {
 
   void inert(const Key& key) override {
     const Entry* entry = take(key);
-    bool is_definition = frames_.size() == 1 && definitions_.contains(std::string(key.name));
-    if (entry != nullptr && !is_definition) findings_.note(path_of(key.name), key.doc);
+    if (entry == nullptr || is_definition(key.name)) return;
+    if (options_.is_layered)
+      note_leaves(path_of(key.name), *entry, key.doc);
+    else
+      findings_.note(path_of(key.name), key.doc);
   }
 
   void tuning(std::span<const std::string_view> names, std::string_view reason) override {
     std::vector<std::string> present;
-    for (std::string_view name : names) {
-      bool is_definition = frames_.size() == 1 && definitions_.contains(std::string(name));
-      if (take(Key{name, "", ""}) != nullptr && !is_definition) present.emplace_back(name);
-    }
+    for (std::string_view name : names)
+      if (take(Key{name, "", ""}) != nullptr && !is_definition(name)) present.emplace_back(name);
     note_together(present, reason);
   }
 
@@ -92,12 +91,25 @@ class Binder final : public Visitor {
 
   std::string path_of(std::string_view key) const { return join_path(frames_.back().path, key); }
 
+  bool is_definition(std::string_view key) const {
+    return frames_.size() == 1 && options_.definitions->contains(std::string(key));
+  }
+
   void refuse(const Entry& entry, std::string_view text) {
     std::string path = path_of(entry.key);
     findings_.broken.insert(path);
-    const Mark& mark =
-        entry.node().mark.line > 0 || entry.mark.line == 0 ? entry.node().mark : entry.mark;
-    findings_.problems.push_back({mark, fmt::format("{}: {}", path, text)});
+    const Mark &own = entry.node().mark, &key = entry.mark;
+    const bool is_placed =
+        options_.is_layered ? own.source != nullptr : own.line > 0 || key.line == 0;
+    findings_.problems.push_back({is_placed ? own : key, fmt::format("{}: {}", path, text)});
+  }
+
+  /// One note per key that the user wrote: a section without effect is named by its keys.
+  void note_leaves(const std::string& path, const Entry& entry, std::string_view reason) {
+    findings_.present[path] = entry.mark;
+    const Node& node = entry.node();
+    if (node.kind != NodeKind::map || node.entries.empty()) return findings_.note(path, reason);
+    for (const Entry& inner : node.entries) note_leaves(join_path(path, inner.key), inner, reason);
   }
 
   void note_together(const std::vector<std::string>& names, std::string_view reason) {
@@ -108,12 +120,12 @@ class Binder final : public Visitor {
     findings_.notes.push_back({path_of(keys), where, std::string(reason)});
   }
 
-  /// Marks the key as known; returns its entry if it is there.
+  /// Marks the key as known; returns its entry if it is there, and the user's.
   const Entry* take(const Key& key) {
     Frame& frame = frames_.back();
     frame.known.emplace_back(key.name);
     const Entry* entry = frame.node->find(key.name);
-    if (entry == nullptr) return nullptr;
+    if (entry == nullptr || (options_.is_layered && !entry->mark.source)) return nullptr;
     std::string path = path_of(key.name);
     findings_.present[path] = entry->mark;
     if (entry->node().is_broken) findings_.broken.insert(path);
@@ -137,24 +149,21 @@ class Binder final : public Visitor {
     for (const Entry& entry : frame.node->entries) {
       bool is_known =
           std::find(frame.known.begin(), frame.known.end(), entry.key) != frame.known.end();
-      if (is_known || (frames_.size() == 1 && definitions_.contains(entry.key))) continue;
+      if (is_known || is_definition(entry.key)) continue;
       std::string path = path_of(entry.key);
+      if (options_.is_layered) findings_.present[path] = entry.mark;
+      if (entry.key == options_.class_key) {
+        findings_.note(path, options_.class_reason);
+        continue;
+      }
       findings_.broken.insert(path);
       findings_.problems.push_back(
-          {entry.mark, fmt::format("unknown key '{}'{}", path, advice(entry.key))});
+          {entry.mark, fmt::format("unknown key '{}'{}", path,
+                                   options_.advice(frame.path, frame.known, entry.key))});
     }
   }
 
-  std::string advice(const std::string& key) const {
-    if (std::string near = did_you_mean(key, frames_.back().known); !near.empty()) return near;
-    for (const KeyInfo& info : all_keys()) {  // the right name in the wrong section
-      if (!info.is_section && info.has_effect && info.path.ends_with("." + key))
-        return fmt::format("; did you mean '{}'?", info.path);
-    }
-    return "";
-  }
-
-  const std::set<std::string>& definitions_;
+  const BindOptions& options_;
   Findings& findings_;
   std::vector<Frame> frames_;
 };
@@ -186,9 +195,16 @@ void Findings::note(const std::string& path, std::string_view text) {
   notes.push_back({path, has(path) ? mark_of(path).file_line() : "", std::string(text)});
 }
 
-void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
+void bind_keys(const Schema& schema, const Node& root, const BindOptions& options,
                Findings& findings) {
-  Binder(definitions, findings).run(root, config);
+  Binder(options, findings).run(schema, root);
+}
+
+std::string full_name_of(const std::vector<KeyInfo>& keys, const std::string& key) {
+  for (const KeyInfo& info : keys)
+    if (!info.is_section && info.has_effect && info.path.ends_with("." + key))
+      return fmt::format("; did you mean '{}'?", info.path);
+  return "";
 }
 
 Error error_of(const std::vector<Problem>& problems) {

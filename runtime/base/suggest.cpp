@@ -1,10 +1,10 @@
-#include "runtime/config/tree/suggest.hpp"
+#include "runtime/base/suggest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace cohort::config {
+namespace cohort {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
@@ -42,4 +42,4 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
-}  // namespace cohort::config
+}  // namespace cohort

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cohort::config {
+namespace cohort {
 
 /// Optimal string alignment distance: insert, delete, replace and swap of neighbours cost 1 each.
 size_t edit_distance(std::string_view a, std::string_view b);
@@ -16,4 +16,4 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 /// Returns "; did you mean 'x'?" or "".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
 
-}  // namespace cohort::config
+}  // namespace cohort

@@ -1,4 +1,4 @@
-#include "runtime/plan/place/phases_schedule.hpp"
+#include "tests/support/phases_schedule.hpp"
 
 #include <algorithm>
 

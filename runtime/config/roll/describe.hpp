@@ -1,0 +1,35 @@
+#pragma once
+/// ROLL's schema. To add a key: one member in run_config.hpp, one line in a describe function.
+#include "runtime/config/bind/visitor.hpp"
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::config {
+
+/// Walks every key of `config`. The schema.
+void describe(Visitor& visitor, RunConfig& config);
+
+// Parts of it, by section.
+void describe_algorithm(Visitor& visitor, RunConfig& config);
+void describe_rlvr(Visitor& visitor, RunConfig& config);
+void describe_roles(Visitor& visitor, RunConfig& config);
+void describe_rewards(Visitor& visitor, RunConfig& config);
+void describe_strategy(Visitor& visitor, StrategySettings& settings);
+void describe_data_args(Visitor& visitor, DataArgs& data);
+/// Keys of whatever can be loaded; `reader` is who uses them.
+void describe_plugin(Visitor& visitor, PluginSection& plugin, std::string_view reader);
+void describe_generating_args(Visitor& visitor, GeneratingArgs& sampling);
+/// A role. What it does decides which of its keys have an effect.
+struct RoleUse {
+  bool is_train = false;
+  bool is_infer = false;   // generates
+  bool is_reward = false;  // a rule unless it has cards
+  bool is_rollout = false;
+};
+void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
+/// The keys of a role that are not sections: cards, batch sizes, environment variables.
+void describe_worker_keys(Visitor& visitor, WorkerConfig& worker, RoleUse use);
+void describe_model_args(Visitor& visitor, ModelArgs& model);
+void describe_environments(Visitor& visitor, RunConfig& config);
+void describe_runtime(Visitor& visitor, RunConfig& config);
+
+}  // namespace cohort::config
