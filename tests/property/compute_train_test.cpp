@@ -95,7 +95,7 @@ TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
   std::vector<std::vector<at::Tensor>> gradients;
   std::vector<at::Tensor> logp;
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
-    PolicyWeights weights = view_weights(flat.to(type), config, layout, true);
+    PolicyWeights weights = view_weights(flat.to(type), layout, true);
     ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 100);
     std::vector<at::Tensor> leaves;
     for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
@@ -123,7 +123,7 @@ TEST(TrainEngine, GradientsMatchFiniteDifferences) {
     ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 64);
     return out.logp.sum() + 0.5 * out.entropy.sum();
   };
-  PolicyWeights weights = view_weights(flat, config, layout, true);
+  PolicyWeights weights = view_weights(flat, layout, true);
   std::vector<at::Tensor> leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   const auto gradients = torch::autograd::grad({value(weights)}, leaves);

@@ -496,6 +496,12 @@ void Visitor::tuning(std::initializer_list<std::string_view> names, std::string_
 
 void Visitor::rest(std::string_view, std::span<const std::string_view>) {}
 
+void Visitor::one_of(const Key& key, std::span<const std::string_view> names, std::string& x) {
+  std::optional<size_t> index = std::find(names.begin(), names.end(), x) - names.begin();
+  choice_index(key, names, index, false);
+  x = names[*index];
+}
+
 void Visitor::choice_index(const Key& key, std::span<const std::string_view> names,
                            std::optional<size_t>& index, bool is_nullable) {
   std::string type = fmt::format("{}{}", fmt::join(names, " | "), is_nullable ? " | ~" : "");
