@@ -144,9 +144,9 @@ struct WorkerConfig {
 /// Shape of the policy under Hugging Face's names. vocab_size is the tokenizer's.
 struct ModelSection {
   bool is_configured = false;
-  /// vocab_size 0: the tokenizer's; more: rows that no text has, as HF models pad. head_dim 0 in the
-  /// file: hidden_size / num_attention_heads; attention_bias left out: the family's; both are set
-  /// after load.
+  /// vocab_size 0: the tokenizer's; more: rows that no text has, as HF models pad. Set after load:
+  /// head_dim, if it is 0, to hidden_size / num_attention_heads; attention_bias, if it is left out,
+  /// to the family's.
   model::ModelShape shape = {.hidden_size = 64,
                              .num_hidden_layers = 2,
                              .num_attention_heads = 4,

@@ -175,7 +175,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
 }
 
 Expected<model::ModelShape> shape_of(const Section& section, const RunConfig& c,
-                                    const JobOptions& options) {
+                                     const JobOptions& options) {
   if (section.checkpoint.empty()) {
     model::ModelShape shape = c.model.shape;
     shape.vocab_size = options.vocab_size;

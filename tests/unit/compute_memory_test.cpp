@@ -13,7 +13,7 @@ namespace cohort {
 namespace {
 
 compute::ModelConfig config_of(int64_t vocab, int64_t hidden, int64_t layers, int64_t heads,
-                           int64_t kv_heads, int64_t head_dim, int64_t intermediate) {
+                               int64_t kv_heads, int64_t head_dim, int64_t intermediate) {
   compute::ModelConfig out;
   out.vocab_size = vocab;
   out.hidden_size = hidden;
@@ -29,9 +29,10 @@ compute::ModelConfig config_of(int64_t vocab, int64_t hidden, int64_t layers, in
 /// Shapes with and without padding, and Qwen2.5-0.5B's; each with both biases and both heads.
 std::vector<compute::ModelConfig> models() {
   std::vector<compute::ModelConfig> out;
-  for (compute::ModelConfig x : {config_of(19, 32, 2, 4, 2, 16, 40), config_of(10, 6, 3, 3, 1, 2, 7),
-                                 config_of(60, 64, 2, 4, 2, 16, 192), config_of(101, 30, 1, 5, 5, 6, 50),
-                                 config_of(151936, 896, 24, 14, 2, 64, 4864)})
+  for (compute::ModelConfig x :
+       {config_of(19, 32, 2, 4, 2, 16, 40), config_of(10, 6, 3, 3, 1, 2, 7),
+        config_of(60, 64, 2, 4, 2, 16, 192), config_of(101, 30, 1, 5, 5, 6, 50),
+        config_of(151936, 896, 24, 14, 2, 64, 4864)})
     for (bool bias : {false, true})
       for (bool tied : {false, true}) {
         x.attention_bias = bias;
@@ -45,8 +46,7 @@ TEST(MemoryAgreement, FlatElementsAreThoseOfTheLayout) {
   for (const compute::ModelConfig& x : models()) {
     compute::ParameterLayout layout = compute::layout_of(x);
     EXPECT_EQ(plan::flat_element_count(x), static_cast<uint64_t>(layout.total_elements));
-    EXPECT_EQ(model::parameter_count(x),
-              static_cast<uint64_t>(compute::parameter_count(layout)));
+    EXPECT_EQ(model::parameter_count(x), static_cast<uint64_t>(compute::parameter_count(layout)));
   }
 }
 
@@ -74,8 +74,7 @@ TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
       options.model = x;
       options.card = &card;
       auto engine = compute::TrainEngine::create(options).value();
-      auto bytes =
-          plan::train_bytes(x, plan::builtin_train_memory(tensor::size_of(dtype)));
+      auto bytes = plan::train_bytes(x, plan::builtin_train_memory(tensor::size_of(dtype)));
       EXPECT_EQ(engine->object_bytes(compute::TrainObject::train_params),
                 bytes.at(plan::Object::train_params));
       EXPECT_EQ(engine->object_bytes(compute::TrainObject::grads), bytes.at(plan::Object::grads));

@@ -1,6 +1,7 @@
 // The one description of a model: its tensors by family, and config.json in both spellings.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -38,18 +39,21 @@ std::vector<std::string> layer_lines(const ModelShape& x, int64_t layer) {
     if (tensor.is_in(layer))
       lines.push_back(tensor.name + " " + std::to_string(tensor.rows) + " " +
                       std::to_string(tensor.columns) + " " + k_cuts[static_cast<int>(tensor.cut)] +
-                      (tensor.is_stacked ? " stacked" : tensor.is_joined ? " joined" : ""));
+                      (tensor.is_stacked  ? " stacked"
+                       : tensor.is_joined ? " joined"
+                                          : ""));
   return lines;
 }
 
 TEST(ModelTensors, ALlamaLayerHasNoBiasAndNoNormOfQueries) {
-  EXPECT_EQ(layer_lines(shape_of("llama"), 1),
-            (std::vector<std::string>{
-                "input_layernorm.weight 36 0 whole", "self_attn.q_proj.weight 72 36 rows",
-                "self_attn.k_proj.weight 24 36 rows joined",
-                "self_attn.v_proj.weight 24 36 rows joined", "self_attn.o_proj.weight 36 72 columns",
-                "post_attention_layernorm.weight 36 0 whole", "mlp.gate_proj.weight 40 36 rows",
-                "mlp.up_proj.weight 40 36 rows stacked", "mlp.down_proj.weight 36 40 columns"}));
+  EXPECT_EQ(
+      layer_lines(shape_of("llama"), 1),
+      (std::vector<std::string>{
+          "input_layernorm.weight 36 0 whole", "self_attn.q_proj.weight 72 36 rows",
+          "self_attn.k_proj.weight 24 36 rows joined", "self_attn.v_proj.weight 24 36 rows joined",
+          "self_attn.o_proj.weight 36 72 columns", "post_attention_layernorm.weight 36 0 whole",
+          "mlp.gate_proj.weight 40 36 rows", "mlp.up_proj.weight 40 36 rows stacked",
+          "mlp.down_proj.weight 36 40 columns"}));
 }
 
 TEST(ModelTensors, WhatQwen2AndQwen3Add) {
@@ -67,15 +71,17 @@ TEST(ModelTensors, WhatQwen2AndQwen3Add) {
 
 TEST(ModelTensors, NamesOfACheckpoint) {
   ModelShape x = shape_of("qwen3");
-  x.moe = MoeShape{.num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8,
-                   .first_moe_layer = 1};
+  x.moe = MoeShape{
+      .num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8, .first_moe_layer = 1};
   std::vector<std::string> names;
   for (const Tensor& tensor : tensors_of(x))
-    if (tensor.is_in(1) || tensor.where != Where::layers) names.push_back(tensor_name(tensor, 1, 3));
+    if (tensor.is_in(1) || tensor.where != Where::layers)
+      names.push_back(tensor_name(tensor, 1, 3));
   EXPECT_EQ(names.front(), "model.embed_tokens.weight");
   EXPECT_EQ(names.back(), "lm_head.weight");
-  for (const char* name : {"model.layers.1.self_attn.q_norm.weight", "model.layers.1.mlp.gate.weight",
-                           "model.layers.1.mlp.experts.3.down_proj.weight", "model.norm.weight"})
+  for (const char* name :
+       {"model.layers.1.self_attn.q_norm.weight", "model.layers.1.mlp.gate.weight",
+        "model.layers.1.mlp.experts.3.down_proj.weight", "model.norm.weight"})
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   EXPECT_EQ(std::find(names.begin(), names.end(), "model.layers.1.mlp.gate_proj.weight"),
             names.end());
@@ -181,7 +187,8 @@ TEST(HfConfig, WhatAFileLeavesToItsFamily) {
   EXPECT_EQ(read("mistral").sliding_window, 4096);
   EXPECT_EQ(read("mistral", R"("sliding_window": null)").sliding_window, 0);
   EXPECT_EQ(read("qwen2", R"("sliding_window": 4096)").sliding_window, 0);
-  EXPECT_EQ(read("qwen2", R"("sliding_window": 99, "use_sliding_window": true)").sliding_window, 99);
+  EXPECT_EQ(read("qwen2", R"("sliding_window": 99, "use_sliding_window": true)").sliding_window,
+            99);
   const char* experts = R"("num_local_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 8)";  // transformers 5
   EXPECT_EQ(read("qwen3_moe", experts).moe->num_experts, 4);

@@ -91,7 +91,7 @@ TEST(HfConfig, ReadsTheFamily) {
     "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
     "num_key_value_heads": 2, "intermediate_size": 4864, "tie_word_embeddings": true,
     "max_position_embeddings": 32768})",
-                                 "mine");
+                             "mine");
   ASSERT_TRUE(qwen) << qwen.error().detail;
   ModelShape same = *find_model("Qwen2.5-0.5B");
   same.name = "mine";
@@ -101,7 +101,7 @@ TEST(HfConfig, ReadsTheFamily) {
     "num_key_value_heads": 4, "intermediate_size": 6144, "num_experts": 128,
     "num_experts_per_tok": 8, "moe_intermediate_size": 768, "decoder_sparse_step": 1,
     "mlp_only_layers": [], "max_position_embeddings": 40960})",
-                                "Qwen3-30B-A3B");
+                            "Qwen3-30B-A3B");
   ASSERT_TRUE(moe) << moe.error().detail;
   EXPECT_EQ(*moe, *find_model("Qwen3-30B-A3B"));
   auto deepseek = read_hf_config(R"({"model_type": "deepseek_v3", "vocab_size": 129280,
@@ -111,7 +111,7 @@ TEST(HfConfig, ReadsTheFamily) {
     "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
     "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1,
     "max_position_embeddings": 163840})",
-                                     "DeepSeek-V3");
+                                 "DeepSeek-V3");
   ASSERT_TRUE(deepseek) << deepseek.error().detail;
   EXPECT_EQ(*deepseek, *find_model("DeepSeek-V3"));
 }

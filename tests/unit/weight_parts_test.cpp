@@ -21,6 +21,7 @@ TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
         model.vocab_size = 20;
         model.tie_word_embeddings = is_tied;
         model.attention_bias = has_bias;
+        if (!has_bias) model.family = "llama";
         const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
         plan::ShardLayout layout;
         layout.tp = static_cast<uint32_t>(tp);

@@ -403,10 +403,10 @@ Expected<void> CpuLane::run_layer(size_t layer, int64_t rows) {
   const LayerWeights& w = runner_.plan().layers[layer];
   const float* weights = runner_.weights();
   const auto eps = static_cast<float>(model_.rms_norm_eps);
-  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_, weights + w.vectors[Part::input_norm].offset,
-                    eps, normed_.data());
-  matmul(normed_.data(), hidden_, rows, w.matrices[Part::qkv], qkv_.data(), qkv_width_, MatmulMode::store,
-         &w.vectors[Part::qkv_bias]);
+  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
+                    weights + w.vectors[Part::input_norm].offset, eps, normed_.data());
+  matmul(normed_.data(), hidden_, rows, w.matrices[Part::qkv], qkv_.data(), qkv_width_,
+         MatmulMode::store, &w.vectors[Part::qkv_bias]);
   const int64_t layer_floats = runner_.layer_block_floats();
   AttentionArgs args;
   args.ld_qkv = qkv_width_;
@@ -432,9 +432,10 @@ Expected<void> CpuLane::run_layer(size_t layer, int64_t rows) {
     kernels_.attention(args);
   }
   COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.matrices[Part::o]));
-  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_, weights + w.vectors[Part::post_norm].offset, eps,
-                    normed_.data());
-  matmul(normed_.data(), hidden_, rows, w.matrices[Part::gate_up], ffn_.data(), ffn_width_, MatmulMode::swiglu);
+  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
+                    weights + w.vectors[Part::post_norm].offset, eps, normed_.data());
+  matmul(normed_.data(), hidden_, rows, w.matrices[Part::gate_up], ffn_.data(), ffn_width_,
+         MatmulMode::swiglu);
   return add_product(ffn_.data(), ffn_width_, rows, w.matrices[Part::down]);
 }
 

@@ -201,7 +201,8 @@ Expected<LogitsView> AtenLane::run(std::span<const BatchChunk> batch) {
                   model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
     COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer[Part::o]));
     h = ops::rms_norm(x, layer[Part::post_norm], model_.rms_norm_eps);
-    COHORT_ASSIGN(x, add_product(x, ops::swiglu(at::mm(h, layer[Part::gate_up].t())), layer[Part::down]));
+    COHORT_ASSIGN(
+        x, add_product(x, ops::swiglu(at::mm(h, layer[Part::gate_up].t())), layer[Part::down]));
   }
   if (sampled_rows.empty()) return LogitsView{};
   Tensor last = ops::rms_norm(x.index_select(0, indices(sampled_rows)), weights.final_norm,

@@ -62,9 +62,10 @@ Expected<void> validate(const ModelConfig& c) {
     return Error{Errc::invalid_argument, "model: " + what};
   };
   if (std::string missing = not_computed(c); !missing.empty())
-    return refused(fmt::format("model_type {}: {}: planned, but the built-in engine has no "
-                               "operator for it",
-                               c.family, missing));
+    return refused(
+        fmt::format("model_type {}: {}: planned, but the built-in engine has no "
+                    "operator for it",
+                    c.family, missing));
   constexpr int64_t k_extent_max = int64_t{1} << 24;
   if (c.max_position <= 0 || c.max_position > k_extent_max)
     return refused(fmt::format("max_position = {} is not in 1..{}", c.max_position, k_extent_max));
@@ -96,7 +97,8 @@ ParameterLayout layout_of(const ModelConfig& c) {
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     LayerParts& parts = builder.layout.layers.emplace_back();
     for (size_t i = next; i < tensors.size(); ++i)
-      if (tensors[i].is_in(layer)) builder.add(tensors[i], families[i], layer, parts[tensors[i].part]);
+      if (tensors[i].is_in(layer))
+        builder.add(tensors[i], families[i], layer, parts[tensors[i].part]);
   }
   for (; next < tensors.size(); ++next)
     if (tensors[next].where != model::Where::layers)

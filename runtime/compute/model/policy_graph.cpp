@@ -23,8 +23,8 @@ Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
   const ops::HeadShape shape{config.num_attention_heads, config.num_key_value_heads,
                              config.head_dim};
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
-  Tensor qkv = ops::rope(product(h, layer[Part::qkv]), layer[Part::qkv_bias], batch.all.q_position, rope,
-                         shape.q_heads + shape.kv_heads, shape.head_dim);
+  Tensor qkv = ops::rope(product(h, layer[Part::qkv]), layer[Part::qkv_bias], batch.all.q_position,
+                         rope, shape.q_heads + shape.kv_heads, shape.head_dim);
   Tensor mixed = ops::attention(qkv, batch.all, shape);
   return mlp(add_product(x, mixed, layer[Part::o]), layer, config);
 }

@@ -134,9 +134,8 @@ class UnitPass {
     const ZeroUnit& last = units_.back();
     const Tensor flat = gathered_.tensor(last);
     Tensor norm = view_leaf(flat, last.begin, s_.layout.final_norm, is_trained, leaves);
-    Tensor table = is_tied()
-                       ? embedding(leaves, last.elements(), is_trained)
-                       : view_leaf(flat, last.begin, s_.layout.lm_head, is_trained, leaves);
+    Tensor table = is_tied() ? embedding(leaves, last.elements(), is_trained)
+                             : view_leaf(flat, last.begin, s_.layout.lm_head, is_trained, leaves);
     return run_head(x, norm, table, s_.options.model, *batch_, s_.options.logits_max);
   }
 

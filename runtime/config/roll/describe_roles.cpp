@@ -11,9 +11,10 @@ void describe_model(Visitor& v, ModelSection& m) {
                m.is_configured))
     return;
   m.is_configured = true;
-  v.one_of({"model_type", "compute, plan",
-            "Family of decoders, as config.json names it; the built-in engine runs qwen2 and llama."},
-           model::family_names(), m.shape.family);
+  v.one_of(
+      {"model_type", "compute, plan",
+       "Family of decoders, as config.json names it; the built-in engine runs qwen2 and llama."},
+      model::family_names(), m.shape.family);
   v.integer({"vocab_size", "compute",
              "Rows of the embedding; 0: the tokenizer's. More are rows that no text has, as "
              "published models pad.",
@@ -33,12 +34,15 @@ void describe_model(Visitor& v, ModelSection& m) {
             m.shape.head_dim);
   v.integer({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
             m.shape.intermediate_size);
-  v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)}, m.shape.rope_theta);
+  v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)},
+           m.shape.rope_theta);
   v.number({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
            m.shape.rms_norm_eps);
   v.number({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},
            m.shape.initializer_range);
-  v.boolean({"attention_bias", "compute", "Biases on q, k and v; left out: true for qwen2, false for llama."}, m.shape.attention_bias);
+  v.boolean({"attention_bias", "compute",
+             "Biases on q, k and v; left out: true for qwen2, false for llama."},
+            m.shape.attention_bias);
   v.boolean({"tie_word_embeddings", "compute", "The output matrix is the embedding."},
             m.shape.tie_word_embeddings);
   v.tokenizer({"tokenizer", "environments, rollout",

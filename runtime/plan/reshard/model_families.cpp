@@ -19,9 +19,9 @@ TensorSpec spec_of(const model::Tensor& tensor) {
   spec.experts = static_cast<uint32_t>(tensor.experts);
   const auto rows = static_cast<uint64_t>(tensor.rows);
   const auto columns = static_cast<uint64_t>(std::max<int64_t>(tensor.columns, 1));
-  spec.kind = tensor.experts > 0                 ? TensorSpec::Kind::expert
+  spec.kind = tensor.experts > 0                ? TensorSpec::Kind::expert
               : tensor.cut == model::Cut::whole ? TensorSpec::Kind::replicated
-                                                 : TensorSpec::Kind::split;
+                                                : TensorSpec::Kind::split;
   if (tensor.cut == model::Cut::whole) {
     spec.inner = rows * columns;
   } else if (tensor.cut == model::Cut::rows) {
