@@ -2,46 +2,23 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/check.hpp"
 
 namespace cohort::actors {
-namespace {
-
-// w13 is gate and up (plan::tensors_of).
-size_t tensors_in(const plan::TensorSpec& family) {
-  return std::string_view(family.name).ends_with(".w13") ? 2 : 1;
-}
-
-}  // namespace
-
 FamilyTensors tensors_of(const plan::ModelTensors& model, const compute::ParameterLayout& layout,
                          const publish::PartName& part) {
   const bool is_in_layers = model.tensors[part.family].where == plan::TensorSpec::Where::layers;
-  size_t first = 0, per_layer = 0, before_layers = 0, in_layer = 0, after_layers = 0;
-  for (uint32_t family = 0; family < model.tensors.size(); ++family) {
-    const plan::TensorSpec& spec = model.tensors[family];
-    if (spec.where == plan::TensorSpec::Where::layers) {
-      if (family < part.family) in_layer += tensors_in(spec);
-      per_layer += tensors_in(spec);
-    } else if (per_layer == 0) {
-      before_layers += family < part.family || is_in_layers ? 1 : 0;
-    } else {
-      after_layers += family < part.family ? 1 : 0;
-    }
-  }
-  first = before_layers;
-  if (is_in_layers)
-    first += part.layer * per_layer + in_layer;
-  else if (in_layer > 0)
-    first += layout.layers.size() * per_layer + after_layers;
-  FamilyTensors result{first, tensors_in(model.tensors[part.family])};
-  COHORT_CHECK(result.first + result.count <= layout.specs.size(),
-               "weights: the plan's model has more tensors than the engine's");
-  return result;
+  const int64_t layer = is_in_layers ? static_cast<int64_t>(part.layer) : -1;
+  const auto is_of_part = [&](const compute::ParameterSpec& spec) {
+    return spec.family == part.family && spec.layer == layer;
+  };
+  const auto first = std::ranges::find_if(layout.specs, is_of_part);
+  const auto end = std::find_if_not(first, layout.specs.end(), is_of_part);
+  COHORT_CHECK(first != end, "weights: the plan's model has more tensors than the engine's");
+  return {static_cast<size_t>(first - layout.specs.begin()), static_cast<size_t>(end - first)};
 }
 
 // The pieces of a family lie side by side: fused groups have no gap (LAYOUT-2), and a rank's cut

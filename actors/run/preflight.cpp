@@ -33,27 +33,6 @@ Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::R
   return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
 }
 
-compute::ModelConfig make_model(const config::RunConfig& config, int64_t vocab_size) {
-  compute::ModelConfig model;
-  model.vocab_size = vocab_size;
-  model.hidden_size = config.model.hidden_size;
-  model.num_hidden_layers = config.model.num_hidden_layers;
-  model.num_attention_heads = config.model.num_attention_heads;
-  model.num_key_value_heads = config.model.num_key_value_heads;
-  model.head_dim = config.model.head_dim;
-  model.intermediate_size = config.model.intermediate_size;
-  model.max_position = config.sequence_length;
-  model.rope_theta = config.model.rope_theta;
-  model.rms_norm_eps = config.model.rms_norm_eps;
-  model.initializer_range = config.model.initializer_range;
-  model.attention_bias = config.model.attention_bias;
-  model.tie_word_embeddings = config.model.tie_word_embeddings;
-  model.dtype = config.actor_train.model_args.dtype == config::ModelDtype::bf16
-                    ? tensor::Dtype::bf16
-                    : tensor::Dtype::f32;
-  return model;
-}
-
 /// env_config's own keys: those that the schema has for the built-in worlds, or the entry's `args`.
 tasks::WorldOptions world_of(const config::EnvTemplate& source) {
   const config::EnvConfigSection& e = source.env_config;
@@ -139,25 +118,12 @@ Expected<void> check_prompt(const std::string& tag,
   return {};
 }
 
-plan::ModelShape make_shape(const compute::ModelConfig& model) {
-  return {static_cast<uint64_t>(model.vocab_size),
-          static_cast<uint64_t>(model.hidden_size),
-          static_cast<uint64_t>(model.num_hidden_layers),
-          static_cast<uint64_t>(model.num_attention_heads),
-          static_cast<uint64_t>(model.num_key_value_heads),
-          static_cast<uint64_t>(model.head_dim),
-          static_cast<uint64_t>(model.intermediate_size),
-          model.attention_bias,
-          model.tie_word_embeddings};
-}
-
 // What the p2p line of the plan's reshard table counts, with its transfers.
 Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& model,
                             uint32_t zero_stage, Preflight& result) {
   constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
   const plan::PlacementPlan& placed = result.placement;
-  plan::ModelTensors tensors =
-      plan::reshard_tensors_of(make_shape(model), tensor::size_of(model.dtype));
+  plan::ModelTensors tensors = plan::reshard_tensors_of(model, tensor::size_of(model.dtype));
   plan::ReshardOptions options;
   options.bucket_bytes = std::min(job.spec.update_bucket_bytes, k_bucket_bytes);
   plan::ShardLayout from;
@@ -196,9 +162,8 @@ Expected<void> check_tensor_parallel(const job::Job& job, const compute::ModelCo
 Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   job::JobOptions options;
   options.card = "cpu";
-  options.vocab_size = static_cast<uint64_t>(result.model.vocab_size);
-  for (const std::string& name : job::model_names(config))
-    options.models[name] = make_shape(result.model);
+  options.vocab_size = result.model.vocab_size;
+  for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
@@ -306,7 +271,10 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
   COHORT_ASSIGN(int64_t vocab_size,
                 job::vocab_size_of(config.model, result.tokenizer->vocab_size()));
-  result.model = make_model(config, vocab_size);
+  const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
+  result.model = {config.model.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
+  result.model.vocab_size = vocab_size;
+  result.model.max_position = config.sequence_length;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
   COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)

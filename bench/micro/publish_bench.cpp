@@ -28,7 +28,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/ports.hpp"
 
@@ -353,7 +353,7 @@ double median_deviation(std::vector<double> x) {
 }
 
 std::shared_ptr<plan::ReshardPlan> make_plan(const Case& x, const Settings& settings) {
-  auto shape = plan::find_model("Qwen/Qwen2.5-0.5B");
+  auto shape = model::find_model("Qwen/Qwen2.5-0.5B");
   COHORT_CHECK(shape, shape.error().to_string());
   auto replicas = [](const char* name, uint32_t dp, uint32_t first) {
     plan::ShardLayout layout;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/config/enums.hpp"
+#include "runtime/model/shape.hpp"
 
 namespace cohort::config {
 
@@ -145,18 +146,15 @@ struct WorkerConfig {
 /// Shape of the policy under Hugging Face's names. vocab_size is the tokenizer's.
 struct ModelSection {
   bool is_configured = false;
-  int64_t vocab_size = 0;  // 0: the tokenizer's; more: rows that no text has, as HF models pad
-  int64_t hidden_size = 64;
-  int64_t num_hidden_layers = 2;
-  int64_t num_attention_heads = 4;
-  int64_t num_key_value_heads = 2;
-  int64_t head_dim = 0;  // 0 in the file: hidden_size / num_attention_heads; set after load
-  int64_t intermediate_size = 192;
-  double rope_theta = 10000.0;
-  double rms_norm_eps = 1e-6;
-  double initializer_range = 0.02;
-  bool attention_bias = true;
-  bool tie_word_embeddings = true;
+  /// vocab_size 0: the tokenizer's; more: rows that no text has, as HF models pad. Set after load:
+  /// head_dim, if it is 0, to hidden_size / num_attention_heads; attention_bias, if it is left out,
+  /// to the family's.
+  model::ModelShape shape = {.hidden_size = 64,
+                             .num_hidden_layers = 2,
+                             .num_attention_heads = 4,
+                             .num_key_value_heads = 2,
+                             .intermediate_size = 192,
+                             .name = "model section"};
   std::string tokenizer =
       "frozen_lake";                    // name of a built-in vocabulary; empty: `vocabulary` is it
   std::vector<std::string> vocabulary;  // words in id order

@@ -35,10 +35,10 @@ Json card_json(const plan::JobSpec& spec) {
 }
 
 Json model_json(const Job& job) {
-  const plan::ModelShape& x = job.spec.model;
+  const model::ModelShape& x = job.spec.model;
   Json out = {{"name", job.model_name},
               {"shape_of", x.name},
-              {"parameters", plan::parameter_count(x)},
+              {"parameters", model::parameter_count(x)},
               {"vocab_size", x.vocab_size},
               {"hidden_size", x.hidden_size},
               {"num_hidden_layers", x.num_hidden_layers},

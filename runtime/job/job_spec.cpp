@@ -150,7 +150,7 @@ void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
 }
 
 plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
-                      const plan::ModelShape& shape) {
+                      const model::ModelShape& shape) {
   const WorkerConfig& w = *section.worker;
   const config::StrategySettings& s = w.strategy_args;
   plan::RoleJob job;
@@ -168,33 +168,22 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
-    fill_builtin(job, c, shape.vocab_size);
+    fill_builtin(job, c, count(shape.vocab_size));
   else
     fill_engine(job, section, c);
   return job;
 }
 
-plan::ModelShape section_shape(const config::ModelSection& m, uint64_t vocab_size) {
-  plan::ModelShape shape;
-  shape.vocab_size = vocab_size;
-  shape.hidden_size = count(m.hidden_size);
-  shape.num_hidden_layers = count(m.num_hidden_layers);
-  shape.num_attention_heads = count(m.num_attention_heads);
-  shape.num_key_value_heads = count(m.num_key_value_heads);
-  shape.head_dim = count(m.head_dim);
-  shape.intermediate_size = count(m.intermediate_size);
-  shape.attention_bias = m.attention_bias;
-  shape.tie_word_embeddings = m.tie_word_embeddings;
-  shape.name = "model section";
-  return shape;
-}
-
-Expected<plan::ModelShape> shape_of(const Section& section, const RunConfig& c,
-                                    const JobOptions& options) {
-  if (section.checkpoint.empty()) return section_shape(c.model, options.vocab_size);
+Expected<model::ModelShape> shape_of(const Section& section, const RunConfig& c,
+                                     const JobOptions& options) {
+  if (section.checkpoint.empty()) {
+    model::ModelShape shape = c.model.shape;
+    shape.vocab_size = options.vocab_size;
+    return shape;
+  }
   if (auto known = options.models.find(section.checkpoint); known != options.models.end())
     return known->second;
-  auto found = plan::find_model(section.checkpoint);
+  auto found = model::find_model(section.checkpoint);
   if (found) return *std::move(found);
   return Error{found.error().code,
                fmt::format("{}: {}; a local folder with its config.json works too", section.key,
@@ -359,7 +348,7 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
   spec.cards_per_node = static_cast<uint32_t>(count(config.num_gpus_per_node));
   set_placement(spec, config, is_cpu);
   for (const Section& section : sections_of(config)) {
-    COHORT_ASSIGN(plan::ModelShape shape, shape_of(section, config, options));
+    COHORT_ASSIGN(model::ModelShape shape, shape_of(section, config, options));
     plan::RoleJob role = role_of(section, config, is_cpu, shape);
     if (spec.roles.empty()) {
       spec.model = shape;

@@ -17,10 +17,10 @@ namespace cohort::job {
 struct JobOptions {
   std::string card;  // card type by name; empty: `cards.type`, else it follows from the platform
   std::string config_name;  // file name, a hint at the platform; may be empty
-  uint64_t vocab_size = 0;  // of the tokenizer of the `model` section
+  int64_t vocab_size = 0;   // of the tokenizer of the `model` section
   /// Shapes by the name that the config gives (model_names()); what is not here is looked up in the
   /// planner's own table.
-  std::map<std::string, plan::ModelShape> models;
+  std::map<std::string, model::ModelShape> models;
 };
 
 struct Job {

@@ -69,12 +69,12 @@ Expected<tasks::WordVocabulary> vocabulary_of(const config::RunConfig& config) {
 }
 
 Expected<int64_t> vocab_size_of(const config::ModelSection& model, int64_t tokenizer_size) {
-  if (model.vocab_size == 0) return tokenizer_size;
-  if (model.vocab_size < tokenizer_size)
+  if (model.shape.vocab_size == 0) return tokenizer_size;
+  if (model.shape.vocab_size < tokenizer_size)
     return Error{Errc::config, fmt::format("model.vocab_size: {} rows for the tokenizer's {} "
                                            "tokens; give at least as many, or 0",
-                                           model.vocab_size, tokenizer_size)};
-  return model.vocab_size;
+                                           model.shape.vocab_size, tokenizer_size)};
+  return model.shape.vocab_size;
 }
 
 }  // namespace cohort::job

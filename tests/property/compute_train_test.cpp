@@ -83,19 +83,18 @@ TEST(TrainEngine, PackedEqualsOneByOne) {
   }
 }
 
-TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
-  const ModelConfig config = tiny_model();
+void expect_kernels_agree_with_f64(const ModelConfig& config) {
   const ParameterLayout layout = layout_of(config);
   SampleSet data = random_samples(6, 4);
   const std::vector<int64_t> rows = input_rows(data.samples);
   const PackedBatch batch = pack(data.samples, rows, {0, data.samples.size()});
-  const ops::RopeTable rope = ops::rope_table(64, 16, 100);
+  const ops::RopeTable rope = ops::rope_table(64, config.head_dim, 100);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
   at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
   std::vector<std::vector<at::Tensor>> gradients;
   std::vector<at::Tensor> logp;
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
-    PolicyWeights weights = view_weights(flat.to(type), config, layout, true);
+    PolicyWeights weights = view_weights(flat.to(type), layout, true);
     ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 100);
     std::vector<at::Tensor> leaves;
     for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
@@ -110,20 +109,23 @@ TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
   }
 }
 
-TEST(TrainEngine, GradientsMatchFiniteDifferences) {
-  ModelConfig config = tiny_model();
-  config.tie_word_embeddings = false;
+TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
+  expect_kernels_agree_with_f64(tiny_model());
+  expect_kernels_agree_with_f64(tests::llama_model());
+}
+
+void expect_finite_differences(const ModelConfig& config) {
   const ParameterLayout layout = layout_of(config);
   SampleSet data = random_samples(3, 5);
   const PackedBatch batch = pack(data.samples, input_rows(data.samples), {0, 3});
-  const ops::RopeTable rope = ops::rope_table(64, 16, 100);
+  const ops::RopeTable rope = ops::rope_table(64, config.head_dim, 100);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
   at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
   auto value = [&](const PolicyWeights& weights) {
     ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 64);
     return out.logp.sum() + 0.5 * out.entropy.sum();
   };
-  PolicyWeights weights = view_weights(flat, config, layout, true);
+  PolicyWeights weights = view_weights(flat, layout, true);
   std::vector<at::Tensor> leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   const auto gradients = torch::autograd::grad({value(weights)}, leaves);
@@ -139,6 +141,13 @@ TEST(TrainEngine, GradientsMatchFiniteDifferences) {
     const double slope = (direction * gradients[i]).sum().item<double>();
     EXPECT_NEAR((above - below) / (2 * k_step), slope, 1e-5 * (1 + std::abs(slope))) << i;
   }
+}
+
+TEST(TrainEngine, GradientsMatchFiniteDifferences) {
+  ModelConfig untied = tiny_model();
+  untied.tie_word_embeddings = false;
+  expect_finite_differences(untied);
+  expect_finite_differences(tests::llama_model());
 }
 
 TEST(TrainEngine, OverfitsAHandfulOfSequences) {

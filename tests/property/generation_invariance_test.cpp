@@ -121,16 +121,18 @@ Played play_columns(GenerationRig& rig, uint64_t id, uint32_t turns) {
   return played;
 }
 
-TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
+void expect_training_agrees(const compute::ModelConfig& model) {
   compute::CardMemory card(CardId{3}, 64 << 20);
   compute::TrainEngineOptions options;
-  options.model = generation_model();
+  options.model = model;
   options.model.initializer_range = 0.15;  // larger than any run uses: far from uniform
   options.seed = 5;
   options.card = &card;
   auto train = compute::TrainEngine::create(options).value();
   train->onload(compute::TrainObject::train_params).value();
-  GenerationRig rig;
+  RigOptions served;
+  served.model = model;
+  GenerationRig rig(served);
   rig.engine->onload_params().value();
   std::ranges::copy(tests::flat_weights(*train),
                     rig.engine->begin_weights(1).value().bytes.begin());
@@ -148,6 +150,25 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
     for (size_t t = 0; t < played.logp.size(); ++t)  // both are 0 where nothing was sampled
       EXPECT_NEAR(expected[0][t], played.logp[t], 1e-5) << id << " " << t;
   }
+}
+
+/// Nine query heads over three of keys and values, no bias, an untied head.
+compute::ModelConfig llama_model() {
+  compute::ModelConfig model = generation_model();
+  model.family = "llama";
+  model.attention_bias = false;
+  model.tie_word_embeddings = false;
+  model.hidden_size = 36;
+  model.num_attention_heads = 9;
+  model.num_key_value_heads = 3;
+  model.head_dim = 8;
+  model.rms_norm_eps = 1e-5;
+  return model;
+}
+
+TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
+  expect_training_agrees(generation_model());
+  expect_training_agrees(llama_model());
 }
 
 void expect_aten_agrees(compute::ModelConfig model, double tolerance) {
@@ -177,6 +198,7 @@ TEST(GenerationAgreement, AtenRunnerAndKernelsComputeTheSame) {
   untied.attention_bias = false;
   untied.num_key_value_heads = 1;
   expect_aten_agrees(untied, 2e-5);
+  expect_aten_agrees(llama_model(), 2e-5);
 }
 
 TEST(GenerationAgreement, Bf16RunsOnTheAtenRunner) {

@@ -10,9 +10,12 @@
 namespace cohort::plan {
 namespace {
 
+using model::parameter_count;
+
 uint64_t power(Rng& rng, uint64_t most) { return uint64_t{1} << rng.below(most + 1); }
 
 ModelShape random_shape(Rng& rng) {
+  const auto below = [&](uint64_t end) { return static_cast<int64_t>(rng.below(end)); };
   ModelShape x;
   x.vocab_size = 8 * (1 + rng.below(500));
   x.num_key_value_heads = power(rng, 3);
@@ -25,7 +28,7 @@ ModelShape random_shape(Rng& rng) {
   x.qk_norm = rng.below(2);
   x.tie_word_embeddings = rng.below(2);
   if (rng.below(3) == 0) {
-    MoeShape moe;
+    model::MoeShape moe;
     moe.num_experts = 8 * power(rng, 2);
     moe.experts_per_token = 1 + rng.below(moe.num_experts);
     moe.moe_intermediate_size = 8 * (1 + rng.below(20));
@@ -35,8 +38,11 @@ ModelShape random_shape(Rng& rng) {
     x.moe = moe;
   }
   if (rng.below(4) == 0)
-    x.mla = MlaShape{rng.below(2) * 24, 8 * (1 + rng.below(4)), 2 * (1 + rng.below(4)),
-                     2 * (1 + rng.below(8)), 2 * (1 + rng.below(8))};
+    x.mla = model::MlaShape{.q_lora_rank = below(2) * 24,
+                            .kv_lora_rank = 8 * (1 + below(4)),
+                            .qk_rope_head_dim = 2 * (1 + below(4)),
+                            .qk_nope_head_dim = 2 * (1 + below(8)),
+                            .v_head_dim = 2 * (1 + below(8))};
   return x;
 }
 
@@ -86,7 +92,7 @@ TEST(MemoryProperty, FlatBuffersHoldTheModelAndLittleMore) {
   for (int round = 0; round < 1000; ++round) {
     ModelShape x = random_shape(rng);
     uint64_t tensors = 0;
-    for (const ShapeTensor& tensor : tensors_of(x)) tensors += tensor.count();
+    for (const ShapeTensor& tensor : families_of(x)) tensors += tensor.count();
     ASSERT_GE(flat_element_count(x), parameter_count(x));
     ASSERT_LE(flat_element_count(x), parameter_count(x) + 15 * tensors);
     ASSERT_EQ(flat_element_count(x) % k_alignment_elements, 0u);
@@ -95,7 +101,7 @@ TEST(MemoryProperty, FlatBuffersHoldTheModelAndLittleMore) {
 
 TEST(MemoryProperty, BytesGrowWithTheShape) {
   Rng rng{test::property_seed(23)};
-  constexpr uint64_t ModelShape::*k_fields[] = {
+  constexpr int64_t ModelShape::*k_fields[] = {
       &ModelShape::vocab_size, &ModelShape::hidden_size, &ModelShape::num_hidden_layers,
       &ModelShape::intermediate_size, &ModelShape::head_dim};
   for (int round = 0; round < 1000; ++round) {
@@ -129,7 +135,7 @@ JobSpec random_job(Rng& rng) {
                                              "Qwen3-30B-A3B"};
   static constexpr const char* k_cards[] = {"910A", "A2", "H100", "A100-40"};
   JobSpec spec = test::seed_two();
-  spec.model = *find_model(k_models[rng.below(5)]);
+  spec.model = *model::find_model(k_models[rng.below(5)]);
   spec.card = *find_card_type(k_cards[rng.below(4)]);
   spec.response_length = 2048 * (1 + rng.below(7));
   auto train = static_cast<uint32_t>(power(rng, 3)), infer = static_cast<uint32_t>(power(rng, 2));

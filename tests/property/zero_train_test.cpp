@@ -250,10 +250,6 @@ TEST(ZeroTrain, WhatFailsInOneRankFailsInAllAndChangesNothing) {  // TRAIN-2
   }
 }
 
-plan::ModelShape shape_of(const ModelConfig& x) {
-  return plan::shape_of_hf_config(to_hf_json(x), "tiny").value();
-}
-
 /// What a card of the case holds at most in a step, by plan.
 struct PlannedBytes {
   uint64_t objects = 0, buffers = 0;
@@ -267,8 +263,8 @@ PlannedBytes planned(const Case& x, const ModelConfig& model) {
   memory.offload_params = x.offload_params;
   memory.swap_optimizer = x.swap;
   PlannedBytes out;
-  for (auto [object, bytes] : plan::train_bytes(shape_of(model), memory)) out.objects += bytes;
-  const plan::TrainBuffers buffers = plan::train_buffers(shape_of(model), memory);
+  for (auto [object, bytes] : plan::train_bytes(model, memory)) out.objects += bytes;
+  const plan::TrainBuffers buffers = plan::train_buffers(model, memory);
   out.buffers = buffers.exchange + buffers.gathered;
   return out;
 }
@@ -331,7 +327,7 @@ TEST(ZeroTrain, ACardThatIsTooSmallIsToldToAllRanks) {
 
 TEST(ZeroTrain, ShardsAreTheCutOfThePlanner) {  // ZERO-1: what a publisher addresses
   TrainEngineOptions options = tiny_options();
-  const plan::ModelTensors tensors = plan::reshard_tensors_of(shape_of(options.model), 4);
+  const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, 4);
   plan::ShardLayout layout;
   layout.dp = 4;
   layout.zero_stage = 3;

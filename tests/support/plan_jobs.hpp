@@ -26,7 +26,7 @@ inline plan::RoleJob role_job(std::string name, plan::Engine engine, std::vector
 inline plan::JobSpec seed_two() {
   plan::JobSpec spec;
   spec.card = *plan::find_card_type("A3");
-  spec.model = *plan::find_model("Qwen/Qwen3-8B-Base");
+  spec.model = *model::find_model("Qwen/Qwen3-8B-Base");
   spec.prompt_length = 2048;
   spec.response_length = 8192;
   auto train = role_job("actor_train", plan::Engine::deepspeed, card_range(0, 8));
@@ -54,7 +54,7 @@ inline plan::JobSpec quickstart_job() {
   spec.mode = plan::PlacementMode::timeshare;
   spec.overlap_is_verl_pool = true;
   spec.card = *plan::find_card_type("A2");
-  spec.model = *plan::find_model("Qwen/Qwen2.5-0.5B-Instruct");
+  spec.model = *model::find_model("Qwen/Qwen2.5-0.5B-Instruct");
   spec.prompt_length = 512;
   spec.response_length = 128;
   spec.update_bucket_bytes = uint64_t{2} << 30;
@@ -88,7 +88,7 @@ inline plan::JobSpec a3_recipe() {
   spec.dialect = plan::Dialect::verl;
   spec.mode = plan::PlacementMode::timeshare;
   spec.card = *plan::find_card_type("A3");
-  spec.model = *plan::find_model("DeepSeek-V3");
+  spec.model = *model::find_model("DeepSeek-V3");
   spec.prompt_length = 1024;
   spec.response_length = 3072;
   auto train = role_job("actor_train", plan::Engine::megatron, card_range(0, 256));

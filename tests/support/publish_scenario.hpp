@@ -6,15 +6,15 @@
 #include <fstream>
 #include <string>
 
-#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/reshard_gen.hpp"
 
 namespace cohort::test {
 
 /// A Qwen3 mixture of experts in small: every tensor of the family, 16 routed experts.
-inline plan::ModelShape small_moe() {
-  plan::ModelShape x;
+inline model::ModelShape small_moe() {
+  model::ModelShape x;
   x.vocab_size = 512;
   x.hidden_size = 64;
   x.num_hidden_layers = 4;
@@ -22,14 +22,15 @@ inline plan::ModelShape small_moe() {
   x.num_key_value_heads = 4;
   x.head_dim = 16;
   x.intermediate_size = 128;
+  x.attention_bias = false;
   x.qk_norm = true;
   x.tie_word_embeddings = false;
-  x.moe = plan::MoeShape{16, 4, 48, 0, 0, false, false};
+  x.moe = model::MoeShape{16, 4, 48, 0, 0, false, false};
   return x;
 }
 
-inline plan::ModelShape small_dense() {
-  plan::ModelShape x = small_moe();
+inline model::ModelShape small_dense() {
+  model::ModelShape x = small_moe();
   x.moe.reset();
   x.attention_bias = true;
   return x;

@@ -26,6 +26,20 @@ inline compute::ModelConfig tiny_model() {
   return config;
 }
 
+/// Llama's: no biases, an untied head, nine query heads over three of keys and values (SmolLM2).
+inline compute::ModelConfig llama_model() {
+  compute::ModelConfig config = tiny_model();
+  config.family = "llama";
+  config.attention_bias = false;
+  config.tie_word_embeddings = false;
+  config.hidden_size = 36;
+  config.num_attention_heads = 9;
+  config.num_key_value_heads = 3;
+  config.head_dim = 8;
+  config.rms_norm_eps = 1e-5;
+  return config;
+}
+
 /// The flat buffer of an engine that holds whole tensors (below ZeRO 3), padding zero.
 inline std::vector<std::byte> flat_weights(const compute::TrainEngine& engine) {
   std::vector<std::byte> flat(engine.weight_bytes());

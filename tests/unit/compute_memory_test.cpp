@@ -6,13 +6,14 @@
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/compute/train/train_engine.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 
 namespace cohort {
 namespace {
 
-compute::ModelConfig model(int64_t vocab, int64_t hidden, int64_t layers, int64_t heads,
-                           int64_t kv_heads, int64_t head_dim, int64_t intermediate) {
+compute::ModelConfig config_of(int64_t vocab, int64_t hidden, int64_t layers, int64_t heads,
+                               int64_t kv_heads, int64_t head_dim, int64_t intermediate) {
   compute::ModelConfig out;
   out.vocab_size = vocab;
   out.hidden_size = hidden;
@@ -25,26 +26,13 @@ compute::ModelConfig model(int64_t vocab, int64_t hidden, int64_t layers, int64_
   return out;
 }
 
-plan::ModelShape shape_of(const compute::ModelConfig& x) {
-  plan::ModelShape out;
-  out.vocab_size = static_cast<uint64_t>(x.vocab_size);
-  out.hidden_size = static_cast<uint64_t>(x.hidden_size);
-  out.num_hidden_layers = static_cast<uint64_t>(x.num_hidden_layers);
-  out.num_attention_heads = static_cast<uint64_t>(x.num_attention_heads);
-  out.num_key_value_heads = static_cast<uint64_t>(x.num_key_value_heads);
-  out.head_dim = static_cast<uint64_t>(x.head_dim);
-  out.intermediate_size = static_cast<uint64_t>(x.intermediate_size);
-  out.attention_bias = x.attention_bias;
-  out.tie_word_embeddings = x.tie_word_embeddings;
-  return out;
-}
-
 /// Shapes with and without padding, and Qwen2.5-0.5B's; each with both biases and both heads.
 std::vector<compute::ModelConfig> models() {
   std::vector<compute::ModelConfig> out;
-  for (compute::ModelConfig x : {model(19, 32, 2, 4, 2, 16, 40), model(10, 6, 3, 3, 1, 2, 7),
-                                 model(60, 64, 2, 4, 2, 16, 192), model(101, 30, 1, 5, 5, 6, 50),
-                                 model(151936, 896, 24, 14, 2, 64, 4864)})
+  for (compute::ModelConfig x :
+       {config_of(19, 32, 2, 4, 2, 16, 40), config_of(10, 6, 3, 3, 1, 2, 7),
+        config_of(60, 64, 2, 4, 2, 16, 192), config_of(101, 30, 1, 5, 5, 6, 50),
+        config_of(151936, 896, 24, 14, 2, 64, 4864)})
     for (bool bias : {false, true})
       for (bool tied : {false, true}) {
         x.attention_bias = bias;
@@ -57,25 +45,23 @@ std::vector<compute::ModelConfig> models() {
 TEST(MemoryAgreement, FlatElementsAreThoseOfTheLayout) {
   for (const compute::ModelConfig& x : models()) {
     compute::ParameterLayout layout = compute::layout_of(x);
-    EXPECT_EQ(plan::flat_element_count(shape_of(x)), static_cast<uint64_t>(layout.total_elements));
-    EXPECT_EQ(plan::parameter_count(shape_of(x)),
-              static_cast<uint64_t>(compute::parameter_count(layout)));
+    EXPECT_EQ(plan::flat_element_count(x), static_cast<uint64_t>(layout.total_elements));
+    EXPECT_EQ(model::parameter_count(x), static_cast<uint64_t>(compute::parameter_count(layout)));
   }
 }
 
 TEST(MemoryAgreement, ATensorParallelPartHasOneShape) {
-  const compute::ModelConfig whole = model(60, 64, 2, 4, 2, 16, 192);
+  const compute::ModelConfig whole = config_of(60, 64, 2, 4, 2, 16, 192);
   for (int tp : {1, 2, 4})
-    EXPECT_EQ(plan::tp_part(shape_of(whole), static_cast<uint32_t>(tp)),
-              shape_of(compute::tp_config(whole, tp).value()));
+    EXPECT_EQ((compute::ModelConfig{model::tp_part(whole, tp), whole.dtype}),
+              compute::tp_config(whole, tp).value());
 }
 
 TEST(MemoryAgreement, HfConfigIsReadAlike) {
   for (const compute::ModelConfig& x : models()) {
-    auto shape = plan::shape_of_hf_config(compute::to_hf_json(x), "m");
+    auto shape = model::read_hf_config(model::write_hf_config(x, "float32"), "");
     ASSERT_TRUE(shape) << shape.error().detail;
-    EXPECT_EQ(plan::parameter_count(*shape),
-              static_cast<uint64_t>(compute::parameter_count(compute::layout_of(x))));
+    EXPECT_EQ(*shape, x);
   }
 }
 
@@ -88,8 +74,7 @@ TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
       options.model = x;
       options.card = &card;
       auto engine = compute::TrainEngine::create(options).value();
-      auto bytes =
-          plan::train_bytes(shape_of(x), plan::builtin_train_memory(tensor::size_of(dtype)));
+      auto bytes = plan::train_bytes(x, plan::builtin_train_memory(tensor::size_of(dtype)));
       EXPECT_EQ(engine->object_bytes(compute::TrainObject::train_params),
                 bytes.at(plan::Object::train_params));
       EXPECT_EQ(engine->object_bytes(compute::TrainObject::grads), bytes.at(plan::Object::grads));
@@ -124,7 +109,7 @@ TEST(MemoryAgreement, TrainingObjectsOfEveryStage) {  // without a group: the ca
           memory.swap_optimizer = way == 2;
           memory.offload_params = way == 3;
           auto engine = compute::TrainEngine::create(options).value();
-          auto bytes = plan::train_bytes(shape_of(x), memory);
+          auto bytes = plan::train_bytes(x, memory);
           const std::pair<compute::TrainObject, plan::Object> objects[] = {
               {compute::TrainObject::train_params, plan::Object::train_params},
               {compute::TrainObject::grads, plan::Object::grads},
@@ -156,9 +141,9 @@ TEST(MemoryAgreement, GenerationObjectsInBothTypes) {
       if (memory.panel_columns > 0)
         memory.panel_columns = static_cast<uint64_t>(compute::cpu::decode_kernels().panel);
       memory.kv_tokens = 160;
-      auto bytes = plan::infer_bytes(shape_of(x), memory);
+      auto bytes = plan::infer_bytes(x, memory);
       EXPECT_EQ(engine->capacity().param_bytes, bytes.at(plan::Object::infer_params));
-      EXPECT_EQ(engine->capacity().kv_token_bytes, plan::kv_bytes_per_token(shape_of(x), memory));
+      EXPECT_EQ(engine->capacity().kv_token_bytes, plan::kv_bytes_per_token(x, memory));
       ASSERT_TRUE(engine->onload_params());
       ASSERT_TRUE(engine->init_cache(bytes.at(plan::Object::kv_cache)));
       EXPECT_EQ(card.bytes_in_use(),

@@ -53,7 +53,7 @@ TEST(ConfigLoad, SmallConfigGetsItsNumbers) {
   EXPECT_EQ(config.derived.total_optimizer_steps, 8);
   EXPECT_EQ(config.derived.groups_per_step, 4);
   EXPECT_EQ(config.derived.val_groups, 8);
-  EXPECT_EQ(config.model.head_dim, 8);
+  EXPECT_EQ(config.model.shape.head_dim, 8);
   EXPECT_EQ(config.rewards.count("env_return"), 1u);
   EXPECT_EQ(config.train_env_manager.num_groups_partition, std::vector<int64_t>{4});
   EXPECT_FALSE(config.derived.is_reference_needed);

@@ -189,7 +189,7 @@ TEST(JobSpec, ShapeOfALocalFolderWinsOverTheTable) {
   config::RunConfig config = seed(k_multinode);
   EXPECT_EQ(job::model_names(config), (std::vector<std::string>{"/data/models/Qwen2.5-7B"}));
   job::JobOptions options;
-  plan::ModelShape shape = *plan::find_model("Qwen3-4B");
+  model::ModelShape shape = *model::find_model("Qwen3-4B");
   options.models["/data/models/Qwen2.5-7B"] = shape;
   EXPECT_EQ(job_for(config, options).spec.model, shape);
 }

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
 
 namespace cohort::compute {
@@ -27,24 +27,10 @@ ModelConfig model(int64_t kv_heads, bool is_tied) {
   return c;
 }
 
-plan::ModelShape shape_of(const ModelConfig& c) {
-  plan::ModelShape shape;
-  shape.vocab_size = static_cast<uint64_t>(c.vocab_size);
-  shape.hidden_size = static_cast<uint64_t>(c.hidden_size);
-  shape.num_hidden_layers = static_cast<uint64_t>(c.num_hidden_layers);
-  shape.num_attention_heads = static_cast<uint64_t>(c.num_attention_heads);
-  shape.num_key_value_heads = static_cast<uint64_t>(c.num_key_value_heads);
-  shape.head_dim = static_cast<uint64_t>(c.head_dim);
-  shape.intermediate_size = static_cast<uint64_t>(c.intermediate_size);
-  shape.attention_bias = c.attention_bias;
-  shape.tie_word_embeddings = c.tie_word_embeddings;
-  return shape;
-}
-
 /// Numbers of the elements that the planner gives position `rank`, in the order of the buffer.
 /// Elements are numbered through the whole model, without padding.
 std::vector<float> planned_part(const ModelConfig& c, int rank, int size) {
-  const plan::ModelTensors tensors = plan::reshard_tensors_of(shape_of(c), sizeof(float));
+  const plan::ModelTensors tensors = plan::reshard_tensors_of(c, sizeof(float));
   plan::ShardLayout layout;
   layout.name = "infer";
   layout.tp = static_cast<uint32_t>(size);

@@ -93,7 +93,7 @@ TEST(PlanJob, SharedReferenceCutsTheCacheAndSaysSo) {  // seed 3: 7B, reference 
   JobSpec spec = seed_two();
   spec.cards_per_node = 8;
   spec.card = *find_card_type("A2");
-  spec.model = *find_model("/data/models/Qwen2.5-7B");
+  spec.model = *model::find_model("/data/models/Qwen2.5-7B");
   spec.response_length = 4096;
   spec.roles[0].offload_optimizer = true;
   spec.roles[1].cards = spec.roles[2].cards = card_range(8, 16);
@@ -214,7 +214,7 @@ TEST(PlanJob, BuiltInEngineOnCpuToTheByte) {  // the FrozenLake demo's shape
 JobSpec seven_billion_on_four() {
   JobSpec spec = seed_two();
   spec.card = *find_card_type("A2");
-  spec.model = *find_model("Qwen2.5-7B");
+  spec.model = *model::find_model("Qwen2.5-7B");
   spec.prompt_length = 2048;
   spec.response_length = 6144;
   spec.roles.pop_back();

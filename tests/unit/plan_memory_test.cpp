@@ -7,6 +7,10 @@
 namespace cohort::plan {
 namespace {
 
+using model::check_shape;
+using model::find_model;
+using model::parameter_count;
+
 /// Qwen2.5-0.5B: its model card says 0.49 B parameters, 0.36 B without embedding.
 ModelShape qwen_half_billion() {
   return {.vocab_size = 151936,
@@ -175,9 +179,9 @@ TEST(MemoryModel, ShapesThatCannotBeAreNamed) {
   EXPECT_EQ(check_shape(shape).error().detail,
             "model: num_attention_heads 3 is not a multiple of num_key_value_heads 2");
   shape = tiny();
-  shape.num_hidden_layers = uint64_t{1} << 24;
-  shape.hidden_size = uint64_t{1} << 24;
-  shape.intermediate_size = uint64_t{1} << 24;
+  shape.num_hidden_layers = 1 << 24;
+  shape.hidden_size = 1 << 24;
+  shape.intermediate_size = 1 << 24;
   EXPECT_FALSE(check_shape(shape));
 }
 

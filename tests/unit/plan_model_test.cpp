@@ -1,23 +1,27 @@
 // Shapes: published parameter counts, config.json, names, card types.
 #include <gtest/gtest.h>
 
+#include "runtime/model/hf_config.hpp"
 #include "runtime/plan/estimate/card_types.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 
 namespace cohort::plan {
 namespace {
 
+using model::find_model;
+using model::read_hf_config;
+
 uint64_t parameters(std::string_view name) {
   auto shape = find_model(name);
   EXPECT_TRUE(shape) << name;
-  EXPECT_TRUE(check_shape(*shape)) << name;
-  return shape ? parameter_count(*shape) : 0;
+  EXPECT_TRUE(model::check_shape(*shape)) << name;
+  return shape ? model::parameter_count(*shape) : 0;
 }
 
 /// Sum over the families whose names begin with `prefix`, of one layer.
 uint64_t layer_elements(const ModelShape& shape, std::string_view prefix) {
   uint64_t sum = 0;
-  for (const ShapeTensor& tensor : tensors_of(shape))
+  for (const ShapeTensor& tensor : families_of(shape))
     if (tensor.spec.name.starts_with(prefix)) sum += tensor.elements() * tensor.count(1);
   return sum;
 }
@@ -83,38 +87,38 @@ TEST(ModelTable, AnotherModelIsNotMistakenAndNearestNamesAreGiven) {
 }
 
 TEST(HfConfig, ReadsTheFamily) {
-  auto qwen = shape_of_hf_config(R"({"model_type": "qwen2", "vocab_size": 151936,
+  auto qwen = read_hf_config(R"({"model_type": "qwen2", "vocab_size": 151936,
     "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
     "num_key_value_heads": 2, "intermediate_size": 4864, "tie_word_embeddings": true,
     "max_position_embeddings": 32768})",
-                                 "mine");
+                             "mine");
   ASSERT_TRUE(qwen) << qwen.error().detail;
   ModelShape same = *find_model("Qwen2.5-0.5B");
   same.name = "mine";
   EXPECT_EQ(*qwen, same);
-  auto moe = shape_of_hf_config(R"({"model_type": "qwen3_moe", "vocab_size": 151936,
+  auto moe = read_hf_config(R"({"model_type": "qwen3_moe", "vocab_size": 151936,
     "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "head_dim": 128,
     "num_key_value_heads": 4, "intermediate_size": 6144, "num_experts": 128,
     "num_experts_per_tok": 8, "moe_intermediate_size": 768, "decoder_sparse_step": 1,
     "mlp_only_layers": [], "max_position_embeddings": 40960})",
-                                "Qwen3-30B-A3B");
+                            "Qwen3-30B-A3B");
   ASSERT_TRUE(moe) << moe.error().detail;
   EXPECT_EQ(*moe, *find_model("Qwen3-30B-A3B"));
-  auto deepseek = shape_of_hf_config(R"({"model_type": "deepseek_v3", "vocab_size": 129280,
+  auto deepseek = read_hf_config(R"({"model_type": "deepseek_v3", "vocab_size": 129280,
     "hidden_size": 7168, "num_hidden_layers": 61, "num_attention_heads": 128,
     "num_key_value_heads": 128, "intermediate_size": 18432, "q_lora_rank": 1536,
     "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
     "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8,
     "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1,
     "max_position_embeddings": 163840})",
-                                     "DeepSeek-V3");
+                                 "DeepSeek-V3");
   ASSERT_TRUE(deepseek) << deepseek.error().detail;
   EXPECT_EQ(*deepseek, *find_model("DeepSeek-V3"));
 }
 
 TEST(HfConfig, ErrorsNameTheKey) {
   auto error = [](std::string_view text) {
-    auto shape = shape_of_hf_config(text, "m");
+    auto shape = read_hf_config(text, "m");
     return shape ? "accepted" : shape.error().detail;
   };
   EXPECT_EQ(error("{"), "model m: config.json is not a JSON object");

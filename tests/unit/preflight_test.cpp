@@ -95,6 +95,22 @@ TEST(Preflight, PlansTheWeightsOfATensorParallelRollout) {
   EXPECT_EQ(weights.receive_total(), weights.lower_bound_total());
 }
 
+TEST(Preflight, TheModelSectionNamesAFamily) {
+  auto load = [](std::vector<std::string> overrides) {
+    return config::load(test::source_path("configs/frozen_lake.yaml"), overrides).value();
+  };
+  auto llama = preflight(load({"model.model_type=llama", "model.tie_word_embeddings=false"}));
+  ASSERT_TRUE(llama) << llama.error().detail;
+  EXPECT_EQ(llama->model.family, "llama");
+  EXPECT_FALSE(llama->model.attention_bias);
+  EXPECT_EQ(llama->weights.at("actor_infer")->model,
+            plan::reshard_tensors_of(llama->model, sizeof(float)));
+  auto qwen = preflight(load({"model.model_type=qwen3"}));
+  ASSERT_FALSE(qwen);
+  EXPECT_NE(qwen.error().detail.find("model_type qwen3: norms of q and k"), std::string::npos)
+      << qwen.error().detail;
+}
+
 TEST(Preflight, TakesTheShippedConfig) {
   auto config = config::load(test::source_path("configs/frozen_lake.yaml"));
   ASSERT_TRUE(config) << config.error().detail;

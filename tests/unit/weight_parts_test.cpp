@@ -6,21 +6,12 @@
 #include <map>
 
 #include "runtime/compute/model/model_tp.hpp"
-#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::actors {
 namespace {
-
-plan::ModelTensors planned(const compute::ModelConfig& c) {
-  auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
-  return plan::reshard_tensors_of(
-      {u(c.vocab_size), u(c.hidden_size), u(c.num_hidden_layers), u(c.num_attention_heads),
-       u(c.num_key_value_heads), u(c.head_dim), u(c.intermediate_size), c.attention_bias,
-       c.tie_word_embeddings},
-      sizeof(float));
-}
 
 TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
   for (bool is_tied : {true, false})
@@ -30,7 +21,8 @@ TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
         model.vocab_size = 20;
         model.tie_word_embeddings = is_tied;
         model.attention_bias = has_bias;
-        const plan::ModelTensors tensors = planned(model);
+        if (!has_bias) model.family = "llama";
+        const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
         plan::ShardLayout layout;
         layout.tp = static_cast<uint32_t>(tp);
         layout.ranks = plan::consecutive_cards(layout.tp);
@@ -59,7 +51,7 @@ TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
 TEST(WeightParts, ATrainEngineOffersTheTensorsOfThatName) {
   compute::TrainEngineOptions options = tests::tiny_options();
   tests::TrainRig rig(options);
-  const plan::ModelTensors tensors = planned(options.model);
+  const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float));
   const publish::Source source = source_of(tensors, *rig.engine);
   const std::vector<std::byte> flat = tests::flat_weights(*rig.engine);
   std::vector<std::byte> copy(flat.size());

@@ -9,6 +9,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/config/verl/verl_load.hpp"
 #include "runtime/job/vocabulary.hpp"
+#include "runtime/model/hf_config.hpp"
 
 namespace cohort {
 namespace {
@@ -31,14 +32,14 @@ Expected<std::string> read_file(const fs::path& path) {
 }
 
 /// Shapes of the checkpoints that are folders here. A name that is none is the planner's to know.
-Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunConfig& config) {
-  std::map<std::string, plan::ModelShape> shapes;
+Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::RunConfig& config) {
+  std::map<std::string, model::ModelShape> shapes;
   for (const std::string& name : job::model_names(config)) {
     fs::path file = fs::path(name) / "config.json";
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) continue;
     COHORT_ASSIGN(std::string text, read_file(file));
-    COHORT_ASSIGN(plan::ModelShape shape, plan::shape_of_hf_config(text, file.string()));
+    COHORT_ASSIGN(model::ModelShape shape, model::read_hf_config(text, file.string()));
     if (shape.name.empty()) shape.name = file.string();
     shapes[name] = std::move(shape);
   }
@@ -46,12 +47,11 @@ Expected<std::map<std::string, plan::ModelShape>> read_shapes(const config::RunC
 }
 
 /// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
-Expected<uint64_t> vocabulary_size(const config::RunConfig& config) {
-  if (!job::model_names(config).empty()) return uint64_t{0};
+Expected<int64_t> vocabulary_size(const config::RunConfig& config) {
+  if (!job::model_names(config).empty()) return int64_t{0};
   COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
   COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
-  COHORT_ASSIGN(int64_t size, job::vocab_size_of(config.model, tokenizer->vocab_size()));
-  return static_cast<uint64_t>(size);
+  return job::vocab_size_of(config.model, tokenizer->vocab_size());
 }
 
 std::vector<std::string> verl_words(const PlanInput& input) {

@@ -30,9 +30,9 @@ std::string verdict(const plan::JobPlan& plan) {
 }
 
 std::string model_line(const PlannedJob& job) {
-  const plan::ModelShape& shape = job.job.spec.model;
+  const model::ModelShape& shape = job.job.spec.model;
   std::string out = fmt::format("{} · {} parameters", job.job.model_name,
-                                with_thousands(plan::parameter_count(shape)));
+                                with_thousands(model::parameter_count(shape)));
   if (shape.moe)
     out += fmt::format(" · {} experts, {} for a token", shape.moe->num_experts,
                        shape.moe->experts_per_token);

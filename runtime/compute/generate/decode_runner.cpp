@@ -40,9 +40,10 @@ struct Vector {  // norm weight or bias; `offset` < 0: absent
   int64_t count = 0;
 };
 
+/// The parts of a layer; a part is one or the other.
 struct LayerWeights {
-  Vector input_norm, qkv_bias, post_norm;
-  Packed qkv, o, gate_up, down;
+  model::ByPart<Packed> matrices;
+  model::ByPart<Vector> vectors;
 };
 
 /// The plan of the card's weight bytes.
@@ -50,22 +51,22 @@ struct PackedLayout {
   std::vector<LayerWeights> layers;
   Packed embedding, lm_head;  // the same when tied
   Vector final_norm;
+  bool is_tied = false;
   int64_t total_floats = 0;
 };
 
 class LayoutPlanner {
  public:
   explicit LayoutPlanner(int64_t panel) : panel_(panel) {}
-  Packed matrix(int64_t source, int64_t columns, int64_t depth, bool is_gate_up = false) {
-    Packed m{source, next_, columns, depth, 0, is_gate_up};
-    m.panels = is_gate_up ? blocks(columns / 2, panel_ / 2) : blocks(columns, panel_);
-    next_ += m.panels * panel_ * depth;
+  Packed matrix(const PartSpan& part, bool is_gate_up = false) {
+    Packed m{part.offset, next_, part.rows, part.columns, 0, is_gate_up};
+    m.panels = is_gate_up ? blocks(part.rows / 2, panel_ / 2) : blocks(part.rows, panel_);
+    next_ += m.panels * panel_ * m.depth;
     return m;
   }
-  Vector vector(int64_t source, int64_t count) {
-    if (source < 0) return {};
-    Vector v{source, next_, count};
-    next_ += padded(count, std::max(panel_, k_pad));
+  Vector vector(const PartSpan& part) {
+    Vector v{part.offset, next_, part.rows};
+    next_ += padded(part.rows, std::max(panel_, k_pad));
     return v;
   }
   int64_t total() const { return next_; }
@@ -80,21 +81,21 @@ PackedLayout plan_layout(const ModelConfig& c, int64_t panel) {
   const ParameterLayout flat = layout_of(c);
   LayoutPlanner planner(panel);
   PackedLayout plan;
-  plan.embedding = planner.matrix(flat.embedding, c.vocab_size, c.hidden_size);
-  for (const LayerOffsets& at : flat.layers) {
-    LayerWeights w;
-    w.input_norm = planner.vector(at.input_norm, c.hidden_size);
-    w.qkv = planner.matrix(at.qkv_weight, c.qkv_size(), c.hidden_size);
-    w.qkv_bias = planner.vector(at.qkv_bias, c.qkv_size());
-    w.o = planner.matrix(at.o_weight, c.hidden_size, c.q_size());
-    w.post_norm = planner.vector(at.post_norm, c.hidden_size);
-    w.gate_up = planner.matrix(at.gate_up, 2 * c.intermediate_size, c.hidden_size, true);
-    w.down = planner.matrix(at.down, c.hidden_size, c.intermediate_size);
-    plan.layers.push_back(w);
+  plan.embedding = planner.matrix(flat.embedding);
+  for (const LayerParts& parts : flat.layers) {
+    LayerWeights& w = plan.layers.emplace_back();
+    for (size_t i = 0; i < model::k_parts; ++i) {
+      const PartSpan& part = parts.items[i];
+      if (part.offset < 0) continue;
+      if (part.columns > 0)
+        w.matrices.items[i] = planner.matrix(part, static_cast<Part>(i) == Part::gate_up);
+      else
+        w.vectors.items[i] = planner.vector(part);
+    }
   }
-  plan.final_norm = planner.vector(flat.final_norm, c.hidden_size);
-  plan.lm_head = c.tie_word_embeddings ? plan.embedding
-                                       : planner.matrix(flat.lm_head, c.vocab_size, c.hidden_size);
+  plan.final_norm = planner.vector(flat.final_norm);
+  plan.is_tied = flat.is_tied();
+  plan.lm_head = plan.is_tied ? plan.embedding : planner.matrix(flat.lm_head);
   plan.total_floats = planner.total();
   return plan;
 }
@@ -191,15 +192,16 @@ template <class Visit>
 void CpuRunner::visit_matrices(Visit visit) const {
   visit(plan_.embedding);
   for (const LayerWeights& w : plan_.layers)
-    for (const Packed* m : {&w.qkv, &w.o, &w.gate_up, &w.down}) visit(*m);
-  if (!model_.tie_word_embeddings) visit(plan_.lm_head);
+    for (const Packed& m : w.matrices.items)
+      if (m.columns > 0) visit(m);
+  if (!plan_.is_tied) visit(plan_.lm_head);
 }
 
 template <class Visit>
 void CpuRunner::visit_vectors(Visit visit) const {
   for (const LayerWeights& w : plan_.layers)
-    for (const Vector* v : {&w.input_norm, &w.qkv_bias, &w.post_norm})
-      if (v->offset >= 0) visit(*v);
+    for (const Vector& v : w.vectors.items)
+      if (v.offset >= 0) visit(v);
   visit(plan_.final_norm);
 }
 
@@ -401,10 +403,10 @@ Expected<void> CpuLane::run_layer(size_t layer, int64_t rows) {
   const LayerWeights& w = runner_.plan().layers[layer];
   const float* weights = runner_.weights();
   const auto eps = static_cast<float>(model_.rms_norm_eps);
-  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_, weights + w.input_norm.offset,
-                    eps, normed_.data());
-  matmul(normed_.data(), hidden_, rows, w.qkv, qkv_.data(), qkv_width_, MatmulMode::store,
-         &w.qkv_bias);
+  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
+                    weights + w.vectors[Part::input_norm].offset, eps, normed_.data());
+  matmul(normed_.data(), hidden_, rows, w.matrices[Part::qkv], qkv_.data(), qkv_width_,
+         MatmulMode::store, &w.vectors[Part::qkv_bias]);
   const int64_t layer_floats = runner_.layer_block_floats();
   AttentionArgs args;
   args.ld_qkv = qkv_width_;
@@ -429,11 +431,12 @@ Expected<void> CpuLane::run_layer(size_t layer, int64_t rows) {
     kernels_.rope_and_cache(args);
     kernels_.attention(args);
   }
-  COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.o));
-  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_, weights + w.post_norm.offset, eps,
-                    normed_.data());
-  matmul(normed_.data(), hidden_, rows, w.gate_up, ffn_.data(), ffn_width_, MatmulMode::swiglu);
-  return add_product(ffn_.data(), ffn_width_, rows, w.down);
+  COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.matrices[Part::o]));
+  kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
+                    weights + w.vectors[Part::post_norm].offset, eps, normed_.data());
+  matmul(normed_.data(), hidden_, rows, w.matrices[Part::gate_up], ffn_.data(), ffn_width_,
+         MatmulMode::swiglu);
+  return add_product(ffn_.data(), ffn_width_, rows, w.matrices[Part::down]);
 }
 
 /// Asks for the cached keys and values of a sequence one sequence ahead: its blocks lie scattered,

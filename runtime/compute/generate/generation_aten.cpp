@@ -79,7 +79,7 @@ void AtenRunner::attach(std::span<std::byte> card) {
   flat_ = Tensor();
   if (card.empty()) return;
   flat_ = over(card, {layout_.total_elements});
-  weights_ = view_weights(flat_, options_.model, layout_, false);
+  weights_ = view_weights(flat_, layout_, false);
 }
 
 Expected<void> AtenRunner::load(std::span<const std::byte> flat) {
@@ -195,13 +195,14 @@ Expected<LogitsView> AtenLane::run(std::span<const BatchChunk> batch) {
   COHORT_ASSIGN(Tensor x, embed(tokens));
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const PolicyWeights::Layer& layer = weights.layers[i];
-    Tensor h = ops::rms_norm(x, layer.input_norm, model_.rms_norm_eps);
+    Tensor h = ops::rms_norm(x, layer[Part::input_norm], model_.rms_norm_eps);
     Tensor qkv =
-        ops::rope(at::mm(h, layer.qkv_weight.t()), layer.qkv_bias, where, runner_.rope(),
+        ops::rope(at::mm(h, layer[Part::qkv].t()), layer[Part::qkv_bias], where, runner_.rope(),
                   model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
-    COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer.o_weight));
-    h = ops::rms_norm(x, layer.post_norm, model_.rms_norm_eps);
-    COHORT_ASSIGN(x, add_product(x, ops::swiglu(at::mm(h, layer.gate_up.t())), layer.down));
+    COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer[Part::o]));
+    h = ops::rms_norm(x, layer[Part::post_norm], model_.rms_norm_eps);
+    COHORT_ASSIGN(
+        x, add_product(x, ops::swiglu(at::mm(h, layer[Part::gate_up].t())), layer[Part::down]));
   }
   if (sampled_rows.empty()) return LogitsView{};
   Tensor last = ops::rms_norm(x.index_select(0, indices(sampled_rows)), weights.final_norm,

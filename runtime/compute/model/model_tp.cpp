@@ -19,21 +19,17 @@ Expected<ModelConfig> tp_config(const ModelConfig& whole, int size) {
                              "size that divides heads, intermediate_size and vocab_size",
                              size, field, value)};
   };
-  ModelConfig part = whole;
-  for (auto [name, member] : {std::pair{"num_attention_heads", &ModelConfig::num_attention_heads},
-                              std::pair{"intermediate_size", &ModelConfig::intermediate_size},
-                              std::pair{"vocab_size", &ModelConfig::vocab_size}}) {
-    if (whole.*member % size != 0) return refused(name, whole.*member);
-    part.*member = whole.*member / size;
-  }
+  for (auto [name, value] : {std::pair{"num_attention_heads", whole.num_attention_heads},
+                             std::pair{"intermediate_size", whole.intermediate_size},
+                             std::pair{"vocab_size", whole.vocab_size}})
+    if (value % size != 0) return refused(name, value);
   const int64_t kv = whole.num_key_value_heads;
   if (kv % size != 0 && size % kv != 0)
     return Error{Errc::invalid_argument,
                  fmt::format("model: num_key_value_heads = {} and tensor parallel size {}: one "
                              "must be a multiple of the other",
                              kv, size)};
-  part.num_key_value_heads = std::max<int64_t>(1, kv / size);
-  return part;
+  return ModelConfig{model::tp_part(whole, size), whole.dtype};
 }
 
 std::vector<TpSlice> tp_slices(const ModelConfig& whole, const TpRank& at) {

@@ -14,19 +14,19 @@ Tensor add_product(const Tensor& residual, const Tensor& x, const Tensor& weight
 }
 
 Tensor mlp(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config) {
-  Tensor h = ops::rms_norm(x, layer.post_norm, config.rms_norm_eps);
-  return add_product(x, ops::swiglu(product(h, layer.gate_up)), layer.down);
+  Tensor h = ops::rms_norm(x, layer[Part::post_norm], config.rms_norm_eps);
+  return add_product(x, ops::swiglu(product(h, layer[Part::gate_up])), layer[Part::down]);
 }
 
 Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
                   const ops::RopeTable& rope, const PackedBatch& batch) {
   const ops::HeadShape shape{config.num_attention_heads, config.num_key_value_heads,
                              config.head_dim};
-  Tensor h = ops::rms_norm(x, layer.input_norm, config.rms_norm_eps);
-  Tensor qkv = ops::rope(product(h, layer.qkv_weight), layer.qkv_bias, batch.all.q_position, rope,
-                         shape.q_heads + shape.kv_heads, shape.head_dim);
+  Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
+  Tensor qkv = ops::rope(product(h, layer[Part::qkv]), layer[Part::qkv_bias], batch.all.q_position,
+                         rope, shape.q_heads + shape.kv_heads, shape.head_dim);
   Tensor mixed = ops::attention(qkv, batch.all, shape);
-  return mlp(add_product(x, mixed, layer.o_weight), layer, config);
+  return mlp(add_product(x, mixed, layer[Part::o]), layer, config);
 }
 
 /// Keys and values of all rows, everything else for batch.query_rows. Returns [M, hidden].
@@ -36,61 +36,51 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
                              config.head_dim};
   const int64_t q_size = config.q_size(), kv_size = 2 * config.kv_size();
   Tensor q_bias, kv_bias;
-  if (layer.qkv_bias.defined()) {
-    q_bias = layer.qkv_bias.narrow(0, 0, q_size);
-    kv_bias = layer.qkv_bias.narrow(0, q_size, kv_size);
+  if (layer[Part::qkv_bias].defined()) {
+    q_bias = layer[Part::qkv_bias].narrow(0, 0, q_size);
+    kv_bias = layer[Part::qkv_bias].narrow(0, q_size, kv_size);
   }
-  Tensor h = ops::rms_norm(x, layer.input_norm, config.rms_norm_eps);
-  Tensor kv = ops::rope(product(h, layer.qkv_weight.narrow(0, q_size, kv_size)), kv_bias,
+  Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
+  Tensor kv = ops::rope(product(h, layer[Part::qkv].narrow(0, q_size, kv_size)), kv_bias,
                         batch.needed.k_position, rope, shape.kv_heads, shape.head_dim);
   Tensor needed = ops::select_rows(h, batch.query_rows);
-  Tensor q = ops::rope(product(needed, layer.qkv_weight.narrow(0, 0, q_size)), q_bias,
+  Tensor q = ops::rope(product(needed, layer[Part::qkv].narrow(0, 0, q_size)), q_bias,
                        batch.needed.q_position, rope, shape.q_heads, shape.head_dim);
   Tensor mixed = ops::attention(q, kv, batch.needed, shape);
   Tensor residual = ops::select_rows(x, batch.query_rows);
-  return mlp(add_product(residual, mixed, layer.o_weight), layer, config);
+  return mlp(add_product(residual, mixed, layer[Part::o]), layer, config);
 }
 
 }  // namespace
 
-Tensor view_leaf(const Tensor& flat, int64_t begin, int64_t offset, int64_t rows, int64_t columns,
-                 bool is_trained, std::vector<PolicyWeights::Leaf>& leaves) {
-  Tensor view = flat.narrow(0, offset - begin, rows * columns).detach();
-  if (columns > 1) view = view.view({rows, columns});
+Tensor view_leaf(const Tensor& flat, int64_t begin, const PartSpan& part, bool is_trained,
+                 std::vector<PolicyWeights::Leaf>& leaves) {
+  Tensor view = flat.narrow(0, part.offset - begin, part.count()).detach();
+  if (part.columns > 0) view = view.view({part.rows, part.columns});
   view.set_requires_grad(is_trained);
-  leaves.push_back({view, offset});
+  leaves.push_back({view, part.offset});
   return view;
 }
 
-PolicyWeights::Layer view_layer(const Tensor& flat, int64_t begin, const LayerOffsets& at,
-                                const ModelConfig& c, bool is_trained,
-                                std::vector<PolicyWeights::Leaf>& leaves) {
-  auto leaf = [&](int64_t offset, int64_t rows, int64_t columns) {
-    return view_leaf(flat, begin, offset, rows, columns, is_trained, leaves);
-  };
+PolicyWeights::Layer view_layer(const Tensor& flat, int64_t begin, const LayerParts& parts,
+                                bool is_trained, std::vector<PolicyWeights::Leaf>& leaves) {
   PolicyWeights::Layer layer;
-  layer.input_norm = leaf(at.input_norm, c.hidden_size, 1);
-  layer.qkv_weight = leaf(at.qkv_weight, c.qkv_size(), c.hidden_size);
-  if (at.qkv_bias >= 0) layer.qkv_bias = leaf(at.qkv_bias, c.qkv_size(), 1);
-  layer.o_weight = leaf(at.o_weight, c.hidden_size, c.q_size());
-  layer.post_norm = leaf(at.post_norm, c.hidden_size, 1);
-  layer.gate_up = leaf(at.gate_up, 2 * c.intermediate_size, c.hidden_size);
-  layer.down = leaf(at.down, c.hidden_size, c.intermediate_size);
+  for (size_t i = 0; i < model::k_parts; ++i)  // in the order of offsets: MODEL-1
+    if (parts.items[i].offset >= 0)
+      layer.items[i] = view_leaf(flat, begin, parts.items[i], is_trained, leaves);
   return layer;
 }
 
-PolicyWeights view_weights(const Tensor& flat, const ModelConfig& c, const ParameterLayout& layout,
-                           bool is_trained) {
+PolicyWeights view_weights(const Tensor& flat, const ParameterLayout& layout, bool is_trained) {
   PolicyWeights weights;
-  auto leaf = [&](int64_t offset, int64_t rows, int64_t columns) {
-    return view_leaf(flat, 0, offset, rows, columns, is_trained, weights.leaves);
+  auto leaf = [&](const PartSpan& part) {
+    return view_leaf(flat, 0, part, is_trained, weights.leaves);
   };
-  weights.embedding = leaf(layout.embedding, c.vocab_size, c.hidden_size);
-  for (const LayerOffsets& at : layout.layers)
-    weights.layers.push_back(view_layer(flat, 0, at, c, is_trained, weights.leaves));
-  weights.final_norm = leaf(layout.final_norm, c.hidden_size, 1);
-  const bool is_tied = layout.lm_head == layout.embedding;
-  weights.lm_head = is_tied ? weights.embedding : leaf(layout.lm_head, c.vocab_size, c.hidden_size);
+  weights.embedding = leaf(layout.embedding);
+  for (const LayerParts& parts : layout.layers)
+    weights.layers.push_back(view_layer(flat, 0, parts, is_trained, weights.leaves));
+  weights.final_norm = leaf(layout.final_norm);
+  weights.lm_head = layout.is_tied() ? weights.embedding : leaf(layout.lm_head);
   return weights;
 }
 

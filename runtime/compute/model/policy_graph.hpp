@@ -11,11 +11,10 @@
 
 namespace cohort::compute {
 
-/// Views into one flat parameter tensor. `leaves` are the same tensors in offset order.
+/// Views into one flat parameter tensor, a tensor for each part that the model has. `leaves` are
+/// the same tensors in offset order.
 struct PolicyWeights {
-  struct Layer {
-    at::Tensor input_norm, qkv_weight, qkv_bias, o_weight, post_norm, gate_up, down;
-  };
+  using Layer = model::ByPart<at::Tensor>;
   struct Leaf {
     at::Tensor tensor;
     int64_t offset = 0;  // [elements] in the flat buffer
@@ -27,17 +26,14 @@ struct PolicyWeights {
 
 /// Returns views of `flat` [total_elements]; with `is_trained` each is a leaf that requires a
 /// gradient.
-PolicyWeights view_weights(const at::Tensor& flat, const ModelConfig& config,
-                           const ParameterLayout& layout, bool is_trained);
+PolicyWeights view_weights(const at::Tensor& flat, const ParameterLayout& layout, bool is_trained);
 
 /// The same for one layer, of a tensor that holds the flat buffer from element `begin` on; its
 /// leaves are appended.
-PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const LayerOffsets& offsets,
-                                const ModelConfig& config, bool is_trained,
-                                std::vector<PolicyWeights::Leaf>& leaves);
-/// One tensor [rows, columns], or [rows] if `columns` is 1.
-at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, int64_t offset, int64_t rows,
-                     int64_t columns, bool is_trained, std::vector<PolicyWeights::Leaf>& leaves);
+PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const LayerParts& parts,
+                                bool is_trained, std::vector<PolicyWeights::Leaf>& leaves);
+at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, const PartSpan& part, bool is_trained,
+                     std::vector<PolicyWeights::Leaf>& leaves);
 
 /// One layer of policy_log_probs; the last one returns batch.query_rows only.
 at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,

@@ -9,6 +9,7 @@
 #include "runtime/compute/train/atomic_folder.hpp"
 #include "runtime/compute/train/checkpoint_slices.hpp"
 #include "runtime/compute/train/train_state.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {
@@ -152,7 +153,8 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
-    done = write_text(path / "config.json", to_hf_json(s.options.model));
+    const char* dtype = s.is_bf16() ? "bfloat16" : "float32";
+    done = write_text(path / "config.json", model::write_hf_config(s.options.model, dtype));
     if (done) done = write_text(path / "train_state.json", state.dump(2) + "\n");
     if (done) done = output->commit();
   }

@@ -12,7 +12,7 @@ using State = TrainEngine::State;
 Expected<void> log_probs_whole(const State& s, std::span<const TrainSample> samples,
                                const StepPlan& plan, std::vector<Tensor>& out) {
   const Tensor flat = s.compute_flat();
-  const PolicyWeights weights = view_weights(flat, s.options.model, s.layout, false);
+  const PolicyWeights weights = view_weights(flat, s.layout, false);
   auto work = [&](size_t round) -> Expected<Tensor> {
     use_single_threaded_math();
     at::NoGradGuard no_grad;

@@ -103,7 +103,7 @@ Expected<MicroResult> run_micro_batch(const StepInput& in, const Tensor& flat,
   const State& s = in.state;
   use_single_threaded_math();
   at::AutoGradMode grad_on(true);
-  const PolicyWeights weights = view_weights(flat, s.options.model, s.layout, true);
+  const PolicyWeights weights = view_weights(flat, s.layout, true);
   const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
   const ops::TokenLogProbs out =
       policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);

@@ -113,7 +113,7 @@ class UnitPass {
   const LeafGradients* given(const LeafGradients& gradients) const {
     return batch_ && mine_ ? &gradients : nullptr;
   }
-  bool is_tied() const { return s_.layout.lm_head == s_.layout.embedding; }
+  bool is_tied() const { return s_.layout.is_tied(); }
   bool is_last(size_t layer) const { return layer + 1 == s_.layout.layers.size(); }
   const ZeroUnit& layer_unit(size_t layer) const { return units_[layer + 1]; }
 
@@ -123,24 +123,20 @@ class UnitPass {
     return {};
   }
   Tensor embedding(Leaves& leaves, int64_t at, bool is_trained) const {
-    const ModelConfig& c = s_.options.model;
     return view_leaf(gathered_.tensor(units_.front(), at), units_.front().begin,
-                     s_.layout.embedding, c.vocab_size, c.hidden_size, is_trained, leaves);
+                     s_.layout.embedding, is_trained, leaves);
   }
   PolicyWeights::Layer layer(size_t i, bool is_trained, Leaves& leaves) const {
     return view_layer(gathered_.tensor(layer_unit(i)), layer_unit(i).begin, s_.layout.layers[i],
-                      s_.options.model, is_trained, leaves);
+                      is_trained, leaves);
   }
   ops::TokenLogProbs head(const Tensor& x, bool is_trained, Leaves& leaves) const {
-    const ModelConfig& c = s_.options.model;
     const ZeroUnit& last = units_.back();
     const Tensor flat = gathered_.tensor(last);
-    Tensor norm =
-        view_leaf(flat, last.begin, s_.layout.final_norm, c.hidden_size, 1, is_trained, leaves);
+    Tensor norm = view_leaf(flat, last.begin, s_.layout.final_norm, is_trained, leaves);
     Tensor table = is_tied() ? embedding(leaves, last.elements(), is_trained)
-                             : view_leaf(flat, last.begin, s_.layout.lm_head, c.vocab_size,
-                                         c.hidden_size, is_trained, leaves);
-    return run_head(x, norm, table, c, *batch_, s_.options.logits_max);
+                             : view_leaf(flat, last.begin, s_.layout.lm_head, is_trained, leaves);
+    return run_head(x, norm, table, s_.options.model, *batch_, s_.options.logits_max);
   }
 
   /// Takes the newest kept input as a leaf.
@@ -222,8 +218,7 @@ Expected<Gathered> gathered_on_all(const State& s, UnitExchange& exchange) {
 
 uint64_t gathered_bytes(const State& s) {
   const std::vector<ZeroUnit>& units = s.zero.units();
-  const bool is_tied = s.layout.lm_head == s.layout.embedding;
-  int64_t most = units.back().elements() + (is_tied ? units.front().elements() : 0);
+  int64_t most = units.back().elements() + (s.layout.is_tied() ? units.front().elements() : 0);
   for (const ZeroUnit& unit : units) most = std::max(most, unit.elements());
   return static_cast<uint64_t>(most) * s.compute_element();
 }

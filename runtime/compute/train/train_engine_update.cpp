@@ -20,7 +20,7 @@ struct Piece {
 
 void run(const State& s, const Piece& at, const AdamwScale& scale) {
   s.math.adamw(
-      {at.parameters, at.m, at.v, at.gradients, at.count, s.layout.specs[at.spec].is_decayed},
+      {at.parameters, at.m, at.v, at.gradients, at.count, s.layout.specs[at.spec].is_decayed()},
       scale);
 }
 

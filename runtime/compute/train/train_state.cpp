@@ -27,13 +27,12 @@ void fill_normal(std::span<float> values, Rng rng, double std) {
 
 void fill_initial(const ParameterSpec& spec, const ModelConfig& config, Rng rng,
                   std::span<float> values) {
-  if (spec.name.ends_with("norm.weight")) {
+  if (spec.kind == model::Kind::norm) {
     std::fill(values.begin(), values.end(), 1.0f);
-  } else if (spec.name.ends_with(".bias")) {
+  } else if (spec.kind == model::Kind::bias) {
     std::fill(values.begin(), values.end(), 0.0f);
   } else {
-    const bool is_residual =
-        spec.name.ends_with("o_proj.weight") || spec.name.ends_with("down_proj.weight");
+    const bool is_residual = spec.kind == model::Kind::residual;
     const double layers = static_cast<double>(config.num_hidden_layers);
     fill_normal(values, rng,
                 config.initializer_range * (is_residual ? 1.0 / std::sqrt(2.0 * layers) : 1.0));

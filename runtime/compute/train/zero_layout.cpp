@@ -9,9 +9,10 @@ int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 /// Flat offsets at which units begin, ascending; the last ends with the buffer.
 std::vector<int64_t> unit_begins(const ParameterLayout& layout) {
-  std::vector<int64_t> begins = {layout.embedding};
-  for (const LayerOffsets& layer : layout.layers) begins.push_back(layer.input_norm);
-  begins.push_back(layout.final_norm);
+  std::vector<int64_t> begins = {layout.specs.front().offset};
+  for (size_t i = 1; i < layout.specs.size(); ++i)
+    if (layout.specs[i].layer != layout.specs[i - 1].layer)
+      begins.push_back(layout.specs[i].offset);
   return begins;
 }
 
@@ -21,12 +22,12 @@ ZeroLayout::ZeroLayout(const ParameterLayout& layout, int ranks) : ranks_(ranks)
   int64_t next = 0;
   for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
     const ParameterSpec& of = layout.specs[spec];
-    if (spec > 0 && of.name.ends_with("mlp.up_proj.weight")) {  // follows its gate, cut with it
+    if (of.is_stacked) {  // up follows its gate, cut with it
       const Cut& gate = cuts_.back();
       cuts_.push_back({of.count, gate.count, gate.width, gate.shard_begin});
       continue;
     }
-    const bool has_up = of.name.ends_with("mlp.gate_proj.weight");
+    const bool has_up = spec + 1 < layout.specs.size() && layout.specs[spec + 1].is_stacked;
     const int64_t whole = of.count + (has_up ? layout.specs[spec + 1].count : 0);
     const int64_t width = divide_up(whole, ranks);
     cuts_.push_back({of.count, 0, width, ranks == 1 ? of.offset : next});

@@ -517,6 +517,12 @@ void Visitor::catalog_row(Key key, const Choice& choice, std::optional<size_t>& 
   written = names[*index].text;
 }
 
+void Visitor::one_of(const Key& key, std::span<const std::string_view> names, std::string& x) {
+  std::optional<size_t> index = std::find(names.begin(), names.end(), x) - names.begin();
+  choice_index(key, names, index, false);
+  x = names[*index];
+}
+
 void Visitor::choice_index(const Key& key, std::span<const std::string_view> names,
                            std::optional<size_t>& index, bool is_nullable) {
   std::string type = fmt::format("{}{}", fmt::join(names, " | "), is_nullable ? " | ~" : "");

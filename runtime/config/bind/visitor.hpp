@@ -101,6 +101,7 @@ class Visitor {
   void strategy(const Key& key, StrategySettings& x);  // its name; ~ keeps x.strategy
   void env_type(const Key& key, EnvType& x, std::string& name);
   void tokenizer(const Key& key, std::string& name, std::vector<std::string>& vocabulary);
+  void one_of(const Key& key, std::span<const std::string_view> names, std::string& x);
   /// A key that may be there with one value only.
   void only(const Key& key, std::string_view allowed);
   void inert(std::initializer_list<std::string_view> names, std::string_view reason);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "runtime/config/roll/roll_check.hpp"
+#include "runtime/model/families.hpp"
 
 namespace cohort::config {
 namespace {
@@ -148,7 +149,11 @@ void name_engines(RunConfig& c, Findings& f) {
   }
 }
 
-void check_shape(ModelSection& m, Findings& f) {
+void check_shape(model::ModelShape& m, Findings& f) {
+  const model::Family& family = *model::find_family(m.family);
+  if (!f.has("model.attention_bias")) m.attention_bias = family.attention_bias;
+  m.attention_output_bias = m.attention_bias && family.biases_output;
+  m.qk_norm = family.qk_norm;
   for (const char* key :
        {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"}) {
     if (f.has_problem(std::string("model.") + key)) return;
@@ -210,7 +215,7 @@ void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
   check_weight_sync(c, f);
   name_engines(c, f);
   if (c.actor_infer.generating_args.top_k < 0) c.actor_infer.generating_args.top_k = 0;
-  if (c.model.is_configured) check_shape(c.model, f);
+  if (c.model.is_configured) check_shape(c.model.shape, f);
   check_paths(c, f, options);
 }
 

@@ -1,5 +1,6 @@
 /// Keys of the policy's shape and of the roles actor_train, actor_infer, reference and rewards.
 #include "runtime/config/roll/describe.hpp"
+#include "runtime/model/families.hpp"
 
 namespace cohort::config {
 namespace {
@@ -10,33 +11,40 @@ void describe_model(Visitor& v, ModelSection& m) {
                m.is_configured))
     return;
   m.is_configured = true;
+  v.one_of(
+      {"model_type", "compute, plan",
+       "Family of decoders, as config.json names it; the built-in engine runs qwen2 and llama."},
+      model::family_names(), m.shape.family);
   v.integer({"vocab_size", "compute",
              "Rows of the embedding; 0: the tokenizer's. More are rows that no text has, as "
              "published models pad.",
              between(0, 1 << 24)},
-            m.vocab_size);
+            m.shape.vocab_size);
   v.integer({"hidden_size", "compute", "Width of the residual stream.", between(1, 1 << 20)},
-            m.hidden_size);
+            m.shape.hidden_size);
   v.integer({"num_hidden_layers", "compute", "Decoder blocks.", between(1, 4096)},
-            m.num_hidden_layers);
+            m.shape.num_hidden_layers);
   v.integer({"num_attention_heads", "compute", "Query heads.", between(1, 4096)},
-            m.num_attention_heads);
+            m.shape.num_attention_heads);
   v.integer({"num_key_value_heads", "compute", "Key and value heads; divides num_attention_heads.",
              between(1, 4096)},
-            m.num_key_value_heads);
+            m.shape.num_key_value_heads);
   v.integer({"head_dim", "compute", "Width of a head, even; 0: hidden_size / num_attention_heads.",
              between(0, 4096)},
-            m.head_dim);
+            m.shape.head_dim);
   v.integer({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
-            m.intermediate_size);
-  v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)}, m.rope_theta);
+            m.shape.intermediate_size);
+  v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)},
+           m.shape.rope_theta);
   v.number({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
-           m.rms_norm_eps);
+           m.shape.rms_norm_eps);
   v.number({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},
-           m.initializer_range);
-  v.boolean({"attention_bias", "compute", "Biases on q, k and v."}, m.attention_bias);
+           m.shape.initializer_range);
+  v.boolean({"attention_bias", "compute",
+             "Biases on q, k and v; left out: true for qwen2, false for llama."},
+            m.shape.attention_bias);
   v.boolean({"tie_word_embeddings", "compute", "The output matrix is the embedding."},
-            m.tie_word_embeddings);
+            m.shape.tie_word_embeddings);
   v.tokenizer({"tokenizer", "environments, rollout",
                "Name of a built-in vocabulary, or the words in id order; "
                "its length is vocab_size."},

@@ -67,7 +67,7 @@ RolePlan role_plan(const RoleFacts& role) {
   out.ep = job.ep;
   out.dp = role.ways / job.cp;
   out.replicas = role.shape.moe && job.ep > 1 ? std::max(1u, role.expert_ways) : role.ways;
-  out.parameters = parameter_count(role.shape);
+  out.parameters = model::parameter_count(role.shape);
   out.elements_per_card = role.shard.total();
   out.kv_tokens = role.kv_tokens;
   if (role.max_model_len > 0) out.kv_sequences = role.kv_tokens / role.max_model_len;

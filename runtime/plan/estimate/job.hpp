@@ -16,7 +16,6 @@
 #include "runtime/plan/estimate/batch.hpp"
 #include "runtime/plan/estimate/card_types.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
-#include "runtime/plan/estimate/model_shape.hpp"
 #include "runtime/plan/place/phases.hpp"
 #include "runtime/plan/place/placement.hpp"
 #include "runtime/plan/reshard/reshard.hpp"

@@ -25,7 +25,7 @@ const std::vector<TransientBytes>* transients_in(const RoleFacts& role, PhaseKin
 /// Weights on their way: whole tensors in buckets, at the sender and at the receiver.
 std::optional<TransientBytes> staging(const JobSpec& spec, const RoleFacts& role) {
   if (role.kind != RoleKind::train && role.job.name != "actor_infer") return std::nullopt;
-  uint64_t model = parameter_count(role.shape) * std::max<uint64_t>(role.job.param_bytes, 1);
+  uint64_t model = model::parameter_count(role.shape) * std::max<uint64_t>(role.job.param_bytes, 1);
   // The built-in engine hands over, and takes in, a whole copy in host memory.
   if (role.job.engine == Engine::builtin)
     return TransientBytes{role.job.name, "weights in flight",

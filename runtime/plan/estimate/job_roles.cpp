@@ -166,7 +166,7 @@ void put_frozen(RoleFacts& role) {
 void put_served(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (job.engine == Engine::builtin && job.pp == 1) {
-    const ModelShape part = tp_part(role.shape, job.tp);
+    const ModelShape part = model::tp_part(role.shape, job.tp);
     InferMemory memory = builtin_infer_memory(job.param_bytes);
     memory.kv_block_tokens = job.block_tokens;
     if (memory.panel_columns > 0) memory.panel_columns = std::max<uint64_t>(job.panel_columns, 2);

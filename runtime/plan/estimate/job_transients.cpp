@@ -18,40 +18,17 @@ struct LayerValues {
   }
 };
 
-/// Attention: norm input and output whole; q, k, v before and after the rotation, and what o reads.
-LayerValues attention_values(const ModelShape& x) {
-  LayerValues out{2 * x.hidden_size, 0};
-  uint64_t heads = x.num_attention_heads;
-  if (!x.mla) {
-    uint64_t q = heads * x.head_dim, kv = x.num_key_value_heads * x.head_dim;
-    out.cut = (q + 2 * kv) + (q + kv) + q;
-    return out;
-  }
-  const MlaShape& mla = *x.mla;
-  uint64_t qk = heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim), v = heads * mla.v_head_dim;
-  // Latents before and after their norms; q, k and v of all heads; what o reads.
-  out.whole += 2 * (mla.q_lora_rank + mla.kv_lora_rank) + mla.qk_rope_head_dim;
-  out.cut = 2 * qk + qk + 2 * v + heads * mla.qk_nope_head_dim;
-  return out;
-}
-
-/// MLP: norm input and output; gate, up, act(gate) and the product that down reads.
-LayerValues mlp_values(const ModelShape& x, bool has_experts) {
-  LayerValues out{2 * x.hidden_size, 0};
-  if (!has_experts) {
-    out.cut = 4 * x.intermediate_size;
-    return out;
-  }
-  // Each token's copies for its experts, and their outputs; balanced routing.
-  out.whole += 2 * x.moe->experts_per_token * x.hidden_size;
-  out.cut = 4 * (x.moe->experts_per_token * x.moe->moe_intermediate_size +
-                 x.moe->shared_intermediate_size);
-  return out;
-}
-
+/// One layer, as its tensors say; attention and MLP are cut apart.
 uint64_t layer_bytes(const ModelShape& x, bool has_experts, uint64_t element_bytes, uint32_t tp) {
-  return attention_values(x).bytes(element_bytes, tp) +
-         mlp_values(x, has_experts).bytes(element_bytes, tp);
+  const int64_t layer = has_experts ? x.num_hidden_layers - 1 : 0;
+  LayerValues attention, mlp;
+  for (const model::Tensor& tensor : model::tensors_of(x)) {
+    if (!tensor.is_in(layer)) continue;
+    LayerValues& values = tensor.part < model::Part::post_norm ? attention : mlp;
+    (tensor.cut == model::Cut::whole ? values.whole : values.cut) +=
+        static_cast<uint64_t>(tensor.kept);
+  }
+  return attention.bytes(element_bytes, tp) + mlp.bytes(element_bytes, tp);
 }
 
 /// The built-in engine, per row and layer. f32: fused operations, which keep norm inputs and
@@ -69,7 +46,7 @@ uint64_t expert_layers(const RoleFacts& role) {
   if (!role.shape.moe) return 0;
   uint64_t begin = 0;
   for (uint32_t i = 0; i < role.stage; ++i) begin += role.cut.layers_per_stage[i];
-  uint64_t first = std::max(begin, role.shape.moe->first_moe_layer);
+  uint64_t first = std::max<uint64_t>(begin, role.shape.moe->first_moe_layer);
   return begin + role.layers > first ? begin + role.layers - first : 0;
 }
 
@@ -228,7 +205,7 @@ Pieces pieces_of(const RoleFacts& role) {
   ShardCut one = role.cut;
   Pieces out;
   uint64_t dense = 0, experts = 0, plain = 0;
-  for (const ShapeTensor& tensor : tensors_of(role.shape, role.head)) {
+  for (const ShapeTensor& tensor : families_of(role.shape, role.head)) {
     const TensorSpec& spec = tensor.spec;
     bool is_expert = spec.kind == TensorSpec::Kind::expert;
     uint64_t ways = is_expert                              ? uint64_t{one.ep} * one.expert_tp

@@ -30,7 +30,7 @@ void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
 uint64_t shard_element_count(const ModelShape& shape, HeadKind head, uint64_t shards) {
   if (shards <= 1) return flat_element_count(shape, head);
   uint64_t sum = 0;
-  for (const ShapeTensor& tensor : tensors_of(shape, head))
+  for (const ShapeTensor& tensor : families_of(shape, head))
     sum += divide_up(tensor.elements(), shards) * tensor.count();
   return round_up(sum, k_alignment_elements);
 }
@@ -87,7 +87,7 @@ struct ModelUnits {
 };
 ModelUnits units_of(const ModelShape& shape, HeadKind head, uint64_t shards) {
   ModelUnits units;
-  std::vector<ShapeTensor> tensors = tensors_of(shape, head);
+  std::vector<ShapeTensor> tensors = families_of(shape, head);
   bool is_first = true;
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
     UnitElements& unit = is_first                                    ? units.embedding
@@ -127,7 +127,7 @@ InferMemory builtin_infer_memory(uint64_t param_bytes) {
 
 uint64_t flat_element_count(const ModelShape& shape, HeadKind head) {
   uint64_t sum = 0;
-  for_each_group(tensors_of(shape, head), [&](std::span<const ShapeTensor> group, uint64_t count) {
+  for_each_group(families_of(shape, head), [&](std::span<const ShapeTensor> group, uint64_t count) {
     uint64_t elements = 0;
     for (const ShapeTensor& tensor : group) elements += tensor.elements();
     sum += round_up(elements, k_alignment_elements) * count;
@@ -137,7 +137,7 @@ uint64_t flat_element_count(const ModelShape& shape, HeadKind head) {
 
 uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
   uint64_t sum = 0;
-  for_each_group(tensors_of(shape), [&](std::span<const ShapeTensor> group, uint64_t count) {
+  for_each_group(families_of(shape), [&](std::span<const ShapeTensor> group, uint64_t count) {
     uint64_t columns = 0;  // output features of the fused matrix
     for (const ShapeTensor& tensor : group) columns += tensor.spec.outer * tensor.spec.split;
     const TensorSpec& first = group.front().spec;
@@ -199,15 +199,6 @@ TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKi
   uint64_t last = units.last.flat + (is_tied ? units.embedding.flat : 0);
   out.gathered = std::max({units.embedding.flat, units.layer.flat, last}) * x.param_bytes;
   return out;
-}
-
-ModelShape tp_part(const ModelShape& shape, uint32_t tp) {
-  ModelShape part = shape;
-  for (uint64_t ModelShape::*field :
-       {&ModelShape::num_attention_heads, &ModelShape::num_key_value_heads,
-        &ModelShape::intermediate_size, &ModelShape::vocab_size})
-    part.*field = (shape.*field + tp - 1) / tp;
-  return part;
 }
 
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
@@ -319,7 +310,7 @@ ShardElements shard_elements(const ModelShape& shape, const ShardCut& cut, uint3
                              HeadKind head) {
   std::vector<uint32_t> layers = layers_of(shape, cut);
   ShardElements out;
-  for (const ShapeTensor& tensor : tensors_of(shape, head)) {
+  for (const ShapeTensor& tensor : families_of(shape, head)) {
     uint64_t held = layers_held(tensor.spec, layers, stage) * slice_elements(tensor.spec, cut);
     if (tensor.spec.kind == Kind::expert)
       out.experts += held * divide_up(tensor.spec.experts, cut.ep);
@@ -403,7 +394,7 @@ Expected<void> check_cut(const ModelShape& x, const ShardCut& cut, const std::st
                              std::to_string(x.num_hidden_layers) + " layers; at most " +
                              std::to_string(x.num_hidden_layers));
   if (cut.layers_per_stage.empty()) return {};
-  uint64_t sum = 0;
+  int64_t sum = 0;
   for (uint32_t layers : cut.layers_per_stage) sum += layers;
   if (cut.layers_per_stage.size() != cut.pp || sum != x.num_hidden_layers)
     return bad_cut(role, std::to_string(cut.layers_per_stage.size()) + " stages of together " +

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/plan/estimate/model_shape.hpp"
 #include "runtime/plan/place/residency.hpp"
+#include "runtime/plan/reshard/model_families.hpp"
 
 namespace cohort::plan {
 
@@ -77,10 +77,6 @@ struct TrainBuffers {
 };
 TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& memory,
                            HeadKind head = HeadKind::language);
-/// Returns the shape of one rank's part when the built-in engine cuts a dense model over `tp` cards
-/// (compute::tp_config): fewer heads, a narrower MLP, a shorter vocabulary. A number that `tp` does
-/// not divide is rounded up; a run refuses it.
-ModelShape tp_part(const ModelShape& shape, uint32_t tp);
 /// Returns infer_params and kv_cache per card.
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory);
 /// Returns ref_params per card.

@@ -2,44 +2,48 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <vector>
 
 #include "runtime/base/suggest.hpp"
-#include "runtime/plan/estimate/model_shape.hpp"
+#include "runtime/model/families.hpp"
+#include "runtime/model/shape.hpp"
 
-namespace cohort::plan {
+namespace cohort::model {
 namespace {
 
-/// One row: name, vocabulary, hidden, layers, heads, key-value heads, head dim, intermediate, …
+/// One row: name, family, vocabulary, hidden, layers, heads, key-value heads, head dim, …
 struct Row {
-  std::string_view name;
-  uint64_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
-  bool bias, tied, qk_norm;
-  uint64_t positions;
+  std::string_view name, family;
+  int64_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
+  bool tied;
+  int64_t positions;
 };
 
 constexpr std::array k_rows = {
-    Row{"Qwen2.5-0.5B", 151936, 896, 24, 14, 2, 64, 4864, true, true, false, 32768},
-    Row{"Qwen2.5-1.5B", 151936, 1536, 28, 12, 2, 128, 8960, true, true, false, 32768},
-    Row{"Qwen2.5-3B", 151936, 2048, 36, 16, 2, 128, 11008, true, true, false, 32768},
-    Row{"Qwen2.5-7B", 152064, 3584, 28, 28, 4, 128, 18944, true, false, false, 32768},
-    Row{"Qwen2.5-14B", 152064, 5120, 48, 40, 8, 128, 13824, true, false, false, 32768},
-    Row{"Qwen2.5-32B", 152064, 5120, 64, 40, 8, 128, 27648, true, false, false, 32768},
-    Row{"Qwen2.5-72B", 152064, 8192, 80, 64, 8, 128, 29568, true, false, false, 32768},
-    Row{"Qwen2-7B", 152064, 3584, 28, 28, 4, 128, 18944, true, false, false, 32768},
-    Row{"Qwen3-0.6B", 151936, 1024, 28, 16, 8, 128, 3072, false, true, true, 40960},
-    Row{"Qwen3-1.7B", 151936, 2048, 28, 16, 8, 128, 6144, false, true, true, 40960},
-    Row{"Qwen3-4B", 151936, 2560, 36, 32, 8, 128, 9728, false, true, true, 40960},
-    Row{"Qwen3-8B", 151936, 4096, 36, 32, 8, 128, 12288, false, false, true, 40960},
-    Row{"Qwen3-14B", 151936, 5120, 40, 40, 8, 128, 17408, false, false, true, 40960},
-    Row{"Qwen3-32B", 151936, 5120, 64, 64, 8, 128, 25600, false, false, true, 40960},
-    Row{"Qwen3-30B-A3B", 151936, 2048, 48, 32, 4, 128, 6144, false, false, true, 40960},
-    Row{"DeepSeek-V3", 129280, 7168, 61, 128, 128, 192, 18432, false, false, false, 163840},
-    Row{"DeepSeek-R1", 129280, 7168, 61, 128, 128, 192, 18432, false, false, false, 163840},
+    Row{"Qwen2.5-0.5B", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, true, 32768},
+    Row{"Qwen2.5-1.5B", "qwen2", 151936, 1536, 28, 12, 2, 128, 8960, true, 32768},
+    Row{"Qwen2.5-3B", "qwen2", 151936, 2048, 36, 16, 2, 128, 11008, true, 32768},
+    Row{"Qwen2.5-7B", "qwen2", 152064, 3584, 28, 28, 4, 128, 18944, false, 32768},
+    Row{"Qwen2.5-14B", "qwen2", 152064, 5120, 48, 40, 8, 128, 13824, false, 32768},
+    Row{"Qwen2.5-32B", "qwen2", 152064, 5120, 64, 40, 8, 128, 27648, false, 32768},
+    Row{"Qwen2.5-72B", "qwen2", 152064, 8192, 80, 64, 8, 128, 29568, false, 32768},
+    Row{"Qwen2-7B", "qwen2", 152064, 3584, 28, 28, 4, 128, 18944, false, 32768},
+    Row{"Qwen3-0.6B", "qwen3", 151936, 1024, 28, 16, 8, 128, 3072, true, 40960},
+    Row{"Qwen3-1.7B", "qwen3", 151936, 2048, 28, 16, 8, 128, 6144, true, 40960},
+    Row{"Qwen3-4B", "qwen3", 151936, 2560, 36, 32, 8, 128, 9728, true, 40960},
+    Row{"Qwen3-8B", "qwen3", 151936, 4096, 36, 32, 8, 128, 12288, false, 40960},
+    Row{"Qwen3-14B", "qwen3", 151936, 5120, 40, 40, 8, 128, 17408, false, 40960},
+    Row{"Qwen3-32B", "qwen3", 151936, 5120, 64, 64, 8, 128, 25600, false, 40960},
+    Row{"Qwen3-30B-A3B", "qwen3_moe", 151936, 2048, 48, 32, 4, 128, 6144, false, 40960},
+    Row{"DeepSeek-V3", "deepseek_v3", 129280, 7168, 61, 128, 128, 192, 18432, false, 163840},
+    Row{"DeepSeek-R1", "deepseek_v3", 129280, 7168, 61, 128, 128, 192, 18432, false, 163840},
 };
 
 ModelShape shape_of(const Row& row) {
+  const Family& family = *find_family(row.family);
   ModelShape x;
   x.name = row.name;
+  x.family = row.family;
   x.vocab_size = row.vocab;
   x.hidden_size = row.hidden;
   x.num_hidden_layers = row.layers;
@@ -47,13 +51,14 @@ ModelShape shape_of(const Row& row) {
   x.num_key_value_heads = row.kv_heads;
   x.head_dim = row.head_dim;
   x.intermediate_size = row.intermediate;
-  x.attention_bias = row.bias;
+  x.attention_bias = family.attention_bias;
   x.tie_word_embeddings = row.tied;
-  x.qk_norm = row.qk_norm;
+  x.qk_norm = family.qk_norm;
   x.max_position = row.positions;
-  if (row.name == "Qwen3-30B-A3B")
+  x.rope_theta = family.rope_theta;
+  if (family.experts == ExpertKeys::qwen3)
     x.moe = MoeShape{.num_experts = 128, .experts_per_token = 8, .moe_intermediate_size = 768};
-  if (row.name.starts_with("DeepSeek-")) {  // shapes of the published config.json
+  if (family.has_latent_attention) {
     x.moe = MoeShape{.num_experts = 256,
                      .experts_per_token = 8,
                      .moe_intermediate_size = 2048,
@@ -69,7 +74,7 @@ ModelShape shape_of(const Row& row) {
   return x;
 }
 
-std::string lowered(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
@@ -111,7 +116,7 @@ std::vector<std::string> components(std::string_view path) {
     path = slash == path.npos ? std::string_view() : path.substr(0, slash);
     if (size_t cut = last.rfind("--"); cut != last.npos && last.starts_with("models--"))
       last.remove_prefix(cut + 2);
-    if (!last.empty()) out.push_back(lowered(last));
+    if (!last.empty()) out.push_back(lower_case(last));
   }
   return out;
 }
@@ -119,7 +124,7 @@ std::vector<std::string> components(std::string_view path) {
 std::string nearest_names(std::string_view component) {
   std::vector<std::pair<size_t, std::string_view>> found;
   for (const Row& row : k_rows)
-    found.emplace_back(edit_distance(component, lowered(row.name)), row.name);
+    found.emplace_back(edit_distance(component, lower_case(row.name)), row.name);
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
@@ -137,15 +142,15 @@ Expected<ModelShape> find_model(std::string_view name) {
   for (const std::string& part : parts) {
     const Row* best = nullptr;
     for (const Row& row : k_rows)
-      if (names(part, lowered(row.name)) && (!best || row.name.size() > best->name.size()))
+      if (names(part, lower_case(row.name)) && (!best || row.name.size() > best->name.size()))
         best = &row;
     if (best) return shape_of(*best);
   }
-  std::string last = parts.empty() ? lowered(name) : parts.front();
+  std::string last = parts.empty() ? lower_case(name) : parts.front();
   return Error{Errc::not_found, "model '" + std::string(name) +
                                     "': no shape ships under that name; nearest: " +
                                     nearest_names(last.substr(0, 64)) +
                                     " (a folder with its config.json works too)"};
 }
 
-}  // namespace cohort::plan
+}  // namespace cohort::model

@@ -1,0 +1,69 @@
+#include "runtime/model/families.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace cohort::model {
+namespace {
+
+/// Sorted by name. Figures are the class defaults of Hugging Face's configurations.
+constexpr std::array k_families = {
+    Family{.model_type = "deepseek_v2",
+           .architecture = "DeepseekV2ForCausalLM",
+           .biases_output = true,
+           .has_latent_attention = true,
+           .experts = ExpertKeys::deepseek_v2},
+    Family{.model_type = "deepseek_v3",
+           .architecture = "DeepseekV3ForCausalLM",
+           .biases_output = true,
+           .has_latent_attention = true,
+           .experts = ExpertKeys::deepseek_v3},
+    Family{.model_type = "llama",
+           .architecture = "LlamaForCausalLM",
+           .biases_output = true,
+           .rope_theta = 10000},  // files of Llama 2 do not say it
+    Family{.model_type = "mistral",
+           .architecture = "MistralForCausalLM",
+           .kv_heads = 8,
+           .biases_output = true,
+           .sliding_window = 4096},
+    Family{.model_type = "qwen2",
+           .architecture = "Qwen2ForCausalLM",
+           .kv_heads = 32,
+           .attention_bias = true},
+    Family{.model_type = "qwen2_moe",
+           .architecture = "Qwen2MoeForCausalLM",
+           .kv_heads = 16,
+           .attention_bias = true,
+           .experts = ExpertKeys::qwen2},
+    Family{.model_type = "qwen3",
+           .architecture = "Qwen3ForCausalLM",
+           .head_dim = 128,
+           .kv_heads = 32,
+           .biases_output = true,
+           .qk_norm = true},
+    Family{.model_type = "qwen3_moe",
+           .architecture = "Qwen3MoeForCausalLM",
+           .kv_heads = 4,
+           .biases_output = true,
+           .qk_norm = true,
+           .experts = ExpertKeys::qwen3},
+};
+
+}  // namespace
+
+const Family* find_family(std::string_view model_type) {
+  auto found = std::ranges::find(k_families, model_type, &Family::model_type);
+  return found == k_families.end() ? nullptr : &*found;
+}
+
+std::span<const std::string_view> family_names() {
+  static constexpr auto k_names = [] {
+    std::array<std::string_view, k_families.size()> names;
+    std::ranges::transform(k_families, names.begin(), &Family::model_type);
+    return names;
+  }();
+  return k_names;
+}
+
+}  // namespace cohort::model

@@ -1,0 +1,30 @@
+#pragma once
+/// The families of decoders: what a config.json of each says, and what it leaves to the family. A
+/// new family whose layers are the decoder's of tensors.cpp is one row of families.cpp. Constants.
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace cohort::model {
+
+enum class ExpertKeys : uint8_t { none, qwen2, qwen3, deepseek_v2, deepseek_v3 };
+
+struct Family {
+  std::string_view model_type, architecture;  // of config.json
+  int64_t head_dim = 0;  // of a config.json without the key; 0: hidden_size / num_attention_heads
+  int64_t kv_heads = 0;  // likewise; 0: num_attention_heads
+  bool attention_bias = false;  // likewise: on q, k and v
+  bool biases_output = false;   // attention_bias is on o too
+  bool qk_norm = false;
+  bool has_latent_attention = false;
+  ExpertKeys experts = ExpertKeys::none;
+  double rope_theta = 0;       // likewise; 0: not known, and the built-in engine refuses the model
+  int64_t sliding_window = 0;  // likewise, [tokens]; 0: every query sees all keys before it
+};
+
+/// Returns the family, or nullptr.
+const Family* find_family(std::string_view model_type);
+/// Returns each model_type, sorted.
+std::span<const std::string_view> family_names();
+
+}  // namespace cohort::model

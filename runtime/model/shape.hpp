@@ -1,0 +1,75 @@
+#pragma once
+/// The shape of a decoder-only model: the numbers of its config.json. Pure value types and
+/// functions; every layer that knows a model reads this one.
+///
+/// Covered: pre-norm blocks of grouped-query or latent attention and a gated MLP, dense or with
+/// routed experts (families.cpp lists the families). The extra prediction layers of DeepSeek (MTP)
+/// are not counted: RL post-training does not load them.
+/// Bounds: check_shape() keeps every byte count in 64 bits.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::model {
+
+/// Routed experts; layers before first_moe_layer keep a dense MLP of intermediate_size.
+struct MoeShape {
+  int64_t num_experts = 0, experts_per_token = 0, moe_intermediate_size = 0;
+  int64_t shared_intermediate_size = 0;  // of all shared experts of a layer together; 0: none
+  int64_t first_moe_layer = 0;
+  bool router_bias = false;  // DeepSeek's e_score_correction_bias
+  bool shared_gate = false;  // Qwen2-MoE: one gate row beside the shared expert
+  bool operator==(const MoeShape&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek-V2 and later).
+struct MlaShape {
+  int64_t q_lora_rank = 0;  // 0: one query projection without a latent
+  int64_t kv_lora_rank = 0;
+  int64_t qk_rope_head_dim = 0, qk_nope_head_dim = 0, v_head_dim = 0;
+  bool operator==(const MlaShape&) const = default;
+};
+
+struct ModelShape {
+  int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
+  int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
+  bool attention_bias = true;  // on q, k and v
+  bool tie_word_embeddings = true;
+  bool qk_norm = false;                // one norm vector of head_dim for queries, one for keys
+  bool attention_output_bias = false;  // on o too (Llama, Qwen3 with attention_bias)
+  int64_t max_position = 0;            // [tokens] longest sequence; 0: not known
+  double rope_theta = 10000;           // 0: not known
+  double rms_norm_eps = 1e-6;
+  double initializer_range = 0.02;
+  std::string rope_type = "default";  // HF's name of the scaling of rotary positions
+  int64_t sliding_window = 0;         // [tokens] that a query sees; 0: all
+  std::string family = "qwen2";       // HF's model_type: a row of families.cpp
+  std::optional<MoeShape> moe = {};
+  std::optional<MlaShape> mla = {};
+  std::string name = {};  // of the table, or of the folder; only for messages
+
+  bool operator==(const ModelShape&) const = default;
+  int64_t q_size() const { return num_attention_heads * head_dim; }
+  int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
+};
+
+/// Returns Errc::invalid_argument, naming the field, for a size that is not positive, heads that
+/// are not a multiple of the key-value heads, or a product that would not fit 64 bits.
+Expected<void> check_shape(const ModelShape& shape);
+
+/// Returns the shape of one rank's part when a dense model is cut over `tp` cards: fewer heads, a
+/// narrower MLP, a shorter vocabulary. A number that `tp` does not divide is rounded up
+/// (compute::tp_config refuses it).
+ModelShape tp_part(const ModelShape& shape, int64_t tp);
+
+/// Returns the shape that ships under a name, as "Qwen/Qwen2.5-0.5B-Instruct" or the last usable
+/// component of a path ("/data/models/Qwen2.5-7B"; a hub cache's "models--Qwen--Qwen3-8B" too).
+/// Suffixes that keep the shape (-Instruct, -Base, -Chat, dates) are skipped. Returns
+/// Errc::not_found with the nearest names.
+Expected<ModelShape> find_model(std::string_view name);
+
+}  // namespace cohort::model

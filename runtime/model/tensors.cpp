@@ -1,0 +1,232 @@
+#include "runtime/model/tensors.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::model {
+namespace {
+
+/// Lists the tensors of one shape.
+class Builder {
+ public:
+  explicit Builder(const ModelShape& shape) : shape_(shape) {}
+
+  /// [rows, columns] cut by rows: what a product writes.
+  Tensor& rows(Part part, const char* family, std::string name, int64_t rows, int64_t columns,
+               int64_t parts) {
+    return add(part, Kind::linear, family, std::move(name), rows, columns, Cut::rows, parts);
+  }
+  /// [hidden, columns] cut by columns: what a product reads. It adds to the residual stream.
+  Tensor& residual(Part part, const char* family, std::string name, int64_t columns,
+                   int64_t parts) {
+    Tensor& tensor = add(part, Kind::residual, family, std::move(name), shape_.hidden_size, columns,
+                         Cut::columns, parts);
+    tensor.kept = columns;
+    return tensor;
+  }
+  Tensor& bias(Part part, const char* family, std::string name, int64_t rows, int64_t parts) {
+    return add(part, Kind::bias, family, std::move(name), rows, 0, Cut::rows, parts);
+  }
+  Tensor& whole(Part part, Kind kind, const char* family, std::string name, int64_t rows,
+                int64_t columns = 0) {
+    return add(part, kind, family, std::move(name), rows, columns, Cut::whole, 1);
+  }
+  /// A norm of the residual stream: a step keeps what it reads and what it writes.
+  void norm(Part part, const char* family, std::string name) {
+    whole(part, Kind::norm, family, std::move(name), shape_.hidden_size).kept =
+        2 * shape_.hidden_size;
+  }
+  /// Gate and up, cut alike and moved as one, and down. A step keeps gate, act(gate), up and the
+  /// product that down reads, for each of the `used` copies of a token.
+  void mlp(const std::string& family, const std::string& name, int64_t middle, int64_t experts,
+           int64_t used, bool tp_first) {
+    const bool is_dense = family == "mlp";
+    const Part part = is_dense ? Part::gate_up : Part::experts;
+    const size_t first = tensors_.size();
+    const std::string stack = family + ".w13", last = family + ".w2";
+    rows(part, stack.c_str(), name + ".gate_proj.weight", middle, shape_.hidden_size, middle).kept =
+        2 * middle * used;
+    Tensor& up =
+        rows(part, stack.c_str(), name + ".up_proj.weight", middle, shape_.hidden_size, middle);
+    up.kept = middle * used;
+    up.is_joined = up.is_stacked = true;
+    residual(is_dense ? Part::down : part, last.c_str(), name + ".down_proj.weight", middle, middle)
+        .kept = middle * used;
+    for (size_t i = first; i < tensors_.size(); ++i) {
+      tensors_[i].experts = experts;
+      tensors_[i].tp_first = tp_first;
+    }
+  }
+  void at(Where where) { where_ = where; }
+  void layers(int64_t first, int64_t end) {
+    where_ = Where::layers;
+    first_ = first;
+    end_ = end;
+  }
+  std::vector<Tensor> take() { return std::move(tensors_); }
+
+ private:
+  Tensor& add(Part part, Kind kind, const char* family, std::string name, int64_t rows,
+              int64_t columns, Cut cut, int64_t parts) {
+    const bool is_layer = where_ == Where::layers;
+    tensors_.push_back({.part = part,
+                        .kind = kind,
+                        .family = family,
+                        .name = std::move(name),
+                        .rows = rows,
+                        .columns = columns,
+                        .cut = cut,
+                        .parts = parts,
+                        .where = where_,
+                        .first_layer = is_layer ? first_ : 0,
+                        .end_layer = is_layer ? end_ : 0});
+    return tensors_.back();
+  }
+
+  const ModelShape& shape_;
+  std::vector<Tensor> tensors_;
+  Where where_ = Where::layers;
+  int64_t first_ = 0, end_ = 0;
+};
+
+/// A step keeps q, k and v, q and k once more after the rotation, and what o reads.
+void add_grouped_attention(Builder& to, const ModelShape& x) {
+  const int64_t heads = x.num_attention_heads, kv_heads = x.num_key_value_heads;
+  const auto joined = [](Tensor& tensor) -> Tensor& {
+    tensor.may_repeat = tensor.is_joined = true;
+    return tensor;
+  };
+  to.rows(Part::qkv, "attention.q", "self_attn.q_proj.weight", x.q_size(), x.hidden_size, heads)
+      .kept = 2 * x.q_size();
+  joined(to.rows(Part::qkv, "attention.k", "self_attn.k_proj.weight", x.kv_size(), x.hidden_size,
+                 kv_heads))
+      .kept = 2 * x.kv_size();
+  joined(to.rows(Part::qkv, "attention.v", "self_attn.v_proj.weight", x.kv_size(), x.hidden_size,
+                 kv_heads))
+      .kept = x.kv_size();
+  if (x.attention_bias) {
+    to.bias(Part::qkv_bias, "attention.q_bias", "self_attn.q_proj.bias", x.q_size(), heads);
+    joined(to.bias(Part::qkv_bias, "attention.k_bias", "self_attn.k_proj.bias", x.kv_size(),
+                   kv_heads));
+    joined(to.bias(Part::qkv_bias, "attention.v_bias", "self_attn.v_proj.bias", x.kv_size(),
+                   kv_heads));
+  }
+  if (x.qk_norm) {  // what they read and write is not counted as kept
+    to.whole(Part::q_norm, Kind::norm, "attention.q_norm", "self_attn.q_norm.weight", x.head_dim);
+    to.whole(Part::k_norm, Kind::norm, "attention.k_norm", "self_attn.k_norm.weight", x.head_dim);
+  }
+  to.residual(Part::o, "attention.o", "self_attn.o_proj.weight", x.q_size(), heads).tp_first = true;
+  if (x.attention_output_bias)
+    to.whole(Part::o_bias, Kind::bias, "attention.o_bias", "self_attn.o_proj.bias", x.hidden_size);
+}
+
+/// A step keeps the latents before and after their norms, q, k and v of all heads (q and k once
+/// more, assembled and rotated), and what o reads.
+void add_latent_attention(Builder& to, const ModelShape& x) {
+  const MlaShape& mla = *x.mla;
+  const int64_t heads = x.num_attention_heads, h = x.hidden_size;
+  const int64_t qk = heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim);
+  const int64_t kv = heads * (mla.qk_nope_head_dim + mla.v_head_dim);
+  if (mla.q_lora_rank > 0) {
+    to.whole(Part::latent, Kind::linear, "attention.q_a", "self_attn.q_a_proj.weight",
+             mla.q_lora_rank, h)
+        .kept = mla.q_lora_rank;
+    to.whole(Part::latent, Kind::norm, "attention.q_a_norm", "self_attn.q_a_layernorm.weight",
+             mla.q_lora_rank)
+        .kept = mla.q_lora_rank;
+    Tensor& q = to.rows(Part::latent, "attention.q_b", "self_attn.q_b_proj.weight", qk,
+                        mla.q_lora_rank, heads);
+    q.kept = 2 * qk;
+    q.tp_first = true;
+  } else {
+    to.rows(Part::latent, "attention.q", "self_attn.q_proj.weight", qk, h, heads).kept = 2 * qk;
+  }
+  to.whole(Part::latent, Kind::linear, "attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight",
+           mla.kv_lora_rank + mla.qk_rope_head_dim, h)
+      .kept = mla.kv_lora_rank + mla.qk_rope_head_dim;
+  to.whole(Part::latent, Kind::norm, "attention.kv_a_norm", "self_attn.kv_a_layernorm.weight",
+           mla.kv_lora_rank)
+      .kept = mla.kv_lora_rank;
+  Tensor& kv_b = to.rows(Part::latent, "attention.kv_b", "self_attn.kv_b_proj.weight", kv,
+                         mla.kv_lora_rank, heads);
+  kv_b.kept = kv + qk;
+  kv_b.tp_first = true;
+  to.residual(Part::o, "attention.o", "self_attn.o_proj.weight", heads * mla.v_head_dim, heads)
+      .tp_first = true;
+}
+
+void add_experts(Builder& to, const ModelShape& x) {
+  const MoeShape& moe = *x.moe;
+  to.layers(moe.first_moe_layer, x.num_hidden_layers);
+  // Each token's copies for its experts, and what they return; balanced routing.
+  to.whole(Part::experts, Kind::router, "router", "mlp.gate.weight", moe.num_experts, x.hidden_size)
+      .kept = 2 * moe.experts_per_token * x.hidden_size;
+  if (moe.router_bias)
+    to.whole(Part::experts, Kind::bias, "router_bias", "mlp.gate.e_score_correction_bias",
+             moe.num_experts);
+  to.mlp("experts", "mlp.experts.{}", moe.moe_intermediate_size, moe.num_experts,
+         moe.experts_per_token, false);
+  if (moe.shared_intermediate_size > 0)
+    to.mlp("shared", moe.shared_gate ? "mlp.shared_expert" : "mlp.shared_experts",
+           moe.shared_intermediate_size, 0, 1, true);
+  if (moe.shared_gate)
+    to.whole(Part::experts, Kind::router, "shared_gate", "mlp.shared_expert_gate.weight", 1,
+             x.hidden_size);
+}
+
+void add_head(Builder& to, const ModelShape& x, HeadKind head) {
+  if (head == HeadKind::value)
+    to.whole(Part::head, Kind::table, "value_head", "score.weight", 1, x.hidden_size);
+  else if (!x.tie_word_embeddings)
+    to.rows(Part::head, "head", "lm_head.weight", x.vocab_size, x.hidden_size, x.vocab_size).kind =
+        Kind::table;
+}
+
+}  // namespace
+
+std::vector<Tensor> tensors_of(const ModelShape& x, HeadKind head) {
+  Builder to(x);
+  const bool is_tied = x.tie_word_embeddings && head == HeadKind::language;
+  to.at(is_tied ? Where::both_ends : Where::first_stage);
+  to.rows(Part::embedding, "embedding", "model.embed_tokens.weight", x.vocab_size, x.hidden_size,
+          x.vocab_size)
+      .kind = Kind::table;
+  to.layers(0, x.num_hidden_layers);
+  to.norm(Part::input_norm, "attention_norm", "input_layernorm.weight");
+  if (x.mla)
+    add_latent_attention(to, x);
+  else
+    add_grouped_attention(to, x);
+  to.norm(Part::post_norm, "mlp_norm", "post_attention_layernorm.weight");
+  const int64_t dense_layers = x.moe ? x.moe->first_moe_layer : x.num_hidden_layers;
+  if (dense_layers > 0) {
+    to.layers(0, dense_layers);
+    to.mlp("mlp", "mlp", x.intermediate_size, 0, 1, false);
+  }
+  if (x.moe && dense_layers < x.num_hidden_layers) add_experts(to, x);
+  to.at(Where::last_stage);
+  to.whole(Part::final_norm, Kind::norm, "final_norm", "model.norm.weight", x.hidden_size);
+  add_head(to, x, head);
+  return to.take();
+}
+
+std::string tensor_name(const Tensor& tensor, int64_t layer, int64_t expert) {
+  std::string name = tensor.name;
+  if (size_t hole = name.find("{}"); hole != name.npos)
+    name.replace(hole, 2, std::to_string(expert));
+  if (tensor.where != Where::layers) return name;
+  return "model.layers." + std::to_string(layer) + "." + name;
+}
+
+uint64_t parameter_count(const ModelShape& shape) {
+  uint64_t sum = 0;
+  for (const Tensor& tensor : tensors_of(shape)) {
+    const int64_t layers =
+        tensor.where == Where::layers ? tensor.end_layer - tensor.first_layer : 1;
+    const int64_t count = layers * std::max<int64_t>(tensor.experts, 1);
+    sum += static_cast<uint64_t>(tensor.elements()) * static_cast<uint64_t>(count);
+  }
+  return sum;
+}
+
+}  // namespace cohort::model

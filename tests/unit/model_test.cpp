@@ -1,0 +1,212 @@
+// The one description of a model: its tensors by family, and config.json in both spellings.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "runtime/model/families.hpp"
+#include "runtime/model/hf_config.hpp"
+#include "runtime/model/tensors.hpp"
+
+namespace cohort::model {
+namespace {
+
+/// SmolLM2's heads (9 of 3, no powers of two) in small.
+ModelShape shape_of(const std::string& family) {
+  const Family& row = *find_family(family);
+  ModelShape x;
+  x.family = family;
+  x.vocab_size = 50;
+  x.hidden_size = 36;
+  x.num_hidden_layers = 2;
+  x.num_attention_heads = 9;
+  x.num_key_value_heads = 3;
+  x.head_dim = 8;
+  x.intermediate_size = 40;
+  x.attention_bias = row.attention_bias;
+  x.qk_norm = row.qk_norm;
+  x.tie_word_embeddings = false;
+  x.max_position = 64;
+  return x;
+}
+
+/// "part name rows columns cut" of the tensors of one layer.
+std::vector<std::string> layer_lines(const ModelShape& x, int64_t layer) {
+  static constexpr const char* k_cuts[] = {"whole", "rows", "columns"};
+  std::vector<std::string> lines;
+  for (const Tensor& tensor : tensors_of(x))
+    if (tensor.is_in(layer))
+      lines.push_back(tensor.name + " " + std::to_string(tensor.rows) + " " +
+                      std::to_string(tensor.columns) + " " + k_cuts[static_cast<int>(tensor.cut)] +
+                      (tensor.is_stacked  ? " stacked"
+                       : tensor.is_joined ? " joined"
+                                          : ""));
+  return lines;
+}
+
+TEST(ModelTensors, ALlamaLayerHasNoBiasAndNoNormOfQueries) {
+  EXPECT_EQ(
+      layer_lines(shape_of("llama"), 1),
+      (std::vector<std::string>{
+          "input_layernorm.weight 36 0 whole", "self_attn.q_proj.weight 72 36 rows",
+          "self_attn.k_proj.weight 24 36 rows joined", "self_attn.v_proj.weight 24 36 rows joined",
+          "self_attn.o_proj.weight 36 72 columns", "post_attention_layernorm.weight 36 0 whole",
+          "mlp.gate_proj.weight 40 36 rows", "mlp.up_proj.weight 40 36 rows stacked",
+          "mlp.down_proj.weight 36 40 columns"}));
+}
+
+TEST(ModelTensors, WhatQwen2AndQwen3Add) {
+  auto added = [](const std::string& family) {
+    std::vector<std::string> lines = layer_lines(shape_of(family), 0);
+    for (const std::string& line : layer_lines(shape_of("llama"), 0)) std::erase(lines, line);
+    return lines;
+  };
+  EXPECT_EQ(added("qwen2"), (std::vector<std::string>{"self_attn.q_proj.bias 72 0 rows",
+                                                      "self_attn.k_proj.bias 24 0 rows joined",
+                                                      "self_attn.v_proj.bias 24 0 rows joined"}));
+  EXPECT_EQ(added("qwen3"), (std::vector<std::string>{"self_attn.q_norm.weight 8 0 whole",
+                                                      "self_attn.k_norm.weight 8 0 whole"}));
+}
+
+TEST(ModelTensors, NamesOfACheckpoint) {
+  ModelShape x = shape_of("qwen3");
+  x.moe = MoeShape{
+      .num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8, .first_moe_layer = 1};
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors_of(x))
+    if (tensor.is_in(1) || tensor.where != Where::layers)
+      names.push_back(tensor_name(tensor, 1, 3));
+  EXPECT_EQ(names.front(), "model.embed_tokens.weight");
+  EXPECT_EQ(names.back(), "lm_head.weight");
+  for (const char* name :
+       {"model.layers.1.self_attn.q_norm.weight", "model.layers.1.mlp.gate.weight",
+        "model.layers.1.mlp.experts.3.down_proj.weight", "model.norm.weight"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  EXPECT_EQ(std::find(names.begin(), names.end(), "model.layers.1.mlp.gate_proj.weight"),
+            names.end());
+}
+
+/// Every table shape and every family, dense and with experts.
+std::vector<ModelShape> all_shapes() {
+  std::vector<ModelShape> shapes;
+  for (std::string_view family : family_names()) shapes.push_back(shape_of(std::string(family)));
+  for (const char* name : {"Qwen2.5-0.5B", "Qwen3-8B", "Qwen3-30B-A3B", "DeepSeek-V3"})
+    shapes.push_back(*find_model(name));
+  return shapes;
+}
+
+TEST(ModelTensors, OrderIsThatOfTheFlatBuffer) {  // MODEL-1
+  for (const ModelShape& x : all_shapes())
+    for (HeadKind head : {HeadKind::language, HeadKind::value}) {
+      std::vector<Tensor> tensors = tensors_of(x, head);
+      bool was_in_layers = false;
+      for (size_t i = 1; i < tensors.size(); ++i) {
+        const Tensor &before = tensors[i - 1], &tensor = tensors[i];
+        was_in_layers |= tensor.where == Where::layers;
+        EXPECT_EQ(tensor.where == Where::last_stage, was_in_layers && tensor.end_layer == 0);
+        if (before.first_layer == tensor.first_layer && before.end_layer == tensor.end_layer)
+          EXPECT_LE(before.part, tensor.part) << x.name << " " << tensor.name;
+        if (!tensor.is_joined) continue;
+        EXPECT_EQ(before.part, tensor.part) << tensor.name;
+        EXPECT_EQ(before.columns, tensor.columns) << tensor.name;
+        EXPECT_EQ(before.kind, tensor.kind) << tensor.name;
+        EXPECT_EQ(tensor.is_stacked, before.family == tensor.family) << tensor.name;
+      }
+    }
+}
+
+TEST(ModelTensors, EveryCutGoesBetweenEqualParts) {
+  for (const ModelShape& x : all_shapes())
+    for (const Tensor& tensor : tensors_of(x)) {
+      if (tensor.cut == Cut::whole) continue;
+      EXPECT_EQ((tensor.cut == Cut::rows ? tensor.rows : tensor.columns) % tensor.parts, 0)
+          << x.name << " " << tensor.name;
+      EXPECT_EQ(tensor.kind == Kind::residual, tensor.cut == Cut::columns) << tensor.name;
+    }
+}
+
+TEST(ModelTensors, ACriticHasOneRowInPlaceOfTheHead) {
+  ModelShape x = shape_of("llama");
+  x.tie_word_embeddings = true;
+  EXPECT_EQ(tensors_of(x).back().name, "model.norm.weight");
+  EXPECT_EQ(tensors_of(x).front().where, Where::both_ends);
+  EXPECT_EQ(tensors_of(x, HeadKind::value).back().name, "score.weight");
+  EXPECT_EQ(tensors_of(x, HeadKind::value).front().where, Where::first_stage);
+}
+
+// ---- config.json -----------------------------------------------------------------------------
+
+std::string json_of(const std::string& family, const std::string& more) {
+  return R"({"model_type": ")" + family + R"(", "vocab_size": 50, "hidden_size": 36,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+    "intermediate_size": 40)" +
+         (more.empty() ? "" : ", ") + more + "}";
+}
+
+ModelShape read(const std::string& family, const std::string& more = "") {
+  auto shape = read_hf_config(json_of(family, more), "m");
+  EXPECT_TRUE(shape) << shape.error().detail;
+  return shape ? *shape : ModelShape{};
+}
+
+TEST(HfConfig, WhatIsWrittenIsReadAlike) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    ModelShape x = shape_of(family);
+    x.rope_theta = 1e6;
+    x.rms_norm_eps = 1e-5;
+    std::string text = write_hf_config(x, "bfloat16");
+    EXPECT_NE(text.find("\"torch_dtype\": \"bfloat16\""), std::string::npos);
+    EXPECT_NE(text.find(find_family(family)->architecture), std::string::npos);
+    ModelShape back = read_hf_config(text, "").value();
+    back.sliding_window = 0;  // Mistral's, of a file that does not say
+    EXPECT_EQ(back, x) << text;
+  }
+}
+
+TEST(HfConfig, BothSpellingsOfRotaryPositions) {
+  EXPECT_EQ(read("qwen3", R"("rope_theta": 1000000)").rope_theta, 1e6);
+  EXPECT_EQ(read("qwen3", R"("rope_parameters": {"rope_theta": 5000000, "rope_type": "default"})"),
+            read("qwen3", R"("rope_theta": 5000000, "rope_scaling": null)"));
+  EXPECT_EQ(read("llama").rope_theta, 10000);  // files of Llama 2
+  EXPECT_EQ(read("qwen2").rope_theta, 0);      // not known: no engine may guess it
+  for (const char* key : {"type", "rope_type"}) {
+    std::string scaling = R"("rope_scaling": {")" + std::string(key) + R"(": "yarn", "factor": 4})";
+    EXPECT_EQ(read("qwen2", scaling).rope_type, "yarn");
+  }
+}
+
+TEST(HfConfig, WhatAFileLeavesToItsFamily) {
+  EXPECT_TRUE(read("qwen2").attention_bias);
+  EXPECT_FALSE(read("qwen2").attention_output_bias);
+  EXPECT_FALSE(read("llama").attention_bias);
+  EXPECT_TRUE(read("llama", R"("attention_bias": true)").attention_output_bias);
+  EXPECT_EQ(read("llama").head_dim, 6);
+  EXPECT_EQ(read("qwen3").head_dim, 128);
+  EXPECT_TRUE(read("qwen3").qk_norm);
+  EXPECT_EQ(read("mistral").sliding_window, 4096);
+  EXPECT_EQ(read("mistral", R"("sliding_window": null)").sliding_window, 0);
+  EXPECT_EQ(read("qwen2", R"("sliding_window": 4096)").sliding_window, 0);
+  EXPECT_EQ(read("qwen2", R"("sliding_window": 99, "use_sliding_window": true)").sliding_window,
+            99);
+  const char* experts = R"("num_local_experts": 4, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 8)";  // transformers 5
+  EXPECT_EQ(read("qwen3_moe", experts).moe->num_experts, 4);
+}
+
+TEST(HfConfig, WhatNoFamilyHasIsRefused) {
+  auto refusal = [](const std::string& more) {
+    auto shape = read_hf_config(json_of("llama", more), "m");
+    return shape ? "accepted" : shape.error().detail;
+  };
+  EXPECT_EQ(refusal(R"("mlp_bias": true)"),
+            "model m: config.json: mlp_bias: biases in the MLP are of no known family");
+  EXPECT_EQ(refusal(R"("hidden_act": "gelu")"),
+            "model m: config.json: 'hidden_act' is not \"silu\"");
+  EXPECT_EQ(refusal(R"("rope_theta": "a")"), "model m: config.json: 'rope_theta' is not a number");
+  EXPECT_EQ(refusal(R"("rope_scaling": {"rope_theta": []})"),
+            "model m: config.json: rope_scaling has a key of another type");
+}
+
+}  // namespace
+}  // namespace cohort::model
