@@ -13,7 +13,7 @@ namespace {
 
 using Transfer = ReshardTransfer;
 using Source = ReshardTransfer::Source;
-using Place = Shards::Place;
+using ShardPlace = Shards::Place;
 
 /// Layers of a family that are treated alike: one owner set, one way.
 struct Stretch {
@@ -222,7 +222,7 @@ class GatherPlanner {
   void send(const Stretch& x, ExpertRun run, uint32_t slice, uint32_t from, uint32_t to_card,
             const char* step, uint16_t hop) {
     const TensorSpec& spec = builder_->spec(x.family);
-    Place at = from_->place(from);
+    ShardPlace at = from_->place(from);
     bool is_here = std::ranges::find(x.owners, at.stage) != x.owners.end() &&
                    from_->slice_of(spec, at) == slice;
     if (spec.experts > 0) is_here = is_here && from_->slot(at.replica, run.begin) == at.ep;
@@ -261,7 +261,7 @@ class GatherPlanner {
       if (is_owner(x, stage) != owners) continue;
       for (uint32_t i = 0; i < layout().stage_width(); ++i) {
         uint32_t position = from_->position(stage, i);
-        Place at = from_->place(position);
+        ShardPlace at = from_->place(position);
         if (spec.experts == 0) {
           f(position, at, ExpertRun{});
           continue;
@@ -272,13 +272,13 @@ class GatherPlanner {
     }
   }
 
-  uint32_t same_group(const TensorSpec& spec, const Place& at, uint32_t stage) const {
+  uint32_t same_group(const TensorSpec& spec, const ShardPlace& at, uint32_t stage) const {
     return spec.experts > 0 ? from_->expert_position(stage, at.expert_tp, at.ep, at.replica)
                             : from_->dense_position(stage, at.tp, at.dp);
   }
 
   /// The position of at's stage and replica that holds (run, slice) once its share is complete.
-  uint32_t peer(const TensorSpec& spec, const Place& at, ExpertRun run, uint32_t slice) const {
+  uint32_t peer(const TensorSpec& spec, const ShardPlace& at, ExpertRun run, uint32_t slice) const {
     uint32_t repeat = from_->slicing_degree(spec) / from_->slices(spec);
     if (spec.experts == 0)
       return from_->dense_position(at.stage, slice * repeat + at.tp % repeat, at.dp);
@@ -290,7 +290,7 @@ class GatherPlanner {
   void complete_cuts(const Stretch& x) {
     const TensorSpec& spec = builder_->spec(x.family);
     if (from_->cuts(spec) == 1) return;
-    each_holding(x, true, [&](uint32_t position, const Place& at, ExpertRun run) {
+    each_holding(x, true, [&](uint32_t position, const ShardPlace& at, ExpertRun run) {
       for (uint32_t cut = 0; cut < from_->cuts(spec); ++cut) {
         if (cut == from_->cut_of(spec, at)) continue;
         uint32_t source =
@@ -305,7 +305,7 @@ class GatherPlanner {
 
   void broadcast(const Stretch& x) {
     const TensorSpec& spec = builder_->spec(x.family);
-    each_holding(x, false, [&](uint32_t position, const Place& at, ExpertRun run) {
+    each_holding(x, false, [&](uint32_t position, const ShardPlace& at, ExpertRun run) {
       send(x, run, from_->slice_of(spec, at), same_group(spec, at, x.owners.front()),
            builder_->from_card(position), "pp_broadcast", 1);
     });
@@ -314,7 +314,7 @@ class GatherPlanner {
   /// Gathers over TP on the given stages (0: those that do not own it, 1: owners).
   void gather_dense(const Stretch& x, bool owners, uint16_t hop) {
     const TensorSpec& spec = builder_->spec(x.family);
-    each_holding(x, owners, [&](uint32_t position, const Place& at, ExpertRun run) {
+    each_holding(x, owners, [&](uint32_t position, const ShardPlace& at, ExpertRun run) {
       for (uint32_t slice = 0; slice < from_->slices(spec); ++slice)
         if (slice != from_->slice_of(spec, at))
           send(x, run, slice, peer(spec, at, run, slice), builder_->from_card(position),
@@ -324,7 +324,7 @@ class GatherPlanner {
 
   void exchange_stages(const Stretch& x) {
     const TensorSpec& spec = builder_->spec(x.family);
-    each_holding(x, false, [&](uint32_t position, const Place& at, ExpertRun run) {
+    each_holding(x, false, [&](uint32_t position, const ShardPlace& at, ExpertRun run) {
       for (uint32_t slice = 0; slice < from_->slices(spec); ++slice)
         send(x, run, slice, same_group(spec, at, x.owners.front()), builder_->from_card(position),
              "pp_exchange", 2);
@@ -336,7 +336,7 @@ class GatherPlanner {
     uint32_t position = builder_->to_position(card);
     if (position == k_no_position) return false;
     const TensorSpec& spec = builder_->spec(x.family);
-    Place at = to_->place(position);
+    ShardPlace at = to_->place(position);
     if (intersect(to_->layers(spec, at.stage), x.layers).size() == 0) return false;
     Interval mine = to_->slice(spec, to_->slice_of(spec, at));
     return to_->slot(at.replica, run.begin) == at.ep &&
@@ -346,7 +346,7 @@ class GatherPlanner {
   void gather_experts(const Stretch& x) {
     const TensorSpec& spec = builder_->spec(x.family);
     for (uint32_t position = 0; position < layout().ranks.size(); ++position) {
-      Place at = from_->place(position);
+      ShardPlace at = from_->place(position);
       uint32_t card = builder_->from_card(position);
       for (ExpertRun run : runs_)
         for (uint32_t slice = 0; slice < from_->slices(spec); ++slice) {
@@ -367,7 +367,7 @@ class GatherPlanner {
       for (ExpertRun run : runs)
         for (uint32_t slice = 0; slice < from_->slices(spec); ++slice) {
           if (spec.experts > 0 && is_directed_) {
-            Place group;
+            ShardPlace group;
             group.stage = i % layout().pp;
             group.replica = i / layout().pp % layout().expert_replicas();
             if (is_needed(x, outside_[i], run, slice))

@@ -28,13 +28,13 @@ std::optional<std::string_view> first_math(std::string_view text) {
   return std::nullopt;
 }
 
-bool is_number_byte(char c) { return is_digit(c) || c == '.' || c == ',' || c == '/'; }
+bool is_fraction_byte(char c) { return is_digit(c) || c == '.' || c == ',' || c == '/'; }
 
 /// Returns the number around or before text[at], a digit: "-1,234.5", "3/4".
 std::string_view number_around(std::string_view text, size_t at) {
   size_t begin = at, end = at + 1;
-  while (begin > 0 && is_number_byte(text[begin - 1])) --begin;
-  while (end < text.size() && is_number_byte(text[end])) ++end;
+  while (begin > 0 && is_fraction_byte(text[begin - 1])) --begin;
+  while (end < text.size() && is_fraction_byte(text[end])) ++end;
   while (begin < at && !is_digit(text[begin]) && text[begin] != '.') ++begin;
   while (!is_digit(text[end - 1])) --end;
   bool has_sign = begin > 0 && text[begin - 1] == '-';
