@@ -1,7 +1,7 @@
 #pragma once
 /// Tensor parallelism over a policy: the part of every tensor that one rank of a group holds. A
 /// rank's part is a policy of the same family and depth with fewer heads, a narrower MLP and a
-/// shorter vocabulary, so that its flat buffer, its memory and its checks are those of model.hpp.
+/// shorter vocabulary; its flat buffer, its memory and its checks are those of model_layout.hpp.
 /// The cut is that of the reshard planner (plan::reshard_tensors_of). Pure functions, torch-free.
 ///
 /// TP-1: q, k, v, gate, up, embedding and head are cut by rows, o and down by columns, in equal
