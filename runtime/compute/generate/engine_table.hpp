@@ -39,7 +39,6 @@ struct EngineRow {
   Expected<std::unique_ptr<GenerationEngine>> (*open)(const EngineSetup& setup) = nullptr;
 };
 
-std::span<const EngineRow> engine_table();
 /// Returns Errc::config with the names that there are.
 Expected<EngineRow> engine_named(std::string_view name);
 
