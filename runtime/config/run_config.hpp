@@ -131,7 +131,7 @@ struct WorkerConfig {
   GeneratingArgs generating_args;
   DataArgs data_args;
   StrategySettings strategy_args;
-  std::string engine = "built_in";                     // actor_infer: of compute::engine_table()
+  std::string engine = "built_in";                     // actor_infer: a row of engine_table.cpp
   std::map<std::string, std::string> engine_settings;  // likewise, for the engine alone
   std::vector<uint32_t> device_mapping;      // global card ids, distinct; empty: a CPU role
   int64_t world_size = 0;                    // processes of a CPU role; 0: not given

@@ -16,8 +16,6 @@ constexpr std::array k_engines = {
 
 }  // namespace
 
-std::span<const EngineRow> engine_table() { return k_engines; }
-
 Expected<EngineRow> engine_named(std::string_view name) {
   const auto row = std::ranges::find(k_engines, name, &EngineRow::name);
   if (row != k_engines.end()) return *row;

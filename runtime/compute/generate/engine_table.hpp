@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +38,6 @@ struct EngineRow {
   Expected<std::unique_ptr<GenerationEngine>> (*open)(const EngineSetup& setup) = nullptr;
 };
 
-std::span<const EngineRow> engine_table();
 /// Returns Errc::config with the names that there are.
 Expected<EngineRow> engine_named(std::string_view name);
 
