@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/model/families.hpp"
 #include "runtime/model/shape.hpp"
 
@@ -74,12 +75,6 @@ ModelShape shape_of(const Row& row) {
   return x;
 }
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 /// A training stage or a date: the shape is the base model's. "Distill" is another model.
 bool keeps_shape(std::string_view word) {
   static constexpr std::array k_words = {std::string_view("instruct"), std::string_view("base"),
@@ -116,7 +111,7 @@ std::vector<std::string> components(std::string_view path) {
     path = slash == path.npos ? std::string_view() : path.substr(0, slash);
     if (size_t cut = last.rfind("--"); cut != last.npos && last.starts_with("models--"))
       last.remove_prefix(cut + 2);
-    if (!last.empty()) out.push_back(lower_case(last));
+    if (!last.empty()) out.push_back(to_lower(last));
   }
   return out;
 }
@@ -124,7 +119,7 @@ std::vector<std::string> components(std::string_view path) {
 std::string nearest_names(std::string_view component) {
   std::vector<std::pair<size_t, std::string_view>> found;
   for (const Row& row : k_rows)
-    found.emplace_back(edit_distance(component, lower_case(row.name)), row.name);
+    found.emplace_back(edit_distance(component, to_lower(row.name)), row.name);
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
@@ -142,11 +137,11 @@ Expected<ModelShape> find_model(std::string_view name) {
   for (const std::string& part : parts) {
     const Row* best = nullptr;
     for (const Row& row : k_rows)
-      if (names(part, lower_case(row.name)) && (!best || row.name.size() > best->name.size()))
+      if (names(part, to_lower(row.name)) && (!best || row.name.size() > best->name.size()))
         best = &row;
     if (best) return shape_of(*best);
   }
-  std::string last = parts.empty() ? lower_case(name) : parts.front();
+  std::string last = parts.empty() ? to_lower(name) : parts.front();
   return Error{Errc::not_found, "model '" + std::string(name) +
                                     "': no shape ships under that name; nearest: " +
                                     nearest_names(last.substr(0, 64)) +

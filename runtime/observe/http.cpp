@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::observe {
 namespace {
 
@@ -38,10 +40,8 @@ std::string_view reason(int status) {
   }
 }
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool is_same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
 /// RFC 9110, 5.6.2.
@@ -54,12 +54,6 @@ bool is_token(std::string_view text) {
 
 bool is_visible(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
-}
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 /// Takes the line up to the next CR LF off `text`, which has one.
@@ -105,7 +99,7 @@ int read_header(std::string_view line, HttpRequest& request, Seen& seen) {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) return 400;
   const std::string_view name = line.substr(0, colon);
-  const std::string_view value = trim(line.substr(colon + 1));
+  const std::string_view value = trim(line.substr(colon + 1), " \t");
   const bool has_control = std::ranges::any_of(
       value, [](char c) { return (c >= '\0' && c < ' ' && c != '\t') || c == '\x7f'; });
   if (has_control) return 400;
@@ -198,7 +192,7 @@ bool shows_token(std::string_view authorization, std::string_view token) {
   const size_t space = authorization.find(' ');
   if (space == std::string_view::npos) return false;
   const std::string_view scheme = authorization.substr(0, space);
-  const std::string_view shown = trim(authorization.substr(space));
+  const std::string_view shown = trim(authorization.substr(space), " \t");
   if (is_same_word(scheme, "bearer")) return is_same_secret(shown, token);
   if (!is_same_word(scheme, "basic")) return false;
   const auto text = from_base64(shown);

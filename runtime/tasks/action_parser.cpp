@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::tasks {
 namespace {
 
@@ -20,18 +22,9 @@ std::string without_literals(std::string_view text) {
   return result;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\n\v\f\r";
-  size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool is_same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return lower(x) == lower(y); });
+                    [](char x, char y) { return to_lower(x) == to_lower(y); });
 }
 
 }  // namespace
@@ -50,7 +43,7 @@ std::optional<size_t> ActionParser::parse(std::string_view response) const {
   const std::string text = without_literals(response);
   std::optional<Pattern::Match> match = pattern_.search(text);
   if (!match || !match->back()) return std::nullopt;
-  std::string_view word = trimmed(*match->back());
+  std::string_view word = trim(*match->back());
   for (size_t i = 0; i < names_.size(); ++i) {
     if (is_same_word(word, names_[i])) return i;
   }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/config/tree/override.hpp"
 #include "runtime/config/tree/utf8_text.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
@@ -24,12 +25,6 @@ constexpr int k_max_braces = 16;  // references inside of references
 
 bool is_reference(const Node& node) {
   return node.kind == NodeKind::scalar && node.scalar.find("${") != std::string::npos;
-}
-
-std::string_view trimmed(std::string_view text) {
-  size_t first = text.find_first_not_of(" \t");
-  return first == text.npos ? std::string_view{}
-                            : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
 /// Index of `wanted` outside of nested "${…}" and quotes, or the end of `text`.
@@ -220,7 +215,7 @@ class Interpolator {
     if (body.size() > k_max_body_bytes || braces >= k_max_braces)
       return broken(raw.mark, "a reference that is too long or nests too deep");
     size_t colon = find_outside(body, ':');
-    std::string name(trimmed(body.substr(0, colon)));
+    std::string name(trim(body.substr(0, colon), " \t"));
     if (name.find("${") != std::string::npos) {
       Node resolved = resolve_text(name, raw, depth + 1, braces + 1);
       if (resolved.is_broken) return resolved;
@@ -235,7 +230,7 @@ class Interpolator {
 
   Node resolve_function(const std::string& name, std::string_view arguments, const Node& raw,
                         int depth, int braces) {
-    if (name == "now") return now(trimmed(arguments), raw);
+    if (name == "now") return now(trim(arguments, " \t"), raw);
     static constexpr std::array<std::string_view, 3> k_names = {"oc.env", "oc.select", "oc.decode"};
     if (std::find(k_names.begin(), k_names.end(), name) == k_names.end())
       return broken(raw.mark, fmt::format("unknown resolver '{}' (known: now, oc.env, oc.select, "
@@ -269,7 +264,7 @@ class Interpolator {
   }
 
   Node argument(std::string_view text, const Node& raw, int depth, int braces) {
-    text = trimmed(text);
+    text = trim(text, " \t");
     if (text.find("${") != text.npos) return resolve_text(text, raw, depth + 1, braces + 1);
     return parsed(text, raw);
   }
@@ -359,7 +354,7 @@ class Interpolator {
       return {nullptr, std::nullopt, fmt::format("'{}' is a text, it has no keys", path_of(node))};
     if (auto failure = enter(node)) return {nullptr, std::move(failure), ""};
     Found found;
-    std::string path(trimmed(body));
+    std::string path(trim(body, " \t"));
     if (path.find("${") != std::string::npos) {
       Node resolved = resolve_text(path, node, depth + 1, 1);
       if (resolved.kind != NodeKind::scalar)
@@ -439,7 +434,7 @@ std::string escape_interpolation(std::string_view text) {
 
 std::optional<std::vector<std::string>> whole_reference(std::string_view text) {
   if (!text.starts_with("${") || closing_brace(text, 0) != text.size() - 1) return std::nullopt;
-  std::string path(trimmed(text.substr(2, text.size() - 3)));
+  std::string path(trim(text.substr(2, text.size() - 3), " \t"));
   if (path.find_first_of("$:{'\"") != std::string::npos || path.starts_with('.') ||
       !flatten_brackets(path) || path.empty())
     return std::nullopt;

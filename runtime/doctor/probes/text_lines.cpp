@@ -5,7 +5,6 @@
 namespace cohort::doctor {
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
@@ -19,12 +18,6 @@ bool next_line(std::string_view& text, std::string_view& line) {
   return true;
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::string_view next_word(std::string_view& text) {
   text = trim(text);
   auto end = std::find_if(text.begin(), text.end(), is_blank);
@@ -36,13 +29,13 @@ std::string_view next_word(std::string_view& text) {
 bool starts_with_no_case(std::string_view text, std::string_view start) {
   return text.size() >= start.size() &&
          std::equal(start.begin(), start.end(), text.begin(),
-                    [](char a, char b) { return lower(a) == lower(b); });
+                    [](char a, char b) { return to_lower(a) == to_lower(b); });
 }
 
 std::optional<std::string_view> field_of(std::string_view text, std::string_view field) {
   for (std::string_view line; next_line(text, line);) {
     auto found = std::search(line.begin(), line.end(), field.begin(), field.end(),
-                             [](char a, char b) { return lower(a) == lower(b); });
+                             [](char a, char b) { return to_lower(a) == to_lower(b); });
     if (found == line.end()) continue;
     return trim(line.substr(static_cast<size_t>(found - line.begin()) + field.size()));
   }

@@ -6,11 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::doctor {
 
 /// Takes the next line off `text`, without its end of line. False when nothing is left.
 bool next_line(std::string_view& text, std::string_view& line);
-std::string_view trim(std::string_view text);
 /// Takes the next blank-separated word off `text`, empty when there is none.
 std::string_view next_word(std::string_view& text);
 /// Whether `text` begins with `start`, ASCII letters compared without case.

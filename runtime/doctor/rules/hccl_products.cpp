@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::doctor {
 namespace {
 
@@ -20,12 +22,6 @@ constexpr std::array<Product, 4> k_products{{
     {"Atlas 800T A3", Series::a3, 16, {}, 0, 1152, k_guide},
 }};
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 }  // namespace
 
 const Product* find_product(Series series, uint32_t cards) {
@@ -39,7 +35,7 @@ const Product* find_product(Series series, uint32_t cards) {
 }
 
 Series series_of(std::string_view name, uint64_t hbm_mib, uint32_t dies_per_npu) {
-  std::string text = lower(name);
+  std::string text = to_lower(name);
   if (text.starts_with("ascend")) text.erase(0, 6);
   while (!text.empty() && (text.front() == ' ' || text.front() == '-')) text.erase(0, 1);
   if (!text.starts_with("910")) return Series::unknown;

@@ -8,18 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::plugin {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::string_view k_space = " \t\r\n\f\v";
-
-std::string_view trimmed(std::string_view text) {
-  size_t first = text.find_first_not_of(k_space);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(k_space) - first + 1);
-}
 
 // ---- code in an answer ----------------------------------------------------------------------
 
@@ -46,14 +40,14 @@ std::vector<Block> fenced_blocks(std::string_view text) {
   CodeLanguage language = CodeLanguage::automatic;
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = trimmed(text.substr(at, end - at));
+    std::string_view line = trim(text.substr(at, end - at));
     size_t next = std::min(end + 1, text.size());
     if (line.starts_with("```")) {
       if (begin) {
         blocks.push_back({language, text.substr(*begin, at - *begin)});
         begin.reset();
       } else {
-        language = language_of(trimmed(line.substr(3)));
+        language = language_of(trim(line.substr(3)));
         begin = next;
       }
     }
@@ -223,19 +217,19 @@ class TaskReader {
 /// Lines without white space at their ends; no empty lines at the end.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
-  size_t last = text.find_last_not_of(k_space);
+  size_t last = text.find_last_not_of(k_spaces);
   text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
   while (!text.empty()) {
     size_t end = text.find('\n');
-    lines.push_back(trimmed(text.substr(0, end)));
+    lines.push_back(trim(text.substr(0, end)));
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }
   return lines;
 }
 
 std::string_view next_word(std::string_view& text) {
-  text = trimmed(text);
-  size_t end = std::min(text.find_first_of(k_space), text.size());
+  text = trim(text);
+  size_t end = std::min(text.find_first_of(k_spaces), text.size());
   std::string_view word = text.substr(0, end);
   text.remove_prefix(end);
   return word;
@@ -262,9 +256,9 @@ bool words_agree(std::string_view expected, std::string_view got) {
 }
 
 bool lines_agree(std::string_view expected, std::string_view got) {
-  while (!trimmed(expected).empty() && !trimmed(got).empty())
+  while (!trim(expected).empty() && !trim(got).empty())
     if (!words_agree(next_word(expected), next_word(got))) return false;
-  return trimmed(expected).empty() && trimmed(got).empty();
+  return trim(expected).empty() && trim(got).empty();
 }
 
 std::string shown(std::string_view text) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <optional>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::plugin {
 namespace {
 
@@ -24,13 +26,6 @@ constexpr std::array<std::pair<std::string_view, std::string tasks::RewardRow::*
      {"data_source", &tasks::RewardRow::data_source}}};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(), lower);
-  return result;
-}
 
 /// A number that begins in `text`, which is moved behind it.
 std::optional<double> take_number(std::string_view& text) {
@@ -132,7 +127,7 @@ Expected<double> read_verdict(std::string_view reply, double scale) {
   constexpr std::string_view k_thought_end = "</think>";
   if (size_t at = reply.rfind(k_thought_end); at != std::string_view::npos)
     reply.remove_prefix(at + k_thought_end.size());
-  const std::string text = lowered(reply);
+  const std::string text = to_lower(reply);
   if (std::optional<double> score = last_score(text, scale)) return *score;
   const std::vector<std::string_view> words = words_of(text);
   const bool has_yes = std::count(words.begin(), words.end(), "yes") > 0;

@@ -8,22 +8,6 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-namespace {
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-}  // namespace
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string to_lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), lower);
-  return out;
-}
-
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   for (size_t at = 0;;) {
@@ -64,7 +48,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 size_t rfind_any_case(std::string_view text, std::string_view what) {
   for (size_t at = text.size() < what.size() ? 0 : text.size() - what.size() + 1; at-- > 0;) {
     size_t i = 0;
-    while (i < what.size() && lower(text[at + i]) == what[i]) ++i;
+    while (i < what.size() && to_lower(text[at + i]) == what[i]) ++i;
     if (i == what.size()) return at;
   }
   return std::string_view::npos;

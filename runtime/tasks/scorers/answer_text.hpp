@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::tasks {
 
 bool is_space(char c);
 bool is_digit(char c);
 bool is_letter(char c);
-std::string_view trim(std::string_view text);
-std::string to_lower(std::string_view text);
 /// Returns `text` with every `from` (not empty) replaced by `to`.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 /// Returns the bytes of the UTF-8 character at text[at]; a broken one ends with the text.

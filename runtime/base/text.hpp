@@ -1,0 +1,25 @@
+#pragma once
+/// Text without its edges, and in lower case. ASCII, whatever the locale. Pure.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+inline constexpr std::string_view k_spaces = " \t\n\v\f\r";
+
+/// Returns `text` without the characters of `blanks` at its ends.
+inline std::string_view trim(std::string_view text, std::string_view blanks = k_spaces) {
+  const size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+inline std::string to_lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](char c) { return to_lower(c); });
+  return result;
+}
+
+}  // namespace cohort
