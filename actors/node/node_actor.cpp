@@ -80,9 +80,9 @@ void NodeState::spawn_cards() {
   for (const plan::RoleSpec& role : options_.plan.placement.roles)
     for (CardId card : role.cards) {
       std::string label = receiver_name(role.role, card);
-      if (role.role == "actor_train")
+      if (role.role == Role::actor_train)
         hold(role.role, card, spawner_->train_worker(system, card), label + " (worker)");
-      else if (role.role == "actor_infer")
+      else if (role.role == Role::actor_infer)
         hold(role.role, card, spawner_->rollout(system, card), label);
       else
         hold(role.role, card, spawner_->reference(system, card), label);
@@ -94,7 +94,7 @@ void NodeState::spawn_trainer() {
   options.context = spawner_->context();
   options.input = spawner_->link("trainer", "->actor_train");
   options.recorder = recorder_;
-  for (CardId card : options_.plan.placement.find("actor_train")->cards) {
+  for (CardId card : options_.plan.placement.find(Role::actor_train)->cards) {
     TrainRank rank{card, {}, {}, {}};
     if (!holders_.at({"actor_train", card}).is_remote) {
       rank.worker = holder<TrainWorkerActor>("actor_train", card);
@@ -109,7 +109,7 @@ void NodeState::spawn_trainer() {
 }
 
 void NodeState::spawn_reward() {
-  bool has_reference = options_.plan.placement.find("reference") != nullptr;
+  bool has_reference = options_.plan.placement.find(Role::reference) != nullptr;
   RewardOptions options;
   options.hop = {spawner_->context(), spawner_->link("rewards", "actor_infer->rewards"),
                  has_reference ? spawner_->link("reference", "rewards->reference")
@@ -145,7 +145,7 @@ void NodeState::spawn_head() {
   placing.recorder = recorder_;
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
-  CardId train_card = options_.plan.placement.find("actor_train")->cards.front();
+  CardId train_card = options_.plan.placement.find(Role::actor_train)->cards.front();
   placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
 
   DriverOptions options;
@@ -156,7 +156,7 @@ void NodeState::spawn_head() {
   options.resume_first = options_.folder.resume_first;
   options.attempt = options_.folder.attempt;
   options.placement = placement_;
-  options.infer_cards = options_.plan.placement.find("actor_infer")->cards;
+  options.infer_cards = options_.plan.placement.find(Role::actor_infer)->cards;
   options.rollout_cards = spawner_->leading_cards();
   for (CardId card : options.rollout_cards)
     options.rollouts.push_back(holders_.contains({"actor_infer", card})
@@ -215,13 +215,13 @@ void NodeState::on_down(const caf::down_msg& message) {
   std::string role = found->second;
   roles_.erase(found);
   std::string reason = message.reason ? from_caf(message.reason).to_string() : "it ended by itself";
-  if (role == "rewards" && reward_restarts_ < k_reward_restarts) {
+  if (role == Role::rewards && reward_restarts_ < k_reward_restarts) {
     ++reward_restarts_;
     log::warn("rewards died ({}), restart {} of {}", reason, reward_restarts_, k_reward_restarts);
     reward_ = nullptr;
     return spawn_reward();
   }
-  if (role == "driver") driver_ = nullptr;  // nobody else is left to end the run
+  if (role == Role::driver) driver_ = nullptr;  // nobody else is left to end the run
   // Of a process that ends, the roles are heard of first; why, only its supervisor knows.
   bool is_consequence = remote_.contains(message.source) && driver_;
   end_run({role, "supervision", "the actor died: " + reason, is_consequence});

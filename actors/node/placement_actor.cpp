@@ -44,7 +44,7 @@ void PlacementState::on_lost(const CardsLost& lost) {
 void PlacementState::on_back(const CardsBack& back) {
   std::vector<plan::PhaseMachine::RoleOnCard> roles;
   for (const RoleHandle& role : back.roles) {
-    roles.emplace_back(role.role, CardId{role.card});
+    roles.emplace_back(to_string(role.role), CardId{role.card});
     options_.owners[roles.back()] = caf::actor_cast<CardActor>(role.actor);
   }
   carry(machine_.back(roles, now()));

@@ -197,21 +197,21 @@ compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, Ca
 }
 
 std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
-  const std::vector<CardId>& cards = options_.plan->placement.find("actor_train")->cards;
+  const std::vector<CardId>& cards = options_.plan->placement.find(Role::actor_train)->cards;
   if (cards.size() < 2) return std::nullopt;
   compute::GroupOptions group = group_of(cards, card);
   group.name = "actor_train";
   return group;
 }
 
-std::string RoleSpawner::producer(const std::string& role, CardId card, uint32_t attempt) const {
+std::string RoleSpawner::producer(std::string_view role, CardId card, uint32_t attempt) const {
   const std::string name = receiver_name(role, card) + k_to_rewards;
   return attempt == 0 ? name : name + k_attempt + std::to_string(attempt);
 }
 
 std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId card) const {
-  if (role == "actor_train") return {batch_link(card).name};
-  if (role == "reference") return {"rewards->reference", "reference->actor_train"};
+  if (role == Role::actor_train) return {batch_link(card).name};
+  if (role == Role::reference) return {"rewards->reference", "reference->actor_train"};
   return {producer(role, card, 0)};
 }
 
@@ -302,7 +302,7 @@ Expected<FrameSink> open_output(transport::Context& context, const transport::Li
 
 /// What the engine of an infer card is opened with.
 compute::EngineSetup RoleSpawner::engine_setup(CardId card, uint32_t replica) const {
-  const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
+  const plan::RoleSpec& role = *options_.plan->placement.find(Role::actor_infer);
   const config::RunConfig& config = *options_.config;
   compute::EngineSetup setup;
   setup.model = options_.plan->model;
@@ -327,7 +327,7 @@ compute::EngineSetup RoleSpawner::engine_setup(CardId card, uint32_t replica) co
 }
 
 RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const {
-  const plan::RoleSpec& role = *options_.plan->placement.find("actor_infer");
+  const plan::RoleSpec& role = *options_.plan->placement.find(Role::actor_infer);
   const config::RunConfig& config = *options_.config;
   const Preflight& plan = *options_.plan;
   RolloutOptions options;

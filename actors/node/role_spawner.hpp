@@ -77,7 +77,7 @@ class RoleSpawner {
   /// Returns the options of the link that brings a train card in another process its batches.
   transport::LinkOptions batch_link(CardId card) const;
   /// Returns the name of the link end through which a role on a card sends its trajectories.
-  std::string producer(const std::string& role, CardId card, uint32_t attempt) const;
+  std::string producer(std::string_view role, CardId card, uint32_t attempt) const;
   /// Returns the names, without attempts, of the links that a role on a card has an end of.
   std::vector<std::string> links_of(const std::string& role, CardId card) const;
   /// Returns the cards that get leases: each replica's first.

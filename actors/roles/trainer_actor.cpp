@@ -164,7 +164,7 @@ void TrainerState::record(const std::shared_ptr<std::vector<proto::Trajectory>>&
   send_request(
       self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
       [then = std::move(then)](uint64_t) { then(); },
-      [this](caf::error& e) { options_.fail(failure_of("actor_train", "record", e)); },
+      [this](caf::error& e) { options_.fail(failure_of(Role::actor_train, "record", e)); },
       record_atom_v, TrajectoryBatch(batch));
 }
 

@@ -59,7 +59,7 @@ std::vector<uint32_t> served_by(const PhaseReport& report) {
   std::vector<uint32_t> cards;
   for (const Transition& transition : report.transitions)
     if (transition.command.verb == plan::Command::Verb::reshard &&
-        transition.command.role == "actor_infer")
+        transition.command.role == Role::actor_infer)
       cards.push_back(transition.command.card.value);
   return cards;
 }
@@ -114,11 +114,11 @@ void DriverState::tell(run::Event event) {
 
 /// Sends a request. Its answer goes to `then`, its error to the machine.
 template <class Handle, class Then, class... Args>
-void DriverState::ask(const std::string& role, const Handle& handle, Then then, Args&&... args) {
+void DriverState::ask(Role role, const Handle& handle, Then then, Args&&... args) {
   send_request(
       self_, handle, std::chrono::milliseconds(options_.request_timeout_ms), std::move(then),
       [this, role](caf::error& e) {
-        tell(run::CommandFailed{role, from_caf(e)});
+        tell(run::CommandFailed{std::string(to_string(role)), from_caf(e)});
       },
       std::forward<Args>(args)...);
 }
@@ -145,8 +145,8 @@ void DriverState::on_back(const CardsBack& back) {
   run::CardsBack told;
   for (const RoleHandle& role : back.roles) {
     options_.log->lost({role.card}, false);
-    if (role.role == "reference") told.references.push_back(role.card);
-    if (role.role != "actor_infer") continue;
+    if (role.role == Role::reference) told.references.push_back(role.card);
+    if (role.role != Role::actor_infer) continue;
     for (size_t replica = 0; replica < rollouts_.size(); ++replica)
       if (options_.rollout_cards[replica].value == role.card) {
         rollouts_[replica] = caf::actor_cast<RolloutActor>(role.actor);
@@ -169,7 +169,7 @@ caf::result<bool> DriverState::on_leave(const CardsLost& leaving, uint32_t wait_
 void DriverState::execute(const run::BeginPhase& command) {
   book_->on(command);
   ask(
-      "placement", options_.placement,
+      Role::placement, options_.placement,
       [this](const PhaseReport& report) {
         book_->phase(report);
         tell(run::PhaseDone{report.kind, served_by(report)});
@@ -179,7 +179,7 @@ void DriverState::execute(const run::BeginPhase& command) {
 
 void DriverState::execute(const run::OpenRound& command) {
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
       CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size});
 }
@@ -227,7 +227,7 @@ void DriverState::execute(const run::Ping& command) {
 
 void DriverState::execute(const run::Collect& command) {
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this, round = command.round](const CollectReport& report) {
         book_->collected(round, report);
         tell(run::Collected{round, share_of_masked(report)});
@@ -262,7 +262,7 @@ void DriverState::execute(const run::Mask& command) {
   request.prompt_id = command.task.prompt;
   request.reason = command.reason;
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this, round = command.round, group = command.group](bool) {
         tell(run::Masked{round, group});
       },
@@ -272,7 +272,7 @@ void DriverState::execute(const run::Mask& command) {
 void DriverState::execute(const run::Update& command) {
   book_->on(command);
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this, round = command.round](const UpdateReport& report) {
         book_->updated(round, report);
         tell(run::Updated{round});
@@ -282,14 +282,14 @@ void DriverState::execute(const run::Update& command) {
 
 void DriverState::execute(const run::Flush&) {
   ask(
-      "recorder", options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
+      Role::recorder, options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
 }
 
 void DriverState::execute(const run::Save& command) {
   const uint64_t step = command.cursor.step;
   cursors_.erase(cursors_.begin(), cursors_.lower_bound(step));
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this](const CheckpointReport& report) {
         book_->saved(report);
         tell(run::Saved{});
@@ -301,7 +301,7 @@ void DriverState::execute(const run::Save& command) {
 
 void DriverState::execute(const run::Load& command) {
   ask(
-      "actor_train", options_.trainer,
+      Role::actor_train, options_.trainer,
       [this, is_first = command.is_first](const CheckpointReport& report) {
         if (is_first) return tell(run::Loaded{});
         auto cursor = restore(report);
@@ -321,7 +321,7 @@ Expected<run::Cursor> DriverState::restore(const CheckpointReport& report) {
 
 void DriverState::record(stream::RecordType type, std::string json) {
   ask(
-      "recorder", options_.recorder, [](bool) {}, record_atom_v, static_cast<uint16_t>(type),
+      Role::recorder, options_.recorder, [](bool) {}, record_atom_v, static_cast<uint16_t>(type),
       std::move(json));
 }
 

@@ -57,7 +57,7 @@ class DriverState {
 
  private:
   template <class Handle, class Then, class... Args>
-  void ask(const std::string& role, const Handle& handle, Then then, Args&&... args);
+  void ask(Role role, const Handle& handle, Then then, Args&&... args);
 
   void execute(const plan::run::BeginPhase& command);
   void execute(const plan::run::AskTasks& command);

@@ -128,11 +128,12 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
   options.bucket_bytes = std::min(job.spec.update_bucket_bytes, k_bucket_bytes);
   plan::ShardLayout from;
   from.name = "train";
-  from.ranks = placed.find("actor_train")->cards;
+  from.ranks = placed.find(Role::actor_train)->cards;
   from.dp = static_cast<uint32_t>(from.ranks.size());
   from.zero_stage = zero_stage >= 3 ? 3 : 0;
   for (const plan::RoleJob& role : job.spec.roles) {
-    if (role.cards.empty() || (role.name != "actor_infer" && role.name != "reference")) continue;
+    if (role.cards.empty() || (role.name != Role::actor_infer && role.name != Role::reference))
+      continue;
     plan::ShardLayout to;
     to.name = role.name;
     to.ranks = placed.find(role.name)->cards;
@@ -168,7 +169,8 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
-    if (role.role != "actor_train" && role.role != "actor_infer" && role.role != "reference")
+    if (role.role != Role::actor_train && role.role != Role::actor_infer &&
+        role.role != Role::reference)
       return Error{Errc::config,
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",

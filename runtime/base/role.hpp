@@ -39,4 +39,7 @@ constexpr std::optional<Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
+/// A text is a role's name: roles of a plan and of messages to people are texts.
+constexpr bool operator==(std::string_view name, Role role) { return name == to_string(role); }
+
 }  // namespace cohort

@@ -4,8 +4,8 @@
 
 namespace cohort::control {
 
-std::string receiver_name(const std::string& role, CardId card) {
-  return role + "@" + std::to_string(card.value);
+std::string receiver_name(std::string_view role, CardId card) {
+  return std::string(role) + "@" + std::to_string(card.value);
 }
 
 caf::error to_caf(const Error& error) {
@@ -26,13 +26,13 @@ Error from_caf(const caf::error& error) {
   return {Errc::internal, caf::to_string(error)};
 }
 
-Failure failure_of(std::string role, std::string phase, const caf::error& error) {
+Failure failure_of(Role role, std::string phase, const caf::error& error) {
   Error e = from_caf(error);
-  return {std::move(role), std::move(phase), e.to_string(), e.code == Errc::closed};
+  return {std::string(to_string(role)), std::move(phase), e.to_string(), e.code == Errc::closed};
 }
 
-Failure failure_of_link(std::string role, const std::string& link, const Error& error) {
-  return {std::move(role), "link", link + ": " + error.to_string(), false, false, link};
+Failure failure_of_link(std::string_view role, const std::string& link, const Error& error) {
+  return {std::string(role), "link", link + ": " + error.to_string(), false, false, link};
 }
 
 caf::error to_error(const std::exception_ptr& leaked) {

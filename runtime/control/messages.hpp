@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/role.hpp"
 #include "runtime/base/trajectory_kind.hpp"
 #include "runtime/control/cluster_messages.hpp"
 #include "runtime/control/exact.hpp"
@@ -29,7 +30,10 @@ using plan::PublishStage;
 using Transition = plan::DoneCommand;
 
 /// Returns the name of a role on a card, e.g. "actor_infer@1".
-std::string receiver_name(const std::string& role, CardId card);
+std::string receiver_name(std::string_view role, CardId card);
+inline std::string receiver_name(Role role, CardId card) {
+  return receiver_name(to_string(role), card);
+}
 
 /// Driver → rollout: play `group_size` trajectories of each group.
 struct Lease {
@@ -146,7 +150,7 @@ struct ProcessWelcome {
 
 /// One role actor of a process.
 struct RoleHandle {
-  std::string role;
+  Role role = Role::actor_infer;
   uint32_t card = 0;
   caf::strong_actor_ptr actor;
 };
@@ -402,9 +406,9 @@ CardReply reply_to(const CardCommand& command);
 /// text.
 Error from_caf(const caf::error& error);
 /// Returns the failure of a request that `role` was to answer. A dead receiver is a consequence.
-Failure failure_of(std::string role, std::string phase, const caf::error& error);
+Failure failure_of(Role role, std::string phase, const caf::error& error);
 /// Returns the failure of a link, one end of which `role` owns.
-Failure failure_of_link(std::string role, const std::string& link, const Error& error);
+Failure failure_of_link(std::string_view role, const std::string& link, const Error& error);
 /// For set_exception_handler: keeps what() of an exception that leaked out of a handler.
 caf::error to_error(const std::exception_ptr& leaked);
 

@@ -109,11 +109,11 @@ void fill_engine(plan::RoleJob& job, const Section& section, const RunConfig& c)
   if (s.kv_cache_dtype.starts_with("fp8")) job.kv_element_bytes = 1;
   if (c.dialect != config::Dialect::verl) return;
   const config::VerlSection& verl = c.verl;
-  if (job.name == "actor_train") {
+  if (job.name == Role::actor_train) {
     job.swap_optimizer = verl.swap_optimizer;
     if (verl.use_dynamic_bsz) job.packed_tokens = count(verl.ppo_max_token_len_per_gpu);
   }
-  if (job.name == "reference" && verl.ref_log_prob_use_dynamic_bsz)
+  if (job.name == Role::reference && verl.ref_log_prob_use_dynamic_bsz)
     job.packed_tokens = count(verl.ref_log_prob_max_token_len_per_gpu);
 }
 
@@ -141,7 +141,7 @@ void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
   job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
   job.max_running = count(c.max_running_requests);
   job.threads = degree(c.cards.threads_per_card);
-  if (job.name != "actor_train") return;
+  if (job.name != Role::actor_train) return;
   ZeroSettings zero = zero_of(c);
   job.zero_stage = zero.stage;
   job.offload_optimizer = zero.offload_optimizer;

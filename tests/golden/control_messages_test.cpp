@@ -62,7 +62,6 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                  Lease{k_kind, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4}));
-  round_trip(system, caf::make_message(collect_atom_v, k_kind, uint64_t{2}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}}));
   round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4}));
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
@@ -94,10 +93,11 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                          ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
   round_trip(system, caf::make_message(
                          ready_atom_v,
-                         ProcessReady{1, {{"actor_infer", 2, self->ctrl()}}, 3, self->ctrl()}));
+                         ProcessReady{1, {{Role::actor_infer, 2, self->ctrl()}}, 3, self->ctrl()}));
   round_trip(system, caf::make_message(lost_atom_v, ProcessLost{1, 2, "was killed", true}));
   round_trip(system, caf::make_message(lost_atom_v, CardsLost{{1, 2}, "was killed", true}));
-  round_trip(system, caf::make_message(back_atom_v, CardsBack{{{"actor_infer", 2, self->ctrl()}}}));
+  round_trip(system,
+             caf::make_message(back_atom_v, CardsBack{{{Role::actor_infer, 2, self->ctrl()}}}));
   round_trip(system, caf::make_message(RecordedReport{{{1, 2}, {3, 4}}}));
   round_trip(system, caf::make_message(mask_atom_v, MaskRequest{k_kind, 2, 3, 4, 5, "run", "tag", 6,
                                                                 "a:7", "why"}));
@@ -107,6 +107,12 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system, caf::make_message(fail_atom_v,
                                        Failure{"role", "phase", "detail", true, true, "link"}));
+}
+
+TEST(ControlMessages, AKindTravelsByItself) {
+  SystemConfig config({.scheduler_threads = 1, .is_test = true});
+  caf::actor_system system{config};
+  round_trip(system, caf::make_message(collect_atom_v, k_kind, uint64_t{2}));
 }
 
 // CAF's own form of an infinity is never written to its end, and a NaN arrives as a number.

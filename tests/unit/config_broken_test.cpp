@@ -251,10 +251,11 @@ TEST(BrokenConfig, NamesThatDoNotExist) {
            "a.yaml:9:16: adv_estimator: expected one of gae, grpo, reinforce, gigpo, "
            "step_reinforce, agentic_reinforce, reinforce_plus_plus, "
            "reinforce_plus_plus_baseline, rloo, remax, opo, grpo_passk, gpg, "
-           "optimal_token_baseline, got 'gpro'; did you mean 'grpo'?"},
+           "optimal_token_baseline, dr_grpo, got 'gpro'; did you mean 'grpo'?"},
           {"token-mean", "token_mean",
            "a.yaml:11:16: loss_agg_mode: expected one of token-mean, seq-mean-token-sum, "
-           "seq-mean-token-mean, seq-mean-token-sum-norm, got 'token_mean'; did you mean "
+           "seq-mean-token-mean, seq-mean-token-sum-norm, seq-mean-token-constant, got "
+           "'token_mean'; did you mean "
            "'token-mean'?"},
           {"dtype: bf16", "dtype: bfloat16",
            "a.yaml:20:12: actor_train.model_args.dtype: expected one of fp32, bf16, fp16, got "

@@ -119,7 +119,7 @@ class PlacementActorTest : public ::testing::Test {
     auto actor = system_.spawn(owner_behavior, owner);
     caf::anon_send(
         placement_, back_atom_v,
-        CardsBack{{{"actor_infer", card, caf::actor_cast<caf::strong_actor_ptr>(actor)}}});
+        CardsBack{{{Role::actor_infer, card, caf::actor_cast<caf::strong_actor_ptr>(actor)}}});
   }
   void bring_back(uint32_t card, const std::shared_ptr<Owner>& owner) {
     tell_back(card, owner);

@@ -57,8 +57,9 @@ TEST(VerlErrors, Types) {
       {"actor_rollout_ref.actor.use_kl_loss=2",
        "actor_rollout_ref.actor.use_kl_loss: expected true or false, got '2'"},
       {"actor_rollout_ref.actor.kl_loss_type=low_var",
-       "actor_rollout_ref.actor.kl_loss_type: expected one of kl, k1, abs, mse, k2, low_var_kl, "
-       "k3, full, k1+, abs+, mse+, k2+, low_var_kl+, k3+, got 'low_var'"},
+       "actor_rollout_ref.actor.kl_loss_type: expected one of kl, k1, k1+, abs, abs+, mse, k2, "
+       "mse+, "
+       "k2+, low_var_kl, k3, low_var_kl+, k3+, full, got 'low_var'"},
       {"actor_rollout_ref.actor.optim=3",
        "actor_rollout_ref.actor.optim: expected a section of keys, got '3'"},
       {"actor_rollout_ref.rollout.mode=sync",

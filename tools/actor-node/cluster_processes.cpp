@@ -41,7 +41,7 @@ Expected<plan::NodesWanted> nodes_wanted(const ClusterRun& cluster, const config
   wanted.wait_more_s = cluster.wait_more_s;
   for (const plan::RoleSpec& role : plan.placement.roles)
     for (CardId card : role.cards)
-      if (role.role != "actor_infer") wanted.required.insert(node_of(card, config));
+      if (role.role != Role::actor_infer) wanted.required.insert(node_of(card, config));
   const plan::ShardLayout& layout = plan.weights.at("actor_infer")->to;
   for (size_t i = 0; i < layout.ranks.size(); ++i) {
     if (i % layout.tp == 0) wanted.replicas.emplace_back();

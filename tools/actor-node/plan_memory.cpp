@@ -21,7 +21,7 @@ std::string layout_text(const plan::RolePlan& role, const plan::RoleJob& asked) 
     if (degree > 1) cut += fmt::format("{}{} {}", cut.empty() ? "" : " × ", name, degree);
   bool is_cut_over_ranks = asked.zero_stage > 0;
   std::string out;
-  if (role.role == "actor_train" || role.role == "critic" || is_cut_over_ranks)
+  if (role.role == Role::actor_train || role.role == Role::critic || is_cut_over_ranks)
     out = cut + fmt::format("{}DP {}", cut.empty() ? "" : " × ", role.dp);
   else
     out = fmt::format("{} {}{}", role.replicas, role.replicas == 1 ? "replica" : "replicas",
@@ -151,7 +151,7 @@ void add_phases(Page& page, const PlannedJob& job) {
   bool has_shared = !plan::shared_cards_of(plan.placement.roles).empty();
   for (size_t i = 0; i < plan.phases.size(); ++i) {
     const plan::JobPhase& phase = plan.phases[i];
-    bool has_reference = plan.placement.find("reference") != nullptr;
+    bool has_reference = plan.placement.find(Role::reference) != nullptr;
     page.wrapped("  ", fmt::format("{} {} · {}", i + 1, to_string(phase.phase),
                                    phase_meaning(phase.phase, has_shared || !has_reference)));
     std::vector<Row> rows;

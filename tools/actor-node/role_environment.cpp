@@ -9,10 +9,10 @@ namespace cohort {
 namespace {
 
 const config::WorkerConfig* worker_of(const config::RunConfig& config, const std::string& role) {
-  if (role == "actor_train") return &config.actor_train;
-  if (role == "actor_infer") return &config.actor_infer;
-  if (role == "reference") return &config.reference;
-  if (role == "critic") return &config.critic;
+  if (role == Role::actor_train) return &config.actor_train;
+  if (role == Role::actor_infer) return &config.actor_infer;
+  if (role == Role::reference) return &config.reference;
+  if (role == Role::critic) return &config.critic;
   return nullptr;
 }
 

@@ -24,7 +24,7 @@ const std::vector<TransientBytes>* transients_in(const RoleFacts& role, PhaseKin
 
 /// Weights on their way: whole tensors in buckets, at the sender and at the receiver.
 std::optional<TransientBytes> staging(const JobSpec& spec, const RoleFacts& role) {
-  if (role.kind != RoleKind::train && role.job.name != "actor_infer") return std::nullopt;
+  if (role.kind != RoleKind::train && role.job.name != Role::actor_infer) return std::nullopt;
   uint64_t model = model::parameter_count(role.shape) * std::max<uint64_t>(role.job.param_bytes, 1);
   // The built-in engine hands over, and takes in, a whole copy in host memory.
   if (role.job.engine == Engine::builtin)
@@ -64,7 +64,7 @@ uint64_t total_of(PhaseKind phase, const std::vector<TransientBytes>& transients
 std::vector<JobPhase> work_out_phases(const JobSpec& spec, const std::vector<RoleFacts>& roles,
                                       const PlacementPlan& placement) {
   bool has_publish =
-      placement.find("actor_train") != nullptr && placement.find("actor_infer") != nullptr;
+      placement.find(Role::actor_train) != nullptr && placement.find(Role::actor_infer) != nullptr;
   bool counts_transients = spec.card.name != "cpu";  // there they lie in the process's heap
   std::vector<JobPhase> phases;
   for (PhaseKind kind : step_phases(placement)) {

@@ -8,13 +8,14 @@ namespace cohort::plan::job {
 namespace {
 
 bool generates(const RoleJob& job) {
-  return job.name == "actor_infer" || job.engine == Engine::vllm || job.engine == Engine::sglang;
+  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
+         job.engine == Engine::sglang;
 }
 
 RoleKind kind_of(const RoleJob& job) {
-  if (job.name == "actor_train") return RoleKind::train;
-  if (job.name == "critic") return RoleKind::critic;
-  if (job.name == "reference") return RoleKind::reference;
+  if (job.name == Role::actor_train) return RoleKind::train;
+  if (job.name == Role::critic) return RoleKind::critic;
+  if (job.name == Role::reference) return RoleKind::reference;
   return generates(job) ? RoleKind::infer : RoleKind::reference;
 }
 

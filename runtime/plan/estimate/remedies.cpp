@@ -8,9 +8,12 @@
 namespace cohort::plan {
 namespace {
 
-bool trains(const RoleJob& job) { return job.name == "actor_train" || job.name == "critic"; }
+bool trains(const RoleJob& job) {
+  return job.name == Role::actor_train || job.name == Role::critic;
+}
 bool serves(const RoleJob& job) {
-  return job.name == "actor_infer" || job.engine == Engine::vllm || job.engine == Engine::sglang;
+  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
+         job.engine == Engine::sglang;
 }
 
 /// A changed job and how the change is written in the config.
@@ -36,7 +39,7 @@ std::optional<Change> cpu_offload(const JobSpec& spec) {
       if (job.zero_stage == 2) job.offload_params = true;
       out.text += job.name + ".strategy_args.strategy_config=" + zero_fragment(job);
     } else if (spec.dialect == Dialect::verl) {
-      out.text += job.name == "critic"
+      out.text += job.name == Role::critic
                       ? "critic.model.fsdp_config.optimizer_offload=True"
                       : "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True";
     } else {
@@ -57,7 +60,7 @@ std::optional<Change> batch_one(const JobSpec& spec) {
     std::string by = std::to_string(times);
     if (!out.text.empty()) out.text += ", ";
     if (spec.dialect == Dialect::verl) {
-      out.text += std::string(job.name == "critic" ? "critic" : "actor_rollout_ref.actor") +
+      out.text += std::string(job.name == Role::critic ? "critic" : "actor_rollout_ref.actor") +
                   ".ppo_micro_batch_size_per_gpu=1 (accumulation x " + by + ")";
       if (out.spec.batch) out.spec.batch->micro_batch_size = 1;
       continue;
@@ -66,7 +69,7 @@ std::optional<Change> batch_one(const JobSpec& spec) {
                 ".training_args.per_device_train_batch_size=1, "
                 "gradient_accumulation_steps x " +
                 by;
-    if (!out.spec.batch || job.name != "actor_train") continue;
+    if (!out.spec.batch || job.name != Role::actor_train) continue;
     out.spec.batch->gradient_accumulation_steps *= out.spec.batch->per_device_train_batch_size;
     out.spec.batch->per_device_train_batch_size = 1;
     out.text += " = " + std::to_string(out.spec.batch->gradient_accumulation_steps);
@@ -79,16 +82,16 @@ std::optional<Change> batch_one(const JobSpec& spec) {
 std::optional<Change> log_prob_one(const JobSpec& spec) {
   Change out{"log_prob_batch", "", spec, ""};
   for (RoleJob& job : out.spec.roles) {
-    bool computes = trains(job) || job.name == "reference";
+    bool computes = trains(job) || job.name == Role::reference;
     if (!computes || job.cards.empty() || job.packed_tokens > 0 || job.log_prob_micro_batch <= 1)
       continue;
     job.log_prob_micro_batch = 1;
-    if (job.name == "actor_train" && out.spec.batch) out.spec.batch->log_prob_batch_size = 1;
+    if (job.name == Role::actor_train && out.spec.batch) out.spec.batch->log_prob_batch_size = 1;
     if (!out.text.empty()) out.text += ", ";
     if (spec.dialect == Dialect::roll)
       out.text += job.name + ".infer_batch_size=1";
     else
-      out.text += job.name == "reference"
+      out.text += job.name == Role::reference
                       ? "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1"
                       : "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1";
   }
@@ -188,8 +191,8 @@ std::optional<Change> more_cards(const JobSpec& spec, CardId card, uint32_t time
     std::vector<CardId> old = job.cards;
     for (uint32_t copy = 1; copy < times; ++copy)
       for (CardId id : old) job.cards.push_back({id.value + copy * next});
-    has_train = has_train || job.name == "actor_train";
-    if (job.name == "actor_infer" && out.spec.batch && out.spec.batch->infer_cards > 0)
+    has_train = has_train || job.name == Role::actor_train;
+    if (job.name == Role::actor_infer && out.spec.batch && out.spec.batch->infer_cards > 0)
       out.spec.batch->infer_cards *= times;
     if (job.cards.size() > 1024) return std::nullopt;
     out.text += (out.text.empty() ? "" : ", ") + job.name + ": " +

@@ -45,9 +45,10 @@ std::vector<SlotSpec> slots_of(const PlacementPlan& plan, const std::vector<Card
       if (std::ranges::none_of(role.cards, [&](CardId card) { return holds(slot, card); }))
         continue;
       roles += (roles.empty() ? "" : ", ") + role.role;
-      spec.has_rollout = spec.has_rollout || role.role == "actor_infer";
-      if (role.role == "actor_infer") continue;
-      spec.duty = std::max(spec.duty, role.role == "reference" ? Duty::reference : Duty::needed);
+      spec.has_rollout = spec.has_rollout || role.role == Role::actor_infer;
+      if (role.role == Role::actor_infer) continue;
+      spec.duty =
+          std::max(spec.duty, role.role == Role::reference ? Duty::reference : Duty::needed);
     }
     spec.name = fmt::format("process {} (cards {}: {})", slot, to_text(spec.cards), roles);
   }

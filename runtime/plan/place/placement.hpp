@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/role.hpp"
 #include "runtime/plan/place/residency.hpp"
 
 namespace cohort::plan {
@@ -57,6 +58,7 @@ struct PlacementPlan {
   CacheArrival cache = CacheArrival::late;
   /// Returns the role of that name, or nullptr.
   const RoleSpec* find(std::string_view role) const;
+  const RoleSpec* find(Role role) const { return find(to_string(role)); }
   /// Returns the first role that holds `object`, or nullptr.
   const RoleSpec* owner_of(Object object) const;
 };
