@@ -8,10 +8,10 @@ namespace cohort {
 
 inline constexpr std::string_view k_spaces = " \t\n\v\f\r";
 
-/// Returns `text` without the characters of `blanks` at its ends.
+/// Returns `text` without the characters of `blanks` at its ends; always a view into `text`.
 inline std::string_view trim(std::string_view text, std::string_view blanks = k_spaces) {
   const size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
+  if (first == std::string_view::npos) return text.substr(text.size());
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 

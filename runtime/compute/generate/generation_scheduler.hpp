@@ -65,7 +65,6 @@ class LaneScheduler {
   /// Returns the turns that ended since the last call.
   std::vector<LaneOutput> take_outputs();
 
-  bool has_turns() const { return !active_.empty() || !waiting_.empty(); }
   void report(WorkerStats& stats) const;
   void assert_invariants() const;
 

@@ -29,7 +29,6 @@ struct RoleFacts {
   uint64_t kv_tokens = 0, kv_token_bytes = 0, max_model_len = 0;
   bool is_cache_too_small = false;
   bool trains() const { return kind == RoleKind::train || kind == RoleKind::critic; }
-  Object params_object() const;
 };
 
 /// The built-in engine with the whole model in a card's group: its flat buffers, cut by ZeRO alone.

@@ -244,20 +244,6 @@ TrainMemory builtin_memory(const RoleFacts& role) {
   return memory;
 }
 
-Object RoleFacts::params_object() const {
-  switch (kind) {
-    case RoleKind::train:
-      return Object::train_params;
-    case RoleKind::critic:
-      return Object::critic_params;
-    case RoleKind::infer:
-      return Object::infer_params;
-    case RoleKind::reference:
-      break;
-  }
-  return Object::ref_params;
-}
-
 uint64_t sequence_length(const JobSpec& spec) {
   return spec.sequence_length > 0 ? spec.sequence_length
                                   : spec.prompt_length + spec.response_length;

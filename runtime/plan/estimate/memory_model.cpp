@@ -220,13 +220,6 @@ std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemo
           {Object::critic_optimizer, bytes.optimizer}};
 }
 
-uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes) {
-  uint64_t per_token = kv_bytes_per_token(shape, memory);
-  if (per_token == 0) return 0;
-  uint64_t tokens = bytes / per_token;
-  return tokens - tokens % block_tokens(memory);
-}
-
 std::string_view to_string(Engine engine) {
   switch (engine) {
     case Engine::builtin:

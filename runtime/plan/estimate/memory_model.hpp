@@ -85,9 +85,6 @@ std::map<Object, uint64_t> reference_bytes(const ModelShape& shape, uint64_t par
 /// [hidden] in place of the output head.
 std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemory& memory);
 
-/// Returns the token slots (whole blocks) of a cache that fits in `bytes`.
-uint64_t kv_tokens_within(const ModelShape& shape, const InferMemory& memory, uint64_t bytes);
-
 /// Whose arithmetic a role's bytes follow.
 enum class Engine : uint8_t { builtin, deepspeed, fsdp, megatron, vllm, sglang, hf };
 std::string_view to_string(Engine engine);
