@@ -1,8 +1,8 @@
 #pragma once
-/// What must hold, checked by whoever sees it happen: the audit knows what no process may know, the
-/// state of all of them. One thread. Bound: the trajectories of a run and its messages.
-/// Checked: LINK-1..3, FLOW-1..4, PLACE-5 (a version is played only where it is served), LIVENESS
-/// (the run ends, soon after the faults have), REPLAY (the parameters are those of a calm run).
+/// The promises, checked where events happen: the audit knows what no process may know, the state
+/// of all of them. One thread. Bound: the trajectories of a run and its messages. Checked:
+/// LINK-1..3, FLOW-1..4, PLACE-5 (a version is played only where it is served), LIVENESS (the run
+/// ends, soon after the faults have), REPLAY (the parameters are those of a calm run).
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -23,7 +23,7 @@ struct Item {
   uint32_t attempt = 0, replica = 0;
   uint64_t version = 0;  // fingerprint of the parameters that generated it
   uint64_t score = 0;    // 0: not scored yet
-  uint64_t content = 0;  // a function of version, step, group and index (DESIGN 12)
+  uint64_t content = 0;  // a function of version, step, group and index
 };
 
 struct ItemKey {
