@@ -60,7 +60,7 @@ TEST(JobSpec, RolesOfTheAgenticSeed) {
   EXPECT_EQ(infer.block_tokens, 16u);
   EXPECT_EQ(job.spec.sequence_length, 8192u);
   EXPECT_EQ(job.model_name, "Qwen/Qwen2.5-0.5B-Instruct");
-  EXPECT_EQ(plan::parameter_count(job.spec.model), 494'032'768u);
+  EXPECT_EQ(model::parameter_count(job.spec.model), 494'032'768u);
 }
 
 TEST(JobSpec, ReferenceAndItsOffloadOfTheMultiNodeSeed) {

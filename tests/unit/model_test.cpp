@@ -105,8 +105,9 @@ TEST(ModelTensors, OrderIsThatOfTheFlatBuffer) {  // MODEL-1
         const Tensor &before = tensors[i - 1], &tensor = tensors[i];
         was_in_layers |= tensor.where == Where::layers;
         EXPECT_EQ(tensor.where == Where::last_stage, was_in_layers && tensor.end_layer == 0);
-        if (before.first_layer == tensor.first_layer && before.end_layer == tensor.end_layer)
+        if (before.first_layer == tensor.first_layer && before.end_layer == tensor.end_layer) {
           EXPECT_LE(before.part, tensor.part) << x.name << " " << tensor.name;
+        }
         if (!tensor.is_joined) continue;
         EXPECT_EQ(before.part, tensor.part) << tensor.name;
         EXPECT_EQ(before.columns, tensor.columns) << tensor.name;
