@@ -159,6 +159,11 @@ void RunWorld::arrive(RoundKey round, uint32_t group, uint32_t index, int64_t se
   collect_whole();
 }
 
+/// The collector expects trajectories of it.
+bool RunWorld::is_open(RoundKey round) const {
+  return collector_.progress(step_key(round)).second > 0;
+}
+
 void RunWorld::collect_whole() {
   for (auto it = collecting_.begin(); it != collecting_.end();) {
     const RoundKey round = *it;
@@ -182,7 +187,7 @@ void RunWorld::execute(const Collect& x) {
 
 void RunWorld::execute(const AskRecorded& x) {
   after(brief(), [this, x] {
-    if (!collector_.is_step_open(step_key(x.round))) return tell(Recorded{x.question, true, {}});
+    if (!is_open(x.round)) return tell(Recorded{x.question, true, {}});
     const auto& has = recorded_.at(x.round);
     tell(Recorded{x.question, false, {has.begin(), has.end()}});
   });
@@ -198,7 +203,7 @@ void RunWorld::execute(const Mask& x) {
 }
 
 void RunWorld::execute(const Update& x) {
-  check(!collector_.is_step_open(step_key(x.round)), "an update begins before its step is whole");
+  check(!is_open(x.round), "an update begins before its step is whole");
   if (x.round.kind == TrajectoryKind::train) {
     const uint64_t last = trained_.empty() ? 0 : trained_.back();
     check(x.round.step == last + 1, "FLOW-1: steps enter the optimizer out of order");

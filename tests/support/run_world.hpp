@@ -92,6 +92,7 @@ class RunWorld {
   void end_lease(uint32_t replica, uint64_t number, uint64_t life);
   void arrive(plan::run::RoundKey round, uint32_t group, uint32_t index, int64_t served_step);
   void collect_whole();
+  bool is_open(plan::run::RoundKey round) const;
   void fault();
   void kill(uint32_t replica, const std::string& text, bool is_away);
 

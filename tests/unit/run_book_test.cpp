@@ -30,7 +30,9 @@ class Books : public ::testing::Test {
          {std::pair{TrajectoryKind::val, sampled}, std::pair{TrajectoryKind::val_greedy, greedy}}) {
       const RoundKey round{kind, step};
       book.on(plan::run::AskTasks{round});
-      book.collected(round, {step, 4, 40, {{"env/Lake/success", success}}});
+      control::CollectReport report;
+      report.success = {{"Lake", success}};
+      book.collected(round, report);
       book.on(plan::run::RoundOver{round, 0, 1, 1});
     }
     EXPECT_TRUE(book.on(plan::run::EndRow{step, step}));
