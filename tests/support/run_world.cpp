@@ -14,7 +14,7 @@ using plan::PhaseKind;
 
 namespace {
 
-plan::StepKey step_key(RoundKey round) { return {static_cast<uint8_t>(round.kind), round.step}; }
+plan::StepKey step_key(RoundKey round) { return {round.kind, round.step}; }
 
 }  // namespace
 
@@ -147,8 +147,7 @@ void RunWorld::execute(const OpenRound& x) {
 
 void RunWorld::arrive(RoundKey round, uint32_t group, uint32_t index, int64_t served_step) {
   using plan::Verdict;
-  const Verdict verdict =
-      collector_.offer({static_cast<uint8_t>(round.kind), round.step, group, index});
+  const Verdict verdict = collector_.offer({round.kind, round.step, group, index});
   check(verdict != Verdict::unknown, "a trajectory comes that nobody expects");
   if (verdict != Verdict::accepted) {
     ++duplicates_;
