@@ -357,8 +357,8 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
       engine.is_blocking || !setup.groups.empty() ||
       std::ranges::any_of(plan.environments, [](const auto& e) { return e.second->is_blocking; });
   options.open_engine = [open = engine.open, setup = std::move(setup)] { return open(setup); };
-  options.open_output = [context = context_,
-                         link = link("rewards", producer(role.role, card, options_.attempt))](
+  options.output_name = producer(role.role, card, options_.attempt);
+  options.open_output = [context = context_, link = link("rewards", options.output_name)](
                             std::function<void(Error)> on_lost) {
     return open_output(*context, link, std::move(on_lost));
   };

@@ -84,7 +84,7 @@ Expected<void> RolloutState::open(RolloutOptions options) {
   });
   if (!capacity.takes_turns) return {};
   COHORT_ASSIGN(output_, options_.open_output([this](const Error& error) {
-    options_.fail(control::failure_of_link(options_.role, "rollout output", error));
+    options_.fail(control::failure_of_link(options_.role, options_.output_name, error));
   }));
   return {};
 }

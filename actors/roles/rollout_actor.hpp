@@ -53,7 +53,8 @@ struct RolloutOptions {
   std::shared_ptr<WeightExchange> exchange;
   /// Opens the way to the rewards; what it is given is called when the way is lost.
   std::function<Expected<FrameSink>(std::function<void(Error)>)> open_output;
-  std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
+  std::string output_name = "rollout output";  // of that way: the link's, with the attempt
+  std::shared_ptr<const void> keeps;           // card and context: an actor may end after its node
   int environment_timeout_ms = 60000;
   FailureSink fail;
 };
