@@ -340,7 +340,8 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
     return self->request(address, std::chrono::seconds(10), message...);
   };
   const auto fails = [](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); };
-  ask(control::expect_atom_v, control::CollectRequest{0, 1, 2, 2}).receive([](bool) {}, fails);
+  ask(control::expect_atom_v, control::CollectRequest{TrajectoryKind::train, 1, 2, 2})
+      .receive([](bool) {}, fails);
   const auto play = [&](uint32_t group, uint32_t index) {
     proto::Trajectory t;
     t.key = {proto::TrajectoryKind::train, 1, group, index};
@@ -357,7 +358,8 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
     ASSERT_TRUE((*sender)->wait_drained(10000));
   };
   play(1, 0);
-  control::MaskRequest mask{0, 1, 1, 3, 0, "run", "Lake", 77, "Lake/77", "quarantined"};
+  control::MaskRequest mask{TrajectoryKind::train, 1, 1, 3, 0, "run", "Lake", 77, "Lake/77",
+                            "quarantined"};
   ask(control::mask_atom_v, mask).receive([](bool) {}, fails);
   ask(control::mask_atom_v, mask).receive([](bool) {}, fails);  // idempotent
   play(1, 1);                                                   // late: it has a place already

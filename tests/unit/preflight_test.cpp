@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/plan/reshard/model_families.hpp"
 #include "tests/support/config_text.hpp"
 
 namespace cohort::actors {

@@ -93,7 +93,8 @@ class RolloutActorTest : public ::testing::Test {
   }
   /// Group `group`, of `size` trajectories.
   static Lease lease(uint64_t number, uint32_t group, uint32_t size = 2, std::string tag = "one") {
-    Lease lease{0, 3, 0, {group}, size, {group + 10}, 1, {std::move(tag)}, 0, {}, number};
+    Lease lease{TrajectoryKind::train, 3, 0,  {group}, size, {group + 10}, 1,
+                {std::move(tag)},      0, {}, number};
     return lease;
   }
   /// How a lease ended: its report's number, or its error; "" while it has not.
@@ -179,7 +180,7 @@ TEST_F(RolloutActorTest, TokensLogProbsAndVersionsAreTheEngines) {
   ask(lease(1, 0, 1, "two"));
   const uint64_t id = engine_->in_flight().at(0);
   const compute::TurnRequest first = engine_->turn_of(id);
-  EXPECT_EQ(first.stop_ids, std::vector<int32_t>{tokenizer_->eos_id()});
+  EXPECT_EQ(first.stop_ids, std::vector<int32_t>{tokenizer_->token_id("<|im_end|>").value()});
   EXPECT_EQ(first.max_new_tokens, 8);
   engine_->answer(id, [](compute::TurnOutput& output) { output.versions.back() = 2; });
   scheduler_.run();
