@@ -59,6 +59,7 @@ void Cluster::draw_faults() {
     faults_.harm.late_words = 0.7;
     job_.straggler_factor = 1;
     job_.straggler_floor_s = 0.05;
+    job_.long_games = 0.2;
   }
   calm_at_ = world_.pick(200, 8000);
   faults_.every_ms = world_.pick(60, 1200);

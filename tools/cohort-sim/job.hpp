@@ -23,7 +23,8 @@ struct Job {
   bool has_reference = false;
   uint32_t running_max = 4;  // trajectories at once on a replica, as the run is told
   double straggler_factor = 3, straggler_floor_s = 0.2;  // factor 0: no hedges
-  double group_timeout_s = 0;                            // 0: a rollout may hang for ever
+  double long_games = 0;       // share of trajectories that take twenty times as long
+  double group_timeout_s = 0;  // 0: a rollout may hang for ever
   plan::MembershipLimits limits;
   std::set<std::pair<uint64_t, uint32_t>> killers;  // (step, group) of training that end processes
   transport::LinkOptions link;

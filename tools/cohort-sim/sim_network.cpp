@@ -96,7 +96,7 @@ void Network::control_late(const Process& from, Process& to, uint64_t life,
                            std::function<void()> what) {
   if (!world_.chance(harm.late_words)) return control(from, to, life, std::move(what));
   if (to.life != life) return;
-  world_.deliver(to, world_.now() + world_.pick(1, 300), std::move(what));
+  world_.deliver(to, world_.now() + world_.pick(1, 1000), std::move(what));
 }
 
 void Network::send_control(Held message) {

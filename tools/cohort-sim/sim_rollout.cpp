@@ -68,7 +68,8 @@ void SimRollout::begin_games() {
       });
       continue;
     }
-    stage_.world.post(self_, stage_.world.pick(5, 150),
+    const int64_t longer = stage_.world.chance(job_.long_games) ? 20 : 1;
+    stage_.world.post(self_, longer * stage_.world.pick(5, 150),
                       [this, serial = game.serial] { end_game(serial); });
   }
 }
@@ -128,11 +129,11 @@ void SimRollout::leave(const std::vector<std::pair<uint64_t, Item>>& left) {
 
 void SimRollout::on_cancel(const plan::run::Cancel& cancel) {
   auto lease = leases_.find(cancel.number);
-  if (cancel.number == 0)  // planted
-    lease = std::ranges::find_if(leases_, [&](const auto& each) {
-      return each.second.order.round == cancel.round &&
-             each.second.order.groups == std::vector<uint32_t>{cancel.group};
-    });
+  if (cancel.number == 0)  // planted: books by group, in which a later lease takes the place
+    for (auto each = leases_.begin(); each != leases_.end(); ++each)
+      if (each->second.order.round == cancel.round &&
+          each->second.order.groups == std::vector<uint32_t>{cancel.group})
+        lease = each;
   if (lease == leases_.end()) return;
   const uint64_t number = lease->first;
   stage_.world.note("cancelled", replica_, number);
