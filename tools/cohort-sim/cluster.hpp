@@ -1,7 +1,7 @@
 #pragma once
 /// A whole run in miniature, from one seed: the job's size, the cluster's processes, the faults and
 /// their times. Faults come until a time of the seed's choice; then the wire heals, and the run
-/// must end within k_patience_ms of virtual time (LIVENESS) with the parameters of a calm run (REPLAY).
+/// must end within k_patience_ms of virtual time (LIVENESS) with a calm run's parameters (REPLAY).
 /// A run that fails while there are faults is resumed from its last checkpoint, as its operator
 /// would; once their consequences are over it may not fail. One thread. Bound: one run.
 #include <cstdint>

@@ -35,7 +35,6 @@ class SimRollout {
   void on_card_moves();
   /// It plays on for ever and ends nothing.
   void hang() { is_hung_ = true; }
-  bool has_leases() const { return !leases_.empty(); }
 
  private:
   static constexpr size_t k_games = 4;  // at once
