@@ -26,12 +26,12 @@ uint64_t base_seed() {
 
 TEST(Simulation, NoSeedOfTheSliceBreaksAnInvariant) {
   uint64_t faults = 0;
-  for (uint64_t seed = base_seed(); seed < base_seed() + 5000; ++seed) {
-    Outcome outcome = simulate(seed);
+  for (uint64_t seed = base_seed(); seed < base_seed() + 3000; ++seed) {
+    Outcome outcome = simulate(seed);  // steps_ahead 0, 1 and 4 in turn
     ASSERT_TRUE(outcome.violation.label.empty()) << outcome;
     faults += outcome.faults;
   }
-  EXPECT_GT(faults, 5000u);
+  EXPECT_GT(faults, 3000u);
 }
 
 // Seeds that showed bugs once (docs/simulation.md); what they draw changes when the simulator does.
@@ -56,33 +56,33 @@ struct Planted {
   std::string name;
   Plant plant;
   uint64_t seeds;  // within which it must be found
-  std::string label;
 };
 
 class SimulationPlant : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(SimulationPlant, IsFound) {
   const Planted& bug = GetParam();
+  const SimOptions planted{bug.plant, {}, false};
   for (uint64_t seed = 1; seed <= bug.seeds; ++seed) {
-    Outcome outcome = simulate(seed, bug.plant);
+    Outcome outcome = simulate(seed, planted);
     if (outcome.violation.label.empty()) continue;
-    EXPECT_EQ(outcome.violation.label, bug.label) << outcome;
-    EXPECT_TRUE(simulate(seed).violation.label.empty());  // the bug alone does it
-    EXPECT_EQ(simulate(seed, bug.plant).digest, outcome.digest);
+    EXPECT_TRUE(simulate(seed).violation.label.empty()) << outcome;  // the bug alone does it
+    EXPECT_EQ(simulate(seed, planted).digest, outcome.digest);
     return;
   }
   FAIL() << "not found in " << bug.seeds << " seeds";
 }
 
-const std::vector<Planted> k_planted{
-    {"DedupeOff", Plant::dedupe_off, 1000, "FLOW-1"},
-    {"AckBeforeRecord", Plant::ack_before_record, 1000, "FLOW-2"},
-    {"CreditKept", Plant::credit_kept, 1000, "LIVENESS"},
-    {"RewindOffByOne", Plant::rewind_off_by_one, 1000, "LIVENESS"},
-    {"RequeueOff", Plant::requeue_off, 1000, "LIVENESS"},
-    {"StaleServed", Plant::stale_served, 1000, "PLACE-5"},
-    {"WrongDoor", Plant::wrong_door, 1000, "LIVENESS"},
-    {"HopNeverFlushes", Plant::hop_never_flushes, 2000, "LIVENESS"}};
+const std::vector<Planted> k_planted{{"DedupeOff", Plant::dedupe_off, 1000},
+                                     {"CancelByGroup", Plant::cancel_by_group, 1000},
+                                     {"ReseatTakesBack", Plant::reseat_takes_back, 1000},
+                                     {"VersionBeforeWhole", Plant::version_before_whole, 1000},
+                                     {"StalenessOffByOne", Plant::staleness_off_by_one, 1000},
+                                     {"AckBeforeRecord", Plant::ack_before_record, 1000},
+                                     {"CreditKept", Plant::credit_kept, 1000},
+                                     {"RewindOffByOne", Plant::rewind_off_by_one, 1000},
+                                     {"WrongDoor", Plant::wrong_door, 1000},
+                                     {"HopNeverFlushes", Plant::hop_never_flushes, 2000}};
 
 INSTANTIATE_TEST_SUITE_P(Bugs, SimulationPlant, ::testing::ValuesIn(k_planted),
                          [](const auto& x) { return x.param.name; });

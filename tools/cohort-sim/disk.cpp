@@ -6,7 +6,7 @@
 namespace cohort::sim {
 
 uint64_t Disk::open() {
-  if (std::exchange(has_torn_tail_, false)) world_.note("torn tail is cut", records_.size());
+  if (std::exchange(has_torn_tail_, false)) world_.note("torn tail is cut");
   return ++attempt_;
 }
 
@@ -22,10 +22,7 @@ void Disk::append(Process& owner, std::vector<Item> items, std::function<void(bo
   }
   writing_.push_back(std::move(items));
   world_.deliver(owner, next_end(), [this, then = std::move(then)] {
-    for (const Item& item : writing_.front()) {
-      records_.push_back(item);
-      audit_.on_recorded(item);
-    }
+    for (const Item& item : writing_.front()) audit_.on_recorded(item);
     writing_.pop_front();
     then(true);
   });
@@ -36,6 +33,8 @@ void Disk::save(Process& owner, Checkpoint checkpoint, std::function<void(bool)>
   world_.deliver(owner, next_end() + world_.pick(1, 30),
                  [this, fits, checkpoint, then = std::move(then)] {
                    if (fits) checkpoint_ = checkpoint;
+                   if (fits && !checkpoint.cursor.is_warm && checkpoint.cursor.step == 0)
+                     first_ = checkpoint;
                    then(fits);
                  });
 }
@@ -44,10 +43,7 @@ void Disk::crash() {
   if (!writing_.empty()) {
     const std::vector<Item>& items = writing_.front();
     size_t whole = static_cast<size_t>(world_.pick(0, static_cast<int64_t>(items.size())));
-    for (size_t i = 0; i < whole; ++i) {
-      records_.push_back(items[i]);
-      audit_.on_recorded(items[i]);
-    }
+    for (size_t i = 0; i < whole; ++i) audit_.on_recorded(items[i]);
     has_torn_tail_ = whole < items.size();
   }
   writing_.clear();

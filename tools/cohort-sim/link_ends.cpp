@@ -15,6 +15,37 @@ using transport::detail::IoResult;
 using transport::detail::Part;
 using transport::detail::ProducerItem;
 
+namespace {
+bool is_of_another_run(const Error& error) {
+  return error.code == Errc::protocol && error.detail.find("run id") != std::string::npos;
+}
+}  // namespace
+
+plan::Plant machine_plant(Plant plant) {
+  switch (plant) {
+    case Plant::dedupe_off:
+      return plan::Plant::dedupe_off;
+    case Plant::cancel_by_group:
+      return plan::Plant::cancel_by_group;
+    case Plant::reseat_takes_back:
+      return plan::Plant::reseat_takes_back;
+    case Plant::version_before_whole:
+      return plan::Plant::version_before_whole;
+    case Plant::staleness_off_by_one:
+      return plan::Plant::staleness_off_by_one;
+    default:
+      return plan::Plant::none;
+  }
+}
+
+transport::LinkOptions named(const transport::LinkOptions& link, std::string name,
+                             std::string service) {
+  transport::LinkOptions options = link;
+  options.name = std::move(name);
+  options.service = std::move(service);
+  return options;
+}
+
 SimSender::SimSender(Stage& stage, Process& owner, std::string service,
                      transport::LinkOptions options)
     : stage_(stage),
@@ -24,7 +55,7 @@ SimSender::SimSender(Stage& stage, Process& owner, std::string service,
       books_(options_),
       session_(stage.world.fresh_id(), options_, *this, counters_) {
   stage_.network.attach(session_.id(), owner_, [this](Frame frame) { take(std::move(frame)); });
-  address_ = stage_.network.resolve(service_);
+  reconnect();
   session_.start(stage_.world.now());
   pump();
 }
@@ -79,10 +110,11 @@ IoResult SimSender::send(const FrameHeader& header, std::string_view payload,
                                                                         : IoResult::again;
 }
 
-void SimSender::reconnect() { address_ = stage_.network.resolve(service_); }
+// The directory is the run's, of this attempt.
+void SimSender::reconnect() { address_ = stage_.network.resolve(options_.run_id + service_); }
 
 bool SimSender::has_moved() {
-  uint64_t found = stage_.network.resolve(service_);
+  uint64_t found = stage_.network.resolve(options_.run_id + service_);
   return found != 0 && found != address_;
 }
 
@@ -96,9 +128,10 @@ void SimSender::on_acked(std::vector<ProducerItem> done, size_t cost) {
 
 void SimSender::on_outage(Error) { stage_.world.note("outage", session_.id() % 1000); }
 
-// Both ends are honest and of one run: nobody has a reason to turn anybody away.
+// Both ends are honest, and only what is left of an earlier attempt is of another run.
 void SimSender::on_dead(Error error) {
-  stage_.world.violate("LINK-1", options_.name + ": the link is dead: " + error.to_string());
+  if (!is_of_another_run(error))
+    stage_.world.violate("LINK-1", options_.name + ": the link is dead: " + error.to_string());
 }
 
 void SimDelivery::ack() {
@@ -110,15 +143,18 @@ void SimDelivery::ack() {
 }
 
 SimReceiver::SimReceiver(Stage& stage, Process& owner, std::string service,
-                         transport::LinkOptions options, std::function<void(SimTicket)> on_delivery)
+                         transport::LinkOptions options, std::function<void(SimTicket)> on_delivery,
+                         OnPeerLost on_peer_lost)
     : stage_(stage),
       owner_(owner),
       service_(std::move(service)),
       options_(std::move(options)),
       on_delivery_(std::move(on_delivery)),
+      on_peer_lost_(std::move(on_peer_lost)),
       life_(stage.world.fresh_id()),
       end_(options_, *this, counters_) {
-  address_ = stage_.network.bind(owner_, service_, [this](Frame frame) { take(std::move(frame)); });
+  address_ = stage_.network.bind(owner_, options_.run_id + service_,
+                                 [this](Frame frame) { take(std::move(frame)); });
   pump();
 }
 
@@ -176,8 +212,9 @@ void SimReceiver::deliver(const transport::detail::Session& session, uint64_t se
 
 void SimReceiver::on_peer_lost(const std::string& peer, Error error) {
   stage_.world.note("peer lost");
-  if (error.code != Errc::timeout)
+  if (error.code != Errc::timeout && !is_of_another_run(error))
     stage_.world.violate("LINK-1", fmt::format("{} was turned away: {}", peer, error.to_string()));
+  if (on_peer_lost_) on_peer_lost_(peer, error);
 }
 
 }  // namespace cohort::sim

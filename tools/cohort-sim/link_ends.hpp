@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/run/planted.hpp"
 #include "runtime/transport/consumer_end.hpp"
 #include "runtime/transport/producer_session.hpp"
 #include "tools/cohort-sim/audit.hpp"
@@ -16,19 +17,24 @@
 
 namespace cohort::sim {
 
-/// A bug put in on purpose.
+/// A bug put in on purpose: the first five into the machines (runtime/plan/run/planted.hpp), the
+/// others into links and hops.
 enum class Plant {
   none,
-  dedupe_off,         // the collector forgets to drop duplicates
-  ack_before_record,  // it acknowledges what is not on the disk yet
+  dedupe_off,
+  cancel_by_group,
+  reseat_takes_back,
+  version_before_whole,
+  staleness_off_by_one,
+  ack_before_record,  // the trainer acknowledges what is not on the disk yet
   credit_kept,        // a consumer never grants more than at first
   rewind_off_by_one,  // a producer goes back to one message too late
-  requeue_off,        // a lost rollout's groups stay with it
-  stale_served,       // a rollout plays leases whatever it serves
   hop_never_flushes,  // a hop that found the next queue full waits for the next frame
   wrong_door,         // a consumer takes what is meant for another one
   late_words_count,   // a producer heeds what an earlier consumer granted
 };
+/// Returns what the machines are told.
+plan::Plant machine_plant(Plant plant);
 
 /// What every part of the simulated cluster stands on.
 struct Stage {
@@ -37,6 +43,10 @@ struct Stage {
   Audit& audit;
   Plant plant = Plant::none;
 };
+
+/// The seed's link under this name, to this service.
+transport::LinkOptions named(const transport::LinkOptions& link, std::string name,
+                             std::string service);
 
 class SimSender final : transport::detail::ProducerPort {
  public:
@@ -86,8 +96,9 @@ using SimTicket = std::shared_ptr<SimDelivery>;
 
 class SimReceiver final : transport::detail::ConsumerPort {
  public:
+  using OnPeerLost = std::function<void(const std::string& peer, const Error& error)>;
   SimReceiver(Stage& stage, Process& owner, std::string service, transport::LinkOptions options,
-              std::function<void(SimTicket)> on_delivery);
+              std::function<void(SimTicket)> on_delivery, OnPeerLost on_peer_lost = {});
   ~SimReceiver();
   SimReceiver(const SimReceiver&) = delete;
   SimReceiver& operator=(const SimReceiver&) = delete;
@@ -109,6 +120,7 @@ class SimReceiver final : transport::detail::ConsumerPort {
   const std::string service_;
   const transport::LinkOptions options_;
   const std::function<void(SimTicket)> on_delivery_;
+  const OnPeerLost on_peer_lost_;
   const uint64_t life_;
   transport::detail::Counters counters_;
   transport::detail::ConsumerEnd end_;

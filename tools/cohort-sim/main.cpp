@@ -26,21 +26,26 @@ void print_violation(const sim::Outcome& outcome) {
 int main(int argc, char** argv) {
   CLI::App app{"Cohort's cluster on a virtual clock, with seeded faults"};
   uint64_t seed = 1, seeds = 1;
-  sim::Plant plant = sim::Plant::none;
+  sim::SimOptions options;
   const std::map<std::string, sim::Plant> plants{
       {"dedupe-off", sim::Plant::dedupe_off},
+      {"cancel-by-group", sim::Plant::cancel_by_group},
+      {"reseat-takes-back", sim::Plant::reseat_takes_back},
+      {"version-before-whole", sim::Plant::version_before_whole},
+      {"staleness-off-by-one", sim::Plant::staleness_off_by_one},
       {"ack-before-record", sim::Plant::ack_before_record},
       {"credit-kept", sim::Plant::credit_kept},
       {"rewind-off-by-one", sim::Plant::rewind_off_by_one},
-      {"requeue-off", sim::Plant::requeue_off},
-      {"stale-served", sim::Plant::stale_served},
       {"hop-never-flushes", sim::Plant::hop_never_flushes},
       {"wrong-door", sim::Plant::wrong_door},
       {"late-words-count", sim::Plant::late_words_count}};
   app.add_option("--seed", seed, "first seed")->capture_default_str();
   app.add_option("--seeds", seeds, "how many, one after the other")->capture_default_str();
-  app.add_option("--plant", plant, "a bug to put in, which must be found")
+  app.add_option("--plant", options.plant, "a bug to put in, which must be found")
       ->transform(CLI::CheckedTransformer(plants));
+  app.add_option("--steps-ahead", options.steps_ahead,
+                 "of the run (default: 0, 1 and 4, seed by seed)");
+  app.add_flag("--trace", options.is_loud, "print what happens, all of it");
   CLI11_PARSE(app, argc, argv);
 
   auto begin = std::chrono::steady_clock::now();
@@ -48,7 +53,7 @@ int main(int argc, char** argv) {
   uint64_t events = 0, faults = 0, done = 0, digest = 0;
   bool is_violated = false;
   for (; done < seeds && !is_violated; ++done) {
-    sim::Outcome outcome = sim::simulate(seed + done, plant);
+    sim::Outcome outcome = sim::simulate(seed + done, options);
     virtual_s += static_cast<double>(outcome.virtual_ms) / 1000;
     events += outcome.events;
     faults += outcome.faults;

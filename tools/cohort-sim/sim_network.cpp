@@ -31,10 +31,15 @@ void Network::attach(uint64_t session, Process& process, Take take) {
 }
 
 bool Network::is_cut(const Process& a, const Process& b) const {
-  return cuts_.contains(std::minmax(a.name, b.name));
+  return cuts_.contains(std::minmax(&a, &b));
 }
 
-void Network::cut(const Process& a, const Process& b) { cuts_.insert(std::minmax(a.name, b.name)); }
+void Network::cut(const Process& a, const Process& b) { cuts_.insert(std::minmax(&a, &b)); }
+
+void Network::heal() {
+  cuts_.clear();
+  for (Held& message : std::exchange(held_, {})) send_control(std::move(message));
+}
 
 int64_t Network::arrival(int64_t& last) {
   int64_t time = world_.now() + world_.pick(0, 2);
@@ -79,10 +84,26 @@ bool Network::to_producer(const Process& from, Frame frame) {
   return true;
 }
 
-void Network::control(const Process& from, Process& to, std::function<void()> what) {
-  if (is_cut(from, to) || !to.is_up || world_.chance(harm.drop)) return;
-  int copies = world_.chance(harm.twice) ? 2 : 1;
-  for (int i = 0; i < copies; ++i) world_.deliver(to, arrival(control_last_[{&from, &to}]), what);
+void Network::control(const Process& from, Process& to, uint64_t life, std::function<void()> what) {
+  Held message{&from, &to, life, std::move(what)};
+  if (is_cut(from, to))
+    held_.push_back(std::move(message));
+  else
+    send_control(std::move(message));
+}
+
+void Network::control_late(const Process& from, Process& to, uint64_t life,
+                           std::function<void()> what) {
+  if (!world_.chance(harm.late_words)) return control(from, to, life, std::move(what));
+  if (to.life != life) return;
+  world_.deliver(to, world_.now() + world_.pick(1, 1000), std::move(what));
+}
+
+void Network::send_control(Held message) {
+  if (message.to->life != message.life) return;
+  int64_t& last = control_last_[{message.from, message.to}];
+  last = std::max(last, world_.now() + world_.pick(0, 2));
+  world_.deliver(*message.to, last, std::move(message.what));
 }
 
 }  // namespace cohort::sim

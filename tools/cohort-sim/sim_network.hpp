@@ -1,7 +1,8 @@
 #pragma once
-/// The fake network: it carries frames of links and control messages between processes, and drops,
-/// doubles, delays, reorders and damages them, or cuts processes off from each other. What is under
-/// way to a process that crashes is gone. One thread. Bound: what is under way.
+/// The fake network between processes. It drops, doubles, delays, reorders and damages frames of
+/// links. Control messages are CAF's over a connection: in order and once, late if the two are cut
+/// off from each other, gone with the process that they are for. One thread. Bound: what is under
+/// way.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,10 +27,11 @@ struct Frame {
   bool is_whole = true;  // false: the header's checksum fails
 };
 
-/// How likely a frame is harmed.
+/// How likely a frame is harmed, or a word without an answer overtaken.
 struct Harm {
   double drop = 0, twice = 0, late = 0, damage = 0;
   int64_t late_ms = 50;
+  double late_words = 0;
 };
 
 class Network {
@@ -48,11 +50,14 @@ class Network {
   /// Returns false if nobody listens there: there is no connection.
   bool to_consumer(const Process& from, uint64_t address, Frame frame);
   bool to_producer(const Process& from, Frame frame);
-  /// A control message: lost if the two are cut off from each other, doubled or late now and then.
-  void control(const Process& from, Process& to, std::function<void()> what);
+  /// A control message from `from` to the life `life` of `to`.
+  void control(const Process& from, Process& to, uint64_t life, std::function<void()> what);
+  /// One that has no answer: later ones may overtake it, so that nothing may depend on its order.
+  void control_late(const Process& from, Process& to, uint64_t life, std::function<void()> what);
 
   void cut(const Process& a, const Process& b);
-  void heal() { cuts_.clear(); }
+  bool is_cut(const Process& a, const Process& b) const;
+  void heal();
   Harm harm;
 
  private:
@@ -62,7 +67,14 @@ class Network {
     std::shared_ptr<Take> take;
     int64_t last = 0;  // frames keep their order unless the wire harms them
   };
-  bool is_cut(const Process& a, const Process& b) const;
+  using Pair = std::pair<const Process*, const Process*>;
+  struct Held {  // a control message behind a cut
+    const Process* from = nullptr;
+    Process* to = nullptr;
+    uint64_t life = 0;
+    std::function<void()> what;
+  };
+  void send_control(Held message);
   void carry(const Process& from, End& to, Frame frame);
   int64_t arrival(int64_t& last);
 
@@ -70,8 +82,9 @@ class Network {
   std::map<uint64_t, End> consumers_, producers_;  // by address, by session
   std::map<std::string, uint64_t> directory_;
   std::vector<uint64_t> freed_;  // addresses that anybody may be given again
-  std::map<std::pair<const Process*, const Process*>, int64_t> control_last_;
-  std::set<std::pair<std::string, std::string>> cuts_;
+  std::map<Pair, int64_t> control_last_;
+  std::vector<Held> held_;
+  std::set<Pair> cuts_;
 };
 
 }  // namespace cohort::sim

@@ -8,7 +8,6 @@
 namespace cohort::sim {
 
 void World::push(Event event) {
-  event.serial = serial_++;
   queue_.push_back(std::move(event));
   std::push_heap(queue_.begin(), queue_.end(), is_later);
 }
@@ -19,11 +18,11 @@ void World::post(Process& process, int64_t delay_ms, std::function<void()> what)
 }
 
 void World::deliver(Process& process, int64_t at, std::function<void()> what) {
-  push({at, 0, &process, process.life, std::move(what)});
+  push({at, at, serial_++, &process, process.life, std::move(what)});
 }
 
 void World::at(int64_t time, std::function<void()> what) {
-  push({time, 0, nullptr, 0, std::move(what)});
+  push({time, time, serial_++, nullptr, 0, std::move(what)});
 }
 
 void World::run() {
@@ -46,10 +45,17 @@ void World::run() {
 }
 
 void World::note(const char* what, uint64_t a, uint64_t b, uint64_t c) {
-  trace_[lines_++ % k_trace_lines] = {now_, what, a, b, c};
+  trace_[lines_ % k_trace_lines] = {now_, what, a, b, c};
+  if (is_loud) fmt::print("{}\n", text_of(trace_[lines_ % k_trace_lines]));
+  ++lines_;
   uint64_t name = 0;  // of the text, not of its address: that changes from process to process
   for (const char* at = what; *at != '\0'; ++at) name = name * 131 + static_cast<uint8_t>(*at);
   digest_ = mix64(digest_ ^ mix64(name ^ static_cast<uint64_t>(now_)) ^ mix64(a + 3 * b + 7 * c));
+}
+
+void World::remember(std::string text) {
+  texts_.push_back(std::move(text));
+  note(texts_.back().c_str());
 }
 
 void World::violate(std::string label, std::string text) {
@@ -58,14 +64,14 @@ void World::violate(std::string label, std::string text) {
   violation_ = {std::move(label), std::move(text)};
 }
 
+std::string World::text_of(const Line& line) {
+  return fmt::format("{:>8} ms  {:<28} {} {} {}", line.time, line.what, line.a, line.b, line.c);
+}
+
 std::vector<std::string> World::trace_tail() const {
   std::vector<std::string> lines;
   uint64_t first = lines_ > k_trace_lines ? lines_ - k_trace_lines : 0;
-  for (uint64_t i = first; i < lines_; ++i) {
-    const Line& line = trace_[i % k_trace_lines];
-    lines.push_back(
-        fmt::format("{:>8} ms  {:<28} {} {} {}", line.time, line.what, line.a, line.b, line.c));
-  }
+  for (uint64_t i = first; i < lines_; ++i) lines.push_back(text_of(trace_[i % k_trace_lines]));
   return lines;
 }
 

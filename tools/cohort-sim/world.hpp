@@ -4,8 +4,10 @@
 /// function of the seed. Bound: the events under way; k_trace_lines of trace.
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/rng.hpp"
@@ -50,6 +52,10 @@ class World {
   void run();
   void stop() { is_over_ = true; }
 
+  /// Prints every line of the trace.
+  bool is_loud = false;
+  /// A line of the trace that is no literal.
+  void remember(std::string text);
   /// A line of the trace; `what` is a literal.
   void note(const char* what, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
   void violate(std::string label, std::string text);
@@ -63,6 +69,7 @@ class World {
  private:
   struct Event {
     int64_t time = 0;
+    int64_t due = 0;  // before its process stood still: these keep their order
     uint64_t serial = 0;
     Process* process = nullptr;
     uint64_t life = 0;
@@ -73,8 +80,9 @@ class World {
     const char* what = "";
     uint64_t a = 0, b = 0, c = 0;
   };
+  static std::string text_of(const Line& line);
   static bool is_later(const Event& x, const Event& y) {
-    return x.time != y.time ? x.time > y.time : x.serial > y.serial;
+    return std::tie(x.time, x.due, x.serial) > std::tie(y.time, y.due, y.serial);
   }
   void push(Event event);
 
@@ -84,6 +92,7 @@ class World {
   bool is_over_ = false;
   std::vector<Event> queue_;  // a heap
   std::array<Line, k_trace_lines> trace_;
+  std::deque<std::string> texts_;  // that lines refer to
   Violation violation_;
 };
 

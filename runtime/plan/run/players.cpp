@@ -73,24 +73,17 @@ size_t Players::open_groups(uint32_t replica) const {
 
 bool Players::is_played(RoundKey key) const { return find(key)->dispatcher.is_done(); }
 
+// A lease that was cancelled is open until its replica has said so.
 bool Players::is_quiet(RoundKey key) const {
-  const Round& round = *find(key);
-  for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
-    if (round.dispatcher.open_groups(replica) > 0) return false;
-  return round.questions == 0;
+  const auto is_of = [key](const auto& each) { return each.second.round == key; };
+  return find(key)->questions == 0 && std::ranges::none_of(leases_, is_of);
 }
 
 bool Players::is_stranded(RoundKey key) const {
   if (key.kind == TrajectoryKind::warm_start || is_played(key)) return false;
   for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
-    if (can_play(replica, key.kind) || open_groups(replica) > 0) return false;
-  return find(key)->questions == 0;
-}
-
-bool Players::is_idle() const {
-  for (uint32_t replica = 0; replica < replicas_.size(); ++replica)
-    if (open_groups(replica) > 0) return false;
-  return true;
+    if (can_play(replica, key.kind)) return false;
+  return is_idle() && find(key)->questions == 0;
 }
 
 void Players::end_playing(RoundKey key, Out& out) {
@@ -502,7 +495,8 @@ void Players::ping(double now, Out& out) {
   std::erase_if(pings_, [&](const auto& each) { return now - each.second.asked > limit; });
   for (uint32_t i = 0; i < replicas_.size(); ++i) {
     Replica& replica = replicas_[i];
-    const size_t open = open_groups(i);
+    const auto open =
+        std::ranges::count_if(leases_, [i](const auto& each) { return each.second.replica == i; });
     if (open == 0) continue;
     look_later(now);
     if (limit <= 0 || now - replica.asked < limit / k_pings_per_limit) continue;
@@ -510,7 +504,7 @@ void Players::ping(double now, Out& out) {
     if (now - replica.moved > limit) {
       replica.moved = now;
       judge(i, Judgement::hung,
-            fmt::format("has groups open, {}, and has not got on with them for {} s "
+            fmt::format("has leases open, {}, and has not got on with them for {} s "
                         "(recovery.group_timeout_s)",
                         open, limit),
             out);

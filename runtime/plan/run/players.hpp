@@ -45,7 +45,7 @@ class Players {
   /// Returns true if groups are left and no replica could play them.
   bool is_stranded(RoundKey round) const;
   /// Returns true if no lease is open.
-  bool is_idle() const;
+  bool is_idle() const { return leases_.empty(); }
   /// Every group has been played once: learns which replicas were slow and how long answers are.
   void end_playing(RoundKey round, Out& out);
   void close(RoundKey round, Out& out);

@@ -1,0 +1,190 @@
+#include "tools/cohort-sim/sim_trainer.hpp"
+
+#include <algorithm>
+
+namespace cohort::sim {
+
+namespace {
+constexpr size_t k_beside_steps = 3;  // a warm start round, two held-out kinds
+}
+
+SimTrainer::SimTrainer(Stage& stage, const Job& job, Process& self, Disk& disk,
+                       std::function<void()> on_full, SimReceiver::OnPeerLost on_peer_lost)
+    : stage_(stage),
+      job_(job),
+      self_(self),
+      disk_(disk),
+      on_full_(std::move(on_full)),
+      collector_(job.steps_ahead + 1 + k_beside_steps, machine_plant(stage.plant)),
+      input_(
+          stage, self, "collector",
+          named(job.link, "collector", stage.plant == Plant::wrong_door ? "" : "collector"),
+          [this](const SimTicket& ticket) { on_delivery(ticket); }, std::move(on_peer_lost)) {}
+
+Expected<void> SimTrainer::expect(Kind kind, uint64_t step, uint32_t groups, uint32_t group_size) {
+  if (auto opened = collector_.open_step(key_of(kind, step), groups, group_size); !opened)
+    return opened.error();
+  Step& open = steps_[key_of(kind, step)];
+  open.groups = groups;
+  open.group_size = group_size;
+  return {};
+}
+
+void SimTrainer::on_delivery(const SimTicket& ticket) {
+  std::vector<Item> fresh;
+  for (const Item& item : unpack(ticket->message.header)) {
+    const plan::Verdict verdict = collector_.offer(sim::key_of(item), item.attempt);
+    if (verdict == plan::Verdict::accepted) {
+      fresh.push_back(item);
+      continue;
+    }
+    stage_.world.note("refused", item.step, item.group, item.index);
+    if (verdict != plan::Verdict::duplicate) stage_.audit.on_refused(item);
+  }
+  if (stage_.plant == Plant::ack_before_record) ticket->ack();
+  record(fresh, [this, fresh, ticket] {
+    ticket->ack();  // FLOW-2: only here
+    keep(fresh);
+  });
+}
+
+void SimTrainer::record(std::vector<Item> items, std::function<void()> then) {
+  disk_.append(self_, std::move(items), [this, then = std::move(then)](bool is_written) {
+    is_written ? then() : on_full_();
+  });
+}
+
+void SimTrainer::keep(const std::vector<Item>& items) {
+  std::vector<Item> again;
+  for (const Item& item : items) {
+    const plan::StepKey key{static_cast<Kind>(item.kind), item.step};
+    auto step = steps_.find(key);
+    if (step == steps_.end()) continue;
+    if (item.is_masked == 0 && step->second.masks.contains(item.group)) {
+      again.push_back(item);
+      again.back().is_masked = 1;
+      continue;
+    }
+    stage_.world.note("collected", item.step, item.group, item.index);
+    step->second.items.push_back(item);
+    maybe_complete(key);
+  }
+  collector_.assert_invariants();
+  if (!again.empty()) record(again, [this, again] { keep(again); });
+}
+
+void SimTrainer::mask(Kind kind, uint64_t step_number, uint32_t group, uint64_t version,
+                      Done done) {
+  auto found = steps_.find(key_of(kind, step_number));
+  if (found == steps_.end()) return done(Error{Errc::not_found, "mask before expect"});
+  Step& step = found->second;
+  step.masks.insert(group);
+  std::vector<Item> masked;
+  for (Item& item : step.items)
+    if (item.group == group && item.is_masked == 0) masked.push_back(item);
+  std::erase_if(step.items,
+                [group](const Item& item) { return item.group == group && item.is_masked == 0; });
+  for (uint32_t index = 0; index < step.group_size; ++index) {
+    if (collector_.offer({kind, step_number, group, index}) != plan::Verdict::accepted) continue;
+    Item item{step_number, static_cast<uint32_t>(kind), group, index};
+    item.version = version;
+    masked.push_back(item);
+  }
+  for (Item& item : masked) item.is_masked = 1;
+  record(masked, [this, masked, done = std::move(done)] {
+    keep(masked);
+    done({});
+  });
+}
+
+void SimTrainer::collect(Kind kind, uint64_t step, std::function<void(Expected<double>)> done) {
+  auto found = steps_.find(key_of(kind, step));
+  if (found == steps_.end()) return done(Error{Errc::not_found, "collect before expect"});
+  found->second.waiting = std::move(done);
+  maybe_complete(found->first);
+}
+
+std::optional<std::vector<std::pair<uint32_t, uint32_t>>> SimTrainer::recorded(
+    Kind kind, uint64_t step) const {
+  auto found = steps_.find(key_of(kind, step));
+  if (found == steps_.end()) return std::nullopt;
+  std::vector<std::pair<uint32_t, uint32_t>> all;
+  for (const Item& item : found->second.items) all.emplace_back(item.group, item.index);
+  return all;
+}
+
+// Complete means recorded: what the collector has accepted may still be on its way to the disk.
+void SimTrainer::maybe_complete(plan::StepKey key) {
+  Step& step = steps_.at(key);
+  if (!step.waiting || !collector_.is_step_complete(key) ||
+      step.items.size() != collector_.progress(key).second)
+    return;
+  auto waiting = std::exchange(step.waiting, {});
+  const auto masked = static_cast<double>(
+      std::ranges::count_if(step.items, [](const Item& item) { return item.is_masked != 0; }));
+  const double share = masked / static_cast<double>(step.items.size());
+  if (key.kind == Kind::val || key.kind == Kind::val_greedy) {
+    collector_.close_step(key).value();
+    steps_.erase(key);
+  }
+  waiting(share);
+}
+
+void SimTrainer::update(Kind kind, uint64_t step, uint64_t next_version, Done done) {
+  const plan::StepKey key = key_of(kind, step);
+  if (auto closed = collector_.close_step(key); !closed) return done(closed.error());
+  auto batch = steps_.extract(key);
+  std::vector<Item> items = std::move(batch.mapped().items);
+  std::ranges::sort(items, {}, [](const Item& item) { return sim::key_of(item); });
+  const TrainedStep trained{kind,
+                            step,
+                            batch.mapped().groups,
+                            batch.mapped().group_size,
+                            next_version - 1,
+                            job_.steps_ahead};
+  in_worker([this, trained, items = std::move(items), done = std::move(done)](
+                uint64_t, const std::function<void()>& is_over) {
+    stage_.world.post(self_, stage_.world.pick(20, 200), [this, trained, items, done, is_over] {
+      train(trained, items);
+      is_over();
+      done({});
+    });
+  });
+}
+
+void SimTrainer::train(const TrainedStep& trained, const std::vector<Item>& batch) {
+  stage_.world.note("trains", trained.step, trained.version, parameters_ % 1000);
+  stage_.audit.on_trained(trained, batch);
+  parameters_ = next_parameters(parameters_, batch);
+  version_.reset();
+  if (trained.kind != Kind::train) return;
+  version_ = trained.version + 1;
+  stage_.audit.on_version(*version_, parameters_);
+}
+
+void SimTrainer::load(uint64_t parameters) {
+  version_.reset();
+  parameters_ = parameters;
+}
+
+void SimTrainer::on_offered(uint64_t version) {
+  if (!version_) stage_.audit.on_version(version, parameters_);
+  version_ = version_.value_or(version);
+  if (*version_ != version)
+    stage_.world.violate("PLACE-5", "the parameters of another version are published");
+}
+
+void SimTrainer::in_worker(WorkerJob job) {
+  jobs_.push_back(std::move(job));
+  if (!is_busy_) next_job();
+}
+
+void SimTrainer::next_job() {
+  is_busy_ = !jobs_.empty();
+  if (!is_busy_) return;
+  WorkerJob job = std::move(jobs_.front());
+  jobs_.pop_front();
+  job(parameters_, [this] { stage_.world.post(self_, 0, [this] { next_job(); }); });
+}
+
+}  // namespace cohort::sim
