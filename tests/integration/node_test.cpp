@@ -365,7 +365,7 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
   play(1, 1);                                                   // late: it has a place already
   play(0, 0);
   play(0, 1);
-  ask(control::collect_atom_v, uint8_t{0}, uint64_t{1})
+  ask(control::collect_atom_v, TrajectoryKind::train, uint64_t{1})
       .receive(
           [](const control::CollectReport& report) {
             EXPECT_EQ(report.trajectories, 4U);

@@ -64,7 +64,8 @@ Outcome train(TrainEngine& engine, const SampleSet& data, int steps) {
     auto report = engine.step(data.samples, policy_gradient, 1e-2);
     if (!report) ADD_FAILURE() << report.error().to_string();
     if (!report) return out;
-    out.numbers.insert(out.numbers.end(), {report->loss, report->grad_norm, report->entropy});
+    out.numbers.insert(out.numbers.end(), {report->loss, report->grad_norm});
+    for (const Number& number : report->numbers.all()) out.numbers.push_back(number.value);
     out.hashes.push_back(engine.param_hash());
   }
   auto done = engine.log_probs(data.samples, out.log_probs);

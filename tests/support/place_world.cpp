@@ -35,7 +35,8 @@ World::World(plan::PlacementPlan plan, plan::OffloadPolicy policy, Defects defec
       }
       agents_.push_back(std::move(agent));
     }
-  intern(Boundary{plan::Ledger{plan_.mode, plan_.cards}, {}, 0, {}, false, false, {}});
+  intern(Boundary{
+      plan::Ledger{plan_.mode, plan_.cards}, plan::VersionTable{}, 0, {}, false, false, {}});
 }
 
 uint32_t World::agent_of(const std::string& role, CardId card) const {

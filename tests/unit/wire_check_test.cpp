@@ -33,7 +33,8 @@ class WireCheckTest : public testing::Test {
   caf::actor_system system_{config_};
   const caf::node_id node_ = some_node();
   const caf::message lease_ = caf::make_message(
-      lease_atom::value, Lease{1, 2, 3, {1, 2, 3}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}});
+      lease_atom::value,
+      Lease{TrajectoryKind::val, 2, 3, {1, 2, 3}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}});
 };
 
 TEST_F(WireCheckTest, WhatNodesSayToEachOtherPasses) {

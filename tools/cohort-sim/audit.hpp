@@ -1,5 +1,5 @@
 #pragma once
-/// What must hold, checked by whoever sees it happen: the audit knows what no process may know, the
+/// What must hold, checked where it happens: the audit knows what no process may know, the
 /// state of all of them. One thread. Bound: the trajectories of a run and its messages.
 /// Checked: LINK-1..3, FLOW-1..4, PLACE-4 (no card moves under a lease), PLACE-5 (a version is
 /// played only where all of it is served), SEAT-1 (a version goes only to who sits in its epoch),
