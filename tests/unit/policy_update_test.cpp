@@ -74,6 +74,7 @@ UpdateOptions options_with(OldLogProbs source, int64_t optimizer_batch) {
   c.derived.old_log_probs = source;
   c.derived.optimizer_batch = optimizer_batch;
   c.derived.total_optimizer_steps = 4;
+  c.adv_estimator = config::AdvEstimator::reinforce;
   c.ppo_epochs = 1;
   c.init_kl_coef = 0;
   c.entropy_loss_coef = 0;
@@ -141,6 +142,33 @@ TEST(OldLogProbs, ComputedOnceTheyAreOldForLaterSteps) {
   const Result computed = update_with(OldLogProbs::recomputed, 2);
   EXPECT_GT(computed.metrics.at("actor/approxkl"), 0) << "the second step has other weights";
   EXPECT_NE(computed.param_hash, update_with(OldLogProbs::behavior, 2).param_hash);
+}
+
+// One group of four with scores 1, 0, 2 and .5: mean .875; 2, 3, 1 and 4 answer tokens; the loss is
+// the sum of -A over 4 answers and a constant of 8 tokens.
+TEST(DrGrpo, TakesTheMeanOffAndDividesByAConstant) {
+  Rig rig;
+  UpdateOptions options = options_with(OldLogProbs::first_pass, 4);
+  options.config.adv_estimator = config::AdvEstimator::dr_grpo;
+  options.config.loss_agg_mode = config::LossAgg::seq_mean_token_constant;
+  options.config.loss_scale_factor = 8;
+  PolicyUpdater updater(std::move(options));
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  ASSERT_TRUE(report) << report.error().detail;
+  const Metrics metrics(report->metrics.begin(), report->metrics.end());
+  const double sum = 2 * .125 + 3 * -.875 + 1 * 1.125 + 4 * -.375;
+  EXPECT_NEAR(metrics.at("critic/advantages/mean"), sum / 10, 1e-6);
+  EXPECT_NEAR(metrics.at("actor/pg_loss"), -sum / (4 * 8), 1e-6);
+}
+
+TEST(PolicyUpdater, AnEstimatorThatIsNotBuiltIsRefused) {
+  Rig rig;
+  UpdateOptions options = options_with(OldLogProbs::behavior, 4);
+  options.config.adv_estimator = config::AdvEstimator::gae;
+  const auto report =
+      PolicyUpdater(options).update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Errc::unsupported);
 }
 
 TEST(Masked, ATrajectoryWithoutAScoreIsAsIfItHadNotBeen) {  // REWARD-3

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/config/roll/names.hpp"
+#include "runtime/config/enums.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/config/tree/yaml_node.hpp"
 

@@ -199,7 +199,7 @@ void check_name(const VerlConfig& c, Findings& f) {
 
 void check_data(const VerlConfig& c, Findings& f) {
   if (f.has("data.truncation") && !f.broken.contains("data.truncation")) {
-    std::string_view name = names_of(VerlTruncation{})[static_cast<size_t>(c.data.truncation)];
+    std::string_view name = to_string(c.data.truncation);
     std::string here = c.data.truncation != VerlTruncation::error ? "here a longer prompt is cut so"
                        : c.data.filter_overlong_prompts
                            ? "here filter_overlong_prompts has dropped such rows before"

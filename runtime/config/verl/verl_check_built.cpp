@@ -6,18 +6,14 @@
 namespace cohort::config {
 namespace {
 
-template <class E>
-std::string_view name_of(E x) {
-  return names_of(E{})[static_cast<size_t>(x)];
-}
-
 void warn_engines(const VerlConfig& c, Findings& f) {
   f.warn("dialect", "verl configs are planned, not run");
   f.warn("actor_rollout_ref.actor.strategy",
-         fmt::format("{}: not built in; the built-in engine is used", name_of(c.actor.strategy)));
+         fmt::format("{}: not built in; the built-in engine is used", to_string(c.actor.strategy)));
   if (c.rollout.name)
-    f.warn("actor_rollout_ref.rollout.name",
-           fmt::format("{}: not built in; the built-in engine is used", name_of(*c.rollout.name)));
+    f.warn(
+        "actor_rollout_ref.rollout.name",
+        fmt::format("{}: not built in; the built-in engine is used", to_string(*c.rollout.name)));
 }
 
 }  // namespace

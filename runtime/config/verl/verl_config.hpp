@@ -19,26 +19,41 @@ namespace cohort::config {
 class Visitor;
 
 enum class VerlStrategy : uint8_t { fsdp, fsdp2, megatron, veomni };
+inline constexpr std::array<std::string_view, 4> k_verl_strategies = {"fsdp", "fsdp2", "megatron",
+                                                                      "veomni"};
+constexpr Names names_of(VerlStrategy) { return k_verl_strategies; }
 enum class VerlEngine : uint8_t { vllm, sglang, trtllm, hf };
+inline constexpr std::array<std::string_view, 4> k_verl_engines = {"vllm", "sglang", "trtllm",
+                                                                   "hf"};
+constexpr Names names_of(VerlEngine) { return k_verl_engines; }
 enum class VerlTruncation : uint8_t { error, left, right, middle };
+inline constexpr std::array<std::string_view, 4> k_verl_truncations = {"error", "left", "right",
+                                                                       "middle"};
+constexpr Names names_of(VerlTruncation) { return k_verl_truncations; }
 enum class VerlKlControl : uint8_t { fixed, adaptive };
+inline constexpr std::array<std::string_view, 2> k_verl_kl_controls = {"fixed", "adaptive"};
+constexpr Names names_of(VerlKlControl) { return k_verl_kl_controls; }
 enum class VerlScheduler : uint8_t { constant, cosine };
+inline constexpr std::array<std::string_view, 2> k_verl_schedulers = {"constant", "cosine"};
+constexpr Names names_of(VerlScheduler) { return k_verl_schedulers; }
 enum class VerlDevice : uint8_t { cuda, npu, cpu };
+inline constexpr std::array<std::string_view, 3> k_verl_devices = {"cuda", "npu", "cpu"};
+constexpr Names names_of(VerlDevice) { return k_verl_devices; }
 enum class VerlResume : uint8_t { automatic, disable, resume_path };
+inline constexpr std::array<std::string_view, 3> k_verl_resumes = {"auto", "disable",
+                                                                   "resume_path"};
+constexpr Names names_of(VerlResume) { return k_verl_resumes; }
 enum class VerlGroupMetric : uint8_t { acc, score, seq_reward, seq_final_reward };
+inline constexpr std::array<std::string_view, 4> k_verl_metrics = {"acc", "score", "seq_reward",
+                                                                   "seq_final_reward"};
+constexpr Names names_of(VerlGroupMetric) { return k_verl_metrics; }
 enum class VerlDtype : uint8_t { bfloat16, bf16, float32, fp32, float16, fp16, half };
+inline constexpr std::array<std::string_view, 7> k_verl_dtypes = {
+    "bfloat16", "bf16", "float32", "fp32", "float16", "fp16", "half"};
+constexpr Names names_of(VerlDtype) { return k_verl_dtypes; }
 enum class VerlCorrection : uint8_t { token, sequence };
-
-std::span<const std::string_view> names_of(VerlStrategy);
-std::span<const std::string_view> names_of(VerlEngine);
-std::span<const std::string_view> names_of(VerlTruncation);
-std::span<const std::string_view> names_of(VerlKlControl);
-std::span<const std::string_view> names_of(VerlScheduler);
-std::span<const std::string_view> names_of(VerlDevice);
-std::span<const std::string_view> names_of(VerlResume);
-std::span<const std::string_view> names_of(VerlGroupMetric);
-std::span<const std::string_view> names_of(VerlDtype);
-std::span<const std::string_view> names_of(VerlCorrection);
+inline constexpr std::array<std::string_view, 2> k_verl_corrections = {"token", "sequence"};
+constexpr Names names_of(VerlCorrection) { return k_verl_corrections; }
 
 struct VerlData {
   std::vector<std::string> train_files = {"~/data/rlhf/gsm8k/train.parquet"};

@@ -201,33 +201,4 @@ void describe_verl(Visitor& v, VerlConfig& c) {
   describe_verl_trainer(v, c);
 }
 
-namespace {
-
-using Names = std::span<const std::string_view>;
-constexpr std::array<std::string_view, 4> k_strategies = {"fsdp", "fsdp2", "megatron", "veomni"};
-constexpr std::array<std::string_view, 4> k_engines = {"vllm", "sglang", "trtllm", "hf"};
-constexpr std::array<std::string_view, 4> k_truncations = {"error", "left", "right", "middle"};
-constexpr std::array<std::string_view, 2> k_kl_controls = {"fixed", "adaptive"};
-constexpr std::array<std::string_view, 2> k_schedulers = {"constant", "cosine"};
-constexpr std::array<std::string_view, 3> k_devices = {"cuda", "npu", "cpu"};
-constexpr std::array<std::string_view, 3> k_resumes = {"auto", "disable", "resume_path"};
-constexpr std::array<std::string_view, 4> k_metrics = {"acc", "score", "seq_reward",
-                                                       "seq_final_reward"};
-constexpr std::array<std::string_view, 7> k_dtypes = {"bfloat16", "bf16", "float32", "fp32",
-                                                      "float16",  "fp16", "half"};
-constexpr std::array<std::string_view, 2> k_corrections = {"token", "sequence"};
-
-}  // namespace
-
-Names names_of(VerlStrategy) { return k_strategies; }
-Names names_of(VerlEngine) { return k_engines; }
-Names names_of(VerlTruncation) { return k_truncations; }
-Names names_of(VerlKlControl) { return k_kl_controls; }
-Names names_of(VerlScheduler) { return k_schedulers; }
-Names names_of(VerlDevice) { return k_devices; }
-Names names_of(VerlResume) { return k_resumes; }
-Names names_of(VerlGroupMetric) { return k_metrics; }
-Names names_of(VerlDtype) { return k_dtypes; }
-Names names_of(VerlCorrection) { return k_corrections; }
-
 }  // namespace cohort::config

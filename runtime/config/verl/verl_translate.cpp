@@ -12,7 +12,7 @@ namespace {
 
 template <class E>
 std::string written_name(E x) {
-  return std::string(names_of(E{})[static_cast<size_t>(x)]);
+  return std::string(to_string(x));
 }
 
 ModelDtype dtype_of(VerlDtype x) {

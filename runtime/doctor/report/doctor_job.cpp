@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/config/roll/names.hpp"
+#include "runtime/config/enums.hpp"
 #include "runtime/doctor/rules/hccl_rules.hpp"
 
 namespace cohort::doctor {
