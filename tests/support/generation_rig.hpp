@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -99,7 +100,12 @@ class GenerationRig {
   }
   void start() {
     engine->start([this](std::vector<compute::TurnOutput> outputs) {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      const auto told = on_output_;
+      lock.unlock();
+      if (told)
+        for (const compute::TurnOutput& out : outputs) told(out);
+      lock.lock();
       for (compute::TurnOutput& out : outputs)
         outputs_[{out.request_id, out.turn}] = std::move(out);
       arrived_.notify_all();
@@ -109,6 +115,31 @@ class GenerationRig {
     compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
                       engine->begin_weights(version).value().bytes);
     engine->commit_weights(version).value();
+  }
+  /// Plays the turn until `count` of its tokens are sampled, or one more, and calls `then` while the
+  /// lane is held there. One lane; nothing else is in flight; `count` is below the turn's tokens.
+  void interrupt(const compute::TurnRequest& request, int count,
+                 const std::function<void()>& then) {
+    compute::TurnRequest clock = request;  // its end, on the lane's thread, says that it is time
+    clock.request_id = UINT64_MAX;
+    clock.max_new_tokens = count;
+    clock.stop_ids = {};
+    std::promise<void> reached, released;
+    auto release = released.get_future().share();
+    set_on_output([&reached, release, id = clock.request_id](const compute::TurnOutput& out) {
+      if (out.request_id != id) return;
+      reached.set_value();
+      release.wait();
+    });
+    engine->pause(compute::PauseMode::keep);
+    engine->submit(request).value();
+    engine->submit(clock).value();
+    engine->resume();
+    reached.get_future().wait();
+    then();
+    set_on_output({});
+    released.set_value();
+    engine->finish(clock.request_id);
   }
   /// Waits, with a bound, for one turn's output; TurnStop::none means that none came.
   compute::TurnOutput wait(uint64_t id, uint32_t turn, int timeout_ms = 20000) {
@@ -141,8 +172,14 @@ class GenerationRig {
   uint64_t cache_bytes = 0;
 
  private:
+  void set_on_output(std::function<void(const compute::TurnOutput&)> told) {
+    std::lock_guard lock(mutex_);
+    on_output_ = std::move(told);
+  }
+
   std::mutex mutex_;
   std::condition_variable arrived_;
+  std::function<void(const compute::TurnOutput&)> on_output_;
   std::map<std::pair<uint64_t, uint32_t>, compute::TurnOutput> outputs_;
 };
 

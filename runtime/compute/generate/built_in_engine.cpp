@@ -501,10 +501,10 @@ void BuiltInEngine::abort(uint64_t request_id) {
 void BuiltInEngine::pause(PauseMode mode) {
   std::lock_guard lock(control_mutex_);
   if (mode == PauseMode::abort) {
-    paused_.reset();  // the lanes end what they have in their next iteration
     std::unique_lock registry(registry_mutex_);
     for (auto& [id, entry] : entries_)
       if (entry.is_in_flight && !entry.is_aborted) abort_entry(id, entry);
+    paused_.reset();  // the lanes end what they have in their next iterations
     settled_.wait(registry, [this] { return is_stopped_ || aborted_ == 0; });
   }
   if (!paused_) paused_.emplace(gate_);
