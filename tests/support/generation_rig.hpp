@@ -117,7 +117,7 @@ class GenerationRig {
     engine->commit_weights(version).value();
   }
   /// Plays the turn until `count` of its tokens are sampled, or one more, and calls `then` while
-  /// the lane is held there. One lane; nothing else is in flight; `count` is below the turn's tokens.
+  /// the lane is held there. REQUIRES: one lane, nothing else in flight.
   void interrupt(const compute::TurnRequest& request, int count,
                  const std::function<void()>& then) {
     compute::TurnRequest clock = request;  // its end, on the lane's thread, says that it is time
