@@ -295,8 +295,8 @@ Expected<std::pair<plan::run::Cursor, std::string>> RunBook::restore(
   const nlohmann::json held_out = state.value("held_out", nlohmann::json::object());
   sampled_ = held_out_of(held_out.value("sampled", nlohmann::json()));
   greedy_ = held_out_of(held_out.value("greedy", nlohmann::json()));
-  for (const auto& [tag, each] : held_out.value("of_tags", nlohmann::json::object()).items())
-    of_tags_[tag] = held_out_of(each);
+  const nlohmann::json of_tags = held_out.value("of_tags", nlohmann::json::object());
+  for (const auto& [tag, each] : of_tags.items()) of_tags_[tag] = held_out_of(each);
   options_.log->event(
       observe::EventLevel::info, cursor.step,
       fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));

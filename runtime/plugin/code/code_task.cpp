@@ -36,16 +36,17 @@ CodeLanguage language_of(std::string_view tag) {
 /// A fence begins a line, white space before it or not.
 std::vector<Block> fenced_blocks(std::string_view text) {
   std::vector<Block> blocks;
-  std::optional<size_t> begin;  // of the block that is open
+  constexpr size_t k_none = std::string_view::npos;
+  size_t begin = k_none;  // of the block that is open
   CodeLanguage language = CodeLanguage::automatic;
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = trim(text.substr(at, end - at));
     size_t next = std::min(end + 1, text.size());
     if (line.starts_with("```")) {
-      if (begin) {
-        blocks.push_back({language, text.substr(*begin, at - *begin)});
-        begin.reset();
+      if (begin != k_none) {
+        blocks.push_back({language, text.substr(begin, at - begin)});
+        begin = k_none;
       } else {
         language = language_of(trim(line.substr(3)));
         begin = next;
@@ -53,7 +54,7 @@ std::vector<Block> fenced_blocks(std::string_view text) {
     }
     at = end + 1;
   }
-  if (begin) blocks.push_back({language, text.substr(*begin)});
+  if (begin != k_none) blocks.push_back({language, text.substr(begin)});
   return blocks;
 }
 
