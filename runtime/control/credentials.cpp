@@ -198,11 +198,10 @@ Expected<Credentials> load_credentials(const std::string& folder) {
 Expected<std::string> load_dashboard_token(const Credentials& credentials) {
   constexpr size_t k_chars_min = 32;
   const fs::path path = fs::path(credentials.folder) / k_dashboard_token;
-  Expected<std::string> token = read_file(path, true);
-  if (!token) return token;
-  while (!token->empty() && (token->back() == '\n' || token->back() == '\r')) token->pop_back();
-  const bool is_plain = std::ranges::all_of(*token, [](char c) { return c > ' ' && c < '\x7f'; });
-  if (token->size() < k_chars_min || !is_plain)
+  COHORT_ASSIGN(std::string token, read_file(path, true));
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  const bool is_plain = std::ranges::all_of(token, [](char c) { return c > ' ' && c < '\x7f'; });
+  if (token.size() < k_chars_min || !is_plain)
     return refuse(
         path, fmt::format("holds no token of at least {} characters without blanks", k_chars_min));
   return token;
