@@ -108,7 +108,7 @@ void Audit::on_trained(const TrainedStep& trained, const std::vector<Item>& batc
     if (!recorded_.contains(key))
       world_.violate("FLOW-2", cohort::to_string(key) + " is trained, but not on the disk");
     if (item.is_masked != 0) {
-      masked_.insert({item.step, item.group});
+      masked_.insert({key.kind, key.step, key.group, 0});
       continue;
     }
     if (item.content != content_of(item.parameters, key) || item.score == 0)

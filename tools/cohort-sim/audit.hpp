@@ -78,7 +78,8 @@ class Audit {
   /// PLACE-5: a rollout serves or plays `number` with `parameters`.
   void on_served(const char* what, uint64_t number, uint64_t parameters);
   void on_play(uint64_t served, uint64_t leased);
-  const std::set<std::pair<uint64_t, uint32_t>>& masked_groups() const { return masked_; }
+  /// Returns the groups that were trained without being played: index 0 of each.
+  const std::set<TrajectoryKey>& masked_groups() const { return masked_; }
 
  private:
   struct Sent {
@@ -89,9 +90,8 @@ class Audit {
   std::map<uint64_t, std::vector<Sent>> sent_;                   // by session, from seq 1
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> delivered_;  // (session, life) -> last
   std::map<uint64_t, uint64_t> acked_upto_;                      // by session, at producer
-  std::set<TrajectoryKey> recorded_, refused_, trained_;
-  std::map<uint64_t, std::set<uint64_t>> made_;     // version -> its parameters, by attempt
-  std::set<std::pair<uint64_t, uint32_t>> masked_;  // (step, group) of training
+  std::set<TrajectoryKey> recorded_, refused_, trained_, masked_;
+  std::map<uint64_t, std::set<uint64_t>> made_;  // version -> its parameters, by attempt
 };
 
 }  // namespace cohort::sim

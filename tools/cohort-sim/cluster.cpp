@@ -49,7 +49,7 @@ void Cluster::by_agent(uint32_t slot, uint64_t head_life, int64_t delay_ms,
 
 void Cluster::start_process(uint32_t slot, uint32_t attempt) {
   slots_[slot].start = [this, slot, attempt, life = head_process().life] {
-    start_slot(slot, attempt, life);
+    if (head_process().life == life) start_slot(slot, attempt, life);
   };
   const int64_t takes = world_.chance(0.2) ? world_.pick(300, 4000) : world_.pick(5, 300);
   by_agent(slot, head_process().life, takes, [this, slot, attempt] {
@@ -257,7 +257,7 @@ uint64_t Cluster::calm_parameters() const {
         item.group = group;
         item.index = index;
         const bool is_warm = kind == Kind::warm_start;
-        item.is_masked = !is_warm && audit_.masked_groups().contains({step, group});
+        item.is_masked = audit_.masked_groups().contains({kind, step, group, 0}) ? 1 : 0;
         item.content = content_of(is_warm ? 0 : parameters, key_of(item));
         item.score = score_of(item.content);
         batch.push_back(item);
