@@ -100,7 +100,8 @@ TEST(Preflight, TheModelSectionNamesAFamily) {
   auto load = [](std::vector<std::string> overrides) {
     return config::load(test::source_path("configs/frozen_lake.yaml"), overrides).value();
   };
-  auto llama = preflight(load({"model.model_type=llama", "model.tie_word_embeddings=false"}));
+  auto llama = preflight(load(
+      {"model.model_type=llama", "model.attention_bias=false", "model.tie_word_embeddings=false"}));
   ASSERT_TRUE(llama) << llama.error().detail;
   EXPECT_EQ(llama->model.family, "llama");
   EXPECT_FALSE(llama->model.attention_bias);
