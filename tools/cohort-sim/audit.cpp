@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "runtime/tensor/checksum.hpp"
-#include "tools/cohort-sim/job.hpp"
+#include "tools/cohort-sim/sim_job.hpp"
 
 namespace cohort::sim {
 

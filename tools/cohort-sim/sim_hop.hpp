@@ -6,8 +6,8 @@
 #include <string>
 
 #include "runtime/transport/relay.hpp"
-#include "tools/cohort-sim/job.hpp"
 #include "tools/cohort-sim/link_ends.hpp"
+#include "tools/cohort-sim/sim_job.hpp"
 
 namespace cohort::sim {
 

@@ -13,8 +13,8 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/plan/run/commands.hpp"
-#include "tools/cohort-sim/job.hpp"
 #include "tools/cohort-sim/link_ends.hpp"
+#include "tools/cohort-sim/sim_job.hpp"
 
 namespace cohort::sim {
 

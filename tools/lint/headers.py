@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""lint.headers: a public header begins with #pragma once and a /// head block (docs/style.md)."""
+"""lint.headers: a public header begins with #pragma once and a /// head block; no two share a name."""
+
+import os
 
 import common
 
@@ -13,11 +15,21 @@ def check_text(path, text):
     return []
 
 
+def same_names(paths):
+    """Returns a complaint for each header whose name another one before it has."""
+    seen, complaints = {}, []
+    for path in paths:
+        other = seen.setdefault(os.path.basename(path), path)
+        if other != path:
+            complaints.append(f"{path}:1: {other} has the same name")
+    return complaints
+
+
 def check(root):
     complaints = []
     for path in common.files(root, ("runtime", "actors", "algorithms"), (".hpp",)):
         complaints += check_text(path, common.read(root, path))
-    return complaints
+    return complaints + same_names(common.files(root, (*common.FOLDERS, "include"), (".hpp",)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "tools/traj/commands.hpp"
+#include "tools/traj/traj_commands.hpp"
 
 namespace {
 

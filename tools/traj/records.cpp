@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/traj/commands.hpp"
 #include "tools/traj/open_run.hpp"
+#include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
 

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <vector>
 
-#include "tools/traj/commands.hpp"
 #include "tools/traj/open_run.hpp"
 #include "tools/traj/table.hpp"
+#include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tools/traj/commands.hpp"
 #include "tools/traj/open_run.hpp"
 #include "tools/traj/table.hpp"
+#include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
 namespace {
