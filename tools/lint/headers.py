@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lint.headers: a public header begins with #pragma once and a /// head block; no two share a name."""
+"""lint.headers: a header begins with #pragma once and a /// head block; no two share a name."""
 
 import os
 
