@@ -38,7 +38,6 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.running_max = at_least_zero(config.max_running_requests);
   to.stragglers = {config.recovery.straggler_factor, config.recovery.straggler_floor_s};
   to.group_timeout_s = config.recovery.group_timeout_s;
-  to.verdict_wait_s = options.verdict_wait_ms * 1e-3;
   for (const auto& [prompt, entry] : quarantine.entries()) to.quarantined[prompt] = entry.step;
   return to;
 }

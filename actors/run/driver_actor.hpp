@@ -40,7 +40,6 @@ struct DriverOptions {
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
   std::function<void(const control::ProcessJudgement&)> judge;  // to the node
   int request_timeout_ms = 3600000;
-  int verdict_wait_ms = 500;  // a consequence waits so long for its cause
 };
 
 class DriverState {

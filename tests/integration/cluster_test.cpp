@@ -167,7 +167,7 @@ TEST_F(ClusterWords, AHeadNamesNoAddressAtWhichItDoesNotListen) {
   EXPECT_TRUE(has(text, "say with --host by which address")) << text;
 }
 
-TEST_F(ClusterWords, WhoHasNoKeysOrOthersReadsWhatToDo) {
+TEST_F(ClusterWords, AClientWithoutTheClustersKeysIsToldWhichOptionToGive) {
   const std::string keys = new_keys("keys"), others = new_keys("others");
   Process head(
       {test::binary("actor-node"), "head", "--no-node", "--listen", "127.0.0.1:0", "--keys", keys},

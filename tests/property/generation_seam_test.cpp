@@ -2,10 +2,9 @@
 // The tokens that come out are those of an engine that nobody has interrupted (GEN-1).
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/generation_rig.hpp"
 
 namespace cohort::tests {
@@ -93,9 +92,9 @@ TEST(GenerationPause, NothingIsSampledUntilTheEngineGoesOn) {
   });
   const uint64_t sampled = rig.engine->stats().total.tokens_sampled;
   rig.engine->submit(turn_request(3, 0, 4, 4)).value();
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
-  EXPECT_EQ(rig.engine->stats().total.tokens_sampled, sampled);
-  EXPECT_FALSE(rig.has_output(2, 0));
+  EXPECT_FALSE(test::wait_until(
+      [&] { return rig.engine->stats().total.tokens_sampled != sampled || rig.has_output(2, 0); },
+      30));
   rig.engine->resume();
   EXPECT_EQ(rig.wait(2, 0).tokens, expected.tokens);
   EXPECT_EQ(rig.wait(2, 0).logp, expected.logp);

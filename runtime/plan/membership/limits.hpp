@@ -1,6 +1,7 @@
 #pragma once
-/// Every time limit of membership and recovery, in seconds, with its reason. One table: node,
-/// placement, driver and a cluster's head take their limits from here; only tests set others.
+/// The time limits of membership and recovery, in seconds, with their reasons. Node, placement,
+/// driver and a cluster's head take them from here; tests set others. Those of leases:
+/// docs/leases.md.
 #include <cstdint>
 
 namespace cohort::plan {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/plan/flow/stragglers.hpp"
+#include "runtime/plan/membership/limits.hpp"
 #include "runtime/plan/run/planted.hpp"
 
 namespace cohort::plan::run {
@@ -35,7 +36,7 @@ struct RunOptions {
   uint64_t running_max = 128;        // trajectories that generate at once on one replica
   StragglerOptions stragglers;
   double group_timeout_s = 0;   // a replica that has not got on for so long is hung; 0: never
-  double verdict_wait_s = 0.5;  // a consequence waits so long for its cause
+  double verdict_wait_s = MembershipLimits{}.verdict_s;
   std::map<std::string, uint64_t> quarantined;  // prompts that are not played: since which step
   Plant plant = Plant::none;
 };
