@@ -35,7 +35,7 @@ struct RunOptions {
   std::vector<uint32_t> cards;       // of actor_infer: the first one of each replica
   uint64_t running_max = 128;        // trajectories that generate at once on one replica
   StragglerOptions stragglers;
-  double group_timeout_s = 0;   // a replica that has not got on for so long is hung; 0: never
+  double group_timeout_s = 0;  // a replica that has not got on for so long is hung; 0: never
   double verdict_wait_s = MembershipLimits{}.verdict_s;
   std::map<std::string, uint64_t> quarantined;  // prompts that are not played: since which step
   Plant plant = Plant::none;
