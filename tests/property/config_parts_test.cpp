@@ -9,7 +9,7 @@
 #include "runtime/config/tree/utf8_text.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_parts_test {
 namespace {
 
 uint64_t test_seed() {
@@ -193,4 +193,4 @@ TEST(ConfigPartsProperty, CardExpressionsGivePythonsIds) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_parts_test

@@ -12,7 +12,7 @@
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "tests/support/config_text.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_test {
 namespace {
 
 uint64_t test_seed() {
@@ -149,4 +149,4 @@ TEST(ConfigProperty, DeepNestingIsRefused) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_test

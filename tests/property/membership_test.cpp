@@ -8,7 +8,7 @@
 #include "runtime/base/rng.hpp"
 #include "tests/support/member_rig.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::membership_test {
 namespace {
 
 using namespace member;
@@ -57,7 +57,7 @@ class World {
 
   void feed(const Event& event) {
     const bool was_over = is_over_;
-    for (const Command& command : machine_.on(event, now_)) {
+    for (const member::Command& command : machine_.on(event, now_)) {
       const bool is_answer =
           std::holds_alternative<Refuse>(command) || std::holds_alternative<AnswerLeave>(command);
       ASSERT_TRUE(!was_over || is_answer) << "MEMBER-4: " << to_text(command);
@@ -201,4 +201,4 @@ TEST(Membership, RandomLivesKeepTheInvariantsAndEndWell) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::membership_test

@@ -7,7 +7,7 @@
 
 #include "runtime/base/rng.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::node_table_test {
 namespace {
 
 NodeEntry host(const std::string& name) {
@@ -89,4 +89,4 @@ TEST(NodeTable, RandomLivesAgreeWithTheModel) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::node_table_test

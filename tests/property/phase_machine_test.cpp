@@ -10,7 +10,7 @@
 
 #include "runtime/base/rng.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::phase_machine_test {
 namespace {
 
 using Verb = Command::Verb;
@@ -203,4 +203,4 @@ TEST(PhaseMachine, AVersionThatIsServedBeforeItIsWholeIsFound) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::phase_machine_test

@@ -8,7 +8,7 @@
 #include "runtime/plan/place/version_table.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_ledger_test {
 namespace {
 
 Transition random_transition(Rng& rng) {
@@ -118,4 +118,4 @@ TEST(VersionTableProperty, ServableMeansAllShardsAcknowledged) {  // PLACE-5
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_ledger_test

@@ -7,7 +7,7 @@
 #include "runtime/plan/place/phases.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_phases_test {
 namespace {
 
 using test::make_role;
@@ -178,4 +178,4 @@ TEST(PlacePhases, AnyObjectOnAnyCardIsAcceptedOrNamesTheRule) {  // PLACE-1 befo
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_phases_test

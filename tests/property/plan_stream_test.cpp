@@ -8,7 +8,7 @@
 #include "runtime/plan/flow/collector.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_stream_test {
 namespace {
 
 /// A link that repeats, delays and reorders: each trajectory is sent 1 to 3 times.
@@ -117,4 +117,4 @@ TEST(BatchProperty, EveryNamedRemedyWorks) {  // BATCH-1
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_stream_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::start_gate_test {
 namespace {
 
 /// Train cards on node 0, replicas on 1, 2 and on 3 with 4 together.
@@ -107,4 +107,4 @@ TEST(StartGate, ARangeIsOneOrTwoNumbers) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::start_gate_test

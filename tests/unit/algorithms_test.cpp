@@ -10,7 +10,7 @@
 #include "algorithms/reward_norm.hpp"
 #include "algorithms/schedule.hpp"
 
-namespace cohort::algorithms {
+namespace cohort::algorithms::algorithms_test {
 namespace {
 
 using catalog::NormMethod;
@@ -230,4 +230,4 @@ TEST(Schedule, WarmUpThenDecay) {
 }
 
 }  // namespace
-}  // namespace cohort::algorithms
+}  // namespace cohort::algorithms::algorithms_test

@@ -2,7 +2,7 @@
 
 #include "runtime/config/load.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_broken_test {
 namespace {
 
 // Each line of the two files is broken in one way; the first line of the error says where and what.
@@ -392,4 +392,4 @@ TEST(BrokenConfig, RulesAcrossKeys) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_broken_test

@@ -3,7 +3,7 @@
 #include "runtime/config/tree/compose.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_compose_test {
 namespace {
 
 using test::ConfigFolder;
@@ -150,4 +150,4 @@ TEST(Compose, BoundsCountDepthAndSize) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_compose_test

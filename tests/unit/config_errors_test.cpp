@@ -8,7 +8,7 @@
 #include "runtime/config/load.hpp"
 #include "tests/support/config_text.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_errors_test {
 namespace {
 
 using test::k_small_config;
@@ -229,4 +229,4 @@ TEST(ConfigErrors, FilesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_errors_test

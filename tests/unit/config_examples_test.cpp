@@ -6,7 +6,7 @@
 
 // Configs in the shapes that ROLL's users write, one per pipeline and engine. All load; what this
 // version lacks is said by name.
-namespace cohort::config {
+namespace cohort::config::config_examples_test {
 namespace {
 
 RunConfig loaded(const std::string& text) {
@@ -317,4 +317,4 @@ reference: {device_mapping: [2, 3]}
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_examples_test

@@ -3,7 +3,7 @@
 #include "runtime/config/tree/interpolate.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_interpolate_test {
 namespace {
 
 struct Case {
@@ -179,4 +179,4 @@ TEST(Interpolate, BoundsTheStepsOfPaths) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_interpolate_test

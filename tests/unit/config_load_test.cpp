@@ -9,7 +9,7 @@
 #include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_load_test {
 namespace {
 
 using test::load_small;
@@ -273,4 +273,4 @@ TEST(ConfigLoad, ResolvedTextIsComplete) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_load_test

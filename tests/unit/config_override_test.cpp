@@ -3,7 +3,7 @@
 #include "runtime/config/tree/override.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_override_test {
 namespace {
 
 /// The tree of `text` after the overrides as YAML text, or the first fault.
@@ -152,4 +152,4 @@ TEST(Override, BoundsDepthAndSize) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_override_test

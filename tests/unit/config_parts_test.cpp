@@ -4,7 +4,7 @@
 #include "runtime/config/tree/device_mapping.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_parts_test {
 namespace {
 
 using Ids = std::vector<uint32_t>;
@@ -87,4 +87,4 @@ TEST(NodeText, WritesWhatReadsBack) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_parts_test

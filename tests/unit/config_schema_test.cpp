@@ -6,7 +6,7 @@
 #include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_schema_test {
 namespace {
 
 std::string found(std::string_view path) {
@@ -52,4 +52,4 @@ TEST(Schema, PathsAreDistinct) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_schema_test

@@ -6,7 +6,7 @@
 #include "tests/support/config_text.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_seed_files_test {
 namespace {
 
 /// The file as its users have it: composed and resolved, without a change.
@@ -131,4 +131,4 @@ TEST(ShippedFragments, AllParseAndAreSixOrMore) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_seed_files_test

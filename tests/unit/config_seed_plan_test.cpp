@@ -6,7 +6,7 @@
 #include "runtime/config/load.hpp"
 #include "tests/support/config_text.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_seed_plan_test {
 namespace {
 
 /// A seed file as its users have it, without an override.
@@ -143,4 +143,4 @@ TEST(SeedPlan, LoadsInUnderAQuarterOfASecond) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_seed_plan_test

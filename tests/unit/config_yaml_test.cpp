@@ -4,7 +4,7 @@
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "tests/support/config_tree.hpp"
 
-namespace cohort::config {
+namespace cohort::config::config_yaml_test {
 namespace {
 
 using test::parsed;
@@ -145,4 +145,4 @@ TEST(Text, ShowsOneLineOfWholeCharacters) {
 }
 
 }  // namespace
-}  // namespace cohort::config
+}  // namespace cohort::config::config_yaml_test

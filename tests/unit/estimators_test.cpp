@@ -4,7 +4,7 @@
 
 #include "algorithms/estimators/estimator.hpp"
 
-namespace cohort::algorithms {
+namespace cohort::algorithms::estimators_test {
 namespace {
 
 using catalog::AdvEstimator;
@@ -75,4 +75,4 @@ TEST(Estimators, AgenticReinforceDiscountsByAnswer) {
 }
 
 }  // namespace
-}  // namespace cohort::algorithms
+}  // namespace cohort::algorithms::estimators_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cohort::plan {
+namespace cohort::plan::leak_watch_test {
 namespace {
 
 constexpr uint64_t k_gib = uint64_t{1} << 30;
@@ -57,4 +57,4 @@ TEST(LeakWatch, ASlowLeakIsToldOncePerRise) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::leak_watch_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace cohort::algorithms {
+namespace cohort::algorithms::loss_test {
 namespace {
 
 constexpr double k_tolerance = 2e-6;
@@ -142,4 +142,4 @@ TEST(SftLoss, MeanOverLiveTokens) {
 }
 
 }  // namespace
-}  // namespace cohort::algorithms
+}  // namespace cohort::algorithms::loss_test

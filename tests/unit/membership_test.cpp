@@ -5,7 +5,7 @@
 
 #include "tests/support/member_rig.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::membership_test {
 namespace {
 
 using namespace member;
@@ -365,7 +365,7 @@ TEST(Membership, ItIsWokenForItsNextLimitAndNoMore) {
   rig.begin();
   std::vector<double> wakes;
   for (int i = 0; i < 4; ++i) {
-    for (const Command& command : rig.all)
+    for (const member::Command& command : rig.all)
       if (const auto* wake = std::get_if<WakeAt>(&command)) wakes.push_back(wake->time);
     rig.all.clear();
     rig.now += 0.5;
@@ -375,4 +375,4 @@ TEST(Membership, ItIsWokenForItsNextLimitAndNoMore) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::membership_test

@@ -2,7 +2,7 @@
 
 #include "runtime/plan/estimate/batch.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_batch_test {
 namespace {
 
 std::string refusal(const BatchOptions& options) {
@@ -202,4 +202,4 @@ TEST(Batch, RlvrNearestPromptsKeepTheMiniBatchWhole) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_batch_test

@@ -2,7 +2,7 @@
 
 #include "runtime/plan/flow/collector.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_collector_test {
 namespace {
 
 constexpr auto k_train = TrajectoryKind::train, k_val = TrajectoryKind::val;
@@ -78,4 +78,4 @@ TEST(Collector, OpenStepsAreBoundedAndKindsAreApart) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_collector_test

@@ -3,7 +3,7 @@
 #include "runtime/plan/place/ledger.hpp"
 #include "runtime/plan/place/version_table.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_ledger_test {
 namespace {
 
 const std::vector<CardSpec> k_cards = {{{0}, 1000, 100}, {{1}, 1000, 0}};
@@ -210,4 +210,4 @@ TEST(VersionTable, RenewedItServesNothingUntilTheVersionIsPublishedAgain) {  // 
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_ledger_test

@@ -4,7 +4,7 @@
 
 #include "runtime/plan/estimate/memory_model.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_memory_test {
 namespace {
 
 using model::check_shape;
@@ -184,4 +184,4 @@ TEST(MemoryModel, ShapesThatCannotBeAreNamed) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_memory_test

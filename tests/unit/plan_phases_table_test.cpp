@@ -11,7 +11,7 @@
 #include "tests/support/plan_gen.hpp"
 #include "tests/support/source_path.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_phases_table_test {
 namespace {
 
 using Row = std::vector<std::string>;              // the cells of a phase
@@ -95,4 +95,4 @@ TEST(PhasesTable, EachCellIsWhatTheObjectDoes) {  // PLACE-3 rests on the second
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_phases_table_test

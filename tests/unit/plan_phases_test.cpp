@@ -3,7 +3,7 @@
 #include "runtime/plan/place/phases.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_phases_test {
 namespace {
 
 using test::make_role;
@@ -140,4 +140,4 @@ TEST_F(Phases, NothingIsPlannedWhileATransitionIsInFlight) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_phases_test

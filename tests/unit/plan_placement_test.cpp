@@ -3,7 +3,7 @@
 #include "runtime/plan/place/placement.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_placement_test {
 namespace {
 
 using test::make_cards;
@@ -111,4 +111,4 @@ TEST(Placement, RolesWithoutCardObjectsNeedNoCards) {
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_placement_test

@@ -4,7 +4,7 @@
 #include "tests/support/phases_schedule.hpp"
 #include "tests/support/plan_gen.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::plan_timeshare_test {
 namespace {
 
 using test::make_cards;
@@ -311,4 +311,4 @@ TEST(Timeshare, CommandsAreCheckedBeforeTheyAreSent) {  // PLACE-4
 }
 
 }  // namespace
-}  // namespace cohort::plan
+}  // namespace cohort::plan::plan_timeshare_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-namespace cohort::algorithms {
+namespace cohort::algorithms::sample_metrics_test {
 namespace {
 
 /// Mean and deviation of max (or min) over all n^k draws with replacement.
@@ -67,4 +67,4 @@ TEST(SampleMetrics, NamesAreVerls) {
 }
 
 }  // namespace
-}  // namespace cohort::algorithms
+}  // namespace cohort::algorithms::sample_metrics_test
