@@ -92,6 +92,7 @@ class ElasticRun {
     options.config = options_.config;
     options.plan = options_.plan;
     options.welcome.run_id = options_.folder.run_id;
+    options.welcome.run_attempt = options_.folder.attempt;
     options.welcome.run_folder = options_.folder.path;
     options.welcome.cards = {slot};
     options.welcome.attempt = attempt;
