@@ -244,5 +244,10 @@ TEST(Elastic, ATrainCardIsNeverDoneWithout) {
       << result.error;
 }
 
+// What an earlier attempt left behind says another name at its hello, and is refused.
+TEST(Elastic, LinksNameTheAttemptOfTheRun) {
+  EXPECT_NE(run_of_links("20261122-0101", 0), run_of_links("20261122-0101", 1));
+}
+
 }  // namespace
 }  // namespace cohort::actors

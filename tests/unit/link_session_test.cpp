@@ -173,9 +173,9 @@ TEST(LinkSession, AnotherConsumerAtThePortDoesNotAnswer) {
   EXPECT_TRUE(producer.session.is_established());
 }
 
-// Found by cohort_sim, seed 66383: a process that an earlier attempt of the run had left behind came
-// to a port that was given again; the owner of the link took it for a failed peer, and the resumed
-// run ended.
+// Found by cohort_sim, seed 66383: a process that an earlier attempt of the run had left behind
+// came to a port that was given again; the owner of the link took it for a failed peer, and the
+// resumed run ended.
 TEST(LinkSession, ARefusedStrangerIsNoLossOfTheConsumersOwner) {
   TestProducer stranger, peer;
   TestConsumer consumer;

@@ -16,20 +16,9 @@ using transport::detail::Part;
 using transport::detail::ProducerItem;
 
 plan::Plant machine_plant(Plant plant) {
-  switch (plant) {
-    case Plant::dedupe_off:
-      return plan::Plant::dedupe_off;
-    case Plant::cancel_by_group:
-      return plan::Plant::cancel_by_group;
-    case Plant::reseat_takes_back:
-      return plan::Plant::reseat_takes_back;
-    case Plant::version_before_whole:
-      return plan::Plant::version_before_whole;
-    case Plant::staleness_off_by_one:
-      return plan::Plant::staleness_off_by_one;
-    default:
-      return plan::Plant::none;
-  }
+  constexpr auto k_last = static_cast<plan::Plant>(Plant::staleness_off_by_one);
+  static_assert(k_last == plan::Plant::staleness_off_by_one, "of one order");
+  return plant <= Plant::staleness_off_by_one ? static_cast<plan::Plant>(plant) : plan::Plant::none;
 }
 
 transport::LinkOptions named(const transport::LinkOptions& link, std::string name,
