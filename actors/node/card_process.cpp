@@ -14,6 +14,7 @@ void CardProcessState::open(CardProcessOptions options) {
   spawner.config = &options_.config;
   spawner.plan = &options_.plan;
   spawner.run_id = options_.welcome.run_id;
+  spawner.run_attempt = options_.welcome.run_attempt;
   spawner.wires = options_.wires;
   for (uint32_t card : options_.welcome.cards) spawner.cards.push_back({card});
   spawner.rendezvous = control_rendezvous(self_->home_system(), options_.node);

@@ -48,6 +48,7 @@ void NodeState::open(NodeOptions options) {
   roles.config = &options_.config;
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
+  roles.run_attempt = options_.folder.attempt;
   roles.wires = options_.wires;
   roles.rendezvous = table_;
   roles.fail = failure_sink();

@@ -100,12 +100,16 @@ uint64_t RoleSpawner::step_bytes() const {
          (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
 }
 
+std::string run_of_links(const std::string& run_id, uint32_t run_attempt) {
+  return fmt::format("{}, attempt {}", run_id, run_attempt);
+}
+
 transport::LinkOptions RoleSpawner::tcp_link() const {
   transport::LinkOptions link;
   const std::string& host = options_.wires.listen_host;
   link.endpoint = host.find(':') == std::string::npos ? fmt::format("tcp://{}:*", host)
                                                       : fmt::format("tcp://[{}]:*", host);
-  link.run_id = options_.run_id;
+  link.run_id = run_of_links(options_.run_id, options_.run_attempt);
   link.curve = options_.wires.curve;
   link.is_insecure = options_.wires.is_insecure;
   return link;
@@ -118,7 +122,7 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
     link.endpoint = options_.wires.is_one_process()
                         ? "inproc://" + endpoint
                         : "ipc://" + options_.wires.socket_folder + "/" + endpoint;
-    link.run_id = options_.run_id;
+    link.run_id = run_of_links(options_.run_id, options_.run_attempt);
   } else {  // the consumer says in the run's table where it is
     link = tcp_link();
     const std::string key = "links/" + endpoint;

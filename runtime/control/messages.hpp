@@ -145,7 +145,8 @@ struct ProcessWelcome {
   std::string config_yaml;     // resolved
   std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
   std::vector<uint32_t> cards;
-  uint32_t attempt = 0;  // of the slot
+  uint32_t attempt = 0;      // of the slot
+  uint32_t run_attempt = 0;  // of the run: links name it
 };
 
 /// One role actor of a process.
@@ -313,7 +314,7 @@ typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
   return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
-           x.config_yaml, x.socket_folder, x.cards, x.attempt);
+           x.config_yaml, x.socket_folder, x.cards, x.attempt, x.run_attempt);
 }
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {

@@ -123,8 +123,9 @@ class Receiver {
   using Delivery = transport::Delivery;
   using OnDelivery = std::function<void(Delivery)>;
   /// Errc::timeout: silent for peer_timeout_ms (its session resumes if it comes back).
-  /// Errc::protocol, Errc::corrupt, Errc::capacity: turned away. A producer that closes in order is
-  /// not reported.
+  /// Errc::protocol, Errc::corrupt: turned away after it was let in. Not reported: a producer that
+  /// closes in order, and one that is refused at its first hello (of another run or attempt, or one
+  /// too many), which hears why; the log names it and LinkStats::rejected counts it.
   using OnPeerLost = std::function<void(std::string peer, Error)>;
 
   /// Binds and starts. Returns Errc::io if the endpoint cannot be bound, Errc::invalid_argument if

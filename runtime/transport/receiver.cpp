@@ -155,6 +155,8 @@ void ReceiverPump::on_peer_lost(const std::string& peer, Error error) {
   if (on_peer_lost_) on_peer_lost_(peer, std::move(error));
 }
 
+void ReceiverPump::on_refused(const Error& error) { log::warn("{}", error.detail); }
+
 }  // namespace detail
 
 void Delivery::ack() const {

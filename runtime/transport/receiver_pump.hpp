@@ -48,6 +48,7 @@ class ReceiverPump final : ConsumerPort {
   IoResult send(uint64_t id, const FrameHeader& header, std::string_view payload) override;
   void deliver(const Session& session, uint64_t seq, Message message) override;
   void on_peer_lost(const std::string& peer, Error error) override;
+  void on_refused(const Error& error) override;
   std::string where() const override { return endpoint_; }
 
   void run();
