@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/collectives/collectives_backends.hpp"
 #include "runtime/compute/device/device.hpp"
 
@@ -31,37 +32,43 @@ Expected<void> check(const GroupOptions& options) {
 }
 
 Expected<std::unique_ptr<Collectives>> join_engine(const GroupOptions& options) {
-  switch (options.backend) {
-    case CollectiveBackend::memory:
-      return join_in_memory(options);
-    case CollectiveBackend::nccl:
-      return join_nccl(options);
-    case CollectiveBackend::hccl:
-      return join_hccl(options);
-    case CollectiveBackend::links:
-      return options.open(options);
-    case CollectiveBackend::gloo:
-      break;
-  }
-  return join_gloo(options);
+  if (options.backend == CollectiveBackend::links) return options.open(options);
+  constexpr decltype(&join_gloo) k_joins[] = {join_gloo, join_nccl, join_hccl, join_in_memory};
+  return k_joins[static_cast<size_t>(options.backend)](options);
 }
 
 }  // namespace
 
 std::string_view to_string(CollectiveBackend backend) {
-  switch (backend) {
-    case CollectiveBackend::gloo:
-      return "gloo";
-    case CollectiveBackend::nccl:
-      return "nccl";
-    case CollectiveBackend::hccl:
-      return "hccl";
-    case CollectiveBackend::memory:
-      return "memory";
-    case CollectiveBackend::links:
-      return "links";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"gloo", "nccl", "hccl", "memory", "links"};
+  return name_in(k_names, backend);
+}
+
+std::string_view to_string(Collective operation) {
+  constexpr std::string_view k_names[] = {"all_to_all", "all_gather", "broadcast", "barrier"};
+  return name_in(k_names, operation, "an unknown operation");
+}
+
+Expected<void> Collectives::all_gather(std::span<const std::byte> mine, Received all) {
+  const std::vector<std::span<const std::byte>> send(static_cast<size_t>(size()), mine);
+  return exchange(Collective::all_gather, send, all);
+}
+
+Expected<void> Collectives::broadcast(std::span<std::byte> bytes, int root) {
+  std::vector<std::span<const std::byte>> send(static_cast<size_t>(size()));
+  std::vector<std::span<std::byte>> receive(static_cast<size_t>(size()));
+  if (rank() == root) send.assign(send.size(), bytes);
+  if (root >= 0 && root < size()) receive[static_cast<size_t>(root)] = bytes;
+  return exchange(Collective::broadcast, send, receive);
+}
+
+Expected<void> Collectives::barrier() {
+  const std::byte mine{1};
+  std::vector<std::byte> theirs(static_cast<size_t>(size()));
+  std::vector<std::span<std::byte>> all;
+  for (std::byte& one : theirs) all.emplace_back(&one, 1);
+  const std::vector<std::span<const std::byte>> send(all.size(), std::span(&mine, 1));
+  return exchange(Collective::barrier, send, all);
 }
 
 Expected<std::unique_ptr<Collectives>> Collectives::join(const GroupOptions& options) {

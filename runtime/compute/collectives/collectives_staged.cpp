@@ -18,8 +18,7 @@ class StagedCollectives final : public Collectives {
   void abort(const std::string& reason) override { inner_->abort(reason); }
   Expected<void> barrier() override { return inner_->barrier(); }
 
-  Expected<void> all_to_all(std::span<const std::span<const std::byte>> send,
-                            std::span<const std::span<std::byte>> receive) override {
+  Expected<void> exchange(Collective operation, Sent send, Received receive) override {
     Staging staging(*this);
     std::vector<std::span<const std::byte>> from;
     std::vector<std::span<std::byte>> to;
@@ -27,34 +26,17 @@ class StagedCollectives final : public Collectives {
       COHORT_ASSIGN(const auto staged, staging.in(bytes));
       from.push_back(staged);
     }
-    for (const auto& bytes : receive) {
-      COHORT_ASSIGN(const auto staged, staging.out(bytes));
+    for (size_t r = 0; r < receive.size(); ++r) {
+      if (r == static_cast<size_t>(rank()) && r < send.size() &&
+          receive[r].data() == send[r].data()) {  // in place: it is there already
+        to.emplace_back(const_cast<std::byte*>(from[r].data()), receive[r].size());
+        continue;
+      }
+      COHORT_ASSIGN(const auto staged, staging.out(receive[r]));
       to.push_back(staged);
     }
-    COHORT_TRY(inner_->all_to_all(from, to));
+    COHORT_TRY(inner_->exchange(operation, from, to));
     return staging.deliver();
-  }
-
-  Expected<void> all_gather(std::span<const std::byte> mine,
-                            std::span<const std::span<std::byte>> all) override {
-    Staging staging(*this);
-    COHORT_ASSIGN(const auto from, staging.in(mine));
-    std::vector<std::span<std::byte>> to;
-    for (const auto& bytes : all) {
-      COHORT_ASSIGN(const auto staged, staging.out(bytes));
-      to.push_back(staged);
-    }
-    COHORT_TRY(inner_->all_gather(from, to));
-    return staging.deliver();
-  }
-
-  Expected<void> broadcast(std::span<std::byte> bytes, int root) override {
-    Staging staging(*this);
-    COHORT_ASSIGN(const auto staged, staging.out(bytes));
-    if (rank() == root && staged.data() != bytes.data())
-      COHORT_TRY(device_->copy(staged.data(), bytes.data(), bytes.size()));
-    COHORT_TRY(inner_->broadcast(staged, root));
-    return rank() == root ? Expected<void>() : staging.deliver();
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/device/device_tensors.hpp"
 
 namespace cohort::compute {
@@ -44,11 +45,10 @@ DeviceBlock block_over(std::byte* address, const Tensor& bytes,
 }  // namespace
 
 Error device_error(const std::string& what, const std::exception& e) {
-  const std::string text = e.what();  // c10 appends a backtrace
+  const std::string text = e.what();
   const bool is_full = dynamic_cast<const c10::OutOfMemoryError*>(&e) != nullptr ||
                        text.find("out of memory") != std::string::npos;
-  return {is_full ? Errc::capacity : Errc::compute,
-          fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+  return {is_full ? Errc::capacity : Errc::compute, fmt::format("{}: {}", what, first_line(text))};
 }
 
 void TensorBlocks::add(const std::byte* address, Tensor bytes) {

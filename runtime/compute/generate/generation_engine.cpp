@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::compute {
 namespace {
 
@@ -25,19 +27,8 @@ class Pause {
 }  // namespace
 
 std::string_view to_string(TurnStop stop) {
-  switch (stop) {
-    case TurnStop::none:
-      return "none";
-    case TurnStop::stop:
-      return "stop";
-    case TurnStop::length:
-      return "length";
-    case TurnStop::aborted:
-      return "aborted";
-    case TurnStop::error:
-      return "error";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"none", "stop", "length", "aborted", "error"};
+  return name_in(k_names, stop);
 }
 
 Expected<void> validate(const TurnRequest& request, int64_t vocab_size) {
@@ -62,8 +53,6 @@ EngineStats stats_of(std::vector<WorkerStats> workers) {
     sum.prefill_tokens += one.prefill_tokens;
     sum.evictions += one.evictions;
     sum.busy_seconds += one.busy_seconds;
-    sum.callback_seconds += one.callback_seconds;
-    sum.idle_seconds += one.idle_seconds;
     sum.running += one.running;
     sum.waiting += one.waiting;
     sum.blocks_free += one.blocks_free;

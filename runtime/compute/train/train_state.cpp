@@ -10,6 +10,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/compute/device/device_tensors.hpp"
 
 namespace cohort::compute {
@@ -49,8 +50,7 @@ struct StatusRecord {
 }  // namespace
 
 Error failed(std::string_view what, const std::exception& e) {
-  const std::string text = e.what();  // c10 appends a backtrace
-  return {Errc::compute, fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+  return {Errc::compute, fmt::format("{}: {}", what, first_line(e.what()))};
 }
 
 uint16_t to_bf16(float value) {
@@ -220,16 +220,12 @@ Expected<void> TrainEngine::State::agree(const Expected<void>& mine, uint64_t fi
                                          options.card->card().value, mine.error().detail);
     std::memcpy(record.text, text.data(), std::min(text.size(), sizeof record.text - 1));
   }
-  COHORT_ASSIGN(auto all,
-                gather_bytes(std::as_bytes(std::span(&record, 1)),
-                             std::vector<size_t>(static_cast<size_t>(ranks()), sizeof record)));
+  COHORT_ASSIGN(std::vector<StatusRecord> all, gather_each(record));
   for (size_t r = 0; r < all.size(); ++r) {
-    StatusRecord other;
-    std::memcpy(&other, all[r].data(), sizeof other);
+    StatusRecord& other = all[r];
     other.text[sizeof other.text - 1] = '\0';
     if (other.code != 0) return Error{static_cast<Errc>(other.code), std::string(other.text)};
-    std::memcpy(&record, all[0].data(), sizeof record);
-    if (other.fingerprint != record.fingerprint)
+    if (other.fingerprint != all[0].fingerprint)
       return Error{Errc::invalid_argument,
                    fmt::format("{}: ranks 0 and {} were called with different arguments; every "
                                "rank must get the same",

@@ -6,6 +6,7 @@
 /// is made from the master there; from stage 1 on it is train_params, and the master is cut and
 /// lies in front of the moments. "Cut" buffers have ZeroLayout's shard layout, others the flat one.
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "runtime/compute/collectives/collectives.hpp"
@@ -115,6 +116,15 @@ struct TrainEngine::State {
   /// Returns everybody's `mine`, by rank; sizes[r] is known to all.
   Expected<std::vector<std::vector<std::byte>>> gather_bytes(
       std::span<const std::byte> mine, const std::vector<size_t>& sizes) const;
+  /// The same of one value each.
+  template <class T>
+  Expected<std::vector<T>> gather_each(const T& mine) const {
+    const std::vector<size_t> sizes(static_cast<size_t>(ranks()), sizeof mine);
+    COHORT_ASSIGN(const auto bytes, gather_bytes(std::as_bytes(std::span(&mine, 1)), sizes));
+    std::vector<T> all(bytes.size());
+    for (size_t r = 0; r < all.size(); ++r) std::memcpy(&all[r], bytes[r].data(), sizeof mine);
+    return all;
+  }
 
  private:
   HeldBuffer optimizer_array(size_t index) const;
