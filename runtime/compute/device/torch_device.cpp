@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/base/text.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -68,11 +67,6 @@ void TensorBlocks::remove(const std::byte* address) {
 TensorBlocks::Bytes TensorBlocks::bytes() const {
   std::lock_guard lock(mutex_);
   return bytes_;
-}
-
-void TensorBlocks::reset_peak() {
-  std::lock_guard lock(mutex_);
-  bytes_.peak = bytes_.in_use;
 }
 
 Tensor TensorBlocks::find(const std::byte* address, uint64_t size_bytes) const {

@@ -16,12 +16,16 @@
 #include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/generate/generation_lane.hpp"
 #include "runtime/compute/generate/generation_tp.hpp"
+#include "runtime/compute/kernels/decode_kernels.hpp"
 
 namespace cohort::compute {
 namespace {
 
 Error refused(std::string detail) { return Error{Errc::placement, std::move(detail)}; }
-Error invalid(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
+template <class... Args>
+Error invalid(fmt::format_string<Args...> text, Args&&... args) {
+  return {Errc::invalid_argument, fmt::format(text, std::forward<Args>(args)...)};
+}
 
 TpRank tp_rank(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
@@ -36,14 +40,13 @@ Expected<void> validate_groups(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
   if (o.groups.size() != o.lanes)
     return invalid(
-        fmt::format("generation: {} tensor-parallel groups for {} lanes; give each "
-                    "lane its own",
-                    o.groups.size(), o.lanes));
+        "generation: {} tensor-parallel groups for {} lanes; give each "
+        "lane its own",
+        o.groups.size(), o.lanes);
   for (const auto& group : o.groups)
     if (group == nullptr || tp_rank(o) != TpRank{group->rank(), group->size()})
       return invalid("generation: an engine has one rank and one size in all of its groups");
-  if (o.group_beat_ms <= 0)
-    return invalid(fmt::format("generation: group_beat_ms = {}", o.group_beat_ms));
+  if (o.group_beat_ms <= 0) return invalid("generation: group_beat_ms = {}", o.group_beat_ms);
   const auto part = tp_config(o.model, tp_rank(o).size);
   return part ? Expected<void>{} : part.error();
 }
@@ -52,15 +55,12 @@ Expected<void> validate(const BuiltInOptions& o) {
   COHORT_TRY(validate(o.model));
   if (o.card == nullptr) return invalid("generation: no card");
   if (o.lanes == 0 || o.lanes > 1024)
-    return invalid(fmt::format("generation: lanes = {} is not in 1..1024", o.lanes));
+    return invalid("generation: lanes = {} is not in 1..1024", o.lanes);
   if (o.max_running == 0) return invalid("generation: max_running is 0");
-  if (o.batch_tokens <= 0)
-    return invalid(fmt::format("generation: batch_tokens = {}", o.batch_tokens));
-  if (o.kv_block_tokens != 16)
-    return invalid(fmt::format("generation: kv_block_tokens = {} is not 16", o.kv_block_tokens));
+  if (o.batch_tokens <= 0) return invalid("generation: batch_tokens = {}", o.batch_tokens);
   if (o.max_context < 0 || o.max_context > o.model.max_position)
-    return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
-                               o.max_context, o.model.max_position));
+    return invalid("generation: max_context = {} exceeds the model's max_position {}",
+                   o.max_context, o.model.max_position);
   COHORT_TRY(validate_groups(o));
   if (o.runner == RunnerKind::cpu_f32 && !can_run_cpu_f32(o))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
@@ -70,7 +70,7 @@ Expected<void> validate(const BuiltInOptions& o) {
 Expected<std::unique_ptr<ModelRunner>> make_runner(const BuiltInOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
-  const RunnerOptions options{part, o.max_context,         o.batch_tokens, o.kv_block_tokens,
+  const RunnerOptions options{part, o.max_context,         o.batch_tokens, cpu::k_kv_block_tokens,
                               tp,   o.card->device().get()};
   if (o.runner == RunnerKind::aten || !can_run_cpu_f32(o)) return make_aten_runner(options);
   return make_cpu_runner(options);
@@ -85,7 +85,7 @@ class BuiltInEngine final : public GenerationEngine {
         runner_(std::move(runner)),
         loads_(options_.lanes) {
     const TpLimits limits{options_.model.vocab_size, options_.batch_tokens, options_.max_context,
-                          options_.kv_block_tokens};
+                          cpu::k_kv_block_tokens};
     if (tp_.size > 1)
       for (const auto& group : options_.groups)
         links_.push_back(std::make_unique<TpLink>(group, limits));
@@ -103,7 +103,7 @@ class BuiltInEngine final : public GenerationEngine {
     capacity.param_bytes = runner_->card_bytes();
     capacity.kv_block_bytes = runner_->kv_block_bytes();
     capacity.kv_token_bytes =
-        capacity.kv_block_bytes / static_cast<uint64_t>(options_.kv_block_tokens);
+        capacity.kv_block_bytes / static_cast<uint64_t>(cpu::k_kv_block_tokens);
     return capacity;
   }
 
@@ -149,7 +149,7 @@ class BuiltInEngine final : public GenerationEngine {
       COHORT_TRY(check_idle(fmt::format("commit of version {}", version)));
     }
     if (arriving_ == nullptr || arriving_version_ != version)
-      return invalid(fmt::format("weights: version {} was not begun", version));
+      return invalid("weights: version {} was not begun", version);
     std::shared_ptr<std::byte> flat = std::move(arriving_);
     if (params_.empty()) {
       host_weights_ = std::move(flat);
@@ -263,9 +263,8 @@ class BuiltInEngine final : public GenerationEngine {
 
   Expected<void> submit(TurnRequest request) override {
     if (is_follower())
-      return invalid(
-          fmt::format("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
-                      request.request_id, tp_.rank));
+      return invalid("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
+                     request.request_id, tp_.rank);
     COHORT_TRY(validate(request, options_.model.vocab_size));
     const uint64_t id = request.request_id;
     std::lock_guard lock(registry_mutex_);
@@ -277,9 +276,9 @@ class BuiltInEngine final : public GenerationEngine {
                                  options_.card->card().value));
     auto it = entries_.find(id);
     if (it != entries_.end() && it->second.is_in_flight)
-      return invalid(fmt::format("request {}: its last turn is still in flight", id));
+      return invalid("request {}: its last turn is still in flight", id);
     if (it == entries_.end() && request.append_tokens.empty())
-      return invalid(fmt::format("request {}: the first turn has no tokens", id));
+      return invalid("request {}: the first turn has no tokens", id);
     const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
     LaneLoad& load = loads_[lane];
     if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
@@ -392,7 +391,7 @@ class BuiltInEngine final : public GenerationEngine {
     scheduler.vocab_size = options_.model.vocab_size;
     scheduler.max_running = options_.max_running;
     scheduler.max_context = options_.max_context;
-    scheduler.block_tokens = options_.kv_block_tokens;
+    scheduler.block_tokens = cpu::k_kv_block_tokens;
     scheduler.batch_tokens = options_.batch_tokens;
     for (uint32_t lane = 0; lane < options_.lanes; ++lane)
       lanes_.push_back(std::make_unique<GenerationLane>(scheduler, lane_hooks(lane)));

@@ -39,7 +39,6 @@ struct BuiltInOptions {
   uint32_t lanes = 1;
   uint32_t max_running = 64;     // trajectories in the cache, per lane
   int64_t max_context = 0;       // [tokens] 0: the model's max_position
-  int64_t kv_block_tokens = 16;  // the only size the kernels have
   int64_t batch_tokens = 256;    // rows of one iteration, per lane; decode rows go first
   uint32_t max_waiting = 65536;  // requests, per lane
   RunnerKind runner = RunnerKind::automatic;

@@ -55,48 +55,36 @@ struct PackedLayout {
   int64_t total_floats = 0;
 };
 
-class LayoutPlanner {
- public:
-  explicit LayoutPlanner(int64_t panel) : panel_(panel) {}
-  Packed matrix(const PartSpan& part, bool is_gate_up = false) {
-    Packed m{part.offset, next_, part.rows, part.columns, 0, is_gate_up};
-    m.panels = is_gate_up ? blocks(part.rows / 2, panel_ / 2) : blocks(part.rows, panel_);
-    next_ += m.panels * panel_ * m.depth;
-    return m;
-  }
-  Vector vector(const PartSpan& part) {
-    Vector v{part.offset, next_, part.rows};
-    next_ += padded(part.rows, std::max(panel_, k_pad));
-    return v;
-  }
-  int64_t total() const { return next_; }
-
- private:
-  static int64_t blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
-  int64_t panel_;
-  int64_t next_ = 0;
-};
-
 PackedLayout plan_layout(const ModelConfig& c, int64_t panel) {
   const ParameterLayout flat = layout_of(c);
-  LayoutPlanner planner(panel);
   PackedLayout plan;
-  plan.embedding = planner.matrix(flat.embedding);
+  const auto blocks = [](int64_t count, int64_t size) { return (count + size - 1) / size; };
+  const auto matrix = [&](const PartSpan& part, bool is_gate_up = false) {
+    Packed m{part.offset, plan.total_floats, part.rows, part.columns, 0, is_gate_up};
+    m.panels = is_gate_up ? blocks(part.rows / 2, panel / 2) : blocks(part.rows, panel);
+    plan.total_floats += m.panels * panel * m.depth;
+    return m;
+  };
+  const auto vector = [&](const PartSpan& part) {
+    const Vector v{part.offset, plan.total_floats, part.rows};
+    plan.total_floats += padded(part.rows, std::max(panel, k_pad));
+    return v;
+  };
+  plan.embedding = matrix(flat.embedding);
   for (const LayerParts& parts : flat.layers) {
     LayerWeights& w = plan.layers.emplace_back();
     for (size_t i = 0; i < model::k_parts; ++i) {
       const PartSpan& part = parts.items[i];
       if (part.offset < 0) continue;
       if (part.columns > 0)
-        w.matrices.items[i] = planner.matrix(part, static_cast<Part>(i) == Part::gate_up);
+        w.matrices.items[i] = matrix(part, static_cast<Part>(i) == Part::gate_up);
       else
-        w.vectors.items[i] = planner.vector(part);
+        w.vectors.items[i] = vector(part);
     }
   }
-  plan.final_norm = planner.vector(flat.final_norm);
+  plan.final_norm = vector(flat.final_norm);
   plan.is_tied = flat.is_tied();
-  plan.lm_head = plan.is_tied ? plan.embedding : planner.matrix(flat.lm_head);
-  plan.total_floats = planner.total();
+  plan.lm_head = plan.is_tied ? plan.embedding : matrix(flat.lm_head);
   return plan;
 }
 
@@ -150,37 +138,15 @@ class CpuRunner final : public ModelRunner {
   }
 
   Expected<void> load(std::span<const std::byte> flat) override {
-    COHORT_CHECK(weights_ != nullptr && flat.size() == flat_bytes(),
-                 "PLACE-4: weights have no card");
-    const auto* source = reinterpret_cast<const float*>(flat.data());
-    const int64_t panel = kernels_.panel;
-    visit_matrices([&](const Packed& m) {
-      for (int64_t column = 0; column < m.columns; ++column) {
-        float* to = weights_ + column_start(m, column, panel);
-        const float* from = source + m.source + column * m.depth;
-        for (int64_t k = 0; k < m.depth; ++k) to[k * panel] = from[k];
-      }
-    });
-    visit_vectors(
-        [&](const Vector& v) { std::copy_n(source + v.source, v.count, weights_ + v.offset); });
+    auto* source = const_cast<float*>(reinterpret_cast<const float*>(flat.data()));  // only read
+    each_weight(source, flat.size(), [](float& packed, float& plain) { packed = plain; });
     return {};
   }
 
   Expected<void> store(std::span<std::byte> flat) const override {
-    COHORT_CHECK(weights_ != nullptr && flat.size() == flat_bytes(),
-                 "PLACE-4: weights have no card");
     auto* target = reinterpret_cast<float*>(flat.data());
     std::fill_n(target, flat_elements_, 0.F);
-    const int64_t panel = kernels_.panel;
-    visit_matrices([&](const Packed& m) {
-      for (int64_t column = 0; column < m.columns; ++column) {
-        const float* from = weights_ + column_start(m, column, panel);
-        float* to = target + m.source + column * m.depth;
-        for (int64_t k = 0; k < m.depth; ++k) to[k] = from[k * panel];
-      }
-    });
-    visit_vectors(
-        [&](const Vector& v) { std::copy_n(weights_ + v.offset, v.count, target + v.source); });
+    each_weight(target, flat.size(), [](float& packed, float& plain) { plain = packed; });
     return {};
   }
 
@@ -208,21 +174,29 @@ class CpuRunner final : public ModelRunner {
   }
 
  private:
-  template <class Visit>
-  void visit_matrices(Visit visit) const {
-    visit(plan_.embedding);
-    for (const LayerWeights& w : plan_.layers)
-      for (const Packed& m : w.matrices.items)
-        if (m.columns > 0) visit(m);
-    if (!plan_.is_tied) visit(plan_.lm_head);
-  }
-
-  template <class Visit>
-  void visit_vectors(Visit visit) const {
-    for (const LayerWeights& w : plan_.layers)
-      for (const Vector& v : w.vectors.items)
-        if (v.offset >= 0) visit(v);
-    visit(plan_.final_norm);
+  /// Calls move(packed, plain) for every weight on the card and in a flat buffer.
+  template <class Move>
+  void each_weight(float* flat, size_t size_bytes, Move move) const {
+    COHORT_CHECK(weights_ != nullptr && size_bytes == flat_bytes(),
+                 "PLACE-4: weights have no card");
+    const int64_t panel = kernels_.panel;
+    auto matrix = [&](const Packed& m) {
+      for (int64_t column = 0; column < m.columns; ++column) {
+        float* packed = weights_ + column_start(m, column, panel);
+        float* plain = flat + m.source + column * m.depth;
+        for (int64_t k = 0; k < m.depth; ++k) move(packed[k * panel], plain[k]);
+      }
+    };
+    auto vector = [&](const Vector& v) {
+      for (int64_t i = 0; i < v.count; ++i) move(weights_[v.offset + i], flat[v.source + i]);
+    };
+    matrix(plan_.embedding);
+    for (const LayerWeights& w : plan_.layers) {
+      for (const Packed& m : w.matrices.items) matrix(m);
+      for (const Vector& v : w.vectors.items) vector(v);
+    }
+    vector(plan_.final_norm);
+    if (!plan_.is_tied) matrix(plan_.lm_head);
   }
 
   RunnerOptions options_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/base/check.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 #include "runtime/compute/generate/generation_runner.hpp"
 #include "runtime/compute/generate/tp_link.hpp"
 #include "runtime/compute/model/ops.hpp"

@@ -13,17 +13,6 @@ namespace {
 
 Error refused(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
 
-class Pause {
- public:
-  explicit Pause(GenerationEngine& engine) : engine_(engine) { engine_.pause(PauseMode::keep); }
-  ~Pause() { engine_.resume(); }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-
- private:
-  GenerationEngine& engine_;
-};
-
 }  // namespace
 
 std::string_view to_string(TurnStop stop) {
@@ -69,9 +58,11 @@ double EngineStats::busiest_since(const EngineStats& start) const {
 }
 
 Expected<void> serve_weights(GenerationEngine& engine, uint64_t version) {
-  Pause pause(engine);
-  COHORT_TRY(engine.commit_weights(version));
-  return engine.reset_cache();
+  engine.pause(PauseMode::keep);
+  Expected<void> done = engine.commit_weights(version);
+  if (done) done = engine.reset_cache();
+  engine.resume();
+  return done;
 }
 
 }  // namespace cohort::compute

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/compute/device/card_residency.hpp"
+#include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/sampling.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 

@@ -137,15 +137,6 @@ void swiglu_backward(const float* dy, const float* gate_up, float* dgate_up, int
   }
 }
 
-inline float row_max(const float* x, int64_t columns) {
-  const float lowest = -INFINITY;
-  Vec top = splat(lowest);
-  int64_t c = 0;
-  for (; c + k_lanes <= columns; c += k_lanes) top = maximum(load(x + c), top);
-  if (c < columns) top = maximum(load_part(x + c, columns - c, lowest), top);
-  return lane_max(top);
-}
-
 void softmax_stats(const float* logits, const int32_t* target, float* logp, float* entropy,
                    float* lse, int64_t rows, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row, logits += columns) {

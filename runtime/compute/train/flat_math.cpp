@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 #include "runtime/compute/kernels/kernels.hpp"
 #include "runtime/compute/train/train_state.hpp"
 

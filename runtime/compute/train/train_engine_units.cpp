@@ -2,7 +2,7 @@
 // while it is computed. The forward keeps the input of each layer; the backward computes a layer
 // again, and its gradients leave at once. The arithmetic, and its order, is policy_log_probs'.
 #include "runtime/compute/device/cpu_setup.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 #include "runtime/compute/train/train_step.hpp"
 
 namespace cohort::compute {

@@ -80,11 +80,8 @@ struct TrainEngine::State {
   float* find_float(const HeldBuffer& buffer, size_t spec, int64_t at) const {
     return reinterpret_cast<float*>(find(buffer, spec, at));
   }
-  /// Writes elements [begin, begin + values.size()) of tensor `spec` into an f32 buffer, as far as
-  /// it holds them.
-  void store(const HeldBuffer& buffer, size_t spec, int64_t begin,
-             std::span<const float> values) const;
-  /// The same into master and, rounded, what products read.
+  /// Writes elements [begin, begin + values.size()) of tensor `spec` into the master and, rounded,
+  /// into what products read, as far as they hold them.
   void store_parameters(size_t spec, int64_t begin, std::span<const float> values) const;
 
   /// Returns the buffer itself where it is the host's, else a copy of it in `copied`.

@@ -11,7 +11,7 @@
 #include "runtime/base/text.hpp"
 #include "runtime/compute/collectives/collectives_backends.hpp"
 #include "runtime/compute/collectives/device_group.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 
 namespace cohort::compute {
 namespace {

@@ -47,7 +47,6 @@ class CudaDevice final : public TorchDevice {
       return device_error(torch_device() + ": memory", e);
     }
   }
-  void reset_peak() override { allocator::resetPeakStats(torch().index()); }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {

@@ -46,7 +46,6 @@ class NpuDevice final : public TorchDevice {
     out.free_bytes = free_bytes;
     return out;
   }
-  void reset_peak() override { reset_block_peak(); }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
