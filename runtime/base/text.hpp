@@ -29,7 +29,7 @@ inline std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-/// Returns the name of an enumerator, whose number is its place in `names`; `none` if there is none.
+/// Returns the name of an enumerator, whose number is its place in `names`, or `none`.
 template <class E, size_t N>
 constexpr std::string_view name_in(const std::string_view (&names)[N], E value,
                                    std::string_view none = "unknown") {

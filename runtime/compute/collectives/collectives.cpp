@@ -90,11 +90,6 @@ class Table final : public Rendezvous {
 
 }  // namespace
 
-std::shared_ptr<void> Rendezvous::share(const std::string&,
-                                        const std::function<std::shared_ptr<void>()>&) {
-  return nullptr;
-}
-
 std::shared_ptr<Rendezvous> Rendezvous::in_process() { return std::make_shared<Table>(); }
 
 std::string_view to_string(CollectiveBackend backend) {

@@ -43,10 +43,12 @@ class Rendezvous {
   /// Returns what the key holds afterwards: `value`, or what was there before.
   virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
   virtual Expected<std::optional<std::string>> get(const std::string& key) = 0;
-  /// in_process() only: the object of `key`, made by the first asker while no holder lives. Null in
+  /// in_process() only: the object of a key, made by the first asker while no holder lives. Null in
   /// several processes.
-  virtual std::shared_ptr<void> share(const std::string& key,
-                                      const std::function<std::shared_ptr<void>()>& make);
+  virtual std::shared_ptr<void> share(const std::string&,
+                                      const std::function<std::shared_ptr<void>()>& /*make*/) {
+    return nullptr;
+  }
 };
 
 /// links: the data plane's (GroupOptions::open), the only one of the CPU platform whose bytes may

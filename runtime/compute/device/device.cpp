@@ -9,8 +9,8 @@ namespace cohort::compute {
 namespace {
 
 const DeviceBackend& backend_of(DeviceKind kind) {
-  constexpr decltype(&cpu_backend) k_backends[] = {cpu_backend, cuda_backend, npu_backend};
-  return k_backends[static_cast<size_t>(kind)]();
+  constexpr const DeviceBackend* k_backends[] = {&k_cpu_backend, &k_cuda_backend, &k_npu_backend};
+  return *k_backends[static_cast<size_t>(kind)];
 }
 
 }  // namespace

@@ -82,6 +82,10 @@ Tensor TensorBlocks::find(const std::byte* address, uint64_t size_bytes) const {
 
 bool TensorBlocks::has(const std::byte* address) const { return find(address, 1).defined(); }
 
+std::string TorchDevice::torch_device() const {
+  return fmt::format("{}:{}", to_string(info().kind), info().index);
+}
+
 void TorchDevice::wait_for_event(void* event) const {
   constexpr std::chrono::microseconds k_poll(20);
   constexpr std::chrono::minutes k_limit(10);  // no work of ours takes a device so long

@@ -35,6 +35,7 @@ class TensorBlocks {
 
 class TorchDevice : public Device {
  public:
+  std::string torch_device() const override;
   Expected<DeviceBlock> allocate(uint64_t size_bytes) override;
   Expected<DeviceBlock> allocate_pinned(uint64_t size_bytes) override;
   bool holds(const std::byte* address) const override { return blocks_->has(address); }

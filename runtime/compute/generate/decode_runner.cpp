@@ -152,12 +152,6 @@ class CpuRunner final : public ModelRunner {
 
   std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) override;
 
-  const RunnerOptions& options() const { return options_; }
-  const PackedLayout& plan() const { return plan_; }
-  const DecodeKernels& kernels() const { return kernels_; }
-  const float* weights() const { return weights_; }
-  const float* cosines() const { return cosines_.data(); }
-  const float* sines() const { return sines_.data(); }
   int64_t head_dim_padded() const { return padded(model_.head_dim, k_pad); }
   int64_t layer_block_floats() const {
     return model_.num_key_value_heads * options_.block_tokens *
@@ -174,6 +168,7 @@ class CpuRunner final : public ModelRunner {
   }
 
  private:
+  friend class CpuLane;
   /// Calls move(packed, plain) for every weight on the card and in a flat buffer.
   template <class Move>
   void each_weight(float* flat, size_t size_bytes, Move move) const {
@@ -213,8 +208,8 @@ class CpuLane final : public LaneRunner {
  public:
   CpuLane(const CpuRunner& runner, std::span<std::byte> cache, TpLink* link)
       : runner_(runner),
-        model_(runner.options().model),
-        kernels_(runner.kernels()),
+        model_(runner.options_.model),
+        kernels_(runner.kernels_),
         cache_(reinterpret_cast<float*>(cache.data())),
         link_(link) {
     const int64_t panel = kernels_.panel;
@@ -233,11 +228,11 @@ class CpuLane final : public LaneRunner {
     qkv_ = floats(block_rows_, qkv_width_);
     attended_ = floats(block_rows_, attention_width_);
     ffn_ = floats(block_rows_, ffn_width_);
-    scores_ = floats(cpu::k_attention_rows, padded(runner.options().max_context, k_pad));
+    scores_ = floats(cpu::k_attention_rows, padded(runner.options_.max_context, k_pad));
   }
 
   Expected<LogitsView> forward(std::span<const BatchChunk> batch) override {
-    COHORT_CHECK(runner_.weights() != nullptr, "PLACE-4: weights are not on the card");
+    COHORT_CHECK(runner_.weights_ != nullptr, "PLACE-4: weights are not on the card");
     int64_t wanted = 0;
     for (const BatchChunk& chunk : batch) wanted += chunk.is_sampled ? 1 : 0;
     const auto sampled_floats = static_cast<size_t>(wanted * hidden_);
@@ -277,7 +272,7 @@ class CpuLane final : public LaneRunner {
 
   Expected<void> run_block(int64_t rows) {
     COHORT_TRY(embed());
-    for (size_t layer = 0; layer < runner_.plan().layers.size(); ++layer)
+    for (size_t layer = 0; layer < runner_.plan_.layers.size(); ++layer)
       COHORT_TRY(run_layer(layer, rows));
     keep_sampled_rows();
     return {};
@@ -285,15 +280,15 @@ class CpuLane final : public LaneRunner {
 
   /// Fills the rows whose tokens are in this rank's part of the vocabulary, gets the others.
   Expected<void> embed() {
-    const Packed& table = runner_.plan().embedding;
-    const float* weights = runner_.weights();
-    const int64_t first_token = runner_.options().tp.rank * model_.vocab_size;
+    const Packed& table = runner_.plan_.embedding;
+    const float* weights = runner_.weights_;
+    const int64_t first_token = runner_.options_.tp.rank * model_.vocab_size;
     owners_.clear();
     for (const Piece& piece : pieces_) {
       for (int64_t i = 0; i < piece.count; ++i) {
         const int64_t token = piece.chunk->tokens[piece.begin + i];
         owners_.push_back(static_cast<int32_t>(token / model_.vocab_size));
-        if (owners_.back() != runner_.options().tp.rank) continue;
+        if (owners_.back() != runner_.options_.tp.rank) continue;
         const float* from = weights + column_start(table, token - first_token, kernels_.panel);
         float* to = x_.data() + (piece.row + i) * hidden_;
         for (int64_t k = 0; k < model_.hidden_size; ++k) to[k] = from[k * kernels_.panel];
@@ -304,8 +299,8 @@ class CpuLane final : public LaneRunner {
   }
 
   Expected<void> run_layer(size_t layer, int64_t rows) {
-    const LayerWeights& w = runner_.plan().layers[layer];
-    const float* weights = runner_.weights();
+    const LayerWeights& w = runner_.plan_.layers[layer];
+    const float* weights = runner_.weights_;
     const auto eps = static_cast<float>(model_.rms_norm_eps);
     kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
                       weights + w.vectors[Part::input_norm].offset, eps, normed_.data());
@@ -321,8 +316,8 @@ class CpuLane final : public LaneRunner {
     args.kv_heads = model_.num_key_value_heads;
     args.head_dim = model_.head_dim;
     args.head_dim_padded = runner_.head_dim_padded();
-    args.cosines = runner_.cosines();
-    args.sines = runner_.sines();
+    args.cosines = runner_.cosines_.data();
+    args.sines = runner_.sines_.data();
     args.scratch = scores_.data();
     for (size_t i = 0; i < pieces_.size(); ++i) {
       const Piece& piece = pieces_[i];
@@ -354,9 +349,9 @@ class CpuLane final : public LaneRunner {
   }
 
   Expected<LogitsView> sampled_logits() {
-    const PackedLayout& plan = runner_.plan();
+    const PackedLayout& plan = runner_.plan_;
     kernels_.rms_norm(sampled_.data(), sampled_count_, model_.hidden_size, hidden_,
-                      runner_.weights() + plan.final_norm.offset,
+                      runner_.weights_ + plan.final_norm.offset,
                       static_cast<float>(model_.rms_norm_eps), sampled_normed_.data());
     matmul(sampled_normed_.data(), hidden_, sampled_count_, plan.lm_head, logits_.data(),
            vocab_width_, MatmulMode::store);
@@ -366,15 +361,14 @@ class CpuLane final : public LaneRunner {
     return LogitsView{whole, model_.vocab_size * link_->size()};
   }
 
-  /// Asks for the cached keys and values of a sequence one sequence ahead: its blocks lie scattered,
-  /// which the hardware's prefetcher does not see.
+  /// Asks for the cached keys and values of the next sequence: its blocks lie scattered, which the
+  /// hardware's prefetcher does not see.
   void prefetch_keys(const Piece& piece, const CachedAttention& args) const {
     constexpr int64_t k_line_floats = 16;
     const int64_t keys = piece.chunk->first_position + piece.begin;
-    for (int64_t begin = 0; begin < keys; begin += runner_.options().block_tokens) {
-      const float* block =
-          args.cache +
-          piece.chunk->blocks[begin / runner_.options().block_tokens] * args.block_stride;
+    for (int64_t begin = 0; begin < keys; begin += runner_.options_.block_tokens) {
+      const float* block = args.cache + piece.chunk->blocks[begin / runner_.options_.block_tokens] *
+                                            args.block_stride;
       for (int64_t i = 0; i < runner_.layer_block_floats(); i += k_line_floats)
         __builtin_prefetch(block + i);
     }
@@ -391,7 +385,7 @@ class CpuLane final : public LaneRunner {
 
   void matmul(const float* a, int64_t lda, int64_t rows, const Packed& w, float* out, int64_t ldo,
               MatmulMode mode, const Vector* bias = nullptr) const {
-    const float* weights = runner_.weights();
+    const float* weights = runner_.weights_;
     MatmulArgs args;
     args.a = a;
     args.lda = lda;

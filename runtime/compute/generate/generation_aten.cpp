@@ -80,9 +80,6 @@ class AtenRunner final : public ModelRunner {
 
   std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) override;
 
-  const RunnerOptions& options() const { return options_; }
-  const PolicyWeights& weights() const { return weights_; }
-  const ops::RopeTable& rope() const { return rope_; }
   at::TensorOptions tensor_options() const { return at::dtype(dtype_).device(device_); }
   /// Returns a tensor over card bytes.
   Tensor over(std::span<std::byte> bytes, at::IntArrayRef shape) const {
@@ -91,6 +88,7 @@ class AtenRunner final : public ModelRunner {
   }
 
  private:
+  friend class AtenLane;
   uint64_t element_bytes() const { return tensor::size_of(options_.model.dtype); }
 
   RunnerOptions options_;
@@ -106,8 +104,8 @@ class AtenLane final : public LaneRunner {
  public:
   AtenLane(const AtenRunner& runner, std::span<std::byte> cache, TpLink* link)
       : runner_(runner),
-        model_(runner.options().model),
-        block_tokens_(runner.options().block_tokens),
+        model_(runner.options_.model),
+        block_tokens_(runner.options_.block_tokens),
         link_(link) {
     const auto blocks = static_cast<int64_t>(cache.size() / runner.kv_block_bytes());
     cache_ = runner.over(cache, {blocks, model_.num_hidden_layers, 2, block_tokens_,
@@ -135,14 +133,14 @@ class AtenLane final : public LaneRunner {
         positions.push_back(static_cast<int32_t>(chunk.first_position + i));
       if (chunk.is_sampled) sampled_rows.push_back(static_cast<int32_t>(tokens.size()) - 1);
     }
-    const PolicyWeights& weights = runner_.weights();
+    const PolicyWeights& weights = runner_.weights_;
     const Tensor where = indices(positions);
     COHORT_ASSIGN(Tensor x, embed(tokens));
     for (size_t i = 0; i < weights.layers.size(); ++i) {
       const PolicyWeights::Layer& layer = weights.layers[i];
       Tensor h = ops::rms_norm(x, layer[Part::input_norm], model_.rms_norm_eps);
       Tensor qkv =
-          ops::rope(at::mm(h, layer[Part::qkv].t()), layer[Part::qkv_bias], where, runner_.rope(),
+          ops::rope(at::mm(h, layer[Part::qkv].t()), layer[Part::qkv_bias], where, runner_.rope_,
                     model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
       COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer[Part::o]));
       h = ops::rms_norm(x, layer[Part::post_norm], model_.rms_norm_eps);
@@ -163,7 +161,7 @@ class AtenLane final : public LaneRunner {
   /// Returns the embeddings of the tokens; under tensor parallelism each rank looks up those of its
   /// part of the vocabulary.
   Expected<Tensor> embed(const std::vector<int32_t>& tokens) {
-    const Tensor& table = runner_.weights().embedding;
+    const Tensor& table = runner_.weights_.embedding;
     if (link_ == nullptr) return ops::embedding(table, indices(tokens));
     const auto part = static_cast<int32_t>(model_.vocab_size);
     std::vector<int32_t> owners, local;

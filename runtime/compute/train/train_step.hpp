@@ -51,8 +51,8 @@ struct StepInput {
   std::vector<MicroNumbers>& numbers;
 };
 
-/// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers computed
-/// again for the backward. Returns an error of the group; what fails in this rank alone goes to
+/// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers
+/// computed again for the backward. Returns an error of the group; what fails in this rank alone goes to
 /// `mine`, and this rank goes on exchanging zeros (ZERO-5).
 Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine);
 

@@ -119,9 +119,6 @@ std::string none_text() { return "there is always a cpu"; }
 
 }  // namespace
 
-const DeviceBackend& cpu_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
-}
+const DeviceBackend k_cpu_backend = {list, open, none_text};
 
 }  // namespace cohort::compute

@@ -23,10 +23,7 @@ std::string none_text() { return "this build has no CUDA"; }
 
 }  // namespace
 
-const DeviceBackend& cuda_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
-}
+const DeviceBackend k_cuda_backend = {list, open, none_text};
 
 Expected<std::unique_ptr<Collectives>> join_nccl(const GroupOptions& options) {
   return no_cuda_error(fmt::format("group {}: backend nccl", options.name));
