@@ -1,6 +1,7 @@
 #pragma once
-/// Text without its edges, and in lower case. ASCII, whatever the locale. Pure.
+/// Text without its edges, and in lower case; names of enums. ASCII, whatever the locale. Pure.
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,13 @@ inline std::string to_lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](char c) { return to_lower(c); });
   return result;
+}
+
+/// Returns the name of an enumerator: `names` in the order of the values, from 0; "?" behind them.
+template <class Enum>
+constexpr std::string_view name_of(Enum x, std::initializer_list<std::string_view> names) {
+  const auto number = static_cast<size_t>(x);
+  return number < names.size() ? names.begin()[number] : "?";
 }
 
 }  // namespace cohort

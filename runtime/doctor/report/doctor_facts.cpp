@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include "runtime/doctor/probes/probe.hpp"
 
 namespace cohort::doctor {
 namespace {
@@ -144,16 +143,12 @@ json to_json(const Finding& finding) {
 
 Expected<Host> read_host_facts(const std::string& path) {
   constexpr size_t k_max_bytes = size_t{64} << 20;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::io, path + ": cannot be read"};
-  std::string text;
-  char buffer[65536];
-  while (text.size() <= k_max_bytes && (file.read(buffer, sizeof(buffer)), file.gcount() > 0))
-    text.append(buffer, static_cast<size_t>(file.gcount()));
-  if (text.size() > k_max_bytes)
+  const auto text = read_text(path, k_max_bytes + 1);
+  if (!text) return Error{Errc::io, path + ": cannot be read"};
+  if (text->size() > k_max_bytes)
     return Error{Errc::corrupt, path + ": over 64 MiB, which no report of a host is"};
   try {
-    return host_from(json::parse(text).at("facts"));
+    return host_from(json::parse(*text).at("facts"));
   } catch (const json::exception& e) {
     return Error{Errc::corrupt,
                  fmt::format("{}: not a report of `actor-node doctor --json`: {}", path, e.what())};

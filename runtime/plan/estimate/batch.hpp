@@ -10,6 +10,7 @@
 /// nearest values that work. We also differ in the schedule: ROLL floors twice ("div (P*A), then
 /// div D"); with BATCH-1 both are exact.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,10 @@ Expected<BatchPlan> plan_batch(const BatchOptions& options);
 
 /// Returns the multiples of `unit` around `value`, e.g. "96, 128"; never 0.
 std::string nearest_multiples(uint64_t value, uint64_t unit);
-/// Returns the divisors of `value` on both sides of `near`, e.g. "10, 20"; empty if value is 0.
-std::string nearest_divisors(uint64_t value, uint64_t near);
+/// Returns the divisors of `value` on both sides of `near` that `fits` takes, e.g. "10, 20"; empty
+/// if value is 0.
+std::string nearest_divisors(
+    uint64_t value, uint64_t near,
+    const std::function<bool(uint64_t)>& fits = [](uint64_t) { return true; });
 
 }  // namespace cohort::plan

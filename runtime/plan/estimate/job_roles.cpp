@@ -7,16 +7,11 @@
 namespace cohort::plan::job {
 namespace {
 
-bool generates(const RoleJob& job) {
-  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
-         job.engine == Engine::sglang;
-}
-
 RoleKind kind_of(const RoleJob& job) {
   if (job.name == Role::actor_train) return RoleKind::train;
   if (job.name == Role::critic) return RoleKind::critic;
   if (job.name == Role::reference) return RoleKind::reference;
-  return generates(job) ? RoleKind::infer : RoleKind::reference;
+  return serves(job) ? RoleKind::infer : RoleKind::reference;
 }
 
 Error bad_role(const RoleJob& job, const std::string& what) {
@@ -230,6 +225,11 @@ Expected<void> check_names(const JobSpec& spec) {
 
 }  // namespace
 
+bool serves(const RoleJob& job) {
+  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
+         job.engine == Engine::sglang;
+}
+
 bool is_builtin_whole(const RoleFacts& role) {
   return role.job.engine == Engine::builtin && role.job.tp * role.job.pp == 1;
 }
@@ -248,8 +248,6 @@ uint64_t sequence_length(const JobSpec& spec) {
   return spec.sequence_length > 0 ? spec.sequence_length
                                   : spec.prompt_length + spec.response_length;
 }
-
-uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
 
 uint64_t sum_of(const std::vector<TransientBytes>& transients) {
   uint64_t sum = 0;

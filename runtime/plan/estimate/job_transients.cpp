@@ -298,24 +298,13 @@ void put_serving(const JobSpec& spec, RoleFacts& role) {
 
 void add_transients(const JobSpec& spec, RoleFacts& role) {
   const RoleJob& job = role.job;
-  switch (role.kind) {
-    case RoleKind::train:
-    case RoleKind::critic: {
-      bool is_cut = job.zero_stage >= 3 || job.engine == Engine::fsdp;
-      put_activations(spec, role);
-      put_logits(spec, role, job.micro_batch, true, role.update);
-      put_gather(role, is_cut, role.update);
-      put_buckets(role, role.update);
-      put_builtin_buffers(role, true, role.update);
-      break;
-    }
-    case RoleKind::infer:
-      put_serving(spec, role);
-      break;
-    case RoleKind::reference:
-      put_forward(spec, role);
-      break;
-  }
+  if (role.kind == RoleKind::infer) return put_serving(spec, role);
+  if (role.kind == RoleKind::reference) return put_forward(spec, role);
+  put_activations(spec, role);
+  put_logits(spec, role, job.micro_batch, true, role.update);
+  put_gather(role, job.zero_stage >= 3 || job.engine == Engine::fsdp, role.update);
+  put_buckets(role, role.update);
+  put_builtin_buffers(role, true, role.update);
 }
 
 }  // namespace cohort::plan::job

@@ -1,21 +1,15 @@
-#include "runtime/plan/estimate/remedies.hpp"
-
+// What to change when a job does not fit its cards.
 #include <algorithm>
 #include <optional>
 
 #include "runtime/plan/estimate/job_parts.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::job {
 namespace {
 
 bool trains(const RoleJob& job) {
   return job.name == Role::actor_train || job.name == Role::critic;
 }
-bool serves(const RoleJob& job) {
-  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
-         job.engine == Engine::sglang;
-}
-
 /// A changed job and how the change is written in the config.
 struct Change {
   std::string key, text;
@@ -117,7 +111,7 @@ std::optional<Change> checkpointing(const JobSpec& spec) {
 /// Sequences of at most `tokens`, in training and in generation.
 std::optional<Change> shorter(const JobSpec& spec, uint64_t tokens) {
   Change out{"max_model_len", "", spec, ""};
-  uint64_t length = job::sequence_length(spec);
+  uint64_t length = sequence_length(spec);
   if (tokens == 0 || tokens >= length) return std::nullopt;
   // A context longer than the prompt is what makes an answer possible.
   if (tokens <= spec.prompt_length) return std::nullopt;
@@ -210,7 +204,7 @@ Remedy trial(Change change) {
   out.text = change.text;
   out.refused = change.refused;
   if (!out.refused.empty()) return out;
-  auto plan = job::plan_once(change.spec, true);
+  auto plan = plan_once(change.spec, true);
   if (!plan) {
     out.refused = plan.error().detail;
     return out;
@@ -249,7 +243,7 @@ Change all_together(const JobSpec& spec) {
   join(batch_one(out.spec));
   join(log_prob_one(out.spec));
   join(checkpointing(out.spec));
-  join(shorter(out.spec, job::sequence_length(out.spec) / 2));
+  join(shorter(out.spec, sequence_length(out.spec) / 2));
   return out;
 }
 
@@ -265,7 +259,7 @@ std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan) {
   for (auto make : {cpu_offload, batch_one, log_prob_one, checkpointing})
     if (auto change = make(spec)) keep(trial(std::move(*change)));
   Search lengths, shares, cards;
-  uint64_t length = job::sequence_length(spec);
+  uint64_t length = sequence_length(spec);
   bool is_cache_short =
       std::ranges::any_of(plan.roles, [](const RolePlan& role) { return role.is_cache_too_small; });
   for (uint64_t by = 2; by <= 8 && !lengths.done(); by *= 2)
@@ -285,4 +279,4 @@ std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan) {
   return remedies;
 }
 
-}  // namespace cohort::plan
+}  // namespace cohort::plan::job

@@ -125,8 +125,7 @@ uint64_t bytes_of(const TensorSpec& spec) {
 }
 
 uint32_t replica_of(const ShardLayout& x, size_t position) {
-  const auto rest = static_cast<uint32_t>(position) / x.tp;
-  return x.order == ShardLayout::Order::tp_dp_pp ? rest % x.dp : rest / x.pp;
+  return static_cast<uint32_t>(position) / x.tp % x.dp;
 }
 
 }  // namespace
