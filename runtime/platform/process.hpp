@@ -1,7 +1,8 @@
 #pragma once
-/// Runs one program with a time limit and a bound on its output; facts of this process. Thread-safe: no shared state;
-/// posix_spawn, so it may be called from several threads at once. The child gets a process group
-/// of its own; when the limit is over, the group is killed and reaped. Standard input is empty.
+/// Runs one program with a time limit and a bound on its output; facts of this process.
+/// Thread-safe: no shared state; posix_spawn, so it may be called from several threads at once. The
+/// child gets a process group of its own; when the limit is over, the group is killed and reaped.
+/// Standard input is empty.
 #include <chrono>
 #include <cstdint>
 #include <map>

@@ -31,8 +31,7 @@ struct HostReport {
   std::vector<std::string> gpus;  // "0 NVIDIA H200 143771 MiB", on the cuda platform
 };
 
-/// Returns the file's content, a little more than `max_bytes` of it at the most; nothing if it cannot
-/// be opened.
+/// Returns the file's content, cut off a little above `max_bytes`; nothing if it cannot be opened.
 std::optional<std::string> read_text(const std::string& path, size_t max_bytes);
 
 HostReport probe_host(const ProbeOptions& options);

@@ -1,7 +1,7 @@
 #pragma once
 /// Readers of files under /proc, /etc and /usr/local/Ascend, and the lines and words that they and
-/// tool_output.cpp read. Pure functions of text: any bytes, no throw, bounded results. A view points
-/// into the text given and must not outlive it.
+/// tool_output.cpp read. Pure functions of text: any bytes, no throw, bounded results. A view
+/// points into the text given and must not outlive it.
 #include <cstdint>
 #include <optional>
 #include <string>

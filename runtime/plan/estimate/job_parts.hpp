@@ -64,10 +64,10 @@ std::vector<TrafficLine> work_out_traffic(const JobSpec& spec, const std::vector
 /// plan_job without remedies; `is_trial` leaves reshard and traffic out too.
 Expected<JobPlan> plan_once(const JobSpec& spec, bool is_trial);
 
-/// Returns what may be changed when the job does not fit its cards, each with the peak that it leads
-/// to: the seeds' advice (CPU offload, batch 1 with accumulation times k, a shorter max_model_len,
-/// more cards) and three of ours (checkpointing, lower utilization, all together). Each is tried by
-/// planning the changed job; the optimizer batch stays what it was. Bound: about 30 plans.
+/// Returns what may be changed when the job does not fit its cards, each with the peak that it
+/// leads to: the seeds' advice (CPU offload, batch 1 with accumulation times k, a shorter
+/// max_model_len, more cards) and three of ours (checkpointing, lower utilization, all together).
+/// Each is tried by planning the changed job, with the same optimizer batch. Bound: about 30 plans.
 std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan);
 
 }  // namespace cohort::plan::job

@@ -28,8 +28,9 @@ inline constexpr uint64_t k_alignment_elements = 16;  // 64 bytes of f32: one ca
 
 inline uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
 
-/// Training state of the built-in engine: gradients and AdamW's moments in f32. ZeRO cuts each tensor, taken flat, in `shards` parts of
-/// ceil(count / shards) elements (runtime/compute/train/zero_layout.hpp).
+/// Training state of the built-in engine: gradients and AdamW's moments in f32. ZeRO cuts each
+/// tensor, taken flat, in `shards` parts of ceil(count / shards) elements
+/// (runtime/compute/train/zero_layout.hpp).
 struct TrainMemory {
   uint64_t param_bytes = 4;  // per element as the forward pass reads it
   /// An f32 copy beside bf16 parameters: counted with them, from stage 1 on with the optimizer.

@@ -7,8 +7,8 @@
 /// same decisions. Owner: the driver. Bound: what add() was given and end() has not yet ended, plus
 /// one home per prompt of it.
 ///
-/// Outstanding tokens of a trajectory: its prompt and the response expected, until it ends. Expected
-/// is what the group says, else the mean of what has ended lately.
+/// Outstanding tokens of a trajectory: its prompt and the response expected, until it ends.
+/// Expected is what the group says, else the mean of what has ended lately.
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
 /// open on one living replica, or on two of them if it was hedged. It ends once; a second end is

@@ -8,8 +8,8 @@
 /// flat, into equal consecutive parts over the replicas (the last ones short or empty).
 ///
 /// Position p of a layout is card ranks[p], p = tp + TP * (dp + DP * pp). Inside a stage a position
-/// has number q = tp + TP * dp, and its expert coordinates are q = etp + ETP * (ep + EP * replica). A
-/// card holds its shards in one buffer: families in the order of the model, layers ascending,
+/// has number q = tp + TP * dp, and its expert coordinates are q = etp + ETP * (ep + EP * replica).
+/// A card holds its shards in one buffer: families in the order of the model, layers ascending,
 /// experts ascending.
 /// Bounds: 65,536 cards; a layout's bytes fit 64 bits.
 #include <cstdint>
