@@ -146,17 +146,20 @@ TEST_F(Dies, RecipeAndBaselineBytes) {
 }
 
 TEST_F(Dies, StagingOfOneLayersW13) {
-  ReshardOptions options = mode(ReshardMode::all_gather);
+  experts.tensors.resize(1);
+  ReshardOptions options;
   options.tables_only = true;
   auto w13 = [&](ReshardMode m) {
     options.mode = m;
-    return gib(planned(experts, from, to, options).families[0].staging_max);
+    const auto ranks = planned(experts, from, to, options).ranks;
+    return gib(std::ranges::max(ranks, {}, &RankBytes::staging_peak).staging_peak);
   };
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::all_gather), 14.0);
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.0546875);
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::p2p), 0.0546875);
+  constexpr double k_share = 0.4375;  // of another stage's layer, which the PP broadcast brings
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::all_gather), 14.0 + k_share);
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.0546875 + k_share);
+  EXPECT_LE(w13(ReshardMode::p2p), 0.0546875);
   to = test::make_layout("infer", 2, 1, 128, 128);  // two instances of EP128
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.109375);
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.109375 + k_share);
 }
 
 TEST_F(Dies, TheRestOfTheModel) {

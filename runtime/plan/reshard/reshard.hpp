@@ -55,13 +55,6 @@ struct StepBytes {
   bool operator==(const StepBytes&) const = default;
 };
 
-/// One family of the model. Staging as the mode does it, for one layer, PP broadcast not counted.
-struct FamilyBytes {
-  std::string name;
-  uint64_t bytes = 0, receive_total = 0, receive_max = 0, staging_max = 0;
-  bool operator==(const FamilyBytes&) const = default;
-};
-
 /// The same part of several tensors of a family: layers [first_layer, end_layer), experts
 /// [first_expert, end_expert) (one pseudo expert when not routed), [split_begin, split_end) of the
 /// split dimension, and of that box, taken flat, elements [flat_begin, flat_end). The part is cut
@@ -95,7 +88,6 @@ struct ReshardPlan {
   std::vector<CardId> cards;     // both layouts' cards, ascending
   std::vector<RankBytes> ranks;  // of cards
   std::vector<StepBytes> steps;
-  std::vector<FamilyBytes> families;
   std::vector<ReshardPiece> pieces;
   std::vector<ReshardTransfer> transfers;  // by round, hop, receiver; local copies first
   uint32_t rounds = 0;

@@ -62,12 +62,6 @@ ReshardBuilder::ReshardBuilder(ReshardPlan& plan, const Shards& from, const Shar
     : plan_(&plan), from_(&from), to_(&to), options_(options) {
   fill_cards();
   fill_bounds();
-  for (const TensorSpec& x : plan.model.tensors)
-    plan.families.push_back({x.name,
-                             x.outer * x.split * x.inner * x.element_bytes * family_experts(x) *
-                                 family_layers(x).size(),
-                             0, 0, 0});
-  received_by_family_.assign(plan.families.size(), std::vector<uint64_t>(card_count(), 0));
 }
 
 void ReshardBuilder::fill_cards() {
@@ -142,25 +136,18 @@ uint8_t ReshardBuilder::step(const std::string& name) {
   return static_cast<uint8_t>(steps.size() - 1);
 }
 
-void ReshardBuilder::count(uint32_t family, uint8_t step, uint32_t from, uint32_t to,
-                           uint64_t bytes) {
+void ReshardBuilder::count(uint8_t step, uint32_t from, uint32_t to, uint64_t bytes) {
   plan_->ranks[from].send += bytes;
   plan_->ranks[to].receive += bytes;
   received_by_step_[step][to] += bytes;
-  received_by_family_[family][to] += bytes;
 }
 
 void ReshardBuilder::finish() {
-  auto fold = [](const std::vector<uint64_t>& values, uint64_t& total, uint64_t& most) {
-    for (uint64_t value : values) {
-      total += value;
-      most = std::max(most, value);
-    }
-  };
   for (size_t i = 0; i < plan_->steps.size(); ++i)
-    fold(received_by_step_[i], plan_->steps[i].receive_total, plan_->steps[i].receive_max);
-  for (size_t i = 0; i < plan_->families.size(); ++i)
-    fold(received_by_family_[i], plan_->families[i].receive_total, plan_->families[i].receive_max);
+    for (uint64_t bytes : received_by_step_[i]) {
+      plan_->steps[i].receive_total += bytes;
+      plan_->steps[i].receive_max = std::max(plan_->steps[i].receive_max, bytes);
+    }
 }
 
 }  // namespace cohort::plan

@@ -49,8 +49,8 @@ class ReshardBuilder {
   uint64_t transfer_bytes(const ReshardTransfer& x) const;
   /// Returns the index of the step of that name, adding it when new.
   uint8_t step(const std::string& name);
-  /// Adds `bytes` of a family that go from card to card in a step.
-  void count(uint32_t family, uint8_t step, uint32_t from, uint32_t to, uint64_t bytes);
+  /// Adds `bytes` that go from card to card in a step.
+  void count(uint8_t step, uint32_t from, uint32_t to, uint64_t bytes);
   /// Fills totals and maxima. Called once, last.
   void finish();
 
@@ -63,7 +63,7 @@ class ReshardBuilder {
   const Shards* to_;
   ReshardOptions options_;
   std::vector<uint32_t> from_card_, to_card_, from_position_, to_position_;
-  std::vector<std::vector<uint64_t>> received_by_step_, received_by_family_;
+  std::vector<std::vector<uint64_t>> received_by_step_;
 };
 
 /// The modes. Each fills transfers, rounds, staging and byte tables of the builder's plan.

@@ -116,10 +116,6 @@ class GatherPlanner {
         staging[stage] = x.is_tp_first ? all : share + gathered;
     }
     staging.back() = outside_.empty() ? 0 : result;
-    bool is_moved = layout().pp > x.owners.size() || from_->cuts(spec) > 1;
-    FamilyBytes& family = builder_->plan().families[x.family];
-    family.staging_max = std::max(
-        {family.staging_max, gathered, staging.back(), gathered == 0 && is_moved ? share : 0});
     return staging;
   }
 
@@ -241,7 +237,7 @@ class GatherPlanner {
     transfer.step = builder_->step(step);
     transfer.hop = hop;
     transfer.source = source;
-    builder_->count(x.family, transfer.step, from, to, builder_->transfer_bytes(transfer));
+    builder_->count(transfer.step, from, to, builder_->transfer_bytes(transfer));
     if (!builder_->options().tables_only) templates_.push_back(transfer);
   }
 

@@ -130,12 +130,6 @@ uint32_t replica_of(const ShardLayout& x, size_t position) {
 
 }  // namespace
 
-std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first) {
-  std::vector<CardId> cards(count);
-  for (uint32_t i = 0; i < count; ++i) cards[i] = {first + i};
-  return cards;
-}
-
 Expected<void> check_layout(const ModelTensors& model, const ShardLayout& layout) {
   COHORT_TRY(check_ranks(layout));
   COHORT_TRY(check_stages(model, layout));

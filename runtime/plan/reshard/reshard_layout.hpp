@@ -59,9 +59,6 @@ struct ShardLayout {
   bool operator==(const ShardLayout&) const = default;
 };
 
-/// Returns cards first, first + 1, … as ShardLayout::ranks.
-std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first = 0);
-
 /// Returns Errc::invalid_argument, naming layout and tensor, for a degree of 0, ranks that are too
 /// few, too many or repeated, layers that do not sum up, a TP that does not divide a tensor's
 /// parts, an EP that does not divide its experts, or expert slots that are not evenly filled.

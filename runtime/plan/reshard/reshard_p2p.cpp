@@ -44,9 +44,7 @@ class P2pPlanner {
       return Error{Errc::capacity, "reshard: more than " + std::to_string(k_max_transfers) +
                                        " transfers; plan fewer cards"};
     for (const Transfer& x : plan.transfers)
-      if (x.from != x.to)
-        builder_->count(plan.pieces[x.piece].family, x.step, x.from, x.to,
-                        builder_->transfer_bytes(x));
+      if (x.from != x.to) builder_->count(x.step, x.from, x.to, builder_->transfer_bytes(x));
     return pack_rounds(*builder_, bucket);
   }
 
@@ -70,7 +68,6 @@ class P2pPlanner {
       widest = std::max(widest, spec.element_bytes);
       uint64_t experts = spec.experts > 0 ? spec.experts / to.layout().ep : 1;
       uint64_t part = to.cut(spec, 0).size() * spec.element_bytes * experts;
-      builder_->plan().families[family].staging_max = part;
       share = std::max(share, part);
     }
     uint64_t bucket = builder_->options().bucket_bytes;
@@ -79,8 +76,6 @@ class P2pPlanner {
       return Error{Errc::capacity, "reshard: bucket_bytes " + std::to_string(bucket) +
                                        " is below one element of " + std::to_string(widest) +
                                        " bytes"};
-    for (FamilyBytes& x : builder_->plan().families)
-      x.staging_max = std::min(x.staging_max, bucket);
     return bucket;
   }
 
