@@ -1,5 +1,7 @@
 #pragma once
 /// The pieces of plan_job, shared by its source files; private to the folder. Pure.
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 #include <vector>

@@ -154,8 +154,7 @@ void put_activations(const JobSpec& spec, RoleFacts& role) {
   uint64_t all = experts * layer_bytes(role.shape, true, element, job.tp) +
                  (role.layers - experts) * layer_bytes(role.shape, false, element, job.tp);
   put(role.update, role, "activations", pass.tokens * all * in_flight,
-      pass.arithmetic + " * " + text(all) + " B over " + std::to_string(role.layers) + " layers" +
-          flight);
+      fmt::format("{} * {} B over {} layers{}", pass.arithmetic, text(all), role.layers, flight));
 }
 
 /// Rows of the built-in engine's chunk (TrainEngineOptions::logits_max, policy_graph.cpp).
@@ -233,8 +232,7 @@ void put_gather(const RoleFacts& role, bool is_cut, std::vector<TransientBytes>&
   uint64_t bytes = std::max<uint64_t>(role.job.param_bytes, 2);
   uint64_t elements = std::min(2 * pieces.layer + pieces.end, role.shard.total());
   put(to, role, is_cut ? "gathered layers" : "layers from the host", elements * bytes,
-      "2 layers * " + text(pieces.layer) + " + end " + text(pieces.end) + ", * " +
-          std::to_string(bytes) + " B");
+      fmt::format("2 layers * {} + end {}, * {} B", text(pieces.layer), text(pieces.end), bytes));
 }
 
 /// Gradients on their way: ZeRO 2 fills buckets (twice: one fills while one is reduced), FSDP and

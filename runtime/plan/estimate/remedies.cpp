@@ -159,8 +159,7 @@ void keep_optimizer_batch(BatchOptions& batch, uint64_t times, Change& out) {
     return;
   }
   batch.gradient_accumulation_steps /= times;
-  out.text +=
-      " (gradient_accumulation_steps=" + std::to_string(batch.gradient_accumulation_steps) + ")";
+  out.text += fmt::format(" (gradient_accumulation_steps={})", batch.gradient_accumulation_steps);
 }
 
 /// `times` the cards of the roles that are on `card`; shared cards stay shared.
