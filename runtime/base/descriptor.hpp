@@ -20,6 +20,7 @@ class Descriptor {
   }
   ~Descriptor() { close(); }
   int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
   /// Gives it away: it is not closed here.
   int release() { return std::exchange(fd_, -1); }
   void close() {

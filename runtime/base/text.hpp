@@ -1,7 +1,7 @@
 #pragma once
-/// Text without its edges, and in lower case; names of enums. ASCII, whatever the locale. Pure.
+/// Text without its edges, in lower case; names of enumerators. ASCII, whatever the locale. Pure.
 #include <algorithm>
-#include <initializer_list>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -23,11 +23,11 @@ inline std::string to_lower(std::string_view text) {
   return result;
 }
 
-/// Returns the name of an enumerator: `names` in the order of the values, from 0; "?" behind them.
-template <class Enum>
-constexpr std::string_view name_of(Enum x, std::initializer_list<std::string_view> names) {
-  const auto number = static_cast<size_t>(x);
-  return number < names.size() ? names.begin()[number] : "?";
+/// Returns the name of an enumerator, whose number is its place in `names`, or `none`.
+template <class E, size_t N>
+constexpr std::string_view name_in(const std::string_view (&names)[N], E value,
+                                   std::string_view none = "unknown") {
+  return static_cast<size_t>(value) < N ? names[static_cast<size_t>(value)] : none;
 }
 
 }  // namespace cohort

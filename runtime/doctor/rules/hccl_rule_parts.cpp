@@ -99,11 +99,12 @@ std::string_view env_of(const Host& host, std::string_view name) {
   return found == host.env.end() ? std::string_view() : std::string_view(found->second);
 }
 
-std::string_view to_string(Severity x) { return name_of(x, {"ok", "warning", "error", "skipped"}); }
+std::string_view to_string(Severity x) { return name_in({"ok", "warning", "error", "skipped"}, x); }
 
 std::string_view to_string(Dtype x) {
-  return name_of(x, {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                     "fp16", "bf16", "fp32", "fp64"});
+  return name_in({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "fp16",
+                  "bf16", "fp32", "fp64"},
+                 x);
 }
 
 }  // namespace cohort::doctor

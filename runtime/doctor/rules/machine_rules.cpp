@@ -123,7 +123,7 @@ std::vector<Finding> check_m07(const Machine& x) {
 
 }  // namespace
 
-std::string_view to_string(PlatformKind x) { return name_of(x, {"cpu", "cuda", "npu"}); }
+std::string_view to_string(PlatformKind x) { return name_in({"cpu", "cuda", "npu"}, x); }
 
 std::vector<Finding> check_machine(const Machine& machine) {
   return run_rules(machine,

@@ -81,6 +81,6 @@ Expected<CardType> find_card_type(std::string_view name) {
                                     known + " (a data sheet's bytes and links make a new row)"};
 }
 
-std::string_view to_string(Series x) { return name_of(x, {"unknown", "training", "A2", "A3"}); }
+std::string_view to_string(Series x) { return name_in({"unknown", "training", "A2", "A3"}, x); }
 
 }  // namespace cohort::plan

@@ -211,7 +211,7 @@ std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemo
 }
 
 std::string_view to_string(Engine engine) {
-  return name_of(engine, {"builtin", "deepspeed", "fsdp", "megatron", "vllm", "sglang", "hf"});
+  return name_in({"builtin", "deepspeed", "fsdp", "megatron", "vllm", "sglang", "hf"}, engine);
 }
 
 StateBytes state_of(Engine engine, uint64_t param_bytes) {

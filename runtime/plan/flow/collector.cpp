@@ -129,7 +129,7 @@ void Collector::assert_invariants() const {
 }
 
 std::string_view to_string(Verdict verdict) {
-  return name_of(verdict, {"accepted", "duplicate", "late", "unknown"});
+  return name_in({"accepted", "duplicate", "late", "unknown"}, verdict);
 }
 
 std::string to_text(const TrajectoryKey& key) {

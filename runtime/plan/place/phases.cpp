@@ -261,7 +261,7 @@ Expected<void> check_command(const PlacementPlan& plan, const Ledger& ledger, co
 }
 
 std::string_view to_string(Command::Verb verb) {
-  return name_of(verb, {"onload", "offload", "init_cache", "free_cache", "reshard", "begin_phase"});
+  return name_in({"onload", "offload", "init_cache", "free_cache", "reshard", "begin_phase"}, verb);
 }
 
 std::string to_text(const Command& x) {

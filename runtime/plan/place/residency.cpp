@@ -12,11 +12,12 @@ bool is_infer_class(Object object) {
 bool is_train_class(Object object) { return !is_infer_class(object); }
 
 std::string_view to_string(Object object) {
-  return name_of(object, {"train_params", "grads", "optimizer", "infer_params", "kv_cache",
-                          "ref_params", "critic_params", "critic_grads", "critic_optimizer"});
+  return name_in({"train_params", "grads", "optimizer", "infer_params", "kv_cache", "ref_params",
+                  "critic_params", "critic_grads", "critic_optimizer"},
+                 object);
 }
 
-std::string_view to_string(Place place) { return name_of(place, {"absent", "host", "card"}); }
+std::string_view to_string(Place place) { return name_in({"absent", "host", "card"}, place); }
 
 std::string_view to_string(PlacementMode mode) {
   return mode == PlacementMode::separate ? "separate" : "timeshare";
@@ -31,8 +32,8 @@ std::string_view to_string(CacheArrival arrival) {
 }
 
 std::string_view to_string(PhaseKind phase) {
-  return name_of(phase,
-                 {"init", "publish", "generate", "reference", "update", "evaluate", "checkpoint"});
+  return name_in({"init", "publish", "generate", "reference", "update", "evaluate", "checkpoint"},
+                 phase);
 }
 
 std::string with_thousands(uint64_t value) {

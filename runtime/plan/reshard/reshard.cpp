@@ -83,7 +83,7 @@ void assert_invariants(const ReshardPlan& plan) {
 }
 
 std::string_view to_string(ReshardMode mode) {
-  return name_of(mode, {"all_gather", "tp_then_pp", "directed", "p2p"});
+  return name_in({"all_gather", "tp_then_pp", "directed", "p2p"}, mode);
 }
 
 }  // namespace cohort::plan

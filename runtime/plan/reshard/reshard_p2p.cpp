@@ -52,9 +52,6 @@ class P2pPlanner {
   const CardGroup& holders(uint32_t need) const {
     return needs_.groups[needs_.needs[need].holders];
   }
-  const CardGroup& receivers(uint32_t need) const {
-    return needs_.groups[needs_.needs[need].receivers];
-  }
   uint64_t element_bytes(const ReshardPiece& x) const {
     return builder_->spec(x.family).element_bytes;
   }
@@ -94,21 +91,16 @@ class P2pPlanner {
     return {};
   }
 
-  static CardGroup without(const CardGroup& from, const CardGroup& these) {
-    CardGroup left;
-    std::ranges::set_difference(from, these, std::back_inserter(left));
-    return left;
-  }
-
+  /// What a card holds it keeps; what it lacks any of the holders may send.
   void add_need(uint32_t index) {
     const Need& need = needs_.needs[index];
-    const ReshardPiece& piece = needs_.pieces[need.piece];
-    CardGroup both;
-    std::ranges::set_intersection(receivers(index), holders(index), std::back_inserter(both));
-    for (uint32_t card : both) add(need.piece, {card, 0, piece.units()}, card);
-    CardGroup wanting = without(receivers(index), holders(index));
+    const uint64_t units = needs_.pieces[need.piece].units();
     std::vector<Want> wants;
-    for (uint32_t card : wanting) wants.push_back({card, 0, piece.units()});
+    for (uint32_t card : needs_.groups[need.receivers])
+      if (std::ranges::binary_search(holders(index), card))
+        add(need.piece, {card, 0, units}, card);
+      else
+        wants.push_back({card, 0, units});
     add_job(need.piece, holders(index), std::move(wants));
   }
 
@@ -204,11 +196,6 @@ class P2pPlanner {
     x.end_unit = want.end_unit;
     x.step = direct_;
     builder_->plan().transfers.push_back(x);
-    if (from == want.to) return;
-    const ReshardPiece& shape = needs_.pieces[piece];
-    load_[from] +=
-        (elements_before(shape, want.end_unit) - elements_before(shape, want.first_unit)) *
-        element_bytes(shape);
   }
 
   ReshardBuilder* builder_;
