@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "runtime/platform/process_memory.hpp"
+#include "runtime/platform/process.hpp"
 
 namespace cohort::actors {
 

@@ -13,7 +13,6 @@ namespace cohort::publish {
 namespace {
 
 using plan::ReshardTransfer;
-using From = ReshardTransfer::Source;
 
 /// What one chunk adds to a sum; sums do not depend on the order of chunks.
 uint64_t chunk_sum(const Note& note) {
@@ -312,14 +311,12 @@ void Session::fill(Stream& stream, const Outgoing& out, std::span<std::byte> pac
   if (out.staged != k_none) return read_staged(out.staged, stream.offset, packed);
   const ReshardTransfer& x = transfer(out.transfer);
   if (!stream.runs) stream.runs = source_runs(x);
-  gather(*stream.runs, stream.offset, packed, x.source == From::before ? setup_->widen : 1);
+  gather(*stream.runs, stream.offset, packed, setup_->widen);
 }
 
 RunList Session::source_runs(const ReshardTransfer& x) const {
-  bool is_before = x.source == From::before;
   uint32_t family = setup_->copies->plan().pieces[x.piece].family;
-  return address(setup_->copies->source_parts(x), family,
-                 is_before ? *setup_->source : *setup_->target, is_before ? setup_->widen : 1);
+  return address(setup_->copies->source_parts(x), family, *setup_->source, setup_->widen);
 }
 
 void Session::read_staged(uint32_t receive, uint64_t begin, std::span<std::byte> packed) const {
