@@ -52,6 +52,7 @@ class TensorBoardWriter {
  private:
   TensorBoardWriter() = default;
   Expected<void> record(std::string_view event);
+  Expected<void> record_summary(uint64_t step, std::string_view summary);
   std::string event_head(std::optional<uint64_t> step) const;
 
   std::function<double()> clock_;

@@ -126,12 +126,10 @@ const Machine& machine() {
 }
 
 std::vector<std::pair<int, rlim_t>> limits_of(const SandboxLimits& limits) {
-  std::vector<std::pair<int, rlim_t>> result{{RLIMIT_AS, limits.memory_bytes},
-                                             {RLIMIT_FSIZE, limits.file_bytes},
-                                             {RLIMIT_NOFILE, limits.open_files},
-                                             {RLIMIT_CORE, 0}};
-  if (limits.cpu_seconds > 0) result.emplace_back(RLIMIT_CPU, limits.cpu_seconds);
-  return result;
+  return {{RLIMIT_AS, limits.memory_bytes},
+          {RLIMIT_FSIZE, limits.file_bytes},
+          {RLIMIT_NOFILE, limits.open_files},
+          {RLIMIT_CORE, 0}};
 }
 
 /// A tmpfs has no size of its own but half of the machine's memory.

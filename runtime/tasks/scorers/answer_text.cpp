@@ -66,27 +66,21 @@ Answer after_thoughts(std::string_view response, bool prompt_thinks) {
   return {text, trim(text).empty()};
 }
 
-namespace {
-
-/// Returns the inside of the group that begins at text[0] == '{', nothing if it does not end.
-std::optional<std::string_view> group(std::string_view text) {
+size_t closing_brace(std::string_view text, size_t open) {
   size_t depth = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
+  for (size_t at = open; at < text.size(); ++at) {
     if (text[at] == '\\')
       ++at;
     else if (text[at] == '{')
       ++depth;
     else if (text[at] == '}' && --depth == 0)
-      return text.substr(1, at - 1);
+      return at;
   }
-  return std::nullopt;
+  return text.size();
 }
 
-}  // namespace
-
 std::optional<std::string_view> last_boxed(std::string_view text) {
-  constexpr int k_tries =
-      16;  // an unbalanced one at the end: the one before it; each try is linear
+  constexpr int k_tries = 16;  // one that is not balanced: the one before it; each is linear
   size_t end = text.size();
   for (int i = 0; i < k_tries && end != 0; ++i) {
     size_t box = text.rfind("box", end - 1);
@@ -101,7 +95,8 @@ std::optional<std::string_view> last_boxed(std::string_view text) {
     bool has_space = !rest.empty() && is_space(rest.front());
     std::string_view inside = trim(rest);
     if (inside.starts_with('{')) {
-      if (auto found = group(inside)) return found;
+      size_t close = closing_brace(inside, 0);
+      if (close < inside.size()) return inside.substr(1, close - 1);
     } else if (has_space) {
       return trim(inside.substr(0, inside.find_first_of("$\n")));
     }

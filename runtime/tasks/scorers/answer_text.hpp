@@ -25,6 +25,9 @@ std::vector<std::string_view> words_of(std::string_view text);
 /// if there is none.
 size_t rfind_any_case(std::string_view text, std::string_view what);
 
+/// Returns the index of the brace that closes text[open], escaped ones aside, or the end.
+size_t closing_brace(std::string_view text, size_t open);
+
 /// A response without its thoughts.
 struct Answer {
   std::string_view text;

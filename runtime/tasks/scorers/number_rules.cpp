@@ -98,12 +98,7 @@ class Exact final : public RowRule {
 
 }  // namespace
 
-RulePtr make_gsm8k(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Gsm8k>(options));
-}
-
-RulePtr make_exact(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Exact>(options));
-}
+RulePtr make_gsm8k(Options& options) { return rule_of<Gsm8k>(options); }
+RulePtr make_exact(Options& options) { return rule_of<Exact>(options); }
 
 }  // namespace cohort::tasks
