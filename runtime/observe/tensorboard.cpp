@@ -165,12 +165,6 @@ std::string TensorBoardWriter::event_head(std::optional<uint64_t> step) const {
   return event;
 }
 
-Expected<void> TensorBoardWriter::scalar(std::string_view tag, uint64_t step, double value) {
-  std::string summary;
-  append_bytes(summary, 1, scalar_value(tag, value));
-  return record_summary(step, summary);
-}
-
 Expected<void> TensorBoardWriter::scalars(const MetricRow& row) {
   std::string summary;
   for (const Metric& metric : row.metrics()) {

@@ -39,7 +39,6 @@ class TensorBoardWriter {
   /// Flushes and closes if close() was not called.
   ~TensorBoardWriter();
 
-  Expected<void> scalar(std::string_view tag, uint64_t step, double value);
   /// Writes every number of `row` as one event; texts and NaN are left out. Flushes.
   Expected<void> scalars(const MetricRow& row);
   /// Writes `markdown` for the TEXT tab (config, notes).

@@ -162,24 +162,6 @@ void TraceWriter::span(TrackId track, std::string_view name, std::string_view ca
   impl_->add(event);
 }
 
-void TraceWriter::instant(TrackId track, std::string_view name, int64_t time_us,
-                          std::span<const TraceArg> args) {
-  std::string event =
-      fmt::format(R"({{"ph":"i","s":"t","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})",
-                  json_text(name), time_us, track.process, track.thread, args_text(args));
-  std::lock_guard lock(impl_->mutex);
-  impl_->add(event);
-}
-
-void TraceWriter::counter(TrackId track, std::string_view name, int64_t time_us,
-                          std::span<const TraceArg> values) {
-  std::string event =
-      fmt::format(R"({{"ph":"C","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})", json_text(name),
-                  time_us, track.process, track.thread, args_text(values));
-  std::lock_guard lock(impl_->mutex);
-  impl_->add(event);
-}
-
 Expected<void> TraceWriter::flush() {
   std::lock_guard lock(impl_->mutex);
   if (impl_->file.is_open() && !impl_->buffer.empty()) impl_->write_out();

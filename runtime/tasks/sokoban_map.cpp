@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <unordered_set>
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/rng.hpp"
@@ -95,13 +94,43 @@ bool place(SokobanRoom& room, int num_boxes, Pcg64& rng) {
 
 /// Player and boxes, 12 bits a cell: k_sokoban_side_max and k_sokoban_boxes_max fit exactly.
 struct StateKey {
-  uint64_t low = 0, high = 0;
+  uint64_t low = ~uint64_t{0};  // all ones: an empty slot
+  uint64_t high = 0;
   bool operator==(const StateKey&) const = default;
 };
-struct StateHash {
-  size_t operator()(const StateKey& key) const { return mix64(key.low ^ mix64(key.high)); }
-};
 static_assert(k_sokoban_side_max * k_sokoban_side_max <= 1 << 12 && k_sokoban_boxes_max <= 8);
+
+/// Open addressing; grows by doubling at half full.
+class StateSet {
+ public:
+  StateSet() : slots_(1024) {}
+  size_t size() const { return size_; }
+  /// Returns false if the key was there.
+  bool insert(const StateKey& key) {
+    if (size_ * 2 >= slots_.size()) grow();
+    StateKey& slot = find(key);
+    if (slot == key) return false;
+    slot = key;
+    ++size_;
+    return true;
+  }
+
+ private:
+  StateKey& find(const StateKey& key) {
+    size_t at = mix64(key.low ^ mix64(key.high)) & (slots_.size() - 1);
+    while (!(slots_[at] == StateKey{}) && !(slots_[at] == key)) at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void grow() {
+    std::vector<StateKey> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const StateKey& key : old) {
+      if (!(key == StateKey{})) find(key) = key;
+    }
+  }
+  std::vector<StateKey> slots_;
+  size_t size_ = 0;
+};
 
 /// Depth-first search of backward moves: the player steps to a free cell and pulls the box behind
 /// it, if there is one. The first room of the best score is kept.
@@ -115,7 +144,7 @@ class BackwardSearch {
   }
 
   void explore(int depth_left, int swaps, int last_pulled) {
-    if (--depth_left <= 0 || seen_.size() >= k_states_max || !seen_.insert(key()).second) return;
+    if (--depth_left <= 0 || seen_.size() >= k_states_max || !seen_.insert(key())) return;
     keep_if_best(swaps);
     for (int move = 0; move < k_sokoban_move_count; ++move) {
       const int step = offset(room_, move);
@@ -178,7 +207,7 @@ class BackwardSearch {
   std::vector<int> boxes_;  // by number; room_.boxes stays as it was
   std::vector<int> targets_;
   std::vector<int> box_at_;  // cell -> box or -1
-  std::unordered_set<StateKey, StateHash> seen_;
+  StateSet seen_;
   std::optional<SokobanRoom> best_;
   int best_score_ = 0;
   int best_distance_ = 0;

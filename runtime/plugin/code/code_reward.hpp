@@ -21,9 +21,9 @@ namespace cohort::plugin {
 ///   "processes": 16           of one answer, threads included
 ///   "python": "/usr/bin/python3", "compiler": "/usr/bin/g++",
 ///   "compiler_options": ["-O1", "-std=c++20", "-w", "-fmax-errors=1"]
-/// A result has parts {"passed", n} and {"cases", n} and the first failure as its detail; `error` is
-/// never the answer's fault. Returns Errc::config naming the key, Errc::unsupported if there is no
-/// sandbox.
+/// A result has parts {"passed", n} and {"cases", n} and the first failure as its detail; `error`
+/// is never the answer's fault. Returns Errc::config naming the key, Errc::unsupported if there is
+/// no sandbox.
 Expected<std::shared_ptr<tasks::Reward>> make_code_reward(std::string_view config_json,
                                                           const PluginSpec& spec);
 

@@ -215,21 +215,10 @@ Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options) {
   request.limits = limits_of(options.limits);
   request.environment = options.environment;
   std::vector<std::string>& argv = request.argv;
-  argv = {m.bwrap,
-          "--unshare-ipc",
-          "--unshare-pid",
-          "--unshare-uts",
-          "--die-with-parent",
-          "--new-session",
-          "--unshare-cgroup-try",
-          "--cap-drop",
-          "ALL",
-          "--seccomp",
-          std::to_string(k_filter_descriptor),
-          "--info-fd",
-          std::to_string(k_info_descriptor),
-          "--chdir",
-          options.folder};
+  add(argv, {m.bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--die-with-parent",
+             "--new-session", "--unshare-cgroup-try", "--cap-drop", "ALL", "--seccomp",
+             std::to_string(k_filter_descriptor), "--info-fd", std::to_string(k_info_descriptor),
+             "--chdir", options.folder});
   if (!options.has_network) argv.push_back("--unshare-net");
   // Without a process 1 of bwrap's the program's end is that of its namespace.
   if (user == 0) add(argv, {"--as-pid-1", "--unshare-user", "--uid", "65534", "--gid", "65534"});

@@ -34,6 +34,12 @@ std::string_view last_characters(std::string_view text, size_t count) {
   return text.substr(at);
 }
 
+std::string_view number_at(std::string_view text) {
+  const size_t sign = text.starts_with('-') ? 1 : 0;
+  const size_t end = std::min(text.find_first_not_of("0123456789.,", sign), text.size());
+  return end == sign ? std::string_view() : text.substr(0, end);
+}
+
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   for (size_t at = 0; at < text.size();) {
