@@ -62,7 +62,7 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
   } else {
     if (source.env_config.plugin.path.empty())
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
-    plugin::EnvironmentSpec spec;
+    plugin::PluginSpec spec;
     spec.plugin = source.env_config.plugin.path;
     fill_plugin_spec(source.env_config.plugin, spec);
     COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
