@@ -8,8 +8,8 @@
 
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
-#include "tests/support/tp_cut.hpp"
 #include "tests/support/reshard_models.hpp"
+#include "tests/support/tp_cut.hpp"
 
 namespace cohort::compute {
 namespace {
