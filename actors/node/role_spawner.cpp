@@ -254,7 +254,7 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.pretrain = options_.config->pretrain;
   worker.fail = options_.fail;
   worker.exchanges = exchanges_.at(card);
-  return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
+  return spawn_train_worker(system, std::move(worker));
 }
 
 TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
@@ -265,7 +265,7 @@ TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
   rank.input = batch_link(card);
   rank.worker = std::move(worker);
   rank.fail = options_.fail;
-  return system.spawn(actors::train_rank, std::move(rank));
+  return spawn_train_rank(system, std::move(rank));
 }
 
 std::string first_policy(const std::string& run_folder) {
@@ -287,7 +287,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   options.takes_turns = has_reference_phase();
   if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
   options.fail = options_.fail;
-  return system.spawn<caf::detached>(actors::reference, std::move(options));
+  return spawn_reference(system, std::move(options));
 }
 
 namespace {

@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/transport/counters.hpp"
 #include "runtime/transport/receiver_session.hpp"
 
 namespace cohort::transport::detail {

@@ -100,7 +100,7 @@ class ElasticRun {
     options.slot = slot;
     options.node = node_;
     options.on_end = [](const std::string&) {};
-    auto process = system_.spawn<caf::detached>(card_process, std::move(options));
+    auto process = spawn_card_process(system_, std::move(options));
     std::lock_guard lock(mutex_);
     processes_.push_back(process);
   }

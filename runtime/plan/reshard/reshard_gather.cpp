@@ -220,13 +220,13 @@ class GatherPlanner {
     if (spec.experts > 0) is_here = is_here && from_->slot(at.replica, run.begin) == at.ep;
     for (uint32_t cut = 0; cut < from_->cuts(spec); ++cut) {
       bool is_own = is_here && from_->cut_of(spec, at) == cut;
-      add_template(x, piece(x, run, slice, cut), builder_->from_card(from), to_card, step, hop,
+      add_template(piece(x, run, slice, cut), builder_->from_card(from), to_card, step, hop,
                    is_own ? Source::before : Source::staging);
     }
   }
 
-  void add_template(const Stretch& x, uint32_t piece, uint32_t from, uint32_t to, const char* step,
-                    uint16_t hop, Source source) {
+  void add_template(uint32_t piece, uint32_t from, uint32_t to, const char* step, uint16_t hop,
+                    Source source) {
     const ReshardPiece& shape = builder_->plan().pieces[piece];
     if (shape.flat_begin == shape.flat_end) return;
     Transfer transfer;
@@ -289,7 +289,7 @@ class GatherPlanner {
             spec.experts > 0
                 ? from_->expert_position(at.stage, at.expert_tp, from_->slot(cut, run.begin), cut)
                 : from_->dense_position(at.stage, at.tp, cut);
-        add_template(x, piece(x, run, from_->slice_of(spec, at), cut), builder_->from_card(source),
+        add_template(piece(x, run, from_->slice_of(spec, at), cut), builder_->from_card(source),
                      builder_->from_card(position), "dp_gather", 0, Source::before);
       }
     });
@@ -368,7 +368,7 @@ class GatherPlanner {
             send(x, run, slice, from_->position(0, 0), outside_[i], "forward", 3);
           } else {
             for (uint32_t cut = 0; cut < from_->cuts(spec); ++cut)
-              add_template(x, piece(x, run, slice, cut), outside_[i - 1], outside_[i], "forward",
+              add_template(piece(x, run, slice, cut), outside_[i - 1], outside_[i], "forward",
                            static_cast<uint16_t>(3 + i), Source::staging);
           }
         }
