@@ -420,7 +420,7 @@ TEST(Trainer, RanksAgreeRoleByRole) {
     options.recorder = keeper;
     for (const auto& [role, hash] : ranks)
       options.ranks.push_back({role, CardId{7}, system.spawn(worker_with, hash), {}, {}});
-    auto address = system.spawn(trainer, options);
+    auto address = spawn_trainer(system, options);
     std::string said;
     const auto fails = [&](const caf::error& e) { said = control::from_caf(e).detail; };
     self->request(address, std::chrono::seconds(10), control::expect_atom_v,
