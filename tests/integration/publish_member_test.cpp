@@ -317,7 +317,7 @@ TEST(PublishPhases, CardsWithOtherPlansSaySo) {
       EXPECT_NE(result.error().detail.find("made another plan"), std::string::npos)
           << result.error().to_string();
     }
-    EXPECT_EQ(members[i]->served(), 0u);
+    EXPECT_FALSE(members[i]->served());
   }
   EXPECT_GE(failed_senders, 1);
 }
