@@ -5,11 +5,8 @@
 namespace cohort::text {
 namespace {
 
-/// \w of Oniguruma: as in Rust but without the joiners, and with the six numbers of Latin-1.
-bool is_regex_word(char32_t c) {
-  if (c == 0x200C || c == 0x200D) return false;
-  return c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0xBC && c <= 0xBE) || is_word_character(c);
-}
+/// \w of Oniguruma in a class: as in Rust but without the joiners.
+bool is_regex_word(char32_t c) { return c != 0x200C && c != 0x200D && is_word_character(c); }
 
 }  // namespace
 

@@ -365,6 +365,16 @@ class RegexParser {
     if (skip("A")) return assertion(Op::text_begin);
     if (skip("z")) return assertion(Op::text_end);
     CharacterSet set;
+    if (at_ < pattern_.size() && (pattern_[at_] == 'w' || pattern_[at_] == 'W')) {
+      // Outside a class, and only there, Oniguruma takes the six numbers of Latin-1 for letters.
+      set.add_kind(CharacterSet::Kind::word);
+      set.add_range(0xB2, 0xB3);
+      set.add_range(0xB9, 0xB9);
+      set.add_range(0xBC, 0xBE);
+      if (pattern_[at_++] == 'W') set.negate();
+      if (ignores_case_) refuse("\\w in case-insensitive text");
+      return of_set(std::move(set));
+    }
     if (add_class(set)) {
       fold(set);
       return of_set(std::move(set));

@@ -10,6 +10,7 @@ of the reference has Unicode 16), canonical decompositions, and combining classe
 NFC is that of Unicode 9: of what came later it knows neither combining class nor composition. No
 package has tables that old, so AFTER_9 lists the marks and characters that it does not know.
 """
+
 import os
 import sys
 
