@@ -48,8 +48,8 @@ void AddedTokenSearch::add(std::string text, const AddedToken* token) {
 
 void AddedTokenSearch::finish() {
   std::ranges::stable_sort(entries_, {}, &Entry::text);
-  const auto same = std::ranges::unique(entries_, {}, &Entry::text);
-  entries_.erase(same.begin(), same.end());
+  const auto is_same = [](const Entry& a, const Entry& b) { return a.text == b.text; };
+  entries_.erase(std::unique(entries_.begin(), entries_.end(), is_same), entries_.end());
 }
 
 const AddedTokenSearch::Entry* AddedTokenSearch::longest_at(std::string_view text) const {
