@@ -10,6 +10,7 @@
 #include "tools/actor-node/plugin_command.hpp"
 #include "tools/actor-node/rescale_command.hpp"
 #include "tools/actor-node/score_command.hpp"
+#include "tools/actor-node/tokenize_command.hpp"
 
 int main(int argc, char** argv) {
   CLI::App app{"Cohort: reinforcement-learning post-training of language models as actors"};
@@ -34,6 +35,8 @@ int main(int argc, char** argv) {
   CLI::App* score = cohort::add_score_command(app, score_options);
   cohort::PluginCommand plugin_options;
   CLI::App* plugin = cohort::add_plugin_command(app, plugin_options);
+  cohort::TokenizeCommand tokenize_options;
+  CLI::App* tokenize = cohort::add_tokenize_command(app, tokenize_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -47,6 +50,7 @@ int main(int argc, char** argv) {
   if (rescale->parsed()) return cohort::rescale_command(rescale_options);
   if (score->parsed()) return cohort::score_command(score_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
+  if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
   if (run->parsed()) return cohort::become_runner(argv);
   return cohort::cluster_command(cluster_options);
 }

@@ -1,0 +1,158 @@
+#include "tools/actor-node/tokenize_command.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "runtime/text/tokenizer_folder.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using text::TokenId;
+
+/// What every row of a call shares.
+struct TokenizeContext {
+  const TokenizeCommand& command;
+  std::optional<text::TokenizerFolder> folder;  // absent with --template alone
+};
+
+/// {"text": …, "add_special_tokens": true, "offsets": false}
+Expected<Json> text_row(const Json& row, const TokenizeContext& context) {
+  text::EncodeOptions options =
+      context.command.is_plain ? text::k_plain_text : text::EncodeOptions();
+  if (const auto adds = row.find("add_special_tokens"); adds != row.end()) {
+    if (!adds->is_boolean()) return Error{Errc::config, "add_special_tokens must be true or false"};
+    options.adds_special_tokens = adds->get<bool>() && !context.command.is_plain;
+  }
+  options.wants_offsets = row.contains("offsets") && row["offsets"] == true;
+  COHORT_ASSIGN(
+      const text::Encoding encoding,
+      context.folder->tokenizer.encode(row["text"].get_ref<const std::string&>(), options));
+  Json out;
+  out["ids"] = encoding.ids;
+  if (options.wants_offsets)
+    for (const text::Span& span : encoding.offsets)
+      out["offsets"].push_back(Json::array({span.begin, span.end}));
+  return out;
+}
+
+/// {"ids": …, "skip_special_tokens": false}; pieces: what each id adds to a stream.
+Expected<Json> ids_row(const Json& row, const TokenizeContext& context) {
+  std::vector<TokenId> ids;
+  for (const Json& id : row["ids"]) {
+    if (!id.is_number_integer() || id < 0 || id >= text::Vocabulary::k_id_end)
+      return Error{Errc::config, "ids must be a list of ids of tokens"};
+    ids.push_back(id.get<TokenId>());
+  }
+  const text::DecodeOptions options{.skips_special_tokens = row.contains("skip_special_tokens") &&
+                                                            row["skip_special_tokens"] == true};
+  Json out;
+  out["text"] = context.folder->tokenizer.decode(ids, options);
+  out["pieces"] = Json::array();
+  text::StreamDecoder stream(context.folder->tokenizer, options);
+  for (const TokenId id : ids) out["pieces"].push_back(stream.next(id));
+  return out;
+}
+
+/// {"messages": …, "tools": …, "kwargs": …}
+Expected<Json> messages_row(const Json& row, const TokenizeContext& context) {
+  const bool has_tools = row.contains("tools") && !row["tools"].is_null();
+  if (context.command.template_file.empty()) COHORT_TRY(context.folder->chat_template(has_tools));
+  return Error{Errc::unsupported, "rows of messages: this version renders no chat template yet"};
+}
+
+/// Returns the answer to one row. Errc::config: it is no row.
+Expected<Json> answer(const Json& row, const TokenizeContext& context) {
+  const auto is_row = [&](const char* key, auto is_type) {
+    const auto found = row.find(key);
+    return found != row.end() && is_type(*found);
+  };
+  const auto is_text = [](const Json& x) { return x.is_string(); };
+  const auto is_list = [](const Json& x) { return x.is_array(); };
+  if (is_row("messages", is_list)) return messages_row(row, context);
+  const bool has_text = is_row("text", is_text), has_ids = is_row("ids", is_list);
+  if (!has_text && !has_ids)
+    return Error{Errc::config, "must be {\"text\": text}, {\"ids\": list} or {\"messages\": list}"};
+  if (!context.folder)
+    return Error{Errc::invalid_argument, "rows of text or ids need a folder with a tokenizer"};
+  return has_text ? text_row(row, context) : ids_row(row, context);
+}
+
+Expected<void> run_rows(std::istream& in, const std::string& name, const TokenizeContext& context,
+                        std::ostream& out) {
+  uint64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string where = fmt::format("{}:{}", name, number);
+    const Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object()) return Error{Errc::config, where + " is no JSON object"};
+    auto result = answer(row, context);
+    if (!result &&
+        (result.error().code == Errc::config || result.error().code == Errc::invalid_argument))
+      return result.error().with_context(where);
+    const Json line_out = result ? *std::move(result) : Json{{"error", result.error().detail}};
+    out << line_out.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  }
+  if (in.bad()) return Error{Errc::io, name + ": cannot be read"};
+  return {};
+}
+
+}  // namespace
+
+CLI::App* add_tokenize_command(CLI::App& app, TokenizeCommand& command) {
+  CLI::App* tokenize = app.add_subcommand(
+      "tokenize", "what the tokenizer and the chat template of a folder make of rows of JSON");
+  tokenize
+      ->add_option("paths", command.paths,
+                   "FOLDER with a tokenizer.json, then ROWS.jsonl or - for standard input; "
+                   "with --template the folder may be left out")
+      ->required()
+      ->expected(1, 2);
+  tokenize->add_flag("--no-special", command.is_plain,
+                     "text cannot make special ids, and none are put around it");
+  tokenize->add_option("--template", command.template_file,
+                       "chat template (Jinja) in place of the folder's");
+  tokenize->add_option("--bos", command.bos, "the template's bos_token");
+  tokenize->add_option("--eos", command.eos, "the template's eos_token");
+  tokenize->footer(
+      "Rows: {\"text\": …} -> {\"ids\": […]}; {\"ids\": […]} -> {\"text\": …, \"pieces\": […]}.\n"
+      "Exit codes: 0 done, 1 a file or a row is bad, 2 an option is wrong. More: "
+      "docs/tokenizer.md.");
+  return tokenize;
+}
+
+Expected<void> tokenize_rows(const TokenizeCommand& command, std::ostream& out) {
+  TokenizeContext context{command, std::nullopt};
+  if (command.paths.size() < 2 && command.template_file.empty())
+    return Error{Errc::invalid_argument,
+                 "give a FOLDER and ROWS.jsonl, or --template and ROWS.jsonl"};
+  if (command.paths.size() == 2) {
+    COHORT_ASSIGN(context.folder, text::TokenizerFolder::read(command.paths[0]));
+  }
+  const std::string& rows = command.paths.back();
+  if (rows == "-") return run_rows(std::cin, "standard input", context, out);
+  std::ifstream file(rows, std::ios::binary);
+  if (!file) return Error{Errc::not_found, rows + ": " + std::strerror(errno)};
+  return run_rows(file, rows, context, out);
+}
+
+int tokenize_command(const TokenizeCommand& command) {
+  std::ios::sync_with_stdio(false);
+  const auto done = tokenize_rows(command, std::cout);
+  std::cout.flush();
+  if (done) return 0;
+  std::fprintf(stderr, "error: tokenize: %s\n", done.error().detail.c_str());
+  return done.error().code == Errc::invalid_argument ? 2 : 1;
+}
+
+}  // namespace cohort
