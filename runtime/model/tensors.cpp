@@ -39,7 +39,7 @@ class Builder {
   /// Gate and up, cut alike and moved as one, and down. A step keeps gate, act(gate), up and the
   /// product that down reads, for each of the `used` copies of a token.
   void mlp(const std::string& family, const std::string& name, int64_t middle, int64_t experts,
-           int64_t used, bool tp_first) {
+           int64_t used, bool tp_first, bool is_biased = false) {
     const bool is_dense = family == "mlp";
     const Part part = is_dense ? Part::gate_up : Part::experts;
     const size_t first = tensors_.size();
@@ -50,8 +50,17 @@ class Builder {
         rows(part, stack.c_str(), name + ".up_proj.weight", middle, shape_.hidden_size, middle);
     up.kept = middle * used;
     up.is_joined = up.is_stacked = true;
+    if (is_biased) {
+      bias(Part::gate_up_bias, "mlp.w13_bias", name + ".gate_proj.bias", middle, middle);
+      Tensor& up_bias =
+          bias(Part::gate_up_bias, "mlp.w13_bias", name + ".up_proj.bias", middle, middle);
+      up_bias.is_joined = up_bias.is_stacked = true;
+    }
     residual(is_dense ? Part::down : part, last.c_str(), name + ".down_proj.weight", middle, middle)
         .kept = middle * used;
+    if (is_biased)
+      whole(Part::down_bias, Kind::bias, "mlp.w2_bias", name + ".down_proj.bias",
+            shape_.hidden_size);
     for (size_t i = first; i < tensors_.size(); ++i) {
       tensors_[i].experts = experts;
       tensors_[i].tp_first = tp_first;
@@ -201,7 +210,7 @@ std::vector<Tensor> tensors_of(const ModelShape& x, HeadKind head) {
   const int64_t dense_layers = x.moe ? x.moe->first_moe_layer : x.num_hidden_layers;
   if (dense_layers > 0) {
     to.layers(0, dense_layers);
-    to.mlp("mlp", "mlp", x.intermediate_size, 0, 1, false);
+    to.mlp("mlp", "mlp", x.intermediate_size, 0, 1, false, x.mlp_bias);
   }
   if (x.moe && dense_layers < x.num_hidden_layers) add_experts(to, x);
   to.at(Where::last_stage);

@@ -29,7 +29,9 @@ enum class Part : uint8_t {
   o_bias,
   post_norm,
   gate_up,
+  gate_up_bias,
   down,
+  down_bias,
   experts,  // router, routed and shared experts; several tensors, each by itself
   final_norm,
   head,

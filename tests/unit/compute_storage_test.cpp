@@ -242,8 +242,8 @@ TEST(ModelConfig, WhatHasNoOperatorIsRefusedByName) {
   const std::pair<const char*, void (*)(ModelConfig&)> rows[] = {
       {"a bias on o", [](ModelConfig& c) { c.attention_output_bias = true; }},
       {"a window of 16 tokens", [](ModelConfig& c) { c.sliding_window = 16; }},
-      {"rotary positions of type 'yarn'", [](ModelConfig& c) { c.rope_type = "yarn"; }},
-      {"rope_theta", [](ModelConfig& c) { c.rope_theta = 0; }},
+      {"rotary positions of type 'yarn'", [](ModelConfig& c) { c.rope.type = "yarn"; }},
+      {"rope_theta", [](ModelConfig& c) { c.rope.theta = 0; }},
       {"routed experts",
        [](ModelConfig& c) {
          c.moe = model::MoeShape{4, 2, 8};

@@ -180,7 +180,7 @@ CpuRunner::CpuRunner(const RunnerOptions& options)
   for (int64_t position = 0; position < options.max_context; ++position) {
     for (int64_t j = 0; j < half; ++j) {
       const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(model_.head_dim);
-      const double angle = static_cast<double>(position) * std::pow(model_.rope_theta, exponent);
+      const double angle = static_cast<double>(position) * std::pow(model_.rope.theta, exponent);
       const auto at = static_cast<size_t>(position * half + j);
       cosines_[at] = static_cast<float>(std::cos(angle));
       sines_[at] = static_cast<float>(std::sin(angle));

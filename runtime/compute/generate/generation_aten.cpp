@@ -69,7 +69,7 @@ AtenRunner::AtenRunner(const RunnerOptions& options, at::Device device)
       device_(device),
       dtype_(options.model.dtype == tensor::Dtype::bf16 ? at::kBFloat16 : at::kFloat),
       layout_(layout_of(options.model)) {
-  rope_ = ops::rope_table(options.max_context, options.model.head_dim, options.model.rope_theta);
+  rope_ = ops::rope_table(options.max_context, options.model.head_dim, options.model.rope.theta);
   rope_.cos = rope_.cos.to(device_);
   rope_.sin = rope_.sin.to(device_);
 }

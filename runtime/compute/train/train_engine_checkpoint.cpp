@@ -154,7 +154,7 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
     const char* dtype = s.is_bf16() ? "bfloat16" : "float32";
-    done = write_text(path / "config.json", model::write_hf_config(s.options.model, dtype));
+    done = write_text(path / "config.json", model::write_hf_config({.shape = s.options.model, .dtype = dtype}));
     if (done) done = write_text(path / "train_state.json", state.dump(2) + "\n");
     if (done) done = output->commit();
   }

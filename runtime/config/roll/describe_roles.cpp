@@ -35,7 +35,7 @@ void describe_model(Visitor& v, ModelSection& m) {
   v.integer({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
             m.shape.intermediate_size);
   v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)},
-           m.shape.rope_theta);
+           m.shape.rope.theta);
   v.number({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
            m.shape.rms_norm_eps);
   v.number({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},
