@@ -144,27 +144,6 @@ std::vector<double> segment_returns(std::span<const double> token_rewards,
   return returns;
 }
 
-GaeResult gae(std::span<const double> token_rewards, std::span<const double> values,
-              const PackedLayout& layout, double gamma, double lambda) {
-  const auto& [cu_seqlens, mask] = layout;
-  COHORT_CHECK(token_rewards.size() == mask.size() && values.size() == mask.size(),
-               "gae: one reward and one value per token");
-  GaeResult result{std::vector<double>(mask.size(), 0), std::vector<double>(mask.size(), 0)};
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    double next_value = 0;
-    double next_advantage = 0;
-    for (size_t t = begin_of(cu_seqlens, s + 1); t-- > begin_of(cu_seqlens, s);) {
-      if (mask[t] == 0) continue;
-      const double delta = token_rewards[t] + gamma * next_value - values[t];
-      next_advantage = delta + gamma * lambda * next_advantage;
-      next_value = values[t];
-      result.advantages[t] = next_advantage;
-      result.returns[t] = next_advantage + values[t];
-    }
-  }
-  return result;
-}
-
 void whiten(std::span<double> x, std::span<const uint8_t> mask) {
   COHORT_CHECK(x.size() == mask.size(), "whiten: one mask entry per value");
   const MaskedMoments moments = masked_moments<double>(x, mask);

@@ -66,15 +66,6 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
                                                     const AdvantageOptions& options,
                                                     std::span<float> advantages);
 
-struct GaeResult {
-  std::vector<double> advantages;  // [N] not whitened, 0 where masked
-  std::vector<double> returns;     // [N] advantage + value, 0 where masked
-};
-/// Generalised advantage estimation (arXiv 1506.02438, eq. 16) as verl does it: masked tokens are
-/// stepped over, their reward and value are not looked at. (ROLL does not step over them.)
-GaeResult gae(std::span<const double> token_rewards, std::span<const double> values,
-              const PackedLayout& layout, double gamma, double lambda);
-
 /// x <- (x - mean)/sqrt(var + 1e-8) over the valid tokens, var unbiased; masked entries become 0.
 /// With at most one valid token x is left as it is there.
 void whiten(std::span<double> x, std::span<const uint8_t> mask);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
@@ -20,11 +19,11 @@ namespace cohort::actors {
 namespace {
 
 using compute::GroupOptions;
-using compute::GroupRoll;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
-using Sent = std::span<const std::span<const std::byte>>;
-using Received = std::span<const std::span<std::byte>>;
+using compute::Collective;
+using compute::Received;
+using compute::Sent;
 
 constexpr uint32_t k_message_parcel = 1;
 constexpr int k_heartbeat_ms = 250;  // a closed connection is seen at a heartbeat
@@ -36,20 +35,12 @@ constexpr size_t k_piece_bytes = size_t{1} << 20;
 constexpr size_t k_copied_bytes = size_t{64} << 10;
 constexpr size_t k_copied_pending_bytes = size_t{8} << 20;  // to one rank; above, callers wait
 
-enum class Operation : uint32_t { all_to_all = 0, all_gather = 1, broadcast = 2, barrier = 3 };
-
-const char* name_of(Operation operation) {
-  constexpr const char* k_names[] = {"all_to_all", "all_gather", "broadcast", "barrier"};
-  const auto at = static_cast<size_t>(operation);
-  return at < std::size(k_names) ? k_names[at] : "an unknown operation";
-}
-
 /// Header of a message; its body is bytes [offset, offset + size) of what goes to the receiver.
 struct Parcel {
   uint64_t number = 0;  // of the operation, counted by each rank
   uint64_t offset = 0;
   uint64_t total_bytes = 0;
-  Operation operation = Operation::barrier;
+  Collective operation = Collective::barrier;
   uint32_t rank = 0;  // of the sender
 };
 
@@ -96,40 +87,28 @@ void lose(Mail& mail, size_t rank, const std::string& why) {
   mail.changed.notify_all();
 }
 
-class LinkGroup final : public compute::Collectives {
+class LinkGroup final : public compute::RollGroup {
  public:
   LinkGroup(GroupOptions options, LinkGroupOptions links)
-      : options_(std::move(options)), links_(std::move(links)), roll_(options_) {
+      : RollGroup(std::move(options)), links_(std::move(links)) {
     mail_->peers.resize(static_cast<size_t>(options_.size));
     senders_.resize(mail_->peers.size());
   }
   ~LinkGroup() override;
   Expected<void> connect();
 
-  int rank() const override { return options_.rank; }
-  int size() const override { return options_.size; }
-  uint64_t bytes_sent() const override { return bytes_sent_; }
-  Expected<void> all_to_all(Sent send, Received receive) override {
-    return exchange(Operation::all_to_all, send, receive);
-  }
-  Expected<void> all_gather(std::span<const std::byte> mine, Received all) override {
-    const std::vector<std::span<const std::byte>> send(mail_->peers.size(), mine);
-    return exchange(Operation::all_gather, send, all);
-  }
-  Expected<void> broadcast(std::span<std::byte> bytes, int root) override;
-  Expected<void> barrier() override;
+  Expected<void> exchange(Collective operation, Sent send, Received receive) override;
   void abort(const std::string& reason) override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   struct Call {
-    Operation operation;
+    Collective operation;
     uint64_t number;
     Clock::time_point end;
   };
   Expected<void> open_receiver();
   Expected<void> open_senders();
-  Expected<void> exchange(Operation operation, Sent send, Received receive);
   Expected<void> run(const Call& call, Sent send, Received receive);
   Expected<bool> post_all(const Call& call, Sent send);
   Expected<void> take_all(const Call& call, Received receive);
@@ -140,16 +119,12 @@ class LinkGroup final : public compute::Collectives {
   void ask(const Call& call);
   Error timed_out(const Call& call, const std::vector<int>& missing);
   Error lost(Errc code, const Call& call, const std::string& cause);
-  Error with_cause(Errc code, const Call& call, const std::string& cause) const;
   void close();
 
-  const GroupOptions options_;
   const LinkGroupOptions links_;
-  GroupRoll roll_;
   const std::shared_ptr<Mail> mail_ = std::make_shared<Mail>();
   bool is_inproc_ = false;
   uint64_t operations_ = 0;
-  std::atomic<uint64_t> bytes_sent_{0};
   std::unique_ptr<transport::Receiver> receiver_;
   std::vector<std::unique_ptr<transport::Sender>> senders_;  // by rank, own: null
 };
@@ -205,12 +180,7 @@ Expected<void> LinkGroup::open_senders() {
 
 Expected<void> LinkGroup::connect() {
   if (size() > 1) COHORT_TRY(open_receiver());
-  COHORT_ASSIGN(const std::vector<int> missing,
-                roll_.missing_from("join", Milliseconds(options_.timeout_ms)));
-  if (!missing.empty())
-    return Error{Errc::timeout,
-                 fmt::format("join of group {}: {} waited {} ms, {} did not come", options_.name,
-                             roll_.name_of(rank()), options_.timeout_ms, roll_.names_of(missing))};
+  COHORT_TRY(roll_.meet());
   return open_senders();
 }
 
@@ -237,49 +207,26 @@ void LinkGroup::close() {
   mail_->changed.wait(lock, [this] { return mail_->held == 0; });
 }
 
-Expected<void> LinkGroup::broadcast(std::span<std::byte> bytes, int root) {
-  std::vector<std::span<const std::byte>> send(mail_->peers.size());
-  std::vector<std::span<std::byte>> receive(mail_->peers.size());
-  if (rank() == root) send.assign(send.size(), bytes);
-  if (root >= 0 && root < size()) receive[static_cast<size_t>(root)] = bytes;
-  return exchange(Operation::broadcast, send, receive);
-}
-
-Expected<void> LinkGroup::barrier() {
-  const std::byte mine{1};
-  std::vector<std::byte> theirs(mail_->peers.size());
-  std::vector<std::span<std::byte>> all;
-  for (std::byte& one : theirs) all.emplace_back(&one, 1);
-  const std::vector<std::span<const std::byte>> send(all.size(), std::span(&mine, 1));
-  return exchange(Operation::barrier, send, all);
-}
-
 void LinkGroup::abort(const std::string& reason) {
   {
     std::lock_guard lock(mail_->mutex);
     if (mail_->error) return;
-    mail_->error = Error{Errc::cancelled, fmt::format("group {} of {}: {}", options_.name,
-                                                      roll_.name_of(rank()), reason)};
+    mail_->error = roll_.cancelled(reason);
     mail_->changed.notify_all();
   }
-  roll_.agree_on(fmt::format("{} stopped: {}", roll_.name_of(rank()), reason));
+  roll_.agree_on(roll_.stopped(reason));
 }
 
-Expected<void> LinkGroup::exchange(Operation operation, Sent send, Received receive) {
-  const auto ranks = mail_->peers.size(), own = static_cast<size_t>(rank());
-  if (send.size() != ranks || receive.size() != ranks || send[own].size() < receive[own].size())
-    return Error{Errc::invalid_argument,
-                 fmt::format("{} in group {}: {} ranks, {} spans to send and {} to receive, own {} "
-                             "and {} bytes",
-                             name_of(operation), options_.name, ranks, send.size(), receive.size(),
-                             send[own].size(), receive[own].size())};
+Expected<void> LinkGroup::exchange(Collective operation, Sent send, Received receive) {
+  COHORT_TRY(roll_.check(operation, send, receive));
+  const auto own = static_cast<size_t>(rank());
   {
     std::lock_guard lock(mail_->mutex);
     if (mail_->error) return *mail_->error;
   }
   if (receive[own].data() != send[own].data() && !receive[own].empty())
     std::memmove(receive[own].data(), send[own].data(), receive[own].size());
-  if (ranks == 1) return {};
+  if (size() == 1) return {};
   const Call call{operation, operations_++, Clock::now() + Milliseconds(options_.timeout_ms)};
   auto done = run(call, send, receive);
   if (done) return done;
@@ -390,8 +337,8 @@ Expected<void> LinkGroup::take(const Call& call, const Piece& piece, std::span<s
       return lost(Errc::protocol, call,
                   fmt::format("{} sent {} bytes in {} (operation {}), {} expects {} in {} ({})",
                               roll_.name_of(static_cast<int>(parcel.rank)), parcel.total_bytes,
-                              name_of(parcel.operation), parcel.number, roll_.name_of(rank()),
-                              to.size(), name_of(call.operation), call.number));
+                              to_string(parcel.operation), parcel.number, roll_.name_of(rank()),
+                              to.size(), to_string(call.operation), call.number));
     std::memcpy(to.data() + filled, bytes.data(), bytes.size());
     filled += bytes.size();
   }
@@ -433,7 +380,7 @@ Expected<void> LinkGroup::wait(Lock& lock, const Call& call, Missing missing) {
 void LinkGroup::ask(const Call& call) {
   if (const auto cause = roll_.cause()) {
     std::lock_guard lock(mail_->mutex);
-    if (!mail_->error) mail_->error = with_cause(Errc::closed, call, *cause);
+    if (!mail_->error) mail_->error = roll_.seen(Errc::closed, to_string(call.operation), *cause);
   } else if (roll_.is_called()) {
     roll_.answer("awake");
   }
@@ -451,13 +398,8 @@ Error LinkGroup::timed_out(const Call& call, const std::vector<int>& missing) {
 Error LinkGroup::lost(Errc code, const Call& call, const std::string& cause) {
   const std::string told = roll_.agree_on(cause);
   std::lock_guard lock(mail_->mutex);
-  if (!mail_->error) mail_->error = with_cause(code, call, told);
+  if (!mail_->error) mail_->error = roll_.seen(code, to_string(call.operation), told);
   return *mail_->error;
-}
-
-Error LinkGroup::with_cause(Errc code, const Call& call, const std::string& cause) const {
-  return {code, fmt::format("{} in group {}, seen by {}: {}", name_of(call.operation),
-                            options_.name, roll_.name_of(rank()), cause)};
 }
 
 }  // namespace

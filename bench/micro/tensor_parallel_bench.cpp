@@ -103,8 +103,8 @@ class Rank {
  public:
   Rank(const ModelConfig& whole, TpRank at, TpLink* link, int64_t sequences)
       : card_(CardId{static_cast<uint32_t>(at.rank)}, uint64_t{2} << 30) {
-    runner_ = make_cpu_runner(
-        {tp_config(whole, at.size).value(), whole.max_position, 4096, k_block, "cpu", at});
+    runner_ =
+        make_cpu_runner({tp_config(whole, at.size).value(), whole.max_position, 4096, k_block, at});
     weights_ = card_.allocate("infer_params", runner_->card_bytes()).value();
     const int64_t blocks = sequences * blocks_for(whole.max_position, k_block);
     cache_ = card_.allocate("kv_cache", runner_->kv_block_bytes() * static_cast<uint64_t>(blocks))

@@ -1,6 +1,8 @@
 #pragma once
-/// Text without its edges, and in lower case. ASCII, whatever the locale. Pure.
+/// Text without its edges, its first line, in lower case; names of enumerators. ASCII, whatever the
+/// locale. Pure.
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,18 @@ inline std::string to_lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](char c) { return to_lower(c); });
   return result;
+}
+
+/// Returns `text` up to its first line break. (torch appends a backtrace to what it throws.)
+inline std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+/// Returns the name of an enumerator, whose number is its place in `names`, or `none`.
+template <class E, size_t N>
+constexpr std::string_view name_in(const std::string_view (&names)[N], E value,
+                                   std::string_view none = "unknown") {
+  return static_cast<size_t>(value) < N ? names[static_cast<size_t>(value)] : none;
 }
 
 }  // namespace cohort

@@ -98,16 +98,4 @@ std::string needs_text(uint32_t needs) {
   return text;
 }
 
-std::string markdown(std::span<const Entry> rows) {
-  std::string text = "| name | verl's names | needs | runs | |\n|---|---|---|---|---|\n";
-  for (const Entry& row : rows) {
-    std::string verl;
-    for (std::string_view name : words(row.verl))
-      verl += (verl.empty() ? "`" : ", `") + std::string(name) + "`";
-    text += "| `" + std::string(row.name()) + "` | " + verl + " | " + needs_text(row.needs) +
-            " | " + (row.is_built ? "yes" : "no") + " | " + std::string(row.help) + " |\n";
-  }
-  return text;
-}
-
 }  // namespace cohort::catalog

@@ -126,7 +126,5 @@ std::optional<E> find(std::string_view text, Dialect dialect = Dialect::roll) {
 std::string built_names(std::span<const Entry> rows, std::string_view last = ", ");
 /// Returns "a critic, groups", or "" for nothing.
 std::string needs_text(uint32_t needs);
-/// Returns the rows as a Markdown table, for docs.
-std::string markdown(std::span<const Entry> rows);
 
 }  // namespace cohort::catalog

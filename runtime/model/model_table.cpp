@@ -42,19 +42,11 @@ constexpr std::array k_rows = {
 
 ModelShape shape_of(const Row& row) {
   const Family& family = *find_family(row.family);
-  ModelShape x;
+  ModelShape x{row.vocab,    row.hidden,    row.layers,       row.heads,
+               row.kv_heads, row.head_dim,  row.intermediate, family.attention_bias,
+               row.tied,     family.qk_norm};
   x.name = row.name;
   x.family = row.family;
-  x.vocab_size = row.vocab;
-  x.hidden_size = row.hidden;
-  x.num_hidden_layers = row.layers;
-  x.num_attention_heads = row.heads;
-  x.num_key_value_heads = row.kv_heads;
-  x.head_dim = row.head_dim;
-  x.intermediate_size = row.intermediate;
-  x.attention_bias = family.attention_bias;
-  x.tie_word_embeddings = row.tied;
-  x.qk_norm = family.qk_norm;
   x.max_position = row.positions;
   x.rope.theta = family.has_latent_attention ? 1e4 : 1e6;
   if (family.experts == ExpertKeys::qwen3)

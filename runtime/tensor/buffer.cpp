@@ -136,18 +136,10 @@ Buffer::Buffer(Buffer&& other) noexcept
       size_bytes_(std::exchange(other.size_bytes_, 0)),
       block_(std::exchange(other.block_, nullptr)) {}
 
-Buffer& Buffer::operator=(const Buffer& other) noexcept {
-  if (this != &other) *this = Buffer(other);
-  return *this;
-}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this != &other) {
-    release();
-    data_ = std::exchange(other.data_, nullptr);
-    size_bytes_ = std::exchange(other.size_bytes_, 0);
-    block_ = std::exchange(other.block_, nullptr);
-  }
+Buffer& Buffer::operator=(Buffer other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(block_, other.block_);
   return *this;
 }
 

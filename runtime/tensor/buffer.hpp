@@ -21,8 +21,7 @@ class Buffer {
   Buffer() = default;
   Buffer(const Buffer& other) noexcept;
   Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(const Buffer& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer other) noexcept;
   ~Buffer();
 
   /// Returns uninitialised bytes, 64-byte aligned. Aborts when the machine is out of memory.

@@ -1,39 +1,20 @@
 #include "runtime/tensor/dtype.hpp"
 
+#include <iterator>
+
+#include "runtime/base/text.hpp"
+
 namespace cohort::tensor {
 
 size_t size_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32:
-    case Dtype::i32:
-    case Dtype::u32:
-      return 4;
-    case Dtype::bf16:
-      return 2;
-    case Dtype::u8:
-      return 1;
-    case Dtype::f64:
-      return 8;
-  }
-  return 0;
+  constexpr size_t k_sizes[] = {0, 4, 2, 4, 1, 4, 8};
+  const auto number = static_cast<size_t>(dtype);
+  return number < std::size(k_sizes) ? k_sizes[number] : 0;
 }
 
 std::string_view to_string(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32:
-      return "f32";
-    case Dtype::bf16:
-      return "bf16";
-    case Dtype::i32:
-      return "i32";
-    case Dtype::u8:
-      return "u8";
-    case Dtype::u32:
-      return "u32";
-    case Dtype::f64:
-      return "f64";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"unknown", "f32", "bf16", "i32", "u8", "u32", "f64"};
+  return name_in(k_names, dtype);
 }
 
 }  // namespace cohort::tensor

@@ -387,6 +387,18 @@ TEST_P(ThreadRanks, BodiesBeyondTheCreditArriveAndMismatchesAreNamed) {  // COLL
   });
 }
 
+TEST_P(ThreadRanks, ACallWithoutASpanPerRankIsRefused) {
+  auto rendezvous = Rendezvous::in_process();
+  on_threads(2, [&](int rank) {
+    auto group = Collectives::join(options_of(rank, 2, "g", rendezvous)).value();
+    const auto wrong = group->all_to_all({}, {});
+    ASSERT_FALSE(wrong);
+    EXPECT_EQ(wrong.error().code, Errc::invalid_argument);
+    EXPECT_NE(wrong.error().detail.find("2 ranks, 0 spans to send"), std::string::npos);
+    EXPECT_TRUE(group->barrier()) << "nothing was begun";
+  });
+}
+
 TEST(Collectives, MemoryJoinsOneProcessOnly) {
   tests::TableKeeper keeper;
   GroupOptions options = group_options(0, 1, "g", connect_table(keeper.port()));

@@ -10,6 +10,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generate/kv_cache.hpp"
 #include "runtime/compute/generate/tp_link.hpp"
+#include "tests/support/tp_cut.hpp"
 #include "tests/support/tp_rig.hpp"
 
 namespace cohort::tests {
@@ -60,8 +61,8 @@ std::vector<std::vector<float>> logits_of(const ModelConfig& whole, compute::Run
                                           const std::vector<float>& flat, compute::TpRank at,
                                           compute::TpLink* link,
                                           const std::vector<Iteration>& iterations) {
-  const compute::RunnerOptions options{
-      compute::tp_config(whole, at.size).value(), whole.max_position, 4096, k_block, "cpu", at};
+  const compute::RunnerOptions options{compute::tp_config(whole, at.size).value(),
+                                       whole.max_position, 4096, k_block, at};
   auto runner = kind == compute::RunnerKind::aten ? compute::make_aten_runner(options).value()
                                                   : compute::make_cpu_runner(options);
   compute::CardMemory card(CardId{0}, uint64_t{1} << 30);
@@ -74,7 +75,7 @@ std::vector<std::vector<float>> logits_of(const ModelConfig& whole, compute::Run
                    .value();
   runner->attach({weights.data(), weights.size_bytes()});
   std::vector<std::byte> part(runner->flat_bytes());
-  compute::cut_flat(whole, at, sizeof(float), std::as_bytes(std::span(flat)), part);
+  tests::cut_flat(whole, at, sizeof(float), std::as_bytes(std::span(flat)), part);
   runner->load(part).value();
   auto lane = runner->make_lane({cache.data(), cache.size_bytes()}, link);
   std::vector<std::vector<float>> rows;

@@ -15,6 +15,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/model/model_tp.hpp"
+#include "tests/support/tp_cut.hpp"
 
 namespace cohort::tests {
 
@@ -112,8 +113,8 @@ class GenerationRig {
     });
   }
   void publish(uint64_t version, const std::vector<float>& flat) {
-    compute::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
-                      engine->begin_weights(version).value().bytes);
+    tests::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
+                    engine->begin_weights(version).value().bytes);
     engine->commit_weights(version).value();
   }
   /// Plays the turn until `count` of its tokens are sampled, or one more, and calls `then` while

@@ -22,7 +22,6 @@ class TorchOnHost final : public compute::TorchDevice {
     out.peak_bytes = block_bytes().peak;
     return out;
   }
-  void reset_peak() override { reset_block_peak(); }
 
   Expected<compute::DeviceBlock> allocate(uint64_t size_bytes) override {
     if (size_bytes == 0) return compute::DeviceBlock();

@@ -54,6 +54,18 @@ std::string source_path(const std::string& path) {
   return std::string(root == nullptr ? "." : root) + "/" + path;
 }
 
+std::string markdown(std::span<const Entry> rows) {
+  std::string text = "| name | verl's names | needs | runs | |\n|---|---|---|---|---|\n";
+  for (const Entry& row : rows) {
+    std::string verl;
+    for (std::string_view name : words(row.verl))
+      verl += (verl.empty() ? "`" : ", `") + std::string(name) + "`";
+    text += "| `" + std::string(row.name()) + "` | " + verl + " | " + needs_text(row.needs) +
+            " | " + (row.is_built ? "yes" : "no") + " | " + std::string(row.help) + " |\n";
+  }
+  return text;
+}
+
 // A table stands between <!-- catalog: NAME --> and <!-- catalog: end -->; COHORT_UPDATE_GOLDEN=1
 // rewrites it.
 void expect_table(const std::string& doc, const std::string& name, std::span<const Entry> rows) {

@@ -113,14 +113,5 @@ TEST(Kernels, AQueryIsTheSameBitsInAnyBlock) {
   }
 }
 
-TEST(Kernels, SumOfSquaresIsExactOnIntegers) {
-  for (const Kernels* table : tables()) {
-    for (int64_t count : {0, 1, 31, 4096, 10001}) {
-      std::vector<float> ones(static_cast<size_t>(count), 2.0f);
-      EXPECT_EQ(table->sum_of_squares(ones.data(), count), 4.0 * static_cast<double>(count));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace cohort::compute::cpu

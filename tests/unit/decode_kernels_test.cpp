@@ -93,7 +93,7 @@ std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t 
       sines(cosines.size());
   std::vector<float> scratch(static_cast<size_t>(k_attention_rows * (rows + 16)));
   const std::vector<int32_t> blocks{7, 2, 5, 0, 3};
-  AttentionArgs args;
+  CachedAttention args;
   args.block_stride = s.kv_heads * 16 * (s.head_dim + padded);
   std::vector<float> cache(static_cast<size_t>(8 * args.block_stride), stale);
   args.ld_qkv = width;

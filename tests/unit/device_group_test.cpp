@@ -114,7 +114,7 @@ TEST(DeviceGroup, ExchangesDeviceAndStagedHostBytes) {
   const auto table = Rendezvous::in_process();
   on_threads(3, [&](int rank) {
     const GroupOptions options = device_options(rank, 3, "g", table);
-    auto group = stage_collectives(DeviceGroup::join(options, make_engine).value(), options.device,
+    auto group = stage_collectives(join_devices(options, make_engine).value(), options.device,
                                    /*takes_device=*/true);
     for (int i = 0; i < 3; ++i) expect_all_to_all(*group, *options.device);
     expect_gather_and_broadcast(*group, *options.device);
@@ -153,7 +153,7 @@ TEST(DeviceGroup, ARankThatStaysAwayIsNamed) {  // COLL-2
   std::unique_ptr<Collectives> sleeper;
   on_threads(3, [&](int rank) {
     auto group =
-        DeviceGroup::join(device_options(rank, 3, "g", table, rank == 2 ? 20000 : 300), make_engine)
+        join_devices(device_options(rank, 3, "g", table, rank == 2 ? 20000 : 300), make_engine)
             .value();
     if (rank == 2) {
       sleeper = std::move(group);  // joined, and never calls again
@@ -169,7 +169,7 @@ TEST(DeviceGroup, ARankThatStaysAwayIsNamed) {  // COLL-2
 
 TEST(DeviceGroup, WhoDoesNotJoinIsNamed) {
   const auto absent =
-      DeviceGroup::join(device_options(0, 2, "g", Rendezvous::in_process(), 50), make_engine);
+      join_devices(device_options(0, 2, "g", Rendezvous::in_process(), 50), make_engine);
   ASSERT_FALSE(absent.has_value());
   EXPECT_EQ(absent.error().code, Errc::timeout);
   EXPECT_NE(absent.error().detail.find("rank 1 (card 1) did not come"), std::string::npos);
@@ -179,7 +179,7 @@ TEST(DeviceGroup, AbortEndsTheWaitOfEveryRank) {
   const auto table = Rendezvous::in_process();
   std::latch joined(3);
   on_threads(3, [&](int rank) {
-    auto group = DeviceGroup::join(device_options(rank, 3, "g", table), make_engine).value();
+    auto group = join_devices(device_options(rank, 3, "g", table), make_engine).value();
     joined.arrive_and_wait();
     if (rank == 0) {
       group->abort("the run ends");
@@ -198,7 +198,7 @@ TEST(DeviceGroup, AnEngineThatCannotStartIsAnError) {
     auto fails = [](const GroupOptions&) -> Expected<std::unique_ptr<ExchangeEngine>> {
       return Error{Errc::unsupported, "no library"};
     };
-    const auto group = DeviceGroup::join(device_options(rank, 2, "g", table), fails);
+    const auto group = join_devices(device_options(rank, 2, "g", table), fails);
     EXPECT_EQ(group.error().code, Errc::unsupported);
     EXPECT_NE(group.error().detail.find("no library"), std::string::npos);
   });

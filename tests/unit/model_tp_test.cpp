@@ -8,6 +8,7 @@
 
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
+#include "tests/support/tp_cut.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -69,8 +70,8 @@ std::vector<float> cut_part(const ModelConfig& c, int rank, int size) {
     for (int64_t i = 0; i < spec.count; ++i) flat[static_cast<size_t>(spec.offset + i)] = number++;
   const ParameterLayout own = layout_of(tp_config(c, size).value());
   std::vector<float> part(static_cast<size_t>(own.total_elements), -1.F);
-  cut_flat(c, {rank, size}, sizeof(float), std::as_bytes(std::span(flat)),
-           std::as_writable_bytes(std::span(part)));
+  tests::cut_flat(c, {rank, size}, sizeof(float), std::as_bytes(std::span(flat)),
+                  std::as_writable_bytes(std::span(part)));
   std::vector<float> tight;
   for (const ParameterSpec& spec : own.specs)
     tight.insert(tight.end(), part.begin() + spec.offset, part.begin() + spec.offset + spec.count);

@@ -43,16 +43,25 @@ class Rendezvous {
   /// Returns what the key holds afterwards: `value`, or what was there before.
   virtual Expected<std::string> put_if_absent(const std::string& key, const std::string& value) = 0;
   virtual Expected<std::optional<std::string>> get(const std::string& key) = 0;
-  /// in_process() only: the object of `key`, made by the first asker while no holder lives. Null in
+  /// in_process() only: the object of a key, made by the first asker while no holder lives. Null in
   /// several processes.
-  virtual std::shared_ptr<void> share(const std::string& key,
-                                      const std::function<std::shared_ptr<void>()>& make);
+  virtual std::shared_ptr<void> share(const std::string&,
+                                      const std::function<std::shared_ptr<void>()>& /*make*/) {
+    return nullptr;
+  }
 };
 
 /// links: the data plane's (GroupOptions::open), the only one of the CPU platform whose bytes may
 /// leave a host: it is authenticated and encrypted.
 enum class CollectiveBackend : uint8_t { gloo = 0, nccl = 1, hccl = 2, memory = 3, links = 4 };
 std::string_view to_string(CollectiveBackend backend);
+
+/// The numbers are on the wire of links: append only.
+enum class Collective : uint32_t { all_to_all = 0, all_gather = 1, broadcast = 2, barrier = 3 };
+std::string_view to_string(Collective operation);
+
+using Sent = std::span<const std::span<const std::byte>>;
+using Received = std::span<const std::span<std::byte>>;
 
 class Device;  // device.hpp
 class Collectives;
@@ -82,21 +91,20 @@ class Collectives {
   virtual int size() const = 0;
   /// send[r] goes to rank r, receive[r] is filled by rank r (own: copied). Sizes may differ and be
   /// 0.
-  virtual Expected<void> all_to_all(std::span<const std::span<const std::byte>> send,
-                                    std::span<const std::span<std::byte>> receive) = 0;
+  Expected<void> all_to_all(Sent send, Received receive) {
+    return exchange(Collective::all_to_all, send, receive);
+  }
   /// all[r] is filled with what rank r passed as `mine`; all[rank()] may be `mine` itself. Sizes
   /// may differ.
-  virtual Expected<void> all_gather(std::span<const std::byte> mine,
-                                    std::span<const std::span<std::byte>> all) = 0;
-  virtual Expected<void> broadcast(std::span<std::byte> bytes, int root) = 0;
-  virtual Expected<void> barrier() = 0;
+  Expected<void> all_gather(std::span<const std::byte> mine, Received all);
+  Expected<void> broadcast(std::span<std::byte> bytes, int root);
+  virtual Expected<void> barrier();
+  /// Every operation is one of these; `operation` is for messages, and must be the same everywhere.
+  virtual Expected<void> exchange(Collective operation, Sent send, Received receive) = 0;
   /// Bytes that this rank has sent to others so far.
   virtual uint64_t bytes_sent() const = 0;
   /// Ends waiting calls of this rank, from any thread, with Errc::cancelled and `reason`.
   virtual void abort(const std::string& reason) = 0;
 };
-
-/// join() of the memory backend.
-Expected<std::unique_ptr<Collectives>> join_in_memory(const GroupOptions& options);
 
 }  // namespace cohort::compute

@@ -10,6 +10,7 @@ namespace cohort::compute {
 Expected<std::unique_ptr<Collectives>> join_gloo(const GroupOptions& options);
 Expected<std::unique_ptr<Collectives>> join_nccl(const GroupOptions& options);
 Expected<std::unique_ptr<Collectives>> join_hccl(const GroupOptions& options);
+Expected<std::unique_ptr<Collectives>> join_in_memory(const GroupOptions& options);
 
 /// Lets callers mix host and device bytes in one group whose engine takes one of them only: what
 /// is on the wrong side is copied to a block on the right one and back. `inner` sees host bytes

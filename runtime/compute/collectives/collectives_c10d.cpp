@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/collectives/c10d_store.hpp"
 #include "runtime/compute/collectives/collectives_backends.hpp"
 #include "runtime/compute/collectives/group_roll.hpp"
@@ -37,17 +37,13 @@ std::vector<at::Tensor> as_tensors(std::span<const std::byte> bytes) {
                         at::dtype(at::kByte))};
 }
 
-class C10dGroup final : public Collectives {
+class C10dGroup final : public RollGroup {
  public:
-  explicit C10dGroup(GroupOptions options) : options_(std::move(options)), roll_(options_) {}
+  explicit C10dGroup(GroupOptions options) : RollGroup(std::move(options)) {}
 
   Expected<void> connect() {
     const Milliseconds timeout(options_.timeout_ms);
-    COHORT_ASSIGN(std::vector<int> missing, roll_.missing_from("join", timeout));
-    if (!missing.empty())
-      return Error{Errc::timeout, fmt::format("join of group {}: {} waited {} ms, {} did not come",
-                                              options_.name, roll_.name_of(rank()),
-                                              options_.timeout_ms, roll_.names_of(missing))};
+    COHORT_TRY(roll_.meet());
     if (size() == 1) return {};
     try {
       auto store =
@@ -59,7 +55,7 @@ class C10dGroup final : public Collectives {
     } catch (const std::exception& e) {
       return Error{Errc::closed,
                    fmt::format("join of group {} over interface {}: {}: {}", options_.name,
-                               options_.interface, roll_.name_of(rank()), first_line(e))};
+                               options_.interface, roll_.name_of(rank()), first_line(e.what()))};
     }
     watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
     return {};
@@ -70,71 +66,27 @@ class C10dGroup final : public Collectives {
     if (watcher_.joinable()) watcher_.join();
   }
 
-  int rank() const override { return options_.rank; }
-  int size() const override { return options_.size; }
-  uint64_t bytes_sent() const override { return bytes_sent_; }
-
-  Expected<void> all_to_all(std::span<const std::span<const std::byte>> send,
-                            std::span<const std::span<std::byte>> receive) override {
-    return exchange("all_to_all", send, receive);
-  }
-
-  Expected<void> all_gather(std::span<const std::byte> mine,
-                            std::span<const std::span<std::byte>> all) override {
-    std::vector<std::span<const std::byte>> send(static_cast<size_t>(size()), mine);
-    return exchange("all_gather", send, all);
-  }
-
-  Expected<void> broadcast(std::span<std::byte> bytes, int root) override {
-    std::vector<std::span<const std::byte>> send(static_cast<size_t>(size()));
-    std::vector<std::span<std::byte>> receive(static_cast<size_t>(size()));
-    if (rank() == root) {
-      send.assign(send.size(), bytes);
-      receive[static_cast<size_t>(root)] = bytes;
-    } else if (root >= 0 && root < size()) {
-      receive[static_cast<size_t>(root)] = bytes;
-    }
-    return exchange("broadcast", send, receive);
-  }
-
-  Expected<void> barrier() override {
-    std::byte mine{1};
-    std::vector<std::byte> theirs(static_cast<size_t>(size()));
-    std::vector<std::span<std::byte>> all;
-    for (std::byte& one : theirs) all.emplace_back(&one, 1);
-    std::vector<std::span<const std::byte>> send(all.size(), std::span(&mine, 1));
-    return exchange("barrier", send, all);
-  }
-
   void abort(const std::string& reason) override {
     std::lock_guard lock(state_);
     if (error_) return;
-    roll_.agree_on(fmt::format("{} stopped: {}", roll_.name_of(rank()), reason));
-    error_ = Error{Errc::cancelled,
-                   fmt::format("group {} of {}: {}", options_.name, roll_.name_of(rank()), reason)};
+    roll_.agree_on(roll_.stopped(reason));
+    error_ = roll_.cancelled(reason);
     if (waited_for_) waited_for_->abort();
     if (!is_busy_) group_.reset();
   }
 
- private:
-  Expected<void> exchange(const char* what, std::span<const std::span<const std::byte>> send,
-                          std::span<const std::span<std::byte>> receive) {
-    const auto ranks = static_cast<size_t>(size()), own = static_cast<size_t>(rank());
-    if (send.size() != ranks || receive.size() != ranks || send[own].size() < receive[own].size())
-      return Error{Errc::invalid_argument,
-                   fmt::format("{} in group {}: {} ranks, {} spans to send and {} to receive, own "
-                               "{} and {} bytes",
-                               what, options_.name, ranks, send.size(), receive.size(),
-                               send[own].size(), receive[own].size())};
+  Expected<void> exchange(Collective operation, Sent send, Received receive) override {
+    COHORT_TRY(roll_.check(operation, send, receive));
+    const auto own = static_cast<size_t>(rank());
     {
       std::lock_guard lock(state_);
       if (error_) return *error_;
       is_busy_ = true;
-      what_ = what;
+      operation_ = to_string(operation);
     }
     if (receive[own].data() != send[own].data() && !receive[own].empty())
       std::memmove(receive[own].data(), send[own].data(), receive[own].size());
-    Expected<void> done = ranks == 1 ? Expected<void>() : exchange_with_peers(what, send, receive);
+    Expected<void> done = size() == 1 ? Expected<void>() : exchange_with_peers(send, receive);
     std::lock_guard lock(state_);
     is_busy_ = false;
     if (error_) {  // aborted meanwhile, or failed just now
@@ -144,6 +96,7 @@ class C10dGroup final : public Collectives {
     return done;
   }
 
+ private:
   /// One operation in flight to or from one rank.
   struct Pending {
     Work work;
@@ -151,9 +104,7 @@ class C10dGroup final : public Collectives {
   };
 
   /// Nearest ranks first, each starting with its next one, so that no rank is everybody's first.
-  Expected<void> exchange_with_peers(const char* what,
-                                     std::span<const std::span<const std::byte>> send,
-                                     std::span<const std::span<std::byte>> receive) {
+  Expected<void> exchange_with_peers(Sent send, Received receive) {
     const int tag = static_cast<int>(operations_++ & 0x3FFFFFFF);
     std::vector<Pending> pending;
     int peer = rank();
@@ -179,7 +130,7 @@ class C10dGroup final : public Collectives {
       }
     } catch (const std::exception& e) {
       pending.clear();
-      return lost(what, peer, first_line(e));
+      return lost(peer, first_line(e.what()));
     }
     return {};
   }
@@ -216,18 +167,13 @@ class C10dGroup final : public Collectives {
       const auto cause = roll_.cause();
       lock.lock();
       if (!cause || error_ || !waited_for_) continue;
-      error_ = with_cause(Errc::closed, what_, *cause);
+      error_ = roll_.seen(Errc::closed, operation_, *cause);
       waited_for_->abort();
     }
   }
 
-  Error with_cause(Errc code, const char* what, const std::string& cause) const {
-    return {code, fmt::format("{} in group {}, seen by {}: {}", what, options_.name,
-                              roll_.name_of(rank()), cause)};
-  }
-
   /// Finds out what happened, tells the others, and only then closes the connections (exchange).
-  Error lost(const char* what, int peer, const std::string& text) {
+  Error lost(int peer, const std::string& text) {
     {
       std::lock_guard lock(state_);
       if (error_) return *error_;
@@ -247,19 +193,16 @@ class C10dGroup final : public Collectives {
     cause = roll_.agree_on(cause);
     std::lock_guard lock(state_);
     if (!error_)
-      error_ = with_cause(is_timeout ? Errc::timeout : Errc::closed, what,
+      error_ = roll_.seen(is_timeout ? Errc::timeout : Errc::closed, operation_,
                           fmt::format("{} ({})", cause, text));
     return *error_;
   }
 
-  GroupOptions options_;
-  GroupRoll roll_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  std::atomic<uint64_t> bytes_sent_{0};
   uint64_t operations_ = 0;
   std::mutex state_;
   bool is_busy_ = false;
-  const char* what_ = "";
+  std::string_view operation_;
   Work waited_for_;
   uint64_t waits_ = 0;
   std::optional<Error> error_;

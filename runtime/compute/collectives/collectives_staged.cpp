@@ -18,94 +18,48 @@ class StagedCollectives final : public Collectives {
   void abort(const std::string& reason) override { inner_->abort(reason); }
   Expected<void> barrier() override { return inner_->barrier(); }
 
-  Expected<void> all_to_all(std::span<const std::span<const std::byte>> send,
-                            std::span<const std::span<std::byte>> receive) override {
-    Staging staging(*this);
-    std::vector<std::span<const std::byte>> from;
-    std::vector<std::span<std::byte>> to;
-    for (const auto& bytes : send) {
-      COHORT_ASSIGN(const auto staged, staging.in(bytes));
-      from.push_back(staged);
+  Expected<void> exchange(Collective operation, Sent send, Received receive) override {
+    std::vector<std::span<const std::byte>> from(send.begin(), send.end());
+    std::vector<std::span<std::byte>> to(receive.begin(), receive.end());
+    std::vector<DeviceBlock> blocks;  // live until the exchange is done
+    const auto own = static_cast<size_t>(rank());
+    const auto is_in_place = [&](size_t r) {
+      return r == own && r < send.size() && receive[r].data() == send[r].data();
+    };
+    for (size_t r = 0; r < send.size(); ++r) {
+      if (is_right(send[r])) continue;
+      const bool is_repeat = r > 0 && send[r].data() == send[r - 1].data() &&
+                             send[r].size() == send[r - 1].size();  // all_gather
+      if (!is_repeat) {
+        COHORT_ASSIGN(const auto staged, take(send[r].size(), blocks));
+        COHORT_TRY(device_->copy(staged.data(), send[r].data(), staged.size()));
+        from[r] = staged;
+      } else {
+        from[r] = from[r - 1];
+      }
     }
-    for (const auto& bytes : receive) {
-      COHORT_ASSIGN(const auto staged, staging.out(bytes));
-      to.push_back(staged);
+    for (size_t r = 0; r < receive.size(); ++r) {
+      if (is_right(receive[r])) continue;
+      if (is_in_place(r)) {
+        to[r] = {const_cast<std::byte*>(from[r].data()), receive[r].size()};
+      } else {
+        COHORT_ASSIGN(to[r], take(receive[r].size(), blocks));
+      }
     }
-    COHORT_TRY(inner_->all_to_all(from, to));
-    return staging.deliver();
-  }
-
-  Expected<void> all_gather(std::span<const std::byte> mine,
-                            std::span<const std::span<std::byte>> all) override {
-    Staging staging(*this);
-    COHORT_ASSIGN(const auto from, staging.in(mine));
-    std::vector<std::span<std::byte>> to;
-    for (const auto& bytes : all) {
-      COHORT_ASSIGN(const auto staged, staging.out(bytes));
-      to.push_back(staged);
-    }
-    COHORT_TRY(inner_->all_gather(from, to));
-    return staging.deliver();
-  }
-
-  Expected<void> broadcast(std::span<std::byte> bytes, int root) override {
-    Staging staging(*this);
-    COHORT_ASSIGN(const auto staged, staging.out(bytes));
-    if (rank() == root && staged.data() != bytes.data())
-      COHORT_TRY(device_->copy(staged.data(), bytes.data(), bytes.size()));
-    COHORT_TRY(inner_->broadcast(staged, root));
-    return rank() == root ? Expected<void>() : staging.deliver();
+    COHORT_TRY(inner_->exchange(operation, from, to));
+    for (size_t r = 0; r < receive.size(); ++r)
+      if (to[r].data() != receive[r].data() && !is_in_place(r))
+        COHORT_TRY(device_->copy(receive[r].data(), to[r].data(), to[r].size()));
+    return {};
   }
 
  private:
-  /// The blocks of one call, and what goes back to the caller after it.
-  class Staging {
-   public:
-    explicit Staging(StagedCollectives& group) : group_(group) {}
-
-    /// A copy of bytes that are sent; the same bytes are copied once (all_gather sends them to
-    /// every rank).
-    Expected<std::span<const std::byte>> in(std::span<const std::byte> bytes) {
-      if (group_.is_right(bytes)) return bytes;
-      for (const Pair& pair : sent_)
-        if (pair.caller == bytes.data() && pair.size_bytes == bytes.size())
-          return std::span<const std::byte>(pair.staged, pair.size_bytes);
-      COHORT_ASSIGN(std::byte * staged, take(bytes.size()));
-      COHORT_TRY(group_.device_->copy(staged, bytes.data(), bytes.size()));
-      sent_.push_back({const_cast<std::byte*>(bytes.data()), staged, bytes.size()});
-      return std::span<const std::byte>(staged, bytes.size());
-    }
-    /// Room for bytes that are received.
-    Expected<std::span<std::byte>> out(std::span<std::byte> bytes) {
-      if (group_.is_right(bytes)) return bytes;
-      COHORT_ASSIGN(std::byte * staged, take(bytes.size()));
-      received_.push_back({bytes.data(), staged, bytes.size()});
-      return std::span<std::byte>(staged, bytes.size());
-    }
-    Expected<void> deliver() {
-      for (const Pair& pair : received_)
-        COHORT_TRY(group_.device_->copy(pair.caller, pair.staged, pair.size_bytes));
-      return {};
-    }
-
-   private:
-    struct Pair {
-      std::byte *caller = nullptr, *staged = nullptr;
-      size_t size_bytes = 0;
-    };
-    Expected<std::byte*> take(size_t size_bytes) {
-      Device& device = *group_.device_;
-      COHORT_ASSIGN(DeviceBlock block, group_.takes_device_ ? device.allocate(size_bytes)
-                                                            : device.allocate_pinned(size_bytes));
-      std::byte* data = block.data();
-      blocks_.push_back(std::move(block));
-      return data;
-    }
-    StagedCollectives& group_;
-    std::vector<DeviceBlock> blocks_;
-    std::vector<Pair> sent_, received_;
-  };
-
+  Expected<std::span<std::byte>> take(size_t size_bytes, std::vector<DeviceBlock>& blocks) {
+    COHORT_ASSIGN(DeviceBlock block, takes_device_ ? device_->allocate(size_bytes)
+                                                   : device_->allocate_pinned(size_bytes));
+    blocks.push_back(std::move(block));
+    return std::span<std::byte>(blocks.back().data(), size_bytes);
+  }
   bool is_right(std::span<const std::byte> bytes) const {
     return bytes.empty() || device_->holds(bytes.data()) == takes_device_;
   }

@@ -1,13 +1,13 @@
 #pragma once
-/// Who is who in a group, and who was lost: the group's keys in its rendezvous. For the backends
-/// whose ranks are in several processes. Owner: one rank's group; thread-safe as Rendezvous is.
-/// Every wait has an end.
+/// Who is who in a group, who was lost, and what messages say of it: the group's keys in its
+/// rendezvous, for the backends whose ranks are in several processes. Owner: one rank's group;
+/// thread-safe as Rendezvous is. Every wait has an end.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,12 +20,6 @@ inline constexpr int k_roll_poll_ms = 2;
 inline constexpr int k_roll_poll_max_ms = 32;  // every poll is a message to the table's keeper
 /// How long after a timeout the others may take to report.
 inline constexpr int k_roll_call_ms = 2000;
-
-/// What an exception says, without the backtrace that c10 appends.
-inline std::string first_line(const std::exception& e) {
-  const std::string text = e.what();
-  return text.substr(0, text.find('\n'));
-}
 
 class GroupRoll {
  public:
@@ -40,6 +34,39 @@ class GroupRoll {
     std::vector<std::string> names;
     for (int rank : ranks) names.push_back(name_of(rank));
     return fmt::format("{}", fmt::join(names, ", "));
+  }
+  /// Returns Errc::invalid_argument unless there is a span per rank and the own bytes fit.
+  Expected<void> check(Collective operation, Sent send, Received receive) const {
+    const auto ranks = static_cast<size_t>(options_.size), own = static_cast<size_t>(options_.rank);
+    if (send.size() == ranks && receive.size() == ranks && send[own].size() >= receive[own].size())
+      return {};
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("{} in group {}: {} ranks, {} spans to send and {} to receive; own "
+                    "bytes must fit",
+                    to_string(operation), options_.name, ranks, send.size(), receive.size())};
+  }
+  Error not_come(const std::vector<int>& missing) const {
+    return {Errc::timeout,
+            fmt::format("join of group {}: {} waited {} ms, {} did not come", options_.name,
+                        name_of(options_.rank), options_.timeout_ms, names_of(missing))};
+  }
+  Error seen(Errc code, std::string_view operation, const std::string& cause) const {
+    return {code, fmt::format("{} in group {}, seen by {}: {}", operation, options_.name,
+                              name_of(options_.rank), cause)};
+  }
+  Error cancelled(const std::string& reason) const {
+    return {Errc::cancelled,
+            fmt::format("group {} of {}: {}", options_.name, name_of(options_.rank), reason)};
+  }
+  std::string stopped(const std::string& reason) const {
+    return fmt::format("{} stopped: {}", name_of(options_.rank), reason);
+  }
+  /// Waits until every rank has come; Errc::timeout names those that have not.
+  Expected<void> meet() {
+    COHORT_ASSIGN(const std::vector<int> missing,
+                  missing_from("join", std::chrono::milliseconds(options_.timeout_ms)));
+    return missing.empty() ? Expected<void>() : not_come(missing);
   }
   /// Waits until every rank has put `key`, or `limit` has passed. Returns those that have not;
   /// this rank puts it first.
@@ -98,6 +125,20 @@ class GroupRoll {
     return fmt::format("{}/{}/{}", options_.name, key, rank);
   }
   const GroupOptions& options_;
+};
+
+/// What the group of every engine has.
+class RollGroup : public Collectives {
+ public:
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+  uint64_t bytes_sent() const override { return bytes_sent_; }
+
+ protected:
+  explicit RollGroup(GroupOptions options) : options_(std::move(options)), roll_(options_) {}
+  const GroupOptions options_;
+  GroupRoll roll_;
+  std::atomic<uint64_t> bytes_sent_{0};
 };
 
 }  // namespace cohort::compute

@@ -45,22 +45,27 @@ struct CardLedger {
   uint64_t budget_bytes = 0;
   CardPages pages = CardPages::released;
   std::shared_ptr<Device> device;  // null: the host plays the card
-  mutable std::mutex mutex;
+  std::mutex mutex;
   uint64_t bytes_in_use = 0, peak_bytes = 0;
-  uint64_t most_bytes = 0;  // ever in use at once
-  std::map<std::string, uint64_t> bytes_by_object;
   PageArena arena;
 
   /// REQUIRES: the lock. ARENA-1.
-  void trim() { arena.trim(pages == CardPages::kept ? most_bytes - bytes_in_use : 0); }
+  void trim() { arena.trim(pages == CardPages::kept ? peak_bytes - bytes_in_use : 0); }
 
-  Expected<void> book(const std::string& object, uint64_t size_bytes);
-  void give_back(const std::string& object, uint64_t size_bytes);
+  /// REQUIRES: the lock.
+  Expected<void> book(const std::string& object, uint64_t size_bytes) {
+    if (size_bytes > budget_bytes - bytes_in_use)
+      return Error{Errc::capacity,
+                   fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", card.value,
+                               object, size_bytes, bytes_in_use, budget_bytes)};
+    bytes_in_use += size_bytes;
+    peak_bytes = std::max(peak_bytes, bytes_in_use);
+    return {};
+  }
 };
 
 struct CardBlock {
   std::shared_ptr<CardLedger> ledger;
-  std::string object;
   uint64_t size_bytes = 0;
   void* small = nullptr;  // of the heap, or
   PageBlock pages;        // of the arena, or
@@ -69,63 +74,28 @@ struct CardBlock {
   CardBlock() = default;
   CardBlock(const CardBlock&) = delete;
   CardBlock& operator=(const CardBlock&) = delete;
-  ~CardBlock();
+  ~CardBlock() {
+    if (ledger == nullptr) return;  // refused
+    std::free(small);
+    on_device = DeviceBlock();
+    std::lock_guard lock(ledger->mutex);
+    if (pages.data != nullptr) ledger->arena.give_back(std::move(pages));
+    COHORT_CHECK(ledger->bytes_in_use >= size_bytes, "PLACE-2: more bytes freed than taken");
+    ledger->bytes_in_use -= size_bytes;
+    ledger->trim();
+  }
 
   bool is_small() const { return size_bytes < k_map_threshold_bytes; }
   std::byte* data() const {
     if (ledger->device) return on_device.data();
     return is_small() ? static_cast<std::byte*>(small) : pages.data;
   }
-  void take();
 };
-
-/// REQUIRES: the lock.
-Expected<void> CardLedger::book(const std::string& object, uint64_t size_bytes) {
-  if (size_bytes > budget_bytes - bytes_in_use)
-    return Error{Errc::capacity,
-                 fmt::format("card {}: {} needs {} bytes, {} of {} bytes are in use", card.value,
-                             object, size_bytes, bytes_in_use, budget_bytes)};
-  bytes_in_use += size_bytes;
-  peak_bytes = std::max(peak_bytes, bytes_in_use);
-  most_bytes = std::max(most_bytes, bytes_in_use);
-  bytes_by_object[object] += size_bytes;
-  return {};
-}
-
-/// REQUIRES: the lock.
-void CardLedger::give_back(const std::string& object, uint64_t size_bytes) {
-  COHORT_CHECK(bytes_in_use >= size_bytes, "PLACE-2: more bytes freed than taken");
-  bytes_in_use -= size_bytes;
-  auto it = bytes_by_object.find(object);
-  it->second -= size_bytes;
-  if (it->second == 0) bytes_by_object.erase(it);
-}
-
-/// REQUIRES: the ledger's lock; the bytes are booked.
-void CardBlock::take() {
-  if (is_small())
-    small = allocate_bytes(size_bytes);
-  else
-    pages = ledger->arena.take(size_bytes);
-  ledger->trim();
-}
-
-CardBlock::~CardBlock() {
-  if (ledger == nullptr) return;  // refused
-  std::free(small);
-  on_device = DeviceBlock();
-  std::lock_guard lock(ledger->mutex);
-  if (pages.data != nullptr) ledger->arena.give_back(std::move(pages));
-  ledger->give_back(object, size_bytes);
-  ledger->trim();
-}
 
 }  // namespace detail
 
 std::byte* CardStorage::data() const { return block_ ? block_->data() : nullptr; }
-
 uint64_t CardStorage::size_bytes() const { return block_ ? block_->size_bytes : 0; }
-
 std::shared_ptr<void> CardStorage::owner() const { return block_; }
 
 Expected<void> CardStorage::fill_from(const std::byte* from) {
@@ -162,7 +132,6 @@ Expected<CardStorage> CardMemory::allocate_unfilled(const std::string& object,
   CardStorage storage;
   if (size_bytes == 0) return storage;
   auto block = std::make_shared<detail::CardBlock>();
-  block->object = object;
   block->size_bytes = size_bytes;
   std::unique_lock lock(ledger_->mutex);
   COHORT_TRY(ledger_->book(object, size_bytes));
@@ -173,30 +142,30 @@ Expected<CardStorage> CardMemory::allocate_unfilled(const std::string& object,
     if (!taken)
       return taken.error().with_context(fmt::format("card {}: {}", ledger_->card.value, object));
     block->on_device = std::move(*taken);
-    storage.block_ = std::move(block);
-    return storage;
+  } else {
+    if (block->is_small())
+      block->small = allocate_bytes(size_bytes);
+    else
+      block->pages = ledger_->arena.take(size_bytes);
+    ledger_->trim();
+    lock.unlock();
+    if (block->data() == nullptr)
+      return Error{Errc::compute, fmt::format("card {}: the host has no {} bytes for {}",
+                                              ledger_->card.value, size_bytes, object)};
   }
-  block->take();
-  lock.unlock();
-  if (block->data() == nullptr)
-    return Error{Errc::compute, fmt::format("card {}: the host has no {} bytes for {}",
-                                            ledger_->card.value, size_bytes, object)};
   storage.block_ = std::move(block);
   return storage;
 }
 
 CardId CardMemory::card() const { return ledger_->card; }
-
 const std::shared_ptr<Device>& CardMemory::device() const { return ledger_->device; }
-
 uint64_t CardMemory::budget_bytes() const { return ledger_->budget_bytes; }
+bool CardMemory::keeps_pages() const { return ledger_->pages == CardPages::kept; }
 
 uint64_t CardMemory::bytes_in_use() const {
   std::lock_guard lock(ledger_->mutex);
   return ledger_->bytes_in_use;
 }
-
-bool CardMemory::keeps_pages() const { return ledger_->pages == CardPages::kept; }
 
 uint64_t CardMemory::idle_bytes() const {
   std::lock_guard lock(ledger_->mutex);
@@ -206,16 +175,6 @@ uint64_t CardMemory::idle_bytes() const {
 uint64_t CardMemory::peak_bytes() const {
   std::lock_guard lock(ledger_->mutex);
   return ledger_->peak_bytes;
-}
-
-void CardMemory::reset_peak() {
-  std::lock_guard lock(ledger_->mutex);
-  ledger_->peak_bytes = ledger_->bytes_in_use;
-}
-
-std::map<std::string, uint64_t> CardMemory::bytes_by_object() const {
-  std::lock_guard lock(ledger_->mutex);
-  return ledger_->bytes_by_object;
 }
 
 #ifdef __SSE2__

@@ -15,7 +15,6 @@
 /// memory, whose addresses the host must not follow: Device::copy and FlatMath do.
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -29,6 +28,13 @@ namespace detail {
 struct CardLedger;
 struct CardBlock;
 }  // namespace detail
+
+/// What an onload, offload, init_cache or free_cache did: measured, for the ledger.
+struct Residency {
+  uint64_t bytes_on_card = 0;  // of this object, after the command
+  uint64_t bytes_moved = 0;    // between host and card (0 for a cache: nothing is copied)
+  double seconds = 0;
+};
 
 /// What becomes of the pages that an object leaves.
 enum class CardPages : uint8_t { released = 0, kept = 1 };
@@ -62,7 +68,7 @@ class CardMemory {
   /// A card that is a device; a cpu Device is as none. Its allocator keeps what objects leave.
   CardMemory(CardId card, uint64_t budget_bytes, std::shared_ptr<Device> device);
 
-  /// Returns zero-filled storage booked under `object`.
+  /// Returns zero-filled storage for `object`, a name for messages.
   /// Returns Errc::capacity naming card, object, bytes asked, bytes in use and budget if it does
   /// not fit; Errc::compute if the OS has no memory.
   Expected<CardStorage> allocate(const std::string& object, uint64_t size_bytes);
@@ -78,11 +84,8 @@ class CardMemory {
   uint64_t bytes_in_use() const;
   /// Returns the bytes of pages that wait for the next object.
   uint64_t idle_bytes() const;
-  /// Returns the most bytes that were in use at once since reset_peak().
+  /// Returns the most bytes that were ever in use at once.
   uint64_t peak_bytes() const;
-  void reset_peak();
-  /// Returns bytes by object name, for reports.
-  std::map<std::string, uint64_t> bytes_by_object() const;
 
  private:
   std::shared_ptr<detail::CardLedger> ledger_;

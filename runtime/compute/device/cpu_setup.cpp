@@ -54,6 +54,4 @@ double measured_gemm_gflops(int m, int n, int k) {
   return best;
 }
 
-double measured_gemm_gflops() { return measured_gemm_gflops(512, 512, 512); }
-
 }  // namespace cohort::compute

@@ -11,13 +11,10 @@ void use_single_threaded_math();
 /// arena.
 void keep_activations_in_heap();
 
-/// Returns the measured GFLOP/s of an f32 512^3 matrix product on this thread, best of several in
-/// about 20 ms. Below k_gemm_gflops_expected the machine has the reference BLAS: install
-/// libopenblas0-pthread.
-double measured_gemm_gflops();
-
-/// The same for [m, k] x [n, k]^T, the shape of a linear layer.
-double measured_gemm_gflops(int m, int n, int k);
+/// Returns the measured GFLOP/s of an f32 product [m, k] x [n, k]^T (a linear layer's) on this
+/// thread, best of several in about 20 ms. Of 512^3, below k_gemm_gflops_expected, the machine has
+/// the reference BLAS: install libopenblas0-pthread.
+double measured_gemm_gflops(int m = 512, int n = 512, int k = 512);
 
 inline constexpr double k_gemm_gflops_expected = 20;
 

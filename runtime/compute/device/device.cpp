@@ -2,47 +2,28 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/device/device_backends.hpp"
 
 namespace cohort::compute {
 namespace {
 
 const DeviceBackend& backend_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cuda:
-      return cuda_backend();
-    case DeviceKind::npu:
-      return npu_backend();
-    case DeviceKind::cpu:
-      break;
-  }
-  return cpu_backend();
+  constexpr const DeviceBackend* k_backends[] = {&k_cpu_backend, &k_cuda_backend, &k_npu_backend};
+  return *k_backends[static_cast<size_t>(kind)];
 }
 
 }  // namespace
 
 std::string_view to_string(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::cuda:
-      return "cuda";
-    case DeviceKind::npu:
-      return "npu";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"cpu", "cuda", "npu"};
+  return name_in(k_names, kind);
 }
 
 CollectiveBackend Device::collectives() const {
-  switch (info_.kind) {
-    case DeviceKind::cuda:
-      return CollectiveBackend::nccl;
-    case DeviceKind::npu:
-      return CollectiveBackend::hccl;
-    case DeviceKind::cpu:
-      break;
-  }
-  return CollectiveBackend::gloo;
+  constexpr CollectiveBackend k_backends[] = {CollectiveBackend::gloo, CollectiveBackend::nccl,
+                                              CollectiveBackend::hccl};
+  return k_backends[static_cast<size_t>(info_.kind)];
 }
 
 Expected<std::vector<DeviceInfo>> list_devices(DeviceKind kind) { return backend_of(kind).list(); }

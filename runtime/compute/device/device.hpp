@@ -3,7 +3,7 @@
 /// backends: cpu (always there), cuda (built when libtorch has CUDA, else a library of the same
 /// names that says what to install), npu (loads torch_npu when it is first asked for; docs/npu.md).
 /// Callers name a kind and get a Device; nobody asks what was built. Torch-free
-/// header; engines that hold tensors use device_tensors.hpp beside it.
+/// header; engines that hold tensors use torch_device.hpp beside it.
 ///
 /// Owner: its opener holds a shared_ptr; blocks keep their device alive. Thread-safe.
 ///   DEV-1 device memory comes from torch's caching allocator, so that blocks of this header and
@@ -40,7 +40,7 @@ struct DeviceInfo {
 struct DeviceMemory {
   uint64_t total_bytes = 0, free_bytes = 0;
   uint64_t in_use_bytes = 0;    // by blocks and tensors
-  uint64_t peak_bytes = 0;      // most in use at once since reset_peak()
+  uint64_t peak_bytes = 0;      // most in use at once so far
   uint64_t reserved_bytes = 0;  // taken from the device, in use or kept for reuse
   bool has_allocator = true;    // false: the backend does not tell in use, peak and reserved
 };
@@ -79,7 +79,6 @@ class Device : public std::enable_shared_from_this<Device> {
   CollectiveBackend collectives() const;
 
   virtual Expected<DeviceMemory> memory() const = 0;
-  virtual void reset_peak() = 0;
   /// Returns zero-filled bytes, aligned to 64, ready on every stream. Errc::capacity names device,
   /// bytes asked, bytes in use and free.
   virtual Expected<DeviceBlock> allocate(uint64_t size_bytes) = 0;

@@ -18,8 +18,6 @@ struct DeviceBackend {
   std::string (*none_text)();
 };
 
-const DeviceBackend& cpu_backend();
-const DeviceBackend& cuda_backend();
-const DeviceBackend& npu_backend();
+extern const DeviceBackend k_cpu_backend, k_cuda_backend, k_npu_backend;
 
 }  // namespace cohort::compute

@@ -11,7 +11,6 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/compute/device/card_memory.hpp"
-#include "runtime/compute/device/card_residency.hpp"
 
 namespace cohort::compute {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/base/text.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -44,11 +44,10 @@ DeviceBlock block_over(std::byte* address, const Tensor& bytes,
 }  // namespace
 
 Error device_error(const std::string& what, const std::exception& e) {
-  const std::string text = e.what();  // c10 appends a backtrace
+  const std::string text = e.what();
   const bool is_full = dynamic_cast<const c10::OutOfMemoryError*>(&e) != nullptr ||
                        text.find("out of memory") != std::string::npos;
-  return {is_full ? Errc::capacity : Errc::compute,
-          fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+  return {is_full ? Errc::capacity : Errc::compute, fmt::format("{}: {}", what, first_line(text))};
 }
 
 void TensorBlocks::add(const std::byte* address, Tensor bytes) {
@@ -70,11 +69,6 @@ TensorBlocks::Bytes TensorBlocks::bytes() const {
   return bytes_;
 }
 
-void TensorBlocks::reset_peak() {
-  std::lock_guard lock(mutex_);
-  bytes_.peak = bytes_.in_use;
-}
-
 Tensor TensorBlocks::find(const std::byte* address, uint64_t size_bytes) const {
   std::lock_guard lock(mutex_);
   auto at = tensors_.upper_bound(address);
@@ -87,6 +81,10 @@ Tensor TensorBlocks::find(const std::byte* address, uint64_t size_bytes) const {
 }
 
 bool TensorBlocks::has(const std::byte* address) const { return find(address, 1).defined(); }
+
+std::string TorchDevice::torch_device() const {
+  return fmt::format("{}:{}", to_string(info().kind), info().index);
+}
 
 void TorchDevice::wait_for_event(void* event) const {
   constexpr std::chrono::microseconds k_poll(20);

@@ -26,7 +26,6 @@ class TensorBlocks {
     uint64_t in_use = 0, peak = 0;
   };
   Bytes bytes() const;
-  void reset_peak();
 
  private:
   mutable std::mutex mutex_;
@@ -36,6 +35,7 @@ class TensorBlocks {
 
 class TorchDevice : public Device {
  public:
+  std::string torch_device() const override;
   Expected<DeviceBlock> allocate(uint64_t size_bytes) override;
   Expected<DeviceBlock> allocate_pinned(uint64_t size_bytes) override;
   bool holds(const std::byte* address) const override { return blocks_->has(address); }
@@ -57,7 +57,6 @@ class TorchDevice : public Device {
   DeviceBlock block_at(std::byte* address, const at::Tensor& bytes);
   /// For a backend whose allocator does not tell: of the blocks alone.
   TensorBlocks::Bytes block_bytes() const { return blocks_->bytes(); }
-  void reset_block_peak() { blocks_->reset_peak(); }
 
  private:
   /// Blocks until a recorded event is done, 10 minutes at most. Throws.
@@ -71,5 +70,16 @@ class TorchDevice : public Device {
 /// An exception of torch, and of what it was asked for, as an Error: Errc::capacity where memory
 /// ran out, else Errc::compute.
 Error device_error(const std::string& what, const std::exception& e);
+
+// -- tensors over a device's blocks, for the engines' sources: addresses go in, tensors come out
+//    (DEV-3). Errors are exceptions (c10::Error), which the engines turn into Errc::compute.
+
+/// Null is the cpu.
+at::Device torch_device_of(const Device* device);
+
+/// Returns a tensor [count] of `type` over the bytes at `address`: in a block of `device`, or, if
+/// `device` is null or a cpu, anywhere on the host. It keeps a block's memory, not its booking.
+at::Tensor tensor_at(const Device* device, const std::byte* address, int64_t count,
+                     at::ScalarType type);
 
 }  // namespace cohort::compute

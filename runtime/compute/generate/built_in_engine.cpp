@@ -16,30 +16,37 @@
 #include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/generate/generation_lane.hpp"
 #include "runtime/compute/generate/generation_tp.hpp"
+#include "runtime/compute/kernels/decode_kernels.hpp"
 
 namespace cohort::compute {
 namespace {
 
 Error refused(std::string detail) { return Error{Errc::placement, std::move(detail)}; }
-Error invalid(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
+template <class... Args>
+Error invalid(fmt::format_string<Args...> text, Args&&... args) {
+  return {Errc::invalid_argument, fmt::format(text, std::forward<Args>(args)...)};
+}
 
 TpRank tp_rank(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
   return {o.groups.front()->rank(), o.groups.front()->size()};
 }
 
+bool can_run_cpu_f32(const BuiltInOptions& o) {
+  return o.model.dtype == tensor::Dtype::f32 && o.card->device() == nullptr;
+}
+
 Expected<void> validate_groups(const BuiltInOptions& o) {
   if (o.groups.empty()) return {};
   if (o.groups.size() != o.lanes)
     return invalid(
-        fmt::format("generation: {} tensor-parallel groups for {} lanes; give each "
-                    "lane its own",
-                    o.groups.size(), o.lanes));
+        "generation: {} tensor-parallel groups for {} lanes; give each "
+        "lane its own",
+        o.groups.size(), o.lanes);
   for (const auto& group : o.groups)
     if (group == nullptr || tp_rank(o) != TpRank{group->rank(), group->size()})
       return invalid("generation: an engine has one rank and one size in all of its groups");
-  if (o.group_beat_ms <= 0)
-    return invalid(fmt::format("generation: group_beat_ms = {}", o.group_beat_ms));
+  if (o.group_beat_ms <= 0) return invalid("generation: group_beat_ms = {}", o.group_beat_ms);
   const auto part = tp_config(o.model, tp_rank(o).size);
   return part ? Expected<void>{} : part.error();
 }
@@ -48,18 +55,14 @@ Expected<void> validate(const BuiltInOptions& o) {
   COHORT_TRY(validate(o.model));
   if (o.card == nullptr) return invalid("generation: no card");
   if (o.lanes == 0 || o.lanes > 1024)
-    return invalid(fmt::format("generation: lanes = {} is not in 1..1024", o.lanes));
+    return invalid("generation: lanes = {} is not in 1..1024", o.lanes);
   if (o.max_running == 0) return invalid("generation: max_running is 0");
-  if (o.batch_tokens <= 0)
-    return invalid(fmt::format("generation: batch_tokens = {}", o.batch_tokens));
-  if (o.kv_block_tokens != 16)
-    return invalid(fmt::format("generation: kv_block_tokens = {} is not 16", o.kv_block_tokens));
+  if (o.batch_tokens <= 0) return invalid("generation: batch_tokens = {}", o.batch_tokens);
   if (o.max_context < 0 || o.max_context > o.model.max_position)
-    return invalid(fmt::format("generation: max_context = {} exceeds the model's max_position {}",
-                               o.max_context, o.model.max_position));
+    return invalid("generation: max_context = {} exceeds the model's max_position {}",
+                   o.max_context, o.model.max_position);
   COHORT_TRY(validate_groups(o));
-  if (o.runner == RunnerKind::cpu_f32 &&
-      (o.model.dtype != tensor::Dtype::f32 || o.device != "cpu" || o.card->device() != nullptr))
+  if (o.runner == RunnerKind::cpu_f32 && !can_run_cpu_f32(o))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
 }
@@ -67,42 +70,275 @@ Expected<void> validate(const BuiltInOptions& o) {
 Expected<std::unique_ptr<ModelRunner>> make_runner(const BuiltInOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
-  Device* device = o.card->device().get();
-  const RunnerOptions options{part,
-                              o.max_context,
-                              o.batch_tokens,
-                              o.kv_block_tokens,
-                              device == nullptr ? o.device : device->torch_device(),
-                              tp,
-                              device};
-  const bool is_cpu_f32 =
-      o.model.dtype == tensor::Dtype::f32 && o.device == "cpu" && device == nullptr;
-  if (o.runner == RunnerKind::aten || !is_cpu_f32) return make_aten_runner(options);
+  const RunnerOptions options{part, o.max_context,         o.batch_tokens, cpu::k_kv_block_tokens,
+                              tp,   o.card->device().get()};
+  if (o.runner == RunnerKind::aten || !can_run_cpu_f32(o)) return make_aten_runner(options);
   return make_cpu_runner(options);
 }
 
 class BuiltInEngine final : public GenerationEngine {
  public:
-  BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner);
-  ~BuiltInEngine() override { close(); }
+  BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner)
+      : options_(std::move(options)),
+        tp_(tp_rank(options_)),
+        part_(tp_config(options_.model, tp_.size).value()),
+        runner_(std::move(runner)),
+        loads_(options_.lanes) {
+    const TpLimits limits{options_.model.vocab_size, options_.batch_tokens, options_.max_context,
+                          cpu::k_kv_block_tokens};
+    if (tp_.size > 1)
+      for (const auto& group : options_.groups)
+        links_.push_back(std::make_unique<TpLink>(group, limits));
+    make_lanes();
+  }
 
-  EngineCapacity capacity() const override;
-  void start(OutputHandler on_outputs) override;
-  void stop() override { close(); }
-  Expected<WeightArrival> begin_weights(uint64_t version) override;
-  Expected<void> commit_weights(uint64_t version) override;
+  ~BuiltInEngine() override { BuiltInEngine::stop(); }
+
+  EngineCapacity capacity() const override {
+    EngineCapacity capacity;
+    capacity.takes_turns = !is_follower();
+    capacity.max_context = options_.max_context;
+    capacity.max_running = uint64_t{options_.max_running} * options_.lanes;
+    capacity.weight_bytes = runner_->flat_bytes();
+    capacity.param_bytes = runner_->card_bytes();
+    capacity.kv_block_bytes = runner_->kv_block_bytes();
+    capacity.kv_token_bytes =
+        capacity.kv_block_bytes / static_cast<uint64_t>(cpu::k_kv_block_tokens);
+    return capacity;
+  }
+
+  void start(OutputHandler on_outputs) override {
+    COHORT_CHECK(on_outputs_ == nullptr && on_outputs != nullptr,
+                 "generation engine started twice");
+    on_outputs_ = std::move(on_outputs);
+    for (auto& lane : lanes_) lane->start();
+    for (auto& follower : followers_) follower->start();
+  }
+
+  void stop() override {
+    {
+      std::lock_guard lock(registry_mutex_);
+      is_stopped_ = true;
+      settled_.notify_all();
+    }
+    resume();
+    for (auto& lane : lanes_) {
+      COHORT_CHECK(!lane->is_this_thread(), "generation engine: stop() from on_outputs");
+      lane->request_stop();
+    }
+    for (auto& lane : lanes_) lane->join();
+    for (auto& follower : followers_) follower->request_stop();
+    for (auto& follower : followers_) follower->join();
+  }
+
+  // -- weights
+
+  Expected<WeightArrival> begin_weights(uint64_t version) override {
+    std::lock_guard lock(control_mutex_);
+    arriving_.reset();
+    COHORT_ASSIGN(arriving_, allocate_host(runner_->flat_bytes()));
+    arriving_version_ = version;
+    return WeightArrival{std::span<std::byte>(arriving_.get(), runner_->flat_bytes()),
+                         layout_of(part_), tensor::size_of(part_.dtype)};
+  }
+
+  Expected<void> commit_weights(uint64_t version) override {
+    std::lock_guard lock(control_mutex_);
+    if (!links_.empty()) {
+      std::lock_guard registry(registry_mutex_);
+      COHORT_TRY(check_idle(fmt::format("commit of version {}", version)));
+    }
+    if (arriving_ == nullptr || arriving_version_ != version)
+      return invalid("weights: version {} was not begun", version);
+    std::shared_ptr<std::byte> flat = std::move(arriving_);
+    if (params_.empty()) {
+      host_weights_ = std::move(flat);
+      is_on_host_ = true;
+      version_ = version;
+    } else {
+      Pause pause(gate_);
+      COHORT_TRY(runner_->load({flat.get(), runner_->flat_bytes()}));
+      version_ = version;
+    }
+    has_version_ = true;
+    std::lock_guard registry(registry_mutex_);
+    are_params_ready_ = !params_.empty();
+    return {};
+  }
+
   uint64_t weight_version() const override { return version_.load(); }
-  Expected<void> reset_cache() override;
-  Expected<Residency> onload_params() override;
-  Expected<Residency> offload_params() override;
-  Expected<Residency> init_cache(uint64_t bytes) override;
-  Expected<Residency> free_cache() override;
-  Expected<void> submit(TurnRequest request) override;
-  void finish(uint64_t request_id) override;
-  void abort(uint64_t request_id) override;
-  void pause(PauseMode mode) override;
-  void resume() override;
-  EngineStats stats() const override;
+
+  Expected<void> reset_cache() override {
+    std::lock_guard lock(control_mutex_);
+    Pause pause(gate_);
+    for (auto& lane : lanes_) lane->forget_cache();
+    return {};
+  }
+
+  // -- residency
+
+  Expected<Residency> onload_params() override {
+    std::lock_guard lock(control_mutex_);
+    const double begin = now_seconds();
+    Residency result;
+    if (params_.empty()) {
+      COHORT_ASSIGN(params_, options_.card->allocate("infer_params", runner_->card_bytes()));
+      Pause pause(gate_);
+      runner_->attach(params_span());
+      if (is_on_host_) {
+        COHORT_TRY(runner_->load({host_weights_.get(), runner_->flat_bytes()}));
+        is_on_host_ = false;
+        if (!options_.card->keeps_pages()) host_weights_.reset();
+        result.bytes_moved = runner_->flat_bytes();
+      }
+      std::lock_guard registry(registry_mutex_);
+      are_params_ready_ = has_version_;
+    }
+    result.bytes_on_card = params_.size_bytes();
+    result.seconds = now_seconds() - begin;
+    return result;
+  }
+
+  Expected<Residency> offload_params() override {
+    std::lock_guard lock(control_mutex_);
+    const double begin = now_seconds();
+    Residency result;
+    if (!params_.empty()) {
+      COHORT_TRY(close_for_compute(are_params_ready_, "offload of infer_params"));
+      Pause pause(gate_);
+      if (has_version_) {
+        if (host_weights_ == nullptr) {
+          COHORT_ASSIGN(host_weights_, allocate_host(runner_->flat_bytes()));
+        }
+        COHORT_TRY(runner_->store({host_weights_.get(), runner_->flat_bytes()}));
+        is_on_host_ = true;
+        result.bytes_moved = runner_->flat_bytes();
+      }
+      runner_->attach({});
+      params_.reset();
+    }
+    result.seconds = now_seconds() - begin;
+    return result;
+  }
+
+  Expected<Residency> init_cache(uint64_t bytes) override {
+    std::lock_guard lock(control_mutex_);
+    const double begin = now_seconds();
+    if (!cache_.empty()) return refused("init_cache: the cache is on the card already");
+    const uint64_t block_bytes = runner_->kv_block_bytes();
+    const uint64_t blocks = std::min<uint64_t>(bytes / block_bytes / options_.lanes, INT32_MAX);
+    if (blocks == 0)
+      return Error{
+          Errc::capacity,
+          fmt::format("card {}: kv_cache of {} bytes is less than one block of {} bytes for "
+                      "each of {} lanes",
+                      options_.card->card().value, bytes, block_bytes, options_.lanes)};
+    const uint64_t lane_bytes = blocks * block_bytes;
+    COHORT_ASSIGN(cache_,
+                  options_.card->allocate_unfilled("kv_cache", lane_bytes * options_.lanes));
+    {
+      Pause pause(gate_);
+      for (uint32_t lane = 0; lane < options_.lanes; ++lane)
+        set_lane_cache(lane, {cache_.data() + lane * lane_bytes, static_cast<size_t>(lane_bytes)},
+                       static_cast<int32_t>(blocks));
+    }
+    std::lock_guard registry(registry_mutex_);
+    is_cache_ready_ = true;
+    return Residency{cache_.size_bytes(), 0, now_seconds() - begin};
+  }
+
+  Expected<Residency> free_cache() override {
+    std::lock_guard lock(control_mutex_);
+    const double begin = now_seconds();
+    if (!cache_.empty()) {
+      COHORT_TRY(close_for_compute(is_cache_ready_, "free_cache"));
+      Pause pause(gate_);
+      for (uint32_t lane = 0; lane < options_.lanes; ++lane) set_lane_cache(lane, {}, 0);
+      cache_.reset();
+    }
+    return Residency{0, 0, now_seconds() - begin};
+  }
+
+  // -- turns
+
+  Expected<void> submit(TurnRequest request) override {
+    if (is_follower())
+      return invalid("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
+                     request.request_id, tp_.rank);
+    COHORT_TRY(validate(request, options_.model.vocab_size));
+    const uint64_t id = request.request_id;
+    std::lock_guard lock(registry_mutex_);
+    if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};
+    if (lost_) return Error{Errc::closed, lost_->detail};
+    if (!are_params_ready_ || !is_cache_ready_)
+      return refused(fmt::format("PLACE-4: request {} came while {} is not on card {}", id,
+                                 are_params_ready_ ? "kv_cache" : "infer_params",
+                                 options_.card->card().value));
+    auto it = entries_.find(id);
+    if (it != entries_.end() && it->second.is_in_flight)
+      return invalid("request {}: its last turn is still in flight", id);
+    if (it == entries_.end() && request.append_tokens.empty())
+      return invalid("request {}: the first turn has no tokens", id);
+    const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
+    LaneLoad& load = loads_[lane];
+    if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
+      return Error{Errc::backpressure,
+                   fmt::format("request {}: {} turns wait on lane {}", id, load.turns, lane)};
+    Entry& entry = it == entries_.end() ? entries_[id] : it->second;
+    entry.lane = lane;
+    entry.is_in_flight = true;
+    entry.ticket = next_ticket_++;
+    entry.cost = request.append_tokens.size() + static_cast<uint64_t>(request.max_new_tokens);
+    load.outstanding_tokens += entry.cost;
+    ++load.turns;
+    ++turns_in_flight_;
+    // Pushed under the lock, so that a finish() of the same id cannot overtake it.
+    lanes_[lane]->push(LaneTurn{std::move(request), entry.ticket, now_seconds()});
+    return {};
+  }
+
+  void finish(uint64_t request_id) override {
+    std::lock_guard lock(registry_mutex_);
+    auto it = entries_.find(request_id);
+    if (it == entries_.end()) return;
+    settle(it->second);
+    lanes_[it->second.lane]->push_finish(request_id);
+    entries_.erase(it);
+  }
+
+  void abort(uint64_t request_id) override {
+    {
+      std::lock_guard lock(registry_mutex_);
+      auto it = entries_.find(request_id);
+      if (it == entries_.end() || it->second.is_aborted) return;
+      if (it->second.is_in_flight) return abort_entry(request_id, it->second);
+    }
+    finish(request_id);
+  }
+
+  void pause(PauseMode mode) override {
+    std::lock_guard lock(control_mutex_);
+    if (mode == PauseMode::abort) {
+      std::unique_lock registry(registry_mutex_);
+      for (auto& [id, entry] : entries_)
+        if (entry.is_in_flight && !entry.is_aborted) abort_entry(id, entry);
+      paused_.reset();  // the lanes end what they have in their next iterations
+      settled_.wait(registry, [this] { return is_stopped_ || aborted_ == 0; });
+    }
+    if (!paused_) paused_.emplace(gate_);
+  }
+
+  void resume() override {
+    std::lock_guard lock(control_mutex_);
+    paused_.reset();
+  }
+
+  EngineStats stats() const override {
+    std::vector<WorkerStats> workers;
+    for (const auto& lane : lanes_) workers.push_back(lane->stats());
+    for (const auto& follower : followers_) workers.push_back(follower->stats());
+    return stats_of(std::move(workers));
+  }
 
  private:
   struct Entry {  // a trajectory that is not finished
@@ -116,30 +352,131 @@ class BuiltInEngine final : public GenerationEngine {
     uint64_t outstanding_tokens = 0;
     uint64_t turns = 0;
   };
-  class Pause {  // holds the gate closed
-   public:
-    explicit Pause(ServeGate& gate) : gate_(gate) { gate_.pause(); }
-    ~Pause() { gate_.resume(); }
-    Pause(const Pause&) = delete;
-    Pause& operator=(const Pause&) = delete;
+  using Pause = std::lock_guard<ServeGate>;
 
-   private:
-    ServeGate& gate_;
-  };
+  LaneHooks lane_hooks(uint32_t lane) {
+    LaneHooks hooks;
+    hooks.gate = &gate_;
+    hooks.weight_version = [this] { return version_.load(); };
+    hooks.deliver = [this, lane](std::vector<LaneOutput> outputs) {
+      deliver(lane, std::move(outputs));
+    };
+    if (links_.empty()) return hooks;
+    TpLink* link = links_[lane].get();
+    hooks.beat_ms = options_.group_beat_ms;
+    hooks.beat = [this, link] {
+      if (const auto sent = link->beat(); !sent) on_lost(sent.error());
+    };
+    hooks.leave = [link] { link->end(); };
+    return hooks;
+  }
 
-  void close();
-  LaneHooks lane_hooks(uint32_t lane);
-  TpHooks tp_hooks();
-  void make_lanes();
-  void set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks);
-  void on_lost(const Error& error);
+  TpHooks tp_hooks() {
+    TpHooks hooks;
+    hooks.state = [this](int32_t block_count) {
+      std::lock_guard lock(registry_mutex_);
+      return TpState{version_.load(), block_count, are_params_ready_ && is_cache_ready_};
+    };
+    hooks.lost = [this](const Error& error) { on_lost(error); };
+    return hooks;
+  }
+
+  void make_lanes() {
+    if (is_follower()) {
+      for (auto& link : links_)
+        followers_.push_back(std::make_unique<TpFollower>(*link, gate_, tp_hooks()));
+      return;
+    }
+    SchedulerOptions scheduler;
+    scheduler.vocab_size = options_.model.vocab_size;
+    scheduler.max_running = options_.max_running;
+    scheduler.max_context = options_.max_context;
+    scheduler.block_tokens = cpu::k_kv_block_tokens;
+    scheduler.batch_tokens = options_.batch_tokens;
+    for (uint32_t lane = 0; lane < options_.lanes; ++lane)
+      lanes_.push_back(std::make_unique<GenerationLane>(scheduler, lane_hooks(lane)));
+  }
+
+  /// REQUIRES: the gate is paused. No blocks: the lane has no cache.
+  void set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks) {
+    TpLink* link = links_.empty() ? nullptr : links_[lane].get();
+    std::unique_ptr<LaneRunner> runner;
+    if (blocks > 0) runner = runner_->make_lane(bytes, link);
+    if (is_follower()) return followers_[lane]->set_cache(std::move(runner), blocks);
+    if (link != nullptr && runner != nullptr)
+      runner = std::make_unique<TpLeader>(*link, std::move(runner), blocks, tp_hooks());
+    lanes_[lane]->set_cache(std::move(runner), blocks);
+  }
+
+  /// One lane's group is gone, so the engine is: the other lanes end theirs too.
+  void on_lost(const Error& error) {
+    {
+      std::lock_guard lock(registry_mutex_);
+      if (lost_) return;
+      lost_ = error;
+    }
+    for (auto& link : links_) link->abort(error);
+    if (options_.on_group_lost) options_.on_group_lost(error);
+  }
+
   bool is_follower() const { return tp_.rank > 0; }
-  Expected<void> check_idle(std::string_view command) const;
-  Expected<void> close_for_compute(bool& is_ready, std::string_view command);
-  void deliver(uint32_t lane, std::vector<LaneOutput> outputs);
-  void settle(Entry& entry);
-  void abort_entry(uint64_t request_id, Entry& entry);
-  uint32_t lightest_lane() const;
+
+  /// REQUIRES: the registry lock.
+  Expected<void> check_idle(std::string_view command) const {
+    if (turns_in_flight_ == 0) return {};
+    return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
+                               options_.card->card().value, turns_in_flight_));
+  }
+
+  /// Refuses while turns are in flight; otherwise `is_ready` is false from here on (PLACE-4).
+  Expected<void> close_for_compute(bool& is_ready, std::string_view command) {
+    std::lock_guard registry(registry_mutex_);
+    COHORT_TRY(check_idle(command));
+    is_ready = false;
+    return {};
+  }
+
+  void deliver(uint32_t lane, std::vector<LaneOutput> outputs) {
+    std::vector<TurnOutput> turns;
+    turns.reserve(outputs.size());
+    {
+      std::lock_guard lock(registry_mutex_);
+      for (LaneOutput& out : outputs) {
+        auto it = entries_.find(out.output.request_id);
+        if (it == entries_.end() || it->second.lane != lane || it->second.ticket != out.ticket)
+          continue;  // finished meanwhile
+        settle(it->second);
+        if (out.is_last || it->second.is_aborted) entries_.erase(it);
+        turns.push_back(std::move(out.output));
+      }
+    }
+    if (!turns.empty()) on_outputs_(std::move(turns));
+  }
+
+  /// Takes the turn in flight out of the books. REQUIRES: the registry lock.
+  void settle(Entry& entry) {
+    if (!entry.is_in_flight) return;
+    entry.is_in_flight = false;
+    loads_[entry.lane].outstanding_tokens -= entry.cost;
+    --loads_[entry.lane].turns;
+    --turns_in_flight_;
+    if (entry.is_aborted && --aborted_ == 0) settled_.notify_all();
+  }
+
+  /// REQUIRES: the registry lock.
+  void abort_entry(uint64_t request_id, Entry& entry) {
+    entry.is_aborted = true;
+    ++aborted_;
+    lanes_[entry.lane]->push_abort(request_id);
+  }
+
+  uint32_t lightest_lane() const {
+    const auto it = std::min_element(
+        loads_.begin(), loads_.end(),
+        [](const auto& a, const auto& b) { return a.outstanding_tokens < b.outstanding_tokens; });
+    return static_cast<uint32_t>(it - loads_.begin());
+  }
+
   std::span<std::byte> params_span() const { return {params_.data(), params_.size_bytes()}; }
 
   const BuiltInOptions options_;
@@ -174,383 +511,6 @@ class BuiltInEngine final : public GenerationEngine {
   bool is_stopped_ = false;
   std::optional<Error> lost_;  // the first error of a group
 };
-
-BuiltInEngine::BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner)
-    : options_(std::move(options)),
-      tp_(tp_rank(options_)),
-      part_(tp_config(options_.model, tp_.size).value()),
-      runner_(std::move(runner)),
-      loads_(options_.lanes) {
-  const TpLimits limits{options_.model.vocab_size, options_.batch_tokens, options_.max_context,
-                        options_.kv_block_tokens};
-  if (tp_.size > 1)
-    for (const auto& group : options_.groups)
-      links_.push_back(std::make_unique<TpLink>(group, limits));
-  make_lanes();
-}
-
-void BuiltInEngine::make_lanes() {
-  if (is_follower()) {
-    for (auto& link : links_)
-      followers_.push_back(std::make_unique<TpFollower>(*link, gate_, tp_hooks()));
-    return;
-  }
-  SchedulerOptions scheduler;
-  scheduler.vocab_size = options_.model.vocab_size;
-  scheduler.max_running = options_.max_running;
-  scheduler.max_context = options_.max_context;
-  scheduler.block_tokens = options_.kv_block_tokens;
-  scheduler.batch_tokens = options_.batch_tokens;
-  for (uint32_t lane = 0; lane < options_.lanes; ++lane)
-    lanes_.push_back(std::make_unique<GenerationLane>(scheduler, lane_hooks(lane)));
-}
-
-LaneHooks BuiltInEngine::lane_hooks(uint32_t lane) {
-  LaneHooks hooks;
-  hooks.gate = &gate_;
-  hooks.weight_version = [this] { return version_.load(); };
-  hooks.deliver = [this, lane](std::vector<LaneOutput> outputs) {
-    deliver(lane, std::move(outputs));
-  };
-  if (links_.empty()) return hooks;
-  TpLink* link = links_[lane].get();
-  hooks.beat_ms = options_.group_beat_ms;
-  hooks.beat = [this, link] {
-    if (const auto sent = link->beat(); !sent) on_lost(sent.error());
-  };
-  hooks.leave = [link] { link->end(); };
-  return hooks;
-}
-
-TpHooks BuiltInEngine::tp_hooks() {
-  TpHooks hooks;
-  hooks.state = [this](int32_t block_count) {
-    std::lock_guard lock(registry_mutex_);
-    return TpState{version_.load(), block_count, are_params_ready_ && is_cache_ready_};
-  };
-  hooks.lost = [this](const Error& error) { on_lost(error); };
-  return hooks;
-}
-
-/// One lane's group is gone, so the engine is: the other lanes end theirs too.
-void BuiltInEngine::on_lost(const Error& error) {
-  {
-    std::lock_guard lock(registry_mutex_);
-    if (lost_) return;
-    lost_ = error;
-  }
-  for (auto& link : links_) link->abort(error);
-  if (options_.on_group_lost) options_.on_group_lost(error);
-}
-
-void BuiltInEngine::start(OutputHandler on_outputs) {
-  COHORT_CHECK(on_outputs_ == nullptr && on_outputs != nullptr, "generation engine started twice");
-  on_outputs_ = std::move(on_outputs);
-  for (auto& lane : lanes_) lane->start();
-  for (auto& follower : followers_) follower->start();
-}
-
-void BuiltInEngine::close() {
-  {
-    std::lock_guard lock(registry_mutex_);
-    is_stopped_ = true;
-    settled_.notify_all();
-  }
-  resume();
-  for (auto& lane : lanes_) {
-    COHORT_CHECK(!lane->is_this_thread(), "generation engine: stop() from on_outputs");
-    lane->request_stop();
-  }
-  for (auto& lane : lanes_) lane->join();
-  for (auto& follower : followers_) follower->request_stop();
-  for (auto& follower : followers_) follower->join();
-}
-
-// -- weights
-
-Expected<WeightArrival> BuiltInEngine::begin_weights(uint64_t version) {
-  std::lock_guard lock(control_mutex_);
-  arriving_.reset();
-  COHORT_ASSIGN(arriving_, allocate_host(runner_->flat_bytes()));
-  arriving_version_ = version;
-  return WeightArrival{std::span<std::byte>(arriving_.get(), runner_->flat_bytes()),
-                       layout_of(part_), tensor::size_of(part_.dtype)};
-}
-
-Expected<void> BuiltInEngine::commit_weights(uint64_t version) {
-  std::lock_guard lock(control_mutex_);
-  if (!links_.empty()) {
-    std::lock_guard registry(registry_mutex_);
-    COHORT_TRY(check_idle(fmt::format("commit of version {}", version)));
-  }
-  if (arriving_ == nullptr || arriving_version_ != version)
-    return invalid(fmt::format("weights: version {} was not begun", version));
-  std::shared_ptr<std::byte> flat = std::move(arriving_);
-  if (params_.empty()) {
-    host_weights_ = std::move(flat);
-    is_on_host_ = true;
-    version_ = version;
-  } else {
-    Pause pause(gate_);
-    COHORT_TRY(runner_->load({flat.get(), runner_->flat_bytes()}));
-    version_ = version;
-  }
-  has_version_ = true;
-  std::lock_guard registry(registry_mutex_);
-  are_params_ready_ = !params_.empty();
-  return {};
-}
-
-Expected<void> BuiltInEngine::reset_cache() {
-  std::lock_guard lock(control_mutex_);
-  Pause pause(gate_);
-  for (auto& lane : lanes_) lane->forget_cache();
-  return {};
-}
-
-// -- residency
-
-Expected<Residency> BuiltInEngine::onload_params() {
-  std::lock_guard lock(control_mutex_);
-  const double begin = now_seconds();
-  Residency result;
-  if (params_.empty()) {
-    COHORT_ASSIGN(params_, options_.card->allocate("infer_params", runner_->card_bytes()));
-    Pause pause(gate_);
-    runner_->attach(params_span());
-    if (is_on_host_) {
-      COHORT_TRY(runner_->load({host_weights_.get(), runner_->flat_bytes()}));
-      is_on_host_ = false;
-      if (!options_.card->keeps_pages()) host_weights_.reset();
-      result.bytes_moved = runner_->flat_bytes();
-    }
-    std::lock_guard registry(registry_mutex_);
-    are_params_ready_ = has_version_;
-  }
-  result.bytes_on_card = params_.size_bytes();
-  result.seconds = now_seconds() - begin;
-  return result;
-}
-
-/// REQUIRES: the registry lock.
-Expected<void> BuiltInEngine::check_idle(std::string_view command) const {
-  if (turns_in_flight_ == 0) return {};
-  return refused(fmt::format("PLACE-4: {} on card {} while {} turns are in flight", command,
-                             options_.card->card().value, turns_in_flight_));
-}
-
-/// Refuses while turns are in flight; otherwise `is_ready` is false from here on (PLACE-4).
-Expected<void> BuiltInEngine::close_for_compute(bool& is_ready, std::string_view command) {
-  std::lock_guard registry(registry_mutex_);
-  COHORT_TRY(check_idle(command));
-  is_ready = false;
-  return {};
-}
-
-Expected<Residency> BuiltInEngine::offload_params() {
-  std::lock_guard lock(control_mutex_);
-  const double begin = now_seconds();
-  Residency result;
-  if (!params_.empty()) {
-    COHORT_TRY(close_for_compute(are_params_ready_, "offload of infer_params"));
-    Pause pause(gate_);
-    if (has_version_) {
-      if (host_weights_ == nullptr) {
-        COHORT_ASSIGN(host_weights_, allocate_host(runner_->flat_bytes()));
-      }
-      COHORT_TRY(runner_->store({host_weights_.get(), runner_->flat_bytes()}));
-      is_on_host_ = true;
-      result.bytes_moved = runner_->flat_bytes();
-    }
-    runner_->attach({});
-    params_.reset();
-  }
-  result.seconds = now_seconds() - begin;
-  return result;
-}
-
-Expected<Residency> BuiltInEngine::init_cache(uint64_t bytes) {
-  std::lock_guard lock(control_mutex_);
-  const double begin = now_seconds();
-  if (!cache_.empty()) return refused("init_cache: the cache is on the card already");
-  const uint64_t block_bytes = runner_->kv_block_bytes();
-  const uint64_t blocks = std::min<uint64_t>(bytes / block_bytes / options_.lanes, INT32_MAX);
-  if (blocks == 0)
-    return Error{Errc::capacity,
-                 fmt::format("card {}: kv_cache of {} bytes is less than one block of {} bytes for "
-                             "each of {} lanes",
-                             options_.card->card().value, bytes, block_bytes, options_.lanes)};
-  const uint64_t lane_bytes = blocks * block_bytes;
-  COHORT_ASSIGN(cache_, options_.card->allocate_unfilled("kv_cache", lane_bytes * options_.lanes));
-  {
-    Pause pause(gate_);
-    for (uint32_t lane = 0; lane < options_.lanes; ++lane)
-      set_lane_cache(lane, {cache_.data() + lane * lane_bytes, static_cast<size_t>(lane_bytes)},
-                     static_cast<int32_t>(blocks));
-  }
-  std::lock_guard registry(registry_mutex_);
-  is_cache_ready_ = true;
-  return Residency{cache_.size_bytes(), 0, now_seconds() - begin};
-}
-
-/// REQUIRES: the gate is paused. No blocks: the lane has no cache.
-void BuiltInEngine::set_lane_cache(uint32_t lane, std::span<std::byte> bytes, int32_t blocks) {
-  TpLink* link = links_.empty() ? nullptr : links_[lane].get();
-  std::unique_ptr<LaneRunner> runner;
-  if (blocks > 0) runner = runner_->make_lane(bytes, link);
-  if (is_follower()) return followers_[lane]->set_cache(std::move(runner), blocks);
-  if (link != nullptr && runner != nullptr)
-    runner = std::make_unique<TpLeader>(*link, std::move(runner), blocks, tp_hooks());
-  lanes_[lane]->set_cache(std::move(runner), blocks);
-}
-
-Expected<Residency> BuiltInEngine::free_cache() {
-  std::lock_guard lock(control_mutex_);
-  const double begin = now_seconds();
-  if (!cache_.empty()) {
-    COHORT_TRY(close_for_compute(is_cache_ready_, "free_cache"));
-    Pause pause(gate_);
-    for (uint32_t lane = 0; lane < options_.lanes; ++lane) set_lane_cache(lane, {}, 0);
-    cache_.reset();
-  }
-  return Residency{0, 0, now_seconds() - begin};
-}
-
-// -- turns
-
-uint32_t BuiltInEngine::lightest_lane() const {
-  const auto it = std::min_element(loads_.begin(), loads_.end(), [](const auto& a, const auto& b) {
-    return a.outstanding_tokens < b.outstanding_tokens;
-  });
-  return static_cast<uint32_t>(it - loads_.begin());
-}
-
-Expected<void> BuiltInEngine::submit(TurnRequest request) {
-  if (is_follower())
-    return invalid(
-        fmt::format("request {} on rank {} of a tensor-parallel group: turns go to rank 0",
-                    request.request_id, tp_.rank));
-  COHORT_TRY(validate(request, options_.model.vocab_size));
-  const uint64_t id = request.request_id;
-  std::lock_guard lock(registry_mutex_);
-  if (is_stopped_) return Error{Errc::closed, "generation engine is stopped"};
-  if (lost_) return Error{Errc::closed, lost_->detail};
-  if (!are_params_ready_ || !is_cache_ready_)
-    return refused(fmt::format("PLACE-4: request {} came while {} is not on card {}", id,
-                               are_params_ready_ ? "kv_cache" : "infer_params",
-                               options_.card->card().value));
-  auto it = entries_.find(id);
-  if (it != entries_.end() && it->second.is_in_flight)
-    return invalid(fmt::format("request {}: its last turn is still in flight", id));
-  if (it == entries_.end() && request.append_tokens.empty())
-    return invalid(fmt::format("request {}: the first turn has no tokens", id));
-  const uint32_t lane = it == entries_.end() ? lightest_lane() : it->second.lane;
-  LaneLoad& load = loads_[lane];
-  if (it == entries_.end() && load.turns >= uint64_t{options_.max_running} + options_.max_waiting)
-    return Error{Errc::backpressure,
-                 fmt::format("request {}: {} turns wait on lane {}", id, load.turns, lane)};
-  Entry& entry = it == entries_.end() ? entries_[id] : it->second;
-  entry.lane = lane;
-  entry.is_in_flight = true;
-  entry.ticket = next_ticket_++;
-  entry.cost = request.append_tokens.size() + static_cast<uint64_t>(request.max_new_tokens);
-  load.outstanding_tokens += entry.cost;
-  ++load.turns;
-  ++turns_in_flight_;
-  // Pushed under the lock, so that a finish() of the same id cannot overtake it.
-  lanes_[lane]->push(LaneTurn{std::move(request), entry.ticket, now_seconds()});
-  return {};
-}
-
-/// Takes the turn in flight out of the books. REQUIRES: the registry lock.
-void BuiltInEngine::settle(Entry& entry) {
-  if (!entry.is_in_flight) return;
-  entry.is_in_flight = false;
-  loads_[entry.lane].outstanding_tokens -= entry.cost;
-  --loads_[entry.lane].turns;
-  --turns_in_flight_;
-  if (entry.is_aborted && --aborted_ == 0) settled_.notify_all();
-}
-
-void BuiltInEngine::finish(uint64_t request_id) {
-  std::lock_guard lock(registry_mutex_);
-  auto it = entries_.find(request_id);
-  if (it == entries_.end()) return;
-  settle(it->second);
-  lanes_[it->second.lane]->push_finish(request_id);
-  entries_.erase(it);
-}
-
-/// REQUIRES: the registry lock.
-void BuiltInEngine::abort_entry(uint64_t request_id, Entry& entry) {
-  entry.is_aborted = true;
-  ++aborted_;
-  lanes_[entry.lane]->push_abort(request_id);
-}
-
-void BuiltInEngine::abort(uint64_t request_id) {
-  {
-    std::lock_guard lock(registry_mutex_);
-    auto it = entries_.find(request_id);
-    if (it == entries_.end() || it->second.is_aborted) return;
-    if (it->second.is_in_flight) return abort_entry(request_id, it->second);
-  }
-  finish(request_id);
-}
-
-void BuiltInEngine::pause(PauseMode mode) {
-  std::lock_guard lock(control_mutex_);
-  if (mode == PauseMode::abort) {
-    std::unique_lock registry(registry_mutex_);
-    for (auto& [id, entry] : entries_)
-      if (entry.is_in_flight && !entry.is_aborted) abort_entry(id, entry);
-    paused_.reset();  // the lanes end what they have in their next iterations
-    settled_.wait(registry, [this] { return is_stopped_ || aborted_ == 0; });
-  }
-  if (!paused_) paused_.emplace(gate_);
-}
-
-void BuiltInEngine::resume() {
-  std::lock_guard lock(control_mutex_);
-  paused_.reset();
-}
-
-void BuiltInEngine::deliver(uint32_t lane, std::vector<LaneOutput> outputs) {
-  std::vector<TurnOutput> turns;
-  turns.reserve(outputs.size());
-  {
-    std::lock_guard lock(registry_mutex_);
-    for (LaneOutput& out : outputs) {
-      auto it = entries_.find(out.output.request_id);
-      if (it == entries_.end() || it->second.lane != lane || it->second.ticket != out.ticket)
-        continue;  // finished meanwhile
-      settle(it->second);
-      if (out.is_last || it->second.is_aborted) entries_.erase(it);
-      turns.push_back(std::move(out.output));
-    }
-  }
-  if (!turns.empty()) on_outputs_(std::move(turns));
-}
-
-EngineStats BuiltInEngine::stats() const {
-  std::vector<WorkerStats> workers;
-  for (const auto& lane : lanes_) workers.push_back(lane->stats());
-  for (const auto& follower : followers_) workers.push_back(follower->stats());
-  return stats_of(std::move(workers));
-}
-
-EngineCapacity BuiltInEngine::capacity() const {
-  EngineCapacity capacity;
-  capacity.takes_turns = !is_follower();
-  capacity.max_context = options_.max_context;
-  capacity.max_running = uint64_t{options_.max_running} * options_.lanes;
-  capacity.weight_bytes = runner_->flat_bytes();
-  capacity.param_bytes = runner_->card_bytes();
-  capacity.kv_block_bytes = runner_->kv_block_bytes();
-  capacity.kv_token_bytes =
-      capacity.kv_block_bytes / static_cast<uint64_t>(options_.kv_block_tokens);
-  return capacity;
-}
 
 }  // namespace
 

@@ -39,11 +39,9 @@ struct BuiltInOptions {
   uint32_t lanes = 1;
   uint32_t max_running = 64;     // trajectories in the cache, per lane
   int64_t max_context = 0;       // [tokens] 0: the model's max_position
-  int64_t kv_block_tokens = 16;  // the only size the kernels have
   int64_t batch_tokens = 256;    // rows of one iteration, per lane; decode rows go first
   uint32_t max_waiting = 65536;  // requests, per lane
   RunnerKind runner = RunnerKind::automatic;
-  std::string device = "cpu";  // of the ATen runner; a card that is a device names its own
   /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
   std::vector<std::shared_ptr<Collectives>> groups;

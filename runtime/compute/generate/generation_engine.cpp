@@ -6,38 +6,18 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::compute {
 namespace {
 
 Error refused(std::string detail) { return Error{Errc::invalid_argument, std::move(detail)}; }
 
-class Pause {
- public:
-  explicit Pause(GenerationEngine& engine) : engine_(engine) { engine_.pause(PauseMode::keep); }
-  ~Pause() { engine_.resume(); }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-
- private:
-  GenerationEngine& engine_;
-};
-
 }  // namespace
 
 std::string_view to_string(TurnStop stop) {
-  switch (stop) {
-    case TurnStop::none:
-      return "none";
-    case TurnStop::stop:
-      return "stop";
-    case TurnStop::length:
-      return "length";
-    case TurnStop::aborted:
-      return "aborted";
-    case TurnStop::error:
-      return "error";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"none", "stop", "length", "aborted", "error"};
+  return name_in(k_names, stop);
 }
 
 Expected<void> validate(const TurnRequest& request, int64_t vocab_size) {
@@ -62,8 +42,6 @@ EngineStats stats_of(std::vector<WorkerStats> workers) {
     sum.prefill_tokens += one.prefill_tokens;
     sum.evictions += one.evictions;
     sum.busy_seconds += one.busy_seconds;
-    sum.callback_seconds += one.callback_seconds;
-    sum.idle_seconds += one.idle_seconds;
     sum.running += one.running;
     sum.waiting += one.waiting;
     sum.blocks_free += one.blocks_free;
@@ -80,9 +58,11 @@ double EngineStats::busiest_since(const EngineStats& start) const {
 }
 
 Expected<void> serve_weights(GenerationEngine& engine, uint64_t version) {
-  Pause pause(engine);
-  COHORT_TRY(engine.commit_weights(version));
-  return engine.reset_cache();
+  engine.pause(PauseMode::keep);
+  Expected<void> done = engine.commit_weights(version);
+  if (done) done = engine.reset_cache();
+  engine.resume();
+  return done;
 }
 
 }  // namespace cohort::compute

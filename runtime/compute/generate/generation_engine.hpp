@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
-#include "runtime/compute/device/card_residency.hpp"
+#include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/sampling.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 
@@ -78,10 +78,8 @@ struct WorkerStats {
   uint64_t prefill_tokens = 0;  // rows computed that sampled nothing
   uint64_t evictions = 0;       // trajectories that lost their KV to another
   double busy_seconds = 0;      // inside iterations, callbacks apart
-  double callback_seconds = 0;
-  double idle_seconds = 0;
-  uint32_t running = 0;  // trajectories that hold a slot
-  uint32_t waiting = 0;  // requests without a slot
+  uint32_t running = 0;         // trajectories that hold a slot
+  uint32_t waiting = 0;         // requests without a slot
   int32_t blocks_free = 0;
   int32_t blocks_total = 0;
   /// Returns rows per iteration.

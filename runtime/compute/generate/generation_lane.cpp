@@ -21,13 +21,13 @@ void ServeGate::leave() {
   if (pauses_ > 0 && inside_ == 0) changed_.notify_all();
 }
 
-void ServeGate::pause() {
+void ServeGate::lock() {
   std::unique_lock lock(mutex_);
   ++pauses_;
   changed_.wait(lock, [this] { return inside_ == 0; });
 }
 
-void ServeGate::resume() {
+void ServeGate::unlock() {
   std::lock_guard lock(mutex_);
   COHORT_CHECK(pauses_ > 0, "serve gate: resumed without a pause");
   --pauses_;
@@ -71,34 +71,29 @@ WorkerStats GenerationLane::stats() const {
 void GenerationLane::set_cache(std::unique_ptr<LaneRunner> runner, int32_t block_count) {
   runner_ = std::move(runner);
   scheduler_.set_cache(block_count);
-  publish_stats(0, 0);
+  publish_stats(0);
   std::lock_guard lock(mutex_);
   is_kicked_ = true;
   wake_.notify_one();
 }
 
-void GenerationLane::publish_stats(double busy_seconds, double callback_seconds) {
+void GenerationLane::publish_stats(double busy_seconds) {
   std::lock_guard lock(mutex_);
   scheduler_.report(stats_);
   stats_.busy_seconds += busy_seconds;
-  stats_.callback_seconds += callback_seconds;
 }
 
 /// Sleeps until there is something to do. Returns false when the lane is to end.
 bool GenerationLane::wait_for_work(std::vector<Command>& commands) {
   std::unique_lock lock(mutex_);
   auto is_ready = [this] { return is_stopping_ || is_kicked_ || has_rows_ || !inbox_.empty(); };
-  if (!is_ready()) {
-    const double begin = now_seconds();
-    while (hooks_.beat &&
-           !wake_.wait_for(lock, std::chrono::milliseconds(hooks_.beat_ms), is_ready)) {
-      lock.unlock();
-      hooks_.beat();
-      lock.lock();
-    }
-    wake_.wait(lock, is_ready);
-    stats_.idle_seconds += now_seconds() - begin;
+  while (hooks_.beat &&
+         !wake_.wait_for(lock, std::chrono::milliseconds(hooks_.beat_ms), is_ready)) {
+    lock.unlock();
+    hooks_.beat();
+    lock.lock();
   }
+  wake_.wait(lock, is_ready);
   is_kicked_ = false;
   commands.swap(inbox_);
   return !is_stopping_;
@@ -134,13 +129,9 @@ void GenerationLane::run() {
     hooks_.gate->enter();
     const double begin = now_seconds();
     std::vector<LaneOutput> outputs = iterate(commands);
-    const double end = now_seconds();
-    publish_stats(has_rows_ ? end - begin : 0, 0);
+    publish_stats(has_rows_ ? now_seconds() - begin : 0);
     hooks_.gate->leave();
-    if (outputs.empty()) continue;
-    hooks_.deliver(std::move(outputs));
-    std::lock_guard lock(mutex_);
-    stats_.callback_seconds += now_seconds() - end;
+    if (!outputs.empty()) hooks_.deliver(std::move(outputs));
   }
   if (hooks_.leave) hooks_.leave();
 }

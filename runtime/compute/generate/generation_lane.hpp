@@ -21,8 +21,8 @@ class ServeGate {
  public:
   void enter();
   void leave();
-  void pause();  // returns when no iteration runs
-  void resume();
+  void lock();  // pauses: returns when no iteration runs
+  void unlock();
 
  private:
   std::mutex mutex_;
@@ -73,7 +73,7 @@ class GenerationLane {
   void run();
   bool wait_for_work(std::vector<Command>& commands);
   std::vector<LaneOutput> iterate(std::vector<Command>& commands);
-  void publish_stats(double busy_seconds, double callback_seconds);
+  void publish_stats(double busy_seconds);
 
   LaneHooks hooks_;
   LaneScheduler scheduler_;

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "runtime/base/error.hpp"
 #include "runtime/compute/model/model_tp.hpp"
@@ -47,9 +46,8 @@ struct RunnerOptions {
   int64_t max_context = 0;
   int64_t batch_tokens = 0;
   int64_t block_tokens = 0;
-  std::string device;
   TpRank tp;
-  Device* card_device = nullptr;  // the card is one: weights and cache lie in its blocks
+  Device* card_device = nullptr;  // the card is one: weights and cache lie in its blocks; null: cpu
 };
 
 class ModelRunner {

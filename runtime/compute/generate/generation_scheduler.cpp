@@ -38,7 +38,7 @@ void LaneScheduler::remove(uint64_t request_id) {
                 [&](const LaneTurn& turn) { return turn.request.request_id == request_id; });
   auto it = slots_.find(request_id);
   if (it == slots_.end()) return;
-  leave_active(*it->second);
+  std::erase(active_, it->second.get());
   drop_blocks(*it->second);
   slots_.erase(it);
 }
@@ -91,10 +91,6 @@ void LaneScheduler::end_turn(Slot& slot, TurnStop stop, double now) {
   out.seconds = now - slot.turn.submitted_at;
   slot.has_turn = false;
   outputs_.push_back(std::move(result));
-}
-
-void LaneScheduler::leave_active(const Slot& slot) {
-  std::erase_if(active_, [&](const Slot* other) { return other == &slot; });
 }
 
 void LaneScheduler::drop_blocks(Slot& slot) {

@@ -87,7 +87,6 @@ class LaneScheduler {
   int64_t context_limit() const;
   void begin_turn(Slot& slot, LaneTurn turn, double now);
   void end_turn(Slot& slot, TurnStop stop, double now);
-  void leave_active(const Slot& slot);
   void schedule(Slot& slot, int64_t& budget);
   void admit(int64_t& budget, double now);
   void reserve(Slot& slot, size_t token_count);

@@ -93,9 +93,7 @@ Expected<void> TpFollower::iterate(std::span<const BatchChunk> batch) {
 void TpFollower::run() {
   Expected<void> result;
   while (result) {
-    const double waited_from = now_seconds();
     auto order = link_.next();
-    const double begin = now_seconds();
     if (!order) {
       result = order.error();
       break;
@@ -106,6 +104,7 @@ void TpFollower::run() {
       return;
     }
     if (order->kind == TpOrder::Kind::beat) continue;
+    const double begin = now_seconds();
     gate_.enter();
     result = iterate(order->batch);
     gate_.leave();
@@ -114,7 +113,6 @@ void TpFollower::run() {
     std::lock_guard lock(mutex_);
     ++stats_.iterations;
     stats_.prefill_tokens += rows;
-    stats_.idle_seconds += begin - waited_from;
     stats_.busy_seconds += now_seconds() - begin;
   }
   {

@@ -98,11 +98,12 @@ inline float exponentials(float* scores, int64_t visible, int64_t padded, float 
   return lane_sum(sum);
 }
 
-inline float visible_max(const float* scores, int64_t visible) {
-  Vec top = splat(-INFINITY);
-  int64_t j = 0;
-  for (; j + k_lanes <= visible; j += k_lanes) top = maximum(load(scores + j), top);
-  if (j < visible) top = maximum(load_part(scores + j, visible - j, -INFINITY), top);
+inline float row_max(const float* x, int64_t columns) {
+  const float lowest = -INFINITY;
+  Vec top = splat(lowest);
+  int64_t c = 0;
+  for (; c + k_lanes <= columns; c += k_lanes) top = maximum(load(x + c), top);
+  if (c < columns) top = maximum(load_part(x + c, columns - c, lowest), top);
   return lane_max(top);
 }
 
@@ -128,7 +129,7 @@ void attention(const AttentionArgs& a) {
           for (int64_t r = 0; r < block.rows; ++r) {
             float* row = scores + r * padded;
             const int64_t visible = block.position[r] + 1;
-            const float top = visible_max(row, visible);
+            const float top = row_max(row, visible);
             const float sum = exponentials(row, visible, block.keys_padded, top);
             inverse[r] = 1.0f / sum;
             a.lse[(first + r) * a.q_heads + head] = top + logf(sum);

@@ -8,6 +8,7 @@
 /// gives a row other bits for 114 of 127 values of M at K=64, and M=1 runs at 4-6 GFLOP/s. These
 /// packed kernels give the same bits for every M, and are faster.
 #include <cstdint>
+#include <string_view>
 
 namespace cohort::compute::cpu {
 
@@ -37,7 +38,7 @@ struct MatmulArgs {
 /// Rows of ONE sequence at consecutive positions; the keys of all of them are in the cache already.
 /// A block of one layer is K [kv_heads][head_dim][16] followed by V
 /// [kv_heads][16][head_dim_padded].
-struct AttentionArgs {
+struct CachedAttention {
   float* qkv = nullptr;  // [rows][q | k | v], rotated by rope_and_cache
   int64_t ld_qkv = 0;
   int64_t rows = 0;
@@ -67,9 +68,9 @@ struct DecodeKernels {
   void (*rms_norm)(const float* x, int64_t rows, int64_t dim, int64_t padded, const float* weight,
                    float eps, float* out);
   /// Rotates q and k of the rows in place and writes k and v into the cache.
-  void (*rope_and_cache)(const AttentionArgs& args);
+  void (*rope_and_cache)(const CachedAttention& args);
   /// out = softmax(q k^T / sqrt(head_dim)) v over the cached keys, causal.
-  void (*attention)(const AttentionArgs& args);
+  void (*attention)(const CachedAttention& args);
   float (*row_max)(const float* x, int64_t count);
   /// out[i] = exp((x[i] - shift) * scale); returns the sum in a fixed order.
   float (*exp_sum)(const float* x, int64_t count, float shift, float scale, float* out);
@@ -79,7 +80,7 @@ struct DecodeKernels {
 /// another.
 const DecodeKernels& decode_kernels();
 /// Returns a variant by name, or null if this CPU cannot run it or it was not built.
-const DecodeKernels* decode_kernels_by_name(const char* name);
+const DecodeKernels* decode_kernels_by_name(std::string_view name);
 
 const DecodeKernels& decode_kernels_generic();
 const DecodeKernels& decode_kernels_avx2();    // only if the CPU has AVX2 and FMA

@@ -192,7 +192,7 @@ inline void rotate(float* head, const float* cosines, const float* sines, int64_
   }
 }
 
-void rope_and_cache(const AttentionArgs& a) {
+void rope_and_cache(const CachedAttention& a) {
   const int64_t half = a.head_dim / 2;
   const int64_t value_base = a.kv_heads * a.head_dim * k_block;
   for (int64_t r = 0; r < a.rows; ++r) {
@@ -225,7 +225,7 @@ struct Tile {
 };
 
 template <int TILE>
-inline void score_block(const AttentionArgs& a, const Tile& t, int64_t begin, Vec scale,
+inline void score_block(const CachedAttention& a, const Tile& t, int64_t begin, Vec scale,
                         int64_t ld_scores, Vec (&best)[TILE]) {
   const float* keys =
       a.cache + a.blocks[begin / k_block] * a.block_stride + t.kv_head * a.head_dim * k_block;
@@ -255,7 +255,7 @@ inline void score_block(const AttentionArgs& a, const Tile& t, int64_t begin, Ve
 }
 
 template <int TILE>
-inline void attend(const AttentionArgs& a, const Tile& t) {
+inline void attend(const CachedAttention& a, const Tile& t) {
   const int64_t padded = (t.keys_max + k_block - 1) / k_block * k_block;
   const Vec scale = splat(1.F / std::sqrt(static_cast<float>(a.head_dim)));
   Vec best[TILE];
@@ -308,14 +308,14 @@ inline void attend(const AttentionArgs& a, const Tile& t) {
 }
 
 template <int TILE>
-inline void attend_tail(const AttentionArgs& a, const Tile& t, int64_t count) {
+inline void attend_tail(const CachedAttention& a, const Tile& t, int64_t count) {
   if constexpr (TILE > 0) {
     if (count == TILE) return attend<TILE>(a, t);
     attend_tail<TILE - 1>(a, t, count);
   }
 }
 
-void attention(const AttentionArgs& a) {
+void attention(const CachedAttention& a) {
   const int64_t group = a.heads / a.kv_heads;
   const int64_t pairs = a.rows * group;
   for (int64_t kv_head = 0; kv_head < a.kv_heads; ++kv_head) {

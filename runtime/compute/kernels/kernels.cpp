@@ -1,5 +1,9 @@
 #include "runtime/compute/kernels/kernels.hpp"
 
+#include <cstdlib>
+
+#include "runtime/compute/kernels/decode_kernels.hpp"
+
 namespace cohort::compute::cpu {
 
 // One definition each in kernels_<name>.cpp.
@@ -39,6 +43,25 @@ const Kernels& kernels() {
       if (const Kernels* table = kernels_named(name)) return table;
     }
     return &generic::k_table;
+  }();
+  return *chosen;
+}
+
+const DecodeKernels* decode_kernels_by_name(std::string_view name) {
+#if defined(COHORT_KERNELS_X86)
+  if (name == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return &decode_kernels_avx2();
+  if (name == "avx512" && __builtin_cpu_supports("avx512f")) return &decode_kernels_avx512();
+#endif
+  return name == "generic" ? &decode_kernels_generic() : nullptr;
+}
+
+const DecodeKernels& decode_kernels() {
+  static const DecodeKernels* const chosen = [] {
+    const char* asked = std::getenv("COHORT_CPU_KERNELS");
+    for (const char* name : {asked == nullptr ? "avx512" : asked, "avx512", "avx2"})
+      if (const DecodeKernels* kernels = decode_kernels_by_name(name)) return kernels;
+    return &decode_kernels_generic();
   }();
   return *chosen;
 }

@@ -52,13 +52,16 @@ struct AttentionArgs {
 /// The step of AdamW (Loshchilov & Hutter, arXiv 1711.05101, algorithm 2) on a flat range:
 /// g' = g * grad_scale; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
 /// p = p (1 - lr wd) - lr (m / bias1) / (sqrt(v / bias2) + eps).
-struct AdamwArgs {
-  float* parameters = nullptr;
+struct AdamwPiece {
+  float *parameters = nullptr, *m = nullptr, *v = nullptr;
   const float* gradients = nullptr;
-  float *m = nullptr, *v = nullptr;
   int64_t count = 0;
-  float grad_scale = 1, learning_rate = 0, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f;
-  float weight_decay = 0, bias1 = 1, bias2 = 1;  // bias1 = 1 - beta1^t, bias2 = 1 - beta2^t
+  bool is_decayed = false;  // else wd is 0
+};
+/// What all pieces of one step share.
+struct AdamwScale {
+  float grad_scale = 1, learning_rate = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  float bias1 = 1, bias2 = 1;  // 1 - beta1^t, 1 - beta2^t
 };
 
 struct Kernels {
@@ -88,9 +91,7 @@ struct Kernels {
   void (*column_sum)(const float* x, float* out, int64_t rows, int64_t columns);
   /// y[i] += x[i].
   void (*add)(float* y, const float* x, int64_t count);
-  /// Sum of squares in double, blocks of 4096 in order.
-  double (*sum_of_squares)(const float* x, int64_t count);
-  void (*adamw)(const AdamwArgs&);
+  void (*adamw)(const AdamwPiece&, const AdamwScale&);
 };
 
 /// Returns the number of floats attention (forward and backward) needs as scratch.

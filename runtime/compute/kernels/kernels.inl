@@ -137,15 +137,6 @@ void swiglu_backward(const float* dy, const float* gate_up, float* dgate_up, int
   }
 }
 
-inline float row_max(const float* x, int64_t columns) {
-  const float lowest = -INFINITY;
-  Vec top = splat(lowest);
-  int64_t c = 0;
-  for (; c + k_lanes <= columns; c += k_lanes) top = maximum(load(x + c), top);
-  if (c < columns) top = maximum(load_part(x + c, columns - c, lowest), top);
-  return lane_max(top);
-}
-
 void softmax_stats(const float* logits, const int32_t* target, float* logp, float* entropy,
                    float* lse, int64_t rows, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row, logits += columns) {
@@ -199,34 +190,15 @@ void add(float* y, const float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-double sum_of_squares(const float* x, int64_t count) {
-  constexpr int64_t k_block = 4096;
-  double total = 0;
-  for (int64_t begin = 0; begin < count; begin += k_block) {
-    const int64_t end = begin + k_block < count ? begin + k_block : count;
-    Vec sum[4] = {};
-    int64_t i = begin;
-    for (; i + 4 * k_lanes <= end; i += 4 * k_lanes) {
-      for (int64_t j = 0; j < 4; ++j) {
-        Vec value = load(x + i + j * k_lanes);
-        sum[j] += value * value;
-      }
-    }
-    double tail = 0;
-    for (; i < end; ++i) tail += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    total += static_cast<double>(lane_sum((sum[0] + sum[1]) + (sum[2] + sum[3]))) + tail;
-  }
-  return total;
-}
-
-void adamw(const AdamwArgs& a) {
-  const float rate = a.learning_rate / a.bias1, keep = 1.0f - a.learning_rate * a.weight_decay;
+void adamw(const AdamwPiece& piece, const AdamwScale& a) {
+  const float weight_decay = piece.is_decayed ? a.weight_decay : 0.0f;
+  const float rate = a.learning_rate / a.bias1, keep = 1.0f - a.learning_rate * weight_decay;
   const float root_scale = 1.0f / sqrtf(a.bias2);
   const float beta1 = a.beta1, beta2 = a.beta2, grad_scale = a.grad_scale, eps = a.eps;
-  float* __restrict parameters = a.parameters;
-  float* __restrict m = a.m, * __restrict v = a.v;
-  const float* __restrict gradients = a.gradients;
-  for (int64_t i = 0; i < a.count; ++i) {
+  float* __restrict parameters = piece.parameters;
+  float* __restrict m = piece.m, * __restrict v = piece.v;
+  const float* __restrict gradients = piece.gradients;
+  for (int64_t i = 0; i < piece.count; ++i) {
     const float g = gradients[i] * grad_scale;
     m[i] = beta1 * m[i] + (1.0f - beta1) * g;
     v[i] = beta2 * v[i] + (1.0f - beta2) * (g * g);
@@ -252,7 +224,6 @@ const Kernels k_table = {
     softmax_stats_backward,
     column_sum,
     add,
-    sum_of_squares,
     adamw,
 };
 

@@ -26,30 +26,36 @@ const float* data(const Tensor& x) { return x.defined() ? x.data_ptr<float>() : 
 float* mutable_data(const Tensor& x) { return x.data_ptr<float>(); }
 const int32_t* indices(const Tensor& x) { return x.data_ptr<int32_t>(); }
 
-struct FusedEmbedding : Function<FusedEmbedding> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& table, const Tensor& ids) {
-    ctx->save_for_backward({ids});
-    ctx->saved_data["rows"] = table.size(0);
-    const int64_t columns = table.size(1), count = ids.size(0);
-    Tensor out = at::empty({count, columns}, table.options());
-    const float* from = data(table);
-    for (int64_t row = 0; row < count; ++row) {
-      const float* source = from + indices(ids)[row] * columns;
-      std::copy(source, source + columns, mutable_data(out) + row * columns);
-    }
-    return out;
+/// Rows of x [N, columns] by index. Rows that come once are copied back, others are added in order.
+template <class Index, bool k_is_once>
+struct FusedRows : Function<FusedRows<Index, k_is_once>> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& index) {
+    Tensor x = x_in.contiguous(), y = at::empty({index.size(0), x.size(1)}, x.options());
+    const int64_t columns = x.size(1);
+    const Index* rows = index.data_ptr<Index>();
+    for (int64_t i = 0; i < index.size(0); ++i)
+      std::copy_n(data(x) + rows[i] * columns, columns, mutable_data(y) + i * columns);
+    ctx->save_for_backward({index});
+    ctx->saved_data["rows"] = x.size(0);
+    return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    Tensor ids = ctx->get_saved_variables()[0], dy = grads[0].contiguous();
+    Tensor index = ctx->get_saved_variables()[0], dy = grads[0].contiguous();
     const int64_t columns = dy.size(1);
-    Tensor dtable = at::zeros({ctx->saved_data["rows"].toInt(), columns}, dy.options());
-    const auto& kernel = cpu::kernels();
-    for (int64_t row = 0; row < dy.size(0); ++row)
-      kernel.add(mutable_data(dtable) + indices(ids)[row] * columns, data(dy) + row * columns,
-                 columns);
-    return {dtable, Tensor()};
+    const Index* rows = index.data_ptr<Index>();
+    Tensor dx = at::zeros({ctx->saved_data["rows"].toInt(), columns}, dy.options());
+    for (int64_t i = 0; i < index.size(0); ++i) {
+      float* to = mutable_data(dx) + rows[i] * columns;
+      if constexpr (k_is_once)
+        std::copy_n(data(dy) + i * columns, columns, to);
+      else
+        cpu::kernels().add(to, data(dy) + i * columns, columns);
+    }
+    return {dx, Tensor()};
   }
 };
+using FusedEmbedding = FusedRows<int32_t, false>;
+using FusedSelectRows = FusedRows<int64_t, true>;
 
 struct FusedRmsNorm : Function<FusedRmsNorm> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight,
@@ -67,26 +73,6 @@ struct FusedRmsNorm : Function<FusedRmsNorm> {
     cpu::kernels().rms_norm_backward(data(dy), data(x), data(weight), data(rstd), mutable_data(dx),
                                      mutable_data(dweight), x.size(0), x.size(1));
     return {dx, dweight, Tensor()};
-  }
-};
-
-struct FusedSelectRows : Function<FusedSelectRows> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& index) {
-    Tensor x = x_in.contiguous(), y = at::empty({index.size(0), x.size(1)}, x.options());
-    const int64_t columns = x.size(1), *rows = index.data_ptr<int64_t>();
-    for (int64_t i = 0; i < index.size(0); ++i)
-      std::copy_n(data(x) + rows[i] * columns, columns, mutable_data(y) + i * columns);
-    ctx->save_for_backward({index});
-    ctx->saved_data["rows"] = x.size(0);
-    return y;
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    Tensor index = ctx->get_saved_variables()[0], dy = grads[0].contiguous();
-    const int64_t columns = dy.size(1), *rows = index.data_ptr<int64_t>();
-    Tensor dx = at::zeros({ctx->saved_data["rows"].toInt(), columns}, dy.options());
-    for (int64_t i = 0; i < index.size(0); ++i)  // distinct rows: a copy is the sum
-      std::copy_n(data(dy) + i * columns, columns, mutable_data(dx) + rows[i] * columns);
-    return {dx, Tensor()};
   }
 };
 
@@ -118,13 +104,13 @@ struct FusedRope : Function<FusedRope> {
     run_rope(x, bias, y, positions, table, shape, false);
     ctx->save_for_backward({positions, table.cos, table.sin});
     ctx->saved_data["has_bias"] = bias.defined();
-    ctx->saved_data["rotated_heads"] = shape.rotated_heads;
-    ctx->saved_data["head_dim"] = shape.head_dim;
+    ctx->saved_data["shape"] = std::vector<int64_t>{shape.rotated_heads, shape.head_dim};
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
-    RopeShape shape{ctx->saved_data["rotated_heads"].toInt(), ctx->saved_data["head_dim"].toInt()};
+    const std::vector<int64_t> sizes = ctx->saved_data["shape"].toIntVector();
+    const RopeShape shape{sizes[0], sizes[1]};
     Tensor dy = grads[0].contiguous(), dx = at::empty_like(dy), dbias;
     run_rope(dy, Tensor(), dx, saved[0], {saved[1], saved[2]}, shape, true);
     if (ctx->saved_data["has_bias"].toBool()) {
@@ -170,19 +156,16 @@ struct FusedAttention : Function<FusedAttention> {
     args.scratch = mutable_data(scratch);
     cpu::kernels().attention(args);
     ctx->save_for_backward({q, kv, out, lse, layout.cu_q, layout.cu_k, layout.q_position});
-    ctx->saved_data["keys_max"] = layout.keys_max;
-    ctx->saved_data["q_heads"] = shape.q_heads;
-    ctx->saved_data["kv_heads"] = shape.kv_heads;
-    ctx->saved_data["head_dim"] = shape.head_dim;
+    ctx->saved_data["sizes"] =
+        std::vector<int64_t>{layout.keys_max, shape.q_heads, shape.kv_heads, shape.head_dim};
     return out;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
     const Tensor &q = saved[0], &kv = saved[1], &out = saved[2], &lse = saved[3];
-    AttentionLayout layout{saved[4], saved[5], saved[6], Tensor(),
-                           ctx->saved_data["keys_max"].toInt()};
-    HeadShape shape{ctx->saved_data["q_heads"].toInt(), ctx->saved_data["kv_heads"].toInt(),
-                    ctx->saved_data["head_dim"].toInt()};
+    const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
+    const AttentionLayout layout{saved[4], saved[5], saved[6], Tensor(), sizes[0]};
+    const HeadShape shape{sizes[1], sizes[2], sizes[3]};
     Tensor dout = grads[0].contiguous(), dq = at::empty_like(q);
     Tensor dkv = kv.defined() ? at::empty_like(kv) : Tensor();
     Tensor scratch =

@@ -11,8 +11,6 @@
 #include <utility>
 
 namespace cohort::compute {
-namespace {
-
 namespace fs = std::filesystem;
 
 Error io_error(const fs::path& path, const char* what) {
@@ -29,6 +27,8 @@ Expected<void> write_all(int fd, std::span<const std::byte> bytes, const fs::pat
   return {};
 }
 
+namespace {
+
 Expected<void> sync_folder(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return io_error(path, "open");
@@ -41,15 +41,10 @@ Expected<void> sync_folder(const fs::path& path) {
 
 }  // namespace
 
-Expected<void> write_synced(const fs::path& path,
-                            std::span<const std::span<const std::byte>> parts) {
+Expected<void> write_synced(const fs::path& path, std::span<const std::byte> bytes) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return io_error(path, "open");
-  Expected<void> result;
-  for (auto part : parts) {
-    result = write_all(fd, part, path);
-    if (!result) break;
-  }
+  Expected<void> result = write_all(fd, bytes, path);
   if (result && ::fsync(fd) != 0) result = io_error(path, "fsync");
   if (::close(fd) != 0 && result) result = io_error(path, "close");
   return result;

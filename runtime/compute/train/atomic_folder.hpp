@@ -10,10 +10,13 @@
 
 namespace cohort::compute {
 
-/// Writes `parts` one after the other to a new or truncated file and syncs it. Errc::io names path
-/// and cause.
-Expected<void> write_synced(const std::filesystem::path& path,
-                            std::span<const std::span<const std::byte>> parts);
+/// Errc::io: path, what was done, and errno's text.
+Error io_error(const std::filesystem::path& path, const char* what);
+/// Writes all bytes to an open file of `path`.
+Expected<void> write_all(int fd, std::span<const std::byte> bytes,
+                         const std::filesystem::path& path);
+/// Writes a new or truncated file and syncs it.
+Expected<void> write_synced(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 class AtomicFolder {
  public:

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 #include "runtime/compute/kernels/kernels.hpp"
 #include "runtime/compute/train/train_state.hpp"
 
@@ -119,7 +119,7 @@ void FlatMath::adamw(const AdamwPiece& piece, const AdamwScale& scale) const {
   if (is_on_device(piece.m))
     adamw_on_device(device_, piece, scale);
   else
-    adamw_step(piece, scale);
+    cpu::kernels().adamw(piece, scale);
 }
 
 void FlatMath::round(uint16_t* to, const float* from, int64_t count) const {

@@ -7,13 +7,6 @@
 namespace cohort::compute {
 namespace {
 
-template <class T>
-at::Tensor to_tensor(const std::vector<T>& values, at::ScalarType type) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::dtype(type));
-  std::copy(values.begin(), values.end(), tensor.data_ptr<T>());
-  return tensor;
-}
-
 Error bad_sample(size_t index, const std::string& what) {
   return {Errc::invalid_argument, fmt::format("sample {}: {}", index, what)};
 }
@@ -127,12 +120,12 @@ PackedBatch pack(std::span<const TrainSample> samples, std::span<const int64_t> 
     cu_q.push_back(static_cast<int32_t>(target.size()));
   }
   PackedBatch batch;
-  batch.ids = to_tensor(ids, at::kInt);
-  batch.query_rows = to_tensor(query_rows, at::kLong);
-  batch.target = to_tensor(target, at::kInt);
-  at::Tensor keys = to_tensor(cu_k, at::kInt), position = to_tensor(positions, at::kInt);
+  batch.ids = at::tensor(ids, at::kInt);
+  batch.query_rows = at::tensor(query_rows, at::kLong);
+  batch.target = at::tensor(target, at::kInt);
+  at::Tensor keys = at::tensor(cu_k, at::kInt), position = at::tensor(positions, at::kInt);
   batch.all = {keys, keys, position, position, longest};
-  batch.needed = {to_tensor(cu_q, at::kInt), keys, to_tensor(q_position, at::kInt), position,
+  batch.needed = {at::tensor(cu_q, at::kInt), keys, at::tensor(q_position, at::kInt), position,
                   longest};
   return batch;
 }
@@ -151,10 +144,10 @@ MicroBatch loss_columns(std::span<const TrainSample> samples, MicroSpan span) {
     }
   }
   MicroBatch batch;
-  if (!old_logp.empty()) batch.old_logp = to_tensor(old_logp, at::kFloat);
-  if (!advantages.empty()) batch.advantages = to_tensor(advantages, at::kFloat);
-  if (!ref_logp.empty()) batch.ref_logp = to_tensor(ref_logp, at::kFloat);
-  batch.seq_id = to_tensor(seq_id, at::kLong);
+  if (!old_logp.empty()) batch.old_logp = at::tensor(old_logp, at::kFloat);
+  if (!advantages.empty()) batch.advantages = at::tensor(advantages, at::kFloat);
+  if (!ref_logp.empty()) batch.ref_logp = at::tensor(ref_logp, at::kFloat);
+  batch.seq_id = at::tensor(seq_id, at::kLong);
   batch.seq_count = static_cast<int64_t>(samples.size());
   return batch;
 }

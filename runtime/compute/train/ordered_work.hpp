@@ -9,12 +9,12 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/text.hpp"
 
 namespace cohort::compute {
 
@@ -78,8 +78,7 @@ class OrderedWork {
     try {
       return work(index);
     } catch (const std::exception& e) {
-      const std::string text = e.what();
-      return Error{Errc::compute, text.substr(0, text.find('\n'))};  // c10 appends a backtrace
+      return Error{Errc::compute, first_line(e.what())};
     }
   }
 

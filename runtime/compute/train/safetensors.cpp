@@ -173,12 +173,9 @@ Expected<void> write_safetensors(const std::filesystem::path& path,
                    fmt::format("{}: tensor '{}' has {} bytes, dtype and shape say otherwise",
                                path.string(), tensor.name, tensor.bytes.size())};
   }
-  const std::string header = header_text(tensors, metadata);
-  const auto size = static_cast<uint64_t>(header.size());
-  std::vector<std::span<const std::byte>> parts = {std::as_bytes(std::span(&size, 1)),
-                                                   std::as_bytes(std::span(header))};
-  for (const NamedTensor& tensor : tensors) parts.push_back(tensor.bytes);
-  return write_synced(path, parts);
+  COHORT_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::create(path, tensors, metadata));
+  for (const NamedTensor& tensor : tensors) COHORT_TRY(writer.append(tensor.bytes));
+  return writer.finish();
 }
 
 Expected<SafetensorsWriter> SafetensorsWriter::create(
@@ -194,7 +191,7 @@ Expected<SafetensorsWriter> SafetensorsWriter::create(
   const std::string header = header_text(tensors, metadata);
   const auto size = static_cast<uint64_t>(header.size());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return Error{Errc::io, path.string() + ": " + std::strerror(errno)};
+  if (fd < 0) return io_error(path, "open");
   SafetensorsWriter writer(path, fd, total + size + sizeof size);
   COHORT_TRY(writer.append(std::as_bytes(std::span(&size, 1))));
   COHORT_TRY(writer.append(std::as_bytes(std::span(header))));
@@ -215,20 +212,14 @@ Expected<void> SafetensorsWriter::append(std::span<const std::byte> bytes) {
     return Error{Errc::invalid_argument, fmt::format("{}: {} bytes, {} are left by the header",
                                                      path_.string(), bytes.size(), bytes_left_)};
   bytes_left_ -= bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Error{Errc::io, path_.string() + ": " + std::strerror(errno)};
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return {};
+  return write_all(fd_, bytes, path_);
 }
 
 Expected<void> SafetensorsWriter::finish() {
   if (bytes_left_ != 0)
     return Error{Errc::invalid_argument,
                  fmt::format("{}: {} bytes are missing", path_.string(), bytes_left_)};
-  if (::fsync(fd_) != 0) return Error{Errc::io, path_.string() + ": " + std::strerror(errno)};
+  if (::fsync(fd_) != 0) return io_error(path_, "fsync");
   return {};
 }
 
@@ -238,12 +229,12 @@ Expected<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& pat
   if (file.fd < 0)
     return Error{errno == ENOENT ? Errc::not_found : Errc::io, where + ": " + std::strerror(errno)};
   struct stat status = {};
-  if (::fstat(file.fd, &status) != 0) return Error{Errc::io, where + ": " + std::strerror(errno)};
+  if (::fstat(file.fd, &status) != 0) return io_error(path, "stat");
   const auto file_bytes = static_cast<uint64_t>(status.st_size);
   if (file_bytes < sizeof(uint64_t))
     return corrupt(where, fmt::format("{} bytes are too short for a header", file_bytes));
   void* data = ::mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) return Error{Errc::io, where + ": " + std::strerror(errno)};
+  if (data == MAP_FAILED) return io_error(path, "map");
   SafetensorsFile result;
   result.mapping_ = std::shared_ptr<const std::byte>(
       static_cast<const std::byte*>(data),

@@ -35,7 +35,6 @@
 #include "runtime/base/error.hpp"
 #include "runtime/base/numbers.hpp"
 #include "runtime/compute/device/card_memory.hpp"
-#include "runtime/compute/device/card_residency.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/tensor/buffer.hpp"
 

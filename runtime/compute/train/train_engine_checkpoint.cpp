@@ -1,9 +1,13 @@
-// TrainEngine: save. model.safetensors is a whole Hugging Face file in f32 at every checkpoint: the
-// parameter hash has each unit gathered anyhow, and rank 0 writes it as it passes. Moments are not
-// gathered: alone they are whole tensors (exp_avg.<name>, exp_avg_sq.<name>) in
+// TrainEngine: save and load. model.safetensors is a whole Hugging Face file in f32 at every
+// checkpoint: the parameter hash has each unit gathered anyhow, and rank 0 writes it as it passes.
+// Moments are not gathered: alone they are whole tensors (exp_avg.<name>, exp_avg_sq.<name>) in
 // optimizer.safetensors, else each rank writes its slices. train_state.json ties them together.
+// What is loaded is checked whole, by every rank, before anything is changed.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/compute/train/atomic_folder.hpp"
@@ -16,17 +20,13 @@ namespace cohort::compute {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using State = TrainEngine::State;
 
 constexpr int k_format_whole = 1, k_format_slices = 2;  // of train_state.json
 constexpr size_t k_path_max = 4096;
 
 std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
-
-Expected<void> write_text(const fs::path& path, const std::string& text) {
-  const std::span<const std::byte> part = std::as_bytes(std::span(text));
-  return write_synced(path, std::span(&part, 1));
-}
 
 /// This rank's part of each tensor in `buffer`, as slices, or whole if there is one rank.
 void append_slices(const State& s, const HeldBuffer& buffer, const std::string& prefix,
@@ -69,16 +69,12 @@ Expected<void> save_moments(State& s, const fs::path& folder, nlohmann::ordered_
   const auto written = write_safetensors(folder / slice_file(s.rank(), s.ranks()), tensors, {});
   COHORT_TRY(s.agree(written, 0, "save"));
   const uint64_t hash = hash_of(tensors);
-  COHORT_ASSIGN(auto all,
-                s.gather_bytes(std::as_bytes(std::span(&hash, 1)),
-                               std::vector<size_t>(static_cast<size_t>(s.ranks()), sizeof hash)));
+  COHORT_ASSIGN(const std::vector<uint64_t> hashes, s.gather_each(hash));
   for (int rank = 0; rank < s.ranks(); ++rank) {
-    uint64_t of_rank = 0;
-    std::memcpy(&of_rank, all[static_cast<size_t>(rank)].data(), sizeof of_rank);
     const TensorPart first = s.zero.part(0, rank);
     state["slices"].push_back({{"file", slice_file(rank, s.ranks())},
                                {"first", slice_name("exp_avg." + s.layout.specs[0].name, first)},
-                               {"hash", hex(of_rank)}});
+                               {"hash", hex(hashes[static_cast<size_t>(rank)])}});
   }
   return {};
 }
@@ -136,6 +132,163 @@ Expected<fs::path> share_folder(const State& s, const fs::path& folder,
   return fs::path(path.c_str());
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Expected<json> read_json(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  auto parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_object()) return Error{Errc::corrupt, path.string() + ": not a JSON object"};
+  return parsed;
+}
+
+/// Checks that the file has every tensor called prefix + name in its shape, f32 or bf16.
+Expected<void> check_tensors(const State& s, const SafetensorsFile& file, const std::string& where,
+                             const std::string& prefix) {
+  for (const ParameterSpec& spec : s.layout.specs) {
+    const NamedTensor* tensor = file.find(prefix + spec.name);
+    if (tensor == nullptr)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: no tensor '{}'", where, prefix + spec.name)};
+    if (tensor->shape != spec.shape)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: tensor '{}' has shape {}, the model needs {}", where,
+                               tensor->name, shape_text(tensor->shape), shape_text(spec.shape))};
+    if (tensor->dtype != "F32" && tensor->dtype != "BF16")
+      return Error{Errc::invalid_argument, fmt::format("{}: tensor '{}' is {}, not F32 or BF16",
+                                                       where, tensor->name, tensor->dtype)};
+  }
+  return {};
+}
+
+/// Hash of the tensors as they lie in the flat buffer, padding included.
+Expected<void> check_flat_hash(const State& s, const SafetensorsFile& file,
+                               const std::string& prefix, const json& state, const char* key,
+                               const fs::path& folder) {
+  tensor::Checksum sum;
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const ParameterSpec& of = s.layout.specs[spec];
+    const int64_t end = spec + 1 < s.layout.specs.size() ? s.layout.specs[spec + 1].offset
+                                                         : s.layout.total_elements;
+    values.assign(static_cast<size_t>(end - of.offset), 0.0f);
+    COHORT_TRY(copy_to_f32(*file.find(prefix + of.name),
+                           std::span(values).first(static_cast<size_t>(of.count))));
+    sum.update(std::as_bytes(std::span(values)));
+  }
+  const std::string found = hex(sum.digest());
+  if (state.value(key, json()) != found)
+    return Error{Errc::corrupt, fmt::format("{}: {} is {}, train_state.json says otherwise",
+                                            folder.string(), key, found)};
+  return {};
+}
+
+void store_model(const State& s, const SafetensorsFile& file) {
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    values.resize(static_cast<size_t>(s.layout.specs[spec].count));
+    copy_to_f32(*file.find(s.layout.specs[spec].name), values).value();  // checked before
+    s.store_parameters(spec, 0, values);
+  }
+}
+
+/// Moments as one rank wrote them, or as slices.
+Expected<SliceTable> open_moments(const State& s, const json& state, const fs::path& folder) {
+  SliceTable table;
+  if (!state.contains("slices")) {
+    const fs::path path = folder / "optimizer.safetensors";
+    COHORT_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+    for (const char* prefix : {"exp_avg.", "exp_avg_sq."}) {
+      COHORT_TRY(check_tensors(s, file, path.string(), prefix));
+      if (s.rank() == 0)
+        COHORT_TRY(check_flat_hash(s, file, prefix, state,
+                                   prefix[7] == '.' ? "exp_avg_hash" : "exp_avg_sq_hash", folder));
+    }
+    COHORT_TRY(table.add(file, path.string()));
+    return table;
+  }
+  int index = 0;
+  for (const json& slice : state["slices"]) {
+    if (!slice.is_object() || !slice.contains("file") || !slice["file"].is_string())
+      return Error{Errc::corrupt, (folder / "train_state.json").string() + ": bad 'slices'"};
+    const fs::path path = folder / fs::path(slice["file"].get<std::string>()).filename();
+    auto file = SafetensorsFile::open(path);
+    if (!file)
+      return Error{file.error().code,
+                   fmt::format("{} (it has '{}' and others)", file.error().detail,
+                               slice.value("first", std::string("slices")))};
+    if (index++ % s.ranks() == s.rank()) {  // each rank reads some of them whole
+      tensor::Checksum sum;
+      for (const NamedTensor& tensor : file->tensors()) sum.update(tensor.bytes);
+      if (slice.value("hash", json()) != hex(sum.digest()))
+        return Error{Errc::corrupt,
+                     fmt::format("{}: hash is {}, train_state.json says otherwise (it has '{}' and "
+                                 "others)",
+                                 path.string(), hex(sum.digest()),
+                                 slice.value("first", std::string("slices")))};
+    }
+    COHORT_TRY(table.add(*file, path.string()));
+  }
+  return table;
+}
+
+Expected<void> check_moments(const State& s, const SliceTable& table) {
+  const HeldBuffer m = s.m_buffer();
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec)
+    for (const char* prefix : {"exp_avg.", "exp_avg_sq."})
+      COHORT_TRY(table.check(prefix + s.layout.specs[spec].name, s.layout.specs[spec].count,
+                             s.held(m, spec)));
+  return {};
+}
+
+void store_moments(const State& s, const SliceTable& table) {
+  const std::pair<const char*, HeldBuffer> both[] = {{"exp_avg.", s.m_buffer()},
+                                                     {"exp_avg_sq.", s.v_buffer()}};
+  std::vector<float> staging;  // for moments on a device
+  for (const auto& [prefix, buffer] : both)
+    for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+      const TensorPart part = s.held(buffer, spec);
+      if (part.count() == 0) continue;
+      float* to = s.find_float(buffer, spec, part.begin);
+      const auto count = static_cast<size_t>(part.count());
+      if (s.math.is_on_device(to)) staging.resize(count);
+      float* host = s.math.is_on_device(to) ? staging.data() : to;
+      table.copy(prefix + s.layout.specs[spec].name, part, {host, count});
+      if (host != to) s.math.copy(to, host, count * sizeof(float));
+    }
+}
+
+/// Everything a load reads, checked.
+struct Loaded {
+  std::optional<SafetensorsFile> model;
+  SliceTable moments;
+  uint64_t steps = 0;
+};
+
+Expected<void> open_model(const State& s, const fs::path& path, Loaded& out) {
+  COHORT_ASSIGN(out.model, SafetensorsFile::open(path));
+  return check_tensors(s, *out.model, path.string(), "");
+}
+
+Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
+  COHORT_ASSIGN(json state, read_json(folder / "train_state.json"));
+  auto steps = state.find("optimizer_steps");
+  const json format = state.value("format", json());
+  if ((format != 1 && format != 2) || steps == state.end() || !steps->is_number_unsigned())
+    return Error{Errc::corrupt, (folder / "train_state.json").string() +
+                                    ": needs format 1 or 2, and optimizer_steps"};
+  out.steps = steps->get<uint64_t>();
+  COHORT_TRY(open_model(s, folder / "model.safetensors", out));
+  if (s.rank() == 0) COHORT_TRY(check_flat_hash(s, *out.model, "", state, "param_hash", folder));
+  if (s.options.is_frozen) return {};
+  COHORT_ASSIGN(out.moments, open_moments(s, state, folder));
+  COHORT_TRY(check_moments(s, out.moments));
+  return s.optimizer.materialise();
+}
+
 }  // namespace
 
 Expected<void> TrainEngine::save(const fs::path& folder) const try {
@@ -153,14 +306,43 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
-    const char* dtype = s.is_bf16() ? "bfloat16" : "float32";
-    done = write_text(path / "config.json", model::write_hf_config({.shape = s.options.model, .dtype = dtype}));
-    if (done) done = write_text(path / "train_state.json", state.dump(2) + "\n");
+    const std::string config =
+        model::write_hf_config(s.options.model, s.is_bf16() ? "bfloat16" : "float32");
+    const std::string ties = state.dump(2) + "\n";
+    done = write_synced(path / "config.json", std::as_bytes(std::span(config)));
+    if (done) done = write_synced(path / "train_state.json", std::as_bytes(std::span(ties)));
     if (done) done = output->commit();
   }
   return s.agree(done, 0, "save");
 } catch (const std::exception& e) {
   return failed("save", e);
+}
+
+Expected<void> TrainEngine::load(const fs::path& folder) try {
+  State& s = *state_;
+  Loaded loaded;
+  const auto opened = open_checkpoint(s, folder, loaded);
+  COHORT_TRY(s.agree(opened, loaded.steps, "load"));
+  store_model(s, *loaded.model);
+  if (!s.options.is_frozen) store_moments(s, loaded.moments);
+  s.steps = loaded.steps;
+  return {};
+} catch (const std::exception& e) {
+  return failed("load", e);
+}
+
+Expected<void> TrainEngine::load_model(const fs::path& folder) try {
+  State& s = *state_;
+  Loaded loaded;
+  COHORT_TRY(s.agree(open_model(s, folder / "model.safetensors", loaded), 0, "load_model"));
+  store_model(s, *loaded.model);
+  s.steps = 0;
+  if (s.optimizer.is_absent() || s.options.is_frozen) return {};
+  for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
+    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
+  return {};
+} catch (const std::exception& e) {
+  return failed("load_model", e);
 }
 
 }  // namespace cohort::compute

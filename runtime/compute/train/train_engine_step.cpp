@@ -1,4 +1,5 @@
-// TrainEngine: forward, backward and the optimizer step over the ranks of a group.
+// TrainEngine: forward, backward and the optimizer step over the ranks of a group, AdamW where the
+// optimizer rests, and log-probabilities.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,29 +73,18 @@ void for_each_own_gradient(const State& s, Visit visit) {
 /// Returns the norm over all ranks, the same bits on each and for any cut (NORM-1); infinity if a
 /// gradient is not finite.
 Expected<double> global_norm(const State& s) {
-  const auto ranks = static_cast<size_t>(s.ranks());
   uint32_t largest = 0;
   for_each_own_gradient(s, [&](std::span<const float> values) {
     largest = std::max(largest, s.math.largest_magnitude(values));
   });
-  COHORT_ASSIGN(auto magnitudes, s.gather_bytes(std::as_bytes(std::span(&largest, 1)),
-                                                std::vector<size_t>(ranks, sizeof largest)));
-  for (const auto& bytes : magnitudes) {
-    uint32_t other = 0;
-    std::memcpy(&other, bytes.data(), sizeof other);
-    largest = std::max(largest, other);
-  }
+  COHORT_ASSIGN(const std::vector<uint32_t> magnitudes, s.gather_each(largest));
+  largest = *std::max_element(magnitudes.begin(), magnitudes.end());
   if (largest >= k_not_finite) return double{INFINITY};
   SquareSum own, total;
   for_each_own_gradient(
       s, [&](std::span<const float> values) { own += s.math.sum_of_squares(values, largest); });
-  COHORT_ASSIGN(auto sums, s.gather_bytes(std::as_bytes(std::span(&own, 1)),
-                                          std::vector<size_t>(ranks, sizeof own)));
-  for (const auto& bytes : sums) {
-    SquareSum other;
-    std::memcpy(&other, bytes.data(), sizeof other);
-    total += other;
-  }
+  COHORT_ASSIGN(const std::vector<SquareSum> sums, s.gather_each(own));
+  for (const SquareSum& other : sums) total += other;
   return norm_of(total, largest);
 }
 
@@ -164,17 +154,6 @@ Expected<void> check_step(const State& s, std::span<const TrainSample> samples) 
   return validate(samples, s.options.model);
 }
 
-Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
-  const State& s = in.state;
-  s.math.zero(s.grads.data(), s.grads.size_bytes());
-  if (s.is_by_unit()) return accumulate_by_unit(in, mine);
-  if (s.options.zero.reduce == GradientReduce::per_card && s.ranks() > 1)
-    return accumulate_per_card(in, mine);
-  return accumulate_whole(in, mine);
-}
-
-}  // namespace
-
 StepPlan plan_step(const State& s, std::span<const TrainSample> samples) {
   StepPlan plan;
   plan.rows = input_rows(samples);
@@ -185,6 +164,8 @@ StepPlan plan_step(const State& s, std::span<const TrainSample> samples) {
   return plan;
 }
 
+/// Adds the gradients of all micro-batches. Returns an error of the group; what fails in this rank
+/// alone goes to `mine`, and this rank goes on exchanging zeros (ZERO-5).
 Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;
   const Tensor flat = s.compute_flat();
@@ -212,6 +193,140 @@ Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {
   while (group && rounds_done < in.plan.rounds() && s.ranks() > 1) add_round(rounds_done, nullptr);
   return group;
 }
+
+Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
+  const State& s = in.state;
+  s.math.zero(s.grads.data(), s.grads.size_bytes());
+  if (s.is_by_unit()) return accumulate_by_unit(in, mine);
+  if (s.options.zero.reduce == GradientReduce::per_card && s.ranks() > 1)
+    return accumulate_per_card(in, mine);
+  return accumulate_whole(in, mine);
+}
+
+// -- the optimizer: on the card, on the host, or streamed between
+
+constexpr int64_t k_host_piece = int64_t{1} << 18;  // [elements] one copy to the host and back
+
+/// The arrays of one piece of a tensor, where they rest.
+struct Piece {
+  size_t spec = 0;
+  int64_t begin = 0, count = 0;
+  float *parameters = nullptr, *m = nullptr, *v = nullptr;
+  const float* gradients = nullptr;
+};
+
+void run(const State& s, const Piece& at, const AdamwScale& scale) {
+  s.math.adamw(
+      {at.parameters, at.m, at.v, at.gradients, at.count, s.layout.specs[at.spec].is_decayed()},
+      scale);
+}
+
+void copy(const State& s, float* to, const float* from, int64_t count) {
+  s.math.copy(to, from, static_cast<size_t>(count) * sizeof(float));
+}
+
+/// The optimizer is on the host, and so is the arithmetic: gradients come down, and f32 parameters
+/// with them, which go back.
+void run_on_host(const State& s, const Piece& piece, const AdamwScale& scale,
+                 std::vector<float>& staging) {
+  staging.resize(static_cast<size_t>(2 * k_host_piece));
+  Piece host = piece;
+  float* gradients = staging.data();
+  copy(s, gradients, piece.gradients, piece.count);
+  host.gradients = gradients;
+  const bool is_master_elsewhere = !s.has_cut_master();
+  if (is_master_elsewhere) {
+    host.parameters = staging.data() + k_host_piece;
+    copy(s, host.parameters, piece.parameters, piece.count);
+  }
+  run(s, host, scale);
+  if (is_master_elsewhere) copy(s, piece.parameters, host.parameters, piece.count);
+}
+
+/// The optimizer is on the host, the arithmetic on the card: moments, and a cut master, come up in
+/// pieces and go back.
+void run_swapped(const State& s, const Piece& piece, const AdamwScale& scale) {
+  float* at = reinterpret_cast<float*>(s.swap.data());
+  Piece card = piece;
+  auto lift = [&](float*& array) {
+    copy(s, at, array, piece.count);
+    array = at;
+    at += s.swap_elements();
+  };
+  lift(card.m);
+  lift(card.v);
+  if (s.has_cut_master()) lift(card.parameters);
+  run(s, card, scale);
+  copy(s, piece.m, card.m, piece.count);
+  copy(s, piece.v, card.v, piece.count);
+  if (s.has_cut_master()) copy(s, piece.parameters, card.parameters, piece.count);
+}
+
+/// Rounds the master of the piece into the bf16 parameters that products read.
+void refresh(const State& s, const Piece& piece) {
+  const HeldBuffer params = s.params_buffer();
+  auto* to = reinterpret_cast<uint16_t*>(s.find(params, piece.spec, piece.begin));
+  s.math.round(to, piece.parameters, piece.count);
+}
+
+/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
+void update_parameters(const State& s, const AdamwScale& scale) {
+  const HeldBuffer master = s.master_buffer(), grads = s.grads_buffer();
+  const HeldBuffer m = s.m_buffer(), v = s.v_buffer();
+  const bool is_swapped = s.options.zero.swap_optimizer, is_host = s.is_optimizer_hosted();
+  // parameters that rest on the host, updated on a device: a piece at a time
+  const bool goes_up = s.math.has_device() && s.options.zero.offload_params;
+  std::vector<float> staging;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    const TensorPart part = s.held(m, spec);
+    int64_t most = part.count();
+    if (goes_up) most = k_host_piece;
+    if (is_host) most = is_swapped ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
+    for (int64_t begin = part.begin; begin < part.end; begin += most) {
+      const Piece piece{spec,
+                        begin,
+                        std::min(most, part.end - begin),
+                        s.find_float(master, spec, begin),
+                        s.find_float(m, spec, begin),
+                        s.find_float(v, spec, begin),
+                        s.find_float(grads, spec, begin)};
+      if (!is_host)
+        run(s, piece, scale);
+      else if (is_swapped)
+        run_swapped(s, piece, scale);
+      else
+        run_on_host(s, piece, scale, staging);
+      if (s.is_bf16()) refresh(s, piece);
+    }
+  }
+}
+
+// -- log-probabilities: each rank computes its micro-batches; all get all of them
+
+Expected<void> log_probs_whole(const State& s, std::span<const TrainSample> samples,
+                               const StepPlan& plan, std::vector<Tensor>& out) {
+  const Tensor flat = s.compute_flat();
+  const PolicyWeights weights = view_weights(flat, s.layout, false);
+  auto work = [&](size_t round) -> Expected<Tensor> {
+    use_single_threaded_math();
+    at::NoGradGuard no_grad;
+    const PackedBatch batch =
+        to_device(pack(samples, plan.rows, plan.own(round)), s.torch_device());
+    return policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max).logp;
+  };
+  auto commit = [&](size_t round, Tensor&& logp) { out[round] = logp.contiguous(); };
+  OrderedWork<Tensor> workers(s.options.threads, plan.own_count());
+  return workers.run(work, commit);
+}
+
+size_t response_count(std::span<const TrainSample> samples, const MicroSpan& span) {
+  size_t count = 0;
+  for (size_t i = span.begin; i < span.end; ++i)
+    for (uint8_t mask : samples[i].response_mask) count += mask != 0 ? 1 : 0;
+  return count;
+}
+
+}  // namespace
 
 Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
                                        const LossFactory& loss, double learning_rate) try {
@@ -254,6 +369,49 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
   return report;
 } catch (const std::exception& e) {
   return failed("step", e);
+}
+
+Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
+                                      std::vector<std::vector<float>>& out) try {
+  State& s = *state_;
+  Expected<void> mine = s.require_on_card({TrainObject::train_params}, "log_probs");
+  if (mine) mine = validate(samples, s.options.model);
+  StepPlan plan;
+  if (mine) plan = plan_step(s, samples);
+  const size_t element = s.stage() == 3 ? s.compute_element() : 0;  // else nothing is gathered
+  auto exchange = UnitExchange::create(s, element);
+  if (mine && !exchange) mine = exchange.error();
+  COHORT_TRY(s.agree(mine, plan.fingerprint, "log_probs"));
+  out.resize(samples.size());
+  for (size_t i = 0; i < samples.size(); ++i) out[i].assign(samples[i].tokens.size(), 0.0f);
+  std::vector<Tensor> own(plan.own_count());
+  if (s.is_by_unit())
+    COHORT_TRY(log_probs_by_unit(s, samples, plan, *exchange, own, mine));
+  else
+    mine = log_probs_whole(s, samples, plan, own);
+  COHORT_TRY(s.agree(mine, 0, "log_probs"));
+  std::vector<size_t> sizes(plan.ranks);
+  for (size_t i = 0; i < plan.spans.size(); ++i)
+    sizes[i % plan.ranks] += response_count(samples, plan.spans[i]) * sizeof(float);
+  std::vector<std::byte> bytes;
+  for (const Tensor& on_card : own) {
+    const Tensor logp = on_card.cpu();
+    const auto* data = static_cast<const std::byte*>(logp.data_ptr());
+    bytes.insert(bytes.end(), data, data + static_cast<size_t>(logp.numel()) * sizeof(float));
+  }
+  COHORT_ASSIGN(auto all, s.gather_bytes(bytes, sizes));
+  std::vector<size_t> used(plan.ranks);
+  for (size_t i = 0; i < plan.spans.size(); ++i) {
+    const size_t from = i % plan.ranks, count = response_count(samples, plan.spans[i]);
+    scatter_log_probs(samples, plan.spans[i],
+                      at::from_blob(all[from].data() + used[from], {static_cast<int64_t>(count)},
+                                    at::dtype(at::kFloat)),
+                      out);
+    used[from] += count * sizeof(float);
+  }
+  return {};
+} catch (const std::exception& e) {
+  return failed("log_probs", e);
 }
 
 }  // namespace cohort::compute

@@ -2,7 +2,7 @@
 // while it is computed. The forward keeps the input of each layer; the backward computes a layer
 // again, and its gradients leave at once. The arithmetic, and its order, is policy_log_probs'.
 #include "runtime/compute/device/cpu_setup.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 #include "runtime/compute/train/train_step.hpp"
 
 namespace cohort::compute {
@@ -12,6 +12,14 @@ using at::Tensor;
 using torch::autograd::variable_list;
 using State = TrainEngine::State;
 using Leaves = std::vector<PolicyWeights::Leaf>;
+
+/// Bytes of the largest unit that is on the card whole.
+uint64_t gathered_bytes(const State& s) {
+  const std::vector<ZeroUnit>& units = s.zero.units();
+  int64_t most = units.back().elements() + (s.layout.is_tied() ? units.front().elements() : 0);
+  for (const ZeroUnit& unit : units) most = std::max(most, unit.elements());
+  return static_cast<uint64_t>(most) * s.compute_element();
+}
 
 /// Whole parameters of one unit at a time; with tied embeddings the head is two.
 class Gathered {
@@ -215,13 +223,6 @@ Expected<Gathered> gathered_on_all(const State& s, UnitExchange& exchange) {
 }
 
 }  // namespace
-
-uint64_t gathered_bytes(const State& s) {
-  const std::vector<ZeroUnit>& units = s.zero.units();
-  int64_t most = units.back().elements() + (s.layout.is_tied() ? units.front().elements() : 0);
-  for (const ZeroUnit& unit : units) most = std::max(most, unit.elements());
-  return static_cast<uint64_t>(most) * s.compute_element();
-}
 
 Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;

@@ -10,7 +10,8 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/rng.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/base/text.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -49,8 +50,7 @@ struct StatusRecord {
 }  // namespace
 
 Error failed(std::string_view what, const std::exception& e) {
-  const std::string text = e.what();  // c10 appends a backtrace
-  return {Errc::compute, fmt::format("{}: {}", what, text.substr(0, text.find('\n')))};
+  return {Errc::compute, fmt::format("{}: {}", what, first_line(e.what()))};
 }
 
 uint16_t to_bf16(float value) {
@@ -104,27 +104,21 @@ std::byte* TrainEngine::State::find(const HeldBuffer& buffer, size_t spec, int64
   return buffer.data + static_cast<size_t>(index) * buffer.element;
 }
 
-void TrainEngine::State::store(const HeldBuffer& buffer, size_t spec, int64_t begin,
-                               std::span<const float> values) const {
-  const TensorPart part = held(buffer, spec);
-  const int64_t first = std::max(part.begin, begin);
-  const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
-  if (first >= end) return;
-  math.copy(find(buffer, spec, first), values.data() + (first - begin),
-            static_cast<size_t>(end - first) * sizeof(float));
-}
-
 void TrainEngine::State::store_parameters(size_t spec, int64_t begin,
                                           std::span<const float> values) const {
-  store(master_buffer(), spec, begin, values);
-  const HeldBuffer params = params_buffer();
+  const auto inside = [&](const HeldBuffer& buffer) -> TensorPart {
+    const TensorPart part = held(buffer, spec);
+    return {std::max(part.begin, begin),
+            std::min(part.end, begin + static_cast<int64_t>(values.size()))};
+  };
+  const HeldBuffer f32 = master_buffer(), params = params_buffer();
+  if (const TensorPart at = inside(f32); at.count() > 0)
+    math.copy(find(f32, spec, at.begin), values.data() + (at.begin - begin),
+              static_cast<size_t>(at.count()) * sizeof(float));
   if (!is_bf16() || params.data == nullptr) return;
-  const TensorPart part = held(params, spec);
-  const int64_t first = std::max(part.begin, begin);
-  const int64_t end = std::min(part.end, begin + static_cast<int64_t>(values.size()));
-  if (first >= end) return;
-  math.round(reinterpret_cast<uint16_t*>(find(params, spec, first)),
-             values.data() + (first - begin), end - first);
+  if (const TensorPart at = inside(params); at.count() > 0)
+    math.round(reinterpret_cast<uint16_t*>(find(params, spec, at.begin)),
+               values.data() + (at.begin - begin), at.count());
 }
 
 HeldBuffer TrainEngine::State::on_host(const HeldBuffer& buffer,
@@ -220,16 +214,12 @@ Expected<void> TrainEngine::State::agree(const Expected<void>& mine, uint64_t fi
                                          options.card->card().value, mine.error().detail);
     std::memcpy(record.text, text.data(), std::min(text.size(), sizeof record.text - 1));
   }
-  COHORT_ASSIGN(auto all,
-                gather_bytes(std::as_bytes(std::span(&record, 1)),
-                             std::vector<size_t>(static_cast<size_t>(ranks()), sizeof record)));
+  COHORT_ASSIGN(std::vector<StatusRecord> all, gather_each(record));
   for (size_t r = 0; r < all.size(); ++r) {
-    StatusRecord other;
-    std::memcpy(&other, all[r].data(), sizeof other);
+    StatusRecord& other = all[r];
     other.text[sizeof other.text - 1] = '\0';
     if (other.code != 0) return Error{static_cast<Errc>(other.code), std::string(other.text)};
-    std::memcpy(&record, all[0].data(), sizeof record);
-    if (other.fingerprint != record.fingerprint)
+    if (other.fingerprint != all[0].fingerprint)
       return Error{Errc::invalid_argument,
                    fmt::format("{}: ranks 0 and {} were called with different arguments; every "
                                "rank must get the same",

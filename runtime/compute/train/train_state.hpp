@@ -6,6 +6,7 @@
 /// is made from the master there; from stage 1 on it is train_params, and the master is cut and
 /// lies in front of the moments. "Cut" buffers have ZeroLayout's shard layout, others the flat one.
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "runtime/compute/collectives/collectives.hpp"
@@ -79,11 +80,8 @@ struct TrainEngine::State {
   float* find_float(const HeldBuffer& buffer, size_t spec, int64_t at) const {
     return reinterpret_cast<float*>(find(buffer, spec, at));
   }
-  /// Writes elements [begin, begin + values.size()) of tensor `spec` into an f32 buffer, as far as
-  /// it holds them.
-  void store(const HeldBuffer& buffer, size_t spec, int64_t begin,
-             std::span<const float> values) const;
-  /// The same into master and, rounded, what products read.
+  /// Writes elements [begin, begin + values.size()) of tensor `spec` into the master and, rounded,
+  /// into what products read, as far as they hold them.
   void store_parameters(size_t spec, int64_t begin, std::span<const float> values) const;
 
   /// Returns the buffer itself where it is the host's, else a copy of it in `copied`.
@@ -115,6 +113,15 @@ struct TrainEngine::State {
   /// Returns everybody's `mine`, by rank; sizes[r] is known to all.
   Expected<std::vector<std::vector<std::byte>>> gather_bytes(
       std::span<const std::byte> mine, const std::vector<size_t>& sizes) const;
+  /// The same of one value each.
+  template <class T>
+  Expected<std::vector<T>> gather_each(const T& mine) const {
+    const std::vector<size_t> sizes(static_cast<size_t>(ranks()), sizeof mine);
+    COHORT_ASSIGN(const auto bytes, gather_bytes(std::as_bytes(std::span(&mine, 1)), sizes));
+    std::vector<T> all(bytes.size());
+    for (size_t r = 0; r < all.size(); ++r) std::memcpy(&all[r], bytes[r].data(), sizeof mine);
+    return all;
+  }
 
  private:
   HeldBuffer optimizer_array(size_t index) const;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 #include "runtime/compute/train/train_state.hpp"
 #include "runtime/compute/train/zero_exchange.hpp"
@@ -34,8 +35,6 @@ struct StepPlan {
   uint64_t fingerprint = 0;
 };
 
-StepPlan plan_step(const TrainEngine::State& state, std::span<const TrainSample> samples);
-
 /// The numbers of one micro-batch, as ranks exchange them.
 struct MicroNumbers {
   double total = 0;
@@ -52,10 +51,9 @@ struct StepInput {
   std::vector<MicroNumbers>& numbers;
 };
 
-/// Adds the gradients of all micro-batches. Returns an error of the group; what fails in this rank
-/// alone goes to `mine`, and this rank goes on exchanging zeros (ZERO-5).
-Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine);
-/// The same with parameters gathered unit by unit and layers computed again for the backward.
+/// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers
+/// computed again for the backward. Returns an error of the group; what fails in this rank alone goes to
+/// `mine`, and this rank goes on exchanging zeros (ZERO-5).
 Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine);
 
 /// Returns log-probabilities of own micro-batches, one [M] each, in order; errors as above.
@@ -64,12 +62,6 @@ Expected<void> log_probs_by_unit(const TrainEngine::State& state,
                                  UnitExchange& exchange, std::vector<at::Tensor>& out,
                                  Expected<void>& mine);
 
-/// The largest unit that is on the card whole, by unit: bytes of the buffer it comes into.
-uint64_t gathered_bytes(const TrainEngine::State& state);
-
-/// AdamW on this rank's part, wherever it rests; bf16 parameters follow the master.
-void update_parameters(const TrainEngine::State& state, const AdamwScale& scale);
-
 /// Runs `f` unless `mine` has failed; an exception becomes Errc::compute in `mine`.
 template <class F>
 void guarded(Expected<void>& mine, F f) {
@@ -77,8 +69,7 @@ void guarded(Expected<void>& mine, F f) {
   try {
     f();
   } catch (const std::exception& e) {
-    const std::string text = e.what();
-    mine = Error{Errc::compute, text.substr(0, text.find('\n'))};  // c10 appends a backtrace
+    mine = Error{Errc::compute, first_line(e.what())};
   }
 }
 

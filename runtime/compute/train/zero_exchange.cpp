@@ -5,8 +5,22 @@
 namespace cohort::compute {
 namespace {
 
-std::byte* slot(std::byte* messages, size_t bytes, int rank) {
-  return messages + bytes * static_cast<size_t>(rank);
+std::byte* slot(const std::shared_ptr<std::byte>& messages, size_t bytes, size_t rank) {
+  return messages.get() + bytes * rank;
+}
+
+/// Calls visit(spec, part, element of the message) for each tensor that `rank` has a part of.
+template <class Visit>
+void for_each_part(const ZeroLayout& zero, const ZeroUnit& unit, int rank, Visit visit) {
+  for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
+    const TensorPart part = zero.part(spec, rank);
+    if (part.count() > 0)
+      visit(spec, part, static_cast<size_t>(zero.shard_offset(spec, rank) - unit.shard_begin));
+  }
+}
+
+size_t bytes_of(const TensorPart& part, size_t element) {
+  return static_cast<size_t>(part.count()) * element;
 }
 
 }  // namespace
@@ -31,35 +45,22 @@ FlatSource LeafGradients::find(int64_t offset) const {
   return {};
 }
 
-uint64_t UnitExchange::booked_bytes(const TrainEngine::State& state, size_t element) {
-  if (state.ranks() == 1) return 0;
-  return 2 * static_cast<uint64_t>(state.ranks()) *
-         static_cast<uint64_t>(state.zero.largest_unit_part()) * element;
-}
-
-Expected<UnitExchange> UnitExchange::create(const TrainEngine::State& state, size_t element) {
+Expected<UnitExchange> UnitExchange::create(const TrainEngine::State& state, size_t element,
+                                            bool is_on_host) {
   UnitExchange exchange(state);
-  const uint64_t bytes = booked_bytes(state, element) / 2;
-  const std::string name = state.options.role + ".exchange";
-  COHORT_ASSIGN(CardStorage send, state.options.card->allocate(name, bytes));
-  COHORT_ASSIGN(CardStorage receive, state.options.card->allocate(name, bytes));
-  exchange.send_ = send.data();
-  exchange.receive_ = receive.data();
-  exchange.owners_[0] = send.owner();
-  exchange.owners_[1] = receive.owner();
-  return exchange;
-}
-
-Expected<UnitExchange> UnitExchange::create_on_host(const TrainEngine::State& state,
-                                                    size_t element) {
-  UnitExchange exchange(state);
-  const uint64_t bytes = booked_bytes(state, element) / 2;
-  COHORT_ASSIGN(std::shared_ptr<std::byte> send, allocate_host(bytes));
-  COHORT_ASSIGN(std::shared_ptr<std::byte> receive, allocate_host(bytes));
-  exchange.send_ = send.get();
-  exchange.receive_ = receive.get();
-  exchange.owners_[0] = std::move(send);
-  exchange.owners_[1] = std::move(receive);
+  const uint64_t bytes = state.ranks() == 1
+                             ? 0
+                             : static_cast<uint64_t>(state.ranks()) *
+                                   static_cast<uint64_t>(state.zero.largest_unit_part()) * element;
+  for (std::shared_ptr<std::byte>* buffer : {&exchange.send_, &exchange.receive_}) {
+    if (is_on_host) {
+      COHORT_ASSIGN(*buffer, allocate_host(bytes));
+      continue;
+    }
+    COHORT_ASSIGN(const CardStorage storage,
+                  state.options.card->allocate(state.options.role + ".exchange", bytes));
+    *buffer = {storage.owner(), storage.data()};
+  }
   return exchange;
 }
 
@@ -67,13 +68,10 @@ void UnitExchange::add_part(const ZeroUnit& unit, const std::byte* from, bool is
   const TrainEngine::State& s = *state_;
   const HeldBuffer grads = s.grads_buffer();
   const size_t element = is_half ? sizeof(uint16_t) : sizeof(float);
-  for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
-    const TensorPart part = s.zero.part(spec, s.rank());
-    const auto at = static_cast<size_t>(s.zero.shard_offset(spec, s.rank()) - unit.shard_begin);
-    if (part.count() == 0) continue;
+  for_each_part(s.zero, unit, s.rank(), [&](size_t spec, const TensorPart& part, size_t at) {
     s.math.add(s.find_float(grads, spec, part.begin), {from + at * element, {}, 0}, part.count(),
                is_half);
-  }
+  });
 }
 
 Expected<void> UnitExchange::add_gradients(const ZeroUnit& unit, const std::vector<bool>& adds,
@@ -94,21 +92,17 @@ Expected<void> UnitExchange::add_gradients(const ZeroUnit& unit, const std::vect
   std::vector<std::span<const std::byte>> send(adds.size());
   std::vector<std::span<std::byte>> receive(adds.size());
   for (size_t r = 0; r < adds.size(); ++r) {
-    const int rank = static_cast<int>(r);
-    if (adds[r]) receive[r] = {slot(receive_, bytes, rank), bytes};
+    if (adds[r]) receive[r] = {slot(receive_, bytes, r), bytes};
     if (!adds[own]) continue;
-    std::byte* message = slot(send_, bytes, rank);
+    std::byte* message = slot(send_, bytes, r);
     s.math.zero(message, bytes);
     send[r] = {message, bytes};
-    for (size_t spec = unit.first_spec; mine != nullptr && spec < unit.end_spec; ++spec) {
-      const TensorPart part = s.zero.part(spec, rank);
-      const FlatSource from = mine->find(s.layout.specs[spec].offset);
-      if (!from || part.count() == 0) continue;
-      s.math.copy(
-          message +
-              static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) * element,
-          from.from(part.begin), static_cast<size_t>(part.count()) * element);
-    }
+    if (mine == nullptr) continue;
+    auto put = [&](size_t spec, const TensorPart& part, size_t at) {
+      if (const FlatSource from = mine->find(s.layout.specs[spec].offset))
+        s.math.copy(message + at * element, from.from(part.begin), bytes_of(part, element));
+    };
+    for_each_part(s.zero, unit, static_cast<int>(r), put);
   }
   COHORT_TRY(s.options.zero.group->all_to_all(send, receive));
   for (size_t r = 0; r < adds.size(); ++r)
@@ -124,23 +118,18 @@ Expected<void> UnitExchange::sum_gradients(const ZeroUnit& unit) {
   std::vector<std::span<const std::byte>> send;
   std::vector<std::span<std::byte>> receive;
   for (int rank = 0; rank < s.ranks(); ++rank) {
-    std::byte* message = slot(send_, bytes, rank);
-    for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
-      const TensorPart part = s.zero.part(spec, rank);
-      s.math.copy(
-          message + static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) *
-                        sizeof(float),
-          s.find(grads, spec, part.begin), static_cast<size_t>(part.count()) * sizeof(float));
-    }
+    std::byte* message = slot(send_, bytes, send.size());
+    for_each_part(s.zero, unit, rank, [&](size_t spec, const TensorPart& part, size_t at) {
+      s.math.copy(message + at * sizeof(float), s.find(grads, spec, part.begin),
+                  bytes_of(part, sizeof(float)));
+    });
+    receive.emplace_back(slot(receive_, bytes, send.size()), bytes);
     send.emplace_back(message, bytes);
-    receive.emplace_back(slot(receive_, bytes, rank), bytes);
   }
   COHORT_TRY(s.options.zero.group->all_to_all(send, receive));
-  for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
-    const TensorPart part = s.zero.part(spec, s.rank());
-    s.math.zero(s.find_float(grads, spec, part.begin),
-                static_cast<size_t>(part.count()) * sizeof(float));
-  }
+  for_each_part(s.zero, unit, s.rank(), [&](size_t spec, const TensorPart& part, size_t) {
+    s.math.zero(s.find_float(grads, spec, part.begin), bytes_of(part, sizeof(float)));
+  });
   for (const auto& part : receive) add_part(unit, part.data(), false);
   return {};
 }
@@ -154,29 +143,23 @@ Expected<void> UnitExchange::gather(const ZeroUnit& unit, const HeldBuffer& from
     return {};
   }
   std::byte* mine = from.data + static_cast<size_t>(unit.shard_begin) * element;
-  auto place = [&](size_t spec, int rank) {
-    return static_cast<size_t>(s.zero.shard_offset(spec, rank) - unit.shard_begin) * element;
-  };
   if (!from.is_cut) {
-    mine = send_;
-    for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
-      const TensorPart part = s.zero.part(spec, s.rank());
-      s.math.copy(mine + place(spec, s.rank()), s.find(from, spec, part.begin),
-                  static_cast<size_t>(part.count()) * element);
-    }
+    mine = send_.get();
+    for_each_part(s.zero, unit, s.rank(), [&](size_t spec, const TensorPart& part, size_t at) {
+      s.math.copy(mine + at * element, s.find(from, spec, part.begin), bytes_of(part, element));
+    });
   }
   std::vector<std::span<std::byte>> all;
   for (int rank = 0; rank < s.ranks(); ++rank)
-    all.emplace_back(rank == s.rank() ? mine : slot(receive_, bytes, rank), bytes);
+    all.emplace_back(rank == s.rank() ? mine : slot(receive_, bytes, all.size()), bytes);
   COHORT_TRY(s.options.zero.group->all_gather({mine, bytes}, all));
   for (int rank = 0; rank < s.ranks(); ++rank) {
-    for (size_t spec = unit.first_spec; spec < unit.end_spec; ++spec) {
-      const TensorPart part = s.zero.part(spec, rank);
-      const int64_t at = s.layout.specs[spec].offset + part.begin - unit.begin;
-      s.math.copy(to + static_cast<size_t>(at) * element,
-                  all[static_cast<size_t>(rank)].data() + place(spec, rank),
-                  static_cast<size_t>(part.count()) * element);
-    }
+    const std::byte* message = all[static_cast<size_t>(rank)].data();
+    for_each_part(s.zero, unit, rank, [&](size_t spec, const TensorPart& part, size_t at) {
+      const int64_t begin = s.layout.specs[spec].offset + part.begin - unit.begin;
+      s.math.copy(to + static_cast<size_t>(begin) * element, message + at * element,
+                  bytes_of(part, element));
+    });
   }
   return {};
 }

@@ -33,12 +33,10 @@ class LeafGradients {
 
 class UnitExchange {
  public:
-  /// `element`: bytes of the widest element that will travel.
-  static Expected<UnitExchange> create(const TrainEngine::State& state, size_t element);
-  /// The same with buffers on the host: for what is not on the card, or is not to compete for it.
-  static Expected<UnitExchange> create_on_host(const TrainEngine::State& state, size_t element);
-  /// Returns the bytes that create() books on a card.
-  static uint64_t booked_bytes(const TrainEngine::State& state, size_t element);
+  /// `element`: bytes of the widest element that will travel. The buffers are on the card, or on
+  /// the host for what is not on the card, or is not to compete for it.
+  static Expected<UnitExchange> create(const TrainEngine::State& state, size_t element,
+                                       bool is_on_host = false);
 
   /// Adds a round's gradients of a unit to this rank's part of `grads`. `adds[r]` tells whether
   /// rank r has a micro-batch in this round; `mine` is what this rank adds, nullptr: zeros.
@@ -55,8 +53,7 @@ class UnitExchange {
   void add_part(const ZeroUnit& unit, const std::byte* from, bool is_half) const;
 
   const TrainEngine::State* state_;
-  std::shared_ptr<void> owners_[2];
-  std::byte *send_ = nullptr, *receive_ = nullptr;
+  std::shared_ptr<std::byte> send_, receive_;
 };
 
 }  // namespace cohort::compute

@@ -7,15 +7,6 @@ namespace {
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-/// Flat offsets at which units begin, ascending; the last ends with the buffer.
-std::vector<int64_t> unit_begins(const ParameterLayout& layout) {
-  std::vector<int64_t> begins = {layout.specs.front().offset};
-  for (size_t i = 1; i < layout.specs.size(); ++i)
-    if (layout.specs[i].layer != layout.specs[i - 1].layer)
-      begins.push_back(layout.specs[i].offset);
-  return begins;
-}
-
 }  // namespace
 
 ZeroLayout::ZeroLayout(const ParameterLayout& layout, int ranks) : ranks_(ranks) {
@@ -34,20 +25,16 @@ ZeroLayout::ZeroLayout(const ParameterLayout& layout, int ranks) : ranks_(ranks)
     next += width;
   }
   shard_elements_ = ranks == 1 ? layout.total_elements : divide_up(next, k_alignment) * k_alignment;
-  const std::vector<int64_t> begins = unit_begins(layout);
-  size_t spec = 0;
-  for (size_t i = 0; i < begins.size(); ++i) {
-    ZeroUnit unit;
-    unit.first_spec = spec;
-    unit.begin = begins[i];
-    unit.end = i + 1 < begins.size() ? begins[i + 1] : layout.total_elements;
-    while (spec < layout.specs.size() && layout.specs[spec].offset < unit.end) ++spec;
-    unit.end_spec = spec;
-    unit.shard_begin = cuts_[unit.first_spec].shard_begin;
-    const int64_t last = ranks == 1 ? layout.total_elements : next;
-    const int64_t end = spec < cuts_.size() ? cuts_[spec].shard_begin : last;
-    unit.shard_count = end - unit.shard_begin;
-    units_.push_back(unit);
+  for (size_t spec = 0; spec < cuts_.size(); ++spec)
+    if (spec == 0 || layout.specs[spec].layer != layout.specs[spec - 1].layer)
+      units_.push_back({spec, 0, layout.specs[spec].offset, 0, cuts_[spec].shard_begin, 0});
+  const int64_t total = layout.total_elements;
+  for (size_t i = 0; i < units_.size(); ++i) {
+    const ZeroUnit* after = i + 1 < units_.size() ? &units_[i + 1] : nullptr;
+    units_[i].end_spec = after != nullptr ? after->first_spec : cuts_.size();
+    units_[i].end = after != nullptr ? after->begin : total;
+    const int64_t shard_end = after != nullptr ? after->shard_begin : ranks == 1 ? total : next;
+    units_[i].shard_count = shard_end - units_[i].shard_begin;
   }
 }
 

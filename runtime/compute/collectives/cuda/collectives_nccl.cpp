@@ -1,4 +1,4 @@
-// NCCL as an engine of DeviceGroup: every exchange is one alltoall of c10d's, which sends and
+// NCCL as an engine of device_group.hpp: every exchange is one alltoall of c10d's, which sends and
 // receives straight between the callers' device bytes and reduces nothing (COLL-1).
 #define USE_C10D_NCCL
 #include "runtime/compute/collectives/c10d_store.hpp"
@@ -8,9 +8,10 @@
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "runtime/base/text.hpp"
 #include "runtime/compute/collectives/collectives_backends.hpp"
 #include "runtime/compute/collectives/device_group.hpp"
-#include "runtime/compute/device/device_tensors.hpp"
+#include "runtime/compute/device/torch_device.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -37,8 +38,7 @@ class NcclEngine final : public ExchangeEngine {
     group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, options.rank, options.size, nccl);
   }
 
-  Expected<void> start(std::span<const std::span<const std::byte>> send,
-                       std::span<const std::span<std::byte>> receive) override {
+  Expected<void> start(Sent send, Received receive) override {
     try {
       const c10::DeviceGuard on(torch_device_of(device_.get()));
       std::vector<at::Tensor> from, to;
@@ -46,7 +46,7 @@ class NcclEngine final : public ExchangeEngine {
       for (const auto& bytes : receive) to.push_back(as_tensor(bytes));
       work_ = group_->alltoall(to, from);
     } catch (const std::exception& e) {
-      return Error{Errc::closed, first_line(e)};
+      return Error{Errc::closed, first_line(e.what())};
     }
     return {};
   }
@@ -58,7 +58,7 @@ class NcclEngine final : public ExchangeEngine {
       work_.reset();
       return true;
     } catch (const std::exception& e) {
-      return Error{Errc::closed, first_line(e)};
+      return Error{Errc::closed, first_line(e.what())};
     }
   }
 
@@ -89,14 +89,14 @@ Expected<std::unique_ptr<ExchangeEngine>> make_engine(const GroupOptions& option
   try {
     return std::unique_ptr<ExchangeEngine>(std::make_unique<NcclEngine>(options));
   } catch (const std::exception& e) {
-    return Error{Errc::closed, first_line(e)};
+    return Error{Errc::closed, first_line(e.what())};
   }
 }
 
 }  // namespace
 
 Expected<std::unique_ptr<Collectives>> join_nccl(const GroupOptions& options) {
-  return DeviceGroup::join(options, make_engine);
+  return join_devices(options, make_engine);
 }
 
 }  // namespace cohort::compute

@@ -1,4 +1,4 @@
-// HCCL as an engine of DeviceGroup, by its C interface: c10d's "hccl" is made in Python only
+// HCCL as an engine of device_group.hpp, by its C interface: c10d's "hccl" is made in Python only
 // (torch.distributed.Backend.register_backend). An exchange is one HcclBatchSendRecv, which reduces
 // nothing (COLL-1). Never run on a card: docs/npu.md.
 #include <array>
@@ -48,8 +48,7 @@ class HcclEngine final : public ExchangeEngine {
                                                 static_cast<uint32_t>(options.rank), &comm_));
   }
 
-  Expected<void> start(std::span<const std::span<const std::byte>> send,
-                       std::span<const std::span<std::byte>> receive) override {
+  Expected<void> start(Sent send, Received receive) override {
     COHORT_TRY(device_->finish());  // the exchange is on a stream that torch does not know
     items_.clear();
     for (size_t r = 0; r < send.size(); ++r) {
@@ -149,7 +148,7 @@ Expected<std::unique_ptr<ExchangeEngine>> make_engine(const GroupOptions& option
 Expected<std::unique_ptr<Collectives>> join_hccl(const GroupOptions& options) {
   if (auto library = load_torch_npu(); !library)
     return library.error().with_context(fmt::format("group {}: backend hccl", options.name));
-  return DeviceGroup::join(options, make_engine);
+  return join_devices(options, make_engine);
 }
 
 }  // namespace cohort::compute

@@ -54,10 +54,6 @@ class CpuDevice final : public Device {
     out.peak_bytes = account_->peak_bytes;
     return out;
   }
-  void reset_peak() override {
-    std::lock_guard lock(account_->mutex);
-    account_->peak_bytes = account_->in_use_bytes;
-  }
 
   Expected<DeviceBlock> allocate(uint64_t size_bytes) override { return take(size_bytes, true); }
   Expected<DeviceBlock> allocate_pinned(uint64_t size_bytes) override {
@@ -123,9 +119,6 @@ std::string none_text() { return "there is always a cpu"; }
 
 }  // namespace
 
-const DeviceBackend& cpu_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
-}
+const DeviceBackend k_cpu_backend = {list, open, none_text};
 
 }  // namespace cohort::compute

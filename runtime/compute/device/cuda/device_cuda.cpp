@@ -26,8 +26,6 @@ class CudaDevice final : public TorchDevice {
   explicit CudaDevice(const DeviceInfo& info)
       : TorchDevice(info, at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(info.index))) {}
 
-  std::string torch_device() const override { return fmt::format("cuda:{}", info().index); }
-
   Expected<DeviceMemory> memory() const override {
     try {
       const c10::DeviceGuard on(torch());
@@ -47,7 +45,6 @@ class CudaDevice final : public TorchDevice {
       return device_error(torch_device() + ": memory", e);
     }
   }
-  void reset_peak() override { allocator::resetPeakStats(torch().index()); }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
@@ -100,9 +97,6 @@ std::string none_text() {
 
 }  // namespace
 
-const DeviceBackend& cuda_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
-}
+const DeviceBackend k_cuda_backend = {list, open, none_text};
 
 }  // namespace cohort::compute

@@ -2,11 +2,13 @@
 // what tools/cmake/find_torch.cmake found missing.
 #include <fmt/format.h>
 
+#include "runtime/compute/collectives/collectives_backends.hpp"
 #include "runtime/compute/device/device_backends.hpp"
-#include "runtime/compute/device/no_cuda/no_cuda.hpp"
 
 namespace cohort::compute {
+namespace {
 
+/// What was asked for, what this build's torch lacks, how to build with it.
 Error no_cuda_error(const std::string& what) {
   return {Errc::unsupported,
           fmt::format("{}: this build has no CUDA: {}; build against a torch that has: "
@@ -15,17 +17,16 @@ Error no_cuda_error(const std::string& what) {
                       what, COHORT_CUDA_ABSENT)};
 }
 
-namespace {
-
 Expected<std::vector<DeviceInfo>> list() { return no_cuda_error("cuda"); }
 Expected<std::shared_ptr<Device>> open(const DeviceInfo&) { return no_cuda_error("cuda"); }
 std::string none_text() { return "this build has no CUDA"; }
 
 }  // namespace
 
-const DeviceBackend& cuda_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
+const DeviceBackend k_cuda_backend = {list, open, none_text};
+
+Expected<std::unique_ptr<Collectives>> join_nccl(const GroupOptions& options) {
+  return no_cuda_error(fmt::format("group {}: backend nccl", options.name));
 }
 
 }  // namespace cohort::compute

@@ -22,8 +22,6 @@ class NpuDevice final : public TorchDevice {
                                      static_cast<c10::DeviceIndex>(info.index))),
         calls_(calls) {}
 
-  std::string torch_device() const override { return fmt::format("npu:{}", info().index); }
-
   /// torch_npu's allocator has no interface without its headers: in use and peak are of blocks.
   Expected<DeviceMemory> memory() const override {
     DeviceMemory out;
@@ -46,7 +44,6 @@ class NpuDevice final : public TorchDevice {
     out.free_bytes = free_bytes;
     return out;
   }
-  void reset_peak() override { reset_block_peak(); }
 
  protected:
   at::Tensor pinned_bytes(int64_t size_bytes) const override {
@@ -103,9 +100,6 @@ std::string none_text() {
 
 }  // namespace
 
-const DeviceBackend& npu_backend() {
-  static constexpr DeviceBackend k_backend = {list, open, none_text};
-  return k_backend;
-}
+const DeviceBackend k_npu_backend = {list, open, none_text};
 
 }  // namespace cohort::compute
