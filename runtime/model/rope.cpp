@@ -108,4 +108,18 @@ RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim) {
   return out;
 }
 
+RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions) {
+  const RopeFrequencies frequencies = rope_frequencies(rope, head_dim);
+  RopeAngles out;
+  for (std::vector<float>* table : {&out.cos, &out.sin})
+    table->reserve(static_cast<size_t>(positions) * frequencies.inverse.size());
+  for (int64_t position = 0; position < positions; ++position)
+    for (float inverse : frequencies.inverse) {
+      const float angle = static_cast<float>(position) * inverse;
+      out.cos.push_back(std::cos(angle) * frequencies.attention_factor);
+      out.sin.push_back(std::sin(angle) * frequencies.attention_factor);
+    }
+  return out;
+}
+
 }  // namespace cohort::model

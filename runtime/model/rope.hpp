@@ -42,6 +42,12 @@ Expected<void> check_rope(const RopeShape& rope);
 /// hold at every length.
 RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim);
 
+/// cos and sin of every position below `positions`, [positions, head_dim / 2] row-major.
+struct RopeAngles {
+  std::vector<float> cos, sin;
+};
+RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions);
+
 /// Returns yarn's m(factor, scale): 1 up to factor 1, else 0.1 * scale * ln(factor) + 1. Latent
 /// attention scales its scores by m(factor, mscale_all_dim)^2.
 double yarn_magnitude(double factor, double scale);

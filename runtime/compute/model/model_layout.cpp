@@ -47,10 +47,6 @@ class LayoutBuilder {
 std::string not_computed(const model::ModelShape& x) {
   if (x.mla) return "latent attention (kv_lora_rank)";
   if (x.moe) return "routed experts (num_experts)";
-  if (x.qk_norm) return "norms of q and k (self_attn.q_norm, self_attn.k_norm)";
-  if (x.attention_output_bias) return "a bias on o (attention_bias)";
-  if (x.sliding_window > 0) return fmt::format("a window of {} tokens", x.sliding_window);
-  if (x.rope.type != "default") return fmt::format("rotary positions of type '{}'", x.rope.type);
   return "";
 }
 
@@ -72,8 +68,9 @@ Expected<void> validate(const ModelConfig& c) {
   if (c.head_dim % 2 != 0) return refused(fmt::format("head_dim = {} is odd", c.head_dim));
   if (c.dtype != tensor::Dtype::f32 && c.dtype != tensor::Dtype::bf16)
     return refused(fmt::format("dtype {} is not f32 or bf16", tensor::to_string(c.dtype)));
-  if (!(c.rope.theta > 0) || !(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
-    return refused("rope_theta and rms_norm_eps must be positive, initializer_range not negative");
+  if (auto valid = model::check_rope(c.rope); !valid) return refused(valid.error().detail);
+  if (!(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
+    return refused("rms_norm_eps must be positive, initializer_range not negative");
   return {};
 }
 

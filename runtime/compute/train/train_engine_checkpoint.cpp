@@ -306,8 +306,8 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
-    const std::string config =
-        model::write_hf_config(s.options.model, s.is_bf16() ? "bfloat16" : "float32");
+    const std::string config = model::write_hf_config(
+        {.shape = s.options.model, .dtype = s.is_bf16() ? "bfloat16" : "float32"});
     const std::string ties = state.dump(2) + "\n";
     done = write_synced(path / "config.json", std::as_bytes(std::span(config)));
     if (done) done = write_synced(path / "train_state.json", std::as_bytes(std::span(ties)));
