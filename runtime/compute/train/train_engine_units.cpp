@@ -122,7 +122,6 @@ class UnitPass {
     return batch_ && mine_ ? &gradients : nullptr;
   }
   bool is_tied() const { return s_.layout.is_tied(); }
-  bool is_last(size_t layer) const { return layer + 1 == s_.layout.layers.size(); }
   const ZeroUnit& layer_unit(size_t layer) const { return units_[layer + 1]; }
 
   Expected<void> fetch_head() {
