@@ -184,7 +184,7 @@ Expected<std::vector<std::string>> WeightFolder::check(const ModelConfig& model,
                                      : ""));
     used.insert(spec.name);
     if (tensor->shape != spec.shape)
-      return refused(fmt::format("{} has shape [{}], config.json says [{}]", place_of(spec.name),
+      return refused(fmt::format("{} has shape [{}], the model needs [{}]", place_of(spec.name),
                                  fmt::join(tensor->shape, ", "), fmt::join(spec.shape, ", ")));
     if (tensor->dtype == "F8_E4M3") {
       const std::string scale = spec.name + std::string(k_scale);
