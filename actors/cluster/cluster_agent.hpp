@@ -5,14 +5,11 @@
 /// that are under way. When it ends its children are killed. Messages: ClusterAgentActor in
 /// cluster_roles.hpp.
 #include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/cluster/cluster_roles.hpp"
 #include "runtime/control/network.hpp"
-#include "runtime/platform/child_processes.hpp"
 
 namespace cohort::actors {
 
@@ -34,43 +31,6 @@ struct ClusterAgentOptions {
   std::function<void(AgentEnd)> on_end;  // once
 };
 
-class ClusterAgentState {
- public:
-  static inline const char* name = "cluster_agent";
-  explicit ClusterAgentState(ClusterAgentActor::pointer self) : self_(self) {}
-  void open(ClusterAgentOptions options);
-  void on_start();
-  void on_beat();
-  caf::result<bool> on_launch(const control::LaunchRequest& request);
-  void on_exit(const control::ProcessExit& exit);
-  void on_kill(const std::string& run_id, const control::ProcessOrder& process);
-  bool on_run_end(const control::RunEnd& end);
-  void on_leave();
-  bool on_stop();
-  void on_down(const caf::down_msg& message);
-
- private:
-  /// The processes of a run here, in the order in which they were started.
-  struct Run {
-    uint64_t launch = 0;
-    std::vector<control::ProcessOrder> orders;
-    std::unique_ptr<platform::ChildProcesses> children;
-  };
-  Expected<void> start(Run& run, const control::LaunchRequest& request);
-  Expected<void> join();
-  void retry(const Error& error);
-  void finish(AgentEnd end);
-
-  ClusterAgentActor::pointer self_;
-  ClusterAgentOptions options_;
-  ClusterHeadActor head_;
-  control::NodeWelcome welcome_;
-  double away_since_ = 0;
-  bool was_joined_ = false, is_beating_ = false, is_over_ = false;
-  std::map<std::string, Run> runs_;
-};
-
-ClusterAgentActor::behavior_type cluster_agent(
-    ClusterAgentActor::stateful_pointer<ClusterAgentState> self, ClusterAgentOptions options);
+ClusterAgentActor spawn_cluster_agent(caf::actor_system& system, ClusterAgentOptions options);
 
 }  // namespace cohort::actors

@@ -26,23 +26,6 @@ struct CardProcessOptions {
   std::function<void(std::string reason)> on_end;  // once; empty reason: told to end
 };
 
-class CardProcessState {
- public:
-  static inline const char* name = "card_process";
-  explicit CardProcessState(CardProcessActor::pointer self) : self_(self) {}
-  ~CardProcessState();
-  void open(CardProcessOptions options);
-  void on_stop(const std::string& reason);
-
- private:
-  CardProcessActor::pointer self_;
-  CardProcessOptions options_;
-  std::unique_ptr<RoleSpawner> spawner_;
-  std::vector<caf::strong_actor_ptr> roles_;
-  bool is_over_ = false;
-};
-
-CardProcessActor::behavior_type card_process(
-    CardProcessActor::stateful_pointer<CardProcessState> self, CardProcessOptions options);
+CardProcessActor spawn_card_process(caf::actor_system& system, CardProcessOptions options);
 
 }  // namespace cohort::actors

@@ -48,6 +48,7 @@ void NodeState::open(NodeOptions options) {
   roles.config = &options_.config;
   roles.plan = &options_.plan;
   roles.run_id = options_.folder.run_id;
+  roles.run_attempt = options_.folder.attempt;
   roles.wires = options_.wires;
   roles.rendezvous = table_;
   roles.fail = failure_sink();
@@ -105,7 +106,7 @@ void NodeState::spawn_trainer() {
     options.ranks.push_back(std::move(rank));
   }
   options.fail = failure_sink();
-  trainer_ = watch(self_->spawn(trainer, std::move(options)), "actor_train");
+  trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");
 }
 
 void NodeState::spawn_reward() {
@@ -125,12 +126,7 @@ void NodeState::spawn_reward() {
   options.fenced = fenced_;
   options.fail = failure_sink();
   options.notice = notice_sink();
-  const bool waits = std::ranges::any_of(options.rewards, [](const RewardFunction& each) {
-    return each.scorer && each.scorer->concurrency() > 0;
-  });
-  reward_ = watch(waits ? self_->spawn<caf::detached>(reward, std::move(options))
-                        : self_->spawn(reward, std::move(options)),
-                  "rewards");
+  reward_ = watch(actors::spawn_reward(self_->home_system(), std::move(options)), "rewards");
 }
 
 void NodeState::spawn_head() {
@@ -146,7 +142,7 @@ void NodeState::spawn_head() {
   for (const auto& [key, holder] : holders_)
     placing.owners[key] = caf::actor_cast<CardActor>(holder.actor);
   CardId train_card = options_.plan.placement.find(Role::actor_train)->cards.front();
-  placement_ = watch(self_->spawn(placement, std::move(placing)), "placement");
+  placement_ = watch(spawn_placement(self_->home_system(), std::move(placing)), "placement");
 
   DriverOptions options;
   options.config = options_.config;
@@ -178,7 +174,7 @@ void NodeState::spawn_head() {
   } else {
     options.tasks = make_environment_tasks(options_.config, options_.plan.seeds);
   }
-  driver_ = watch(self_->spawn(driver, std::move(options)), "driver");
+  driver_ = watch(spawn_driver(self_->home_system(), std::move(options)), "driver");
 }
 
 void NodeState::on_stop() {

@@ -110,6 +110,7 @@ void NodeState::execute(const member::Welcome& x) {
   ProcessWelcome welcome;
   welcome.attempt = x.attempt;
   welcome.run_id = options_.folder.run_id;
+  welcome.run_attempt = options_.folder.attempt;
   welcome.run_folder = options_.folder.path;
   welcome.working_folder = std::filesystem::current_path();
   welcome.config_yaml = options_.config.resolved_yaml;

@@ -14,109 +14,118 @@ namespace cohort::actors {
 using namespace control;
 namespace phase = plan::phase;
 
-void PlacementState::open(PlacementOptions options) {
-  options_ = std::move(options);
-  machine_ = plan::PhaseMachine(options_.machine);
-}
+namespace {
 
-double PlacementState::now() const {
-  return std::chrono::duration<double>(self_->clock().now().time_since_epoch()).count();
-}
-
-void PlacementState::carry(const phase::Orders& orders) {
-  for (const phase::Order& order : orders)
-    std::visit([this](const auto& each) { execute(each); }, order);
-}
-
-caf::result<PhaseReport> PlacementState::on_phase(const PhaseRequest& request) {
-  auto promise = self_->make_response_promise<PhaseReport>();
-  waiting_.emplace(++asks_, promise);
-  carry(machine_.ask(asks_, request, now()));
-  return promise;
-}
-
-void PlacementState::on_lost(const CardsLost& lost) {
-  for (uint32_t card : lost.cards)
-    std::erase_if(options_.owners, [card](const auto& x) { return x.first.second.value == card; });
-  carry(machine_.lost(lost.cards, lost.is_away, now()));
-}
-
-void PlacementState::on_back(const CardsBack& back) {
-  std::vector<plan::PhaseMachine::RoleOnCard> roles;
-  for (const RoleHandle& role : back.roles) {
-    roles.emplace_back(to_string(role.role), CardId{role.card});
-    options_.owners[roles.back()] = caf::actor_cast<CardActor>(role.actor);
+class PlacementState {
+ public:
+  static inline const char* name = "placement";
+  explicit PlacementState(PlacementActor::pointer self) : self_(self) {}
+  void open(PlacementOptions options) {
+    options_ = std::move(options);
+    machine_ = plan::PhaseMachine(options_.machine);
   }
-  carry(machine_.back(roles, now()));
-}
-
-void PlacementState::on_watch(uint64_t time) {
-  carry(machine_.pass(std::max(now(), std::bit_cast<double>(time))));
-}
-
-void PlacementState::execute(const phase::Send& send) {
-  const CardCommand& message = send.command;
-  const bool is_reshard = message.command.verb == plan::Command::Verb::reshard;
-  if (message.stage == PublishStage::commit) {
-    if (is_reshard && last_stage_ == PublishStage::exchange) failpoint::hit("placement.exchanged");
-    failpoint::hit("placement.command");
+  caf::result<control::PhaseReport> on_phase(const PhaseRequest& request) {
+    auto promise = self_->make_response_promise<PhaseReport>();
+    waiting_.emplace(++asks_, promise);
+    carry(machine_.ask(asks_, request, now()));
+    return promise;
   }
-  last_stage_ = message.stage;
-  auto owner = options_.owners.find({message.command.role, message.command.card});
-  if (owner == options_.owners.end())
-    return carry(machine_.error(message.id,
-                                {Errc::not_found, "no actor owns this role on this card"}, now()));
-  send_request(
-      self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
-      [this, id = message.id](const CardReply& reply) { carry(machine_.reply(id, reply, now())); },
-      [this, id = message.id](caf::error& e) { carry(machine_.error(id, from_caf(e), now())); },
-      card_atom_v, message);
-}
+  void on_lost(const CardsLost& lost) {
+    for (uint32_t card : lost.cards)
+      std::erase_if(options_.owners,
+                    [card](const auto& x) { return x.first.second.value == card; });
+    carry(machine_.lost(lost.cards, lost.is_away, now()));
+  }
+  void on_back(const CardsBack& back) {
+    std::vector<plan::PhaseMachine::RoleOnCard> roles;
+    for (const RoleHandle& role : back.roles) {
+      roles.emplace_back(to_string(role.role), CardId{role.card});
+      options_.owners[roles.back()] = caf::actor_cast<CardActor>(role.actor);
+    }
+    carry(machine_.back(roles, now()));
+  }
+  void on_watch(uint64_t time) {
+    carry(machine_.pass(std::max(now(), std::bit_cast<double>(time))));
+  }  // the bits of a double: when it was to come
 
-void PlacementState::execute(const phase::Grant& grant) {
-  auto promise = waiting_.extract(grant.ask).mapped();
-  send_request(
-      self_, options_.recorder, std::chrono::seconds(60),
-      [promise, report = grant.report](bool) mutable { promise.deliver(report); },
-      [promise](caf::error& e) mutable { promise.deliver(std::move(e)); }, record_atom_v,
-      static_cast<uint16_t>(stream::RecordType::phase), record_of(grant));
-}
+ private:
+  double now() const {
+    return std::chrono::duration<double>(self_->clock().now().time_since_epoch()).count();
+  }
+  void carry(const phase::Orders& orders) {
+    for (const phase::Order& order : orders)
+      std::visit([this](const auto& each) { execute(each); }, order);
+  }
+  void execute(const phase::Send& send) {
+    const CardCommand& message = send.command;
+    const bool is_reshard = message.command.verb == plan::Command::Verb::reshard;
+    if (message.stage == PublishStage::commit) {
+      if (is_reshard && last_stage_ == PublishStage::exchange)
+        failpoint::hit("placement.exchanged");
+      failpoint::hit("placement.command");
+    }
+    last_stage_ = message.stage;
+    auto owner = options_.owners.find({message.command.role, message.command.card});
+    if (owner == options_.owners.end())
+      return carry(machine_.error(
+          message.id, {Errc::not_found, "no actor owns this role on this card"}, now()));
+    send_request(
+        self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
+        [this, id = message.id](const CardReply& reply) {
+          carry(machine_.reply(id, reply, now()));
+        },
+        [this, id = message.id](caf::error& e) { carry(machine_.error(id, from_caf(e), now())); },
+        card_atom_v, message);
+  }
+  void execute(const phase::Grant& grant) {
+    auto promise = waiting_.extract(grant.ask).mapped();
+    send_request(
+        self_, options_.recorder, std::chrono::seconds(60),
+        [promise, report = grant.report](bool) mutable { promise.deliver(report); },
+        [promise](caf::error& e) mutable { promise.deliver(std::move(e)); }, record_atom_v,
+        static_cast<uint16_t>(stream::RecordType::phase), record_of(grant));
+  }
+  void execute(const phase::Deny& denial) {
+    waiting_.extract(denial.ask).mapped().deliver(to_caf(denial.error));
+  }
+  void execute(const phase::Note& note) { log::warn("{}", note.text); }
+  void execute(const phase::WakeAt& wake) {
+    const auto wait =
+        std::chrono::nanoseconds(std::llround(1e9 * std::max(0.0, wake.time - now())));
+    self_->delayed_send(PlacementActor{self_}, wait, watch_atom_v,
+                        std::bit_cast<uint64_t>(wake.time));
+  }
+  std::string record_of(const phase::Grant& grant) const {
+    nlohmann::json cards = nlohmann::json::array();
+    for (const Transition& t : grant.report.transitions)
+      cards.push_back({{"card", t.command.card.value},
+                       {"role", t.command.role},
+                       {"verb", plan::to_string(t.command.verb)},
+                       {"object", plan::to_string(t.command.object)},
+                       {"to", plan::to_string(t.command.to)},
+                       {"planned_bytes", t.command.bytes},
+                       {"bytes", t.bytes_on_card},
+                       {"moved_bytes", t.bytes_moved},
+                       {"start_s", t.start_seconds},
+                       {"seconds", t.seconds}});
+    return nlohmann::json{{"step", grant.report.step},
+                          {"phase", plan::to_string(grant.report.kind)},
+                          {"version", grant.version},
+                          {"cards", cards},
+                          {"process_bytes", machine_.process_bytes()},
+                          {"card_peak_bytes", machine_.card_peak_bytes()},
+                          {"alarms", grant.report.alarms},
+                          {"seconds", grant.report.seconds}}
+        .dump();
+  }
 
-std::string PlacementState::record_of(const phase::Grant& grant) const {
-  nlohmann::json cards = nlohmann::json::array();
-  for (const Transition& t : grant.report.transitions)
-    cards.push_back({{"card", t.command.card.value},
-                     {"role", t.command.role},
-                     {"verb", plan::to_string(t.command.verb)},
-                     {"object", plan::to_string(t.command.object)},
-                     {"to", plan::to_string(t.command.to)},
-                     {"planned_bytes", t.command.bytes},
-                     {"bytes", t.bytes_on_card},
-                     {"moved_bytes", t.bytes_moved},
-                     {"start_s", t.start_seconds},
-                     {"seconds", t.seconds}});
-  return nlohmann::json{{"step", grant.report.step},
-                        {"phase", plan::to_string(grant.report.kind)},
-                        {"version", grant.version},
-                        {"cards", cards},
-                        {"process_bytes", machine_.process_bytes()},
-                        {"card_peak_bytes", machine_.card_peak_bytes()},
-                        {"alarms", grant.report.alarms},
-                        {"seconds", grant.report.seconds}}
-      .dump();
-}
-
-void PlacementState::execute(const phase::Deny& denial) {
-  waiting_.extract(denial.ask).mapped().deliver(to_caf(denial.error));
-}
-
-void PlacementState::execute(const phase::Note& note) { log::warn("{}", note.text); }
-
-void PlacementState::execute(const phase::WakeAt& wake) {
-  const auto wait = std::chrono::nanoseconds(std::llround(1e9 * std::max(0.0, wake.time - now())));
-  self_->delayed_send(PlacementActor{self_}, wait, watch_atom_v,
-                      std::bit_cast<uint64_t>(wake.time));
-}
+  PlacementActor::pointer self_;
+  PlacementOptions options_;
+  plan::PhaseMachine machine_;
+  control::PublishStage last_stage_ = control::PublishStage::commit;  // of the last command sent
+  uint64_t asks_ = 0;
+  std::map<uint64_t, caf::typed_response_promise<control::PhaseReport>> waiting_;  // by number
+};
 
 PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<PlacementState> self,
                                         PlacementOptions options) {
@@ -127,6 +136,12 @@ PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<Placeme
           [state](lost_atom, const CardsLost& lost) { state->on_lost(lost); },
           [state](back_atom, const CardsBack& back) { state->on_back(back); },
           [state](watch_atom, uint64_t time) { state->on_watch(time); }};
+}
+
+}  // namespace
+
+PlacementActor spawn_placement(caf::actor_system& system, PlacementOptions options) {
+  return system.spawn(placement, std::move(options));
 }
 
 }  // namespace cohort::actors

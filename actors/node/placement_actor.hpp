@@ -20,35 +20,6 @@ struct PlacementOptions {
   int command_timeout_ms = 3600000;
 };
 
-class PlacementState {
- public:
-  static inline const char* name = "placement";
-  explicit PlacementState(PlacementActor::pointer self) : self_(self) {}
-  void open(PlacementOptions options);
-  caf::result<control::PhaseReport> on_phase(const control::PhaseRequest& request);
-  void on_lost(const control::CardsLost& lost);
-  void on_back(const control::CardsBack& back);
-  void on_watch(uint64_t time);  // the bits of a double: when it was to come
-
- private:
-  double now() const;
-  void carry(const plan::phase::Orders& orders);
-  void execute(const plan::phase::Send& send);
-  void execute(const plan::phase::Grant& grant);
-  void execute(const plan::phase::Deny& denial);
-  void execute(const plan::phase::Note& note);
-  void execute(const plan::phase::WakeAt& wake);
-  std::string record_of(const plan::phase::Grant& grant) const;
-
-  PlacementActor::pointer self_;
-  PlacementOptions options_;
-  plan::PhaseMachine machine_;
-  control::PublishStage last_stage_ = control::PublishStage::commit;  // of the last command sent
-  uint64_t asks_ = 0;
-  std::map<uint64_t, caf::typed_response_promise<control::PhaseReport>> waiting_;  // by number
-};
-
-PlacementActor::behavior_type placement(PlacementActor::stateful_pointer<PlacementState> self,
-                                        PlacementOptions options);
+PlacementActor spawn_placement(caf::actor_system& system, PlacementOptions options);
 
 }  // namespace cohort::actors

@@ -100,12 +100,16 @@ uint64_t RoleSpawner::step_bytes() const {
          (static_cast<uint64_t>(c.sequence_length) * k_token_bytes + k_trajectory_bytes);
 }
 
+std::string run_of_links(const std::string& run_id, uint32_t run_attempt) {
+  return fmt::format("{}, attempt {}", run_id, run_attempt);
+}
+
 transport::LinkOptions RoleSpawner::tcp_link() const {
   transport::LinkOptions link;
   const std::string& host = options_.wires.listen_host;
   link.endpoint = host.find(':') == std::string::npos ? fmt::format("tcp://{}:*", host)
                                                       : fmt::format("tcp://[{}]:*", host);
-  link.run_id = options_.run_id;
+  link.run_id = run_of_links(options_.run_id, options_.run_attempt);
   link.curve = options_.wires.curve;
   link.is_insecure = options_.wires.is_insecure;
   return link;
@@ -118,7 +122,7 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
     link.endpoint = options_.wires.is_one_process()
                         ? "inproc://" + endpoint
                         : "ipc://" + options_.wires.socket_folder + "/" + endpoint;
-    link.run_id = options_.run_id;
+    link.run_id = run_of_links(options_.run_id, options_.run_attempt);
   } else {  // the consumer says in the run's table where it is
     link = tcp_link();
     const std::string key = "links/" + endpoint;
@@ -250,7 +254,7 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.pretrain = options_.config->pretrain;
   worker.fail = options_.fail;
   worker.exchanges = exchanges_.at(card);
-  return system.spawn<caf::detached>(actors::train_worker, std::move(worker));
+  return spawn_train_worker(system, std::move(worker));
 }
 
 TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
@@ -261,7 +265,7 @@ TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
   rank.input = batch_link(card);
   rank.worker = std::move(worker);
   rank.fail = options_.fail;
-  return system.spawn(actors::train_rank, std::move(rank));
+  return spawn_train_rank(system, std::move(rank));
 }
 
 std::string first_policy(const std::string& run_folder) {
@@ -283,7 +287,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   options.takes_turns = has_reference_phase();
   if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
   options.fail = options_.fail;
-  return system.spawn<caf::detached>(actors::reference, std::move(options));
+  return spawn_reference(system, std::move(options));
 }
 
 namespace {

@@ -47,6 +47,7 @@ struct RoleSpawnerOptions {
   const config::RunConfig* config = nullptr;  // outlives the spawner
   const Preflight* plan = nullptr;            // likewise
   std::string run_id;
+  uint32_t run_attempt = 0;   // how often the run was resumed
   std::vector<CardId> cards;  // of this process
   Wires wires;
   /// Where ranks find each other.
@@ -58,6 +59,10 @@ struct RoleSpawnerOptions {
 
 /// Returns where the policy of step 0 is, which the reference stays; it may not be there yet.
 std::string first_policy(const std::string& run_folder);
+
+/// Returns the name that both ends of a link of the run must say: a process that an earlier attempt
+/// of the run has left behind is refused.
+std::string run_of_links(const std::string& run_id, uint32_t run_attempt);
 
 /// Returns a link's name without the attempt of its producer's process, and that attempt; none for
 /// a link whose name never says it.

@@ -1,13 +1,12 @@
 #pragma once
 /// From the config's keys of a plugin to what runtime/plugin is asked for. Pure.
 #include "runtime/config/run_config.hpp"
-#include "runtime/plugin/sandbox/sandbox.hpp"
+#include "runtime/plugin/hosted_spec.hpp"
 
 namespace cohort::actors {
 
-/// Fills what plugin::RewardSpec and plugin::EnvironmentSpec have in common: all but the name.
-template <class Spec>
-void fill_plugin_spec(const config::PluginSection& from, Spec& spec) {
+/// Fills all but the name.
+inline void fill_plugin_spec(const config::PluginSection& from, plugin::PluginSpec& spec) {
   spec.config = from.args;
   spec.timeout_s = from.timeout_s;
   spec.workers = static_cast<uint32_t>(from.workers);

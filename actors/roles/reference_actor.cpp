@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/node/card_reading.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -12,155 +11,150 @@ namespace cohort::actors {
 
 using namespace control;
 
-ReferenceState::~ReferenceState() {
-  hop_.reset();  // its pump calls back into this state
-}
+namespace {
 
-Expected<void> ReferenceState::open(ReferenceOptions options) {
-  options_ = std::move(options);
-  has_turn_ = !options_.takes_turns;
-  COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
-  if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
-  auto address = ReferenceActor{self_};
-  FailureSink fail = options_.fail;
-  COHORT_ASSIGN(hop_, Hop::open(
-                          options_.hop,
-                          [address](DeliveryHandle delivery) {
-                            caf::anon_send(address, deliver_atom_v, delivery);
-                          },
-                          [address] { caf::anon_send(address, flush_atom_v); },
-                          [fail](const std::string& link, const Error& error) {
-                            fail(control::failure_of_link("reference", link, error));
-                          }));
-  return {};
-}
-
-// First step of its reshard: the weights arrive beside those that it has.
-Expected<CardReply> ReferenceState::take_arrival(const CardCommand& command) {
-  double start = now_seconds();
-  COHORT_ASSIGN(arrival_, compute::allocate_host(engine_->weight_bytes()));
-  std::span<std::byte> flat(arrival_.get(), engine_->weight_bytes());
-  COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
-                  options_.exchange->accept(
-                      command.version,
-                      target_of(options_.exchange->model(), engine_->layout(),
-                                tensor::size_of(engine_->config().dtype), flat),
-                      std::move(on_end));
-                }));
-  CardReply reply = reply_to(command);
-  reply.checksum = report.sum;
-  reply.bytes_moved = report.received_bytes;
-  reply.seconds = now_seconds() - start;
-  return reply;
-}
-
-Expected<CardReply> ReferenceState::serve(const CardCommand& command) {
-  COHORT_TRY(options_.exchange->commit(command.version));
-  std::span<const std::byte> flat(arrival_.get(), engine_->weight_bytes());
-  CardReply reply = reply_to(command);
-  reply.checksum = tensor::checksum64(flat);
-  COHORT_TRY(engine_->load_weights(0, flat));
-  arrival_.reset();
-  return reply;
-}
-
-caf::result<CardReply> ReferenceState::on_card(const CardCommand& command) {
-  using Verb = plan::Command::Verb;
-  CardReply reply = reply_to(command);
-  if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat) {
-    if (auto seated = options_.exchange->reseat(command.epoch, command.absent); !seated)
-      return to_caf(seated.error());
-    return reply;
+class ReferenceState {
+ public:
+  static inline const char* name = "reference";
+  explicit ReferenceState(ReferenceActor::pointer self) : self_(self) {}
+  ~ReferenceState() {
+    hop_.reset();  // its pump calls back into this state
   }
-  if (command.command.verb == Verb::reshard) {
-    auto done = command.stage == PublishStage::exchange ? take_arrival(command) : serve(command);
-    if (!done) return to_caf(done.error());
-    read_memory(*options_.engine.card, *done);
-    return *done;
+  Expected<void> open(ReferenceOptions options) {
+    options_ = std::move(options);
+    has_turn_ = !options_.takes_turns;
+    COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
+    if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
+    COHORT_ASSIGN(hop_, open_hop(options_.hop, "reference", ReferenceActor{self_}, options_.fail));
+    return {};
   }
-  take_turn(command.command.verb, command.command.phase);
-  if (command.command.verb == Verb::begin_phase) {
-    read_memory(*options_.engine.card, reply);
-    return reply;
-  }
-  auto done = command.command.verb == Verb::onload
-                  ? engine_->onload(compute::TrainObject::train_params)
-                  : engine_->offload(compute::TrainObject::train_params);
-  if (!done) return to_caf(done.error());
-  release();
-  reply.bytes_on_card = done->bytes_on_card;
-  reply.bytes_moved = done->bytes_moved;
-  reply.seconds = done->seconds;
-  read_memory(*options_.engine.card, reply);
-  return reply;
-}
-
-void ReferenceState::take_turn(plan::Command::Verb verb, plan::PhaseKind phase) {
-  if (!options_.takes_turns) return;
-  if (verb == plan::Command::Verb::offload) has_turn_ = false;
-  if (verb != plan::Command::Verb::begin_phase || phase != plan::PhaseKind::reference) return;
-  has_turn_ = true;
-  release();
-}
-
-bool ReferenceState::may_compute() const {
-  return has_turn_ && engine_->is_on_card(compute::TrainObject::train_params);
-}
-
-// What waits is sent again to itself: the answer to placement comes before the computing.
-void ReferenceState::release() {
-  if (!may_compute()) return;
-  for (DeliveryHandle& delivery : held_)
-    caf::anon_send(ReferenceActor{self_}, deliver_atom_v, std::move(delivery));
-  held_.clear();
-}
-
-void ReferenceState::on_delivery(const DeliveryHandle& delivery) {
-  auto fail = [this](const Error& error) {
-    options_.fail({"reference", "log_probs", error.to_string()});
-  };
-  failpoint::hit("reference.delivery");
-  auto batch = hop_->decode(*delivery);
-  if (!batch) return fail(batch.error());
-  // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
-  std::vector<compute::TrainSample> samples;
-  std::vector<proto::Trajectory*> wanted;
-  for (proto::Trajectory& t : *batch)
-    if (t.key.kind == TrajectoryKind::train) {
-      samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
-      wanted.push_back(&t);
+  caf::result<control::CardReply> on_card(const CardCommand& command) {
+    using Verb = plan::Command::Verb;
+    CardReply reply = reply_to(command);
+    if (command.command.verb == Verb::reshard && command.stage == PublishStage::seat) {
+      if (auto seated = options_.exchange->reseat(command.epoch, command.absent); !seated)
+        return to_caf(seated.error());
+      return reply;
     }
-  if (!samples.empty() && !may_compute()) {
-    held_.push_back(delivery);
-    return;
+    if (command.command.verb == Verb::reshard) {
+      auto done = command.stage == PublishStage::exchange ? take_arrival(command) : serve(command);
+      if (!done) return to_caf(done.error());
+      read_memory(*options_.engine.card, *done);
+      return *done;
+    }
+    take_turn(command.command.verb, command.command.phase);
+    if (command.command.verb == Verb::begin_phase) {
+      read_memory(*options_.engine.card, reply);
+      return reply;
+    }
+    auto done = command.command.verb == Verb::onload
+                    ? engine_->onload(compute::TrainObject::train_params)
+                    : engine_->offload(compute::TrainObject::train_params);
+    if (!done) return to_caf(done.error());
+    release();
+    return reply_with(*options_.engine.card, reply, *done);
   }
-  std::vector<std::vector<float>> log_probs;
-  if (!samples.empty())
-    if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
-  for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
-  failpoint::hit("reference.computed");
-  if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
-}
+  void on_delivery(const DeliveryHandle& delivery) {
+    auto fail = [this](const Error& error) {
+      options_.fail({"reference", "log_probs", error.to_string()});
+    };
+    failpoint::hit("reference.delivery");
+    auto batch = hop_->decode(*delivery);
+    if (!batch) return fail(batch.error());
+    // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
+    std::vector<compute::TrainSample> samples;
+    std::vector<proto::Trajectory*> wanted;
+    for (proto::Trajectory& t : *batch)
+      if (t.key.kind == TrajectoryKind::train) {
+        samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+        wanted.push_back(&t);
+      }
+    if (!samples.empty() && !may_compute()) {
+      held_.push_back(delivery);
+      return;
+    }
+    std::vector<std::vector<float>> log_probs;
+    if (!samples.empty())
+      if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
+    failpoint::hit("reference.computed");
+    if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
+  }
+  void on_flush() {
+    if (auto left = hop_->flush(); !left)
+      options_.fail({"reference", "forward", left.error().to_string()});
+  }
 
-void ReferenceState::on_flush() {
-  if (auto left = hop_->flush(); !left)
-    options_.fail({"reference", "forward", left.error().to_string()});
-}
+ private:
+  void take_turn(plan::Command::Verb verb, plan::PhaseKind phase) {
+    if (!options_.takes_turns) return;
+    if (verb == plan::Command::Verb::offload) has_turn_ = false;
+    if (verb != plan::Command::Verb::begin_phase || phase != plan::PhaseKind::reference) return;
+    has_turn_ = true;
+    release();
+  }
+  bool may_compute() const {
+    return has_turn_ && engine_->is_on_card(compute::TrainObject::train_params);
+  }
+  // What waits is sent again to itself: the answer to placement comes before the computing.
+  void release() {
+    if (!may_compute()) return;
+    for (DeliveryHandle& delivery : held_)
+      caf::anon_send(ReferenceActor{self_}, deliver_atom_v, std::move(delivery));
+    held_.clear();
+  }
+  // First step of its reshard: the weights arrive beside those that it has.
+  Expected<control::CardReply> take_arrival(const CardCommand& command) {
+    double start = now_seconds();
+    COHORT_ASSIGN(arrival_, compute::allocate_host(engine_->weight_bytes()));
+    std::span<std::byte> flat(arrival_.get(), engine_->weight_bytes());
+    COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
+                    options_.exchange->accept(
+                        command.version,
+                        target_of(options_.exchange->model(), engine_->layout(),
+                                  tensor::size_of(engine_->config().dtype), flat),
+                        std::move(on_end));
+                  }));
+    CardReply reply = reply_to(command);
+    reply.checksum = report.sum;
+    reply.bytes_moved = report.received_bytes;
+    reply.seconds = now_seconds() - start;
+    return reply;
+  }
+  Expected<control::CardReply> serve(const CardCommand& command) {
+    COHORT_TRY(options_.exchange->commit(command.version));
+    std::span<const std::byte> flat(arrival_.get(), engine_->weight_bytes());
+    CardReply reply = reply_to(command);
+    reply.checksum = tensor::checksum64(flat);
+    COHORT_TRY(engine_->load_weights(0, flat));
+    arrival_.reset();
+    return reply;
+  }
+
+  ReferenceActor::pointer self_;
+  ReferenceOptions options_;
+  std::unique_ptr<compute::TrainEngine> engine_;
+  std::unique_ptr<Hop> hop_;
+  bool has_turn_ = true;
+  std::vector<DeliveryHandle> held_;
+  std::shared_ptr<std::byte> arrival_;  // weights that are not loaded yet
+};
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
                                         ReferenceOptions options) {
-  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
-  FailureSink fail = options.fail;
-  if (auto opened = self->state.open(std::move(options)); !opened) {
-    fail({"reference", "start", opened.error().to_string()});
-    self->quit(to_caf(opened.error()));
-  }
+  open_or_quit(self, "reference", std::move(options));
   ReferenceState* state = &self->state;
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
       [state](flush_atom) { state->on_flush(); },
   };
+}
+
+}  // namespace
+
+ReferenceActor spawn_reference(caf::actor_system& system, ReferenceOptions options) {
+  return system.spawn<caf::detached>(reference, std::move(options));
 }
 
 }  // namespace cohort::actors

@@ -8,9 +8,7 @@
 /// waits until ref_params are on the card.
 #include <memory>
 
-#include "actors/roles/hop.hpp"
-#include "actors/roles/role_handles.hpp"
-#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/role_parts.hpp"
 #include "actors/roles/weight_exchange.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 
@@ -26,33 +24,6 @@ struct ReferenceOptions {
   FailureSink fail;
 };
 
-class ReferenceState {
- public:
-  static inline const char* name = "reference";
-  explicit ReferenceState(ReferenceActor::pointer self) : self_(self) {}
-  ~ReferenceState();
-  Expected<void> open(ReferenceOptions options);
-  caf::result<control::CardReply> on_card(const control::CardCommand& command);
-  void on_delivery(const DeliveryHandle& delivery);
-  void on_flush();
-
- private:
-  void take_turn(plan::Command::Verb verb, plan::PhaseKind phase);
-  bool may_compute() const;
-  void release();
-  Expected<control::CardReply> take_arrival(const control::CardCommand& command);
-  Expected<control::CardReply> serve(const control::CardCommand& command);
-
-  ReferenceActor::pointer self_;
-  ReferenceOptions options_;
-  std::unique_ptr<compute::TrainEngine> engine_;
-  std::unique_ptr<Hop> hop_;
-  bool has_turn_ = true;
-  std::vector<DeliveryHandle> held_;
-  std::shared_ptr<std::byte> arrival_;  // weights that are not loaded yet
-};
-
-ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
-                                        ReferenceOptions options);
+ReferenceActor spawn_reference(caf::actor_system& system, ReferenceOptions options);
 
 }  // namespace cohort::actors

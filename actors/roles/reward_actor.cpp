@@ -95,203 +95,230 @@ void finish_score(proto::Trajectory& t, bool is_row) {
     if (name == proto::k_success) value = success;
 }
 
-Expected<void> RewardState::open(RewardOptions options) {
-  options_ = std::move(options);
-  auto address = RewardActor{self_};
-  FailureSink fail = options_.fail;
-  contracts_.resize(options_.rewards.size());
-  for (size_t i = 0; i < options_.rewards.size(); ++i)
-    if (auto& scorer = options_.rewards[i].scorer; scorer && scorer->concurrency() > 0)
-      pools_[i] = std::make_unique<RewardPool>(scorer, [address](std::vector<Scored> scored) {
-        caf::anon_send(address, std::make_shared<std::vector<Scored>>(std::move(scored)));
-      });
-  COHORT_ASSIGN(hop_, Hop::open(
-                          options_.hop,
-                          [address](DeliveryHandle delivery) {
-                            caf::anon_send(address, deliver_atom_v, delivery);
-                          },
-                          [address] { caf::anon_send(address, flush_atom_v); },
-                          [fail](const std::string& link, const Error& error) {
-                            fail(control::failure_of_link("rewards", link, error));
-                          }));
-  return {};
-}
+namespace {
 
-std::vector<size_t> RewardState::rewards_of(const proto::Trajectory& t) const {
-  std::vector<size_t> found;
-  for (size_t i = 0; i < options_.rewards.size(); ++i) {
-    const RewardFunction& reward = options_.rewards[i];
-    bool is_meant = true;
-    if (options_.prompts) {
-      const auto& scorers = options_.prompts->at(t.seed).scorers;
-      is_meant = std::ranges::find(scorers, reward.name) != scorers.end();
-    } else if (!reward.tags.empty()) {
-      is_meant = std::ranges::find(reward.tags, t.tag) != reward.tags.end();
+class RewardState {
+ public:
+  static inline const char* name = "reward";
+  explicit RewardState(RewardActor::pointer self) : self_(self) {}
+  Expected<void> open(RewardOptions options) {
+    options_ = std::move(options);
+    auto address = RewardActor{self_};
+    contracts_.resize(options_.rewards.size());
+    for (size_t i = 0; i < options_.rewards.size(); ++i)
+      if (auto& scorer = options_.rewards[i].scorer; scorer && scorer->concurrency() > 0)
+        pools_[i] = std::make_unique<RewardPool>(scorer, [address](std::vector<Scored> scored) {
+          caf::anon_send(address, std::make_shared<std::vector<Scored>>(std::move(scored)));
+        });
+    COHORT_ASSIGN(hop_, open_hop(options_.hop, "rewards", address, options_.fail));
+    return {};
+  }
+  void on_delivery(const DeliveryHandle& delivery) {
+    if (options_.fenced.contains(delivery->peer)) {
+      options_.notice("rewards", fmt::format("a frame of {} is dropped: that process was given up",
+                                             delivery->peer));
+      return delivery->ack();
     }
-    if (is_meant) found.push_back(i);
+    failpoint::hit("reward.delivery");
+    auto batch = hop_->decode(*delivery);
+    if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
+    if (!batch->empty()) reload_between_steps(batch->front().key);
+    uint64_t id = next_frame_++;
+    Frame& frame = frames_[id];
+    frame.delivery = delivery;
+    frame.trajectories = std::move(*batch);
+    frame.results.resize(frame.trajectories.size());
+    start(id, frame);
+    if (frame.missing == 0) finish(id);
   }
-  return found;
-}
-
-// Only where nothing is under way: all answers of a step are scored by one version.
-void RewardState::reload_between_steps(const proto::TrajectoryKey& key) {
-  std::pair<TrajectoryKind, uint64_t> batch{key.kind, key.step};
-  if (batch == batch_ || !frames_.empty()) return;
-  batch_ = batch;
-  noticed_.clear();
-  for (const RewardFunction& reward : options_.rewards) {
-    if (!reward.scorer) continue;
-    auto changed = reward.scorer->reload();
-    if (!changed)
-      options_.notice("rewards." + reward.name,
-                      fmt::format("step {}: the changed plugin cannot be loaded, the old one goes "
-                                  "on: {}",
-                                  key.step, changed.error().detail));
-    else if (*changed)
-      options_.notice("rewards." + reward.name,
-                      fmt::format("step {}: the plugin has changed and is loaded again", key.step));
-  }
-}
-
-void RewardState::on_fence(const std::string& producer) { options_.fenced.insert(producer); }
-
-void RewardState::on_delivery(const DeliveryHandle& delivery) {
-  if (options_.fenced.contains(delivery->peer)) {
-    options_.notice("rewards", fmt::format("a frame of {} is dropped: that process was given up",
-                                           delivery->peer));
-    return delivery->ack();
-  }
-  failpoint::hit("reward.delivery");
-  auto batch = hop_->decode(*delivery);
-  if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});
-  if (!batch->empty()) reload_between_steps(batch->front().key);
-  uint64_t id = next_frame_++;
-  Frame& frame = frames_[id];
-  frame.delivery = delivery;
-  frame.trajectories = std::move(*batch);
-  frame.results.resize(frame.trajectories.size());
-  start(id, frame);
-  if (frame.missing == 0) finish(id);
-}
-
-// What is arithmetic is done here; the rest goes to the pools.
-void RewardState::start(uint64_t id, Frame& frame) {
-  std::map<size_t, std::vector<ScoreJob>> jobs;  // by reward
-  for (size_t i = 0; i < frame.trajectories.size(); ++i) {
-    proto::Trajectory& t = frame.trajectories[i];
-    if (options_.prompts) {
-      const tasks::Sample& sample = *options_.prompts->at(t.seed).sample;
-      t.prompt_id = sample.id;
-      t.data_source = sample.data_source;
-      t.ground_truth = sample.ground_truth;
+  void on_scored(const ScoredBatch& scored) {
+    for (Scored& each : *scored) {
+      auto frame = frames_.find(each.place.frame);
+      if (frame == frames_.end()) continue;
+      take(frame->second, each.place, std::move(each.result));
+      if (--frame->second.missing == 0) finish(each.place.frame);
     }
-    // A world that failed has nothing to score.
-    if (t.stop_reason.starts_with("plugin_error")) t.mask_reason = "environment: " + t.stop_reason;
-    if (!t.mask_reason.empty()) continue;
-    for (size_t index : rewards_of(t)) {
-      const RewardFunction& reward = options_.rewards[index];
-      ScorePlace place{id, i, index};
-      if (!reward.scorer) {
-        take(frame, place, {reward.of_trajectory(t), {}, "", ""});
-      } else if (t.key.kind != TrajectoryKind::warm_start) {  // scripted play is imitated
-        jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
+  }
+  void on_flush() {
+    if (auto left = hop_->flush(); !left)
+      options_.fail({"rewards", "forward", left.error().to_string()});
+  }
+  /// What comes from this producer from here on is dropped: it was given up, and its groups are
+  /// with others.
+  void on_fence(const std::string& producer) { options_.fenced.insert(producer); }
+
+ private:
+  struct Frame {
+    DeliveryHandle delivery;
+    std::vector<proto::Trajectory> trajectories;
+    std::vector<std::map<size_t, tasks::RewardResult>> results;  // [trajectory][reward]
+    size_t missing = 0;
+  };
+  /// What a reward gave in the first training step, for the contract's checks.
+  struct Contract {
+    uint64_t results = 0;
+    uint64_t errors = 0;
+    double low = 0, high = 0;
+    std::string first_error;
+  };
+  std::vector<size_t> rewards_of(const proto::Trajectory& t) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < options_.rewards.size(); ++i) {
+      const RewardFunction& reward = options_.rewards[i];
+      bool is_meant = true;
+      if (options_.prompts) {
+        const auto& scorers = options_.prompts->at(t.seed).scorers;
+        is_meant = std::ranges::find(scorers, reward.name) != scorers.end();
+      } else if (!reward.tags.empty()) {
+        is_meant = std::ranges::find(reward.tags, t.tag) != reward.tags.end();
+      }
+      if (is_meant) found.push_back(i);
+    }
+    return found;
+  }
+  // Only where nothing is under way: all answers of a step are scored by one version.
+  void reload_between_steps(const proto::TrajectoryKey& key) {
+    std::pair<TrajectoryKind, uint64_t> batch{key.kind, key.step};
+    if (batch == batch_ || !frames_.empty()) return;
+    batch_ = batch;
+    noticed_.clear();
+    for (const RewardFunction& reward : options_.rewards) {
+      if (!reward.scorer) continue;
+      auto changed = reward.scorer->reload();
+      if (!changed)
+        options_.notice(
+            "rewards." + reward.name,
+            fmt::format("step {}: the changed plugin cannot be loaded, the old one goes "
+                        "on: {}",
+                        key.step, changed.error().detail));
+      else if (*changed)
+        options_.notice(
+            "rewards." + reward.name,
+            fmt::format("step {}: the plugin has changed and is loaded again", key.step));
+    }
+  }
+  // What is arithmetic is done here; the rest goes to the pools.
+  void start(uint64_t id, Frame& frame) {
+    std::map<size_t, std::vector<ScoreJob>> jobs;  // by reward
+    for (size_t i = 0; i < frame.trajectories.size(); ++i) {
+      proto::Trajectory& t = frame.trajectories[i];
+      if (options_.prompts) {
+        const tasks::Sample& sample = *options_.prompts->at(t.seed).sample;
+        t.prompt_id = sample.id;
+        t.data_source = sample.data_source;
+        t.ground_truth = sample.ground_truth;
+      }
+      // A world that failed has nothing to score.
+      if (t.stop_reason.starts_with("plugin_error"))
+        t.mask_reason = "environment: " + t.stop_reason;
+      if (!t.mask_reason.empty()) continue;
+      for (size_t index : rewards_of(t)) {
+        const RewardFunction& reward = options_.rewards[index];
+        ScorePlace place{id, i, index};
+        if (!reward.scorer) {
+          take(frame, place, {reward.of_trajectory(t), {}, "", ""});
+        } else if (t.key.kind != TrajectoryKind::warm_start) {  // scripted play is imitated
+          jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
+        }
       }
     }
-  }
-  for (auto& [index, rows] : jobs) {
-    if (auto pool = pools_.find(index); pool != pools_.end()) {
-      frame.missing += rows.size();
-      pool->second->submit(std::move(rows));
-      continue;
+    for (auto& [index, rows] : jobs) {
+      if (auto pool = pools_.find(index); pool != pools_.end()) {
+        frame.missing += rows.size();
+        pool->second->submit(std::move(rows));
+        continue;
+      }
+      for (ScoreJob& job : rows)
+        take(frame, job.place, options_.rewards[index].scorer->score({&job.row, 1}).front());
     }
-    for (ScoreJob& job : rows)
-      take(frame, job.place, options_.rewards[index].scorer->score({&job.row, 1}).front());
   }
-}
-
-void RewardState::take(Frame& frame, const ScorePlace& place, tasks::RewardResult result) {
-  watch_contract(place.reward, frame.trajectories[place.trajectory].key, result);
-  frame.results[place.trajectory][place.reward] = std::move(result);
-}
-
-void RewardState::on_scored(const ScoredBatch& scored) {
-  for (Scored& each : *scored) {
-    auto frame = frames_.find(each.place.frame);
-    if (frame == frames_.end()) continue;
-    take(frame->second, each.place, std::move(each.result));
-    if (--frame->second.missing == 0) finish(each.place.frame);
+  void take(Frame& frame, const ScorePlace& place, tasks::RewardResult result) {
+    watch_contract(place.reward, frame.trajectories[place.trajectory].key, result);
+    frame.results[place.trajectory][place.reward] = std::move(result);
   }
-}
-
-void RewardState::finish(uint64_t id) {
-  Frame frame = std::move(frames_.at(id));
-  frames_.erase(id);
-  for (size_t i = 0; i < frame.trajectories.size(); ++i) {
-    proto::Trajectory& t = frame.trajectories[i];
-    t.reward_parts.clear();
-    for (const auto& [index, result] : frame.results[i])
-      add_result(options_.rewards[index], result, t);
-    finish_score(t, options_.prompts != nullptr);
-    if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
-      options_.notice("rewards",
-                      fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
-    if (t.key.kind == TrajectoryKind::train && !is_contract_checked_ &&
-        ++watched_ == options_.step_trajectories)
-      check_contract();
+  void finish(uint64_t id) {
+    Frame frame = std::move(frames_.at(id));
+    frames_.erase(id);
+    for (size_t i = 0; i < frame.trajectories.size(); ++i) {
+      proto::Trajectory& t = frame.trajectories[i];
+      t.reward_parts.clear();
+      for (const auto& [index, result] : frame.results[i])
+        add_result(options_.rewards[index], result, t);
+      finish_score(t, options_.prompts != nullptr);
+      if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
+        options_.notice("rewards",
+                        fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
+      if (t.key.kind == TrajectoryKind::train && !is_contract_checked_ &&
+          ++watched_ == options_.step_trajectories)
+        check_contract();
+    }
+    failpoint::hit("reward.scored");
+    if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
+      options_.fail({"rewards", "forward", sent.error().to_string()});
   }
-  failpoint::hit("reward.scored");
-  if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
-    options_.fail({"rewards", "forward", sent.error().to_string()});
-}
-
-void RewardState::on_flush() {
-  if (auto left = hop_->flush(); !left)
-    options_.fail({"rewards", "forward", left.error().to_string()});
-}
-
-void RewardState::watch_contract(size_t reward, const proto::TrajectoryKey& key,
-                                 const tasks::RewardResult& result) {
-  if (is_contract_checked_ || key.kind != TrajectoryKind::train) return;
-  Contract& seen = contracts_[reward];
-  if (!result.error.empty() || !std::isfinite(result.score)) {
-    if (seen.errors++ == 0)
-      seen.first_error = result.error.empty() ? "a score that is no number" : result.error;
-    return;
+  void watch_contract(size_t reward, const proto::TrajectoryKey& key,
+                      const tasks::RewardResult& result) {
+    if (is_contract_checked_ || key.kind != TrajectoryKind::train) return;
+    Contract& seen = contracts_[reward];
+    if (!result.error.empty() || !std::isfinite(result.score)) {
+      if (seen.errors++ == 0)
+        seen.first_error = result.error.empty() ? "a score that is no number" : result.error;
+      return;
+    }
+    seen.low = seen.results == 0 ? result.score : std::min(seen.low, result.score);
+    seen.high = seen.results == 0 ? result.score : std::max(seen.high, result.score);
+    ++seen.results;
   }
-  seen.low = seen.results == 0 ? result.score : std::min(seen.low, result.score);
-  seen.high = seen.results == 0 ? result.score : std::max(seen.high, result.score);
-  ++seen.results;
-}
-
-// After the first training step: what a reward does wrong is said while the run is young.
-void RewardState::check_contract() {
-  is_contract_checked_ = true;
-  for (size_t i = 0; i < contracts_.size(); ++i) {
-    const Contract& seen = contracts_[i];
-    std::string who = "rewards." + options_.rewards[i].name;
-    if (seen.errors > 0)
-      options_.notice(who, fmt::format("{} of {} answers of the first step have no score: {}",
-                                       seen.errors, seen.errors + seen.results, seen.first_error));
-    if (seen.results > 1 && seen.low == seen.high)
-      options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
-                                       "learnt from it",
-                                       seen.results, seen.low));
+  // After the first training step: what a reward does wrong is said while the run is young.
+  void check_contract() {
+    is_contract_checked_ = true;
+    for (size_t i = 0; i < contracts_.size(); ++i) {
+      const Contract& seen = contracts_[i];
+      std::string who = "rewards." + options_.rewards[i].name;
+      if (seen.errors > 0)
+        options_.notice(
+            who, fmt::format("{} of {} answers of the first step have no score: {}", seen.errors,
+                             seen.errors + seen.results, seen.first_error));
+      if (seen.results > 1 && seen.low == seen.high)
+        options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
+                                         "learnt from it",
+                                         seen.results, seen.low));
+    }
   }
-}
+
+  RewardActor::pointer self_;
+  RewardOptions options_;
+  std::unique_ptr<Hop> hop_;
+  std::map<uint64_t, Frame> frames_;
+  uint64_t next_frame_ = 0;
+  std::pair<TrajectoryKind, uint64_t> batch_{TrajectoryKind::train,
+                                             ~uint64_t{0}};  // kind and step of the last frame
+  std::vector<Contract> contracts_;                          // by reward
+  uint64_t watched_ = 0;  // trajectories of the first training step
+  bool is_contract_checked_ = false;
+  std::set<std::string> noticed_;  // a failure is told once a reason and step
+  std::map<size_t, std::unique_ptr<RewardPool>>
+      pools_;  // of the rewards that wait; last: ends first
+};
 
 RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self,
                                   RewardOptions options) {
-  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
-  FailureSink fail = options.fail;
-  if (auto opened = self->state.open(std::move(options)); !opened) {
-    fail({"rewards", "start", opened.error().to_string()});
-    self->quit(to_caf(opened.error()));
-  }
+  open_or_quit(self, "rewards", std::move(options));
   return {
       [self](deliver_atom, const DeliveryHandle& delivery) { self->state.on_delivery(delivery); },
       [self](const ScoredBatch& scored) { self->state.on_scored(scored); },
       [self](flush_atom) { self->state.on_flush(); },
       [self](fence_atom, const std::string& producer) { self->state.on_fence(producer); }};
+}
+
+}  // namespace
+
+RewardActor spawn_reward(caf::actor_system& system, RewardOptions options) {
+  const bool waits = std::ranges::any_of(options.rewards, [](const RewardFunction& each) {
+    return each.scorer && each.scorer->concurrency() > 0;
+  });
+  return waits ? system.spawn<caf::detached>(reward, std::move(options))
+               : system.spawn(reward, std::move(options));
 }
 
 }  // namespace cohort::actors

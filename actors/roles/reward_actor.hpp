@@ -15,11 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/roles/hop.hpp"
 #include "actors/roles/reward_pool.hpp"
 #include "actors/roles/reward_set.hpp"
-#include "actors/roles/role_handles.hpp"
-#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/role_parts.hpp"
 #include "actors/run/prompt_set.hpp"
 
 namespace cohort::actors {
@@ -49,57 +47,6 @@ struct RewardOptions {
   NoticeSink notice;
 };
 
-class RewardState {
- public:
-  static inline const char* name = "reward";
-  explicit RewardState(RewardActor::pointer self) : self_(self) {}
-  Expected<void> open(RewardOptions options);
-  void on_delivery(const DeliveryHandle& delivery);
-  void on_scored(const ScoredBatch& scored);
-  void on_flush();
-  /// What comes from this producer from here on is dropped: it was given up, and its groups are
-  /// with others.
-  void on_fence(const std::string& producer);
-
- private:
-  struct Frame {
-    DeliveryHandle delivery;
-    std::vector<proto::Trajectory> trajectories;
-    std::vector<std::map<size_t, tasks::RewardResult>> results;  // [trajectory][reward]
-    size_t missing = 0;
-  };
-  /// What a reward gave in the first training step, for the contract's checks.
-  struct Contract {
-    uint64_t results = 0;
-    uint64_t errors = 0;
-    double low = 0, high = 0;
-    std::string first_error;
-  };
-  std::vector<size_t> rewards_of(const proto::Trajectory& trajectory) const;
-  void reload_between_steps(const proto::TrajectoryKey& key);
-  void start(uint64_t id, Frame& frame);
-  void take(Frame& frame, const ScorePlace& place, tasks::RewardResult result);
-  void finish(uint64_t id);
-  void watch_contract(size_t reward, const proto::TrajectoryKey& key,
-                      const tasks::RewardResult& result);
-  void check_contract();
-
-  RewardActor::pointer self_;
-  RewardOptions options_;
-  std::unique_ptr<Hop> hop_;
-  std::map<uint64_t, Frame> frames_;
-  uint64_t next_frame_ = 0;
-  std::pair<TrajectoryKind, uint64_t> batch_{TrajectoryKind::train,
-                                             ~uint64_t{0}};  // kind and step of the last frame
-  std::vector<Contract> contracts_;                          // by reward
-  uint64_t watched_ = 0;  // trajectories of the first training step
-  bool is_contract_checked_ = false;
-  std::set<std::string> noticed_;  // a failure is told once a reason and step
-  std::map<size_t, std::unique_ptr<RewardPool>>
-      pools_;  // of the rewards that wait; last: ends first
-};
-
-RewardActor::behavior_type reward(RewardActor::stateful_pointer<RewardState> self,
-                                  RewardOptions options);
+RewardActor spawn_reward(caf::actor_system& system, RewardOptions options);
 
 }  // namespace cohort::actors

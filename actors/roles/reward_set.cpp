@@ -68,12 +68,12 @@ Expected<std::string> options_of(const config::RunConfig& config, const RewardCo
 Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& config,
                                                      const RewardConfig& reward) {
   if (reward.type == RewardType::data_source) return {std::make_shared<DataSourceReward>()};
-  plugin::RewardSpec spec;
-  spec.reward = std::string(config::to_string(reward.type));
+  plugin::PluginSpec spec;
+  spec.plugin = std::string(config::to_string(reward.type));
   if (reward.type == RewardType::plugin) {
     if (reward.plugin.path.empty())
       return Error{Errc::config, "plugin: missing; give path.py:function or path.so"};
-    spec.reward = reward.plugin.path;
+    spec.plugin = reward.plugin.path;
   }
   fill_plugin_spec(reward.plugin, spec);
   COHORT_ASSIGN(spec.config, options_of(config, reward));

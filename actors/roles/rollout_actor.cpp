@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/node/card_reading.hpp"
-#include "actors/roles/hop.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -34,6 +32,11 @@ std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
         keys.emplace_back(position, index);
   }
   return keys;
+}
+
+Expected<std::vector<int32_t>> prompt_of(const EnvTurn& turn, const tasks::Tokenizer& tokenizer) {
+  if (turn.prompt_tokens.empty()) return tokenizer.encode(turn.prompt);
+  return turn.prompt_tokens;
 }
 
 // An engine that breaks its promise is not trained on.
@@ -349,8 +352,7 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  auto tokens = turn.prompt_tokens.empty() ? options_.tokenizer->encode(turn.prompt)
-                                           : Expected<std::vector<int32_t>>(turn.prompt_tokens);
+  auto tokens = prompt_of(turn, *options_.tokenizer);
   if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
   size_t context = episode.trajectory.tokens.size() + tokens->size();
   int room = options_.sequence_length - static_cast<int>(context);
@@ -401,6 +403,14 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
   t.turns.push_back(std::move(turn));
 }
 
+void RolloutState::note_answered(Episode& episode, const EnvTurn& turn) {
+  proto::Turn& record = episode.trajectory.turns.back();
+  record.env_reward = turn.reward;
+  record.is_valid = turn.is_valid;
+  record.is_effective = turn.is_effective;
+  ++episode.turn;
+}
+
 void RolloutState::on_outputs(const TurnOutputs& outputs) {
   for (const compute::TurnOutput& output : *outputs) {
     failpoint::hit("rollout.turn");
@@ -424,11 +434,7 @@ void RolloutState::on_env_turn(const EnvTurn& turn) {
   episode.env_asked = 0;
   if (!turn.error.empty()) return fail_leases(*at, "environment", {Errc::internal, turn.error});
   if (!episode.trajectory.turns.empty()) {  // not the answer to reset
-    proto::Turn& record = episode.trajectory.turns.back();
-    record.env_reward = turn.reward;
-    record.is_valid = turn.is_valid;
-    record.is_effective = turn.is_effective;
-    ++episode.turn;
+    note_answered(episode, turn);
     if (turn.is_done) return finish_episode(*at, turn.stop_reason, turn.is_success);
   }
   begin_turn(*at, turn);
@@ -443,8 +449,7 @@ void RolloutState::on_transcript(const Transcript& game) {
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     const EnvTurn& asked = game.turns[i];
-    auto prompt = asked.prompt_tokens.empty() ? options_.tokenizer->encode(asked.prompt)
-                                              : Expected<std::vector<int32_t>>(asked.prompt_tokens);
+    auto prompt = prompt_of(asked, *options_.tokenizer);
     auto answer = options_.tokenizer->encode(game.responses[i]);
     if (!prompt || !answer)
       return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
@@ -461,11 +466,7 @@ void RolloutState::on_transcript(const Transcript& game) {
     output.logp.assign(output.tokens.size(), 0.F);
     append_answer(episode, output);
     at->lease->response_tokens += output.tokens.size();
-    proto::Turn& record = episode.trajectory.turns.back();
-    record.env_reward = game.turns[i + 1].reward;
-    record.is_valid = game.turns[i + 1].is_valid;
-    record.is_effective = game.turns[i + 1].is_effective;
-    ++episode.turn;
+    note_answered(episode, game.turns[i + 1]);
   }
   finish_episode(*at, game.turns.back().stop_reason, game.turns.back().is_success);
 }
@@ -532,12 +533,7 @@ void RolloutState::send_frames() {
 
 RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,
                                     RolloutOptions options) {
-  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
-  FailureSink fail = options.fail;
-  if (auto opened = self->state.open(std::move(options)); !opened) {
-    fail({"actor_infer", "start", opened.error().to_string()});
-    self->quit(to_caf(opened.error()));
-  }
+  open_or_quit(self, "actor_infer", std::move(options));
   RolloutState* state = &self->state;
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "actors/roles/environment_actor.hpp"
-#include "actors/roles/role_handles.hpp"
+#include "actors/roles/role_parts.hpp"
 #include "actors/roles/weight_exchange.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
@@ -29,7 +29,6 @@
 
 namespace cohort::actors {
 
-using FailureSink = std::function<void(control::Failure)>;
 /// Takes a frame, or returns Errc::backpressure: offer it again.
 using FrameSink = std::function<Expected<void>(transport::Message)>;
 
@@ -125,6 +124,7 @@ class RolloutState {
   std::optional<Place> place_of(uint64_t request);
   void begin_turn(const Place& at, const EnvTurn& turn);
   void append_answer(Episode& episode, const compute::TurnOutput& output);
+  static void note_answered(Episode& episode, const EnvTurn& turn);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);
   void send_frames();
   void drop_finished(uint64_t number);

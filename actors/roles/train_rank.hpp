@@ -5,12 +5,9 @@
 /// collector sends a step's when it asks for its update). A frame is acknowledged when it is
 /// decoded: the collector keeps the step until the update has answered.
 /// Messages: TrainRankActor in role_handles.hpp.
-#include <map>
 #include <memory>
-#include <utility>
 
-#include "actors/roles/role_handles.hpp"
-#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/role_parts.hpp"
 
 namespace cohort::actors {
 
@@ -23,29 +20,6 @@ struct TrainRankOptions {
   FailureSink fail;
 };
 
-class TrainRankState {
- public:
-  static inline const char* name = "train_rank";
-  explicit TrainRankState(TrainRankActor::pointer self) : self_(self) {}
-  ~TrainRankState() { input_.reset(); }
-  Expected<void> open(TrainRankOptions options);
-  void on_delivery(const DeliveryHandle& delivery);
-  caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request);
-  const TrainWorkerActor& worker() const { return options_.worker; }
-
- private:
-  void maybe_update();
-
-  TrainRankActor::pointer self_;
-  TrainRankOptions options_;
-  TrajectoryBatch batch_;
-  bool is_asked_ = false;
-  control::UpdateRequest request_;
-  caf::typed_response_promise<control::UpdateReport> promise_;
-  std::unique_ptr<transport::Receiver> input_;
-};
-
-TrainRankActor::behavior_type train_rank(TrainRankActor::stateful_pointer<TrainRankState> self,
-                                         TrainRankOptions options);
+TrainRankActor spawn_train_rank(caf::actor_system& system, TrainRankOptions options);
 
 }  // namespace cohort::actors

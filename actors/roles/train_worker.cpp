@@ -4,132 +4,133 @@
 
 #include <filesystem>
 
-#include "actors/node/card_reading.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::actors {
 
 using namespace control;
 
-Expected<void> TrainWorkerState::open(TrainWorkerOptions options) {
-  options_ = std::move(options);
-  if (options_.group) {
-    COHORT_ASSIGN(group_, compute::Collectives::join(*options_.group));
-    options_.on_group(group_);
-    options_.engine.zero.group = group_.get();
+namespace {
+
+class TrainWorkerState {
+ public:
+  static inline const char* name = "train_worker";
+  Expected<void> open(TrainWorkerOptions options) {
+    options_ = std::move(options);
+    if (options_.group) {
+      COHORT_ASSIGN(group_, compute::Collectives::join(*options_.group));
+      options_.on_group(group_);
+      options_.engine.zero.group = group_.get();
+    }
+    COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
+    if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
+    updater_ = std::make_unique<PolicyUpdater>(options_.update);
+    return {};
   }
-  COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
-  if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
-  updater_ = std::make_unique<PolicyUpdater>(options_.update);
-  return {};
-}
-
-Expected<CardReply> TrainWorkerState::publish(const CardCommand& command) {
-  CardReply reply = reply_to(command);
-  double start = now_seconds();
-  if (!engine_->is_on_card(compute::TrainObject::train_params))
-    return Error{Errc::placement, "PLACE-4: publish before train_params are on the card"};
-  auto exchange = options_.exchanges.find(command.receiver);
-  if (exchange == options_.exchanges.end())
-    return Error{Errc::not_found, "publish: no way to role " + command.receiver};
-  if (command.stage == PublishStage::seat) {
-    COHORT_TRY(exchange->second->reseat(command.epoch, command.absent));
-    return reply;
+  caf::result<control::CardReply> on_card(const CardCommand& command) {
+    using plan::Object;
+    using Verb = plan::Command::Verb;
+    if (command.command.verb == Verb::reshard) {
+      auto reply = publish(command);
+      if (!reply) return to_caf(reply.error());
+      read_memory(*options_.engine.card, *reply);
+      return *reply;
+    }
+    CardReply reply = reply_to(command);
+    read_memory(*options_.engine.card, reply);
+    if (command.command.verb == Verb::begin_phase) return reply;
+    compute::TrainObject object =
+        command.command.object == Object::train_params ? compute::TrainObject::train_params
+        : command.command.object == Object::grads      ? compute::TrainObject::grads
+                                                       : compute::TrainObject::optimizer;
+    auto done =
+        command.command.verb == Verb::onload ? engine_->onload(object) : engine_->offload(object);
+    if (!done) return to_caf(done.error());
+    return reply_with(*options_.engine.card, reply, *done);
   }
-  COHORT_TRY(failpoint::check("publish.offer"));
-  COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
-                  exchange->second->offer(command.version,
-                                          source_of(exchange->second->model(), *engine_),
-                                          std::move(on_end));
-                }));
-  for (const publish::ShardSum& shard : report.sent_to)
-    reply.sent.emplace_back(shard.card.value, shard.sum);
-  reply.bytes_moved = report.sent_bytes;
-  reply.seconds = now_seconds() - start;
-  return reply;
-}
-
-caf::result<CardReply> TrainWorkerState::on_card(const CardCommand& command) {
-  using plan::Object;
-  using Verb = plan::Command::Verb;
-  if (command.command.verb == Verb::reshard) {
-    auto reply = publish(command);
-    if (!reply) return to_caf(reply.error());
-    read_memory(*options_.engine.card, *reply);
-    return *reply;
+  caf::result<control::UpdateReport> on_update(const UpdateRequest& request,
+                                               const TrajectoryBatch& batch) {
+    if (auto passed = failpoint::check("trainer.update"); !passed) return to_caf(passed.error());
+    auto report = updater_->update(*engine_, request, *batch);
+    if (!report) return to_caf(report.error().with_context(fmt::format("step {}", request.step)));
+    return *report;
   }
-  CardReply reply = reply_to(command);
-  read_memory(*options_.engine.card, reply);
-  if (command.command.verb == Verb::begin_phase) return reply;
-  compute::TrainObject object =
-      command.command.object == Object::train_params ? compute::TrainObject::train_params
-      : command.command.object == Object::grads      ? compute::TrainObject::grads
-                                                     : compute::TrainObject::optimizer;
-  auto done =
-      command.command.verb == Verb::onload ? engine_->onload(object) : engine_->offload(object);
-  if (!done) return to_caf(done.error());
-  reply.bytes_on_card = done->bytes_on_card;
-  reply.bytes_moved = done->bytes_moved;
-  reply.seconds = done->seconds;
-  read_memory(*options_.engine.card, reply);
-  return reply;
-}
-
-caf::result<UpdateReport> TrainWorkerState::on_update(const UpdateRequest& request,
-                                                      const TrajectoryBatch& batch) {
-  if (auto passed = failpoint::check("trainer.update"); !passed) return to_caf(passed.error());
-  auto report = updater_->update(*engine_, request, *batch);
-  if (!report) return to_caf(report.error().with_context(fmt::format("step {}", request.step)));
-  return *report;
-}
-
-caf::result<CheckpointReport> TrainWorkerState::on_save(const CheckpointRequest& request) {
-  double start = now_seconds();
-  // The folder gets its name when everything is in it: a kill at any point leaves the old state or
-  // the new one.
-  std::filesystem::path partial = request.folder + ".partial";
-  failpoint::hit("checkpoint.begin");
-  auto saved = engine_->save(partial);
-  failpoint::hit("checkpoint.saved");
-  if (saved && !is_first())
+  caf::result<control::CheckpointReport> on_save(const CheckpointRequest& request) {
+    double start = now_seconds();
+    // The folder gets its name when everything is in it: a kill at any point leaves the old state
+    // or the new one.
+    std::filesystem::path partial = request.folder + ".partial";
+    failpoint::hit("checkpoint.begin");
+    auto saved = engine_->save(partial);
+    failpoint::hit("checkpoint.saved");
+    if (saved && !is_first())
+      return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
+                              now_seconds() - start};
+    if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
+    if (!saved) return to_caf(saved.error());
+    std::error_code error;
+    std::filesystem::remove_all(request.folder, error);
+    std::filesystem::rename(partial, request.folder, error);
+    if (error)
+      return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(),
+                                           request.folder, error.message())});
+    failpoint::hit("checkpoint.named");
     return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
                             now_seconds() - start};
-  if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
-  if (!saved) return to_caf(saved.error());
-  std::error_code error;
-  std::filesystem::remove_all(request.folder, error);
-  std::filesystem::rename(partial, request.folder, error);
-  if (error)
-    return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(),
-                                         request.folder, error.message())});
-  failpoint::hit("checkpoint.named");
-  return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
-                          now_seconds() - start};
-}
+  }
+  caf::result<control::CheckpointReport> on_load(const CheckpointRequest& request) {
+    double start = now_seconds();
+    if (auto loaded = engine_->load(request.folder); !loaded)
+      return to_caf(loaded.error().with_context(request.folder));
+    auto state = observe::read_file(request.folder + "/state.json");
+    if (!state) return to_caf(state.error());
+    auto driver_state = updater_->restore(*state);
+    if (!driver_state) return to_caf(driver_state.error().with_context(request.folder));
+    return CheckpointReport{request.folder, engine_->param_hash(), *driver_state,
+                            now_seconds() - start};
+  }
 
-caf::result<CheckpointReport> TrainWorkerState::on_load(const CheckpointRequest& request) {
-  double start = now_seconds();
-  if (auto loaded = engine_->load(request.folder); !loaded)
-    return to_caf(loaded.error().with_context(request.folder));
-  auto state = read_file(request.folder + "/state.json");
-  if (!state) return to_caf(state.error());
-  auto driver_state = updater_->restore(*state);
-  if (!driver_state) return to_caf(driver_state.error().with_context(request.folder));
-  return CheckpointReport{request.folder, engine_->param_hash(), *driver_state,
-                          now_seconds() - start};
-}
+ private:
+  Expected<control::CardReply> publish(const CardCommand& command) {
+    CardReply reply = reply_to(command);
+    double start = now_seconds();
+    if (!engine_->is_on_card(compute::TrainObject::train_params))
+      return Error{Errc::placement, "PLACE-4: publish before train_params are on the card"};
+    auto exchange = options_.exchanges.find(command.receiver);
+    if (exchange == options_.exchanges.end())
+      return Error{Errc::not_found, "publish: no way to role " + command.receiver};
+    if (command.stage == PublishStage::seat) {
+      COHORT_TRY(exchange->second->reseat(command.epoch, command.absent));
+      return reply;
+    }
+    COHORT_TRY(failpoint::check("publish.offer"));
+    COHORT_ASSIGN(publish::PublishReport report, wait_for([&](publish::OnEnd on_end) {
+                    exchange->second->offer(command.version,
+                                            source_of(exchange->second->model(), *engine_),
+                                            std::move(on_end));
+                  }));
+    for (const publish::ShardSum& shard : report.sent_to)
+      reply.sent.emplace_back(shard.card.value, shard.sum);
+    reply.bytes_moved = report.sent_bytes;
+    reply.seconds = now_seconds() - start;
+    return reply;
+  }
+
+  bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
+
+  TrainWorkerOptions options_;
+  std::shared_ptr<compute::Collectives> group_;
+  std::unique_ptr<compute::TrainEngine> engine_;
+  std::unique_ptr<PolicyUpdater> updater_;
+};
 
 TrainWorkerActor::behavior_type train_worker(
     TrainWorkerActor::stateful_pointer<TrainWorkerState> self, TrainWorkerOptions options) {
-  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
-  FailureSink fail = options.fail;
-  if (auto opened = self->state.open(std::move(options)); !opened) {
-    fail({"actor_train", "start", opened.error().to_string()});
-    self->quit(to_caf(opened.error()));
-  }
+  open_or_quit(self, "actor_train", std::move(options));
   TrainWorkerState* state = &self->state;
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
@@ -139,6 +140,12 @@ TrainWorkerActor::behavior_type train_worker(
       [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
       [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },
   };
+}
+
+}  // namespace
+
+TrainWorkerActor spawn_train_worker(caf::actor_system& system, TrainWorkerOptions options) {
+  return system.spawn<caf::detached>(train_worker, std::move(options));
 }
 
 }  // namespace cohort::actors

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "actors/roles/policy_update.hpp"
-#include "actors/roles/role_handles.hpp"
-#include "actors/roles/rollout_actor.hpp"
+#include "actors/roles/role_parts.hpp"
 #include "actors/roles/weight_exchange.hpp"
 #include "runtime/compute/collectives/collectives.hpp"
 #include "runtime/compute/train/train_engine.hpp"
@@ -32,28 +31,6 @@ struct TrainWorkerOptions {
   FailureSink fail;
 };
 
-class TrainWorkerState {
- public:
-  static inline const char* name = "train_worker";
-  Expected<void> open(TrainWorkerOptions options);
-  caf::result<control::CardReply> on_card(const control::CardCommand& command);
-  caf::result<control::UpdateReport> on_update(const control::UpdateRequest& request,
-                                               const TrajectoryBatch& batch);
-  caf::result<control::CheckpointReport> on_save(const control::CheckpointRequest& request);
-  caf::result<control::CheckpointReport> on_load(const control::CheckpointRequest& request);
-
- private:
-  Expected<control::CardReply> publish(const control::CardCommand& command);
-
-  bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
-
-  TrainWorkerOptions options_;
-  std::shared_ptr<compute::Collectives> group_;
-  std::unique_ptr<compute::TrainEngine> engine_;
-  std::unique_ptr<PolicyUpdater> updater_;
-};
-
-TrainWorkerActor::behavior_type train_worker(
-    TrainWorkerActor::stateful_pointer<TrainWorkerState> self, TrainWorkerOptions options);
+TrainWorkerActor spawn_train_worker(caf::actor_system& system, TrainWorkerOptions options);
 
 }  // namespace cohort::actors

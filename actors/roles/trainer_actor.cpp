@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
 
-#include "actors/roles/hop.hpp"
 #include "algorithms/sample_metrics.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
+#include "runtime/plan/flow/collector.hpp"
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {
@@ -50,226 +53,274 @@ proto::Trajectory masked_trajectory(const MaskRequest& request, uint32_t index) 
 
 }  // namespace
 
-/// What all ranks are asked at once. The first error is the answer; without one it is the first
-/// rank's report, if all ranks have the same parameters.
-template <class Report>
-struct TrainerState::Agreement {
-  std::string what;
-  std::vector<Report> reports;  // by rank
-  size_t missing = 0;
-  bool is_over = false;
-  caf::typed_response_promise<Report> promise;
-};
-
-template <class Report>
-std::shared_ptr<TrainerState::Agreement<Report>> TrainerState::agreement(std::string what) {
-  auto result = std::make_shared<Agreement<Report>>();
-  result->what = std::move(what);
-  result->reports.resize(options_.ranks.size());
-  result->missing = options_.ranks.size();
-  result->promise = self_->make_response_promise<Report>();
-  return result;
-}
-
-template <class Report, class... Args>
-void TrainerState::ask(size_t rank, const std::shared_ptr<Agreement<Report>>& agreement,
-                       const Args&... args) {
-  auto then = [this, rank, agreement](const Report& report) {
-    agreement->reports[rank] = report;
-    if (agreement->is_over || --agreement->missing > 0) return;
-    agreement->is_over = true;
-    Report& first = agreement->reports.front();
-    for (size_t i = 1; i < agreement->reports.size(); ++i) {
-      if (hash_in(agreement->reports[i]) != hash_in(first)) {
-        agreement->promise.deliver(
-            to_caf({Errc::internal,
-                    fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank 0 {:016x}",
-                                agreement->what, i, options_.ranks[i].card.value,
-                                hash_in(agreement->reports[i]), hash_in(first))}));
-        return;
-      }
-      take_slowest(first, agreement->reports[i]);
+class TrainerState {
+ public:
+  static inline const char* name = "trainer";
+  explicit TrainerState(TrainerActor::pointer self) : self_(self) {}
+  Expected<void> open(TrainerOptions options) {
+    options_ = std::move(options);
+    FailureSink fail = options_.fail;
+    for (const TrainRank& rank : options_.ranks) {
+      batches_.emplace_back();
+      if (rank.worker) continue;
+      std::string label = rank.batches.name;
+      COHORT_ASSIGN(batches_.back(),
+                    transport::Sender::open(
+                        *options_.context, rank.batches, [fail, label](const Error& error) {
+                          fail(control::failure_of_link("actor_train", label, error));
+                        }));
     }
-    agreement->promise.deliver(first);
-  };
-  auto failed = [agreement](caf::error& e) {
-    if (std::exchange(agreement->is_over, true)) return;
-    agreement->promise.deliver(std::move(e));
-  };
-  auto limit = std::chrono::milliseconds(options_.compute_timeout_ms);
-  const TrainRank& to = options_.ranks[rank];
-  if constexpr (std::is_same_v<Report, UpdateReport>) {
-    if (to.worker)
-      send_request(self_, to.worker, limit, then, failed, update_atom_v, args...);
-    else
-      send_request(self_, to.remote, limit, then, failed, update_atom_v,
-                   std::get<0>(std::tie(args...)));
-  } else if (to.worker) {
-    send_request(self_, to.worker, limit, then, failed, args...);
-  } else {
-    send_request(self_, to.remote, limit, then, failed, args...);
+    COHORT_ASSIGN(input_, open_input(*options_.context, options_.input, "actor_train",
+                                     TrainerActor{self_}, options_.fail));
+    return {};
   }
-}
-
-Expected<void> TrainerState::open(TrainerOptions options) {
-  options_ = std::move(options);
-  auto address = TrainerActor{self_};
-  FailureSink fail = options_.fail;
-  for (const TrainRank& rank : options_.ranks) {
-    batches_.emplace_back();
-    if (rank.worker) continue;
-    std::string label = rank.batches.name;
-    COHORT_ASSIGN(
-        batches_.back(),
-        transport::Sender::open(*options_.context, rank.batches, [fail, label](const Error& error) {
-          fail(control::failure_of_link("actor_train", label, error));
-        }));
+  void on_delivery(const DeliveryHandle& delivery) {
+    failpoint::hit("trainer.delivery");
+    auto decoded = decode_frame(delivery->message);
+    if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
+    auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
+    for (proto::Trajectory& t : *decoded) {
+      TrajectoryKey key{t.key.kind, t.key.step, t.key.group, t.key.index};
+      plan::Verdict verdict = collector_.offer(key, t.attempt);
+      if (verdict == plan::Verdict::accepted)
+        fresh->push_back(std::move(t));
+      else
+        log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
+    }
+    // FLOW-2: only after the stream has it does the acknowledgement start its way back.
+    record(fresh, [this, fresh, delivery] {
+      failpoint::hit("trainer.recorded");
+      delivery->ack();
+      keep(fresh);
+    });
   }
-  COHORT_ASSIGN(input_, transport::Receiver::open(
-                            *options_.context, options_.input,
-                            [address](transport::Delivery delivery) {
-                              caf::anon_send(
-                                  address, deliver_atom_v,
-                                  std::make_shared<transport::Delivery>(std::move(delivery)));
-                            },
-                            [fail](const std::string& peer, Error error) {
-                              fail(control::failure_of_link("actor_train", peer, error));
-                            }));
-  return {};
-}
-
-void TrainerState::on_delivery(const DeliveryHandle& delivery) {
-  failpoint::hit("trainer.delivery");
-  auto decoded = decode_frame(delivery->message);
-  if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
-  auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
-  for (proto::Trajectory& t : *decoded) {
-    TrajectoryKey key{t.key.kind, t.key.step, t.key.group, t.key.index};
-    plan::Verdict verdict = collector_.offer(key, t.attempt);
-    if (verdict == plan::Verdict::accepted)
-      fresh->push_back(std::move(t));
-    else
-      log::warn("collector: {} is {}", plan::to_text(key), plan::to_string(verdict));
+  caf::result<bool> on_expect(const CollectRequest& request) {
+    auto opened =
+        collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
+    if (!opened) return to_caf(opened.error());
+    steps_[{request.kind, request.step}].group_size = request.group_size;
+    return true;
   }
-  // FLOW-2: only after the stream has it does the acknowledgement start its way back.
-  record(fresh, [this, fresh, delivery] {
-    failpoint::hit("trainer.recorded");
-    delivery->ack();
-    keep(fresh);
-  });
-}
-
-void TrainerState::record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
-                          std::function<void()> then) {
-  send_request(
-      self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
-      [then = std::move(then)](uint64_t) { then(); },
-      [this](caf::error& e) { options_.fail(failure_of(Role::actor_train, "record", e)); },
-      record_atom_v, TrajectoryBatch(batch));
-}
-
-void TrainerState::keep(const TrajectoryBatch& batch) {
-  auto again = std::make_shared<std::vector<proto::Trajectory>>();
-  for (proto::Trajectory& t : *batch) {
-    plan::StepKey key{t.key.kind, t.key.step};
+  caf::result<control::CollectReport> on_collect(TrajectoryKind kind, uint64_t step_number) {
+    auto step = steps_.find({kind, step_number});
+    if (step == steps_.end())
+      return to_caf(
+          {Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
+    step->second.waiting = self_->make_response_promise<CollectReport>();
+    step->second.has_waiting = true;
+    auto promise = step->second.waiting;
+    maybe_complete(step->first, step->second);
+    return promise;
+  }
+  caf::result<control::RecordedReport> on_recorded_asked(TrajectoryKind kind,
+                                                         uint64_t step_number) {
+    auto step = steps_.find({kind, step_number});
+    if (step == steps_.end())
+      return to_caf({Errc::not_found,
+                     fmt::format("step {} of kind {} is over", step_number, to_string(kind))});
+    RecordedReport report;
+    for (const proto::Trajectory& t : step->second.trajectories)
+      report.trajectories.emplace_back(t.key.group, t.key.index);
+    return report;
+  }
+  caf::result<bool> on_mask(const MaskRequest& request) {
+    const plan::StepKey key{request.kind, request.step};
     auto step = steps_.find(key);
-    if (step == steps_.end()) continue;
-    auto mask = step->second.masks.find(t.key.group);
-    if (mask != step->second.masks.end() && t.mask_reason.empty()) {
-      set_mask(t, mask->second);
-      again->push_back(std::move(t));
-      continue;
+    if (step == steps_.end())
+      return to_caf({Errc::not_found, fmt::format("mask in step {} before expect", request.step)});
+    step->second.masks[request.group] = request.reason;
+    auto masked = std::make_shared<std::vector<proto::Trajectory>>();
+    std::vector<proto::Trajectory>& here = step->second.trajectories;
+    auto rest = std::stable_partition(here.begin(), here.end(), [&](const proto::Trajectory& t) {
+      return t.key.group != request.group || !t.mask_reason.empty();
+    });
+    for (auto it = rest; it != here.end(); ++it) {
+      set_mask(*it, request.reason);
+      masked->push_back(std::move(*it));
     }
-    step->second.trajectories.push_back(std::move(t));
-    maybe_complete(key, step->second);
+    here.erase(rest, here.end());
+    for (uint32_t index = 0; index < step->second.group_size; ++index) {
+      TrajectoryKey place{request.kind, request.step, request.group, index};
+      if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
+      masked->push_back(masked_trajectory(request, index));
+    }
+    auto promise = self_->make_response_promise<bool>();
+    record(masked, [this, masked, promise]() mutable {
+      keep(masked);
+      promise.deliver(true);
+    });
+    return promise;
   }
-  if (!again->empty()) record(again, [this, again] { keep(again); });
-}
-
-caf::result<bool> TrainerState::on_mask(const MaskRequest& request) {
-  const plan::StepKey key{request.kind, request.step};
-  auto step = steps_.find(key);
-  if (step == steps_.end())
-    return to_caf({Errc::not_found, fmt::format("mask in step {} before expect", request.step)});
-  step->second.masks[request.group] = request.reason;
-  auto masked = std::make_shared<std::vector<proto::Trajectory>>();
-  std::vector<proto::Trajectory>& here = step->second.trajectories;
-  auto rest = std::stable_partition(here.begin(), here.end(), [&](const proto::Trajectory& t) {
-    return t.key.group != request.group || !t.mask_reason.empty();
-  });
-  for (auto it = rest; it != here.end(); ++it) {
-    set_mask(*it, request.reason);
-    masked->push_back(std::move(*it));
+  caf::result<control::UpdateReport> on_update(const UpdateRequest& request) {
+    // FLOW-1: closing hands the step over once; what goes to the engine leaves the collector.
+    auto closed = collector_.close_step({request.kind, request.step});
+    if (!closed) return to_caf(closed.error().with_context("update"));
+    auto step = steps_.find({request.kind, request.step});
+    auto batch =
+        std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
+    steps_.erase(step);
+    // Steps are synchronous: what the present version did not generate is not trained on.
+    if (request.kind == TrajectoryKind::train)
+      if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
+        return to_caf(fresh.error());
+    UpdateRequest order = request;
+    order.trajectories = batch->size();
+    auto agreed = agreement<UpdateReport>(fmt::format("update of step {}", request.step));
+    for (size_t rank = 0; rank < options_.ranks.size(); ++rank) {
+      if (auto sent = send_batch(rank, *batch); !sent) return to_caf(sent.error());
+      ask(rank, agreed, order, TrajectoryBatch(batch));
+    }
+    return agreed->promise;
   }
-  here.erase(rest, here.end());
-  for (uint32_t index = 0; index < step->second.group_size; ++index) {
-    TrajectoryKey place{request.kind, request.step, request.group, index};
-    if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
-    masked->push_back(masked_trajectory(request, index));
+  caf::result<control::CheckpointReport> on_save(const CheckpointRequest& request) {
+    return checkpoint(save_atom_v, request, fmt::format("checkpoint of step {}", request.step));
   }
-  auto promise = self_->make_response_promise<bool>();
-  record(masked, [this, masked, promise]() mutable {
-    keep(masked);
-    promise.deliver(true);
-  });
-  return promise;
-}
-
-caf::result<bool> TrainerState::on_expect(const CollectRequest& request) {
-  auto opened =
-      collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
-  if (!opened) return to_caf(opened.error());
-  steps_[{request.kind, request.step}].group_size = request.group_size;
-  return true;
-}
-
-caf::result<CollectReport> TrainerState::on_collect(TrajectoryKind kind, uint64_t step_number) {
-  auto step = steps_.find({kind, step_number});
-  if (step == steps_.end())
-    return to_caf({Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
-  step->second.waiting = self_->make_response_promise<CollectReport>();
-  step->second.has_waiting = true;
-  auto promise = step->second.waiting;
-  maybe_complete(step->first, step->second);
-  return promise;
-}
-
-caf::result<RecordedReport> TrainerState::on_recorded_asked(TrajectoryKind kind,
-                                                            uint64_t step_number) {
-  auto step = steps_.find({kind, step_number});
-  if (step == steps_.end())
-    return to_caf(
-        {Errc::not_found, fmt::format("step {} of kind {} is over", step_number, to_string(kind))});
-  RecordedReport report;
-  for (const proto::Trajectory& t : step->second.trajectories)
-    report.trajectories.emplace_back(t.key.group, t.key.index);
-  return report;
-}
-
-void TrainerState::maybe_complete(plan::StepKey key, Step& step) {
-  // Complete means recorded: what the collector has accepted may still be on its way to the stream.
-  if (!step.has_waiting || !collector_.is_step_complete(key) ||
-      step.trajectories.size() != collector_.progress(key).second)
-    return;
-  // Arrival order depends on timing; training must not (docs/architecture.md, Determinism).
-  std::sort(step.trajectories.begin(), step.trajectories.end(),
-            [](const auto& a, const auto& b) { return a.key < b.key; });
-  CollectReport report;
-  report.step = key.step;
-  report.trajectories = step.trajectories.size();
-  for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
-  report.metrics = rollout_metrics(step.trajectories);
-  report.success = success_by_tag(step.trajectories);
-  step.has_waiting = false;
-  auto waiting = step.waiting;
-  // Held-out trajectories are in the stream and counted: nobody trains on them.
-  auto kind = key.kind;
-  if (kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy) {
-    COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
-    steps_.erase(key);
+  caf::result<control::CheckpointReport> on_load(const CheckpointRequest& request) {
+    return checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder));
   }
-  waiting.deliver(report);
-}
+
+ private:
+  /// What all ranks are asked at once. The first error is the answer; without one it is the first
+  /// rank's report, if all ranks have the same parameters.
+  template <class Report>
+  struct Agreement {
+    std::string what;
+    std::vector<Report> reports;  // by rank
+    size_t missing = 0;
+    bool is_over = false;
+    caf::typed_response_promise<Report> promise;
+  };
+  template <class Report, class... Args>
+  void ask(size_t rank, const std::shared_ptr<Agreement<Report>>& agreement, const Args&... args) {
+    auto then = [this, rank, agreement](const Report& report) {
+      agreement->reports[rank] = report;
+      if (agreement->is_over || --agreement->missing > 0) return;
+      agreement->is_over = true;
+      Report& first = agreement->reports.front();
+      for (size_t i = 1; i < agreement->reports.size(); ++i) {
+        if (hash_in(agreement->reports[i]) != hash_in(first)) {
+          agreement->promise.deliver(
+              to_caf({Errc::internal,
+                      fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank 0 {:016x}",
+                                  agreement->what, i, options_.ranks[i].card.value,
+                                  hash_in(agreement->reports[i]), hash_in(first))}));
+          return;
+        }
+        take_slowest(first, agreement->reports[i]);
+      }
+      agreement->promise.deliver(first);
+    };
+    auto failed = [agreement](caf::error& e) {
+      if (std::exchange(agreement->is_over, true)) return;
+      agreement->promise.deliver(std::move(e));
+    };
+    auto limit = std::chrono::milliseconds(options_.compute_timeout_ms);
+    const TrainRank& to = options_.ranks[rank];
+    if constexpr (std::is_same_v<Report, UpdateReport>) {
+      if (to.worker)
+        send_request(self_, to.worker, limit, then, failed, update_atom_v, args...);
+      else
+        send_request(self_, to.remote, limit, then, failed, update_atom_v,
+                     std::get<0>(std::tie(args...)));
+    } else if (to.worker) {
+      send_request(self_, to.worker, limit, then, failed, args...);
+    } else {
+      send_request(self_, to.remote, limit, then, failed, args...);
+    }
+  }
+  template <class Report>
+  std::shared_ptr<Agreement<Report>> agreement(std::string what) {
+    auto result = std::make_shared<Agreement<Report>>();
+    result->what = std::move(what);
+    result->reports.resize(options_.ranks.size());
+    result->missing = options_.ranks.size();
+    result->promise = self_->make_response_promise<Report>();
+    return result;
+  }
+  template <class Atom>
+  caf::result<control::CheckpointReport> checkpoint(Atom atom, const CheckpointRequest& request,
+                                                    std::string what) {
+    auto agreed = agreement<CheckpointReport>(std::move(what));
+    for (size_t rank = 0; rank < options_.ranks.size(); ++rank) ask(rank, agreed, atom, request);
+    return agreed->promise;
+  }
+  // The link's queue holds a step (RoleSpawner::link), so nothing is left to be sent again.
+  Expected<void> send_batch(size_t rank, const std::vector<proto::Trajectory>& batch) {
+    if (batches_[rank] == nullptr) return {};
+    for (size_t first = 0; first < batch.size(); first += k_frame_trajectories) {
+      size_t count = std::min(k_frame_trajectories, batch.size() - first);
+      proto::Encoded encoded = proto::encode_batch(std::span(batch).subspan(first, count));
+      auto sent = batches_[rank]->send(
+          {k_message_trajectories, std::move(encoded.header), encoded.columns});
+      if (!sent) return sent.error().with_context(options_.ranks[rank].batches.name);
+    }
+    return {};
+  }
+  struct Step {
+    uint32_t group_size = 0;
+    std::vector<proto::Trajectory> trajectories;  // recorded
+    std::map<uint32_t, std::string> masks;        // reason by group that is not played
+    caf::typed_response_promise<control::CollectReport> waiting;
+    bool has_waiting = false;
+  };
+  void record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
+              std::function<void()> then) {
+    send_request(
+        self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+        [then = std::move(then)](uint64_t) { then(); },
+        [this](caf::error& e) { options_.fail(failure_of(Role::actor_train, "record", e)); },
+        record_atom_v, TrajectoryBatch(batch));
+  }
+  void keep(const TrajectoryBatch& batch) {
+    auto again = std::make_shared<std::vector<proto::Trajectory>>();
+    for (proto::Trajectory& t : *batch) {
+      plan::StepKey key{t.key.kind, t.key.step};
+      auto step = steps_.find(key);
+      if (step == steps_.end()) continue;
+      auto mask = step->second.masks.find(t.key.group);
+      if (mask != step->second.masks.end() && t.mask_reason.empty()) {
+        set_mask(t, mask->second);
+        again->push_back(std::move(t));
+        continue;
+      }
+      step->second.trajectories.push_back(std::move(t));
+      maybe_complete(key, step->second);
+    }
+    if (!again->empty()) record(again, [this, again] { keep(again); });
+  }
+  void maybe_complete(plan::StepKey key, Step& step) {
+    // Complete means recorded: what the collector has accepted may still be on its way to the
+    // stream.
+    if (!step.has_waiting || !collector_.is_step_complete(key) ||
+        step.trajectories.size() != collector_.progress(key).second)
+      return;
+    // Arrival order depends on timing; training must not (docs/architecture.md, Determinism).
+    std::sort(step.trajectories.begin(), step.trajectories.end(),
+              [](const auto& a, const auto& b) { return a.key < b.key; });
+    CollectReport report;
+    report.step = key.step;
+    report.trajectories = step.trajectories.size();
+    for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
+    report.metrics = rollout_metrics(step.trajectories);
+    report.success = success_by_tag(step.trajectories);
+    step.has_waiting = false;
+    auto waiting = step.waiting;
+    // Held-out trajectories are in the stream and counted: nobody trains on them.
+    auto kind = key.kind;
+    if (kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy) {
+      COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
+      steps_.erase(key);
+    }
+    waiting.deliver(report);
+  }
+
+  TrainerActor::pointer self_;
+  TrainerOptions options_;
+  std::unique_ptr<transport::Receiver> input_;
+  std::vector<std::unique_ptr<transport::Sender>> batches_;  // by rank; null: in this process
+  plan::Collector collector_;
+  std::map<plan::StepKey, Step> steps_;
+};
 
 Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint64_t policy_version,
                                uint64_t bound) {
@@ -281,57 +332,6 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
                                t.key.step, t.key.group, t.key.index, t.weight_version_min,
                                policy_version, bound)};
   return {};
-}
-
-caf::result<UpdateReport> TrainerState::on_update(const UpdateRequest& request) {
-  // FLOW-1: closing hands the step over once; what goes to the engine leaves the collector.
-  auto closed = collector_.close_step({request.kind, request.step});
-  if (!closed) return to_caf(closed.error().with_context("update"));
-  auto step = steps_.find({request.kind, request.step});
-  auto batch =
-      std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
-  steps_.erase(step);
-  // Steps are synchronous: what the present version did not generate is not trained on.
-  if (request.kind == TrajectoryKind::train)
-    if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
-      return to_caf(fresh.error());
-  UpdateRequest order = request;
-  order.trajectories = batch->size();
-  auto agreed = agreement<UpdateReport>(fmt::format("update of step {}", request.step));
-  for (size_t rank = 0; rank < options_.ranks.size(); ++rank) {
-    if (auto sent = send_batch(rank, *batch); !sent) return to_caf(sent.error());
-    ask(rank, agreed, order, TrajectoryBatch(batch));
-  }
-  return agreed->promise;
-}
-
-// The link's queue holds a step (RoleSpawner::link), so nothing is left to be sent again.
-Expected<void> TrainerState::send_batch(size_t rank, const std::vector<proto::Trajectory>& batch) {
-  if (batches_[rank] == nullptr) return {};
-  for (size_t first = 0; first < batch.size(); first += k_frame_trajectories) {
-    size_t count = std::min(k_frame_trajectories, batch.size() - first);
-    proto::Encoded encoded = proto::encode_batch(std::span(batch).subspan(first, count));
-    auto sent =
-        batches_[rank]->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
-    if (!sent) return sent.error().with_context(options_.ranks[rank].batches.name);
-  }
-  return {};
-}
-
-template <class Atom>
-caf::result<CheckpointReport> TrainerState::checkpoint(Atom atom, const CheckpointRequest& request,
-                                                       std::string what) {
-  auto agreed = agreement<CheckpointReport>(std::move(what));
-  for (size_t rank = 0; rank < options_.ranks.size(); ++rank) ask(rank, agreed, atom, request);
-  return agreed->promise;
-}
-
-caf::result<CheckpointReport> TrainerState::on_save(const CheckpointRequest& request) {
-  return checkpoint(save_atom_v, request, fmt::format("checkpoint of step {}", request.step));
-}
-
-caf::result<CheckpointReport> TrainerState::on_load(const CheckpointRequest& request) {
-  return checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder));
 }
 
 namespace {
@@ -428,14 +428,11 @@ std::vector<std::pair<std::string, double>> success_by_tag(
   return success;
 }
 
+namespace {
+
 TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self,
                                     TrainerOptions options) {
-  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
-  FailureSink fail = options.fail;
-  if (auto opened = self->state.open(std::move(options)); !opened) {
-    fail({"actor_train", "start", opened.error().to_string()});
-    self->quit(to_caf(opened.error()));
-  }
+  open_or_quit(self, "actor_train", std::move(options));
   TrainerState* state = &self->state;
   return {
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },
@@ -451,6 +448,12 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
       [state](save_atom, const CheckpointRequest& request) { return state->on_save(request); },
       [state](load_atom, const CheckpointRequest& request) { return state->on_load(request); },
   };
+}
+
+}  // namespace
+
+TrainerActor spawn_trainer(caf::actor_system& system, TrainerOptions options) {
+  return system.spawn(trainer, std::move(options));
 }
 
 }  // namespace cohort::actors

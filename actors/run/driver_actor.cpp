@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/control/request.hpp"
+#include "runtime/plan/run/run.hpp"
 
 namespace cohort::actors {
 
@@ -70,329 +75,316 @@ double share_of_masked(const CollectReport& report) {
   return share;
 }
 
-}  // namespace
-
-void DriverState::open(DriverOptions options) {
-  options_ = std::move(options);
-  rollouts_ = options_.rollouts;
-  auto quarantine = Quarantine::open(options_.run_folder);
-  if (quarantine)
-    quarantine_ = std::move(*quarantine);
-  else
-    broken_ = quarantine.error();
-  run_.emplace(run_options_of(options_, quarantine_));
-  RunBookOptions book;
-  book.config = options_.config;
-  book.run_id = options_.run_id;
-  book.is_resumed = !options_.resume_from.empty();
-  book.has_reference_phase = options_.has_reference_phase;
-  book.infer_cards = options_.infer_cards;
-  book.train_card = options_.train_card;
-  book.log = options_.log;
-  book.record = [this](stream::RecordType type, std::string json) {
-    record(type, std::move(json));
-  };
-  book.epochs = [this] { return options_.tasks->epochs(); };
-  book_.emplace(std::move(book));
-  cursors_[0] = options_.tasks->state();
-}
-
-// What the machine answers is executed before it is told the next event.
-void DriverState::tell(run::Event event) {
-  events_.push_back(std::move(event));
-  if (std::exchange(is_telling_, true)) return;
-  while (!events_.empty()) {
-    const run::Event next = std::move(events_.front());
-    events_.pop_front();
-    phase_ = to_string(run_->activity());
-    for (const run::Command& command : run_->on(next, now_seconds()))
-      std::visit([this](const auto& each) { execute(each); }, command);
+class DriverState {
+ public:
+  static inline const char* name = "driver";
+  explicit DriverState(DriverActor::pointer self) : self_(self) {}
+  void open(DriverOptions options) {
+    options_ = std::move(options);
+    rollouts_ = options_.rollouts;
+    auto quarantine = Quarantine::open(options_.run_folder);
+    if (quarantine)
+      quarantine_ = std::move(*quarantine);
+    else
+      broken_ = quarantine.error();
+    run_.emplace(run_options_of(options_, quarantine_));
+    RunBookOptions book;
+    book.config = options_.config;
+    book.run_id = options_.run_id;
+    book.is_resumed = !options_.resume_from.empty();
+    book.has_reference_phase = options_.has_reference_phase;
+    book.infer_cards = options_.infer_cards;
+    book.train_card = options_.train_card;
+    book.log = options_.log;
+    book.record = [this](stream::RecordType type, std::string json) {
+      record(type, std::move(json));
+    };
+    book.epochs = [this] { return options_.tasks->epochs(); };
+    book_.emplace(std::move(book));
+    cursors_[0] = options_.tasks->state();
   }
-  is_telling_ = false;
-}
-
-/// Sends a request. Its answer goes to `then`, its error to the machine.
-template <class Handle, class Then, class... Args>
-void DriverState::ask(Role role, const Handle& handle, Then then, Args&&... args) {
-  send_request(
-      self_, handle, std::chrono::milliseconds(options_.request_timeout_ms), std::move(then),
-      [this, role](caf::error& e) {
-        tell(run::CommandFailed{std::string(to_string(role)), from_caf(e)});
-      },
-      std::forward<Args>(args)...);
-}
-
-// -- messages
-
-void DriverState::on_start() {
-  if (broken_) return tell(run::CommandFailed{"driver", *broken_});
-  tell(run::Started{});
-}
-
-void DriverState::on_stop() {
-  if (std::exchange(is_stopping_, true)) return;
-  book_->stopping();
-  tell(run::StopAsked{});
-}
-
-void DriverState::on_lost(const CardsLost& lost) {
-  options_.log->lost(lost.cards, true);
-  tell(run::CardsLost{lost.cards, lost.text, lost.is_away});
-}
-
-void DriverState::on_back(const CardsBack& back) {
-  run::CardsBack told;
-  for (const RoleHandle& role : back.roles) {
-    options_.log->lost({role.card}, false);
-    if (role.role == Role::reference) told.references.push_back(role.card);
-    if (role.role != Role::actor_infer) continue;
-    for (size_t replica = 0; replica < rollouts_.size(); ++replica)
-      if (options_.rollout_cards[replica].value == role.card) {
-        rollouts_[replica] = caf::actor_cast<RolloutActor>(role.actor);
-        told.rollouts.push_back(role.card);
-      }
+  void on_start() {
+    if (broken_) return tell(run::CommandFailed{"driver", *broken_});
+    tell(run::Started{});
   }
-  tell(std::move(told));
-}
-
-caf::result<bool> DriverState::on_leave(const CardsLost& leaving, uint32_t wait_ms) {
-  if (run_->stage() == run::Stage::over) return to_caf({Errc::closed, "the run is over"});
-  auto promise = self_->make_response_promise<bool>();
-  leaves_.emplace(++last_leave_, promise);
-  tell(run::LeaveAsked{last_leave_, leaving.cards, leaving.text, wait_ms * 1e-3});
-  return promise;
-}
-
-// -- commands to placement, rollouts, trainer, recorder
-
-void DriverState::execute(const run::BeginPhase& command) {
-  book_->on(command);
-  ask(
-      Role::placement, options_.placement,
-      [this](const PhaseReport& report) {
-        book_->phase(report);
-        tell(run::PhaseDone{report.kind, served_by(report)});
-      },
-      phase_atom_v, PhaseRequest{command.step, command.kind, command.version});
-}
-
-void DriverState::execute(const run::OpenRound& command) {
-  ask(
-      Role::actor_train, options_.trainer,
-      [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
-      CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size});
-}
-
-void DriverState::execute(const run::Lease& command) {
-  Lease lease;
-  lease.number = command.number;
-  lease.kind = command.round.kind;
-  lease.step = command.round.step;
-  lease.attempt = command.attempt;
-  lease.groups = command.groups;
-  lease.group_size = command.group_size;
-  for (const run::GroupTask& task : command.tasks) {
-    lease.seeds.push_back(task.seed);
-    lease.tags.push_back(task.tag);
+  void on_stop() {
+    if (std::exchange(is_stopping_, true)) return;
+    book_->stopping();
+    tell(run::StopAsked{});
   }
-  lease.version = command.version;
-  lease.expert_fraction = expert_fraction(options_.config, command.round.step);
-  lease.indices = command.indices;
-  send_request(
-      self_, rollouts_[command.replica], std::chrono::milliseconds(options_.request_timeout_ms),
-      [this, round = command.round, replica = command.replica](const LeaseReport& report) {
-        if (run_->players().is_open(report.number)) book_->leased(round, replica, report);
-        tell(run::LeaseEnded{report.number, report.trajectories, report.response_tokens});
-      },
-      [this, number = command.number](caf::error& e) {
-        tell(run::LeaseFailed{number, from_caf(e)});
-      },
-      lease_atom_v, lease);
-}
-
-void DriverState::execute(const run::Cancel& command) {
-  self_->send(rollouts_[command.replica], cancel_atom_v, command.number);
-}
-
-void DriverState::execute(const run::Ping& command) {
-  send_request(
-      self_, rollouts_[command.replica],
-      std::chrono::milliseconds(std::llround(1e3 * command.limit_s)),
-      [this, number = command.number](uint64_t done) {
-        tell(run::Pong{number, done});
-      },
-      [](caf::error&) {}, ping_atom_v);
-}
-
-void DriverState::execute(const run::Collect& command) {
-  ask(
-      Role::actor_train, options_.trainer,
-      [this, round = command.round](const CollectReport& report) {
-        book_->collected(round, report);
-        tell(run::Collected{round, share_of_masked(report)});
-      },
-      collect_atom_v, command.round.kind, command.round.step);
-}
-
-void DriverState::execute(const run::AskRecorded& command) {
-  send_request(
-      self_, options_.trainer, std::chrono::milliseconds(options_.request_timeout_ms),
-      [this, question = command.question](const RecordedReport& report) {
-        tell(run::Recorded{question, false, report.trajectories});
-      },
-      [this, question = command.question](caf::error& e) {
-        Error error = from_caf(e);
-        if (error.code == Errc::not_found) return tell(run::Recorded{question, true});
-        tell(run::CommandFailed{"actor_train", std::move(error)});
-      },
-      recorded_atom_v, command.round.kind, command.round.step);
-}
-
-void DriverState::execute(const run::Mask& command) {
-  MaskRequest request;
-  request.kind = command.round.kind;
-  request.step = command.round.step;
-  request.group = command.group;
-  request.attempt = options_.attempt;
-  request.version = command.version;
-  request.run_id = options_.run_id;
-  request.tag = command.task.tag;
-  request.seed = command.task.seed;
-  request.prompt_id = command.task.prompt;
-  request.reason = command.reason;
-  ask(
-      Role::actor_train, options_.trainer,
-      [this, round = command.round, group = command.group](bool) {
-        tell(run::Masked{round, group});
-      },
-      mask_atom_v, request);
-}
-
-void DriverState::execute(const run::Update& command) {
-  book_->on(command);
-  ask(
-      Role::actor_train, options_.trainer,
-      [this, round = command.round](const UpdateReport& report) {
-        book_->updated(round, report);
-        tell(run::Updated{round});
-      },
-      update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
-}
-
-void DriverState::execute(const run::Flush&) {
-  ask(
-      Role::recorder, options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
-}
-
-void DriverState::execute(const run::Save& command) {
-  const uint64_t step = command.cursor.step;
-  cursors_.erase(cursors_.begin(), cursors_.lower_bound(step));
-  ask(
-      Role::actor_train, options_.trainer,
-      [this](const CheckpointReport& report) {
-        book_->saved(report);
-        tell(run::Saved{});
-      },
-      save_atom_v,
-      CheckpointRequest{step, options_.run_folder + "/checkpoints/" + command.name,
-                        book_->state(command.cursor, cursors_.at(step))});
-}
-
-void DriverState::execute(const run::Load& command) {
-  ask(
-      Role::actor_train, options_.trainer,
-      [this, is_first = command.is_first](const CheckpointReport& report) {
-        if (is_first) return tell(run::Loaded{});
-        auto cursor = restore(report);
-        if (!cursor) return tell(run::CommandFailed{"driver", cursor.error()});
-        tell(run::Loaded{*cursor});
-      },
-      load_atom_v,
-      CheckpointRequest{0, command.is_first ? options_.resume_first : options_.resume_from, ""});
-}
-
-Expected<run::Cursor> DriverState::restore(const CheckpointReport& report) {
-  COHORT_ASSIGN(auto found, book_->restore(report));
-  COHORT_TRY(options_.tasks->restore(found.second));
-  cursors_ = {{found.first.step, found.second}};
-  return found.first;
-}
-
-void DriverState::record(stream::RecordType type, std::string json) {
-  ask(
-      Role::recorder, options_.recorder, [](bool) {}, record_atom_v, static_cast<uint16_t>(type),
-      std::move(json));
-}
-
-// -- commands to what the driver has itself
-
-void DriverState::execute(const run::AskTasks& command) {
-  book_->on(command);
-  const auto [kind, step] = command.round;
-  std::vector<GroupTask> groups;
-  if (kind == TrajectoryKind::train) {
-    auto drawn = options_.tasks->train(step);
-    if (!drawn) return tell(run::CommandFailed{"driver", drawn.error()});
-    groups = std::move(*drawn);
-    cursors_[step] = options_.tasks->state();
-  } else {
-    groups = kind == TrajectoryKind::warm_start ? options_.tasks->warm(step, command.count)
-                                                : options_.tasks->held_out();
+  void on_lost(const CardsLost& lost) {
+    options_.log->lost(lost.cards, true);
+    tell(run::CardsLost{lost.cards, lost.text, lost.is_away});
   }
-  run::TasksReady ready{command.round, {}};
-  for (const GroupTask& group : groups)
-    ready.tasks.push_back({group.tag, group.seed, options_.tasks->prompt_id(group)});
-  tell(std::move(ready));
-}
+  void on_back(const CardsBack& back) {
+    run::CardsBack told;
+    for (const RoleHandle& role : back.roles) {
+      options_.log->lost({role.card}, false);
+      if (role.role == Role::reference) told.references.push_back(role.card);
+      if (role.role != Role::actor_infer) continue;
+      for (size_t replica = 0; replica < rollouts_.size(); ++replica)
+        if (options_.rollout_cards[replica].value == role.card) {
+          rollouts_[replica] = caf::actor_cast<RolloutActor>(role.actor);
+          told.rollouts.push_back(role.card);
+        }
+    }
+    tell(std::move(told));
+  }
+  caf::result<bool> on_leave(const CardsLost& leaving, uint32_t wait_ms) {
+    if (run_->stage() == run::Stage::over) return to_caf({Errc::closed, "the run is over"});
+    auto promise = self_->make_response_promise<bool>();
+    leaves_.emplace(++last_leave_, promise);
+    tell(run::LeaveAsked{last_leave_, leaving.cards, leaving.text, wait_ms * 1e-3});
+    return promise;
+  }
+  // What the machine answers is executed before it is told the next event.
+  void tell(run::Event event) {
+    events_.push_back(std::move(event));
+    if (std::exchange(is_telling_, true)) return;
+    while (!events_.empty()) {
+      const run::Event next = std::move(events_.front());
+      events_.pop_front();
+      phase_ = to_string(run_->activity());
+      for (const run::Command& command : run_->on(next, now_seconds()))
+        std::visit([this](const auto& each) { execute(each); }, command);
+    }
+    is_telling_ = false;
+  }
 
-void DriverState::execute(const run::Prune&) {
-  prune_checkpoints(options_.run_folder, static_cast<size_t>(options_.config.keep_checkpoints));
-}
+ private:
+  template <class Handle, class Then, class... Args>
+  /// Sends a request. Its answer goes to `then`, its error to the machine.
+  void ask(Role role, const Handle& handle, Then then, Args&&... args) {
+    send_request(
+        self_, handle, std::chrono::milliseconds(options_.request_timeout_ms), std::move(then),
+        [this, role](caf::error& e) {
+          tell(run::CommandFailed{std::string(to_string(role)), from_caf(e)});
+        },
+        std::forward<Args>(args)...);
+  }
 
-void DriverState::execute(const run::Judge& command) {
-  if (options_.judge) options_.judge({command.card, command.judgement, command.text});
-}
+  void execute(const run::BeginPhase& command) {
+    book_->on(command);
+    ask(
+        Role::placement, options_.placement,
+        [this](const PhaseReport& report) {
+          book_->phase(report);
+          tell(run::PhaseDone{report.kind, served_by(report)});
+        },
+        phase_atom_v, PhaseRequest{command.step, command.kind, command.version});
+  }
+  void execute(const run::AskTasks& command) {
+    book_->on(command);
+    const auto [kind, step] = command.round;
+    std::vector<GroupTask> groups;
+    if (kind == TrajectoryKind::train) {
+      auto drawn = options_.tasks->train(step);
+      if (!drawn) return tell(run::CommandFailed{"driver", drawn.error()});
+      groups = std::move(*drawn);
+      cursors_[step] = options_.tasks->state();
+    } else {
+      groups = kind == TrajectoryKind::warm_start ? options_.tasks->warm(step, command.count)
+                                                  : options_.tasks->held_out();
+    }
+    run::TasksReady ready{command.round, {}};
+    for (const GroupTask& group : groups)
+      ready.tasks.push_back({group.tag, group.seed, options_.tasks->prompt_id(group)});
+    tell(std::move(ready));
+  }
+  void execute(const run::OpenRound& command) {
+    ask(
+        Role::actor_train, options_.trainer,
+        [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
+        CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size});
+  }
+  void execute(const run::Lease& command) {
+    Lease lease;
+    lease.number = command.number;
+    lease.kind = command.round.kind;
+    lease.step = command.round.step;
+    lease.attempt = command.attempt;
+    lease.groups = command.groups;
+    lease.group_size = command.group_size;
+    for (const run::GroupTask& task : command.tasks) {
+      lease.seeds.push_back(task.seed);
+      lease.tags.push_back(task.tag);
+    }
+    lease.version = command.version;
+    lease.expert_fraction = expert_fraction(options_.config, command.round.step);
+    lease.indices = command.indices;
+    send_request(
+        self_, rollouts_[command.replica], std::chrono::milliseconds(options_.request_timeout_ms),
+        [this, round = command.round, replica = command.replica](const LeaseReport& report) {
+          if (run_->players().is_open(report.number)) book_->leased(round, replica, report);
+          tell(run::LeaseEnded{report.number, report.trajectories, report.response_tokens});
+        },
+        [this, number = command.number](caf::error& e) {
+          tell(run::LeaseFailed{number, from_caf(e)});
+        },
+        lease_atom_v, lease);
+  }
+  void execute(const run::Cancel& command) {
+    self_->send(rollouts_[command.replica], cancel_atom_v, command.number);
+  }
+  void execute(const run::Ping& command) {
+    send_request(
+        self_, rollouts_[command.replica],
+        std::chrono::milliseconds(std::llround(1e3 * command.limit_s)),
+        [this, number = command.number](uint64_t done) {
+          tell(run::Pong{number, done});
+        },
+        [](caf::error&) {}, ping_atom_v);
+  }
+  void execute(const run::Collect& command) {
+    ask(
+        Role::actor_train, options_.trainer,
+        [this, round = command.round](const CollectReport& report) {
+          book_->collected(round, report);
+          tell(run::Collected{round, share_of_masked(report)});
+        },
+        collect_atom_v, command.round.kind, command.round.step);
+  }
+  void execute(const run::AskRecorded& command) {
+    send_request(
+        self_, options_.trainer, std::chrono::milliseconds(options_.request_timeout_ms),
+        [this, question = command.question](const RecordedReport& report) {
+          tell(run::Recorded{question, false, report.trajectories});
+        },
+        [this, question = command.question](caf::error& e) {
+          Error error = from_caf(e);
+          if (error.code == Errc::not_found) return tell(run::Recorded{question, true});
+          tell(run::CommandFailed{"actor_train", std::move(error)});
+        },
+        recorded_atom_v, command.round.kind, command.round.step);
+  }
+  void execute(const run::Mask& command) {
+    MaskRequest request;
+    request.kind = command.round.kind;
+    request.step = command.round.step;
+    request.group = command.group;
+    request.attempt = options_.attempt;
+    request.version = command.version;
+    request.run_id = options_.run_id;
+    request.tag = command.task.tag;
+    request.seed = command.task.seed;
+    request.prompt_id = command.task.prompt;
+    request.reason = command.reason;
+    ask(
+        Role::actor_train, options_.trainer,
+        [this, round = command.round, group = command.group](bool) {
+          tell(run::Masked{round, group});
+        },
+        mask_atom_v, request);
+  }
+  void execute(const run::Update& command) {
+    book_->on(command);
+    ask(
+        Role::actor_train, options_.trainer,
+        [this, round = command.round](const UpdateReport& report) {
+          book_->updated(round, report);
+          tell(run::Updated{round});
+        },
+        update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
+  }
+  void execute(const run::Flush&) {
+    ask(
+        Role::recorder, options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
+  }
+  void execute(const run::Save& command) {
+    const uint64_t step = command.cursor.step;
+    cursors_.erase(cursors_.begin(), cursors_.lower_bound(step));
+    ask(
+        Role::actor_train, options_.trainer,
+        [this](const CheckpointReport& report) {
+          book_->saved(report);
+          tell(run::Saved{});
+        },
+        save_atom_v,
+        CheckpointRequest{step, options_.run_folder + "/checkpoints/" + command.name,
+                          book_->state(command.cursor, cursors_.at(step))});
+  }
+  void execute(const run::Load& command) {
+    ask(
+        Role::actor_train, options_.trainer,
+        [this, is_first = command.is_first](const CheckpointReport& report) {
+          if (is_first) return tell(run::Loaded{});
+          auto cursor = restore(report);
+          if (!cursor) return tell(run::CommandFailed{"driver", cursor.error()});
+          tell(run::Loaded{*cursor});
+        },
+        load_atom_v,
+        CheckpointRequest{0, command.is_first ? options_.resume_first : options_.resume_from, ""});
+  }
+  void execute(const run::Prune&) {
+    prune_checkpoints(options_.run_folder, static_cast<size_t>(options_.config.keep_checkpoints));
+  }
+  void execute(const run::Judge& command) {
+    if (options_.judge) options_.judge({command.card, command.judgement, command.text});
+  }
+  void execute(const run::Quarantine& command) {
+    QuarantineEntry entry;
+    entry.prompt = command.task.prompt;
+    entry.tag = command.task.tag;
+    entry.seed = command.task.seed;
+    entry.kind = to_string(command.round.kind);
+    entry.step = command.round.step;
+    entry.group = command.group;
+    for (const plan::Death& death : command.deaths) entry.deaths.push_back(death.text);
+    entry.time_us = wall_time_us();
+    book_->note("quarantine", command.text, phase_, to_json(entry));
+    if (auto added = quarantine_.add(entry); !added)
+      tell(run::CommandFailed{"driver", added.error()});
+  }
+  void execute(const run::Note& command) { book_->note(command.kind, command.text, phase_); }
+  void execute(const plan::run::Published& command) { book_->on(command); }
+  void execute(const plan::run::BeginRow& command) { book_->on(command); }
+  void execute(const plan::run::RoundOver& command) { book_->on(command); }
+  void execute(const run::EndRow& command) {
+    if (auto written = book_->on(command); !written)
+      tell(run::FailureTold{{"driver", "metrics", written.error().to_string()}});
+  }
+  void execute(const run::WakeAt& command) {
+    const double wait_ms = 1e3 * std::max(0.0, command.at - now_seconds());
+    self_->delayed_send(DriverActor{self_},
+                        std::chrono::milliseconds(static_cast<int64_t>(wait_ms) + 1), watch_atom_v);
+  }
+  void execute(const run::AnswerLeave& command) {
+    auto leave = leaves_.extract(command.number);
+    if (leave.empty()) return;
+    if (command.error.code == Errc::none)
+      leave.mapped().deliver(true);
+    else
+      leave.mapped().deliver(to_caf(command.error));
+  }
+  void execute(const run::End& command) { options_.on_end(book_->on(command)); }
 
-void DriverState::execute(const run::Quarantine& command) {
-  QuarantineEntry entry;
-  entry.prompt = command.task.prompt;
-  entry.tag = command.task.tag;
-  entry.seed = command.task.seed;
-  entry.kind = to_string(command.round.kind);
-  entry.step = command.round.step;
-  entry.group = command.group;
-  for (const plan::Death& death : command.deaths) entry.deaths.push_back(death.text);
-  entry.time_us = wall_time_us();
-  book_->note("quarantine", command.text, phase_, to_json(entry));
-  if (auto added = quarantine_.add(entry); !added)
-    tell(run::CommandFailed{"driver", added.error()});
-}
+  Expected<plan::run::Cursor> restore(const CheckpointReport& report) {
+    COHORT_ASSIGN(auto found, book_->restore(report));
+    COHORT_TRY(options_.tasks->restore(found.second));
+    cursors_ = {{found.first.step, found.second}};
+    return found.first;
+  }
+  void record(stream::RecordType type, std::string json) {
+    ask(
+        Role::recorder, options_.recorder, [](bool) {}, record_atom_v, static_cast<uint16_t>(type),
+        std::move(json));
+  }
 
-void DriverState::execute(const run::Note& command) {
-  book_->note(command.kind, command.text, phase_);
-}
-
-void DriverState::execute(const run::EndRow& command) {
-  if (auto written = book_->on(command); !written)
-    tell(run::FailureTold{{"driver", "metrics", written.error().to_string()}});
-}
-
-void DriverState::execute(const run::WakeAt& command) {
-  const double wait_ms = 1e3 * std::max(0.0, command.at - now_seconds());
-  self_->delayed_send(DriverActor{self_},
-                      std::chrono::milliseconds(static_cast<int64_t>(wait_ms) + 1), watch_atom_v);
-}
-
-void DriverState::execute(const run::AnswerLeave& command) {
-  auto leave = leaves_.extract(command.number);
-  if (leave.empty()) return;
-  if (command.error.code == Errc::none)
-    leave.mapped().deliver(true);
-  else
-    leave.mapped().deliver(to_caf(command.error));
-}
-
-void DriverState::execute(const run::End& command) { options_.on_end(book_->on(command)); }
+  DriverActor::pointer self_;
+  DriverOptions options_;
+  std::optional<plan::run::Run> run_;
+  std::optional<RunBook> book_;
+  Quarantine quarantine_;
+  std::optional<Error> broken_;  // what speaks against a start
+  std::vector<RolloutActor> rollouts_;
+  std::deque<plan::run::Event> events_;  // to be told, in order
+  bool is_telling_ = false;
+  bool is_stopping_ = false;
+  std::string phase_;                        // in which the event came
+  std::map<uint64_t, std::string> cursors_;  // of the data, after the groups of a step
+  std::map<uint64_t, caf::typed_response_promise<bool>> leaves_;
+  uint64_t last_leave_ = 0;
+};
 
 DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> self,
                                   DriverOptions options) {
@@ -416,6 +408,12 @@ DriverActor::behavior_type driver(DriverActor::stateful_pointer<DriverState> sel
       },
       [state](watch_atom) { state->tell(run::TimePassed{}); },
   };
+}
+
+}  // namespace
+
+DriverActor spawn_driver(caf::actor_system& system, DriverOptions options) {
+  return system.spawn(driver, std::move(options));
 }
 
 }  // namespace cohort::actors

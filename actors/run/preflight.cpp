@@ -8,7 +8,6 @@
 #include <set>
 #include <system_error>
 
-#include "actors/node/card_devices.hpp"
 #include "actors/roles/plugin_spec.hpp"
 #include "actors/run/task_source.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
@@ -62,7 +61,7 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
   } else {
     if (source.env_config.plugin.path.empty())
       return Error{Errc::config, "env_config.plugin: missing; give path.py:Class or path.so"};
-    plugin::EnvironmentSpec spec;
+    plugin::PluginSpec spec;
     spec.plugin = source.env_config.plugin.path;
     fill_plugin_spec(source.env_config.plugin, spec);
     COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
@@ -190,6 +189,28 @@ std::vector<CardId> all_cards(const plan::PlacementPlan& placement) {
       for (auto next = static_cast<uint32_t>(cards.size()); next <= card.value; ++next)
         cards.push_back({next});
   return cards;
+}
+
+/// The devices of the platforms cuda and npu: the first card is the first device that this process
+/// sees, and so on; empty on the cpu platform, where the host plays them. Returns Errc::config
+/// naming the key, what the backend lacks and what to do.
+Expected<std::map<CardId, std::shared_ptr<compute::Device>>> open_card_devices(
+    const config::RunConfig& config, const std::vector<CardId>& cards) {
+  std::map<CardId, std::shared_ptr<compute::Device>> devices;
+  if (config.platform == config::Platform::cpu) return devices;
+  const auto kind = config.platform == config::Platform::cuda ? compute::DeviceKind::cuda
+                                                              : compute::DeviceKind::npu;
+  const auto origin = config.origins.find("platform");
+  for (size_t index = 0; index < cards.size(); ++index) {
+    auto device = compute::open_device(kind, static_cast<int>(index));
+    if (!device)
+      return Error{Errc::config,
+                   fmt::format("{}platform: {}; platform=cpu runs on this host",
+                               origin == config.origins.end() ? "" : origin->second + ": ",
+                               device.error().detail)};
+    devices[cards[index]] = std::move(*device);
+  }
+  return devices;
 }
 
 // What load() accepts, and plans, is more than what this version runs.

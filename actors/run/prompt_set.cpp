@@ -15,20 +15,6 @@ namespace {
 // ROLL's templates that add nothing to the text.
 bool is_plain_template(const std::string& name) { return name == "empty" || name == "base"; }
 
-tasks::Truncation truncation_of(config::PromptTruncation x) {
-  switch (x) {
-    case config::PromptTruncation::error:
-      return tasks::Truncation::error;
-    case config::PromptTruncation::left:
-      return tasks::Truncation::left;
-    case config::PromptTruncation::right:
-      return tasks::Truncation::right;
-    case config::PromptTruncation::middle:
-      return tasks::Truncation::middle;
-  }
-  return tasks::Truncation::error;
-}
-
 Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& file,
                                                           const config::DataArgs& data) {
   if (file.starts_with(tasks::k_builtin_prefix)) {
@@ -123,6 +109,8 @@ std::string PromptSet::text(size_t row) const {
 Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
                               const config::DataArgs& data, const std::string& key) {
   const auto room = static_cast<size_t>(config.prompt_length);
+  COHORT_ASSIGN(const tasks::Truncation truncation,
+                tasks::truncation_of(config::to_string(data.truncation)));
   for (const std::string& file : data.file_name) {
     auto loaded = load_rows(file, data);
     if (!loaded)
@@ -147,8 +135,8 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Toke
         }
         ++counts_.truncated;
       }
-      COHORT_ASSIGN(prompt.tokens, tasks::fit_prompt(std::move(*tokens), room,
-                                                     truncation_of(data.truncation), sample.id));
+      COHORT_ASSIGN(prompt.tokens,
+                    tasks::fit_prompt(std::move(*tokens), room, truncation, sample.id));
       prompts_.push_back(std::move(prompt));
     }
   }

@@ -9,28 +9,21 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "actors/run/run_folder.hpp"
+#include "runtime/observe/output_file.hpp"
 
 namespace cohort::actors {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuarantineEntry, prompt, tag, seed, kind, step, group, deaths,
+                                   time_us)
+
 namespace {
 
 std::optional<QuarantineEntry> parse(const std::string& line) {
-  nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  QuarantineEntry entry;
   try {
-    json.at("prompt").get_to(entry.prompt);
-    json.at("tag").get_to(entry.tag);
-    json.at("seed").get_to(entry.seed);
-    json.at("kind").get_to(entry.kind);
-    json.at("step").get_to(entry.step);
-    json.at("group").get_to(entry.group);
-    json.at("deaths").get_to(entry.deaths);
-    json.at("time_us").get_to(entry.time_us);
+    return nlohmann::json::parse(line).get<QuarantineEntry>();
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
-  return entry;
 }
 
 Error io(const std::filesystem::path& path, const char* what) {
@@ -51,7 +44,7 @@ Expected<Quarantine> Quarantine::open(const std::filesystem::path& run_folder) {
   Quarantine found;
   found.path_ = run_folder / "quarantine.jsonl";
   if (!std::filesystem::exists(found.path_)) return found;
-  COHORT_ASSIGN(std::string text, read_file(found.path_));
+  COHORT_ASSIGN(std::string text, observe::read_file(found.path_));
   size_t number = 0;
   size_t whole = 0;
   for (size_t end; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {

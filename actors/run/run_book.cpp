@@ -34,7 +34,7 @@ HeldOut held_out_of(const nlohmann::json& json) {
 
 }  // namespace
 
-// -- what the machine says
+// -- commands of plan::run::Run
 
 void RunBook::on(const plan::run::BeginRow& row) {
   rows_.try_emplace(row.step, row.step).first->second.started = now_seconds();
@@ -104,7 +104,7 @@ void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
   for (CardId card : options_.infer_cards)
     options_.log->compute(over.round.step, card.value, "generate", start, start + generate);
   row.critical += round.busy;
-  trajectories_ += round.collected.trajectories;
+  result_.trajectories += round.collected.trajectories;
   row.tokens += static_cast<double>(round.collected.tokens);
   row.numbers.set("time/generate_s", generate);
   if (options_.has_reference_phase) row.numbers.set("time/reference_s", seconds - generate);
@@ -131,7 +131,7 @@ void RunBook::held_out_over(const plan::run::RoundOver& over, const Round& round
   }
   success /= std::max(1.0, tags);
   row.numbers.set(is_greedy ? "val/success_greedy" : "val/success", success);
-  (is_greedy ? greedy_ : sampled_).add(success);
+  (is_greedy ? result_.greedy : result_.sampled).add(success);
   if (is_greedy) row.numbers.set("time/evaluate_s", now_seconds() - row.evaluate_started);
 }
 
@@ -141,7 +141,7 @@ void RunBook::write_held_out(Row& row, const CollectReport& collected) {
     if (metric.starts_with("val")) row.numbers.set(metric, value);
     if (metric.starts_with("env/")) row.numbers.set("val/" + metric, value);
   }
-  for (const auto& [tag, share] : collected.success) of_tags_[tag].add(share);
+  for (const auto& [tag, share] : collected.success) result_.of_tags[tag].add(share);
 }
 
 void RunBook::on(const plan::run::Published& published) {
@@ -149,16 +149,16 @@ void RunBook::on(const plan::run::Published& published) {
   options_.record(RecordType::weight_version,
                   nlohmann::json{{"version", published.version},
                                  {"step", published.step},
-                                 {"param_hash", fmt::format("{:016x}", param_hash_)}}
+                                 {"param_hash", fmt::format("{:016x}", result_.param_hash)}}
                       .dump());
 }
 
 Expected<void> RunBook::on(const plan::run::EndRow& end) {
   Row& row = rows_.at(end.step);
   const double seconds = now_seconds() - row.started;
-  row.numbers.set("param_hash", fmt::format("{:016x}", param_hash_));
+  row.numbers.set("param_hash", fmt::format("{:016x}", result_.param_hash));
   row.numbers.set("policy_version", static_cast<double>(end.version));
-  row.numbers.set("trajectories", static_cast<double>(trajectories_));
+  row.numbers.set("trajectories", static_cast<double>(result_.trajectories));
   row.numbers.set("tokens", row.tokens);
   row.numbers.set("time/placement_s", row.placement);
   row.numbers.set("time/step_s", seconds);
@@ -166,24 +166,20 @@ Expected<void> RunBook::on(const plan::run::EndRow& end) {
                   std::max(0.0, seconds - row.critical) / std::max(1e-9, seconds));
   row.numbers.set("tokens_per_s", row.tokens / std::max(1e-9, seconds));
   options_.record(RecordType::step_result, row.numbers.to_json());
-  auto written = options_.log->row(row.numbers, trajectories_);
+  auto written = options_.log->row(row.numbers, result_.trajectories);
   rows_.erase(end.step);
   last_step_ = end.step;
   return written;
 }
 
-RunResult RunBook::on(const plan::run::End& end) const {
+RunResult RunBook::on(const plan::run::End& end) {
   using How = plan::run::End::How;
-  return {end.how != How::failed,
-          end.error,
-          end.steps,
-          end.how == How::stopped,
-          end.is_loss,
-          sampled_,
-          greedy_,
-          of_tags_,
-          param_hash_,
-          trajectories_};
+  result_.is_ok = end.how != How::failed;
+  result_.is_stopped = end.how == How::stopped;
+  result_.is_loss = end.is_loss;
+  result_.error = end.error;
+  result_.steps = end.steps;
+  return result_;
 }
 
 // -- what the roles report
@@ -208,7 +204,7 @@ void RunBook::collected(RoundKey key, const CollectReport& report) {
 
 void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
   Row& row = *front();
-  param_hash_ = report.param_hash;
+  result_.param_hash = report.param_hash;
   for (const auto& [name, value] : report.metrics)
     if (name == "actor/nonfinite_steps")
       note(
@@ -262,19 +258,20 @@ void RunBook::note(const std::string& kind, const std::string& text, std::string
 
 std::string RunBook::state(const plan::run::Cursor& cursor, const std::string& tasks) const {
   nlohmann::json of_tags = nlohmann::json::object();
-  for (const auto& [tag, held_out] : of_tags_) of_tags[tag] = to_json(held_out);
-  return nlohmann::json{
-      {"format", 1},
-      {"stage", cursor.is_warm ? "warm_start" : "policy"},
-      {"step", cursor.step},
-      {"version", cursor.version},
-      {"warm_round", cursor.warm_round},
-      {"trajectories", trajectories_},
-      {"run_id", options_.run_id},
-      {"seed", options_.config.seed},
-      {"tasks", tasks},
-      {"held_out",
-       {{"sampled", to_json(sampled_)}, {"greedy", to_json(greedy_)}, {"of_tags", of_tags}}}}
+  for (const auto& [tag, held_out] : result_.of_tags) of_tags[tag] = to_json(held_out);
+  return nlohmann::json{{"format", 1},
+                        {"stage", cursor.is_warm ? "warm_start" : "policy"},
+                        {"step", cursor.step},
+                        {"version", cursor.version},
+                        {"warm_round", cursor.warm_round},
+                        {"trajectories", result_.trajectories},
+                        {"run_id", options_.run_id},
+                        {"seed", options_.config.seed},
+                        {"tasks", tasks},
+                        {"held_out",
+                         {{"sampled", to_json(result_.sampled)},
+                          {"greedy", to_json(result_.greedy)},
+                          {"of_tags", of_tags}}}}
       .dump();
 }
 
@@ -288,18 +285,18 @@ Expected<std::pair<plan::run::Cursor, std::string>> RunBook::restore(
   cursor.step = state.at("step").get<uint64_t>();
   cursor.version = state.at("version").get<uint64_t>();
   cursor.warm_round = state.at("warm_round").get<uint64_t>();
-  trajectories_ = state.at("trajectories").get<uint64_t>();
+  result_.trajectories = state.at("trajectories").get<uint64_t>();
   last_step_ = cursor.step;
-  param_hash_ = report.param_hash;
+  result_.param_hash = report.param_hash;
   // A checkpoint of before 2026-11-22 does not say how the run was at its beginning.
   const nlohmann::json held_out = state.value("held_out", nlohmann::json::object());
-  sampled_ = held_out_of(held_out.value("sampled", nlohmann::json()));
-  greedy_ = held_out_of(held_out.value("greedy", nlohmann::json()));
+  result_.sampled = held_out_of(held_out.value("sampled", nlohmann::json()));
+  result_.greedy = held_out_of(held_out.value("greedy", nlohmann::json()));
   const nlohmann::json of_tags = held_out.value("of_tags", nlohmann::json::object());
-  for (const auto& [tag, each] : of_tags.items()) of_tags_[tag] = held_out_of(each);
+  for (const auto& [tag, each] : of_tags.items()) result_.of_tags[tag] = held_out_of(each);
   options_.log->event(
       observe::EventLevel::info, cursor.step,
-      fmt::format("resumed from {} (parameters {:016x})", report.folder, param_hash_));
+      fmt::format("resumed from {} (parameters {:016x})", report.folder, result_.param_hash));
   options_.record(
       RecordType::event,
       nlohmann::json{{"kind", "resume"}, {"step", cursor.step}, {"detail", report.folder}}.dump());

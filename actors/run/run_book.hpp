@@ -37,7 +37,7 @@ struct RunResult {
   HeldOut sampled, greedy;
   std::map<std::string, HeldOut> of_tags;  // sampled
   uint64_t param_hash = 0;
-  uint64_t trajectories = 0;
+  uint64_t trajectories = 0;  // of the policy steps
 };
 
 struct RunBookOptions {
@@ -56,7 +56,7 @@ class RunBook {
  public:
   explicit RunBook(RunBookOptions options) : options_(std::move(options)) {}
 
-  // -- what the machine says; what is of no interest here is passed over
+  // -- commands of plan::run::Run: the driver passes those on that change a row or a record
   void on(const plan::run::BeginRow& row);
   void on(const plan::run::AskTasks& ask);
   void on(const plan::run::BeginPhase& phase);
@@ -66,7 +66,7 @@ class RunBook {
   /// Returns Errc::io if the row cannot be written.
   Expected<void> on(const plan::run::EndRow& end);
   /// Returns the run's result.
-  RunResult on(const plan::run::End& end) const;
+  RunResult on(const plan::run::End& end);
 
   // -- what the roles report
   void phase(const control::PhaseReport& report);
@@ -107,17 +107,13 @@ class RunBook {
   void write_held_out(Row& row, const control::CollectReport& collected);
   Row* front() { return rows_.empty() ? nullptr : &rows_.begin()->second; }
   uint64_t step() const { return rows_.empty() ? last_step_ : rows_.begin()->first; }
-  void event(observe::EventLevel level, const std::string& kind, const std::string& text);
 
   RunBookOptions options_;
   std::map<uint64_t, Row> rows_;  // of the open steps
   std::map<plan::run::RoundKey, Round> rounds_;
   uint64_t last_step_ = 0;
-  uint64_t param_hash_ = 0;
-  uint64_t trajectories_ = 0;       // of the policy steps
   uint64_t warm_trajectories_ = 0;  // scripted ones
-  HeldOut sampled_, greedy_;
-  std::map<std::string, HeldOut> of_tags_;
+  RunResult result_;                // so far
 };
 
 }  // namespace cohort::actors

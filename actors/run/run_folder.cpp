@@ -72,24 +72,21 @@ Expected<RunFolder> new_run(const fs::path& experiment) {
   RunFolder run;
   std::string stamp = fmt::format("{:%Y%m%d-%H%M%S}", fmt::localtime(std::time(nullptr)));
   std::error_code error;
-  fs::create_directories(experiment, error);
-  if (error)
+  auto failed = [&error](const fs::path& path, const char* hint = "") {
     return Error{Errc::io,
-                 fmt::format("cannot create {}: {}; set output_dir=DIR to a writable place",
-                             experiment.string(), error.message())};
+                 fmt::format("cannot create {}: {}{}", path.string(), error.message(), hint)};
+  };
+  fs::create_directories(experiment, error);
+  if (error) return failed(experiment, "; set output_dir=DIR to a writable place");
   for (int suffix = 0; suffix < 1000; ++suffix) {
     run.run_id = suffix == 0 ? stamp : fmt::format("{}-{}", stamp, suffix);
     run.path = experiment / run.run_id;
     if (fs::create_directory(run.path, error)) break;
-    if (error)
-      return Error{Errc::io,
-                   fmt::format("cannot create {}: {}", run.path.string(), error.message())};
+    if (error) return failed(run.path);
   }
   for (const char* part : {"log", "checkpoints", "stream", "tensorboard"}) {
     fs::create_directories(run.path / part, error);
-    if (error)
-      return Error{Errc::io, fmt::format("cannot create {}/{}: {}", run.path.string(), part,
-                                         error.message())};
+    if (error) return failed(run.path / part);
   }
   run.attempt = next_attempt(run.path);
   return run;
@@ -152,16 +149,6 @@ Expected<void> write_file(const fs::path& path, const std::string& text) {
     return Error{Errc::io, fmt::format("cannot rename {} to {}: {}", temporary.string(),
                                        path.string(), error.message())};
   return {};
-}
-
-Expected<std::string> read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return Error{Errc::not_found,
-                 fmt::format("cannot open {}: {}", path.string(), std::strerror(errno))};
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (in.bad()) return Error{Errc::io, fmt::format("cannot read {}", path.string())};
-  return text;
 }
 
 Expected<void> check_free_space(const fs::path& path, uint64_t bytes) {

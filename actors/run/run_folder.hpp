@@ -44,9 +44,6 @@ Expected<RunFolder> open_run_folder(const config::RunConfig& config);
 /// Writes `text` to `path` by way of a temporary file and a rename.
 Expected<void> write_file(const std::filesystem::path& path, const std::string& text);
 
-/// Returns the whole text of a file; Errc::not_found or Errc::io naming the path.
-Expected<std::string> read_file(const std::filesystem::path& path);
-
 /// Returns Errc::io when fewer than `bytes` are free where `path` lies.
 Expected<void> check_free_space(const std::filesystem::path& path, uint64_t bytes);
 

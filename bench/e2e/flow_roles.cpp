@@ -126,7 +126,7 @@ void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   reward.step_trajectories = options.step_trajectories();
   reward.fail = failures();
   reward.notice = [](const std::string&, const std::string&) {};
-  auto actor = node.system.spawn(actors::reward, std::move(reward));
+  auto actor = actors::spawn_reward(node.system, std::move(reward));
   for (;;) ::pause();
 }
 
@@ -206,7 +206,7 @@ void trainer(const FlowOptions& options, const FlowPipes& pipes, const std::stri
           ? node.system.spawn<caf::detached>(slow_recorder, writer, options.record_delay_s)
           : node.system.spawn<caf::detached>(actors::recorder, writer);
   front.fail = failures();
-  auto collector = node.system.spawn(actors::trainer, std::move(front));
+  auto collector = actors::spawn_trainer(node.system, std::move(front));
   caf::scoped_actor self{node.system};
   const auto kind = k_kind;
   const uint64_t last = options.warm_up_steps + options.steps;

@@ -111,8 +111,8 @@ tasks::RewardRow row_of_a_kilobyte() {
 }
 
 std::shared_ptr<tasks::Reward> open(const std::string& path, double timeout_s, uint32_t workers) {
-  plugin::RewardSpec spec;
-  spec.reward = path;
+  plugin::PluginSpec spec;
+  spec.plugin = path;
   spec.timeout_s = timeout_s;
   spec.workers = workers;
   auto reward = plugin::open_reward(spec);

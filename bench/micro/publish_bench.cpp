@@ -31,6 +31,7 @@
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/publish/member.hpp"
 #include "runtime/publish/ports.hpp"
+#include "tests/support/reshard_models.hpp"
 
 namespace {
 
@@ -359,7 +360,7 @@ std::shared_ptr<plan::ReshardPlan> make_plan(const Case& x, const Settings& sett
     plan::ShardLayout layout;
     layout.name = name;
     layout.dp = dp;
-    layout.ranks = plan::consecutive_cards(dp, first);
+    layout.ranks = test::consecutive_cards(dp, first);
     return layout;
   };
   plan::ReshardOptions options;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/check.hpp"
+#include "tests/support/reshard_measures.hpp"
 #include "tests/support/reshard_models.hpp"
 
 namespace {
@@ -26,16 +27,14 @@ struct Case {
   plan::ReshardOptions options;
 };
 
-Case deepseek(uint32_t replicas, plan::ReshardMode mode, bool relay) {
-  Case x{fmt::format("deepseek_v3_{}_cards_{}{}", 256 * replicas, plan::to_string(mode),
-                     relay ? "_relay" : ""),
+Case deepseek(uint32_t replicas, plan::ReshardMode mode) {
+  Case x{fmt::format("deepseek_v3_{}_cards_{}", 256 * replicas, plan::to_string(mode)),
          test::deepseek_v3(),
          test::recipe_train(replicas),
          test::make_layout("infer", 2, 1, 128 * replicas, 256),
          {}};
   x.options.mode = mode;
   x.options.bucket_bytes = uint64_t{1} << 30;
-  x.options.relay = relay;
   x.options.ranks_per_node = 16;
   x.options.tables_only = mode != plan::ReshardMode::p2p;
   return x;
@@ -75,13 +74,13 @@ void measure(const Case& x, int repeats) {
     receive = std::max(receive, row.receive);
     bound = std::max(bound, row.lower_bound);
   }
+  const bool is_p2p = last.options.mode == plan::ReshardMode::p2p;
   fmt::print(
       "{{\"bench\":\"reshard_plan\",\"case\":\"{}\",\"n\":{},\"median_s\":{:.4f},\"mad_s\":{:.4f},"
       "\"transfers\":{},\"rounds\":{},\"receive_max_bytes\":{},\"lower_bound_max_bytes\":{},"
-      "\"send_max_bytes\":{},\"send_bound_bytes\":{},\"critical_bytes\":{},"
-      "\"inter_node_bytes\":{}}}\n",
+      "\"send_max_bytes\":{},\"send_bound_bytes\":{},\"critical_bytes\":{}}}\n",
       x.name, repeats, middle, median(deviation), last.transfers.size(), last.rounds, receive,
-      bound, send, last.send_bound, last.critical_bytes, last.inter_node_bytes);
+      bound, send, is_p2p ? test::send_bound(last) : 0, test::critical_bytes(last));
 }
 
 }  // namespace
@@ -94,8 +93,7 @@ int main(int argc, char** argv) {
   using Mode = plan::ReshardMode;
   for (uint32_t replicas : {1u, 4u}) {
     for (Mode mode : {Mode::all_gather, Mode::tp_then_pp, Mode::directed, Mode::p2p})
-      measure(deepseek(replicas, mode, false), repeats);
-    measure(deepseek(replicas, Mode::p2p, true), repeats);
+      measure(deepseek(replicas, mode), repeats);
   }
   for (uint32_t cards : {64u, 256u}) measure(zero3(cards), repeats);
 }

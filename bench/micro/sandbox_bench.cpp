@@ -93,7 +93,7 @@ struct Figures {
 };
 
 void measure(const Case& x, const Settings& settings) {
-  plugin::CodeRewardOptions options;
+  plugin::PluginSpec options;
   options.workers = settings.workers;
   options.mode =
       settings.mode == "rlimits" ? plugin::SandboxMode::rlimits : plugin::SandboxMode::bubblewrap;

@@ -23,6 +23,17 @@ inline std::string to_lower(std::string_view text) {
   std::ranges::transform(result, result.begin(), [](char c) { return to_lower(c); });
   return result;
 }
+/// Returns whether both are the same but for the case of letters.
+inline bool is_same_word(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, {}, [](char c) { return to_lower(c); }, [](char c) { return to_lower(c); });
+}
+/// Returns the first `size` bytes of `text`, less a UTF-8 character that would be cut.
+inline std::string_view beginning_of(std::string_view text, size_t size) {
+  if (text.size() <= size) return text;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
 
 /// Returns `text` up to its first line break. (torch appends a backtrace to what it throws.)
 inline std::string first_line(std::string_view text) {

@@ -2,20 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 namespace cohort {
 
 std::string_view to_string(TrajectoryKind kind) {
-  switch (kind) {
-    case TrajectoryKind::train:
-      return "train";
-    case TrajectoryKind::val:
-      return "val";
-    case TrajectoryKind::val_greedy:
-      return "val_greedy";
-    case TrajectoryKind::warm_start:
-      return "warm_start";
-  }
-  return "unknown";
+  constexpr std::string_view k_names[] = {"train", "val", "val_greedy", "warm_start"};
+  const auto number = static_cast<size_t>(kind);
+  return number < std::size(k_names) ? k_names[number] : "unknown";
 }
 
 std::string to_string(const TrajectoryKey& key) {

@@ -1,7 +1,5 @@
 #include "runtime/config/load.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
 
@@ -25,22 +23,13 @@ Error report(std::vector<Problem> problems, const Mark& root) {
   return error_of(problems);
 }
 
-std::string resolved_text(const RunConfig& config) {
-  std::string text = to_yaml(to_node(config));
-  for (const Note& note : config.notes)
-    text += fmt::format("# no effect: {} ({}): {}\n", note.key, note.where, note.text);
-  return text;
-}
-
 Expected<RunConfig> load_tree(Node root, const std::filesystem::path& folder,
                               const std::vector<std::string>& overrides,
                               const LoadOptions& options) {
   const Mark start = root.mark;
-  if (root.kind == NodeKind::null)
-    return Error{Errc::config, fmt::format("{}: the file is empty", start.file_line_column())};
+  if (root.kind == NodeKind::null) return fault(start, "the file is empty");
   if (root.kind != NodeKind::map)
-    return Error{Errc::config, fmt::format("{}: expected a map of keys, got {}",
-                                           start.file_line_column(), describe_value(root))};
+    return fault(start, "expected a map of keys, got " + describe_value(root));
   COHORT_ASSIGN(Node tree, compose(std::move(root), folder));
   for (const std::string& text : overrides) COHORT_TRY(apply_override(tree, text));
   Interpolated interpolated = interpolate(tree, process_sources());
@@ -52,7 +41,7 @@ Expected<RunConfig> load_tree(Node root, const std::filesystem::path& folder,
   if (!findings.problems.empty()) return report(std::move(findings.problems), start);
   config.notes = std::move(findings.notes);
   config.warnings = std::move(findings.warnings);
-  config.resolved_yaml = resolved_text(config);
+  config.resolved_yaml = resolved_text(to_node(config), config.notes);
   return config;
 }
 
@@ -69,18 +58,6 @@ Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const LoadOptions& options) {
   COHORT_ASSIGN(Node root, parse_yaml(text, name));
   return load_tree(std::move(root), std::filesystem::path(name).parent_path(), overrides, options);
-}
-
-bool same_settings(const RunConfig& a, const RunConfig& b) {
-  RunConfig x = a;
-  RunConfig y = b;
-  for (RunConfig* config : {&x, &y}) {
-    config->notes.clear();
-    config->warnings.clear();
-    config->origins.clear();
-    config->resolved_yaml.clear();
-  }
-  return x == y;
 }
 
 }  // namespace cohort::config

@@ -4,12 +4,10 @@
 /// Owner: config::load() builds it once; everybody else reads it. Value types, thread-safe to read.
 /// Meaning, default and reader of every key: docs/config.md (generated from the schema in
 /// describe_*.cpp).
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,7 +63,6 @@ struct DataArgs {
   bool is_configured = false;
   std::string template_name = "native";  // key `template`: a chat template
   std::vector<std::string> file_name;
-  std::string eval_file_name;
   std::vector<std::pair<std::string, double>>
       domain_interleave_probs;  // share of a step's prompts, file order
   std::string dataset_type = "json";
@@ -224,7 +221,6 @@ struct EnvManagerConfig {
   std::vector<int64_t> num_groups_partition;  // groups per tag; after load as long as `tags`
   int64_t max_env_num_per_worker = 0;         // environments per environment actor; 0: all in one
   int64_t group_size_redundancy = 0;          // started beyond group_size, the slowest are dropped
-  int64_t max_traj_per_env = -1;              // -1: follows from the batch
   std::string group_filter_cls;               // "": no group is dropped
   std::string llm_proxy_type = "policy";
   bool operator==(const EnvManagerConfig&) const = default;
@@ -327,13 +323,6 @@ struct ValidationSection {
   bool operator==(const ValidationSection&) const = default;
 };
 
-struct CheckpointSection {
-  bool is_configured = false;
-  std::string type;
-  std::string output_dir;
-  bool operator==(const CheckpointSection&) const = default;
-};
-
 /// Weights and filters against the gap between the engine's log-probabilities and the trainer's.
 struct TrainInferCorrection {
   bool is_weighted = false;  // is_weight.enabled
@@ -364,62 +353,23 @@ struct RlvrSection {
   bool operator==(const RlvrSection&) const = default;
 };
 
-/// What verl's keys say beyond ROLL's; only the verl dialect fills it.
+/// What a plan reads of verl's keys beyond ROLL's; only the verl dialect fills it.
 struct VerlSection {
   bool hybrid_engine = true;        // one pool of cards for all roles
   int64_t ppo_mini_batch_size = 0;  // [prompts] of an optimizer step
   int64_t ppo_micro_batch_size_per_gpu = 0;
   int64_t log_prob_micro_batch_size_per_gpu = 0;
-  int64_t ref_log_prob_micro_batch_size_per_gpu = 0;
   bool use_dynamic_bsz = false;
   int64_t ppo_max_token_len_per_gpu = 16384;
-  bool use_kl_in_reward = false;
-  bool norm_adv_by_std_in_grpo = true;
-  bool filter_overlong_prompts = false;
-  std::string truncation = "error";
-  std::vector<std::string> train_files;
-  std::vector<std::string> val_files;
+  bool log_prob_use_dynamic_bsz = false;
+  bool ref_log_prob_use_dynamic_bsz = false;
+  int64_t ref_log_prob_max_token_len_per_gpu = 16384;
   int64_t train_rows = 0;  // 0: not known before the files are read
   int64_t total_epochs = 30;
   int64_t total_training_steps = 0;  // 0: follows from the rows and epochs
   bool val_before_train = true;
   int64_t agent_workers = 8;
-  // what decides a number or a loss and has no key of ROLL's
-  std::string adv_estimator = "gae";  // verl's name: the *_vectorized ones differ from their likes
-  std::string loss_mode = "vanilla";
-  std::string kl_loss_type = "low_var_kl";
-  std::string kl_reward_type = "kl";
-  double clip_ratio_c = 3.0;
-  std::optional<double> loss_scale_factor;  // of seq-mean-token-sum-norm; none: R
-  bool is_kl_adaptive = false;
-  int64_t lr_warmup_steps = 0;  // [RL steps]: verl's schedule moves once per RL step
-  double min_lr_ratio = 0.0;    // floor of the cosine
-  double num_cycles = 0.5;
-  bool log_prob_use_dynamic_bsz = false;
-  bool ref_log_prob_use_dynamic_bsz = false;
-  int64_t log_prob_max_token_len_per_gpu = 16384;
-  int64_t ref_log_prob_max_token_len_per_gpu = 16384;
-  bool recompute_old_log_prob = true;  // false: on-policy steps skip that pass (A3 recipe)
-  bool swap_optimizer = false;         // MindSpeed: optimizer on the host, streamed in the step
-  bool grad_offload = false;           // Megatron
-  bool is_group_filtered = false;      // DAPO's filter_groups
-  std::string group_metric;
-  int64_t max_num_gen_batches = 0;  // 0: no bound
-  int64_t gen_batch_size = 0;       // [prompts]
-  std::string rollout_is;           // "", token or sequence
-  double rollout_is_threshold = 2.0;
-  std::string rollout_rs;
-  bool bypass_mode = false;
-  std::string reward_function_path;  // "": the scorer follows from data_source
-  std::string reward_function_name = "compute_score";
-  std::string reward_manager = "naive";
-  int64_t overlong_buffer_len = 0;  // [tokens]; 0: off
-  double overlong_penalty_factor = 1.0;
-  std::string reward_fn_key = "data_source";
-  std::string reward_model_path;  // "": none
-  bool is_multi_turn = false;
-  bool val_only = false;
-  double staleness_threshold = 0.0;  // fully_async; 0: none
+  bool swap_optimizer = false;  // MindSpeed: optimizer on the host, streamed in the step
   bool operator==(const VerlSection&) const = default;
 };
 
@@ -482,8 +432,7 @@ struct RunConfig {
 
   int64_t max_steps = 500;
   int64_t save_steps = 50;
-  int64_t eval_steps = 10;  // <= 0: never
-  int64_t logging_steps = 1;
+  int64_t eval_steps = 10;       // <= 0: never
   int64_t keep_checkpoints = 3;  // 0: all
   ResumeSection resume_from_checkpoint;
 
@@ -499,7 +448,6 @@ struct RunConfig {
   double async_generation_ratio = 0.0;
   BatchAdjustMode batch_adjust_mode = BatchAdjustMode::copy;
   std::map<std::string, std::string> system_envs;
-  CheckpointSection checkpoint_config;
   std::string track_with = "tensorboard";
   int64_t model_update_buffer_size_mb = 1024;  // bucket of a weight transfer
 
@@ -577,9 +525,5 @@ struct RunConfig {
   std::string resolved_yaml;  // every key with its value; load() of it gives the same settings
   bool operator==(const RunConfig&) const = default;
 };
-
-/// Returns whether two configs have equal settings; notes, warnings, origins and texts are not
-/// compared.
-bool same_settings(const RunConfig& a, const RunConfig& b);
 
 }  // namespace cohort::config

@@ -93,45 +93,16 @@ struct RunEnd {
   std::string error;  // its first cause
 };
 
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, NodeHello& x) {
-  return f(caf::meta::type_name("NodeHello"), x.protocol_min, x.protocol_max, x.version, x.rank,
-           x.name, x.address, x.pid, x.cards);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, NodeWelcome& x) {
-  return f(caf::meta::type_name("NodeWelcome"), x.node, x.epoch, x.protocol);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, NodeInfo& x) {
-  return f(caf::meta::type_name("NodeInfo"), x.node, x.name, x.address, x.version, x.pid, x.cards,
-           exact(x.heard_s), x.is_lost, x.processes, x.is_leaving, x.is_away);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ClusterStatus& x) {
-  return f(caf::meta::type_name("ClusterStatus"), x.version, exact(x.up_s), x.nodes, x.runs);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessOrder& x) {
-  return f(caf::meta::type_name("ProcessOrder"), x.slot, x.node, x.attempt, x.what, x.environment,
-           x.may_wait);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, LaunchRequest& x) {
-  return f(caf::meta::type_name("LaunchRequest"), x.run_id, x.address, x.supervisor, x.processes,
-           x.launch);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessExit& x) {
-  return f(caf::meta::type_name("ProcessExit"), x.run_id, x.process, x.reason, x.launch);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, LeaveOrder& x) {
-  return f(caf::meta::type_name("LeaveOrder"), x.slots, x.wait_ms);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, RunEnd& x) {
-  return f(caf::meta::type_name("RunEnd"), x.run_id, x.is_ok, x.error);
-}
+COHORT_MESSAGE(NodeHello, x.protocol_min, x.protocol_max, x.version, x.rank, x.name, x.address,
+               x.pid, x.cards)
+COHORT_MESSAGE(NodeWelcome, x.node, x.epoch, x.protocol)
+COHORT_MESSAGE(NodeInfo, x.node, x.name, x.address, x.version, x.pid, x.cards, exact(x.heard_s),
+               x.is_lost, x.processes, x.is_leaving, x.is_away)
+COHORT_MESSAGE(ClusterStatus, x.version, exact(x.up_s), x.nodes, x.runs)
+COHORT_MESSAGE(ProcessOrder, x.slot, x.node, x.attempt, x.what, x.environment, x.may_wait)
+COHORT_MESSAGE(LaunchRequest, x.run_id, x.address, x.supervisor, x.processes, x.launch)
+COHORT_MESSAGE(ProcessExit, x.run_id, x.process, x.reason, x.launch)
+COHORT_MESSAGE(LeaveOrder, x.slots, x.wait_ms)
+COHORT_MESSAGE(RunEnd, x.run_id, x.is_ok, x.error)
 
 }  // namespace cohort::control

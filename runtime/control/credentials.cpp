@@ -14,7 +14,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "runtime/control/pem.hpp"
+#include "runtime/control/sockets.hpp"
 
 namespace cohort::control {
 
@@ -30,20 +30,6 @@ constexpr std::string_view k_copy_again =
 Error refuse(const fs::path& path, std::string_view what, std::string_view remedy = k_copy_again) {
   return {Errc::invalid_argument, fmt::format("{} {}: {}", path.string(), what, remedy)};
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// Reads a file whose owner alone may change it and, if it is secret, read it. The check and the
 /// read are of one open file, not of a path twice.
@@ -147,9 +133,7 @@ Expected<std::string> sha256_of(const std::string& path) {
   unsigned int size = 0;
   if (X509_digest(x.get(), EVP_sha256(), digest, &size) != 1)
     return Error{Errc::internal, "cannot hash " + path + ": " + openssl_reason()};
-  std::string text;
-  for (unsigned int i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
+  return fmt::format("{:02x}", fmt::join(digest, digest + size, ""));
 }
 
 Expected<void> check_folder(const fs::path& folder) {

@@ -131,9 +131,7 @@ Expected<std::string> token_text() {
   std::array<unsigned char, 32> bytes{};
   if (RAND_priv_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1)
     return failed("no random bytes");
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text + "\n";
+  return fmt::format("{:02x}\n", fmt::join(bytes, ""));
 }
 
 /// KEYS-1: the authority's key ends here.

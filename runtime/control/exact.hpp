@@ -61,3 +61,10 @@ typename Inspector::result_type inspect(Inspector& f, Exact<NamedNumbers>& numbe
 }
 
 }  // namespace cohort::control
+
+/// The fields of a message, in the order of the wire.
+#define COHORT_MESSAGE(Type, ...)                                  \
+  template <class Inspector>                                       \
+  typename Inspector::result_type inspect(Inspector& f, Type& x) { \
+    return f(caf::meta::type_name(#Type), __VA_ARGS__);            \
+  }

@@ -33,27 +33,13 @@ constexpr int k_nice = 10;
 
 /// The result of a read or a write on a socket, or TLS over it.
 struct Moved {
-  enum class What { done, wants_input, wants_output, over } what = What::over;
+  TlsResult what = TlsResult::failed;
   size_t bytes = 0;
 };
 
-Moved from_tls(TlsResult result, size_t bytes) {
-  switch (result) {
-    case TlsResult::done:
-      return {Moved::What::done, bytes};
-    case TlsResult::wants_input:
-      return {Moved::What::wants_input};
-    case TlsResult::wants_output:
-      return {Moved::What::wants_output};
-    case TlsResult::failed:
-      break;
-  }
-  return {};
-}
-
-Moved from_socket(ssize_t result, Moved::What otherwise) {
-  if (result > 0) return {Moved::What::done, static_cast<size_t>(result)};
-  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return {otherwise};
+Moved from_socket(ssize_t result, TlsResult otherwise) {
+  if (result > 0) return {TlsResult::done, static_cast<size_t>(result)};
+  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return {otherwise, 0};
   return {};
 }
 
@@ -70,28 +56,28 @@ struct HttpServer::Connection {
   size_t sent = 0;
 
   Moved read(std::span<char> to) {
-    size_t count = 0;
+    Moved moved;
     if (tls) {
-      const TlsResult result = tls->read(to, count);
-      return from_tls(result, count);
+      moved.what = tls->read(to, moved.bytes);
+      return moved;
     }
-    return from_socket(::recv(socket.get(), to.data(), to.size(), 0), Moved::What::wants_input);
+    return from_socket(::recv(socket.get(), to.data(), to.size(), 0), TlsResult::wants_input);
   }
   Moved write(std::string_view from) {
-    size_t count = 0;
+    Moved moved;
     if (tls) {
-      const TlsResult result = tls->write({from.data(), from.size()}, count);
-      return from_tls(result, count);
+      moved.what = tls->write({from.data(), from.size()}, moved.bytes);
+      return moved;
     }
     return from_socket(::send(socket.get(), from.data(), from.size(), MSG_NOSIGNAL),
-                       Moved::What::wants_output);
+                       TlsResult::wants_output);
   }
   /// Notes what to wait for; returns whether bytes have moved.
   bool has_moved(const Moved& moved) {
-    if (moved.what == Moved::What::wants_input) waits_for = POLLIN;
-    if (moved.what == Moved::What::wants_output) waits_for = POLLOUT;
-    if (moved.what == Moved::What::over) state = State::over;
-    return moved.what == Moved::What::done;
+    if (moved.what == TlsResult::wants_input) waits_for = POLLIN;
+    if (moved.what == TlsResult::wants_output) waits_for = POLLOUT;
+    if (moved.what == TlsResult::failed) state = State::over;
+    return moved.what == TlsResult::done;
   }
 };
 
@@ -197,7 +183,7 @@ void HttpServer::Impl::advance(Connection& x) {
   if (x.state == State::shaking) {
     if (!x.tls)  // a connection that says nothing costs no TLS state
       x.tls = std::make_unique<TlsSession>(tls, x.socket.get(), TlsSide::server);
-    if (x.has_moved(from_tls(x.tls->handshake(), 0))) x.state = State::reading;
+    if (x.has_moved({x.tls->handshake(), 0})) x.state = State::reading;
   }
   if (x.state == State::reading) read_head(x);
   if (x.state == State::writing) write_reply(x);
@@ -241,7 +227,7 @@ void HttpServer::Impl::drain(Connection& x) {
   std::array<char, 4096> bytes;
   while (x.state == State::draining) {
     const ssize_t got = ::recv(x.socket.get(), bytes.data(), bytes.size(), 0);
-    if (!x.has_moved(from_socket(got, Moved::What::wants_input))) return;
+    if (!x.has_moved(from_socket(got, TlsResult::wants_input))) return;
   }
 }
 

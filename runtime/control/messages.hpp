@@ -145,7 +145,8 @@ struct ProcessWelcome {
   std::string config_yaml;     // resolved
   std::string socket_folder;   // of the run's ipc sockets; empty: the links are tcp
   std::vector<uint32_t> cards;
-  uint32_t attempt = 0;  // of the slot
+  uint32_t attempt = 0;      // of the slot
+  uint32_t run_attempt = 0;  // of the run: links name it
 };
 
 /// One role actor of a process.
@@ -222,132 +223,45 @@ struct Failure {
 }  // namespace cohort::control
 
 namespace cohort::plan {
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, Command& x) {
-  return f(caf::meta::type_name("Command"), x.verb, x.phase, x.role, x.card.value, x.object, x.to,
-           x.bytes);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CardCommand& x) {
-  return f(caf::meta::type_name("CardCommand"), x.id, x.command, x.version, x.stage, x.receiver,
-           x.epoch, x.absent);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CardReply& x) {
-  return f(caf::meta::type_name("CardReply"), x.id, x.bytes_on_card, x.bytes_moved,
-           control::exact(x.seconds), x.version, x.checksum, x.card_bytes, x.card_peak_bytes,
-           x.process, x.process_bytes, x.sent);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, PhaseRequest& x) {
-  return f(caf::meta::type_name("PhaseRequest"), x.step, x.kind, x.version);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, DoneCommand& x) {
-  return f(caf::meta::type_name("Transition"), x.command, x.bytes_on_card, x.bytes_moved,
-           control::exact(x.start_seconds), control::exact(x.seconds));
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, PhaseReport& x) {
-  return f(caf::meta::type_name("PhaseReport"), x.step, x.kind, control::exact(x.seconds),
-           x.transitions, x.checksum, x.bytes_per_card, x.alarms);
-}
+COHORT_MESSAGE(Command, x.verb, x.phase, x.role, x.card.value, x.object, x.to, x.bytes)
+COHORT_MESSAGE(CardCommand, x.id, x.command, x.version, x.stage, x.receiver, x.epoch, x.absent)
+COHORT_MESSAGE(CardReply, x.id, x.bytes_on_card, x.bytes_moved, control::exact(x.seconds),
+               x.version, x.checksum, x.card_bytes, x.card_peak_bytes, x.process, x.process_bytes,
+               x.sent)
+COHORT_MESSAGE(PhaseRequest, x.step, x.kind, x.version)
+COHORT_MESSAGE(DoneCommand, x.command, x.bytes_on_card, x.bytes_moved,
+               control::exact(x.start_seconds), control::exact(x.seconds))
+COHORT_MESSAGE(PhaseReport, x.step, x.kind, control::exact(x.seconds), x.transitions, x.checksum,
+               x.bytes_per_card, x.alarms)
 }  // namespace cohort::plan
 
 namespace cohort::control {
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, Lease& x) {
-  return f(caf::meta::type_name("Lease"), x.kind, x.step, x.attempt, x.groups, x.group_size,
-           x.seeds, x.version, x.tags, exact(x.expert_fraction), x.indices, x.number);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, LeaseReport& x) {
-  return f(caf::meta::type_name("LeaseReport"), x.step, x.trajectories, x.response_tokens,
-           x.generated_tokens, x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds),
-           x.number);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CollectRequest& x) {
-  return f(caf::meta::type_name("CollectRequest"), x.kind, x.step, x.groups, x.group_size);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, MaskRequest& x) {
-  return f(caf::meta::type_name("MaskRequest"), x.kind, x.step, x.group, x.attempt, x.version,
-           x.run_id, x.tag, x.seed, x.prompt_id, x.reason);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessJudgement& x) {
-  return f(caf::meta::type_name("ProcessJudgement"), x.card, x.judgement, x.text);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, RecordedReport& x) {
-  return f(caf::meta::type_name("RecordedReport"), x.trajectories);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CollectReport& x) {
-  return f(caf::meta::type_name("CollectReport"), x.step, x.trajectories, x.tokens,
-           exact(x.metrics), exact(x.success));
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, UpdateRequest& x) {
-  return f(caf::meta::type_name("UpdateRequest"), x.kind, x.step, x.next_version, x.trajectories);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, UpdateReport& x) {
-  return f(caf::meta::type_name("UpdateReport"), x.step, x.param_hash, exact(x.compute_seconds),
-           x.tokens, exact(x.metrics));
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CheckpointRequest& x) {
-  return f(caf::meta::type_name("CheckpointRequest"), x.step, x.folder, x.state_json);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CheckpointReport& x) {
-  return f(caf::meta::type_name("CheckpointReport"), x.folder, x.param_hash, x.state_json,
-           exact(x.seconds));
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessHello& x) {
-  return f(caf::meta::type_name("ProcessHello"), x.slot, x.pid, x.attempt);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessWelcome& x) {
-  return f(caf::meta::type_name("ProcessWelcome"), x.run_id, x.run_folder, x.working_folder,
-           x.config_yaml, x.socket_folder, x.cards, x.attempt);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, RoleHandle& x) {
-  return f(caf::meta::type_name("RoleHandle"), x.role, x.card, x.actor);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessReady& x) {
-  return f(caf::meta::type_name("ProcessReady"), x.slot, x.roles, x.attempt, x.process);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, ProcessLost& x) {
-  return f(caf::meta::type_name("ProcessLost"), x.slot, x.attempt, x.text, x.is_node_gone);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CardsLost& x) {
-  return f(caf::meta::type_name("CardsLost"), x.cards, x.text, x.is_away);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, CardsBack& x) {
-  return f(caf::meta::type_name("CardsBack"), x.roles);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, TableRequest& x) {
-  return f(caf::meta::type_name("TableRequest"), x.verb, x.key, x.value);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, TableReply& x) {
-  return f(caf::meta::type_name("TableReply"), x.has_value, x.value, x.code, x.error);
-}
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, Failure& x) {
-  return f(caf::meta::type_name("Failure"), x.role, x.phase, x.detail, x.is_consequence, x.is_loss,
-           x.link);
-}
+COHORT_MESSAGE(Lease, x.kind, x.step, x.attempt, x.groups, x.group_size, x.seeds, x.version, x.tags,
+               exact(x.expert_fraction), x.indices, x.number)
+COHORT_MESSAGE(LeaseReport, x.step, x.trajectories, x.response_tokens, x.generated_tokens,
+               x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds), x.number)
+COHORT_MESSAGE(CollectRequest, x.kind, x.step, x.groups, x.group_size)
+COHORT_MESSAGE(MaskRequest, x.kind, x.step, x.group, x.attempt, x.version, x.run_id, x.tag, x.seed,
+               x.prompt_id, x.reason)
+COHORT_MESSAGE(ProcessJudgement, x.card, x.judgement, x.text)
+COHORT_MESSAGE(RecordedReport, x.trajectories)
+COHORT_MESSAGE(CollectReport, x.step, x.trajectories, x.tokens, exact(x.metrics), exact(x.success))
+COHORT_MESSAGE(UpdateRequest, x.kind, x.step, x.next_version, x.trajectories)
+COHORT_MESSAGE(UpdateReport, x.step, x.param_hash, exact(x.compute_seconds), x.tokens,
+               exact(x.metrics))
+COHORT_MESSAGE(CheckpointRequest, x.step, x.folder, x.state_json)
+COHORT_MESSAGE(CheckpointReport, x.folder, x.param_hash, x.state_json, exact(x.seconds))
+COHORT_MESSAGE(ProcessHello, x.slot, x.pid, x.attempt)
+COHORT_MESSAGE(ProcessWelcome, x.run_id, x.run_folder, x.working_folder, x.config_yaml,
+               x.socket_folder, x.cards, x.attempt, x.run_attempt)
+COHORT_MESSAGE(RoleHandle, x.role, x.card, x.actor)
+COHORT_MESSAGE(ProcessReady, x.slot, x.roles, x.attempt, x.process)
+COHORT_MESSAGE(ProcessLost, x.slot, x.attempt, x.text, x.is_node_gone)
+COHORT_MESSAGE(CardsLost, x.cards, x.text, x.is_away)
+COHORT_MESSAGE(CardsBack, x.roles)
+COHORT_MESSAGE(TableRequest, x.verb, x.key, x.value)
+COHORT_MESSAGE(TableReply, x.has_value, x.value, x.code, x.error)
+COHORT_MESSAGE(Failure, x.role, x.phase, x.detail, x.is_consequence, x.is_loss, x.link)
 }  // namespace cohort::control
 
 CAF_BEGIN_TYPE_ID_BLOCK(cohort, caf::first_custom_type_id)

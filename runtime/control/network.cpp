@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,9 +11,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
-#include <memory>
 
 #include "runtime/control/network_module.hpp"
+#include "runtime/control/sockets.hpp"
 
 namespace cohort::control {
 
@@ -40,27 +39,20 @@ std::string to_text(const Address& address) {
 }
 
 Expected<std::string> address_towards(const Address& peer) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (int code =
-          ::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found);
-      code != 0)
-    return Error{Errc::not_found, fmt::format("{}: {}", peer.host, ::gai_strerror(code))};
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> guard(found, ::freeaddrinfo);
+  COHORT_ASSIGN(const detail::AddressList found, detail::resolve(peer.host, peer.port, false));
   Error error{Errc::not_found, fmt::format("no way to {}", peer.host)};
-  for (addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
+  for (addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    const Descriptor socket(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket.get() < 0) continue;
     sockaddr_storage own{};
     socklen_t size = sizeof own;
     std::array<char, NI_MAXHOST> text{};
-    const bool is_there = ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
-                          ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-                          ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(),
-                                        text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+    const bool is_there =
+        ::connect(socket.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0;
     if (!is_there) error.detail = fmt::format("no way to {}: {}", peer.host, std::strerror(errno));
-    ::close(fd);
     if (is_there) return std::string(text.data());
   }
   return error;

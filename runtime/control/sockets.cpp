@@ -8,23 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <utility>
 
 namespace cohort::control::detail {
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-int Descriptor::release() { return std::exchange(fd_, -1); }
 
 int64_t now_ms() {
   timespec now{};

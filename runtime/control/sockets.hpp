@@ -1,30 +1,17 @@
 #pragma once
 /// Sockets, addresses and time, as dial(), Gate and HttpServer need them. Internal to
-/// runtime/control. Functions are thread-safe; a Descriptor belongs to one thread at a time.
+/// runtime/control. Functions are thread-safe; a Descriptor has one owner.
 #include <netdb.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/control/pem.hpp"
 
 namespace cohort::control::detail {
-
-/// A file descriptor that is closed with the object.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return fd_; }
-  int release();
-
- private:
-  int fd_;
-};
 
 using AddressList = std::unique_ptr<addrinfo, Freed<freeaddrinfo>>;
 

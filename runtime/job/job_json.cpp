@@ -3,23 +3,70 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace cohort::job {
-namespace {
-
+// How elements of lists are written, found by nlohmann's library by their types.
+namespace cohort {
 using Json = nlohmann::ordered_json;
 
-Json ids(const std::vector<CardId>& cards) {
-  Json out = Json::array();
-  for (CardId card : cards) out.push_back(card.value);
-  return out;
+static void to_json(Json& j, const CardId& card) { j = card.value; }
+
+namespace plan {
+
+static void to_json(Json& j, const PlanNumber& x) {
+  j = {{"name", x.name}, {"value", x.value}, {"arithmetic", x.arithmetic}};
 }
 
-Json numbers_of(const std::vector<plan::PlanNumber>& numbers) {
-  Json out = Json::array();
-  for (const plan::PlanNumber& x : numbers)
-    out.push_back({{"name", x.name}, {"value", x.value}, {"arithmetic", x.arithmetic}});
-  return out;
+static void to_json(Json& j, const HeldObject& x) {
+  j = {{"role", x.role}, {"object", to_string(x.object)}, {"bytes", x.bytes}};
 }
+
+static void to_json(Json& j, const TransientBytes& x) {
+  j = {{"role", x.role}, {"name", x.name}, {"bytes", x.bytes}, {"arithmetic", x.arithmetic}};
+}
+
+static void to_json(Json& j, const ReshardLine& x) {
+  j = {{"mode", to_string(x.mode)}};
+  if (!x.refused.empty())
+    j["refused"] = x.refused;
+  else
+    j.update({{"receive_total_bytes", x.receive_total},
+              {"receive_max_bytes", x.receive_max},
+              {"send_max_bytes", x.send_max},
+              {"staging_max_bytes", x.staging_max},
+              {"lower_bound_total_bytes", x.lower_bound_total},
+              {"seconds", x.seconds}});
+}
+
+static void to_json(Json& j, const TrafficLine& x) {
+  j = {{"name", x.name},
+       {"bytes_max_card", x.bytes_max_card},
+       {"bytes_total", x.bytes_total},
+       {"seconds", x.seconds},
+       {"arithmetic", x.arithmetic}};
+}
+
+static void to_json(Json& j, const Remedy& x) {
+  j = {{"key", x.key}, {"text", x.text}, {"fits", x.refused.empty() && x.fits}};
+  if (!x.refused.empty())
+    j["refused"] = x.refused;
+  else
+    j["peak"] = {{"card", x.card.value},
+                 {"phase", to_string(x.phase)},
+                 {"bytes", x.peak_bytes},
+                 {"budget_bytes", x.budget_bytes}};
+}
+
+static void to_json(Json& j, const PlanWarning& x) { j = {{"key", x.key}, {"text", x.text}}; }
+
+}  // namespace plan
+
+namespace config {
+static void to_json(Json& j, const Note& x) {
+  j = {{"key", x.key}, {"where", x.where}, {"text", x.text}};
+}
+}  // namespace config
+
+namespace job {
+namespace {
 
 Json card_json(const plan::JobSpec& spec) {
   const plan::CardType& card = spec.card;
@@ -64,7 +111,7 @@ Json roles_json(const Job& job, const plan::JobPlan& plan) {
         bytes[std::string(plan::to_string(object))] = size;
     auto asked = std::ranges::find(job.spec.roles, role.role, &plan::RoleJob::name);
     Json entry = {{"role", role.role},
-                  {"cards", ids(role.cards)},
+                  {"cards", role.cards},
                   {"engine_asked", role.engine_asked},
                   {"engine", plan::to_string(asked->engine)},
                   {"engine_note", role.engine_note},
@@ -78,7 +125,7 @@ Json roles_json(const Job& job, const plan::JobPlan& plan) {
                   {"parameters", role.parameters},
                   {"elements_per_card", role.elements_per_card},
                   {"bytes_per_card", bytes},
-                  {"numbers", numbers_of(role.numbers)}};
+                  {"numbers", role.numbers}};
     if (role.kv_tokens > 0) {
       entry["kv_tokens"] = role.kv_tokens;
       entry["kv_sequences"] = role.kv_sequences;
@@ -106,7 +153,7 @@ Json batch_json(const plan::BatchPlan& x) {
           {"val_trajectories", x.val_trajectories},
           {"val_groups", x.val_groups},
           {"recompute_old_log_prob", x.recompute_old_log_prob},
-          {"numbers", numbers_of(x.numbers)}};
+          {"numbers", x.numbers}};
 }
 
 Json phases_json(const plan::JobPlan& plan) {
@@ -115,17 +162,9 @@ Json phases_json(const plan::JobPlan& plan) {
     Json cards = Json::array();
     for (const CardRange& range : equal_cards(phase)) {
       const plan::CardPhase& x = *range.phase;
-      Json objects = Json::array();
-      for (const plan::HeldObject& held : x.objects)
-        objects.push_back(
-            {{"role", held.role}, {"object", plan::to_string(held.object)}, {"bytes", held.bytes}});
-      Json transients = Json::array();
-      for (const plan::TransientBytes& t : x.transients)
-        transients.push_back(
-            {{"role", t.role}, {"name", t.name}, {"bytes", t.bytes}, {"arithmetic", t.arithmetic}});
-      cards.push_back({{"cards", ids(range.cards)},
-                       {"objects", std::move(objects)},
-                       {"transients", std::move(transients)},
+      cards.push_back({{"cards", range.cards},
+                       {"objects", x.objects},
+                       {"transients", x.transients},
                        {"object_bytes", x.object_bytes},
                        {"transient_bytes", x.transient_bytes},
                        {"bytes", x.bytes()},
@@ -133,67 +172,6 @@ Json phases_json(const plan::JobPlan& plan) {
     }
     out.push_back({{"phase", plan::to_string(phase.phase)}, {"cards", std::move(cards)}});
   }
-  return out;
-}
-
-Json reshard_json(const plan::JobPlan& plan) {
-  Json out = Json::array();
-  for (const plan::ReshardLine& x : plan.reshard) {
-    if (!x.refused.empty()) {
-      out.push_back({{"mode", plan::to_string(x.mode)}, {"refused", x.refused}});
-      continue;
-    }
-    out.push_back({{"mode", plan::to_string(x.mode)},
-                   {"receive_total_bytes", x.receive_total},
-                   {"receive_max_bytes", x.receive_max},
-                   {"send_max_bytes", x.send_max},
-                   {"staging_max_bytes", x.staging_max},
-                   {"lower_bound_total_bytes", x.lower_bound_total},
-                   {"seconds", x.seconds}});
-  }
-  return out;
-}
-
-Json traffic_json(const plan::JobPlan& plan) {
-  Json out = Json::array();
-  for (const plan::TrafficLine& x : plan.traffic)
-    out.push_back({{"name", x.name},
-                   {"bytes_max_card", x.bytes_max_card},
-                   {"bytes_total", x.bytes_total},
-                   {"seconds", x.seconds},
-                   {"arithmetic", x.arithmetic}});
-  return out;
-}
-
-Json remedies_json(const plan::JobPlan& plan) {
-  Json out = Json::array();
-  for (const plan::Remedy& x : plan.remedies) {
-    if (!x.refused.empty()) {
-      out.push_back({{"key", x.key}, {"text", x.text}, {"fits", false}, {"refused", x.refused}});
-      continue;
-    }
-    out.push_back({{"key", x.key},
-                   {"text", x.text},
-                   {"fits", x.fits},
-                   {"peak",
-                    {{"card", x.card.value},
-                     {"phase", plan::to_string(x.phase)},
-                     {"bytes", x.peak_bytes},
-                     {"budget_bytes", x.budget_bytes}}}});
-  }
-  return out;
-}
-
-Json texts_json(const std::vector<plan::PlanWarning>& list) {
-  Json out = Json::array();
-  for (const plan::PlanWarning& x : list) out.push_back({{"key", x.key}, {"text", x.text}});
-  return out;
-}
-
-Json notes_json(const std::vector<config::Note>& list) {
-  Json out = Json::array();
-  for (const config::Note& x : list)
-    out.push_back({{"key", x.key}, {"where", x.where}, {"text", x.text}});
   return out;
 }
 
@@ -235,15 +213,16 @@ Json job_json(const config::RunConfig& config, const Job& job, const plan::JobPl
   out["roles"] = roles_json(job, plan);
   if (plan.batch) out["batch"] = batch_json(*plan.batch);
   out["phases"] = phases_json(plan);
-  out["reshard"] = reshard_json(plan);
-  out["traffic"] = traffic_json(plan);
-  out["remedies"] = remedies_json(plan);
-  out["assumptions"] = texts_json(job.assumptions);
+  out["reshard"] = plan.reshard;
+  out["traffic"] = plan.traffic;
+  out["remedies"] = plan.remedies;
+  out["assumptions"] = job.assumptions;
   out["engine_notes"] = plan.notes;
-  out["keys_without_effect"] = notes_json(config.notes);
-  out["config_warnings"] = notes_json(config.warnings);
-  out["plan_warnings"] = texts_json(plan.warnings);
+  out["keys_without_effect"] = config.notes;
+  out["config_warnings"] = config.warnings;
+  out["plan_warnings"] = plan.warnings;
   return out;
 }
 
-}  // namespace cohort::job
+}  // namespace job
+}  // namespace cohort

@@ -1,23 +1,15 @@
 #include "runtime/observe/board.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace cohort::observe {
 
 std::string_view to_string(RunState state) {
-  switch (state) {
-    case RunState::starting:
-      return "starting";
-    case RunState::running:
-      return "running";
-    case RunState::stopping:
-      return "stopping";
-    case RunState::finished:
-      return "finished";
-    case RunState::failed:
-      return "failed";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 5> k_names = {"starting", "running", "stopping",
+                                                       "finished", "failed"};
+  const auto number = static_cast<size_t>(state);
+  return number < k_names.size() ? k_names[number] : "unknown";
 }
 
 ClusterView follow(const ClusterView& before, ClusterView now) {

@@ -36,10 +36,6 @@ void write_text(int fd, std::string_view text) {
   }
 }
 
-std::string_view level_mark(EventLevel level) {
-  return level == EventLevel::error ? "error: " : level == EventLevel::warning ? "warning: " : "";
-}
-
 void cut_history(std::vector<double>& values) {
   // the first value stays: it is what the change is counted from
   if (values.size() > k_console_history)
@@ -164,6 +160,13 @@ ConsoleOptions choose_console(bool is_quiet, int fd) {
   return options;
 }
 
+std::string event_text(EventLevel level, std::string_view text) {
+  return (level == EventLevel::error     ? "error: "
+          : level == EventLevel::warning ? "warning: "
+                                         : "") +
+         printable(text);
+}
+
 Console::Console(ConsoleOptions options) : impl_(std::make_unique<Impl>(options)) {}
 
 Console::~Console() { finish(""); }
@@ -191,7 +194,7 @@ void Console::event(EventLevel level, std::string_view text) {
   impl_->state.event_level = level;
   impl_->state.event = std::string(text);
   impl_->after_change();
-  std::string line = std::string(level_mark(level)) + printable(text);
+  std::string line = event_text(level, text);
   bool is_info = level == EventLevel::info;
   if (impl_->options.mode == ConsoleMode::live && !impl_->is_finished) {
     if (!is_info)

@@ -69,6 +69,8 @@ struct ConsoleState {
 /// Returns the panel: lines of at most `columns` cells, each ended by "\n"; no cursor movement.
 /// Pure. Below 60 columns a narrow layout is used; 20 is the least that is honoured.
 std::string render(const ConsoleState& state, int columns, bool color);
+/// Returns the event on a line, "warning: …" for a warning; control characters are spaces.
+std::string event_text(EventLevel level, std::string_view text);
 /// Returns the column heads of plain_line, without a line end.
 std::string plain_header(const ConsoleState& state);
 /// Returns one line for the last finished step, aligned with plain_header, without a line end.

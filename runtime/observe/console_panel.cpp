@@ -109,23 +109,29 @@ std::string reference_ticks(const std::vector<ReferenceLine>& references, size_t
   return out;
 }
 
+/// Returns the items on lines of at most `columns` cells, two apart; a longer one stands alone.
+std::vector<std::string> wrapped(const std::vector<std::string>& items, size_t columns) {
+  std::vector<std::string> lines;
+  for (const std::string& item : items) {
+    if (lines.empty() || cell_count(lines.back()) + 2 + cell_count(item) > columns)
+      lines.push_back(item);
+    else
+      lines.back() += "  " + item;
+  }
+  return lines;
+}
+
 void add_references(Panel& panel, size_t label_cells, size_t bar_cells) {
   auto references = panel.state.references;
   if (references.empty()) return;
   std::ranges::stable_sort(references, {}, &ReferenceLine::value);
   std::string indent(label_cells, ' ');
   panel.line(indent + panel.paint(reference_ticks(references, bar_cells), Style::dim));
-  std::string legend;
-  for (const ReferenceLine& reference : references) {
-    std::string item = fmt::format("▲ {} {}", reference.name, format_percent(reference.value));
-    if (!legend.empty() &&
-        label_cells + cell_count(legend) + 2 + cell_count(item) > panel.columns) {
-      panel.line(indent + panel.paint(legend, Style::dim));
-      legend.clear();
-    }
-    legend += legend.empty() ? item : "  " + item;
-  }
-  panel.line(indent + panel.paint(legend, Style::dim));
+  std::vector<std::string> items;
+  for (const ReferenceLine& reference : references)
+    items.push_back(fmt::format("▲ {} {}", reference.name, format_percent(reference.value)));
+  for (const std::string& text : wrapped(items, panel.columns - label_cells))
+    panel.line(indent + panel.paint(text, Style::dim));
 }
 
 void add_success(Panel& panel) {
@@ -213,27 +219,19 @@ void add_phases(Panel& panel) {
   if (!panel.is_wide()) panel.line(panel.paint(head, Style::dim));
   auto cells = share_cells(phases, total, panel.columns - label_cells);
   std::string stack = label_cells > 0 ? panel.paint(pad_right(head, label_cells), Style::dim) : "";
-  std::string legend;
-  std::string indent(label_cells, ' ');
-  std::vector<std::string> legend_lines;
+  std::vector<std::string> legend;
   for (size_t i = 0; i < phases.size(); ++i) {
     size_t kind = i % k_phase_styles.size();
     std::string_view glyph = panel.color ? "█" : k_phase_glyphs[kind];
     std::string block;
     for (size_t cell = 0; cell < cells[i]; ++cell) block += glyph;
     stack += panel.paint(block, k_phase_styles[kind]);
-    std::string item = panel.paint(glyph, k_phase_styles[kind]) + " " + printable(phases[i].name) +
-                       " " + format_duration(phases[i].seconds);
-    if (!legend.empty() &&
-        label_cells + cell_count(legend) + 2 + cell_count(item) > panel.columns) {
-      legend_lines.push_back(legend);
-      legend.clear();
-    }
-    legend += legend.empty() ? item : "  " + item;
+    legend.push_back(panel.paint(glyph, k_phase_styles[kind]) + " " + printable(phases[i].name) +
+                     " " + format_duration(phases[i].seconds));
   }
-  legend_lines.push_back(legend);
   panel.line(stack);
-  for (const std::string& text : legend_lines) panel.line(indent + text);
+  for (const std::string& text : wrapped(legend, panel.columns - label_cells))
+    panel.line(std::string(label_cells, ' ') + text);
 }
 
 void add_cards(Panel& panel) {
@@ -272,10 +270,7 @@ void add_event(Panel& panel) {
   Style style = state.event_level == EventLevel::error     ? Style::red
                 : state.event_level == EventLevel::warning ? Style::yellow
                                                            : Style::dim;
-  std::string_view mark = state.event_level == EventLevel::error     ? "error: "
-                          : state.event_level == EventLevel::warning ? "warning: "
-                                                                     : "";
-  panel.line(panel.paint(std::string(mark) + printable(state.event), style));
+  panel.line(panel.paint(event_text(state.event_level, state.event), style));
 }
 
 }  // namespace

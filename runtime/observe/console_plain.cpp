@@ -13,17 +13,10 @@ struct Column {
   std::string_view head;
   size_t width;
 };
-constexpr std::array<Column, 11> k_columns = {{{"step", 9},
-                                               {"sampled", 7},
-                                               {"greedy", 6},
-                                               {"reward", 7},
-                                               {"entropy", 8},
-                                               {"KL", 8},
-                                               {"clip", 6},
-                                               {"gen tok/s", 9},
-                                               {"train tok/s", 11},
-                                               {"step time", 9},
-                                               {"ETA", 7}}};
+constexpr Column k_columns[] = {
+    {"step", 9}, {"sampled", 7},   {"greedy", 6},       {"reward", 7},    {"entropy", 8}, {"KL", 8},
+    {"clip", 6}, {"gen tok/s", 9}, {"train tok/s", 11}, {"step time", 9}, {"ETA", 7},
+};
 
 template <class Format>
 std::string or_dash(const std::optional<double>& value, Format format) {
@@ -45,7 +38,7 @@ std::string plain_line(const ConsoleState& state) {
   auto success = [&](const std::vector<double>& values) {
     return is_evaluated && !values.empty() ? format_percent(values.back()) : std::string("-");
   };
-  std::array<std::string, k_columns.size()> cells = {
+  std::array<std::string, std::size(k_columns)> cells = {
       fmt::format("{}/{}", state.step, state.total_steps),
       success(state.success_sampled),
       success(state.success_greedy),

@@ -97,11 +97,6 @@ std::string part(std::string_view id, std::string_view title, const std::string&
                       : section(id, title, body);
 }
 
-std::string number(std::string_view name, std::string_view value) {
-  return fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
-                     escape_html(name), escape_html(value));
-}
-
 std::string_view color_of(RunState state) {
   return state == RunState::failed ? "bad" : state == RunState::stopping ? "warn" : "";
 }
@@ -129,18 +124,18 @@ std::string run_part(const RunView& run, double now) {
     out += fmt::format("<progress value=\"{}\" max=\"{}\">step {}</progress>\n",
                        std::min(run.step, run.total_steps), run.total_steps, run.step);
   out += "<div class=\"numbers\">\n";
-  out += number("step", fmt::format("{}/{}", run.step, run.total_steps));
-  out += number("now", doing(run));
-  out += number("time left",
-                is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));
-  out += number("running for", format_duration(now - run.started));
-  out += number("trajectories", format_count(static_cast<double>(run.trajectories)));
-  out += number("tokens", format_count(run.tokens));
+  out += small_headline("step", fmt::format("{}/{}", run.step, run.total_steps));
+  out += small_headline("now", doing(run));
+  out += small_headline(
+      "time left", is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));
+  out += small_headline("running for", format_duration(now - run.started));
+  out += small_headline("trajectories", format_count(static_cast<double>(run.trajectories)));
+  out += small_headline("tokens", format_count(run.tokens));
   if (run.last != nullptr) {
     if (auto reward = run.last->number("reward/mean"))
-      out += number("reward", format_number(*reward));
+      out += small_headline("reward", format_number(*reward));
     if (auto rate = run.last->number("tokens_per_s"))
-      out += number("tokens/s", format_count(*rate));
+      out += small_headline("tokens/s", format_count(*rate));
   }
   out +=
       "</div>\n<nav><a href=\"#learning\">Learning</a><a href=\"#training\">Training signals</a>";

@@ -1,11 +1,16 @@
 #include "runtime/observe/html.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace cohort::observe {
 namespace {
 
 constexpr std::string_view k_replacement = "\xEF\xBF\xBD";  // U+FFFD
+using Escape = std::pair<char, std::string_view>;
+constexpr Escape k_escapes[] = {
+    {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
 
 }  // namespace
 
@@ -35,16 +40,9 @@ std::string escape_html(std::string_view text) {
     if (length == 0 || is_control || first == 0x7f) {
       out += k_replacement;
       length = 1;
-    } else if (first == '&') {
-      out += "&amp;";
-    } else if (first == '<') {
-      out += "&lt;";
-    } else if (first == '>') {
-      out += "&gt;";
-    } else if (first == '"') {
-      out += "&quot;";
-    } else if (first == '\'') {
-      out += "&#39;";
+    } else if (const auto* found = std::ranges::find(k_escapes, text[0], &Escape::first);
+               found != std::end(k_escapes)) {
+      out += found->second;
     } else {
       out += text.substr(0, length);
     }

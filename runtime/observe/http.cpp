@@ -14,34 +14,20 @@ constexpr size_t k_target_bytes_max = 1024;
 constexpr size_t k_headers_max = 64;
 
 std::string_view reason(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 421:
-      return "Misdirected Request";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Error";
-  }
-}
-
-bool is_same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return to_lower(x) == to_lower(y); });
+  constexpr std::pair<int, std::string_view> k_reasons[] = {
+      {200, "OK"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {413, "Content Too Large"},
+      {414, "URI Too Long"},
+      {421, "Misdirected Request"},
+      {431, "Request Header Fields Too Large"},
+      {505, "HTTP Version Not Supported"}};
+  for (const auto& [known, words] : k_reasons)
+    if (known == status) return words;
+  return "Error";
 }
 
 /// RFC 9110, 5.6.2.

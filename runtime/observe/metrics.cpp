@@ -12,10 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string json_text(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 MetricValue value_of(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_null()) return std::nan("");
@@ -46,6 +42,14 @@ Expected<void> for_each_row(const std::filesystem::path& path, std::string_view 
 }
 
 }  // namespace
+
+std::string json_text(std::string_view text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string json_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
 
 MetricRow::MetricRow(uint64_t step) : step_(step) {}
 
@@ -89,7 +93,7 @@ std::string MetricRow::to_json() const {
     line += json_text(metric.name);
     line += ':';
     if (const auto* number = std::get_if<double>(&metric.value))
-      line += std::isfinite(*number) ? fmt::format("{}", *number) : "null";
+      line += json_number(*number);
     else
       line += json_text(std::get<std::string>(metric.value));
   }

@@ -59,6 +59,11 @@ class MetricRow {
   std::vector<Metric> metrics_;
 };
 
+/// Returns `text` as a JSON string; bytes that are not UTF-8 become U+FFFD.
+std::string json_text(std::string_view text);
+/// Returns the shortest text that reads back to the same bits; NaN and infinities are null.
+std::string json_number(double value);
+
 /// Appends rows to a .jsonl file. Movable, not copyable, not thread-safe.
 class JsonlSink {
  public:

@@ -30,6 +30,15 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
                      body);
 }
 
+std::string small_headline(std::string_view name, std::string_view value) {
+  return fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
+                     escape_html(name), escape_html(value));
+}
+
+std::string legend_key(size_t color, std::string_view text) {
+  return fmt::format(R"(<span class="key s{}"><i></i>{}</span>)", color, escape_html(text));
+}
+
 namespace {
 
 std::string_view chip_color(std::string_view kind) {

@@ -42,6 +42,13 @@ std::string dual(std::string_view wide, std::string_view narrow);
 /// Returns <section id=…><h2>title</h2>body</section>, or "" if `body` is empty.
 std::string section(std::string_view id, std::string_view title, std::string_view body);
 
+/// Returns a big number with its name.
+std::string small_headline(std::string_view name, std::string_view value);
+/// Returns an entry of a legend in colour class s<color>.
+std::string legend_key(size_t color, std::string_view text);
+/// Returns the cards of the data, of its spans and of its transitions, by number.
+std::vector<CardInfo> cards_of(const ReportData& data);
+
 // report.cpp
 std::string events_part(const ReportData& data);
 // report_series.cpp

@@ -149,8 +149,7 @@ std::string card_figure(const CardChart& chart, ReportColors& colors) {
                                 escape_html(title));
   out += R"(<div class="legend">)";
   for (const std::string& object : chart.objects)
-    out += fmt::format(R"(<span class="key s{}"><i></i>{}</span>)",
-                       colors.objects.index_of(object) % k_color_count, escape_html(object));
+    out += legend_key(colors.objects.index_of(object) % k_color_count, object);
   out += "</div>" +
          dual(draw_card(chart, colors, k_wide / 2 - 30), draw_card(chart, colors, k_narrow));
   out += fmt::format("<p class=\"note\">peak {}", format_bytes(chart.peak_bytes));
@@ -167,14 +166,8 @@ std::string card_figure(const CardChart& chart, ReportColors& colors) {
 std::string residency_part(const ReportData& data, ReportColors& colors) {
   TimeWindow window = last_steps(data, 2);
   if (window.is_empty() || data.transitions.empty()) return "";
-  std::vector<CardInfo> cards = data.cards;
-  for (const Transition& move : data.transitions) {
-    if (std::ranges::find(cards, move.card, &CardInfo::card) == cards.end())
-      cards.push_back({move.card, "", 0});
-  }
-  std::ranges::stable_sort(cards, {}, &CardInfo::card);
   std::string out;
-  for (const CardInfo& card : cards) {
+  for (const CardInfo& card : cards_of(data)) {
     CardChart chart{card, cut_levels(levels_of(data, card.card), window), window, {}, 0};
     for (const Level& level : chart.levels) {
       chart.peak_bytes = std::max(chart.peak_bytes, level.total());

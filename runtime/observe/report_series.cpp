@@ -87,19 +87,18 @@ bool is_like_success(const Series& reward) {
   });
 }
 
+constexpr double Evaluation::*k_success[] = {&Evaluation::sampled, &Evaluation::greedy};
+
 ChartSpec learning_chart(const ReportData& data) {
   ChartSpec chart;
   chart.title = "held-out success by policy step";
   chart.y_format = AxisFormat::percent;
   chart.references = data.references;
-  Series sampled{"sampled (temperature 1)", {}};
-  Series greedy{"greedy", {}};
-  for (const Evaluation& evaluation : data.evaluations) {
-    auto step = static_cast<double>(evaluation.step);
-    if (std::isfinite(evaluation.sampled)) sampled.points.push_back({step, evaluation.sampled});
-    if (std::isfinite(evaluation.greedy)) greedy.points.push_back({step, evaluation.greedy});
-  }
-  chart.series = {sampled, greedy};
+  chart.series = {{"sampled (temperature 1)", {}}, {"greedy", {}}};
+  for (const Evaluation& evaluation : data.evaluations)
+    for (size_t k = 0; k < std::size(k_success); ++k)
+      if (double success = evaluation.*k_success[k]; std::isfinite(success))
+        chart.series[k].points.push_back({static_cast<double>(evaluation.step), success});
   if (is_like_success(data.train_reward)) chart.series.push_back(data.train_reward);
   return chart;
 }
@@ -109,14 +108,10 @@ std::vector<Interval> learning_intervals(const ReportData& data) {
   if (data.evaluation_maps == 0) return intervals;
   auto count = static_cast<double>(data.evaluation_maps);
   for (const Evaluation& evaluation : data.evaluations) {
-    auto step = static_cast<double>(evaluation.step);
-    if (std::isfinite(evaluation.sampled)) {
-      auto [low, high] = wilson_interval(evaluation.sampled, count);
-      intervals.push_back({0, step, low, high});
-    }
-    if (std::isfinite(evaluation.greedy)) {
-      auto [low, high] = wilson_interval(evaluation.greedy, count);
-      intervals.push_back({1, step, low, high});
+    for (size_t k = 0; k < std::size(k_success); ++k) {
+      if (!std::isfinite(evaluation.*k_success[k])) continue;
+      auto [low, high] = wilson_interval(evaluation.*k_success[k], count);
+      intervals.push_back({k, static_cast<double>(evaluation.step), low, high});
     }
   }
   return intervals;
@@ -125,71 +120,39 @@ std::vector<Interval> learning_intervals(const ReportData& data) {
 // -- standard metrics --------------------------------------------------------------
 
 struct StandardSeries {
-  std::string_view label;
-  std::vector<std::string_view> names;  // the first that occurs is taken
-};
-struct StandardChart {
-  std::string_view title, unit, note;
+  std::string_view chart, unit, note;  // series of one chart stand together
   AxisFormat format;
-  std::vector<StandardSeries> series;
+  std::string_view label;
+  std::string_view names;  // separated by spaces; the first that occurs is taken
 };
 
-const std::vector<StandardChart>& standard_table() {
-  static const std::vector<StandardChart> k_table = {
-      {"loss", "", "", AxisFormat::number, {{"loss", {"loss", "pg_loss"}}}},
-      {"entropy",
-       "nats per token",
-       "falls as the policy commits; near 0 it stops exploring",
-       AxisFormat::number,
-       {{"entropy", {"entropy"}}}},
-      {"KL",
-       "nats per token",
-       "",
-       AxisFormat::number,
-       {{"to the sampling policy", {"approx_kl", "approxkl", "policykl"}},
-        {"to the reference", {"kl", "kl_loss", "ref_kl"}}}},
-      {"clip fraction",
-       "of tokens",
-       "healthy below about 5%",
-       AxisFormat::percent,
-       {{"clipped", {"clip_fraction", "clipfrac", "clip_frac"}}}},
-      {"gradient norm",
-       "",
-       "before clipping",
-       AxisFormat::number,
-       {{"gradient norm", {"grad_norm"}}}},
-      {"learning rate", "", "", AxisFormat::number, {{"learning rate", {"lr", "learning_rate"}}}},
-      {"tokens per second",
-       "tokens/s",
-       "",
-       AxisFormat::count,
-       {{"generation", {"generate_tokens_per_s", "tokens_per_s/generate", "gen_tokens_per_s"}},
-        {"training", {"train_tokens_per_s", "tokens_per_s/train", "update_tokens_per_s"}},
-        {"whole step", {"tokens_per_s"}}}},
-      {"mixed groups",
-       "of groups",
-       "only groups with both outcomes carry a gradient",
-       AxisFormat::percent,
-       {{"mixed", {"mixed_groups", "mixed_group_fraction"}}}},
-      {"valid answers",
-       "of turns",
-       "",
-       AxisFormat::percent,
-       {{"valid", {"action_is_valid", "valid_fraction"}},
-        {"effective", {"action_is_effective", "effective_fraction"}}}},
-      {"turns per trajectory",
-       "turns",
-       "",
-       AxisFormat::number,
-       {{"turns", {"num_actions", "turns"}}}},
-      {"orchestrator share",
-       "of the step",
-       "step time that is not on the critical path of compute",
-       AxisFormat::percent,
-       {{"share", {"orchestrator_share"}}}},
-      {"step time", "s", "", AxisFormat::number, {{"step", {"time/step_s", "step_s"}}}}};
-  return k_table;
-}
+constexpr std::string_view k_entropy = "falls as the policy commits; near 0 it stops exploring";
+constexpr std::string_view k_mixed = "only groups with both outcomes carry a gradient";
+constexpr std::string_view k_share = "step time that is not on the critical path of compute";
+constexpr AxisFormat k_number = AxisFormat::number, k_percent = AxisFormat::percent;
+constexpr AxisFormat k_count = AxisFormat::count;
+
+constexpr StandardSeries k_standard[] = {
+    {"loss", "", "", k_number, "loss", "loss pg_loss"},
+    {"entropy", "nats per token", k_entropy, k_number, "entropy", "entropy"},
+    {"KL", "nats per token", "", k_number, "to the sampling policy", "approx_kl approxkl policykl"},
+    {"KL", "nats per token", "", k_number, "to the reference", "kl kl_loss ref_kl"},
+    {"clip fraction", "of tokens", "healthy below about 5%", k_percent, "clipped",
+     "clip_fraction clipfrac clip_frac"},
+    {"gradient norm", "", "before clipping", k_number, "gradient norm", "grad_norm"},
+    {"learning rate", "", "", k_number, "learning rate", "lr learning_rate"},
+    {"tokens per second", "tokens/s", "", k_count, "generation",
+     "generate_tokens_per_s tokens_per_s/generate gen_tokens_per_s"},
+    {"tokens per second", "tokens/s", "", k_count, "training",
+     "train_tokens_per_s tokens_per_s/train update_tokens_per_s"},
+    {"tokens per second", "tokens/s", "", k_count, "whole step", "tokens_per_s"},
+    {"mixed groups", "of groups", k_mixed, k_percent, "mixed", "mixed_groups mixed_group_fraction"},
+    {"valid answers", "of turns", "", k_percent, "valid", "action_is_valid valid_fraction"},
+    {"valid answers", "of turns", "", k_percent, "effective",
+     "action_is_effective effective_fraction"},
+    {"turns per trajectory", "turns", "", k_number, "turns", "num_actions turns"},
+    {"orchestrator share", "of the step", k_share, k_percent, "share", "orchestrator_share"},
+    {"step time", "s", "", k_number, "step", "time/step_s step_s"}};
 
 /// Returns whether the metric `name` is called `wanted`, with any "folder/" before and "/mean"
 /// behind it.
@@ -200,9 +163,10 @@ bool is_called(std::string_view name, std::string_view wanted) {
                             name[name.size() - wanted.size() - 1] == '/');
 }
 
-std::optional<std::string> find_metric(std::span<const MetricRow> rows,
-                                       const std::vector<std::string_view>& names) {
-  for (std::string_view wanted : names) {
+std::optional<std::string> find_metric(std::span<const MetricRow> rows, std::string_view names) {
+  while (!names.empty()) {
+    std::string_view wanted = names.substr(0, names.find(' '));
+    names.remove_prefix(std::min(wanted.size() + 1, names.size()));
     for (const MetricRow& row : rows) {
       for (const Metric& metric : row.metrics()) {
         if (is_called(metric.name, wanted) && std::holds_alternative<double>(metric.value))
@@ -238,10 +202,7 @@ std::string headline_part(const ReportData& data) {
   std::string out = success_headline(data, "sampled", &Evaluation::sampled, 0);
   out += success_headline(data, "greedy", &Evaluation::greedy, 1);
   std::string numbers;
-  for (const Fact& fact : data.headlines)
-    numbers +=
-        fmt::format("<div class=\"headline small\"><h3>{}</h3><p class=\"big\">{}</p></div>\n",
-                    escape_html(fact.name), escape_html(fact.value));
+  for (const Fact& fact : data.headlines) numbers += small_headline(fact.name, fact.value);
   if (!numbers.empty()) numbers = "<div class=\"numbers\">" + numbers + "</div>\n";
   return out.empty() ? numbers : "<div class=\"headlines\">\n" + out + "</div>\n" + numbers;
 }
@@ -251,7 +212,7 @@ std::string learning_part(const ReportData& data) {
   bool has_any = std::ranges::any_of(chart.series, has_points);
   if (!has_any) return "";
   LineChartOptions options;
-  options.y_range = {std::min(0.0, is_like_success(data.train_reward) ? -0.0 : 0.0), 1.0};
+  options.y_range = {0.0, 1.0};
   options.has_markers = true;
   options.intervals = learning_intervals(data);
   options.is_faint = {false, false, true};
@@ -305,18 +266,21 @@ Series series_of(std::span<const MetricRow> rows, std::string_view metric, std::
 
 std::vector<ChartSpec> standard_charts(std::span<const MetricRow> rows) {
   std::vector<ChartSpec> charts;
-  for (const StandardChart& wanted : standard_table()) {
-    ChartSpec chart;
-    chart.title = wanted.title;
-    chart.y_unit = wanted.unit;
-    chart.y_format = wanted.format;
-    chart.note = wanted.note;
-    for (const StandardSeries& series : wanted.series) {
-      if (auto name = find_metric(rows, series.names))
-        chart.series.push_back(series_of(rows, *name, series.label));
-    }
-    if (std::ranges::any_of(chart.series, has_points)) charts.push_back(std::move(chart));
+  for (const StandardSeries& wanted : k_standard) {
+    auto name = find_metric(rows, wanted.names);
+    if (!name) continue;
+    if (charts.empty() || charts.back().title != wanted.chart)
+      charts.push_back({std::string(wanted.chart),
+                        std::string(wanted.unit),
+                        wanted.format,
+                        std::string(wanted.note),
+                        {},
+                        {}});
+    charts.back().series.push_back(series_of(rows, *name, wanted.label));
   }
+  std::erase_if(charts, [](const ChartSpec& chart) {
+    return std::ranges::none_of(chart.series, has_points);
+  });
   return charts;
 }
 

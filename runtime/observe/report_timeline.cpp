@@ -40,6 +40,17 @@ TimeWindow last_steps(const ReportData& data, size_t steps) {
   return window;
 }
 
+std::vector<CardInfo> cards_of(const ReportData& data) {
+  std::vector<CardInfo> cards = data.cards;
+  auto add = [&](uint32_t id) {
+    if (std::ranges::find(cards, id, &CardInfo::card) == cards.end()) cards.push_back({id, "", 0});
+  };
+  for (const ComputeSpan& span : data.compute) add(span.card);
+  for (const Transition& transition : data.transitions) add(transition.card);
+  std::ranges::stable_sort(cards, {}, &CardInfo::card);
+  return cards;
+}
+
 namespace {
 
 constexpr double k_row_units = 50;
@@ -68,17 +79,6 @@ struct Gantt {
   bool shows(uint64_t step) const { return step >= window.first_step && step <= window.last_step; }
 };
 
-std::vector<CardInfo> cards_of(const ReportData& data) {
-  std::vector<CardInfo> cards = data.cards;
-  auto add = [&](uint32_t id) {
-    if (std::ranges::find(cards, id, &CardInfo::card) == cards.end()) cards.push_back({id, "", 0});
-  };
-  for (const ComputeSpan& span : data.compute) add(span.card);
-  for (const Transition& transition : data.transitions) add(transition.card);
-  std::ranges::stable_sort(cards, {}, &CardInfo::card);
-  return cards;
-}
-
 std::string verb_of(const Transition& transition) {
   if (transition.to == "card") return transition.from == "absent" ? "allocate" : "onload";
   return transition.to == "absent" ? "free" : "offload";
@@ -99,13 +99,8 @@ std::string draw_rows(const Gantt& gantt) {
                 static_cast<int>((gantt.width - gantt.left) / 90), AxisFormat::number, false);
   out += fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
                      gantt.left, gantt.width - 12, gantt.bottom(), gantt.bottom());
-  for (size_t i = 0; i < axis.ticks.size(); ++i) {
-    double x = gantt.x(gantt.window.start_s + axis.ticks[i]);
-    out += fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", x,
-                       x, gantt.bottom(), gantt.bottom() + 4);
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", x,
-                       gantt.bottom() + 16, axis.labels[i]);
-  }
+  for (size_t i = 0; i < axis.ticks.size(); ++i)
+    out += x_tick(gantt.x(gantt.window.start_s + axis.ticks[i]), gantt.bottom(), axis.labels[i]);
   out += fmt::format(
       R"(<text class="unit" x="{:.1f}" y="{:.1f}" text-anchor="end">seconds, from {} into the)"
       R"( run</text>)",
@@ -192,8 +187,7 @@ std::string phase_legend(const ReportData& data, ReportColors& colors, const Tim
   }
   std::string out = R"(<div class="legend">)";
   for (const std::string& name : names)
-    out += fmt::format(R"(<span class="key s{}"><i></i>{}</span>)",
-                       colors.phases.index_of(name) % k_color_count, escape_html(name));
+    out += legend_key(colors.phases.index_of(name) % k_color_count, name);
   if (!data.transitions.empty())
     out += R"(<span class="key move in"><i></i>onto the card</span>)"
            R"(<span class="key move out"><i></i>off the card</span>)";
@@ -334,9 +328,9 @@ std::string step_times_part(const ReportData& data, ReportColors& colors) {
   std::string out = "<figure class=\"card\"><figcaption><h3>time per phase</h3></figcaption>";
   out += R"(<div class="legend">)";
   for (size_t k = 0; k < names.size(); ++k)
-    out += fmt::format(R"(<span class="key s{}"><i></i>{} {} ({:.0f}%)</span>)",
-                       colors.phases.index_of(names[k]) % k_color_count, escape_html(names[k]),
-                       format_duration(whole[0].seconds[k]), whole[0].seconds[k] / total * 100);
+    out += legend_key(colors.phases.index_of(names[k]) % k_color_count,
+                      fmt::format("{} {} ({:.0f}%)", names[k], format_duration(whole[0].seconds[k]),
+                                  whole[0].seconds[k] / total * 100));
   out += fmt::format("<span class=\"key\">mean step {}</span></div>", format_duration(total));
   out += dual(draw_times(bin_times(data.step_times, names, 80), names, colors, k_wide, 240),
               draw_times(bin_times(data.step_times, names, 30), names, colors, k_narrow, 220));

@@ -97,19 +97,10 @@ Axis make_step_axis(double low, double high, int count) {
 
 std::string format_value(double value, AxisFormat format) {
   if (!std::isfinite(value)) return "-";
-  switch (format) {
-    case AxisFormat::percent:
-      return format_percent(value);
-    case AxisFormat::count:
-      return format_count(value);
-    case AxisFormat::bytes:
-      return format_bytes(static_cast<uint64_t>(std::max(0.0, value)));
-    case AxisFormat::seconds:
-      return format_duration(value);
-    case AxisFormat::number:
-      return format_number(value);
-  }
-  return "-";
+  if (format == AxisFormat::percent) return format_percent(value);
+  if (format == AxisFormat::count) return format_count(value);
+  if (format == AxisFormat::bytes) return format_bytes(static_cast<uint64_t>(std::max(0.0, value)));
+  return format == AxisFormat::seconds ? format_duration(value) : format_number(value);
 }
 
 double text_units(std::string_view text) {
@@ -120,6 +111,12 @@ std::string open_svg(double width, double height, std::string_view label,
                      std::string_view css_class) {
   return fmt::format(R"(<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)",
                      css_class, width, height, escape_html(label));
+}
+
+std::string x_tick(double x, double bottom, std::string_view label) {
+  return fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)"
+                     R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+                     x, x, bottom, bottom + 4, x, bottom + 16, escape_html(label));
 }
 
 std::string draw_axes(const Plot& plot, std::string_view x_label) {
@@ -133,13 +130,8 @@ std::string draw_axes(const Plot& plot, std::string_view x_label) {
   }
   out += fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)",
                      plot.left, plot.right(), plot.bottom(), plot.bottom());
-  for (size_t i = 0; i < plot.x.ticks.size(); ++i) {
-    double x = plot.px(plot.x.ticks[i]);
-    out += fmt::format(R"(<line class="base" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", x,
-                       x, plot.bottom(), plot.bottom() + 4);
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", x,
-                       plot.bottom() + 16, escape_html(plot.x.labels[i]));
-  }
+  for (size_t i = 0; i < plot.x.ticks.size(); ++i)
+    out += x_tick(plot.px(plot.x.ticks[i]), plot.bottom(), plot.x.labels[i]);
   if (!x_label.empty())
     out += fmt::format(R"(<text class="unit" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)",
                        plot.right(), plot.bottom() + 31, escape_html(x_label));
@@ -303,8 +295,7 @@ Plot lay_out(const ChartSpec& chart, const LineChartOptions& options) {
 
 std::string line_chart(const ChartSpec& chart, const LineChartOptions& options) {
   Plot plot = lay_out(chart, options);
-  std::string out =
-      open_svg(options.width, options.height, chart.title, "line " + options.css_class);
+  std::string out = open_svg(options.width, options.height, chart.title, "line ");
   out += fmt::format(R"(<desc data-box="{:.2f} {:.2f} {:.2f} {:.2f}" data-x="{} {}" data-y="{} {}")"
                      R"( data-format="{}"></desc>)",
                      plot.left, plot.top, plot.width, plot.height, plot.x.low, plot.x.high,

@@ -42,11 +42,13 @@ struct Plot {
   double bottom() const { return top + height; }
 };
 
+/// Returns the tick and its label below an x axis.
+std::string x_tick(double x, double bottom, std::string_view label);
 /// Returns the grid lines, tick labels and the label below the x axis.
 std::string draw_axes(const Plot& plot, std::string_view x_label);
 /// Returns the opening <svg …> for a drawing of width x height units that fills its container.
 std::string open_svg(double width, double height, std::string_view label,
-                     std::string_view css_class = "");
+                     std::string_view css_class);
 /// Returns about how many units wide `text` is at the charts' font size.
 double text_units(std::string_view text);
 
@@ -65,7 +67,6 @@ struct LineChartOptions {
   bool has_reference_margin = false;  // labels of references right of the plot instead of inside
   std::vector<Interval> intervals;
   std::vector<bool> is_faint;  // per series: thin and without marks
-  std::string css_class;
 };
 
 /// Returns the <svg> of `chart`: NaN breaks a line, a lone point is a dot. Series k has class

@@ -165,14 +165,6 @@ std::string TensorBoardWriter::event_head(std::optional<uint64_t> step) const {
   return event;
 }
 
-Expected<void> TensorBoardWriter::scalar(std::string_view tag, uint64_t step, double value) {
-  std::string summary;
-  append_bytes(summary, 1, scalar_value(tag, value));
-  std::string event = event_head(step);
-  append_bytes(event, 5, summary);
-  return record(event);
-}
-
 Expected<void> TensorBoardWriter::scalars(const MetricRow& row) {
   std::string summary;
   for (const Metric& metric : row.metrics()) {
@@ -180,11 +172,7 @@ Expected<void> TensorBoardWriter::scalars(const MetricRow& row) {
     if (number != nullptr && !std::isnan(*number))
       append_bytes(summary, 1, scalar_value(metric.name, *number));
   }
-  if (!summary.empty()) {
-    std::string event = event_head(row.step());
-    append_bytes(event, 5, summary);
-    COHORT_TRY(record(event));
-  }
+  if (!summary.empty()) COHORT_TRY(record_summary(row.step(), summary));
   return flush();
 }
 
@@ -192,6 +180,10 @@ Expected<void> TensorBoardWriter::text(std::string_view tag, uint64_t step,
                                        std::string_view markdown) {
   std::string summary;
   append_bytes(summary, 1, text_value(tag, markdown));
+  return record_summary(step, summary);
+}
+
+Expected<void> TensorBoardWriter::record_summary(uint64_t step, std::string_view summary) {
   std::string event = event_head(step);
   append_bytes(event, 5, summary);
   return record(event);

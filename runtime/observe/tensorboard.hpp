@@ -39,7 +39,6 @@ class TensorBoardWriter {
   /// Flushes and closes if close() was not called.
   ~TensorBoardWriter();
 
-  Expected<void> scalar(std::string_view tag, uint64_t step, double value);
   /// Writes every number of `row` as one event; texts and NaN are left out. Flushes.
   Expected<void> scalars(const MetricRow& row);
   /// Writes `markdown` for the TEXT tab (config, notes).
@@ -52,6 +51,7 @@ class TensorBoardWriter {
  private:
   TensorBoardWriter() = default;
   Expected<void> record(std::string_view event);
+  Expected<void> record_summary(uint64_t step, std::string_view summary);
   std::string event_head(std::optional<uint64_t> step) const;
 
   std::function<double()> clock_;

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "runtime/observe/metrics.hpp"
 #include "runtime/observe/output_file.hpp"
 
 namespace cohort::observe {
@@ -17,23 +17,15 @@ namespace {
 constexpr size_t k_trace_bytes = 64 * 1024;
 using nlohmann::json;
 
-std::string trace_text(std::string_view text) {
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string number_text(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
-}
-
 std::string args_text(std::span<const TraceArg> args) {
   std::string out = "{";
   for (const TraceArg& arg : args) {
     if (out.size() > 1) out += ',';
-    out += trace_text(arg.name);
+    out += json_text(arg.name);
     out += ':';
     const auto* number = std::get_if<double>(&arg.value);
-    out += number != nullptr ? number_text(*number)
-                             : trace_text(std::get<std::string_view>(arg.value));
+    out +=
+        number != nullptr ? json_number(*number) : json_text(std::get<std::string_view>(arg.value));
   }
   return out + "}";
 }
@@ -56,6 +48,10 @@ struct TraceWriter::Impl {
     has_events = true;
     if (buffer.size() >= k_trace_bytes) write_out();
   }
+  Expected<void> take_failure() {
+    auto taken = std::exchange(failed, std::nullopt);
+    return taken ? Expected<void>(*taken) : Expected<void>();
+  }
   void write_out() {
     auto written = file.write(buffer);
     buffer.clear();
@@ -63,7 +59,7 @@ struct TraceWriter::Impl {
   }
   void add_metadata(std::string_view kind, TrackId track, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}_name","pid":{},"tid":{},"args":{{"name":{}}}}})", kind,
-                    track.process, track.thread, trace_text(name)));
+                    track.process, track.thread, json_text(name)));
     uint32_t order = kind == "process" ? track.process : track.thread;
     add(fmt::format(
         R"({{"ph":"M","name":"{}_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", kind,
@@ -160,26 +156,8 @@ void TraceWriter::span(TrackId track, std::string_view name, std::string_view ca
                        int64_t start_us, int64_t end_us, std::span<const TraceArg> args) {
   std::string event = fmt::format(
       R"({{"ph":"X","name":{},"cat":{},"ts":{},"dur":{},"pid":{},"tid":{},"args":{}}})",
-      trace_text(name), trace_text(category), start_us, std::max<int64_t>(0, end_us - start_us),
+      json_text(name), json_text(category), start_us, std::max<int64_t>(0, end_us - start_us),
       track.process, track.thread, args_text(args));
-  std::lock_guard lock(impl_->mutex);
-  impl_->add(event);
-}
-
-void TraceWriter::instant(TrackId track, std::string_view name, int64_t time_us,
-                          std::span<const TraceArg> args) {
-  std::string event =
-      fmt::format(R"({{"ph":"i","s":"t","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})",
-                  trace_text(name), time_us, track.process, track.thread, args_text(args));
-  std::lock_guard lock(impl_->mutex);
-  impl_->add(event);
-}
-
-void TraceWriter::counter(TrackId track, std::string_view name, int64_t time_us,
-                          std::span<const TraceArg> values) {
-  std::string event =
-      fmt::format(R"({{"ph":"C","name":{},"ts":{},"pid":{},"tid":{},"args":{}}})", trace_text(name),
-                  time_us, track.process, track.thread, args_text(values));
   std::lock_guard lock(impl_->mutex);
   impl_->add(event);
 }
@@ -187,8 +165,7 @@ void TraceWriter::counter(TrackId track, std::string_view name, int64_t time_us,
 Expected<void> TraceWriter::flush() {
   std::lock_guard lock(impl_->mutex);
   if (impl_->file.is_open() && !impl_->buffer.empty()) impl_->write_out();
-  auto failed = std::exchange(impl_->failed, std::nullopt);
-  return failed ? Expected<void>(*failed) : Expected<void>();
+  return impl_->take_failure();
 }
 
 Expected<void> TraceWriter::close() {
@@ -197,8 +174,7 @@ Expected<void> TraceWriter::close() {
   impl_->buffer += impl_->has_events ? "\n]\n" : "]\n";
   impl_->write_out();
   COHORT_TRY(impl_->file.close());
-  auto failed = std::exchange(impl_->failed, std::nullopt);
-  return failed ? Expected<void>(*failed) : Expected<void>();
+  return impl_->take_failure();
 }
 
 }  // namespace cohort::observe

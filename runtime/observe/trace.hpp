@@ -1,6 +1,6 @@
 #pragma once
 /// trace.json for ui.perfetto.dev and chrome://tracing: spans on tracks (process = card or node,
-/// thread = role or link), instants and counters, in the JSON array format. Events are appended as
+/// thread = role or link), in the JSON array format. Events are appended as
 /// they happen; until close() the array lacks its "]", which both viewers accept; after close() the
 /// file is valid JSON. Thread-safe: any thread may add events. Bound: 64 KiB of buffered events.
 #include <cstdint>
@@ -44,13 +44,6 @@ class TraceWriter {
   /// Adds a span; times are wall-clock microseconds (cohort::wall_time_us()).
   void span(TrackId track, std::string_view name, std::string_view category, int64_t start_us,
             int64_t end_us, std::span<const TraceArg> args = {});
-  /// Adds a mark without length.
-  void instant(TrackId track, std::string_view name, int64_t time_us,
-               std::span<const TraceArg> args = {});
-  /// Sets the values of a counter chart, e.g. ("bytes on card", {{"kv_cache", 1e6}, …}). Numbers
-  /// only.
-  void counter(TrackId track, std::string_view name, int64_t time_us,
-               std::span<const TraceArg> values);
   /// Hands buffered events to the operating system. Returns the first Errc::io since the last call:
   /// adding events never fails by itself, so that a full disk cannot stop a step.
   Expected<void> flush();

@@ -16,7 +16,7 @@
 #include <map>
 #include <string_view>
 
-extern char** environ;
+#include "runtime/platform/process.hpp"
 
 namespace cohort::platform {
 namespace {
@@ -44,22 +44,9 @@ bool send_packet(int socket, std::string_view packet) {
   return sent == static_cast<ssize_t>(packet.size());
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  for (std::string& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 /// This process's variables, those of `set` with its values.
 std::vector<std::string> environment_with(const ChildProcesses::Variables& set) {
-  std::map<std::string, std::string> variables;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view text(*each);
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos)
-      variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
-  }
+  std::map<std::string, std::string> variables = process_environment();
   for (const auto& [name, value] : set) variables[name] = value;
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
@@ -148,7 +135,7 @@ Expected<void> ChildProcesses::launch(Server& server) const {
                                        std::strerror(errno))};
   std::vector<std::string> words = fork_server_words(server.program);
   std::vector<std::string> variables = environment_with(server.environment);
-  std::vector<char*> arguments = pointers(words), inherited = pointers(variables);
+  std::vector<char*> arguments = pointers_of(words), inherited = pointers_of(variables);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, pair[1], k_fork_socket);

@@ -13,8 +13,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <thread>
+
+#include "runtime/base/descriptor.hpp"
 
 extern char** environ;
 
@@ -22,23 +25,6 @@ namespace cohort::platform {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Closes a descriptor at the end of its scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(); }
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 /// What posix_spawn needs, released together.
 class SpawnSetup {
@@ -69,13 +55,6 @@ class SpawnSetup {
   posix_spawn_file_actions_t actions_;
   posix_spawnattr_t attributes_;
 };
-
-std::vector<char*> pointers_of(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 Expected<pid_t> spawn(const std::vector<std::string>& argv, const CommandOptions& options,
                       int output) {
@@ -135,6 +114,13 @@ void kill_group(pid_t pid) {
 
 }  // namespace
 
+std::vector<char*> pointers_of(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 Expected<CommandResult> run_command_line(const std::vector<std::string>& argv,
                                          const CommandOptions& options) {
   if (argv.empty()) return Error{Errc::invalid_argument, "run_command_line: no program"};
@@ -182,6 +168,13 @@ std::map<std::string, std::string> process_environment() {
       env.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return env;
+}
+
+uint64_t anonymous_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t size = 0, resident = 0, shared = 0;  // [pages]
+  if (!(file >> size >> resident >> shared) || shared > resident) return 0;
+  return (resident - shared) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace cohort::platform

@@ -1,8 +1,10 @@
 #pragma once
-/// Runs one program with a time limit and a bound on its output. Thread-safe: no shared state;
-/// posix_spawn, so it may be called from several threads at once. The child gets a process group
-/// of its own; when the limit is over, the group is killed and reaped. Standard input is empty.
+/// Runs one program with a time limit and a bound on its output; facts of this process.
+/// Thread-safe: no shared state; posix_spawn, so it may be called from several threads at once. The
+/// child gets a process group of its own; when the limit is over, the group is killed and reaped.
+/// Standard input is empty.
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,10 +30,17 @@ struct CommandOptions {
 Expected<CommandResult> run_command_line(const std::vector<std::string>& argv,
                                          const CommandOptions& options);
 
+/// Returns the texts as execve() takes them, with a null behind; they must outlive it.
+std::vector<char*> pointers_of(std::vector<std::string>& texts);
+
 /// Returns the first executable file `name` in the folders of `path` (as PATH: "a:b"), or empty.
 std::string find_program(const std::string& name, const std::string& path);
 
 /// Returns the environment of this process.
 std::map<std::string, std::string> process_environment();
+
+/// Returns the resident bytes of this process that belong to no file and are not shared; 0 if
+/// /proc/self/statm cannot be read.
+uint64_t anonymous_bytes();
 
 }  // namespace cohort::platform

@@ -15,51 +15,34 @@
 namespace cohort::plugin {
 namespace {
 
-PluginFile file_of(const RewardSpec& spec) {
-  return {.plugin = spec.reward,
-          .config = spec.config,
-          .timeout_s = spec.timeout_s,
-          .mode = spec.mode,
-          .memory_bytes = spec.memory_bytes,
-          .readable = spec.readable,
-          .has_network = spec.has_network,
-          .python = spec.python};
-}
-
-Expected<std::shared_ptr<tasks::Reward>> open_plugin(const RewardSpec& spec) {
-  if (is_native_plugin(spec.reward) && !spec.is_isolated)
-    return load_native_reward(spec.reward, spec.config.empty() ? "{}" : spec.config);
-  COHORT_ASSIGN(std::shared_ptr<tasks::Reward> reward,
-                ChildReward::open(file_of(spec), spec.workers));
+Expected<std::shared_ptr<tasks::Reward>> open_plugin(const PluginSpec& spec) {
+  if (is_native_plugin(spec.plugin) && !spec.is_isolated)
+    return load_native_reward(spec.plugin, spec.config.empty() ? "{}" : spec.config);
+  COHORT_ASSIGN(std::shared_ptr<tasks::Reward> reward, ChildReward::open(spec));
   return reward;
 }
 
-Expected<std::shared_ptr<tasks::Reward>> open_built_in(const RewardSpec& spec) {
-  if (spec.reward == "code_sandbox")
-    return make_code_reward(spec.config, {.mode = spec.mode,
-                                          .workers = spec.workers,
-                                          .memory_bytes = spec.memory_bytes,
-                                          .timeout_s = spec.timeout_s,
-                                          .readable = spec.readable});
-  if (spec.reward == "llm_judge") return make_llm_judge(spec.config, spec.timeout_s, spec.workers);
-  if (spec.reward == "remote") return make_remote_reward(spec.config, spec.timeout_s, spec.workers);
+Expected<std::shared_ptr<tasks::Reward>> open_built_in(const PluginSpec& spec) {
+  if (spec.plugin == "code_sandbox") return make_code_reward(spec.config, spec);
+  if (spec.plugin == "llm_judge") return make_llm_judge(spec.config, spec.timeout_s, spec.workers);
+  if (spec.plugin == "remote") return make_remote_reward(spec.config, spec.timeout_s, spec.workers);
   COHORT_ASSIGN(std::unique_ptr<tasks::Reward> rule,
-                tasks::make_rule_reward(spec.reward, spec.config));
+                tasks::make_rule_reward(spec.plugin, spec.config));
   return std::shared_ptr<tasks::Reward>(std::move(rule));
 }
 
 }  // namespace
 
-Expected<std::shared_ptr<tasks::Reward>> open_reward(const RewardSpec& spec) {
+Expected<std::shared_ptr<tasks::Reward>> open_reward(const PluginSpec& spec) {
   if (!(spec.timeout_s > 0) || spec.workers == 0)
     return Error{Errc::config,
-                 fmt::format("{}: timeout_s is above 0 and workers 1 or more", spec.reward)};
-  if (is_native_plugin(spec.reward) || is_python_plugin(spec.reward)) return open_plugin(spec);
+                 fmt::format("{}: timeout_s is above 0 and workers 1 or more", spec.plugin)};
+  if (is_native_plugin(spec.plugin) || is_python_plugin(spec.plugin)) return open_plugin(spec);
   const auto names = reward_names();
-  if (std::binary_search(names.begin(), names.end(), spec.reward)) return open_built_in(spec);
+  if (std::binary_search(names.begin(), names.end(), spec.plugin)) return open_built_in(spec);
   return Error{Errc::config, fmt::format("no reward is called '{}': one of {}, path.py:function "
                                          "or path.so",
-                                         spec.reward, fmt::join(names, ", "))};
+                                         spec.plugin, fmt::join(names, ", "))};
 }
 
 std::vector<std::string> reward_names() {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "runtime/proto/cohort.pb.h"
 #include "runtime/tensor/dtype.hpp"
@@ -28,22 +29,10 @@ enum ColumnId : uint32_t {
 };
 
 template <class T>
-constexpr Dtype dtype_of();
-template <>
-constexpr Dtype dtype_of<int32_t>() {
-  return Dtype::i32;
-}
-template <>
-constexpr Dtype dtype_of<uint8_t>() {
-  return Dtype::u8;
-}
-template <>
-constexpr Dtype dtype_of<float>() {
-  return Dtype::f32;
-}
-template <>
-constexpr Dtype dtype_of<uint32_t>() {
-  return Dtype::u32;
+constexpr Dtype dtype_of() {
+  if (std::is_same_v<T, int32_t>) return Dtype::i32;
+  if (std::is_same_v<T, uint32_t>) return Dtype::u32;
+  return std::is_same_v<T, uint8_t> ? Dtype::u8 : Dtype::f32;
 }
 
 /// The one list of columns: calls f(id, column) for each, in wire order.

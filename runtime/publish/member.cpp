@@ -45,11 +45,9 @@ Expected<void> check_types(const MemberOptions& options) {
   return {};
 }
 
-}  // namespace
-
-class Member::Impl {
+class CardMember final : public Member {
  public:
-  Impl(MemberOptions options, std::unique_ptr<Port> port)
+  CardMember(MemberOptions options, std::unique_ptr<Port> port)
       : options_(std::move(options)),
         plan_(options_.plan),
         port_(std::move(port)),
@@ -65,7 +63,7 @@ class Member::Impl {
     set_up();
   }
 
-  ~Impl() {
+  ~CardMember() override {
     {
       std::lock_guard lock(mutex_);
       is_stopping_ = true;
@@ -74,7 +72,7 @@ class Member::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  const std::string& endpoint() const { return endpoint_; }
+  const std::string& endpoint() const override { return endpoint_; }
 
   Expected<void> check() const {
     if (!options_.source && !source_.parts().empty())
@@ -84,7 +82,7 @@ class Member::Impl {
     return {};
   }
 
-  Expected<void> connect(const std::vector<std::string>& endpoints) {
+  Expected<void> connect(const std::vector<std::string>& endpoints) override {
     std::vector<std::string> peers(plan_->cards.size());
     if (endpoints.size() != peers.size())
       return Error{Errc::invalid_argument, fmt::format("publish: {} endpoints for {} cards",
@@ -97,7 +95,7 @@ class Member::Impl {
     return {};
   }
 
-  Expected<void> begin(uint64_t version, OnEnd on_end) {
+  Expected<void> begin(uint64_t version, OnEnd on_end) override {
     std::lock_guard lock(mutex_);
     if (!dead_.empty()) return Error{Errc::closed, dead_};
     if (state_ == State::running)
@@ -119,7 +117,7 @@ class Member::Impl {
     return {};
   }
 
-  Expected<PublishReport> wait(uint64_t version) {
+  Expected<PublishReport> wait(uint64_t version) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return version_ != version || result_ || !newest_; });
     if (version_ != version || !result_)
@@ -127,7 +125,7 @@ class Member::Impl {
     return *result_;
   }
 
-  Expected<void> commit(uint64_t version) {
+  Expected<void> commit(uint64_t version) override {
     std::lock_guard lock(mutex_);
     if (served_ == version) return {};
     if (state_ != State::arrived || version_ != version)
@@ -141,7 +139,7 @@ class Member::Impl {
     return {};
   }
 
-  void abort(uint64_t version, const std::string& reason) {
+  void abort(uint64_t version, const std::string& reason) override {
     std::unique_lock lock(mutex_);
     if (version_ != version || !newest_) return;
     if (state_ == State::arrived) state_ = State::idle;
@@ -153,11 +151,11 @@ class Member::Impl {
     if (state_ == State::arrived && version_ == version) state_ = State::idle;  // it was faster
   }
 
-  std::optional<uint64_t> served() const {
+  std::optional<uint64_t> served() const override {
     std::lock_guard lock(mutex_);
     return served_;
   }
-  uint64_t shard_checksum() const { return target_.checksum(); }
+  uint64_t shard_checksum() const override { return target_.checksum(); }
 
  private:
   enum class State { idle, running, arrived };
@@ -447,31 +445,18 @@ Expected<void> check_options(const MemberOptions& options) {
   return check_types(options);
 }
 
+}  // namespace
+
 Expected<std::unique_ptr<Member>> Member::open(MemberOptions options, std::unique_ptr<Port> port) {
   COHORT_TRY(check_options(options));
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(port));
-  COHORT_TRY(impl->check());
-  return std::unique_ptr<Member>(new Member(std::move(impl)));
+  auto member = std::make_unique<CardMember>(std::move(options), std::move(port));
+  COHORT_TRY(member->check());
+  return std::unique_ptr<Member>(std::move(member));
 }
 
-Member::Member(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Member::~Member() = default;
-
-const std::string& Member::endpoint() const { return impl_->endpoint(); }
-Expected<void> Member::connect(const std::vector<std::string>& endpoints) {
-  return impl_->connect(endpoints);
-}
-Expected<void> Member::begin(uint64_t version, OnEnd on_end) {
-  return impl_->begin(version, std::move(on_end));
-}
-Expected<PublishReport> Member::wait(uint64_t version) { return impl_->wait(version); }
 Expected<PublishReport> Member::publish(uint64_t version) {
   COHORT_TRY(begin(version));
   return wait(version);
 }
-Expected<void> Member::commit(uint64_t version) { return impl_->commit(version); }
-void Member::abort(uint64_t version, const std::string& reason) { impl_->abort(version, reason); }
-std::optional<uint64_t> Member::served() const { return impl_->served(); }
-uint64_t Member::shard_checksum() const { return impl_->shard_checksum(); }
 
 }  // namespace cohort::publish

@@ -80,38 +80,31 @@ class Member {
   /// type that does not fit the plan's element size.
   static Expected<std::unique_ptr<Member>> open(MemberOptions options, std::unique_ptr<Port> port);
   /// Aborts a publish in progress, which its peers are told. Joins the thread.
-  ~Member();
-  Member(const Member&) = delete;
-  Member& operator=(const Member&) = delete;
+  virtual ~Member() = default;
 
-  const std::string& endpoint() const;
+  virtual const std::string& endpoint() const = 0;
   /// Endpoints of all members by index of plan.cards (own: ignored). All must be open.
-  Expected<void> connect(const std::vector<std::string>& endpoints);
+  virtual Expected<void> connect(const std::vector<std::string>& endpoints) = 0;
 
   /// Starts, and returns at once. `on_end` runs once on the member's thread. Returns
   /// Errc::invalid_argument for a version that is not newer than all before, Errc::protocol while
   /// another runs, Errc::closed after a death.
-  Expected<void> begin(uint64_t version, OnEnd on_end = {});
+  virtual Expected<void> begin(uint64_t version, OnEnd on_end = {}) = 0;
   /// Waits until the version has arrived (and what this card sent has arrived where it went), or
   /// failed.
-  Expected<PublishReport> wait(uint64_t version);
+  virtual Expected<PublishReport> wait(uint64_t version) = 0;
   /// begin() and wait().
   Expected<PublishReport> publish(uint64_t version);
   /// Returns Errc::protocol unless the version has arrived; a repeat is harmless.
-  Expected<void> commit(uint64_t version);
+  virtual Expected<void> commit(uint64_t version) = 0;
   /// Ends the version here and at all peers, also after it has arrived; no effect once committed or
   /// on another version. Returns after the member has let go of source and target.
-  void abort(uint64_t version, const std::string& reason);
+  virtual void abort(uint64_t version, const std::string& reason) = 0;
 
-  std::optional<uint64_t> served() const;  // committed last
+  virtual std::optional<uint64_t> served() const = 0;  // committed last
   /// xxh3 of the card's shard in the target, in the layout's order: equal for replicas. REQUIRES: a
   /// version has arrived, none is under way.
-  uint64_t shard_checksum() const;
-
- private:
-  class Impl;
-  explicit Member(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  virtual uint64_t shard_checksum() const = 0;
 };
 
 }  // namespace cohort::publish

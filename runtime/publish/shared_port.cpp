@@ -14,6 +14,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/base/descriptor.hpp"
 #include "runtime/publish/ports.hpp"
 
 namespace cohort::publish {
@@ -30,29 +31,6 @@ Error io_failure(const std::string& what) {
   return {Errc::io, fmt::format("publish: {}: {}", what, std::strerror(errno))};
 }
 
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  ~Fd() { reset(); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 class Mapping {
  public:
   Mapping() = default;
@@ -66,7 +44,7 @@ class Mapping {
   ~Mapping() {
     if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
   }
-  static Expected<Mapping> of(const Fd& file, size_t size_bytes, int protection) {
+  static Expected<Mapping> of(const Descriptor& file, size_t size_bytes, int protection) {
     void* at = ::mmap(nullptr, size_bytes, protection, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return io_failure(fmt::format("cannot map {} bytes", size_bytes));
     Mapping mapping;
@@ -130,7 +108,7 @@ Written write_packet(int socket, const Outbound& out, int window) {
 struct Inbound {
   Packet packet;
   tensor::Buffer text;
-  Fd window;
+  Descriptor window;
 };
 
 enum class Read { done, empty, lost, wrong };
@@ -156,7 +134,7 @@ Read read_packet(int socket, Inbound& in) {
       for (size_t i = 0; i < count; ++i) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-        in.window = Fd(fd);
+        in.window = Descriptor(fd);
       }
     }
   if (size == 0) return Read::lost;
@@ -190,8 +168,8 @@ class SharedPort final : public Port {
     uint64_t random = 0;
     if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) return io_failure("getrandom");
     name_ = fmt::format("cohort.publish.{}.{:016x}", ::getpid(), random);
-    listener_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+    listener_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
     socklen_t size = 0;
     sockaddr_un address = abstract_address(name_, size);
     if (!listener_ || !epoll_ ||
@@ -225,7 +203,7 @@ class SharedPort final : public Port {
   Expected<void> renew_window() {
     window_ = Mapping();
     if (window_bytes_ > 0) {
-      window_file_ = Fd(::memfd_create("cohort.publish", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+      window_file_ = Descriptor(::memfd_create("cohort.publish", MFD_CLOEXEC | MFD_ALLOW_SEALING));
       if (!window_file_ || ::ftruncate(window_file_.get(), static_cast<off_t>(window_bytes_)) != 0)
         return io_failure(fmt::format("cannot make a window of {} bytes", window_bytes_));
       COHORT_ASSIGN(window_, Mapping::of(window_file_, window_bytes_, PROT_READ | PROT_WRITE));
@@ -268,14 +246,14 @@ class SharedPort final : public Port {
 
  private:
   struct Peer {
-    Fd socket;
+    Descriptor socket;
     Mapping window;
     std::deque<Outbound> waiting;  // the socket is full, or not there yet
     bool is_lost = false;
     bool is_watched_for_room = false;
   };
 
-  Expected<void> watch(const Fd& fd, uint32_t tag, uint32_t events, int operation) {
+  Expected<void> watch(const Descriptor& fd, uint32_t tag, uint32_t events, int operation) {
     epoll_event event{};
     event.events = events;
     event.data.u32 = tag;
@@ -284,7 +262,7 @@ class SharedPort final : public Port {
   }
 
   Expected<void> call(uint32_t peer, const std::string& name) {
-    Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     timeval limit{k_connect_seconds, 0};
     socklen_t size = 0;
     sockaddr_un address = abstract_address(name, size);
@@ -301,7 +279,7 @@ class SharedPort final : public Port {
     return attach(peer, std::move(socket), EPOLL_CTL_ADD);
   }
 
-  Expected<void> attach(uint32_t peer, Fd socket, int operation) {
+  Expected<void> attach(uint32_t peer, Descriptor socket, int operation) {
     Peer& x = peers_[peer];
     x.socket = std::move(socket);
     COHORT_TRY(watch(x.socket, peer, EPOLLIN, operation));
@@ -359,7 +337,7 @@ class SharedPort final : public Port {
   }
 
   void accept() {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket || !is_same_user(socket.get())) return;
     uint32_t tag = next_caller_++;
     if (watch(socket, tag, EPOLLIN, EPOLL_CTL_ADD)) callers_[tag] = std::move(socket);
@@ -372,7 +350,7 @@ class SharedPort final : public Port {
     Inbound in;
     Read read = read_packet(caller->second.get(), in);
     if (read == Read::empty) return;
-    Fd socket = std::move(caller->second);
+    Descriptor socket = std::move(caller->second);
     callers_.erase(caller);
     uint32_t peer = in.packet.card;
     if (read != Read::done || in.packet.type != Packet::Type::window || peer >= own_ ||
@@ -415,18 +393,18 @@ class SharedPort final : public Port {
   void lose(uint32_t peer, const std::string& reason) {
     Peer& x = peers_[peer];
     if (std::exchange(x.is_lost, true)) return;
-    x.socket.reset();
+    x.socket.close();
     x.waiting.clear();
     events_.push_back({PortEvent::Kind::lost, peer, {}, {}, reason});
   }
 
   std::string name_;
-  Fd listener_, epoll_, window_file_;
+  Descriptor listener_, epoll_, window_file_;
   uint32_t own_ = 0;
   uint64_t window_bytes_ = 0;
   Mapping window_;
   std::vector<Peer> peers_;
-  std::map<uint32_t, Fd> callers_;  // not yet identified
+  std::map<uint32_t, Descriptor> callers_;  // not yet identified
   uint32_t next_caller_ = k_first_caller;
   std::deque<PortEvent> events_;
 };

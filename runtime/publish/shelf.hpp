@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/check.hpp"
 #include "runtime/publish/port.hpp"
 #include "runtime/publish/program.hpp"
 
@@ -26,20 +27,51 @@ class Shelf {
     uint64_t order = 0;
   };
 
-  Shelf(Port& port, size_t slots, uint64_t slot_bytes);
+  Shelf(Port& port, size_t slots, uint64_t slot_bytes)
+      : port_(&port), slot_bytes_(slot_bytes), chunks_(slots) {}
   /// Returns the chunk if it is there.
-  Chunk* find(uint32_t group, uint64_t offset);
+  Chunk* find(uint32_t group, uint64_t offset) {
+    for (Chunk& x : chunks_)
+      if (x.group == group && x.offset == offset) return &x;
+    return nullptr;
+  }
   /// Returns an empty slot with room for `bytes`, or null while there is none.
-  Chunk* take(uint64_t bytes, bool may_drop_wanted);
+  Chunk* take(uint64_t bytes, bool may_drop_wanted) {
+    Chunk* best = nullptr;
+    for (Chunk& x : chunks_) {
+      if (x.in_flight > 0) continue;
+      bool is_better = best == nullptr || (x.wanted == 0) > (best->wanted == 0) ||
+                       ((x.wanted == 0) == (best->wanted == 0) && x.order < best->order);
+      if (is_better) best = &x;
+    }
+    if (best == nullptr || (best->wanted > 0 && !may_drop_wanted)) return nullptr;
+    clear(*best);
+    best->order = next_order_++;
+    best->note.bytes = bytes;
+    best->note.place = index(*best) * slot_bytes_;
+    if (!port_->has_windows()) best->body = tensor::Buffer::allocate(bytes);
+    held_bytes_ += bytes;
+    return best;
+  }
   /// The bytes of a slot that has not been sent yet.
-  std::span<std::byte> room(Chunk& chunk);
+  std::span<std::byte> room(Chunk& chunk) {
+    if (!port_->has_windows()) return chunk.body.mutable_bytes();
+    return port_->window().subspan(chunk.note.place, chunk.note.bytes);
+  }
   size_t index(const Chunk& chunk) const { return static_cast<size_t>(&chunk - chunks_.data()); }
   /// A receiver is through with it.
-  void release(size_t index);
+  void release(size_t index) {
+    Chunk& chunk = chunks_[index];
+    COHORT_CHECK(chunk.in_flight > 0, "PUBLISH: a chunk came back that was not sent");
+    if (--chunk.in_flight == 0 && chunk.wanted == 0) clear(chunk);
+  }
   uint64_t held_bytes() const { return held_bytes_; }
 
  private:
-  void clear(Chunk& chunk);
+  void clear(Chunk& chunk) {
+    held_bytes_ -= chunk.note.bytes;
+    chunk = Chunk{};
+  }
   Port* port_;
   uint64_t slot_bytes_;
   std::vector<Chunk> chunks_;

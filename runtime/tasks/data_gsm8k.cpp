@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "runtime/base/check.hpp"
+#include "runtime/tasks/scorers/answer_text.hpp"
 
 namespace cohort::tasks {
 namespace {
@@ -32,13 +32,8 @@ Expected<std::string> text_column(const Json& row, const char* name) {
 std::optional<std::string> final_number(std::string_view answer) {
   for (size_t at = 0; (at = answer.find(k_mark, at)) != std::string_view::npos;) {
     at += k_mark.size();
-    std::string_view rest = answer.substr(at);
-    const size_t sign = rest.starts_with('-') ? 1 : 0;
-    const size_t end = std::min(rest.find_first_not_of("0123456789.,", sign), rest.size());
-    if (end == sign) continue;
-    std::string number(rest.substr(0, end));
-    std::erase(number, ',');
-    return number;
+    std::string_view number = number_at(answer.substr(at));
+    if (!number.empty()) return replace_all(number, ",", "");
   }
   return std::nullopt;
 }

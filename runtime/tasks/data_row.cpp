@@ -22,20 +22,9 @@ constexpr std::array<const char*, 3> k_media{"images", "videos", "audios"};
 Error bad(std::string reason) { return {Errc::config, std::move(reason)}; }
 
 std::string kind_of(const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::null:
-      return "null";
-    case Json::value_t::object:
-      return "an object";
-    case Json::value_t::array:
-      return "a list";
-    case Json::value_t::string:
-      return "a text";
-    case Json::value_t::boolean:
-      return "true or false";
-    default:
-      return "a number";
-  }
+  constexpr std::array k_kinds = {"null", "an object", "a list", "a text", "true or false"};
+  auto type = static_cast<size_t>(value.type());  // the numbers follow these
+  return type < k_kinds.size() ? k_kinds[type] : "a number";
 }
 
 bool is_too_deep(std::string_view text) {
@@ -65,8 +54,8 @@ std::string parser_text(std::string_view text) {
   if (size_t at = text.find(k_lead); at != std::string_view::npos)
     text.remove_prefix(at + k_lead.size());
   std::string result(text.substr(0, k_parser_text_max));
-  std::replace_if(
-      result.begin(), result.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(
+      result, [](char c) { return c < ' ' || c > '~'; }, '?');
   return result;
 }
 

@@ -12,16 +12,13 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "runtime/base/text.hpp"
 #include "runtime/tasks/data_row.hpp"
 
 namespace cohort::tasks {
 namespace {
 
 constexpr std::string_view k_byte_order_mark = "\xEF\xBB\xBF";
-
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
 
 Expected<std::ifstream> open_file(const std::string& path) {
   std::error_code ignored;
@@ -75,7 +72,7 @@ Expected<std::shared_ptr<const Dataset>> Dataset::load(const DatasetOptions& opt
       std::string_view text = line;
       if (++number == 1 && text.starts_with(k_byte_order_mark))
         text.remove_prefix(k_byte_order_mark.size());
-      if (is_blank(text)) continue;
+      if (trim(text).empty()) continue;
       std::string where = fmt::format("{}:{}", path, number);
       auto row = read_row(text, options);
       if (!row) {

@@ -16,18 +16,18 @@ constexpr std::array<std::string_view, 10> k_names = {"Anna", "Ben", "Carl",  "D
 constexpr std::array<std::string_view, 8> k_objects = {" apples", " books", " coins", " dolls",
                                                        " eggs",   " flags", " nuts",  " stamps"};
 // The words of the templates below; each is one token.
-constexpr std::array<std::string_view, 12> k_pieces = {" has ",
-                                                       ". ",
-                                                       " gets ",
-                                                       " more",
-                                                       " gives ",
-                                                       " away",
-                                                       " boxes of ",
-                                                       ". How many",
-                                                       ". How many are left",
-                                                       ". How many together",
-                                                       " more than ",
-                                                       "?"};
+constexpr std::string_view k_pieces[] = {" has ",
+                                         ". ",
+                                         " gets ",
+                                         " more",
+                                         " gives ",
+                                         " away",
+                                         " boxes of ",
+                                         ". How many",
+                                         ". How many are left",
+                                         ". How many together",
+                                         " more than ",
+                                         "?"};
 
 bool is_held_out(std::string_view prompt) {
   uint64_t sum = 0;

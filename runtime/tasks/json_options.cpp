@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "runtime/base/suggest.hpp"
 
@@ -13,6 +14,15 @@ namespace cohort::tasks {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Returns the list, nothing if it is none or one of its items is of another kind.
+template <class T>
+std::optional<std::vector<T>> list_of(const std::string& text, bool (Json::*is_right)() const) {
+  Json json = Json::parse(text, nullptr, false);
+  auto is_item = [&](const Json& item) { return (item.*is_right)(); };
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_item)) return std::nullopt;
+  return json.get<std::vector<T>>();
+}
 
 }  // namespace
 
@@ -76,12 +86,7 @@ std::string Options::text(std::string_view key, std::string_view otherwise) {
 std::vector<std::string> Options::texts(std::string_view key, std::vector<std::string> otherwise) {
   const std::string* value = raw(key);
   if (value == nullptr) return otherwise;
-  Json json = Json::parse(*value, nullptr, false);
-  std::vector<std::string> list;
-  if (json.is_array())
-    for (const Json& item : json)
-      if (item.is_string()) list.push_back(item.get<std::string>());
-  if (json.is_array() && list.size() == json.size()) return list;
+  if (auto list = list_of<std::string>(*value, &Json::is_string)) return std::move(*list);
   reject(key, fmt::format("{} is no list of texts", *value));
   return otherwise;
 }
@@ -89,12 +94,7 @@ std::vector<std::string> Options::texts(std::string_view key, std::vector<std::s
 std::vector<int> Options::integers(std::string_view key, std::vector<int> otherwise) {
   const std::string* value = raw(key);
   if (value == nullptr) return otherwise;
-  Json json = Json::parse(*value, nullptr, false);
-  std::vector<int> list;
-  if (json.is_array())
-    for (const Json& item : json)
-      if (item.is_number_integer()) list.push_back(item.get<int>());
-  if (json.is_array() && list.size() == json.size()) return list;
+  if (auto list = list_of<int>(*value, &Json::is_number_integer)) return std::move(*list);
   reject(key, fmt::format("{} is no list of whole numbers", *value));
   return otherwise;
 }
@@ -127,11 +127,10 @@ Expected<void> Options::finish() const {
   if (!complaint_.empty()) return Error{Errc::config, complaint_};
   for (const auto& [key, value] : values_) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    std::string near = nearest_name(key, known_);
-    return Error{Errc::config,
-                 fmt::format("{}: unknown option '{}'{}; it has: {}", owner_, key,
-                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
-                             known_.empty() ? "none" : fmt::format("{}", fmt::join(known_, ", ")))};
+    return Error{
+        Errc::config,
+        fmt::format("{}: unknown option '{}'{}; it has: {}", owner_, key, did_you_mean(key, known_),
+                    known_.empty() ? "none" : fmt::format("{}", fmt::join(known_, ", ")))};
   }
   return {};
 }

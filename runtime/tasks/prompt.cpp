@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace cohort::tasks {
 namespace {
 
-// In the order of PromptTemplate::Field, without `text`.
 constexpr std::array<std::string_view, 5> k_field_names{"turn_idx", "observation", "actions_left",
                                                         "max_response_length", "event"};
 
@@ -29,9 +29,6 @@ Expected<PromptTemplate> PromptTemplate::create(PromptOptions options) {
 Expected<void> PromptTemplate::compile() {
   const std::string& text = options_.agent_template;
   std::string literal;
-  auto flush = [&] {
-    if (!literal.empty()) pieces_.push_back({Field::text, std::exchange(literal, {})});
-  };
   for (size_t at = 0; at < text.size(); ++at) {
     char c = text[at];
     if (c != '{' && c != '}') {
@@ -50,43 +47,28 @@ Expected<void> PromptTemplate::compile() {
                                "character itself",
                                at, c)};
     std::string_view name = std::string_view(text).substr(at + 1, end - at - 1);
-    size_t index = 0;
-    while (index < k_field_names.size() && k_field_names[index] != name) ++index;
-    if (index == k_field_names.size())
+    auto known = std::find(k_field_names.begin(), k_field_names.end(), name);
+    if (known == k_field_names.end())
       return Error{Errc::config,
                    fmt::format("agent_template at offset {}: unknown placeholder {{{}}}; known: {}",
                                at, name, fmt::join(k_field_names, ", "))};
-    flush();
-    pieces_.push_back({static_cast<Field>(index + 1), {}});
+    pieces_.push_back(
+        {std::exchange(literal, {}), static_cast<size_t>(known - k_field_names.begin())});
     at = end;
   }
-  flush();
+  pieces_.push_back({std::move(literal)});
   return {};
 }
 
 std::string PromptTemplate::render(const PromptFields& fields) const {
+  const std::array<std::string, k_field_names.size()> values{
+      std::to_string(fields.turn_idx), std::string(fields.observation),
+      std::to_string(fields.actions_left), std::to_string(fields.max_response_length),
+      std::string(fields.event)};
   std::string text;
   for (const Piece& piece : pieces_) {
-    switch (piece.field) {
-      case Field::text:
-        text += piece.text;
-        break;
-      case Field::turn_idx:
-        text += std::to_string(fields.turn_idx);
-        break;
-      case Field::observation:
-        text += fields.observation;
-        break;
-      case Field::actions_left:
-        text += std::to_string(fields.actions_left);
-        break;
-      case Field::max_response_length:
-        text += std::to_string(fields.max_response_length);
-        break;
-      case Field::event:
-        text += fields.event;
-        break;
-    }
+    text += piece.text;
+    if (piece.field) text += values[*piece.field];
   }
   return text;
 }
@@ -108,11 +90,9 @@ std::string PromptTemplate::next_turn(const PromptFields& fields, bool is_answer
 
 std::string render_chat(const std::vector<ChatMessage>& messages, bool is_plain) {
   std::string text;
-  for (const ChatMessage& message : messages)
-    text += is_plain ? message.content
-                     : fmt::format("{}{}\n{}{}\n", k_turn_begin, message.role, message.content,
-                                   k_turn_end);
-  return is_plain ? text : text + fmt::format("{}assistant\n", k_turn_begin);
+  for (const ChatMessage& each : messages)
+    text += is_plain ? each.content : message(each.role, each.content);
+  return is_plain ? text : text + assistant_header();
 }
 
 }  // namespace cohort::tasks

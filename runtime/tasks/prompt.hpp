@@ -5,6 +5,7 @@
 /// environment's instructions, a newline, the rendered agent template. Later turns are a user
 /// message with the rendered template alone. Earlier turns are never rendered or tokenised again.
 /// Immutable; any thread may render.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,17 +54,9 @@ class PromptTemplate {
   std::string render(const PromptFields& fields) const;
 
  private:
-  enum class Field : uint8_t {
-    text,
-    turn_idx,
-    observation,
-    actions_left,
-    max_response_length,
-    event
-  };
   struct Piece {
-    Field field = Field::text;
     std::string text;
+    std::optional<size_t> field = {};  // of the placeholder that follows it
   };
   explicit PromptTemplate(PromptOptions options) : options_(std::move(options)) {}
   Expected<void> compile();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/catalog/catalog.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
 
@@ -26,7 +27,6 @@ constexpr Entry k_rules[] = {
 #undef COHORT_PLANNED
 };
 
-constexpr std::string_view k_pred = "pred ";
 constexpr size_t k_max_prediction = 256;  // [bytes] of it in a detail
 
 }  // namespace
@@ -41,13 +41,7 @@ std::vector<RewardResult> RowRule::score(std::span<const RewardRow> rows) {
 RewardResult with_prediction(double score, std::string_view prediction) {
   RewardResult result;
   result.score = score;
-  if (prediction.size() > k_max_prediction) {
-    size_t end = k_max_prediction;  // not inside a UTF-8 character
-    while (end > 0 && (static_cast<unsigned char>(prediction[end]) & 0xC0) == 0x80) --end;
-    prediction = prediction.substr(0, end);
-  }
-  result.detail = k_pred;
-  result.detail += prediction;
+  result.detail = fmt::format("pred {}", beginning_of(prediction, k_max_prediction));
   return result;
 }
 
@@ -62,12 +56,9 @@ Expected<std::unique_ptr<Reward>> make_rule_reward(std::string_view type,
                                                    std::string_view config_json) {
   const Entry* entry = std::find_if(std::begin(k_rules), std::end(k_rules),
                                     [&](const Entry& x) { return x.name == type; });
-  if (entry == std::end(k_rules)) {
-    std::string near = nearest_name(type, rule_reward_names());
-    return Error{Errc::config,
-                 fmt::format("no built-in reward '{}'{}", type,
-                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near))};
-  }
+  if (entry == std::end(k_rules))
+    return Error{Errc::config, fmt::format("no built-in reward '{}'{}", type,
+                                           did_you_mean(type, rule_reward_names()))};
   COHORT_ASSIGN(Options options, Options::parse(fmt::format("reward {}", type), config_json));
   COHORT_ASSIGN(std::unique_ptr<Reward> reward, entry->make(options));
   COHORT_TRY(options.finish());

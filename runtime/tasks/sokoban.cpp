@@ -126,8 +126,7 @@ std::string Sokoban::reset(uint64_t seed) {
 }
 
 std::string Sokoban::instructions() const {
-  std::string text = config_.env_instruction.empty() ? k_rules : config_.env_instruction;
-  text += "\nSymbols:";
+  std::string text = fmt::format("{}\nSymbols:", k_rules);
   for (size_t i = 0; i < symbols_.size(); ++i)
     text += fmt::format("{} {} {}", i > 0 ? "," : "", symbols_[i], meanings_[i]);
   return text + ".\nActions: Up, Down, Left, Right. One action a turn.";

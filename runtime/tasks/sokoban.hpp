@@ -1,9 +1,6 @@
 #pragma once
-/// Sokoban as ROLL's agentic pipeline defines it: a room shown as text, one action word per turn.
-/// Pays -0.1 for every turn, +1 for a box pushed onto a target, -1 for one pushed off, +10 when all
-/// are on targets; an answer without a valid action is a turn in which nothing moves and pays
-/// format_penalty as well. Ends when the room is solved or after max_steps turns. Pure; owned by
-/// one thread.
+/// Sokoban as ROLL's agentic pipeline defines it: a room shown as text, one action word per turn
+/// (docs/environments.md has rewards and ends). Pure; owned by one thread.
 #include <array>
 #include <map>
 #include <memory>
@@ -40,7 +37,6 @@ struct SokobanConfig {
   std::string action_pattern = "<answer>(.*?)</answer>";
   std::map<int, std::string> grid_lookup;  // symbol number -> text; others keep # _ O √ X P S
   std::map<std::string, std::string> grid_vocab;  // text -> meaning; empty: the built-in meanings
-  std::string env_instruction;  // rules before legend and actions; empty: the built-in text
 };
 
 class Sokoban final : public Environment {

@@ -1,12 +1,7 @@
 #pragma once
-/// Sokoban rooms: made by playing backwards from a solved one, so that each has a solution. Pure;
-/// no globals: any number of threads may make rooms. The steps are gym_sokoban's as ROLL runs them:
-/// a random walk stamps floor into a block of wall; boxes and player are placed, boxes on targets;
-/// a depth-first search of pulls looks for the room with the greatest (changes of the pulled box) x
-/// (sum of the boxes' distances from their targets) with no box on a target; then the player may
-/// wander a little. Random numbers come from Pcg64(seed) alone. ROLL's draw from two process-wide
-/// generators, and a failed seed is replaced by a salted hash of its text, so its rooms have no
-/// bits to reproduce; these are equal in every process. SOKOBAN-1: a room has a solution.
+/// Sokoban rooms, made by playing backwards from a solved one (docs/environments.md). Random
+/// numbers come from Pcg64(seed) alone: rooms are equal in every process. Pure; no globals: any
+/// number of threads may make rooms. SOKOBAN-1: a room has a solution.
 #include <array>
 #include <cstdint>
 #include <string>

@@ -38,6 +38,13 @@ struct RewardResult {
   bool operator==(const RewardResult&) const = default;
 };
 
+/// Returns the result of a row that has no score.
+inline RewardResult without_score(std::string why) {
+  RewardResult result;
+  result.error = std::move(why);
+  return result;
+}
+
 class Reward {
  public:
   Reward() = default;

@@ -7,14 +7,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/tasks/scorers/answer_text.hpp"
+
 namespace cohort::tasks {
 namespace {
 
 /// Returns the UTF-8 character at the beginning of `text` (a broken one as its first byte).
 std::string_view first_character(std::string_view text) {
-  auto lead = static_cast<unsigned char>(text[0]);
-  size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-  return text.substr(0, std::min(length, text.size()));
+  return text.substr(0, character_size(text, 0));
 }
 
 class WordTokenizer final : public Tokenizer {

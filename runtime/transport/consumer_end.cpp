@@ -174,9 +174,9 @@ void ConsumerEnd::turn_away(uint64_t id, const std::string& name, Error error) {
   send_control(id, header, proto::encode_reject(error));
   Error full = error.with_context(
       fmt::format("link {} ({}): turned away {}", options_.name, port_.where(), name));
-  std::string peer = name;  // `name` may live in the session
-  sessions_.erase(id);
-  port_.on_peer_lost(peer, std::move(full));
+  const std::string peer = name;  // `name` may live in the session
+  const bool was_admitted = sessions_.erase(id) > 0;
+  was_admitted ? port_.on_peer_lost(peer, std::move(full)) : port_.on_refused(full);
 }
 
 void ConsumerEnd::ack(uint64_t id, uint64_t slot, uint64_t seq, int64_t now) {

@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/transport/counters.hpp"
 #include "runtime/transport/receiver_session.hpp"
 
 namespace cohort::transport::detail {
@@ -24,6 +23,8 @@ class ConsumerPort {
   virtual IoResult send(uint64_t id, const FrameHeader& header, std::string_view payload) = 0;
   virtual void deliver(const Session& session, uint64_t seq, Message message) = 0;
   virtual void on_peer_lost(const std::string& peer, Error error) = 0;
+  /// A producer was refused that was never let in: the owner of the link has lost nobody.
+  virtual void on_refused(const Error&) {}
   /// For messages: the endpoint.
   virtual std::string where() const = 0;
 

@@ -27,9 +27,27 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/tensor/buffer.hpp"
-#include "runtime/transport/context.hpp"
 
 namespace cohort::transport {
+
+// A closing link's last words (bye, acks) may take this long.
+inline constexpr int k_linger_ms = 100;
+
+/// The ZeroMQ context of a process, one per process (tests may have several). Links share ownership
+/// of the sockets' context, so the order of destruction does not matter: the last link ends it, and
+/// waits at most k_linger_ms for bytes still in sockets. inproc endpoints are names inside one
+/// Context. Thread-safe.
+class Context {
+ public:
+  /// `io_threads` serve tcp and ipc; inproc needs none of them.
+  explicit Context(int io_threads = 1);
+  struct Handle;
+  /// For the folder's own use.
+  const std::shared_ptr<Handle>& handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<Handle> handle_;
+};
 
 inline constexpr uint32_t k_protocol_min = 1, k_protocol_max = 1;
 inline constexpr size_t k_message_overhead_bytes = 128;  // what a message costs besides its bytes
@@ -100,8 +118,6 @@ struct LinkStats {
 
 namespace detail {
 class AckHandle;
-class ReceiverPump;
-class SenderPump;
 }  // namespace detail
 
 /// A message at the consumer. Copies share one acknowledgement.
@@ -123,22 +139,19 @@ class Receiver {
   using Delivery = transport::Delivery;
   using OnDelivery = std::function<void(Delivery)>;
   /// Errc::timeout: silent for peer_timeout_ms (its session resumes if it comes back).
-  /// Errc::protocol, Errc::corrupt, Errc::capacity: turned away. A producer that closes in order is
-  /// not reported.
+  /// Errc::protocol, Errc::corrupt: turned away after it was let in. Not reported: a producer that
+  /// closes in order, and one that is refused at its first hello (of another run or attempt, or one
+  /// too many), which hears why; the log names it and LinkStats::rejected counts it.
   using OnPeerLost = std::function<void(std::string peer, Error)>;
 
   /// Binds and starts. Returns Errc::io if the endpoint cannot be bound, Errc::invalid_argument if
   /// an option makes no sense (a tcp endpoint beyond loopback without CURVE keys is one).
   static Expected<std::unique_ptr<Receiver>> open(Context& context, LinkOptions options,
                                                   OnDelivery on_delivery, OnPeerLost on_peer_lost);
-  ~Receiver();
+  virtual ~Receiver() = default;
   /// Returns the resolved endpoint, e.g. with the port the system chose.
-  std::string endpoint() const;
-  LinkStats stats() const;
-
- private:
-  explicit Receiver(std::unique_ptr<detail::ReceiverPump> pump);
-  std::unique_ptr<detail::ReceiverPump> pump_;
+  virtual std::string endpoint() const = 0;
+  virtual LinkStats stats() const = 0;
 };
 
 /// Producer end.
@@ -155,21 +168,17 @@ class Sender {
   static Expected<std::unique_ptr<Sender>> open(Context& context, LinkOptions options,
                                                 OnFailed on_failed);
   /// Says goodbye without waiting for acknowledgements (wait_drained() before, if they matter).
-  ~Sender();
+  virtual ~Sender() = default;
   /// Queues a message and returns its seq; never blocks. `on_acked` runs once, in order of seq, on
   /// the pump thread. Returns Errc::backpressure if queue_bytes are in use (retry after an ack),
   /// Errc::capacity if the message can never fit, Errc::closed if the link is dead.
-  Expected<uint64_t> send(Message message, OnAcked on_acked = {});
+  virtual Expected<uint64_t> send(Message message, OnAcked on_acked = {}) = 0;
   /// Returns the cost of all messages that are not acknowledged.
-  size_t pending_bytes() const;
+  virtual size_t pending_bytes() const = 0;
   /// Returns true when nothing is pending and every on_acked has returned, false after `timeout_ms`
   /// or when the link is dead. Not for callbacks.
-  bool wait_drained(int timeout_ms);
-  LinkStats stats() const;
-
- private:
-  explicit Sender(std::unique_ptr<detail::SenderPump> pump);
-  std::unique_ptr<detail::SenderPump> pump_;
+  virtual bool wait_drained(int timeout_ms) = 0;
+  virtual LinkStats stats() const = 0;
 };
 
 }  // namespace cohort::transport

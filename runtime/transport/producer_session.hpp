@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/transport/counters.hpp"
 #include "runtime/transport/frame.hpp"
 #include "runtime/transport/link.hpp"
 #include "runtime/transport/socket.hpp"

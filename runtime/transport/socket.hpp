@@ -13,7 +13,6 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/tensor/buffer.hpp"
-#include "runtime/transport/context.hpp"
 #include "runtime/transport/frame.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -91,6 +90,16 @@ class Wake {
  private:
   int fd_ = -1;
   std::atomic<bool> is_asleep_{false};
+};
+
+/// Counters of a link end. Written by the pump, read by any thread.
+struct Counters {
+  std::atomic<uint64_t> messages{0}, bytes{0}, chunks{0}, resent{0}, acks{0}, corrupt{0}, gaps{0},
+      reconnects{0}, rejected{0};
+
+  LinkStats read() const {
+    return {messages, bytes, chunks, resent, acks, corrupt, gaps, reconnects, rejected};
+  }
 };
 
 /// Returns an error text with ZeroMQ's reason.

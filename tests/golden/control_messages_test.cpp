@@ -90,7 +90,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                                        TableRequest{TableVerb::put_if_absent, "g/join/1", "here"}));
   round_trip(system, caf::make_message(TableReply{true, std::string("x\0y", 3), 10, "full"}));
   round_trip(system, caf::make_message(
-                         ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2}));
+                         ProcessWelcome{"run", "folder", "here", "a: 1", "sockets", {0, 1}, 2, 3}));
   round_trip(system, caf::make_message(
                          ready_atom_v,
                          ProcessReady{1, {{Role::actor_infer, 2, self->ctrl()}}, 3, self->ctrl()}));

@@ -41,7 +41,9 @@ TEST(TensorBoardGolden, BytesAreThoseThatWereRead) {
   auto second = TensorBoardWriter::open(options);
   ASSERT_TRUE(second.has_value()) << second.error().to_string();
   write_steps(*second, 3, 5, 0.125);
-  ASSERT_TRUE(second->scalar("single", 5, -2.5).has_value());
+  MetricRow single(5);
+  single.set("single", -2.5);
+  ASSERT_TRUE(second->scalars(single).has_value());
   ASSERT_TRUE(second->close().has_value());
   EXPECT_EQ(first->path().filename(), "events.out.tfevents.1700000000.golden.cohort");
   sample::expect_golden("tensorboard_first.bin", sample::read_all(first->path()));

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <set>
 
+#include "tests/support/reshard_measures.hpp"
 #include "tests/support/reshard_models.hpp"
 
 namespace cohort::plan {
@@ -96,8 +97,8 @@ TEST_F(Toy, PointToPointPermuted) {
     EXPECT_DOUBLE_EQ(gib(x.receive), 76.125);
     EXPECT_DOUBLE_EQ(gib(x.send), 76.125);
   }
-  EXPECT_TRUE(plan.is_expert_traffic_in_pp_groups);
-  EXPECT_EQ(plan.expert_pairs, 8u);
+  EXPECT_TRUE(test::is_expert_traffic_in_pp_groups(plan));
+  EXPECT_EQ(test::expert_pairs(plan).size(), 8u);
   ASSERT_EQ(plan.to.expert_slots.size(), 1u);
   for (uint32_t expert = 0; expert < 256; ++expert) {
     uint32_t block = expert / 32, stage = block % 2, coordinate = block / 2;  // block 2c + s
@@ -118,8 +119,8 @@ TEST_F(Dies, PermutedExpertsStayInPipelineGroups) {
   EXPECT_NEAR(x.mean, 4.16, 0.005);
   EXPECT_NEAR(x.max, 4.43, 0.005);
   EXPECT_EQ(plan.receive_total(), uint64_t{256 * 58 - 32 * (4 + 7 + 8 * 5 + 7)} * (84 << 20));
-  EXPECT_EQ(plan.expert_pairs, 1792u);
-  EXPECT_TRUE(plan.is_expert_traffic_in_pp_groups);
+  EXPECT_EQ(test::expert_pairs(plan).size(), 1792u);
+  EXPECT_TRUE(test::is_expert_traffic_in_pp_groups(plan));
   for (uint32_t expert = 0; expert < 256; ++expert)  // stage s, coordinate c takes 8c + s
     EXPECT_EQ(plan.to.expert_slots[0][expert], 32 * (expert % 8) + expert / 8);
 }
@@ -145,17 +146,20 @@ TEST_F(Dies, RecipeAndBaselineBytes) {
 }
 
 TEST_F(Dies, StagingOfOneLayersW13) {
-  ReshardOptions options = mode(ReshardMode::all_gather);
+  experts.tensors.resize(1);
+  ReshardOptions options;
   options.tables_only = true;
   auto w13 = [&](ReshardMode m) {
     options.mode = m;
-    return gib(planned(experts, from, to, options).families[0].staging_max);
+    const auto ranks = planned(experts, from, to, options).ranks;
+    return gib(std::ranges::max(ranks, {}, &RankBytes::staging_peak).staging_peak);
   };
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::all_gather), 14.0);
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.0546875);
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::p2p), 0.0546875);
+  constexpr double k_share = 0.4375;  // of another stage's layer, which the PP broadcast brings
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::all_gather), 14.0 + k_share);
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.0546875 + k_share);
+  EXPECT_LE(w13(ReshardMode::p2p), 0.0546875);
   to = test::make_layout("infer", 2, 1, 128, 128);  // two instances of EP128
-  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.109375);
+  EXPECT_DOUBLE_EQ(w13(ReshardMode::directed), 0.109375 + k_share);
 }
 
 TEST_F(Dies, TheRestOfTheModel) {
@@ -174,23 +178,17 @@ TEST_F(Dies, WholeModelAgainstTheRecipe) {
   ReshardPlan recipe = planned(test::deepseek_v3(), from, to, options);
   std::printf("receive max GiB: recipe %.2f, p2p %.2f; send max %.2f, bound %.2f; critical %.2f\n",
               received(recipe).max, received(ours).max,
-              gib(std::ranges::max(ours.ranks, {}, &RankBytes::send).send), gib(ours.send_bound),
-              gib(ours.critical_bytes));
+              gib(std::ranges::max(ours.ranks, {}, &RankBytes::send).send),
+              gib(test::send_bound(ours)), gib(test::critical_bytes(ours)));
   EXPECT_NEAR(received(recipe).max, 70, 2);
   EXPECT_LT(received(ours).max, 24);
   EXPECT_LT(gib(std::ranges::max(ours.ranks, {}, &RankBytes::send).send),
-            1.01 * gib(ours.send_bound));
+            1.01 * gib(test::send_bound(ours)));
   options = {};
   options.ranks_per_node = 16;
   options.bucket_bytes = uint64_t{256} << 20;
   ReshardPlan direct = planned(test::deepseek_v3(), from, to, options);
-  EXPECT_LT(gib(direct.critical_bytes), 1.02 * gib(direct.send_bound));
-  options.relay = true;
-  ReshardPlan relayed = planned(test::deepseek_v3(), from, to, options);
-  std::printf("between nodes GiB: direct %.1f, relayed %.1f\n", gib(direct.inter_node_bytes),
-              gib(relayed.inter_node_bytes));
-  EXPECT_LT(3 * relayed.inter_node_bytes, direct.inter_node_bytes);
-  EXPECT_EQ(relayed.receive_total(), direct.receive_total());
+  EXPECT_LT(gib(test::critical_bytes(direct)), 1.02 * gib(test::send_bound(direct)));
 }
 
 TEST_F(Dies, GatheringOverTensorParallelFirstHalvesTheFirstStep) {
@@ -210,8 +208,6 @@ TEST_F(Dies, GatheringOverTensorParallelFirstHalvesTheFirstStep) {
   uint64_t before = step(old_way, "pp_broadcast").receive_max / 7 * 8;
   uint64_t after = step(new_way, "tp_gather").receive_max / 3 * 4;
   EXPECT_EQ(before, 2 * after);
-  EXPECT_EQ(step(old_way, "tp_gather").collectives_max,
-            8 * step(new_way, "tp_gather").collectives_max);
   EXPECT_EQ(old_way.receive_total(), new_way.receive_total());
 }
 

@@ -220,12 +220,12 @@ TEST(RunMachineTable, HasEveryState) {
   std::set<std::string> names;
   for (const State& state : states()) names.insert(state.name);
   for (int i = 0; i <= static_cast<int>(Stage::over); ++i) {
-    const std::string stage(to_string(static_cast<Stage>(i)));
+    const std::string stage(name_of(static_cast<Stage>(i)));
     EXPECT_TRUE(std::ranges::any_of(names, [&](auto& name) { return name.starts_with(stage); }))
         << stage;
   }
   for (int i = 0; i <= static_cast<int>(StepState::saving); ++i) {
-    const std::string step(to_string(static_cast<StepState>(i)));
+    const std::string step(name_of(static_cast<StepState>(i)));
     EXPECT_TRUE(std::ranges::any_of(names, [&](auto& name) {
       return name.find(", " + step) != std::string::npos;
     })) << step;

@@ -56,7 +56,7 @@ class CodeReward : public testing::TestWithParam<SandboxMode> {
   }
 
   std::shared_ptr<tasks::Reward> make(const std::string& config) {
-    CodeRewardOptions options;
+    PluginSpec options;
     options.mode = GetParam();
     options.memory_bytes = uint64_t{400} << 20;
     options.timeout_s = 20;
@@ -329,11 +329,13 @@ TEST(CodeRewardConfig, SaysWhatIsWrong) {
     EXPECT_FALSE(reward);
     return reward ? "" : reward.error().to_string();
   };
-  EXPECT_NE(error_of("[").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(error_of(R"({"langauge": "cpp"})").find("unknown key langauge"), std::string::npos);
-  EXPECT_NE(error_of(R"({"language": "rust"})").find("expected auto, python or cpp"),
+  EXPECT_NE(error_of("[").find("no JSON object"), std::string::npos);
+  EXPECT_NE(error_of(R"({"langauge": "cpp"})").find("unknown option 'langauge'"),
             std::string::npos);
-  EXPECT_NE(error_of(R"({"case_timeout_s": 0})").find("seconds above 0"), std::string::npos);
+  EXPECT_NE(error_of(R"({"language": "rust"})").find("none of auto, python, cpp"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"case_timeout_s": 0})").find("case_timeout_s: must be above 0 seconds"),
+            std::string::npos);
 }
 
 }  // namespace

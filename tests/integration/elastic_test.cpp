@@ -92,6 +92,7 @@ class ElasticRun {
     options.config = options_.config;
     options.plan = options_.plan;
     options.welcome.run_id = options_.folder.run_id;
+    options.welcome.run_attempt = options_.folder.attempt;
     options.welcome.run_folder = options_.folder.path;
     options.welcome.cards = {slot};
     options.welcome.attempt = attempt;
@@ -99,7 +100,7 @@ class ElasticRun {
     options.slot = slot;
     options.node = node_;
     options.on_end = [](const std::string&) {};
-    auto process = system_.spawn<caf::detached>(card_process, std::move(options));
+    auto process = spawn_card_process(system_, std::move(options));
     std::lock_guard lock(mutex_);
     processes_.push_back(process);
   }
@@ -241,6 +242,11 @@ TEST(Elastic, ATrainCardIsNeverDoneWithout) {
   EXPECT_TRUE(result.is_loss);
   EXPECT_NE(result.error.find("process 0 (cards [0]: actor_train)"), std::string::npos)
       << result.error;
+}
+
+// What an earlier attempt left behind says another name at its hello, and is refused.
+TEST(Elastic, LinksNameTheAttemptOfTheRun) {
+  EXPECT_NE(run_of_links("20261122-0101", 0), run_of_links("20261122-0101", 1));
 }
 
 }  // namespace

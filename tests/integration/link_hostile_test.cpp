@@ -20,12 +20,21 @@ class LinkHostile : public ::testing::Test {
     ASSERT_TRUE(consumer.wait_for(before + 1));
     EXPECT_EQ(consumer.deliveries.back().peer, "honest");
   }
-  void expect_turned_away(RawProducer& raw, Errc code, const std::string& word) {
+  void expect_refused(RawProducer& raw, Errc code, const std::string& word) {
     std::string payload;
     ASSERT_TRUE(raw.receive(FrameKind::reject, payload));
     Error error = proto::decode_reject(std::as_bytes(std::span(payload)));
     EXPECT_EQ(error.code, code);
     EXPECT_NE(error.detail.find(word), std::string::npos) << error.detail;
+    EXPECT_EQ(consumer.receiver->stats().rejected, 1u);
+  }
+  /// At its hello: the owner of the link has lost nobody.
+  void expect_stranger_refused(RawProducer& raw, const std::string& word) {
+    expect_refused(raw, Errc::protocol, word);
+    EXPECT_TRUE(consumer.board.read([&] { return consumer.lost.empty(); }));
+  }
+  void expect_turned_away(RawProducer& raw, Errc code, const std::string& word) {
+    expect_refused(raw, code, word);
     ASSERT_TRUE(consumer.wait_lost(1));
     EXPECT_EQ(consumer.lost[0].second.code, code);
     EXPECT_EQ(consumer.count(), 0u);
@@ -48,7 +57,7 @@ TEST_F(LinkHostile, FutureProtocolOnly) {
   hello.protocol_min = 7;
   hello.protocol_max = 9;
   raw.send_hello(hello);
-  expect_turned_away(raw, Errc::protocol, "protocol 7 to 9");
+  expect_stranger_refused(raw, "protocol 7 to 9");
 }
 
 TEST_F(LinkHostile, AbsurdChunkSize) {
@@ -56,7 +65,7 @@ TEST_F(LinkHostile, AbsurdChunkSize) {
   auto hello = RawProducer::good_hello();
   hello.chunk_bytes = uint64_t{1} << 60;
   raw.send_hello(hello);
-  expect_turned_away(raw, Errc::protocol, "chunks of");
+  expect_stranger_refused(raw, "chunks of");
 }
 
 TEST_F(LinkHostile, BodyBeyondAllCredit) {

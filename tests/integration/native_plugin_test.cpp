@@ -32,15 +32,15 @@ class NativePlugin : public testing::Test {
   static void TearDownTestSuite() { delete folder_; }
 
   static std::string path(const std::string& name) { return folder_->path(name); }
-  static plugin::EnvironmentSpec world_spec(const std::string& name) {
-    plugin::EnvironmentSpec spec;
+  static plugin::PluginSpec world_spec(const std::string& name) {
+    plugin::PluginSpec spec;
     spec.plugin = path(name);
     spec.timeout_s = 0.5;
     spec.workers = 1;
     spec.mode = sandbox_mode();
     return spec;
   }
-  static plugin::RewardSpec in_process(plugin::RewardSpec spec) {
+  static plugin::PluginSpec in_process(plugin::PluginSpec spec) {
     spec.is_isolated = false;
     return spec;
   }

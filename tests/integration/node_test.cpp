@@ -272,7 +272,7 @@ TEST(Trainer, AcknowledgesAFrameOnlyAfterItsRecord) {
   options.input.run_id = "run";
   options.recorder = system.spawn(slow_recorder, disk);
   options.fail = [](const control::Failure& failure) { ADD_FAILURE() << failure.detail; };
-  auto address = system.spawn(trainer, options);
+  auto address = spawn_trainer(system, options);
   auto sender = transport::Sender::open(context, options.input, [](const Error&) {});
   ASSERT_TRUE(sender) << sender.error().detail;
   proto::Trajectory trajectory;
@@ -332,7 +332,7 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
   options.input.run_id = "run";
   options.recorder = system.spawn(memory_recorder, records);
   options.fail = [](const control::Failure& failure) { ADD_FAILURE() << failure.detail; };
-  auto address = system.spawn(trainer, options);
+  auto address = spawn_trainer(system, options);
   auto sender = transport::Sender::open(context, options.input, [](const Error&) {});
   ASSERT_TRUE(sender) << sender.error().detail;
   caf::scoped_actor self{system};

@@ -93,7 +93,9 @@ TEST(TensorBoardWriter, ASessionInTheSameSecondSortsLater) {
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_LT(first->path().filename(), second->path().filename());
   ASSERT_TRUE(second->close().has_value());
-  EXPECT_EQ(second->scalar("x", 1, 1).error().code, Errc::closed);
+  MetricRow row(1);
+  row.set("x", 1);
+  EXPECT_EQ(second->scalars(row).error().code, Errc::closed);
 }
 
 nlohmann::json parse_trace(const std::filesystem::path& path) {
@@ -120,7 +122,7 @@ TEST(TraceWriter, IsValidAfterCloseAndContinuedOnResume) {
   TrackId same = (*again)->track("card \"1\"", "phases");
   EXPECT_EQ(same.process, track.process);
   EXPECT_EQ(same.thread, track.thread);
-  (*again)->instant(same, "resume", 4000);
+  (*again)->span(same, "resume", "compute", 4000, 4000);
   ASSERT_TRUE((*again)->close().has_value());
   EXPECT_EQ(parse_trace(path).size(), before + 1);
 }
@@ -131,7 +133,7 @@ TEST(TraceWriter, TornTailIsCutOnResume) {
   {
     auto writer = TraceWriter::open(path);
     TrackId track = (*writer)->track("a", "b");
-    (*writer)->counter(track, "bytes", 1, {});
+    (*writer)->span(track, "generate", "compute", 1, 2);
   }
   std::string text = read_all(path);
   sample::write_all(path, text.substr(0, text.size() - 20));

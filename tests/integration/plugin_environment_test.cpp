@@ -11,16 +11,16 @@ namespace cohort::test {
 namespace {
 
 using plugin::EnvironmentSource;
-using plugin::EnvironmentSpec;
+using plugin::PluginSpec;
 
-std::shared_ptr<EnvironmentSource> source_of(const EnvironmentSpec& spec) {
+std::shared_ptr<EnvironmentSource> source_of(const PluginSpec& spec) {
   auto source = plugin::open_environment(spec);
   EXPECT_TRUE(source.has_value()) << (source ? "" : source.error().to_string());
   return source ? *source : nullptr;
 }
 
-EnvironmentSpec spec_of_world(std::string plugin) {
-  EnvironmentSpec spec;
+PluginSpec spec_of_world(std::string plugin) {
+  PluginSpec spec;
   spec.plugin = std::move(plugin);
   spec.mode = sandbox_mode();
   return spec;

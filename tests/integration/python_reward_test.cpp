@@ -268,9 +268,9 @@ TEST(PythonReward, BigRowsGoThroughBothPipes) {
 
 // ---- loading ---------------------------------------------------------------------------------
 
-void expect_refused(const plugin::RewardSpec& spec, Errc code, const std::string& words) {
+void expect_refused(const plugin::PluginSpec& spec, Errc code, const std::string& words) {
   auto reward = plugin::open_reward(spec);
-  ASSERT_FALSE(reward.has_value()) << spec.reward;
+  ASSERT_FALSE(reward.has_value()) << spec.plugin;
   EXPECT_EQ(reward.error().code, code) << reward.error().to_string();
   EXPECT_NE(reward.error().detail.find(words), std::string::npos) << reward.error().detail;
 }

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 RewardWords words_of(const std::string& reward) {
   RewardWords words;
-  words.spec.reward = reward;
+  words.spec.plugin = reward;
   words.sandbox = sandbox_mode() == plugin::SandboxMode::bubblewrap ? "bubblewrap" : "rlimits";
   return words;
 }
@@ -84,7 +84,7 @@ TEST(Score, SaysWhatCannotBeScored) {
   command.rows = folder.write("rows.jsonl", "{\"response\": \"42\", \"ground_truth\": \"42\"}\n");
   command.out = folder.path("out.jsonl");
   EXPECT_EQ(score_command(command), 0);
-  command.words.spec.reward = "no_such_reward";
+  command.words.spec.plugin = "no_such_reward";
   EXPECT_EQ(score_command(command), 2);
   command.words = words_of(example("last_number.py"));
   command.out = folder.path("no/such/folder.jsonl");

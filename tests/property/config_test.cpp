@@ -11,6 +11,7 @@
 #include "runtime/config/tree/device_mapping.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "tests/support/config_text.hpp"
+#include "tests/support/same_settings.hpp"
 
 namespace cohort::config::config_test {
 namespace {
@@ -70,9 +71,9 @@ TEST(ConfigProperty, ResolvedTextLoadsToTheSameSettings) {
     ++accepted;
     auto again = load_text(config->resolved_yaml, "resolved.yaml");
     ASSERT_TRUE(again) << config->resolved_yaml << again.error().detail;
-    ASSERT_TRUE(same_settings(*config, *again)) << ::testing::PrintToString(overrides) << "\n"
-                                                << config->resolved_yaml << "\n---\n"
-                                                << again->resolved_yaml;
+    ASSERT_TRUE(test::same_settings(*config, *again)) << ::testing::PrintToString(overrides) << "\n"
+                                                      << config->resolved_yaml << "\n---\n"
+                                                      << again->resolved_yaml;
     ASSERT_EQ(to_yaml(to_node(*config)), to_yaml(to_node(*again)));
   }
   EXPECT_GT(accepted, 150u);

@@ -41,12 +41,8 @@ class Walk {
       case 0:
       case 1:
         return add();
-      case 2:
-        return report_progress();
       case 3:
         return lose_or_restore();
-      case 4:
-        return take();
       case 5:
         return isolate();
       case 6:
@@ -144,11 +140,6 @@ class Walk {
     open_.erase(it);
     EXPECT_FALSE(dispatcher_->end(key.first, key.second, first, 5).is_first);
   }
-  void report_progress() {
-    if (open_.empty()) return;
-    const auto it = any_open();
-    dispatcher_->progress(it->first.first, it->first.second, rng_.below(600));
-  }
   void forget(const DispatchPart& part) {
     for (uint32_t index : part.indices) {
       const auto it = open_.find({part.group, index});
@@ -171,23 +162,12 @@ class Walk {
     }
     EXPECT_EQ(dispatcher_->outstanding(r), 0U);  // DISPATCH-3
   }
-  void take() {
-    while (auto part = dispatcher_->take_from_slow()) {
-      forget(*part);
-      EXPECT_TRUE(taken_.insert(part->group).second);  // DISPATCH-5: once
-      hand_out();
-      for (uint32_t index : part->indices)
-        EXPECT_FALSE(open_.at({part->group, index}).contains(part->replica));
-    }
-  }
-
   Rng rng_;
   DispatchOptions options_;
   std::optional<Dispatcher> dispatcher_;
   std::vector<bool> is_alive_;
   std::map<Key, std::set<uint32_t>> open_;
   std::set<Key> ended_;
-  std::set<uint64_t> taken_;
   std::vector<DispatchPart> log_;
   uint64_t next_id_ = 0, added_ = 0;
   size_t hedged_ = 0;
@@ -307,8 +287,6 @@ TEST(Dispatch, TheMeanOfWhatEndedIsTheNextExpectation) {
   EXPECT_EQ(dispatcher.outstanding(0), 2U * (10 + 7));
   dispatcher.end(1, 0, 0, 100);
   EXPECT_EQ(dispatcher.outstanding(0), 17U);
-  dispatcher.progress(1, 1, 3);
-  EXPECT_EQ(dispatcher.outstanding(0), 4U);
   dispatcher.end(1, 1, 0, 200);
   EXPECT_EQ(dispatcher.outstanding(0), 0U);
   dispatcher.add({2, 2, 1, 10, 0}).value();

@@ -10,6 +10,7 @@
 #include "tests/support/plan_gen.hpp"
 #include "tests/support/reshard_executor.hpp"
 #include "tests/support/reshard_gen.hpp"
+#include "tests/support/reshard_measures.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -63,13 +64,11 @@ void check_bounds(const ReshardCase& x, const ReshardPlan& plan) {
 }
 
 void check_tables(const ReshardCase& x, const ReshardPlan& plan) {
-  uint64_t sent = 0, by_step = 0, by_family = 0;
+  uint64_t sent = 0, by_step = 0;
   for (const RankBytes& row : plan.ranks) sent += row.send;
   for (const StepBytes& row : plan.steps) by_step += row.receive_total;
-  for (const FamilyBytes& row : plan.families) by_family += row.receive_total;
   EXPECT_EQ(sent, plan.receive_total());
   EXPECT_EQ(by_step, sent);
-  EXPECT_EQ(by_family, sent);
   ReshardOptions tables = x.options;
   tables.tables_only = true;
   auto again = plan_reshard(x.model, x.from, x.to, tables);
@@ -77,23 +76,6 @@ void check_tables(const ReshardCase& x, const ReshardPlan& plan) {
   EXPECT_TRUE(again->transfers.empty());
   EXPECT_EQ(again->ranks, plan.ranks);
   EXPECT_EQ(again->steps, plan.steps);
-}
-
-/// What a node needs and does not have enters it exactly once.
-void check_relay(const ReshardCase& x, const ReshardPlan& plan) {
-  if (plan.options.mode != ReshardMode::p2p || !x.options.relay) return;
-  auto node = [&](uint32_t card) {
-    return x.options.ranks_per_node == 0 ? 0 : card / x.options.ranks_per_node;
-  };
-  std::map<uint32_t, std::set<uint64_t>> have, need;
-  for (const auto& [card, shard] : shards_of(x.model, plan.from))
-    have[node(card)].insert(shard.begin(), shard.end());
-  for (const auto& [card, shard] : shards_of(x.model, plan.to))
-    need[node(card)].insert(shard.begin(), shard.end());
-  uint64_t missing = 0;
-  for (const auto& [at, ids] : need)
-    for (uint64_t id : ids) missing += have[at].count(id) == 0;
-  EXPECT_EQ(plan.inter_node_bytes, missing * 8);
 }
 
 TEST(ReshardProperty, EveryModeReachesTheTargetWithinItsBounds) {
@@ -114,7 +96,6 @@ TEST(ReshardProperty, EveryModeReachesTheTargetWithinItsBounds) {
     check_target(x, *plan);
     check_bounds(x, *plan);
     check_tables(x, *plan);
-    check_relay(x, *plan);
     EXPECT_EQ(*plan_reshard(x.model, x.from, x.to, x.options), *plan);
     ++seen[std::string(to_string(plan->options.mode))];
   }
@@ -142,12 +123,13 @@ TEST(ReshardProperty, SendersAreBalanced) {
     options.bucket_bytes = 1 << 20;
     auto plan = plan_reshard(model, from, to, options);
     ASSERT_TRUE(plan) << plan.error().to_string();
-    if (plan->send_bound == 0) continue;
+    const uint64_t bound = test::send_bound(*plan);
+    if (bound == 0) continue;
     uint64_t most = std::ranges::max(plan->ranks, {}, &RankBytes::send).send;
-    ASSERT_GE(most, plan->send_bound);
+    ASSERT_GE(most, bound);
     uint64_t unit = options.bucket_bytes / 64;  // a sender is loaded by whole units
-    EXPECT_LE(most, plan->send_bound + 3 * unit) << describe(from) << "\n -> " << describe(to);
-    double ratio = static_cast<double>(most) / static_cast<double>(plan->send_bound);
+    EXPECT_LE(most, bound + 3 * unit) << describe(from) << "\n -> " << describe(to);
+    double ratio = static_cast<double>(most) / static_cast<double>(bound);
     worst = std::max(worst, ratio);
     sum += ratio;
     ++count;
@@ -168,7 +150,8 @@ TEST(ReshardProperty, PermutedExpertsNeverMoveMore) {
     x.options.permute_experts = false;
     ReshardPlan natural = *plan_reshard(x.model, x.from, x.to, x.options);
     ASSERT_LE(permuted.receive_total(), natural.receive_total());
-    ASSERT_EQ(permuted.is_permuted, permuted.receive_total() < natural.receive_total());
+    ASSERT_EQ(!permuted.to.expert_slots.empty(),
+              permuted.receive_total() < natural.receive_total());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "runtime/config/verl/verl_rows.hpp"
+#include "tests/support/same_settings.hpp"
 #include "tests/support/verl_command.hpp"
 
 namespace cohort::config {
@@ -103,6 +104,11 @@ std::vector<std::pair<std::string, std::string>> sorted(const std::vector<Note>&
   return out;
 }
 
+/// The settings in verl's own keys, without the notes behind them.
+std::string settings_of(const std::string& resolved_yaml) {
+  return resolved_yaml.substr(0, resolved_yaml.find("\n# no effect"));
+}
+
 void expect_same(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   auto x = load_verl(a);
   auto y = load_verl(b);
@@ -111,7 +117,8 @@ void expect_same(const std::vector<std::string>& a, const std::vector<std::strin
     EXPECT_EQ(lines_of(x.error().detail), lines_of(y.error().detail));
     return;
   }
-  EXPECT_TRUE(same_settings(*x, *y));
+  EXPECT_TRUE(test::same_settings(*x, *y));
+  EXPECT_EQ(settings_of(x->resolved_yaml), settings_of(y->resolved_yaml));
   EXPECT_EQ(sorted(x->warnings), sorted(y->warnings));
   EXPECT_EQ(sorted(x->notes), sorted(y->notes));
 }

@@ -36,7 +36,7 @@ TEST(Simulation, NoSeedOfTheSliceBreaksAnInvariant) {
 
 // Seeds that showed bugs once (docs/simulation.md); what they draw changes when the simulator does.
 TEST(Simulation, SeedsThatShowedBugsHold) {
-  for (uint64_t seed : {94, 105, 239, 423, 5815, 5922, 19546}) {
+  for (uint64_t seed : {94, 105, 239, 423, 5815, 5922, 19546, 66383}) {
     Outcome outcome = simulate(seed);
     EXPECT_TRUE(outcome.violation.label.empty()) << outcome;
   }

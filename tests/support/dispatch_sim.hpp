@@ -75,14 +75,6 @@ class DispatchSim {
     return run([&](const Game& game, uint32_t replica) {
       const auto ended = dispatcher.end(game.group, game.index, replica, length(game));
       if (ended.is_first) ++ended_;
-      for (uint32_t r = 0; r < replicas_.size(); ++r)
-        for (const Game& other : replicas_[r].running)
-          dispatcher.progress(other.group, other.index, other.sampled);
-      while (auto part = dispatcher.take_from_slow()) {
-        cancel(*part);
-        ++moved_;
-        hand_out(dispatcher);
-      }
       hand_out(dispatcher);
       dispatcher.assert_invariants();
     });

@@ -47,9 +47,9 @@ inline std::vector<tasks::RewardRow> rows_of(const std::vector<std::string>& res
   return rows;
 }
 
-inline plugin::RewardSpec spec_of(std::string reward) {
-  plugin::RewardSpec spec;
-  spec.reward = std::move(reward);
+inline plugin::PluginSpec spec_of(std::string reward) {
+  plugin::PluginSpec spec;
+  spec.plugin = std::move(reward);
   spec.mode = sandbox_mode();
   spec.workers = 1;
   // Above what a loaded machine can hold a trivial call up, below what a test can afford to wait.
@@ -58,7 +58,7 @@ inline plugin::RewardSpec spec_of(std::string reward) {
 }
 
 /// Opens it or fails the test.
-inline std::shared_ptr<tasks::Reward> open(const plugin::RewardSpec& spec) {
+inline std::shared_ptr<tasks::Reward> open(const plugin::PluginSpec& spec) {
   auto reward = plugin::open_reward(spec);
   EXPECT_TRUE(reward.has_value()) << (reward ? "" : reward.error().to_string());
   return reward ? *reward : nullptr;

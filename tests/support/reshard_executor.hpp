@@ -62,9 +62,7 @@ class Executor {
     if (x.source == ReshardTransfer::Source::staging) {
       for (const auto& unit : copies_->units(x)) pack(unit.runs, image(x.from, x, unit), wire);
     } else {
-      bool is_before = x.source == ReshardTransfer::Source::before;
-      pack(runs(copies_->source_parts(x), x, x.from, is_before),
-           is_before ? before_[x.from] : after_[x.from], wire);
+      pack(runs(copies_->source_parts(x), x, x.from, true), before_[x.from], wire);
     }
     unpack(runs(copies_->target_parts(x), x, x.to, false), wire, after_[x.to]);
     if (copies_->plan().options.mode == ReshardMode::p2p || x.from == x.to) return;

@@ -71,8 +71,7 @@ inline ShardLayout random_layout(Rng& rng, const ModelTensors& model, uint32_t f
                                 pick(rng, {1, 2, 3, 4}), pick(rng, {1, 2, 3, 4, 6}));
     x.expert_tp = pick(rng, {1, 1, 2});
     x.zero_stage = rng.below(3) ? 0 : 3;
-    x.order = static_cast<ShardLayout::Order>(rng.below(2));
-    std::vector<CardId> pool = plan::consecutive_cards(cards, first);
+    std::vector<CardId> pool = test::consecutive_cards(cards, first);
     for (size_t i = pool.size(); i > 1; --i) std::swap(pool[i - 1], pool[rng.below(i)]);
     if (pool.size() < x.ranks.size()) continue;
     pool.resize(x.ranks.size());
@@ -94,7 +93,7 @@ inline std::string describe(const ShardLayout& x) {
   std::string text = "tp " + std::to_string(x.tp) + " pp " + std::to_string(x.pp) + " dp " +
                      std::to_string(x.dp) + " ep " + std::to_string(x.ep) + " expert_tp " +
                      std::to_string(x.expert_tp) + " zero " + std::to_string(x.zero_stage) +
-                     " order " + std::to_string(static_cast<int>(x.order)) + " layers";
+                     " layers";
   for (uint32_t n : x.layers_per_stage) text += " " + std::to_string(n);
   text += " cards";
   for (CardId card : x.ranks) text += " " + std::to_string(card.value);
@@ -124,9 +123,7 @@ inline ReshardCase random_reshard(Rng& rng) {
   if (rng.below(2)) x.options.mode = ReshardMode::p2p;
   x.options.bucket_bytes = rng.below(3) ? 8 + rng.below(2000) : 0;
   x.options.permute_experts = rng.below(2);
-  x.options.balance_senders = rng.below(4);
   x.options.ranks_per_node = pick(rng, {0, 2, 4, 8});
-  x.options.relay = rng.below(2);
   return x;
 }
 
@@ -138,9 +135,7 @@ inline uint64_t element_id(uint64_t family, uint64_t layer, uint64_t expert, uin
 inline std::vector<uint64_t> shard_of(const ModelTensors& model, const ShardLayout& x,
                                       uint32_t position) {
   uint32_t tp = position % x.tp, rest = position / x.tp;
-  bool is_tp_dp_pp = x.order == ShardLayout::Order::tp_dp_pp;
-  uint32_t dp = is_tp_dp_pp ? rest % x.dp : rest / x.pp;
-  uint32_t pp = is_tp_dp_pp ? rest / x.dp : rest % x.pp;
+  uint32_t dp = rest % x.dp, pp = rest / x.dp;
   uint32_t q = tp + x.tp * dp;
   uint32_t etp = q % x.expert_tp, ep = q / x.expert_tp % x.ep, replica = q / x.expert_tp / x.ep;
   uint64_t first = 0;

@@ -11,6 +11,13 @@
 
 namespace cohort::test {
 
+/// Returns cards first, first + 1, … as ShardLayout::ranks.
+inline std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first = 0) {
+  std::vector<CardId> cards(count);
+  for (uint32_t i = 0; i < count; ++i) cards[i] = {first + i};
+  return cards;
+}
+
 using Kind = plan::TensorSpec::Kind;
 using Where = plan::TensorSpec::Where;
 
@@ -96,7 +103,7 @@ inline plan::ShardLayout make_layout(std::string name, uint32_t tp, uint32_t pp,
   x.pp = pp;
   x.dp = dp;
   x.ep = ep;
-  x.ranks = plan::consecutive_cards(tp * pp * dp, first_card);
+  x.ranks = consecutive_cards(tp * pp * dp, first_card);
   return x;
 }
 

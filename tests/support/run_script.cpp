@@ -103,13 +103,28 @@ struct Answer {
 
 }  // namespace
 
+std::string_view name_of(StepState state) {
+  static constexpr std::string_view k_names[] = {
+      "admitted",  "ready",    "opening",    "generating", "referring", "collecting", "closing",
+      "collected", "updating", "publishing", "evaluating", "flushing",  "saving"};
+  return k_names[static_cast<size_t>(state)];
+}
+
+std::string_view name_of(Stage stage) {
+  static constexpr std::string_view k_names[] = {
+      "created",   "starting",     "restoring_frozen", "publishing_frozen",
+      "restoring", "republishing", "warming",          "stepping",
+      "ending",    "over"};
+  return k_names[static_cast<size_t>(stage)];
+}
+
 std::string to_text(const Command& command) { return std::visit(Text{}, command); }
 
 std::string state_of(const Run& run) {
-  std::string text(to_string(run.stage()));
+  std::string text(name_of(run.stage()));
   if (run.stage() != Stage::warming && run.stage() != Stage::stepping) return text;
-  if (auto front = run.front()) text += fmt::format(", {}", to_string(*front));
-  if (auto evaluation = run.evaluation()) text += fmt::format(" ({})", to_string(*evaluation));
+  if (auto front = run.front()) text += fmt::format(", {}", name_of(*front));
+  if (auto evaluation = run.evaluation()) text += fmt::format(" ({})", name_of(*evaluation));
   return text;
 }
 

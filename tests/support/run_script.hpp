@@ -12,6 +12,8 @@
 
 namespace cohort::tests {
 
+std::string_view name_of(plan::run::StepState state);
+std::string_view name_of(plan::run::Stage stage);
 /// Returns one line, e.g. "lease 3 to 1: train 2, groups 0 1, version 1".
 std::string to_text(const plan::run::Command& command);
 /// Returns e.g. "stepping, saving", "stepping, evaluating (generating)".

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/config/load.hpp"
+#include "tests/support/same_settings.hpp"
 
 // Configs in the shapes that ROLL's users write, one per pipeline and engine. All load; what this
 // version lacks is said by name.
@@ -16,7 +17,7 @@ RunConfig loaded(const std::string& text) {
   auto again = load_text(config->resolved_yaml, "resolved.yaml");
   EXPECT_TRUE(again) << again.error().detail;
   if (!again) return {};
-  EXPECT_TRUE(same_settings(*config, *again)) << config->resolved_yaml;
+  EXPECT_TRUE(test::same_settings(*config, *again)) << config->resolved_yaml;
   return std::move(*config);
 }
 

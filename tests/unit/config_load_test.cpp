@@ -8,6 +8,7 @@
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/config/roll/roll_schema.hpp"
 #include "tests/support/config_text.hpp"
+#include "tests/support/same_settings.hpp"
 
 namespace cohort::config::config_load_test {
 namespace {
@@ -262,7 +263,7 @@ TEST(ConfigLoad, DefinitionsForInterpolationNeedNoSchema) {
 TEST(ConfigLoad, ResolvedTextIsComplete) {
   RunConfig config = loaded(load_small());
   RunConfig again = loaded(load_text(config.resolved_yaml, "resolved.yaml"));
-  EXPECT_TRUE(same_settings(config, again));
+  EXPECT_TRUE(test::same_settings(config, again));
   EXPECT_EQ(config.resolved_yaml, again.resolved_yaml);
   // given the run folder's config.yaml, then nothing in it is warned about
   RunConfig shipped = loaded(load(source_path("configs/frozen_lake.yaml")));

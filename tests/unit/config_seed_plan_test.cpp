@@ -5,6 +5,7 @@
 
 #include "runtime/config/load.hpp"
 #include "tests/support/config_text.hpp"
+#include "tests/support/same_settings.hpp"
 
 namespace cohort::config::config_seed_plan_test {
 namespace {
@@ -26,7 +27,7 @@ const Note* find(const std::vector<Note>& notes, const std::string& key, const s
 void expect_round_trip(const RunConfig& config) {
   auto again = load_text(config.resolved_yaml, "resolved.yaml");
   ASSERT_TRUE(again) << again.error().detail;
-  EXPECT_TRUE(same_settings(config, *again));
+  EXPECT_TRUE(test::same_settings(config, *again));
 }
 
 // The numbers of docs/config.md, Batch algebra.

@@ -173,6 +173,31 @@ TEST(LinkSession, AnotherConsumerAtThePortDoesNotAnswer) {
   EXPECT_TRUE(producer.session.is_established());
 }
 
+// Found by cohort_sim, seed 66383: a process that an earlier attempt of the run had left behind
+// came to a port that was given again; the owner of the link took it for a failed peer, and the
+// resumed run ended.
+TEST(LinkSession, ARefusedStrangerIsNoLossOfTheConsumersOwner) {
+  TestProducer stranger, peer;
+  TestConsumer consumer;
+  stranger.options.run_id = "run, attempt 0";
+  peer.options.run_id = consumer.options.run_id = "run, attempt 1";
+  stranger.session.start(0);
+  settle(stranger, consumer, 0);
+  ASSERT_TRUE(stranger.dead) << "it hears why";
+  EXPECT_NE(stranger.dead->detail.find("run, attempt 1"), std::string::npos);
+  EXPECT_TRUE(consumer.lost.empty());
+  EXPECT_EQ(consumer.counters.rejected, 1u);
+  peer.session.start(10);
+  peer.push(100);
+  settle(peer, consumer, 10);
+  EXPECT_EQ(consumer.delivered, (std::vector<uint64_t>{1}));
+  Wire lie;  // one that was let in and breaks the rules is a loss
+  lie.header.kind = FrameKind::data;
+  lie.header.session = 7;
+  consumer.take(lie, 20);
+  EXPECT_EQ(consumer.lost.size(), 1u);
+}
+
 TEST(LinkSession, HellosComeOftenAtFirstAndThenAtTheHeartbeat) {
   TestProducer producer;
   producer.session.start(0);

@@ -293,6 +293,38 @@ TEST(Membership, OneThatIsLostWhileItLeavesIsAwayWhenItHasLeft) {
   EXPECT_EQ(rig.machine.standing(1), Standing::absent);
 }
 
+// MEMBER-5. Found in review: a reference that was killed and did not end (its disk hangs) held up
+// the run for good.
+TEST(Membership, AKilledProcessThatDoesNotEndIsAwaitedForALimitedTime) {
+  MemberRig rig(single_slots(2, true));
+  rig.begin();
+  rig.feed(FirstPolicySaved{});
+  rig.feed(Judged{1, Judgement::hung, "hangs"});
+  EXPECT_EQ(rig.machine.standing(1), Standing::fenced);
+  EXPECT_EQ(rig.pass(60), Texts{"tell away [1]: " + k_one +
+                                " has not ended within 60000 ms: the run goes on without it"});
+  EXPECT_EQ(rig.machine.standing(1), Standing::parted);
+  EXPECT_EQ(rig.exit(1), Texts{"start 1/1"});
+  rig.feed(Judged{3, Judgement::hung, "hangs"});
+  EXPECT_TRUE(any_says(rig.pass(60), "reference) in phase supervision: it has not ended within"));
+}
+
+// Found in review: the driver judges the card that leads a replica, another slot of the unit had
+// died, and its losses counted although a prompt had caused them.
+TEST(Membership, APardonIsForTheUnit) {
+  MemberRig rig(unit_slots());
+  rig.begin();
+  for (int i = 0; i < 6; ++i) {
+    rig.exit(2);
+    rig.exit(1);
+    rig.ready(1);
+    rig.ready(2);
+    rig.feed(Judged{1, Judgement::pardon});
+  }
+  EXPECT_EQ(rig.machine.standing(1), Standing::here);
+  EXPECT_EQ(rig.machine.standing(2), Standing::here);
+}
+
 // -- MEMBER-6
 
 // Within a minute of any loss every failed link was taken for its consequence; a true one then

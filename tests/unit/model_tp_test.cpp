@@ -8,6 +8,7 @@
 
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
+#include "tests/support/reshard_models.hpp"
 #include "tests/support/tp_cut.hpp"
 
 namespace cohort::compute {
@@ -35,7 +36,7 @@ std::vector<float> planned_part(const ModelConfig& c, int rank, int size) {
   plan::ShardLayout layout;
   layout.name = "infer";
   layout.tp = static_cast<uint32_t>(size);
-  layout.ranks = plan::consecutive_cards(layout.tp);
+  layout.ranks = test::consecutive_cards(layout.tp);
   plan::check_layout(tensors, layout).value();
   const plan::Shards shards(tensors, layout);
   const auto place = shards.place(static_cast<uint32_t>(rank));

@@ -83,7 +83,7 @@ class PlacementActorTest : public ::testing::Test {
     options.owners[{"actor_train", {0}}] = system_.spawn(owner_behavior, train_);
     options.owners[{"actor_infer", {1}}] = first_actor_ = system_.spawn(owner_behavior, infer_);
     options.owners[{"actor_infer", {2}}] = second_actor_ = system_.spawn(owner_behavior, second_);
-    placement_ = system_.spawn(placement, std::move(options));
+    placement_ = spawn_placement(system_, std::move(options));
   }
   void lose(uint32_t card, bool is_away = false) {
     caf::anon_send(placement_, lost_atom_v, CardsLost{{card}, "process 1 was killed", is_away});

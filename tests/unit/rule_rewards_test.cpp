@@ -341,9 +341,9 @@ TEST(IfEval, ARowThatCannotBeJudgedSaysWhy) {
 TEST(RuleRewards, UnknownNamesAndOptionsAreRefusedWithTheNearest) {
   auto type = make_rule_reward("gsm8");
   ASSERT_FALSE(type.has_value());
-  EXPECT_EQ(type.error().detail, "no built-in reward 'gsm8', did you mean 'gsm8k'?");
+  EXPECT_EQ(type.error().detail, "no built-in reward 'gsm8'; did you mean 'gsm8k'?");
   const std::pair<const char*, const char*> k_wrong[] = {
-      {R"({"methd": "strict"})", "unknown option 'methd', did you mean 'method'?"},
+      {R"({"methd": "strict"})", "unknown option 'methd'; did you mean 'method'?"},
       {R"({"method": "lazy"})", "method: 'lazy' is none of strict, flexible"},
       {R"({"format_score": "0"})", "format_score: \"0\" is no number"},
       {"[1]", "is no JSON object"},

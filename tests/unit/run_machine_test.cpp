@@ -226,6 +226,26 @@ TEST(Run, APlantedBoundAdmitsAStepTooEarly) {
   EXPECT_EQ(Generating().run().open_steps(), 1U);
 }
 
+// Found in review: the step behind handed out groups that waited to be played again after a loss,
+// though all of them had come into the stream meanwhile.
+TEST(Run, WhatIsInTheStreamIsNotHandedOutAgain) {
+  RunOptions options = Beside::ahead();
+  options.running_max = 1;  // a replica has one group at a time
+  RunScript script(options);
+  script.groups = 4;
+  script.tell(Started{});
+  ASSERT_TRUE(script.answer_until([&] { return script.waits<Collect>(); }));
+  const auto collect = script.take<Collect>();
+  script.tell(CardsLost{{1, 2}, "both were killed"});
+  script.tell(CardsBack{{1, 2}, {}});
+  ASSERT_TRUE(script.answer_until(
+      [&] { return script.waits<Lease>() && script.lines().back().ends_with("attempt 1"); }));
+  script.tell(Collected{collect.round, 0});
+  const auto lease = script.take<Lease>();
+  ASSERT_EQ(lease.round, collect.round);
+  EXPECT_FALSE(contains(script.tell(LeaseEnded{lease.number, 2, 20}), "*train 1, groups*"));
+}
+
 // -- leases
 
 TEST(Run, ALateReportOfALostReplicaChangesNothing) {  // LEASE-1
@@ -328,7 +348,8 @@ TEST(Run, ALeaseIsSplitBeforeItsMessageIsTooLarge) {
 }
 
 TEST(Run, AGroupThatNoLeaseHoldsIsSplitToo) {
-  Round round({TrajectoryKind::train, 1}, {{"Lake", 0, "Lake/0"}}, 30000, {}, {});
+  Round round{{TrajectoryKind::train, 1}, {{"Lake", 0, "Lake/0"}}, 30000,
+              plan::Dispatcher({}),       plan::Suspects(1),       plan::GroupClock({})};
   plan::DispatchPart part{0, 0, {}};
   for (uint32_t i = 0; i < 30000; ++i) part.indices.push_back(i);
   const auto leases = pack_leases(round, {part});

@@ -192,11 +192,9 @@ TEST(Sokoban, InstructionsNameSymbolsAndActions) {
                 "Symbols: # wall, _ floor, O target, √ box on target, X box, P you, S you on "
                 "target.\nActions: Up, Down, Left, Right."),
             std::string::npos);
-  SokobanConfig config = letters();
-  config.env_instruction = "Bring the parcels home.";
-  EXPECT_EQ(make_game(config)->instructions(),
-            "Bring the parcels home.\nSymbols: W wall, . empty, G target, C parcel home, B box, A "
-            "player, @ player on target.\nActions: Up, Down, Left, Right. One action a turn.");
+  EXPECT_TRUE(make_game(letters())->instructions().ends_with(
+      "\nSymbols: W wall, . empty, G target, C parcel home, B box, A player, @ player on target.\n"
+      "Actions: Up, Down, Left, Right. One action a turn."));
 }
 
 TEST(Sokoban, RefusesWhatCannotWork) {

@@ -8,6 +8,7 @@
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
+#include "tests/support/reshard_models.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::actors {
@@ -25,7 +26,7 @@ TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
         const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
         plan::ShardLayout layout;
         layout.tp = static_cast<uint32_t>(tp);
-        layout.ranks = plan::consecutive_cards(layout.tp);
+        layout.ranks = test::consecutive_cards(layout.tp);
         const plan::Shards shards(tensors, layout);
         const compute::ParameterLayout part =
             compute::layout_of(compute::tp_config(model, tp).value());

@@ -109,7 +109,7 @@ Expected<void> serve(caf::actor_system& system, const control::SystemOptions& ne
   auto future = ended.get_future();
   options.on_end = [&ended](std::string reason) { ended.set_value(std::move(reason)); };
   // On a thread of its own, so that it answers pings whatever the roles compute.
-  auto process = system.spawn<caf::detached>(actors::card_process, std::move(options));
+  auto process = actors::spawn_card_process(system, std::move(options));
   log::info("process {}: ends, {}", slot, future.get());
   return {};
 }

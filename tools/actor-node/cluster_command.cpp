@@ -89,7 +89,7 @@ int serve_agent(const ClusterAccess& access, actors::ClusterAgentOptions agent,
   if (!options) return fail(options.error());
   control::SystemConfig config(*options);
   caf::actor_system system(config);
-  auto actor = system.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
+  auto actor = actors::spawn_cluster_agent(system, std::move(agent));
   signals.start([actor] { caf::anon_send(actor, control::leave_atom_v); });
   caf::anon_send(actor, control::start_atom_v);
   leave(ending->wait());
@@ -135,7 +135,7 @@ int head(const ClusterCommand& command) {
   }
   auto ending = std::make_shared<Ending>();
   auto actor =
-      system.spawn(actors::cluster_head, actors::ClusterHeadOptions{k_version, say, [ending] {
+      actors::spawn_cluster_head(system, actors::ClusterHeadOptions{k_version, say, [ending] {
                                                                       ending->set({true, ""});
                                                                     }});
   Scoped scope(caf::actor_cast<caf::strong_actor_ptr>(actor));
@@ -150,7 +150,7 @@ int head(const ClusterCommand& command) {
     own.local_head = actor;
     own.hello.rank = 0;
     own.hello.cards = command.cards;
-    auto agent = system.spawn<caf::detached>(actors::cluster_agent, std::move(own));
+    auto agent = actors::spawn_cluster_agent(system, std::move(own));
     stop = [agent] { caf::anon_send(agent, control::stop_atom_v); };
     caf::anon_send(agent, control::start_atom_v);
   }

@@ -104,7 +104,7 @@ Expected<void> ClusterProcesses::open_own(const ClusterRun& cluster) {
   head.version = k_version;
   head.on_line = say;
   head.on_stop = [] {};
-  head_ = system_.spawn(actors::cluster_head, std::move(head));
+  head_ = actors::spawn_cluster_head(system_, std::move(head));
   host_ = cluster.access.host.empty() ? cluster.start->head.host : cluster.access.host;
   COHORT_TRY(
       control::publish(system_, head_, {cluster.start->head.host, cluster.start->head.port}));
@@ -120,7 +120,7 @@ Expected<void> ClusterProcesses::open_own(const ClusterRun& cluster) {
   agent.process_words.insert(agent.process_words.end(), {"--host", host_});
   agent.on_line = say;
   agent.on_end = [](const actors::AgentEnd&) {};
-  agent_ = system_.spawn<caf::detached>(actors::cluster_agent, std::move(agent));
+  agent_ = actors::spawn_cluster_agent(system_, std::move(agent));
   caf::anon_send(agent_, control::start_atom_v);
   return {};
 }

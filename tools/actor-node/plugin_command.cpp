@@ -88,18 +88,18 @@ void find_equal(const std::vector<RewardResult>& results, PluginReport& report) 
                   scores.size(), scores.front()));
 }
 
-std::string heading(const tasks::Reward& reward, const plugin::RewardSpec& spec) {
+std::string heading(const tasks::Reward& reward, const plugin::PluginSpec& spec) {
   const auto* child = dynamic_cast<const plugin::ChildReward*>(&reward);
   if (child == nullptr)
-    return fmt::format("{}: {}\n", spec.reward,
-                       spec.reward.ends_with(".so") ? "loaded into this process" : "built in");
+    return fmt::format("{}: {}\n", spec.plugin,
+                       spec.plugin.ends_with(".so") ? "loaded into this process" : "built in");
   plugin::Loaded loaded = child->loaded();
-  return fmt::format("{}: {} ({} signature{}), {} workers, {}\n", spec.reward, loaded.name,
+  return fmt::format("{}: {} ({} signature{}), {} workers, {}\n", spec.plugin, loaded.name,
                      loaded.form, loaded.is_batch ? ", rows together" : "", spec.workers,
                      spec.mode == plugin::SandboxMode::bubblewrap ? "sandboxed" : "limits only");
 }
 
-Expected<PluginReport> check_reward(const PluginCommand& command, const plugin::RewardSpec& spec) {
+Expected<PluginReport> check_reward(const PluginCommand& command, const plugin::PluginSpec& spec) {
   COHORT_ASSIGN(std::vector<InputRow> rows, rows_of(command));
   COHORT_ASSIGN(std::shared_ptr<tasks::Reward> reward, plugin::open_reward(spec));
   PluginReport report{.text = heading(*reward, spec), .errors = {}, .warnings = {}};
@@ -126,18 +126,6 @@ Expected<PluginReport> check_reward(const PluginCommand& command, const plugin::
   return report;
 }
 
-plugin::EnvironmentSpec environment_of(const plugin::RewardSpec& spec) {
-  return {.plugin = spec.reward,
-          .config = spec.config,
-          .timeout_s = spec.timeout_s,
-          .workers = spec.workers,
-          .mode = spec.mode,
-          .memory_bytes = spec.memory_bytes,
-          .readable = spec.readable,
-          .has_network = spec.has_network,
-          .python = spec.python};
-}
-
 /// Plays one episode; the text is all that a policy would have seen.
 std::string play(tasks::Environment& world, const PluginCommand& command, PluginReport& report) {
   std::string text = fmt::format("  seed {}: {}\n", command.seed, world.reset(command.seed));
@@ -156,13 +144,13 @@ std::string play(tasks::Environment& world, const PluginCommand& command, Plugin
   return text;
 }
 
-Expected<PluginReport> check_environment(PluginCommand command, const plugin::RewardSpec& spec) {
+Expected<PluginReport> check_environment(PluginCommand command, const plugin::PluginSpec& spec) {
   if (command.answers.empty()) command.answers = {"<answer>Up</answer>"};
-  COHORT_ASSIGN(auto source, plugin::open_environment(environment_of(spec)));
+  COHORT_ASSIGN(auto source, plugin::open_environment(spec));
   PluginReport report;
   auto first = source->make(), second = source->make();
   const std::string text = play(*first, command, report);
-  report.text = fmt::format("{}: environment\n{}", spec.reward, text);
+  report.text = fmt::format("{}: environment\n{}", spec.plugin, text);
   if (play(*second, command, report) != text)
     report.warnings.push_back(
         "the same seed and answers gave another episode: not deterministic; a run cannot be "
@@ -173,7 +161,7 @@ Expected<PluginReport> check_environment(PluginCommand command, const plugin::Re
 }  // namespace
 
 Expected<PluginReport> check_plugin(const PluginCommand& command) {
-  COHORT_ASSIGN(plugin::RewardSpec spec, spec_of(command.words));
+  COHORT_ASSIGN(plugin::PluginSpec spec, spec_of(command.words));
   return command.is_environment ? check_environment(command, spec) : check_reward(command, spec);
 }
 

@@ -45,9 +45,9 @@ json ground_truth_of(json& row) {
 }  // namespace
 
 void add_reward_options(CLI::App& command, RewardWords& words, const std::string& name) {
-  plugin::RewardSpec& spec = words.spec;
+  plugin::PluginSpec& spec = words.spec;
   command
-      .add_option(name, spec.reward, "path.py:function, path.so or the name of a built-in reward")
+      .add_option(name, spec.plugin, "path.py:function, path.so or the name of a built-in reward")
       ->required();
   command.add_option("--config", spec.config, "the reward's own options, a JSON object")
       ->capture_default_str();
@@ -68,8 +68,8 @@ void add_reward_options(CLI::App& command, RewardWords& words, const std::string
                    "load a C++ plugin into this process, without sandbox");
 }
 
-Expected<plugin::RewardSpec> spec_of(const RewardWords& words) {
-  plugin::RewardSpec spec = words.spec;
+Expected<plugin::PluginSpec> spec_of(const RewardWords& words) {
+  plugin::PluginSpec spec = words.spec;
   spec.mode =
       words.sandbox == "rlimits" ? plugin::SandboxMode::rlimits : plugin::SandboxMode::bubblewrap;
   spec.memory_bytes = words.memory_mib << 20;

@@ -12,9 +12,9 @@
 
 namespace cohort {
 
-/// Words of the command line; the fields that a plugin::RewardSpec has carry its defaults.
+/// Words of the command line; the fields that a plugin::PluginSpec has carry its defaults.
 struct RewardWords {
-  plugin::RewardSpec spec;
+  plugin::PluginSpec spec;
   std::string sandbox = "bubblewrap";
   uint64_t memory_mib = 1024;
   bool is_in_process = false;
@@ -23,7 +23,7 @@ struct RewardWords {
 /// Declares the positional `name` (what to open) and the options that every reward takes.
 void add_reward_options(CLI::App& command, RewardWords& words, const std::string& name);
 /// Returns the spec that the words name.
-Expected<plugin::RewardSpec> spec_of(const RewardWords& words);
+Expected<plugin::PluginSpec> spec_of(const RewardWords& words);
 
 /// One line of a file of rows. Known columns: id, response (verl's dumps: output), prompt (input; a
 /// list of messages counts as messages), messages, ground_truth (gts, reward_model.ground_truth),

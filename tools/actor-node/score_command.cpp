@@ -88,7 +88,7 @@ Expected<void> write_out(const std::string& path, const std::vector<InputRow>& r
 }
 
 Expected<int> score(const ScoreCommand& command) {
-  COHORT_ASSIGN(plugin::RewardSpec spec, spec_of(command.words));
+  COHORT_ASSIGN(plugin::PluginSpec spec, spec_of(command.words));
   COHORT_ASSIGN(std::vector<InputRow> rows, read_input_rows(command.rows));
   COHORT_ASSIGN(std::shared_ptr<tasks::Reward> reward, plugin::open_reward(spec));
   const double begin = now_seconds();

@@ -5,7 +5,10 @@
 /// played only where all of it is served), SEAT-1 (a version goes only to who sits in its epoch),
 /// LEASE-1, LIVENESS (the run ends, soon after the faults have), REPLAY (the parameters are
 /// those of a calm run).
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -13,7 +16,9 @@
 #include <vector>
 
 #include "runtime/base/trajectory_kind.hpp"
+#include "runtime/tensor/checksum.hpp"
 #include "runtime/transport/link.hpp"
+#include "tools/cohort-sim/sim_job.hpp"
 #include "tools/cohort-sim/world.hpp"
 
 namespace cohort::sim {
@@ -34,12 +39,36 @@ inline TrajectoryKey key_of(const Item& x) {
   return {static_cast<TrajectoryKind>(x.kind), x.step, x.group, x.index};
 }
 
-std::string pack(const std::vector<Item>& items);
-std::vector<Item> unpack(const std::string& bytes);
-uint64_t content_of(uint64_t parameters, const TrajectoryKey& key);
+inline uint64_t hash_of(const transport::Message& message) {
+  uint64_t header = tensor::checksum64(std::as_bytes(std::span(message.header)));
+  return mix64(header ^ mix64(message.type)) ^ tensor::checksum64(message.body.bytes());
+}
+
+inline std::string pack(const std::vector<Item>& items) {
+  std::string bytes(items.size() * sizeof(Item), '\0');
+  std::memcpy(bytes.data(), items.data(), bytes.size());
+  return bytes;
+}
+
+inline std::vector<Item> unpack(const std::string& bytes) {
+  std::vector<Item> items(bytes.size() / sizeof(Item));
+  std::memcpy(items.data(), bytes.data(), items.size() * sizeof(Item));
+  return items;
+}
+
+inline uint64_t content_of(uint64_t parameters, const TrajectoryKey& key) {
+  return mix64(mix64(parameters ^ mix64(key.step * 4 + static_cast<uint64_t>(key.kind))) ^
+               (uint64_t{key.group} << 32 | key.index));
+}
+
 inline uint64_t score_of(uint64_t content) { return mix64(content) | 1; }
+
 /// Returns the parameters after a step on them with a batch sorted by key.
-uint64_t next_parameters(uint64_t parameters, const std::vector<Item>& batch);
+inline uint64_t next_parameters(uint64_t parameters, const std::vector<Item>& batch) {
+  for (const Item& item : batch)
+    parameters = mix64(parameters ^ (item.is_masked != 0 ? 1 : mix64(item.content ^ item.score)));
+  return parameters;
+}
 
 /// What a step trains, as the job says.
 struct TrainedStep {
@@ -55,29 +84,118 @@ class Audit {
   explicit Audit(World& world) : world_(world) {}
 
   // Links.
-  void on_sent(uint64_t session, uint64_t seq, const transport::Message& message);
+  void on_sent(uint64_t session, uint64_t seq, const transport::Message& message) {
+    auto& sent = sent_[session];
+    if (seq != sent.size() + 1)
+      world_.violate("LINK-1", fmt::format("message {} is numbered {}", sent.size() + 1, seq));
+    sent.push_back({hash_of(message), false});
+  }
   void on_delivered(uint64_t session, uint64_t life, uint64_t seq,
-                    const transport::Message& message);
-  void on_consumer_acks(uint64_t session, uint64_t seq);
-  void on_producer_acked(uint64_t session, uint64_t seq);
-  void on_bytes(const char* what, uint64_t held, uint64_t limit);  // FLOW-4, LINK-3
+                    const transport::Message& message) {
+    auto& sent = sent_[session];
+    if (seq == 0 || seq > sent.size() || sent[seq - 1].hash != hash_of(message))
+      return world_.violate("LINK-1", fmt::format("message {} is not what was sent", seq));
+    auto [last, is_first] = delivered_.try_emplace({session, life}, seq);
+    if (is_first) {
+      uint64_t acked = acked_upto_[session];
+      if (seq > acked + 1)
+        world_.violate("LINK-1", fmt::format("a consumer begins with message {}, but only {} are "
+                                             "acknowledged",
+                                             seq, acked));
+      return;
+    }
+    if (seq != last->second + 1)
+      world_.violate("LINK-1", fmt::format("message {} comes after {}", seq, last->second));
+    last->second = seq;
+  }
+  void on_consumer_acks(uint64_t session, uint64_t seq) {
+    auto& sent = sent_[session];
+    if (seq >= 1 && seq <= sent.size()) sent[seq - 1].is_consumer_acked = true;
+  }
+  void on_producer_acked(uint64_t session, uint64_t seq) {
+    uint64_t& upto = acked_upto_[session];
+    if (seq != upto + 1)
+      world_.violate("LINK-1", fmt::format("acknowledgement {} comes after {}", seq, upto));
+    upto = seq;
+    if (!sent_[session][seq - 1].is_consumer_acked)
+      world_.violate("LINK-2", fmt::format("message {} is acknowledged to its producer, but no "
+                                           "consumer has acknowledged it",
+                                           seq));
+  }
+  void on_bytes(const char* what, uint64_t held, uint64_t limit) {
+    if (held > limit)
+      world_.violate("FLOW-4", fmt::format("{}: {} bytes, the bound is {}", what, held, limit));
+  }  // FLOW-4, LINK-3
 
   // Flow.
   void on_recorded(const Item& item) { recorded_.insert(key_of(item)); }
   /// The collector refused it: its step is over, or not open in this life.
   void on_refused(const Item& item) { refused_.insert(key_of(item)); }
-  void on_source_acked(const std::vector<Item>& items);  // FLOW-2
+  void on_source_acked(const std::vector<Item>& items) {
+    for (const Item& item : items)
+      if (!recorded_.contains(key_of(item)) && !refused_.contains(key_of(item)))
+        world_.violate("FLOW-2",
+                       cohort::to_string(key_of(item)) + " is acknowledged, but not on the disk");
+  }  // FLOW-2
   /// FLOW-1, FLOW-3.
-  void on_trained(const TrainedStep& trained, const std::vector<Item>& batch);
+  void on_trained(const TrainedStep& trained, const std::vector<Item>& batch) {
+    uint64_t size = uint64_t{trained.groups} * trained.group_size;
+    for (const Item& item : batch) {
+      TrajectoryKey key = key_of(item);
+      if (key.kind != trained.kind || key.step != trained.step || key.group >= trained.groups ||
+          key.index >= trained.group_size)
+        world_.violate(
+            "FLOW-1", cohort::to_string(key) + fmt::format(" is trained in step {}", trained.step));
+      if (!trained_.insert(key).second)
+        world_.violate("FLOW-1", cohort::to_string(key) + " is trained twice");
+      if (!recorded_.contains(key))
+        world_.violate("FLOW-2", cohort::to_string(key) + " is trained, but not on the disk");
+      if (item.is_masked != 0) {
+        masked_.insert({key.kind, key.step, key.group, 0});
+        continue;
+      }
+      if (item.content != content_of(item.parameters, key) || item.score == 0)
+        world_.violate("FLOW-1", cohort::to_string(key) + " is not what was generated and scored");
+      if (trained.kind == Kind::warm_start) continue;
+      if (item.version > trained.version || item.version + trained.staleness < trained.version)
+        world_.violate(
+            "FLOW-3",
+            fmt::format("{} was generated by version {}; version {} is trained, "
+                        "and the bound is {}",
+                        cohort::to_string(key), item.version, trained.version, trained.staleness));
+      on_served("a trajectory was generated by", item.version, item.parameters);
+    }
+    if (batch.size() != size)
+      world_.violate("FLOW-1", fmt::format("step {} trains {} of {} trajectories", trained.step,
+                                           batch.size(), size));
+  }
   /// The run goes on from a checkpoint: what was trained after it is trained again.
-  void on_resumed(uint64_t steps);
+  void on_resumed(uint64_t steps) {
+    std::erase_if(trained_, [steps](const TrajectoryKey& key) {
+      return key.kind != Kind::train || key.step > steps;
+    });
+  }
   /// The run has ended: every trajectory of it was trained, once.
-  void on_ended(uint64_t steps, uint32_t groups, uint32_t group_size);
+  void on_ended(uint64_t steps, uint32_t groups, uint32_t group_size) {
+    uint64_t trained = 0;
+    for (const TrajectoryKey& key : trained_) trained += key.kind == Kind::train ? 1 : 0;
+    if (trained != steps * groups * group_size)
+      world_.violate("FLOW-1", fmt::format("the run has trained {} of {} trajectories", trained,
+                                           steps * groups * group_size));
+  }
   /// These are the parameters of the version, now that it is trained or loaded.
   void on_version(uint64_t number, uint64_t parameters) { made_[number].insert(parameters); }
   /// PLACE-5: a rollout serves or plays `number` with `parameters`.
-  void on_served(const char* what, uint64_t number, uint64_t parameters);
-  void on_play(uint64_t served, uint64_t leased);
+  void on_served(const char* what, uint64_t number, uint64_t parameters) {
+    if (auto made = made_.find(number); made == made_.end() || !made->second.contains(parameters))
+      world_.violate("PLACE-5",
+                     fmt::format("{} version {}, with other parameters than its", what, number));
+  }
+  void on_play(uint64_t served, uint64_t leased) {
+    if (served != leased)
+      world_.violate("PLACE-5", fmt::format("a lease of version {} is played with version {}",
+                                            leased, served));
+  }
   /// Returns the groups that were trained without being played: index 0 of each.
   const std::set<TrajectoryKey>& masked_groups() const { return masked_; }
 

@@ -6,11 +6,35 @@
 
 #include "runtime/base/trajectory_kind.hpp"
 #include "runtime/plan/membership/limits.hpp"
+#include "runtime/plan/run/planted.hpp"
 #include "runtime/transport/link.hpp"
 
 namespace cohort::sim {
 
 using Kind = TrajectoryKind;
+
+/// A bug put in on purpose: the first five into the machines (runtime/plan/run/planted.hpp), the
+/// others into links and hops.
+enum class Plant {
+  none,
+  dedupe_off,
+  cancel_by_group,
+  reseat_takes_back,
+  version_before_whole,
+  staleness_off_by_one,
+  ack_before_record,  // the trainer acknowledges what is not on the disk yet
+  credit_kept,        // a consumer never grants more than at first
+  rewind_off_by_one,  // a producer goes back to one message too late
+  hop_never_flushes,  // a hop that found the next queue full waits for the next frame
+  wrong_door,         // a consumer takes what is meant for another one
+  late_words_count,   // a producer heeds what an earlier consumer granted
+};
+/// Returns what the machines are told.
+inline plan::Plant machine_plant(Plant plant) {
+  return plant <= Plant::staleness_off_by_one ? static_cast<plan::Plant>(plant) : plan::Plant::none;
+}
+static_assert(static_cast<int>(Plant::staleness_off_by_one) ==
+              static_cast<int>(plan::Plant::staleness_off_by_one));
 
 struct Job {
   static constexpr uint32_t k_warm_batch = 3;

@@ -2,6 +2,7 @@
 /// A simulated trainer around the real Collector: a trajectory is recorded, then acknowledged and
 /// counted, a step is handed over once, as actors/roles/trainer_actor.cpp does; the engine is a
 /// hash, its worker does one thing after the other. One thread; the head's. Bound: the open steps.
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,25 +23,106 @@ class SimTrainer {
  public:
   using Done = std::function<void(Expected<void>)>;
   SimTrainer(Stage& stage, const Job& job, Process& self, Disk& disk, std::function<void()> on_full,
-             SimReceiver::OnPeerLost on_peer_lost);
+             SimReceiver::OnPeerLost on_peer_lost)
+      : stage_(stage),
+        job_(job),
+        self_(self),
+        disk_(disk),
+        on_full_(std::move(on_full)),
+        collector_(job.steps_ahead + 1 + 3,  // a warm start round, two held-out kinds
+                   machine_plant(stage.plant)),
+        input_(
+            stage, self, "collector",
+            named(job.link, "collector", stage.plant == Plant::wrong_door ? "" : "collector"),
+            [this](const SimTicket& ticket) { on_delivery(ticket); }, std::move(on_peer_lost)) {}
 
-  Expected<void> expect(Kind kind, uint64_t step, uint32_t groups, uint32_t group_size);
+  Expected<void> expect(Kind kind, uint64_t step, uint32_t groups, uint32_t group_size) {
+    if (auto opened = collector_.open_step(key_of(kind, step), groups, group_size); !opened)
+      return opened.error();
+    Step& open = steps_[key_of(kind, step)];
+    open.groups = groups;
+    open.group_size = group_size;
+    return {};
+  }
   /// Answers when every trajectory of the step is recorded.
-  void collect(Kind kind, uint64_t step, std::function<void(Expected<double> masked_share)> done);
+  void collect(Kind kind, uint64_t step, std::function<void(Expected<double>)> done) {
+    auto found = steps_.find(key_of(kind, step));
+    if (found == steps_.end()) return done(Error{Errc::not_found, "collect before expect"});
+    found->second.waiting = std::move(done);
+    maybe_complete(found->first);
+  }
   /// Returns the trajectories (group, index) in the stream; none: the step is over.
   std::optional<std::vector<std::pair<uint32_t, uint32_t>>> recorded(Kind kind,
-                                                                     uint64_t step) const;
-  void mask(Kind kind, uint64_t step, uint32_t group, uint64_t version, Done done);
+                                                                     uint64_t step) const {
+    auto found = steps_.find(key_of(kind, step));
+    if (found == steps_.end()) return std::nullopt;
+    std::vector<std::pair<uint32_t, uint32_t>> all;
+    for (const Item& item : found->second.items) all.emplace_back(item.group, item.index);
+    return all;
+  }
+  void mask(Kind kind, uint64_t step_number, uint32_t group, uint64_t version, Done done) {
+    auto found = steps_.find(key_of(kind, step_number));
+    if (found == steps_.end()) return done(Error{Errc::not_found, "mask before expect"});
+    Step& step = found->second;
+    step.masks.insert(group);
+    std::vector<Item> masked;
+    for (Item& item : step.items)
+      if (item.group == group && item.is_masked == 0) masked.push_back(item);
+    std::erase_if(step.items,
+                  [group](const Item& item) { return item.group == group && item.is_masked == 0; });
+    for (uint32_t index = 0; index < step.group_size; ++index) {
+      if (collector_.offer({kind, step_number, group, index}) != plan::Verdict::accepted) continue;
+      Item item{step_number, static_cast<uint32_t>(kind), group, index};
+      item.version = version;
+      masked.push_back(item);
+    }
+    for (Item& item : masked) item.is_masked = 1;
+    record(masked, [this, masked, done = std::move(done)] {
+      keep(masked);
+      done({});
+    });
+  }
   /// Trains the step: version `next_version` is then in the engine.
-  void update(Kind kind, uint64_t step, uint64_t next_version, Done done);
+  void update(Kind kind, uint64_t step, uint64_t next_version, Done done) {
+    const plan::StepKey key = key_of(kind, step);
+    if (auto closed = collector_.close_step(key); !closed) return done(closed.error());
+    auto batch = steps_.extract(key);
+    std::vector<Item> items = std::move(batch.mapped().items);
+    std::ranges::sort(items, {}, [](const Item& item) { return sim::key_of(item); });
+    const TrainedStep trained{kind,
+                              step,
+                              batch.mapped().groups,
+                              batch.mapped().group_size,
+                              next_version - 1,
+                              job_.steps_ahead};
+    in_worker([this, trained, items = std::move(items), done = std::move(done)](
+                  uint64_t, const std::function<void()>& is_over) {
+      stage_.world.post(self_, stage_.world.pick(20, 200), [this, trained, items, done, is_over] {
+        train(trained, items);
+        is_over();
+        done({});
+      });
+    });
+  }
   /// Calls `job` when the worker is free; it is until `job` calls what it is given. `parameters`:
   /// those of that time.
   using WorkerJob = std::function<void(uint64_t parameters, std::function<void()> is_over)>;
-  void in_worker(WorkerJob job);
+  void in_worker(WorkerJob job) {
+    jobs_.push_back(std::move(job));
+    if (!is_busy_) next_job();
+  }
   /// The engine has these parameters, of a version that the next offer names.
-  void load(uint64_t parameters);
+  void load(uint64_t parameters) {
+    version_.reset();
+    parameters_ = parameters;
+  }
   /// The engine's parameters go out as `version`: PLACE-5.
-  void on_offered(uint64_t version);
+  void on_offered(uint64_t version) {
+    if (!version_) stage_.audit.on_version(version, parameters_);
+    version_ = version_.value_or(version);
+    if (*version_ != version)
+      stage_.world.violate("PLACE-5", "the parameters of another version are published");
+  }
   uint64_t parameters() const { return parameters_; }
 
  private:
@@ -51,12 +133,78 @@ class SimTrainer {
     std::function<void(Expected<double>)> waiting;
   };
   static plan::StepKey key_of(Kind kind, uint64_t step) { return {kind, step}; }
-  void on_delivery(const SimTicket& ticket);
-  void record(std::vector<Item> items, std::function<void()> then);
-  void keep(const std::vector<Item>& items);
-  void maybe_complete(plan::StepKey key);
-  void train(const TrainedStep& trained, const std::vector<Item>& batch);
-  void next_job();
+  void on_delivery(const SimTicket& ticket) {
+    std::vector<Item> fresh;
+    for (const Item& item : unpack(ticket->message.header)) {
+      const plan::Verdict verdict = collector_.offer(sim::key_of(item), item.attempt);
+      if (verdict == plan::Verdict::accepted) {
+        fresh.push_back(item);
+        continue;
+      }
+      stage_.world.note("refused", item.step, item.group, item.index);
+      if (verdict != plan::Verdict::duplicate) stage_.audit.on_refused(item);
+    }
+    if (stage_.plant == Plant::ack_before_record) ticket->ack();
+    record(fresh, [this, fresh, ticket] {
+      ticket->ack();  // FLOW-2: only here
+      keep(fresh);
+    });
+  }
+  void record(std::vector<Item> items, std::function<void()> then) {
+    disk_.append(self_, std::move(items), [this, then = std::move(then)](bool is_written) {
+      is_written ? then() : on_full_();
+    });
+  }
+  void keep(const std::vector<Item>& items) {
+    std::vector<Item> again;
+    for (const Item& item : items) {
+      const plan::StepKey key{static_cast<Kind>(item.kind), item.step};
+      auto step = steps_.find(key);
+      if (step == steps_.end()) continue;
+      if (item.is_masked == 0 && step->second.masks.contains(item.group)) {
+        again.push_back(item);
+        again.back().is_masked = 1;
+        continue;
+      }
+      stage_.world.note("collected", item.step, item.group, item.index);
+      step->second.items.push_back(item);
+      maybe_complete(key);
+    }
+    collector_.assert_invariants();
+    if (!again.empty()) record(again, [this, again] { keep(again); });
+  }
+  // Complete means recorded: what the collector has accepted may still be on its way to the disk.
+  void maybe_complete(plan::StepKey key) {
+    Step& step = steps_.at(key);
+    if (!step.waiting || !collector_.is_step_complete(key) ||
+        step.items.size() != collector_.progress(key).second)
+      return;
+    auto waiting = std::exchange(step.waiting, {});
+    const auto masked = static_cast<double>(
+        std::ranges::count_if(step.items, [](const Item& item) { return item.is_masked != 0; }));
+    const double share = masked / static_cast<double>(step.items.size());
+    if (key.kind == Kind::val || key.kind == Kind::val_greedy) {
+      collector_.close_step(key).value();
+      steps_.erase(key);
+    }
+    waiting(share);
+  }
+  void train(const TrainedStep& trained, const std::vector<Item>& batch) {
+    stage_.world.note("trains", trained.step, trained.version, parameters_ % 1000);
+    stage_.audit.on_trained(trained, batch);
+    parameters_ = next_parameters(parameters_, batch);
+    version_.reset();
+    if (trained.kind != Kind::train) return;
+    version_ = trained.version + 1;
+    stage_.audit.on_version(*version_, parameters_);
+  }
+  void next_job() {
+    is_busy_ = !jobs_.empty();
+    if (!is_busy_) return;
+    WorkerJob job = std::move(jobs_.front());
+    jobs_.pop_front();
+    job(parameters_, [this] { stage_.world.post(self_, 0, [this] { next_job(); }); });
+  }
 
   Stage& stage_;
   const Job& job_;

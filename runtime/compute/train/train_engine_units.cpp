@@ -59,10 +59,14 @@ class Gathered {
 /// has failed, makes the same exchanges.
 class UnitPass {
  public:
-  UnitPass(const State& state, Gathered& gathered, Expected<void>& mine)
-      : s_(state), gathered_(gathered), mine_(mine), units_(state.zero.units()) {}
-
-  void begin(PackedBatch batch) { batch_ = std::move(batch); }
+  UnitPass(const State& state, Gathered& gathered, std::span<const TrainSample> samples,
+           const StepPlan& plan, size_t round, Expected<void>& mine)
+      : s_(state), gathered_(gathered), mine_(mine), units_(state.zero.units()) {
+    if (round < plan.own_count())
+      guarded(mine_, [&] {
+        batch_ = to_device(pack(samples, plan.rows, plan.own(round)), s_.torch_device());
+      });
+  }
 
   /// Embedding and layers; inputs of the layers, and of the head, are kept for a backward.
   Expected<void> forward(bool keeps_inputs) {
@@ -228,11 +232,7 @@ Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine) {
   use_single_threaded_math();
   COHORT_ASSIGN(Gathered gathered, gathered_on_all(s, in.exchange));
   for (size_t round = 0; round < in.plan.rounds(); ++round) {
-    UnitPass pass(s, gathered, mine);
-    if (round < in.plan.own_count())
-      guarded(mine, [&] {
-        pass.begin(to_device(pack(in.samples, in.plan.rows, in.plan.own(round)), s.torch_device()));
-      });
+    UnitPass pass(s, gathered, in.samples, in.plan, round, mine);
     COHORT_TRY(pass.forward(true));
     COHORT_TRY(pass.backward(in, round));
   }
@@ -245,11 +245,7 @@ Expected<void> log_probs_by_unit(const State& s, std::span<const TrainSample> sa
   use_single_threaded_math();
   COHORT_ASSIGN(Gathered gathered, gathered_on_all(s, exchange));
   for (size_t round = 0; round < plan.rounds(); ++round) {
-    UnitPass pass(s, gathered, mine);
-    if (round < plan.own_count())
-      guarded(mine, [&] {
-        pass.begin(to_device(pack(samples, plan.rows, plan.own(round)), s.torch_device()));
-      });
+    UnitPass pass(s, gathered, samples, plan, round, mine);
     COHORT_TRY(pass.forward(false));
     if (round < plan.own_count()) out[round] = pass.log_probs();
   }

@@ -52,8 +52,8 @@ struct StepInput {
 };
 
 /// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers
-/// computed again for the backward. Returns an error of the group; what fails in this rank alone goes to
-/// `mine`, and this rank goes on exchanging zeros (ZERO-5).
+/// computed again for the backward. Returns an error of the group; what fails in this rank alone
+/// goes to `mine`, and this rank goes on exchanging zeros (ZERO-5).
 Expected<void> accumulate_by_unit(const StepInput& in, Expected<void>& mine);
 
 /// Returns log-probabilities of own micro-batches, one [M] each, in order; errors as above.

@@ -38,14 +38,15 @@ class Binder final : public Visitor {
       findings_.note(path_of(key.name), key.doc);
   }
 
-  void tuning(std::span<const std::string_view> names, std::string_view reason) override {
+  void tuning(std::string_view names, std::string_view reason) override {
     std::vector<std::string> present;
-    for (std::string_view name : names)
+    for (std::string_view name : catalog::words(names))
       if (take(Key{name, "", ""}) != nullptr && !is_definition(name)) present.emplace_back(name);
     note_together(present, reason);
   }
 
-  void rest(std::string_view reason, std::span<const std::string_view> foreign) override {
+  void rest(std::string_view reason, std::string_view foreign_names) override {
+    const std::vector<std::string_view> foreign = catalog::words(foreign_names);
     std::vector<std::string> present;
     for (const Entry& entry : frames_.back().node->entries) {
       const std::vector<std::string>& known = frames_.back().known;
@@ -193,6 +194,11 @@ void Findings::warn(const std::string& path, std::string_view text) {
 
 void Findings::note(const std::string& path, std::string_view text) {
   notes.push_back({path, has(path) ? mark_of(path).file_line() : "", std::string(text)});
+}
+
+bool usable(const Findings& findings, std::initializer_list<std::string> paths) {
+  return std::none_of(paths.begin(), paths.end(),
+                      [&](const std::string& path) { return findings.broken.contains(path); });
 }
 
 void bind_keys(const Schema& schema, const Node& root, const BindOptions& options,

@@ -1,11 +1,15 @@
 #pragma once
 /// Tree -> struct, strictly: a key that the schema does not visit is a problem with the nearest
 /// name.
+#include <fmt/format.h>
+
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/config/bind/schema.hpp"
@@ -30,7 +34,26 @@ struct Findings {
   void problem(const std::string& path, std::string_view text);
   void warn(const std::string& path, std::string_view text);
   void note(const std::string& path, std::string_view text);
+  // The same with fmt's arguments.
+  template <class First, class... Rest>
+  void problem(const std::string& path, fmt::format_string<First, Rest...> text, First&& first,
+               Rest&&... rest) {
+    problem(path, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+  }
+  template <class First, class... Rest>
+  void warn(const std::string& path, fmt::format_string<First, Rest...> text, First&& first,
+            Rest&&... rest) {
+    warn(path, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+  }
+  template <class First, class... Rest>
+  void note(const std::string& path, fmt::format_string<First, Rest...> text, First&& first,
+            Rest&&... rest) {
+    note(path, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+  }
 };
+
+/// True if none of the keys has a problem already.
+bool usable(const Findings& findings, std::initializer_list<std::string> paths);
 
 struct BindOptions {
   const std::set<std::string>* definitions = nullptr;  // top-level keys that some `${…}` names

@@ -160,6 +160,13 @@ std::vector<KeyInfo> list_keys(const Schema& schema) { return Lister().run(schem
 
 Node write_tree(const Schema& schema) { return Writer().run(schema); }
 
+std::string resolved_text(const Node& tree, const std::vector<Note>& notes) {
+  std::string text = to_yaml(tree);
+  for (const Note& note : notes)
+    text += fmt::format("# no effect: {} ({}): {}\n", note.key, note.where, note.text);
+  return text;
+}
+
 Expected<const KeyInfo*> find_key(const std::vector<KeyInfo>& keys, std::string_view path) {
   std::vector<std::string> wanted = split_path(path);
   std::vector<const KeyInfo*> found = candidates(keys, wanted);

@@ -34,6 +34,9 @@ std::vector<KeyInfo> list_keys(const Schema& schema);
 /// Every key of the config that `schema` walks, with its value. Marks have no source.
 Node write_tree(const Schema& schema);
 
+/// What a config's resolved_yaml is: `tree`, and its keys without effect as comments.
+std::string resolved_text(const Node& tree, const std::vector<Note>& notes);
+
 /// `path`: a whole path (names of the user's choice as they are in the file, or as <name>), or its
 /// end, if only one key ends so: "learning_rate", "num_env_groups". Returns Errc::config with the
 /// keys that end so when there are several, Errc::not_found with the nearest ones when there is

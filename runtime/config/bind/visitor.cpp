@@ -24,6 +24,14 @@ Node string_node(std::string_view text) {
   return Node::make_scalar(escape_interpolation(text), true);
 }
 
+Node escaped(const Node& node) {
+  Node copy = node;
+  copy.scalar = escape_interpolation(node.scalar);
+  for (Node& item : copy.items) item = escaped(item);
+  for (Entry& entry : copy.entries) entry.node() = escaped(entry.node());
+  return copy;
+}
+
 struct ByteUnit {
   std::string_view suffix;
   uint64_t bytes;
@@ -69,6 +77,57 @@ Expected<void> read_string(const Node& node, std::string& x) {
   return {};
 }
 
+/// A list with `to_node` of each item.
+template <class Items, class ToNode>
+Node list_of(const Items& items, const ToNode& to_node) {
+  Node node;
+  node.kind = NodeKind::sequence;
+  for (const auto& item : items) node.items.push_back(to_node(item));
+  return node;
+}
+
+template <class T>
+std::string shown(T x) {
+  return fmt::format("{}", x);
+}
+
+template <class T>
+std::optional<T> parsed(const Node& node) {
+  if constexpr (std::is_same_v<T, bool>)
+    return as_bool(node);
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return as_int(node);
+  else
+    return as_double(node);
+}
+
+/// Hands `store` the number of a node, or nothing for ~ where `takes_null`.
+template <class T, class Store>
+auto number_reader(const Key& key, std::string wanted, bool takes_null, Store store) {
+  return [=, &key](const Node& node) -> Expected<void> {
+    const std::optional<T> number = parsed<T>(node);
+    const bool fits = number && key.range.contains(static_cast<double>(*number));
+    if (!fits && !(takes_null && node.kind == NodeKind::null)) return expected(wanted, node);
+    store(number);
+    return {};
+  };
+}
+
+template <class T>
+auto list_reader(const Key& key, std::string wanted, std::vector<T>& x) {
+  return [=, &key, &x](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::sequence) return expected(wanted, node);
+    x.clear();
+    for (const Node& item : node.items) {
+      const std::optional<T> number = parsed<T>(item);
+      if (!number || !key.range.contains(static_cast<double>(*number)))
+        return expected(wanted, item);
+      x.push_back(*number);
+    }
+    return {};
+  };
+}
+
 }  // namespace
 
 bool Range::contains(double x) const {
@@ -87,83 +146,56 @@ std::string Range::text() const {
   return has_min && has_max ? low + " and" + high : low + high;
 }
 
-void Visitor::boolean(const Key& key, bool& x) {
-  auto read = [&x](const Node& node) -> Expected<void> {
-    auto value = as_bool(node);
-    if (!value) return expected("true or false", node);
-    x = *value;
-    return {};
-  };
-  value(key, "bool", read, [&x] { return plain(x ? "true" : "false"); });
+void Visitor::key(const Key& key, bool& x) {
+  value(key, "bool",
+        number_reader<bool>(key, "true or false", false, [&x](auto flag) { x = *flag; }),
+        [&x] { return plain(shown(x)); });
 }
 
-void Visitor::integer(const Key& key, int64_t& x) {
-  std::string type = "integer" + key.range.text();
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    auto value = as_int(node);
-    if (!value || !key.range.contains(static_cast<double>(*value)))
-      return expected("an " + type, node);
-    x = *value;
-    return {};
-  };
-  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+void Visitor::key(const Key& key, std::optional<bool>& x) {
+  value(key, "bool or ~",
+        number_reader<bool>(key, "true, false or ~", true, [&x](auto flag) { x = flag; }),
+        [&x] { return x ? plain(shown(*x)) : Node{}; });
 }
 
 void Visitor::negated(const Key& key, bool& x) {
-  auto read = [&x](const Node& node) -> Expected<void> {
-    auto value = as_bool(node);
-    if (!value && node.kind != NodeKind::null) return expected("true or false", node);
-    x = !value.value_or(false);
-    return {};
-  };
-  value(key, "bool", read, [&x] { return plain(x ? "false" : "true"); });
+  auto store = [&x](auto flag) { x = !flag.value_or(false); };
+  value(key, "bool", number_reader<bool>(key, "true or false", true, store),
+        [&x] { return plain(shown(!x)); });
+}
+
+void Visitor::key(const Key& key, int64_t& x) {
+  const std::string type = "integer" + key.range.text();
+  value(key, type,
+        number_reader<int64_t>(key, "an " + type, false, [&x](auto number) { x = *number; }),
+        [&x] { return plain(shown(x)); });
 }
 
 void Visitor::nullable_integer(const Key& key, int64_t& x) {
-  std::string type = "integer" + key.range.text();
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    auto value = node.kind == NodeKind::null ? std::optional<int64_t>(0) : as_int(node);
-    if (!value || !key.range.contains(static_cast<double>(*value)))
-      return expected("an " + type, node);
-    x = *value;
-    return {};
-  };
-  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+  const std::string type = "integer" + key.range.text();
+  auto store = [&x](auto number) { x = number.value_or(0); };
+  value(key, type, number_reader<int64_t>(key, "an " + type, key.range.contains(0), store),
+        [&x] { return plain(shown(x)); });
 }
 
-void Visitor::optional_integer(const Key& key, std::optional<int64_t>& x) {
-  std::string type = "integer" + key.range.text() + " or ~";
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    auto value = as_int(node);
-    if (node.kind != NodeKind::null && (!value || !key.range.contains(static_cast<double>(*value))))
-      return expected("an " + type, node);
-    x = value;
-    return {};
-  };
-  value(key, type, read, [&x] { return x ? plain(fmt::format("{}", *x)) : Node{}; });
+void Visitor::key(const Key& key, std::optional<int64_t>& x) {
+  const std::string type = "integer" + key.range.text() + " or ~";
+  value(key, type,
+        number_reader<int64_t>(key, "an " + type, true, [&x](auto number) { x = number; }),
+        [&x] { return x ? plain(shown(*x)) : Node{}; });
 }
 
-void Visitor::number(const Key& key, double& x) {
-  std::string type = "number" + key.range.text();
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    auto value = as_double(node);
-    if (!value || !key.range.contains(*value)) return expected("a " + type, node);
-    x = *value;
-    return {};
-  };
-  value(key, type, read, [&x] { return plain(fmt::format("{}", x)); });
+void Visitor::key(const Key& key, double& x) {
+  const std::string type = "number" + key.range.text();
+  value(key, type,
+        number_reader<double>(key, "a " + type, false, [&x](auto number) { x = *number; }),
+        [&x] { return plain(shown(x)); });
 }
 
-void Visitor::optional_number(const Key& key, std::optional<double>& x) {
-  std::string type = "number" + key.range.text() + " or ~";
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    auto value = as_double(node);
-    if (node.kind != NodeKind::null && (!value || !key.range.contains(*value)))
-      return expected("a " + type, node);
-    x = value;
-    return {};
-  };
-  value(key, type, read, [&x] { return x ? plain(fmt::format("{}", *x)) : Node{}; });
+void Visitor::key(const Key& key, std::optional<double>& x) {
+  const std::string type = "number" + key.range.text() + " or ~";
+  value(key, type, number_reader<double>(key, "a " + type, true, [&x](auto number) { x = number; }),
+        [&x] { return x ? plain(shown(*x)) : Node{}; });
 }
 
 void Visitor::bytes(const Key& key, uint64_t& x) {
@@ -180,7 +212,7 @@ void Visitor::bytes(const Key& key, uint64_t& x) {
   value(key, type, read, [&x] { return plain(bytes_text(x)); });
 }
 
-void Visitor::text(const Key& key, std::string& x) {
+void Visitor::key(const Key& key, std::string& x) {
   auto read = [&x](const Node& node) { return read_string(node, x); };
   value(key, "text", read, [&x] { return string_node(x); });
 }
@@ -193,7 +225,7 @@ void Visitor::nullable_text(const Key& key, std::string& x) {
   value(key, "text or ~", read, [&x] { return x.empty() ? Node{} : string_node(x); });
 }
 
-void Visitor::optional_text(const Key& key, std::optional<std::string>& x) {
+void Visitor::key(const Key& key, std::optional<std::string>& x) {
   auto read = [&x](const Node& node) -> Expected<void> {
     x.reset();
     if (node.kind == NodeKind::null) return {};
@@ -202,19 +234,14 @@ void Visitor::optional_text(const Key& key, std::optional<std::string>& x) {
   value(key, "text or ~", read, [&x] { return x ? string_node(*x) : Node{}; });
 }
 
-void Visitor::texts(const Key& key, std::vector<std::string>& x) {
+void Visitor::key(const Key& key, std::vector<std::string>& x) {
   auto read = [&x](const Node& node) -> Expected<void> {
     if (node.kind != NodeKind::sequence) return expected("a list of texts", node);
     x.clear();
     for (const Node& item : node.items) COHORT_TRY(read_string(item, x.emplace_back()));
     return {};
   };
-  value(key, "list of texts", read, [&x] {
-    Node node;
-    node.kind = NodeKind::sequence;
-    for (const std::string& item : x) node.items.push_back(string_node(item));
-    return node;
-  });
+  value(key, "list of texts", read, [&x] { return list_of(x, string_node); });
 }
 
 void Visitor::text_or_texts(const Key& key, std::vector<std::string>& x) {
@@ -226,15 +253,11 @@ void Visitor::text_or_texts(const Key& key, std::vector<std::string>& x) {
     for (const Node& item : node.items) COHORT_TRY(read_string(item, x.emplace_back()));
     return {};
   };
-  value(key, "text or list of texts", read, [&x] {
-    Node node;
-    node.kind = x.empty() ? NodeKind::null : NodeKind::sequence;
-    for (const std::string& item : x) node.items.push_back(string_node(item));
-    return node;
-  });
+  value(key, "text or list of texts", read,
+        [&x] { return x.empty() ? Node{} : list_of(x, string_node); });
 }
 
-void Visitor::text_map(const Key& key, std::map<std::string, std::string>& x) {
+void Visitor::key(const Key& key, std::map<std::string, std::string>& x) {
   auto read = [&x](const Node& node) -> Expected<void> {
     x.clear();
     if (node.kind == NodeKind::null) return {};
@@ -256,38 +279,25 @@ void Visitor::text_map(const Key& key, std::map<std::string, std::string>& x) {
 
 namespace {
 
-std::string json_text(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      out += fmt::format("\\{}", c);
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
 std::string to_json(const Node& node) {
   std::string out;
   switch (node.kind) {
     case NodeKind::null:
       return "null";
     case NodeKind::scalar: {
-      if (node.is_quoted) return json_text(node.scalar);
+      if (node.is_quoted) return in_quotes(node.scalar);
       if (auto flag = as_bool(node)) return *flag ? "true" : "false";
       if (auto whole = as_int(node)) return fmt::format("{}", *whole);
       if (auto number = as_double(node); number && std::isfinite(*number))
         return fmt::format("{}", *number);
-      return json_text(node.scalar);
+      return in_quotes(node.scalar);
     }
     case NodeKind::sequence:
       for (const Node& item : node.items) out += (out.empty() ? "" : ",") + to_json(item);
       return "[" + out + "]";
     case NodeKind::map:
       for (const Entry& entry : node.entries)
-        out += (out.empty() ? "" : ",") + json_text(entry.key) + ":" + to_json(entry.node());
+        out += (out.empty() ? "" : ",") + in_quotes(entry.key) + ":" + to_json(entry.node());
       return "{" + out + "}";
   }
   return out;
@@ -327,30 +337,42 @@ void Visitor::number_map(const Key& key, std::vector<std::pair<std::string, doub
   };
   value(key, type, read, [&x] {
     Node node = Node::make_map({});
-    for (const auto& [name, number] : x) node.set(name, {}, plain(fmt::format("{}", number)));
+    for (const auto& [name, number] : x) node.set(name, {}, plain(shown(number)));
     return node;
   });
 }
 
-void Visitor::integers(const Key& key, std::vector<int64_t>& x) {
-  std::string type = fmt::format("list of integers{}", key.range.text());
-  auto read = [&x, &key, &type](const Node& node) -> Expected<void> {
-    if (node.kind != NodeKind::sequence) return expected("a " + type, node);
-    x.clear();
-    for (const Node& item : node.items) {
-      auto value = as_int(item);
-      if (!value || !key.range.contains(static_cast<double>(*value)))
-        return expected("a " + type, item);
-      x.push_back(*value);
-    }
+void Visitor::key(const Key& key, std::vector<int64_t>& x) {
+  const std::string type = "list of integers" + key.range.text();
+  value(key, type, list_reader(key, "a " + type, x),
+        [&x] { return list_of(x, [](int64_t item) { return plain(shown(item)); }); });
+}
+
+void Visitor::key(const Key& key, std::vector<double>& x) {
+  const std::string type = "list of numbers" + key.range.text();
+  value(key, type, list_reader(key, "a " + type, x),
+        [&x] { return list_of(x, [](double item) { return plain(shown(item)); }); });
+}
+
+void Visitor::loose_text(const Key& key, std::string& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind == NodeKind::sequence || node.kind == NodeKind::map)
+      return expected("a text or a number", node);
+    x = node.scalar;
     return {};
   };
-  value(key, type, read, [&x] {
-    Node node;
-    node.kind = NodeKind::sequence;
-    for (int64_t item : x) node.items.push_back(plain(fmt::format("{}", item)));
-    return node;
-  });
+  value(key, "text, number or ~", read, [&x] { return x.empty() ? Node{} : string_node(x); });
+}
+
+void Visitor::free_map(const Key& key, Node& x) {
+  auto read = [&x](const Node& node) -> Expected<void> {
+    if (node.kind != NodeKind::null && node.kind != NodeKind::map)
+      return expected("a section of keys", node);
+    x = node;
+    return {};
+  };
+  value(key, "section of any keys", read,
+        [&x] { return x.entries.empty() ? Node::make_map({}) : escaped(x); });
 }
 
 void Visitor::cards(const Key& key, std::vector<uint32_t>& x) {
@@ -377,12 +399,8 @@ void Visitor::cards(const Key& key, std::vector<uint32_t>& x) {
     COHORT_ASSIGN(x, check_device_ids(ids));
     return {};
   };
-  value(key, "cards", read, [&x] {
-    Node node;
-    node.kind = x.empty() ? NodeKind::null : NodeKind::sequence;
-    for (uint32_t id : x) node.items.push_back(plain(fmt::format("{}", id)));
-    return node;
-  });
+  auto one = [](uint32_t id) { return plain(shown(id)); };
+  value(key, "cards", read, [&] { return x.empty() ? Node{} : list_of(x, one); });
 }
 
 void Visitor::resume(const Key& key, ResumeSection& x) {
@@ -398,28 +416,19 @@ void Visitor::resume(const Key& key, ResumeSection& x) {
     x = {true, node.scalar};
     return {};
   };
-  value(key, "bool or path", read, [&x] {
-    return x.path.empty() ? plain(x.is_enabled ? "true" : "false") : string_node(x.path);
-  });
+  value(key, "bool or path", read,
+        [&x] { return x.path.empty() ? plain(shown(x.is_enabled)) : string_node(x.path); });
 }
 
 void Visitor::strategy(const Key& key, StrategySettings& x) {
-  std::span<const std::string_view> names = names_of(Strategy{});
-  names = names.subspan(1);  // "none" is no name
-  auto read = [&x, names](const Node& node) -> Expected<void> {
-    if (node.kind == NodeKind::null) return {};
-    auto found = std::find(names.begin(), names.end(), node.scalar);
-    if (node.kind != NodeKind::scalar || found == names.end())
-      return Error{
-          Errc::config,
-          fmt::format("expected one of {}, got {}{}", fmt::join(names, ", "), describe_value(node),
-                      did_you_mean(node.scalar, {names.begin(), names.end()}))};
-    x.strategy_name = node.scalar;
-    x.strategy = static_cast<Strategy>(found - names.begin() + 1);
-    return {};
-  };
-  value(key, fmt::format("{} | ~", fmt::join(names, " | ")), read,
-        [&x] { return x.strategy_name.empty() ? Node{} : string_node(x.strategy_name); });
+  std::vector<std::string_view> names = catalog::words(names_of(Strategy{}));
+  names.erase(names.begin());  // "none" is no name
+  std::optional<size_t> index;
+  if (!x.strategy_name.empty()) index = static_cast<size_t>(x.strategy) - 1;
+  choice_index(key, names, index, true);
+  if (!index) return;
+  x.strategy_name = names[*index];
+  x.strategy = static_cast<Strategy>(*index + 1);
 }
 
 void Visitor::env_type(const Key& key, EnvType& x, std::string& name) {
@@ -461,13 +470,8 @@ void Visitor::tokenizer(const Key& key, std::string& name, std::vector<std::stri
     vocabulary.clear();
     return {};
   };
-  value(key, "name or list of words", read, [&] {
-    if (vocabulary.empty()) return string_node(name);
-    Node node;
-    node.kind = NodeKind::sequence;
-    for (const std::string& word : vocabulary) node.items.push_back(string_node(word));
-    return node;
-  });
+  value(key, "name or list of words", read,
+        [&] { return vocabulary.empty() ? string_node(name) : list_of(vocabulary, string_node); });
 }
 
 void Visitor::only(const Key& key, std::string_view allowed) {
@@ -485,19 +489,13 @@ void Visitor::only(const Key& key, std::string_view allowed) {
   value(key, fmt::format("only {}", allowed), read, [&] { return wanted; });
 }
 
-void Visitor::inert(std::initializer_list<std::string_view> names, std::string_view reason) {
-  for (std::string_view name : names) inert(Key{name, "nobody", reason});
+void Visitor::inert(std::string_view names, std::string_view reason) {
+  for (std::string_view name : catalog::words(names)) inert(Key{name, "nobody", reason});
 }
 
-void Visitor::tuning(std::span<const std::string_view> names, std::string_view reason) {
-  for (std::string_view name : names) inert(Key{name, "nobody", reason});
-}
+void Visitor::tuning(std::string_view names, std::string_view reason) { inert(names, reason); }
 
-void Visitor::tuning(std::initializer_list<std::string_view> names, std::string_view reason) {
-  tuning(std::span<const std::string_view>(names.begin(), names.size()), reason);
-}
-
-void Visitor::rest(std::string_view, std::span<const std::string_view>) {}
+void Visitor::rest(std::string_view, std::string_view) {}
 
 void Visitor::catalog_row(Key key, const Choice& choice, std::optional<size_t>& row,
                           std::string& written) {

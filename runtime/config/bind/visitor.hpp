@@ -4,13 +4,13 @@
 /// (struct -> YAML) and the list of keys (schema.hpp), so the three cannot disagree. Both dialects
 /// use them. Not thread-safe per object.
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,11 +61,11 @@ class Visitor {
   virtual void inert(const Key& key) = 0;
   /// Keys that tune ROLL's engine and do nothing here: those of a section that are there become one
   /// note.
-  virtual void tuning(std::span<const std::string_view> names, std::string_view reason);
+  virtual void tuning(std::string_view names, std::string_view reason);
   /// The section passes on what it does not know: its other keys become one note, unless a name is
   /// so near a known one that it is meant, or is one of `foreign`: another engine's. The last call
   /// in a section.
-  virtual void rest(std::string_view reason, std::span<const std::string_view> foreign);
+  virtual void rest(std::string_view reason, std::string_view foreign);
   /// A section. Returns whether to go into it; leave() follows only then.
   virtual bool enter(const Key& key, bool is_configured) = 0;
   virtual void leave() = 0;
@@ -78,24 +78,28 @@ class Visitor {
   virtual bool is_listing() const { return false; }
 
   // -- typed keys, in terms of value() ---------------------------------------
-  void boolean(const Key& key, bool& x);
-  void negated(const Key& key, bool& x);  // the key says the contrary of the member
-  void integer(const Key& key, int64_t& x);
-  void nullable_integer(const Key& key, int64_t& x);  // ~ is 0
-  void optional_integer(const Key& key, std::optional<int64_t>& x);
-  void number(const Key& key, double& x);
-  void optional_number(const Key& key, std::optional<double>& x);
-  void bytes(const Key& key, uint64_t& x);  // 1073741824, 256MiB, 1GiB
-  void text(const Key& key, std::string& x);
+  void key(const Key& key, bool& x);
+  void key(const Key& key, std::optional<bool>& x);
+  void key(const Key& key, int64_t& x);
+  void key(const Key& key, std::optional<int64_t>& x);
+  void key(const Key& key, double& x);
+  void key(const Key& key, std::optional<double>& x);
+  void key(const Key& key, std::string& x);
+  void key(const Key& key, std::optional<std::string>& x);
+  void key(const Key& key, std::vector<std::string>& x);
+  void key(const Key& key, std::vector<int64_t>& x);
+  void key(const Key& key, std::vector<double>& x);
+  void key(const Key& key, std::map<std::string, std::string>& x);  // name -> scalar
+  void negated(const Key& key, bool& x);               // the key says the contrary of the member
+  void nullable_integer(const Key& key, int64_t& x);   // ~ is 0
   void nullable_text(const Key& key, std::string& x);  // ~ is ""
-  void optional_text(const Key& key, std::optional<std::string>& x);
-  void texts(const Key& key, std::vector<std::string>& x);
+  void loose_text(const Key& key, std::string& x);  // a number is taken as it is written; ~ is ""
   void text_or_texts(const Key& key, std::vector<std::string>& x);  // one text is a list of one
-  void text_map(const Key& key, std::map<std::string, std::string>& x);  // name -> scalar
+  void bytes(const Key& key, uint64_t& x);                          // 1073741824, 256MiB, 1GiB
   void number_map(const Key& key, std::vector<std::pair<std::string, double>>& x);
-  /// A map whose keys are another's: kept as a JSON object.
+  /// A map whose keys are another's: kept as a JSON object, or as it is.
   void json_map(const Key& key, std::string& x);
-  void integers(const Key& key, std::vector<int64_t>& x);
+  void free_map(const Key& key, Node& x);
   void cards(const Key& key, std::vector<uint32_t>& x);
   void resume(const Key& key, ResumeSection& x);
   void strategy(const Key& key, StrategySettings& x);  // its name; ~ keeps x.strategy
@@ -104,8 +108,8 @@ class Visitor {
   void one_of(const Key& key, std::span<const std::string_view> names, std::string& x);
   /// A key that may be there with one value only.
   void only(const Key& key, std::string_view allowed);
-  void inert(std::initializer_list<std::string_view> names, std::string_view reason);
-  void tuning(std::initializer_list<std::string_view> names, std::string_view reason);
+  /// Keys that do nothing here, separated by blanks.
+  void inert(std::string_view names, std::string_view reason);
 
   /// A row of the catalogue, by any name that `dialect` accepts. `written`: as the file spells it.
   template <catalog::Kind E>
@@ -115,12 +119,12 @@ class Visitor {
     x = static_cast<E>(*row);
   }
   template <catalog::Kind E>
-  void choice(const Key& key, E& x, Dialect dialect = Dialect::roll) {
+  void key(const Key& key, E& x, Dialect dialect = Dialect::roll) {
     std::string written;
     choice(key, x, dialect, written);
   }
   template <catalog::Kind E>
-  void optional_choice(const Key& key, std::optional<E>& x) {
+  void key(const Key& key, std::optional<E>& x) {
     std::optional<size_t> row;
     if (x) row = static_cast<size_t>(*x);
     std::string written;
@@ -129,16 +133,16 @@ class Visitor {
     if (row) x = static_cast<E>(*row);
   }
   template <class E>
-  requires(!catalog::Kind<E>) void choice(const Key& key, E& x) {
+  requires(std::is_enum_v<E> && !catalog::Kind<E>) void key(const Key& key, E& x) {
     std::optional<size_t> index = static_cast<size_t>(x);
-    choice_index(key, names_of(E{}), index, false);
+    choice_index(key, catalog::words(names_of(E{})), index, false);
     x = static_cast<E>(*index);
   }
   template <class E>
-  requires(!catalog::Kind<E>) void optional_choice(const Key& key, std::optional<E>& x) {
+  requires(std::is_enum_v<E> && !catalog::Kind<E>) void key(const Key& key, std::optional<E>& x) {
     std::optional<size_t> index;
     if (x) index = static_cast<size_t>(*x);
-    choice_index(key, names_of(E{}), index, true);
+    choice_index(key, catalog::words(names_of(E{})), index, true);
     x.reset();
     if (index) x = static_cast<E>(*index);
   }

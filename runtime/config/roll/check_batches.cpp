@@ -20,17 +20,16 @@ void complete_lengths(RunConfig& c, Findings& f) {
   if (!usable(f, {"sequence_length", "response_length", "prompt_length"})) return;
   if (c.sequence_length == 0 && c.response_length == 0)
     return f.problem("sequence_length",
-                     "missing: give sequence_length, or response_length (it adds "
-                     "prompt_length)");
+                     "missing: give sequence_length, or response_length (it adds prompt_length)");
   if (c.sequence_length == 0)
     c.sequence_length = c.prompt_length + c.response_length;
   else if (c.response_length > 0)
-    f.warn("response_length",
-           fmt::format("has no effect beside sequence_length {} (ROLL's rule)", c.sequence_length));
+    f.warn("response_length", "has no effect beside sequence_length {} (ROLL's rule)",
+           c.sequence_length);
   c.response_length = 0;
   if (c.pipeline == Pipeline::rlvr && c.prompt_length >= c.sequence_length)
-    f.problem("prompt_length", fmt::format("{} leaves nothing of sequence_length {} for an answer",
-                                           c.prompt_length, c.sequence_length));
+    f.problem("prompt_length", "{} leaves nothing of sequence_length {} for an answer",
+              c.prompt_length, c.sequence_length);
 }
 
 void check_rollout_batch(RunConfig& c, Findings& f) {
@@ -42,19 +41,18 @@ void check_rollout_batch(RunConfig& c, Findings& f) {
   if (c.rollout_batch_size < 0) c.rollout_batch_size = environments;
   if (c.rollout_batch_size == 0 || c.rollout_batch_size % train.group_size != 0)
     return f.problem("rollout_batch_size",
-                     fmt::format("{} is not a multiple of train_env_manager.group_size {}; {}",
-                                 c.rollout_batch_size, train.group_size,
-                                 nearest_multiples(c.rollout_batch_size, train.group_size)));
+                     "{} is not a multiple of train_env_manager.group_size {}; {}",
+                     c.rollout_batch_size, train.group_size,
+                     nearest_multiples(c.rollout_batch_size, train.group_size));
   c.derived.group_size = train.group_size;
   c.derived.groups_per_step = c.rollout_batch_size / train.group_size;
   c.derived.trajectories_per_step = c.rollout_batch_size;
   if (c.rollout_batch_size < environments)
     f.warn("rollout_batch_size",
-           fmt::format(
-               "a step takes {} trajectories, so {} of the {} environments (num_env_groups {} x "
-               "group_size {}) are never started",
-               c.rollout_batch_size, environments - c.rollout_batch_size, environments,
-               train.num_env_groups, train.group_size));
+           "a step takes {} trajectories, so {} of the {} environments (num_env_groups "
+           "{} x group_size {}) are never started",
+           c.rollout_batch_size, environments - c.rollout_batch_size, environments,
+           train.num_env_groups, train.group_size);
 }
 
 void check_val_batch(RunConfig& c, Findings& f) {
@@ -65,12 +63,11 @@ void check_val_batch(RunConfig& c, Findings& f) {
   int64_t environments = val.num_env_groups * val.group_size;
   if (c.val_batch_size < 0) c.val_batch_size = environments;
   if (c.val_batch_size == 0 || c.val_batch_size % environments != 0)
-    return f.problem(
-        "val_batch_size",
-        fmt::format("{} is not a multiple of {} = val_env_manager.num_env_groups {} x group_size "
-                    "{}; {}",
-                    c.val_batch_size, environments, val.num_env_groups, val.group_size,
-                    nearest_multiples(c.val_batch_size, environments)));
+    return f.problem("val_batch_size",
+                     "{} is not a multiple of {} = val_env_manager.num_env_groups {} x group_size "
+                     "{}; {}",
+                     c.val_batch_size, environments, val.num_env_groups, val.group_size,
+                     nearest_multiples(c.val_batch_size, environments));
   c.derived.val_groups = c.val_batch_size / val.group_size;
   c.derived.val_group_size = val.group_size;
 }
@@ -90,8 +87,8 @@ void count_environments(RunConfig& c) {
 void check_prompts(RunConfig& c, Findings& f) {
   if (!usable(f, {"rollout_batch_size", "num_return_sequences_in_group"})) return;
   if (c.rollout_batch_size <= 0)
-    return f.problem("rollout_batch_size",
-                     fmt::format("{} prompts; rlvr needs at least 1", c.rollout_batch_size));
+    return f.problem("rollout_batch_size", "{} prompts; rlvr needs at least 1",
+                     c.rollout_batch_size);
   c.derived.group_size = c.num_return_sequences_in_group;
   c.derived.groups_per_step = c.rollout_batch_size;
   c.derived.trajectories_per_step = c.rollout_batch_size * c.num_return_sequences_in_group;
@@ -110,14 +107,12 @@ void refuse_indivisible(const RunConfig& c, Findings& f) {
   int64_t batch = c.derived.optimizer_batch;
   int64_t group = c.num_return_sequences_in_group;
   int64_t unit = batch / std::gcd(batch, group);
-  f.problem(
-      "rollout_batch_size",
-      fmt::format("{} prompts x num_return_sequences_in_group {} = {} is not a multiple of {} "
-                  "= per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
-                  "train cards; {}",
-                  c.rollout_batch_size, group, c.derived.trajectories_per_step, batch,
-                  t.per_device_train_batch_size, t.gradient_accumulation_steps, c.derived.train_dp,
-                  nearest_multiples(c.rollout_batch_size, unit)));
+  f.problem("rollout_batch_size",
+            "{} prompts x num_return_sequences_in_group {} = {} is not a multiple of {} = "
+            "per_device_train_batch_size {} x gradient_accumulation_steps {} x {} train cards; {}",
+            c.rollout_batch_size, group, c.derived.trajectories_per_step, batch,
+            t.per_device_train_batch_size, t.gradient_accumulation_steps, c.derived.train_dp,
+            nearest_multiples(c.rollout_batch_size, unit));
 }
 
 void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
@@ -128,9 +123,8 @@ void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
       t.warmup_steps > 0 ? t.warmup_steps : static_cast<int64_t>(std::ceil(total * t.warmup_ratio));
   if (c.max_steps > 0 && d.warmup_steps > d.total_optimizer_steps)
     f.warn("actor_train.training_args.warmup_steps",
-           fmt::format("{} is more than the run's {} optimizer steps: the learning rate never "
-                       "reaches its peak",
-                       d.warmup_steps, d.total_optimizer_steps));
+           "{} is more than the run's {} optimizer steps: the learning rate never reaches its peak",
+           d.warmup_steps, d.total_optimizer_steps);
   if (t.warmup_steps > 0 && t.warmup_ratio > 0)
     f.warn("actor_train.training_args.warmup_ratio", "has no effect beside warmup_steps");
 }
@@ -159,12 +153,11 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
       d.optimizer_batch;
   if (!is_whole && scheduled < d.total_optimizer_steps &&
       t.lr_scheduler_type != SchedulerType::constant)
-    f.warn(
-        "actor_train.training_args.lr_scheduler_type",
-        fmt::format("ROLL's schedule has max_steps {} x {} trajectories x ppo_epochs {} / {} = {} "
-                    "optimizer steps, the run takes {}: the learning rate ends early",
-                    c.max_steps, d.trajectories_per_step, c.ppo_epochs, d.optimizer_batch,
-                    scheduled, d.total_optimizer_steps));
+    f.warn("actor_train.training_args.lr_scheduler_type",
+           "ROLL's schedule has max_steps {} x {} trajectories x ppo_epochs {} / {} = "
+           "{} optimizer steps, the run takes {}: the learning rate ends early",
+           c.max_steps, d.trajectories_per_step, c.ppo_epochs, d.optimizer_batch, scheduled,
+           d.total_optimizer_steps);
 }
 
 std::string recompute_reason(const RunConfig& c, int64_t steps_per_rank) {
@@ -186,13 +179,11 @@ void decide_old_log_probs(RunConfig& c, Findings& f) {
   }
   d.old_log_probs = OldLogProbs::first_pass;
   if (d.optimizer_steps_per_step > 1)
-    f.problem(
-        "force_disable_old_logprobs_recompute",
-        fmt::format("true takes the old log-probabilities from the update's own forward pass, "
-                    "which is right only on-policy: {} trajectories must be one optimizer "
-                    "batch, not {} optimizer steps (batch {} x ppo_epochs {}); use false",
-                    d.trajectories_per_step, d.optimizer_steps_per_step, d.optimizer_batch,
-                    c.ppo_epochs));
+    f.problem("force_disable_old_logprobs_recompute",
+              "true takes the old log-probabilities from the update's own forward pass, "
+              "which is right only on-policy: {} trajectories must be one optimizer "
+              "batch, not {} optimizer steps (batch {} x ppo_epochs {}); use false",
+              d.trajectories_per_step, d.optimizer_steps_per_step, d.optimizer_batch, c.ppo_epochs);
 }
 
 void decide_recompute(RunConfig& c) {
@@ -204,8 +195,7 @@ void decide_recompute(RunConfig& c) {
       d.recompute_old_log_prob ? reason
       : c.force_disable_old_logprobs_recompute
           ? "force_disable_old_logprobs_recompute"
-          : "one optimizer step per epoch and no KL: the first forward pass stands "
-            "in";
+          : "one optimizer step per epoch and no KL: the first forward pass stands in";
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& nam
     return;
   }
   if (m.num_groups_partition.size() != m.tags.size())
-    return f.problem(path,
-                     fmt::format("{} numbers for {} tags", m.num_groups_partition.size(), tags));
+    return f.problem(path, "{} numbers for {} tags", m.num_groups_partition.size(), tags);
   int64_t sum = 0;
   std::string arithmetic;
   for (int64_t groups : m.num_groups_partition) {
@@ -29,8 +28,7 @@ void complete_partition(EnvManagerConfig& m, Findings& f, const std::string& nam
     arithmetic += fmt::format("{}{}", arithmetic.empty() ? "" : " + ", groups);
   }
   if (sum != m.num_env_groups)
-    f.problem(path,
-              fmt::format("{} = {}, not num_env_groups {}", arithmetic, sum, m.num_env_groups));
+    f.problem(path, "{} = {}, not num_env_groups {}", arithmetic, sum, m.num_env_groups);
 }
 
 /// Problems of the template texts and of the turn budget of one environment that is played.
@@ -50,20 +48,20 @@ void check_environment(RunConfig& c, Findings& f, const std::string& tag, EnvTem
     if (close == std::string_view::npos || text[close] != '}' || close == open + 1) continue;
     std::string name(text.substr(open + 1, close - open - 1));
     if (std::find(k_placeholders.begin(), k_placeholders.end(), name) == k_placeholders.end())
-      f.problem(path + ".agent_template", fmt::format("unknown placeholder '{{{}}}'{}", name,
-                                                      did_you_mean(name, k_placeholders)));
+      f.problem(path + ".agent_template", "unknown placeholder '{{{}}}'{}", name,
+                did_you_mean(name, k_placeholders));
   }
   int64_t new_tokens = c.actor_infer.generating_args.max_new_tokens;
   if (e.max_tokens_per_step > new_tokens) {
-    f.warn(path + ".max_tokens_per_step",
-           fmt::format("{} is cut to max_new_tokens {}", e.max_tokens_per_step, new_tokens));
+    f.warn(path + ".max_tokens_per_step", "{} is cut to max_new_tokens {}", e.max_tokens_per_step,
+           new_tokens);
     e.max_tokens_per_step = new_tokens;
   }
   if (c.sequence_length > 0 && e.max_steps * e.max_tokens_per_step >= c.sequence_length)
     f.warn(path + ".max_steps",
-           fmt::format("{} turns of {} answer tokens alone fill sequence_length {}: long "
-                       "trajectories will be cut",
-                       e.max_steps, e.max_tokens_per_step, c.sequence_length));
+           "{} turns of {} answer tokens alone fill "
+           "sequence_length {}: long trajectories will be cut",
+           e.max_steps, e.max_tokens_per_step, c.sequence_length);
 }
 
 void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::string& name) {
@@ -77,8 +75,7 @@ void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::st
   for (const std::string& tag : m.tags) {
     bool is_broken = f.has_problem("custom_envs") || f.has_problem("custom_envs." + tag);
     if (!c.custom_envs.contains(tag) && !is_broken)
-      f.problem(name + ".tags",
-                fmt::format("there is no custom_envs.{}{}", tag, did_you_mean(tag, known)));
+      f.problem(name + ".tags", "there is no custom_envs.{}{}", tag, did_you_mean(tag, known));
   }
   complete_partition(m, f, name);
 }
@@ -88,11 +85,10 @@ void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
                         const EnvTemplate& e) {
   bool is_step = e.env_manager_cls.find("Step") != std::string::npos;
   if (is_step && c.actor_train.training_args.lr_scheduler_type != SchedulerType::constant)
-    f.warn(
-        "custom_envs." + tag + ".env_manager_cls",
-        fmt::format("gives one sample per turn, up to {} per trajectory, while the learning-rate "
-                    "schedule counts trajectories: it can end after 1/{} of the run",
-                    e.max_steps, e.max_steps));
+    f.warn("custom_envs." + tag + ".env_manager_cls",
+           "gives one sample per turn, up to {} per trajectory, while the learning-rate "
+           "schedule counts trajectories: it can end after 1/{} of the run",
+           e.max_steps, e.max_steps);
 }
 
 }  // namespace
@@ -100,8 +96,7 @@ void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
 void check_environments(RunConfig& c, Findings& f) {
   if (c.pipeline != Pipeline::agentic) {
     for (const char* key : {"train_env_manager", "val_env_manager", "custom_envs"})
-      if (f.has(key))
-        f.note(key, fmt::format("pipeline {} plays no environments", to_string(c.pipeline)));
+      if (f.has(key)) f.note(key, "pipeline {} plays no environments", to_string(c.pipeline));
     return;
   }
   std::vector<std::string> played = c.train_env_manager.tags;

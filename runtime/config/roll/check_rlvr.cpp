@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -30,9 +29,8 @@ void complete_rewards(RunConfig& c, Findings& f) {
     if (f.has(path + ".type") || reward.worker_cls.empty()) continue;
     reward.type = type_of_class(reward.worker_cls);
     if (reward.type == RewardType::custom)
-      f.warn(path + ".worker_cls",
-             fmt::format("{}: not one of ROLL's scorers; it cannot be loaded here",
-                         reward.worker_cls));
+      f.warn(path + ".worker_cls", "{}: not one of ROLL's scorers; it cannot be loaded here",
+             reward.worker_cls);
   }
   if (c.rewards.empty() && c.pipeline == Pipeline::agentic && usable(f, {"rewards"}))
     c.rewards["env_return"] = {};
@@ -54,14 +52,12 @@ void split_domains(RunConfig& c, Findings& f) {
     left -= prompts;
     c.derived.domain_prompts.emplace_back(domain, prompts);
     if (!c.rewards.contains(domain))
-      f.warn(path, fmt::format("domain {} has no scorer: there is no rewards.{}{}", domain, domain,
-                               did_you_mean(domain, names)));
-    if (prompts == 0)
-      f.warn(path, fmt::format("domain {} gets 0 of {} prompts", domain, c.rollout_batch_size));
+      f.warn(path, "domain {} has no scorer: there is no rewards.{}{}", domain, domain,
+             did_you_mean(domain, names));
+    if (prompts == 0) f.warn(path, "domain {} gets 0 of {} prompts", domain, c.rollout_batch_size);
   }
   if (!shares.empty() && std::abs(sum - 1) > 1e-6)
-    f.warn(path,
-           fmt::format("the shares add up to {}, not 1; the last domain gets what is left", sum));
+    f.warn(path, "the shares add up to {}, not 1; the last domain gets what is left", sum);
 }
 
 void check_tags(const RunConfig& c, Findings& f) {
@@ -72,9 +68,8 @@ void check_tags(const RunConfig& c, Findings& f) {
     for (const std::string& tag : reward.tag_included) {
       auto [it, is_new] = domain_of.try_emplace(tag, name);
       if (!is_new)
-        f.warn(path + ".tag_included", fmt::format("tag {} is in rewards.{} too; ROLL takes one of "
-                                                   "them",
-                                                   tag, it->second));
+        f.warn(path + ".tag_included", "tag {} is in rewards.{} too; ROLL takes one of them", tag,
+               it->second);
     }
     bool is_sampled = shares.empty() ||
                       std::any_of(shares.begin(), shares.end(),
@@ -90,10 +85,8 @@ void check_answers(RunConfig& c, Findings& f) {
   int64_t& tokens = c.actor_infer.generating_args.max_new_tokens;
   if (room <= 0 || !usable(f, {path, "prompt_length", "sequence_length"})) return;
   if (f.has(path) && tokens != room)
-    f.warn(path,
-           fmt::format("{} is rewritten to {} = sequence_length {} - prompt_length {} (ROLL's "
-                       "rule)",
-                       tokens, room, c.sequence_length, c.prompt_length));
+    f.warn(path, "{} is rewritten to {} = sequence_length {} - prompt_length {} (ROLL's rule)",
+           tokens, room, c.sequence_length, c.prompt_length);
   tokens = room;
 }
 
@@ -110,33 +103,21 @@ void check_baseline(RunConfig& c, Findings& f) {
           : fmt::format("mean by {}, deviation by {}", to_string(mean), to_string(deviation));
   bool is_grouped = mean == NormScope::group || deviation == NormScope::group;
   if (is_grouped && c.num_return_sequences_in_group == 1)
-    f.warn(
-        "num_return_sequences_in_group",
-        "1 under a group baseline makes every advantage 0: nothing would be learnt; use at least "
-        "2 (ROLL's examples use 8)");
+    f.warn("num_return_sequences_in_group",
+           "1 under a group baseline makes every advantage 0: nothing would be learnt; use at "
+           "least 2 (ROLL's examples use 8)");
   if ((mean == NormScope::group) != (deviation == NormScope::group) && deviation != NormScope::none)
     f.warn("norm_std_type", "mixed with norm_mean_type: ROLL broadcasts them to wrong shapes");
 }
 
 /// Keys that only rlvr reads, in a config of another pipeline.
 void note_rlvr_keys(const RunConfig& c, Findings& f) {
-  static constexpr std::string_view k_keys[] = {"rl_loss_coef",
-                                                "importance_sampling",
-                                                "difficulty_loss_weight",
-                                                "length_loss_weight",
-                                                "max_len_mask",
-                                                "difficulty_mask",
-                                                "difficulty_low_threshold",
-                                                "difficulty_high_threshold",
-                                                "error_max_len_clip",
-                                                "error_max_len_threshold",
-                                                "val_greedy",
-                                                "val_n_sample",
-                                                "is_num_return_sequences_expand",
-                                                "is_use_additional_prompts",
-                                                "max_additional_running_prompts",
-                                                "validation"};
-  for (std::string_view key : k_keys)
+  static constexpr std::string_view k_keys =
+      "rl_loss_coef importance_sampling difficulty_loss_weight length_loss_weight max_len_mask "
+      "difficulty_mask difficulty_low_threshold difficulty_high_threshold error_max_len_clip "
+      "error_max_len_threshold val_greedy val_n_sample is_num_return_sequences_expand "
+      "is_use_additional_prompts max_additional_running_prompts validation";
+  for (std::string_view key : catalog::words(k_keys))
     if (f.has(std::string(key)) && c.pipeline <= Pipeline::rlvr)
       f.note(std::string(key), "only pipeline rlvr reads it");
 }
@@ -178,16 +159,13 @@ void check_rlvr(RunConfig& c, Findings& f) {
     split_domains(c, f);
   if (usable(f, {"rewards"})) check_tags(c, f);
   if (c.async_generation_ratio > 0 && c.async_generation_ratio < 1)
-    f.problem("async_generation_ratio",
-              fmt::format("{} is between 0 and 1; rlvr takes 0, or 1 and more",
-                          c.async_generation_ratio));
+    f.problem("async_generation_ratio", "{} is between 0 and 1; rlvr takes 0, or 1 and more",
+              c.async_generation_ratio);
 }
 
 void note_inert(RunConfig& c, Findings& f) {
   for (const NamedRole& x : roles_of(c)) note_role(c, f, x);
   check_data(c, f, "validation.data_args", c.validation.data_args);
-  if (f.has("checkpoint_config"))
-    f.note("checkpoint_config", "checkpoints are in the run folder, under output_dir");
   if (!c.system_envs.empty())
     f.note("system_envs",
            "they reach processes that hold cards (--processes, a cluster); a run in one process "

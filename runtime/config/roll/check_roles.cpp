@@ -30,8 +30,8 @@ void complete_parallel(WorkerConfig& w, Findings& f, const std::string& name) {
                                     s.tensor_parallel_size, s.pipeline_parallel_size);
   if (s.context_parallel_size > 1)
     factors += fmt::format(" x context parallel {}", s.context_parallel_size);
-  f.problem(path, fmt::format("{} cards are not a multiple of {} = {}; {}", cards, cut, factors,
-                              nearest_multiples(cards, cut)));
+  f.problem(path, "{} cards are not a multiple of {} = {}; {}", cards, cut, factors,
+            nearest_multiples(cards, cut));
 }
 
 void complete_role(WorkerConfig& w, Findings& f, const std::string& name, const RunConfig& c) {
@@ -50,7 +50,7 @@ void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const st
                               ? "every run"
                               : to_string(c.pipeline);
   if (!role.is_configured)
-    f.problem(name, fmt::format("missing: {} needs this role, with a device_mapping", runs));
+    f.problem(name, "missing: {} needs this role, with a device_mapping", runs);
   else if (!is_mapped)
     f.problem(name + ".device_mapping", "missing: the role needs at least one card");
 }
@@ -79,14 +79,13 @@ void count_nodes(RunConfig& c, Findings& f) {
   c.derived.num_nodes = id_max / c.num_gpus_per_node + 1;
   if (c.num_nodes > 0 && c.num_nodes != c.derived.num_nodes)
     f.warn("num_nodes",
-           fmt::format("{} has no effect (ROLL rewrites it): card {} of {} makes it {} of {} cards",
-                       c.num_nodes, id_max, widest, c.derived.num_nodes, c.num_gpus_per_node));
+           "{} has no effect (ROLL rewrites it): card {} of {} makes it {} of {} cards",
+           c.num_nodes, id_max, widest, c.derived.num_nodes, c.num_gpus_per_node);
   if (f.has("num_gpus_per_node") && !f.has("platform"))
-    f.warn(
-        "num_gpus_per_node",
-        fmt::format("{} counts here: card id div {} is its node; ROLL overwrites it with the cards "
-                    "that the driver sees",
-                    c.num_gpus_per_node, c.num_gpus_per_node));
+    f.warn("num_gpus_per_node",
+           "{} counts here: card id div {} is its node; ROLL "
+           "overwrites it with the cards that the driver sees",
+           c.num_gpus_per_node, c.num_gpus_per_node);
 }
 
 bool is_contiguous(std::vector<uint32_t> ids) {
@@ -115,26 +114,25 @@ void check_engines(const RunConfig& c, Findings& f) {
            "training state");
   Strategy infer = c.actor_infer.strategy_args.strategy;
   if (infer != Strategy::vllm && infer != Strategy::sglang && infer != Strategy::none)
-    f.warn("actor_infer.strategy_args.strategy_name",
-           fmt::format("{}: ROLL takes vllm or sglang here only", to_string(infer)));
+    f.warn("actor_infer.strategy_args.strategy_name", "{}: ROLL takes vllm or sglang here only",
+           to_string(infer));
   const StrategySettings& s = c.actor_infer.strategy_args;
   if (s.max_model_len && *s.max_model_len < c.sequence_length)
-    f.warn(
-        "actor_infer.strategy_args.strategy_config.max_model_len",
-        c.pipeline == Pipeline::rlvr
-            ? fmt::format("{} is below prompt_length {} + response_length {} = {}: answers are cut "
-                          "at {} tokens, never reach the padded width, and max_len_mask cannot "
-                          "fire",
-                          *s.max_model_len, c.prompt_length, c.sequence_length - c.prompt_length,
-                          c.sequence_length, *s.max_model_len)
-            : fmt::format("{} is below sequence_length {}: trajectories end there",
-                          *s.max_model_len, c.sequence_length));
+    f.warn("actor_infer.strategy_args.strategy_config.max_model_len",
+           c.pipeline == Pipeline::rlvr
+               ? fmt::format(
+                     "{} is below prompt_length {} + response_length {} = {}: answers are cut at "
+                     "{} tokens, never reach the padded width, and max_len_mask cannot fire",
+                     *s.max_model_len, c.prompt_length, c.sequence_length - c.prompt_length,
+                     c.sequence_length, *s.max_model_len)
+               : fmt::format("{} is below sequence_length {}: trajectories end there",
+                             *s.max_model_len, c.sequence_length));
   int64_t longest = s.max_model_len.value_or(c.sequence_length);
   if (!s.enable_chunked_prefill && s.max_num_batched_tokens < longest)
     f.warn("actor_infer.strategy_args.strategy_config.max_num_batched_tokens",
-           fmt::format("{} is below the longest sequence {}: without enable_chunked_prefill vLLM "
-                       "would not start",
-                       s.max_num_batched_tokens, longest));
+           "{} is below the longest sequence {}: without enable_chunked_prefill vLLM "
+           "would not start",
+           s.max_num_batched_tokens, longest);
 }
 
 /// deepspeed_train, vllm and hf_infer are what the built-in engine stands for; the others by name.
@@ -145,7 +143,7 @@ void name_engines(RunConfig& c, Findings& f) {
                     s.strategy == Strategy::hf_infer || s.strategy == Strategy::none;
     if (!is_usual)
       f.warn(x.name + ".strategy_args.strategy_name",
-             fmt::format("{}: not built in; the built-in engine is used", s.strategy_name));
+             "{}: not built in; the built-in engine is used", s.strategy_name);
   }
 }
 
@@ -159,23 +157,21 @@ void check_shape(model::ModelShape& m, Findings& f) {
     if (f.has_problem(std::string("model.") + key)) return;
   }
   if (m.num_attention_heads % m.num_key_value_heads != 0)
-    f.problem("model.num_key_value_heads",
-              fmt::format("{} does not divide num_attention_heads {}", m.num_key_value_heads,
-                          m.num_attention_heads));
+    f.problem("model.num_key_value_heads", "{} does not divide num_attention_heads {}",
+              m.num_key_value_heads, m.num_attention_heads);
   if (m.head_dim == 0 && m.hidden_size % m.num_attention_heads != 0)
     return f.problem(
         "model.hidden_size",
-        fmt::format(
-            "{} is not a multiple of num_attention_heads {}; nearest that work: {}, {}; or "
-            "give head_dim",
-            m.hidden_size, m.num_attention_heads,
-            std::max<int64_t>(1, m.hidden_size / m.num_attention_heads) * m.num_attention_heads,
-            (m.hidden_size / m.num_attention_heads + 1) * m.num_attention_heads));
+
+        "{} is not a multiple of num_attention_heads {}; nearest that work: {}, {}; or "
+        "give head_dim",
+        m.hidden_size, m.num_attention_heads,
+        std::max<int64_t>(1, m.hidden_size / m.num_attention_heads) * m.num_attention_heads,
+        (m.hidden_size / m.num_attention_heads + 1) * m.num_attention_heads);
   if (m.head_dim == 0) m.head_dim = m.hidden_size / m.num_attention_heads;
   if (m.head_dim % 2 != 0)
-    f.problem(
-        f.has("model.head_dim") ? "model.head_dim" : "model.hidden_size",
-        fmt::format("a head of {} is odd; rotary positions need an even head_dim", m.head_dim));
+    f.problem(f.has("model.head_dim") ? "model.head_dim" : "model.hidden_size",
+              "a head of {} is odd; rotary positions need an even head_dim", m.head_dim);
 }
 
 void check_paths(const RunConfig& c, Findings& f, const LoadOptions& options) {
@@ -188,7 +184,7 @@ void check_paths(const RunConfig& c, Findings& f, const LoadOptions& options) {
               "missing: give a checkpoint folder, or a `model` section for a random start");
   const std::string& checkpoint = c.resume_from_checkpoint.path;
   if (options.check_files && !checkpoint.empty() && !is_folder(checkpoint))
-    f.problem("resume_from_checkpoint", fmt::format("no folder '{}'", checkpoint));
+    f.problem("resume_from_checkpoint", "no folder '{}'", checkpoint);
 }
 
 }  // namespace
@@ -222,23 +218,20 @@ void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
 void check_runtime(RunConfig& c, Findings& f) {
   check_engines(c, f);
   if (c.cards.reserve_bytes >= c.cards.memory_bytes)
-    f.problem("cards.reserve_bytes", fmt::format("{} bytes leave nothing of memory_bytes {}",
-                                                 c.cards.reserve_bytes, c.cards.memory_bytes));
+    f.problem("cards.reserve_bytes", "{} bytes leave nothing of memory_bytes {}",
+              c.cards.reserve_bytes, c.cards.memory_bytes);
   for (auto [key, bytes] : {std::pair{"credit_bytes", c.transport.credit_bytes},
                             std::pair{"queue_bytes", c.transport.queue_bytes}}) {
     if (c.transport.chunk_bytes > bytes)
-      f.problem("transport.chunk_bytes",
-                fmt::format("{} is more than transport.{} {}: no chunk would ever fit",
-                            c.transport.chunk_bytes, key, bytes));
+      f.problem("transport.chunk_bytes", "{} is more than transport.{} {}: no chunk would ever fit",
+                c.transport.chunk_bytes, key, bytes);
   }
   const WarmStartSection& w = c.warm_start;
   if (w.steps > 0 && w.rounds > w.steps)
-    f.problem("warm_start.rounds",
-              fmt::format("{} rounds for {} optimizer steps; at most one round a step", w.rounds,
-                          w.steps));
+    f.problem("warm_start.rounds", "{} rounds for {} optimizer steps; at most one round a step",
+              w.rounds, w.steps);
   if (w.steps > 0 && w.warmup_steps > w.steps)
-    f.problem("warm_start.warmup_steps",
-              fmt::format("{} of only {} steps", w.warmup_steps, w.steps));
+    f.problem("warm_start.warmup_steps", "{} of only {} steps", w.warmup_steps, w.steps);
 }
 
 }  // namespace cohort::config

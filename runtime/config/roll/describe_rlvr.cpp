@@ -17,38 +17,36 @@ void describe_query_filter(Visitor& v, QueryFilter& f) {
           {"query_filter_config", k_not_run, "Which prompts are dropped by their group's scores."},
           true))
     return;
-  v.choice({"type", k_not_run,
-            "mean_filter keeps groups with threshold_down < mean < threshold_up, std_filter those "
-            "with a deviation above std_threshold."},
-           f.type);
+  v.key({"type", k_not_run,
+         "mean_filter keeps groups with threshold_down < mean < threshold_up, std_filter those "
+         "with a deviation above std_threshold."},
+        f.type);
   if (v.enter({"filter_args", k_not_run, "Thresholds of the filter."},
               f != QueryFilter{} || v.is_listing())) {
-    v.number({"threshold_down", k_not_run, "Lower bound of the group's mean."}, f.threshold_down);
-    v.number({"threshold_up", k_not_run, "Upper bound of the group's mean."}, f.threshold_up);
-    v.number({"std_threshold", k_not_run, "Lower bound of the group's deviation."},
-             f.std_threshold);
+    v.key({"threshold_down", k_not_run, "Lower bound of the group's mean."}, f.threshold_down);
+    v.key({"threshold_up", k_not_run, "Upper bound of the group's mean."}, f.threshold_up);
+    v.key({"std_threshold", k_not_run, "Lower bound of the group's deviation."}, f.std_threshold);
     v.leave();
   }
   v.leave();
 }
 
 void describe_reward(Visitor& v, RewardConfig& r) {
-  v.choice({"type", "reward",
-            "env_return: the sum of what the environment paid. Missing: follows from "
-            "worker_cls."},
-           r.type);
-  v.number({"weight", "reward", "Factor of this part."}, r.weight);
+  v.key({"type", "reward",
+         "env_return: the sum of what the environment paid. Missing: follows from worker_cls."},
+        r.type);
+  v.key({"weight", "reward", "Factor of this part."}, r.weight);
   RewardConfig plain;
   plain.weight = r.weight;
   if (v.is_writing() && r == plain) return;
   v.nullable_text({"worker_cls", "reward", "ROLL's class of the scorer."}, r.worker_cls);
-  v.texts({"tag_included", "reward",
-           "Tags (data_source) of the rows that this entry scores; empty: the rows whose domain it "
-           "is, and those without one."},
-          r.tag_included);
+  v.key({"tag_included", "reward",
+         "Tags (data_source) of the rows that this entry scores; empty: the rows whose domain it "
+         "is, and those without one."},
+        r.tag_included);
   describe_plugin(v, r.plugin, "reward");
-  v.boolean({"use_local", "reward", "code_sandbox: true checks here, false asks code_url."},
-            r.use_local);
+  v.key({"use_local", "reward", "code_sandbox: true checks here, false asks code_url."},
+        r.use_local);
   v.nullable_text({"code_url", k_not_run, "code_sandbox: where answers are checked."}, r.code_url);
   v.nullable_text({"judge_model_type", k_not_run, "llm_judge: api, inference or cluster."},
                   r.judge_model_type);
@@ -59,17 +57,18 @@ void describe_reward(Visitor& v, RewardConfig& r) {
   describe_query_filter(v, r.query_filter_config);
   describe_worker_keys(v, r.worker, {.is_infer = true, .is_reward = true});
   describe_generating_args(v, r.worker.generating_args);
-  v.inert({"response_filter_config"}, "ROLL's default loop does not consult it");
-  v.inert({"training_args"}, "the role does not train");
-  v.inert({"judge_api_key"}, "a secret does not belong into a file: set it in the environment");
-  v.inert({"format_pattern", "reward_type", "response_length_penalty_coef", "reward_manager_config",
-           "reward_config", "pg_variant"},
-          "belongs to a scorer that is not built in");
-  v.inert({"name", "backend_timeout", "checkpoint_config", "offload_nccl", "max_concurrency",
-           "model_update_frequency", "use_remove_padding", "use_sequence_packing",
-           "use_dynamic_batching_in_train", "use_dynamic_batching_in_infer", "logits_in_fp32",
-           "apply_loss_scale"},
-          "belongs to ROLL's Ray workers");
+  v.inert("response_filter_config", "ROLL's default loop does not consult it");
+  v.inert("training_args", "the role does not train");
+  v.inert("judge_api_key", "a secret does not belong into a file: set it in the environment");
+  v.inert(
+      "format_pattern reward_type response_length_penalty_coef reward_manager_config reward_config "
+      "pg_variant",
+      "belongs to a scorer that is not built in");
+  v.inert(
+      "name backend_timeout checkpoint_config offload_nccl max_concurrency model_update_frequency "
+      "use_remove_padding use_sequence_packing use_dynamic_batching_in_train "
+      "use_dynamic_batching_in_infer logits_in_fp32 apply_loss_scale",
+      "belongs to ROLL's Ray workers");
 }
 
 void describe_validation(Visitor& v, ValidationSection& x) {
@@ -77,10 +76,11 @@ void describe_validation(Visitor& v, ValidationSection& x) {
   x.is_configured = true;
   describe_data_args(v, x.data_args);
   describe_generating_args(v, x.generating_args);
-  v.inert({"eval_steps"}, "ROLL reads it nowhere: eval_steps at the top decides");
-  v.inert({"model_args", "training_args", "strategy_args", "device_mapping", "world_size",
-           "infer_batch_size", "worker_cls", "name", "num_gpus_per_worker", "system_envs"},
-          "evaluation runs in actor_infer");
+  v.inert("eval_steps", "ROLL reads it nowhere: eval_steps at the top decides");
+  v.inert(
+      "model_args training_args strategy_args device_mapping world_size infer_batch_size "
+      "worker_cls name num_gpus_per_worker system_envs",
+      "evaluation runs in actor_infer");
   v.leave();
 }
 
@@ -126,18 +126,17 @@ void describe_filters(Visitor& v, int64_t& count) {
 
 void describe_correction(Visitor& v, TrainInferCorrection& x) {
   bool is_used = x != TrainInferCorrection{};
-  if (!v.enter(
-          {"train_infer_correction", k_not_run,
-           "Weights and filters against the gap between the engine's log-probabilities and the "
-           "trainer's."},
-          is_used || v.is_listing()))
+  if (!v.enter({"train_infer_correction", k_not_run,
+                "Weights and filters against the gap between the engine's log-probabilities and "
+                "the trainer's."},
+               is_used || v.is_listing()))
     return;
   if (v.enter({"is_weight", k_not_run, "Importance weight on the loss."}, true)) {
-    v.boolean({"enabled", k_not_run, "Whether the loss is weighted."}, x.is_weighted);
-    v.choice({"weight_type", k_not_run, "What one ratio covers."}, x.weight_type);
-    v.optional_number({"upper_bound", k_not_run, "The weight is cut at this; ~: never.", above(0)},
-                      x.upper_bound);
-    v.inert({"detach"}, "the weight never carries a gradient");
+    v.key({"enabled", k_not_run, "Whether the loss is weighted."}, x.is_weighted);
+    v.key({"weight_type", k_not_run, "What one ratio covers."}, x.weight_type);
+    v.key({"upper_bound", k_not_run, "The weight is cut at this; ~: never.", above(0)},
+          x.upper_bound);
+    v.inert("detach", "the weight never carries a gradient");
     v.leave();
   }
   describe_filters(v, x.filter_count);
@@ -145,76 +144,58 @@ void describe_correction(Visitor& v, TrainInferCorrection& x) {
 }
 
 void describe_masks(Visitor& v, RlvrSection& x) {
-  v.number({"rl_loss_coef", k_not_run, "Weight of the policy loss and the KL loss."},
-           x.rl_loss_coef);
-  v.choice(
-      {"importance_sampling", k_not_run, "token: a ratio per token; seq: one per answer (GSPO)."},
-      x.importance_sampling);
-  v.boolean({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
-            x.difficulty_loss_weight);
-  v.boolean({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},
-            x.length_loss_weight);
-  v.boolean({"max_len_mask", k_not_run, "Answers that fill the padded width do not train."},
-            x.max_len_mask);
-  v.boolean({"difficulty_mask", k_not_run,
-             "Only prompts with difficulty_low_threshold < mean score < difficulty_high_threshold "
-             "train."},
-            x.difficulty_mask);
-  v.number({"difficulty_low_threshold", k_not_run, "Lower bound of difficulty_mask."},
-           x.difficulty_low_threshold);
-  v.number({"difficulty_high_threshold", k_not_run, "Upper bound of difficulty_mask."},
-           x.difficulty_high_threshold);
-  v.boolean({"error_max_len_clip", k_not_run,
-             "Wrong answers longer than error_max_len_threshold do not train."},
-            x.error_max_len_clip);
-  v.integer({"error_max_len_threshold", k_not_run, "Tokens of error_max_len_clip.", at_least(0)},
-            x.error_max_len_threshold);
+  v.key({"rl_loss_coef", k_not_run, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
+  v.key({"importance_sampling", k_not_run, "token: a ratio per token; seq: one per answer (GSPO)."},
+        x.importance_sampling);
+  v.key({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
+        x.difficulty_loss_weight);
+  v.key({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},
+        x.length_loss_weight);
+  v.key({"max_len_mask", k_not_run, "Answers that fill the padded width do not train."},
+        x.max_len_mask);
+  v.key({"difficulty_mask", k_not_run,
+         "Only prompts with difficulty_low_threshold < mean score < difficulty_high_threshold "
+         "train."},
+        x.difficulty_mask);
+  v.key({"difficulty_low_threshold", k_not_run, "Lower bound of difficulty_mask."},
+        x.difficulty_low_threshold);
+  v.key({"difficulty_high_threshold", k_not_run, "Upper bound of difficulty_mask."},
+        x.difficulty_high_threshold);
+  v.key({"error_max_len_clip", k_not_run,
+         "Wrong answers longer than error_max_len_threshold do not train."},
+        x.error_max_len_clip);
+  v.key({"error_max_len_threshold", k_not_run, "Tokens of error_max_len_clip.", at_least(0)},
+        x.error_max_len_threshold);
 }
 
 void describe_sampling_loop(Visitor& v, RlvrSection& x) {
-  v.boolean({"val_greedy", k_not_run, "Evaluation takes the likeliest token."}, x.val_greedy);
-  v.integer({"val_n_sample", k_rlvr, "Answers to a prompt of evaluation.", between(1, 1 << 16)},
-            x.val_n_sample);
-  v.boolean({"is_num_return_sequences_expand", k_not_run,
-             "The answers to a prompt are requests of their own; forced when async."},
-            x.is_num_return_sequences_expand);
-  v.boolean({"is_use_additional_prompts", k_not_run,
-             "Further prompts start while some of the step are filtered out."},
-            x.is_use_additional_prompts);
-  v.integer({"max_additional_running_prompts", k_not_run, "How many of them at once.", at_least(0)},
-            x.max_additional_running_prompts);
-  v.integer({"generate_opt_level", k_not_run, "ROLL: 1 schedules requests, 0 whole batches.",
-             between(0, 1)},
-            x.generate_opt_level);
+  v.key({"val_greedy", k_not_run, "Evaluation takes the likeliest token."}, x.val_greedy);
+  v.key({"val_n_sample", k_rlvr, "Answers to a prompt of evaluation.", between(1, 1 << 16)},
+        x.val_n_sample);
+  v.key({"is_num_return_sequences_expand", k_not_run,
+         "The answers to a prompt are requests of their own; forced when async."},
+        x.is_num_return_sequences_expand);
+  v.key({"is_use_additional_prompts", k_not_run,
+         "Further prompts start while some of the step are filtered out."},
+        x.is_use_additional_prompts);
+  v.key({"max_additional_running_prompts", k_not_run, "How many of them at once.", at_least(0)},
+        x.max_additional_running_prompts);
+  v.key({"generate_opt_level", k_not_run, "ROLL: 1 schedules requests, 0 whole batches.",
+         between(0, 1)},
+        x.generate_opt_level);
 }
 
 void describe_other_pipelines(Visitor& v) {
-  v.inert({"system_key", "prompt_key", "query_key", "response_key", "global_template"},
+  v.inert("system_key prompt_key query_key response_key global_template",
           "belongs to pipeline sft, which is not built in");
-  v.inert({"train_batch_size", "use_reference_model", "ipo", "beta", "label_smoothing",
-           "chosen_key", "rejected_key"},
+  v.inert("train_batch_size use_reference_model ipo beta label_smoothing chosen_key rejected_key",
           "belongs to pipeline dpo, which is not built in");
-  v.inert({"student_pretrain",
-           "teacher_pretrain",
-           "question_key",
-           "answer_key",
-           "logits_topk",
-           "distill_loss_weight",
-           "kd_temperature",
-           "teacher_temperature",
-           "kd_objective",
-           "adaptive_kl_alpha",
-           "skew_lambda",
-           "distill_on_prompt",
-           "logits_transfer_backend",
-           "is_pure_opd",
-           "use_opd",
-           "pure_opd_pipeline_type",
-           "opd_kl_coef",
-           "student_train",
-           "student_infer",
-           "teachers"},
-          "belongs to pipeline distill, which is not built in");
+  v.inert(
+      "student_pretrain teacher_pretrain question_key answer_key logits_topk distill_loss_weight "
+      "kd_temperature teacher_temperature kd_objective adaptive_kl_alpha skew_lambda "
+      "distill_on_prompt logits_transfer_backend is_pure_opd use_opd pure_opd_pipeline_type "
+      "opd_kl_coef student_train student_infer teachers",
+      "belongs to pipeline distill, which is not built in");
 }
 
 }  // namespace
@@ -222,32 +203,31 @@ void describe_other_pipelines(Visitor& v) {
 void describe_rewards(Visitor& v, RunConfig& c) {
   std::vector<std::string> names;
   for (const auto& [name, reward] : c.rewards) names.push_back(name);
-  v.each(
-      {"rewards", "reward",
-       "agentic: named parts of the score, added up with their weights; without the key one part "
-       "env_return of weight 1. rlvr: domains with their scorers."},
-      names, [&](const std::string& name) { describe_reward(v, c.rewards[name]); });
+  v.each({"rewards", "reward",
+          "agentic: named parts of the score, added up with their weights; without the key one "
+          "part env_return of weight 1. rlvr: domains with their scorers."},
+         names, [&](const std::string& name) { describe_reward(v, c.rewards[name]); });
 }
 
 void describe_rlvr(Visitor& v, RunConfig& c) {
-  v.integer({"num_return_sequences_in_group", "plan",
-             "rlvr: answers to a prompt; an advantage compares them. agentic takes the group from "
-             "group_size.",
-             between(1, 1 << 16)},
-            c.num_return_sequences_in_group);
-  v.optional_choice({"norm_mean_type", "plan", "rlvr: scope of the mean taken off the scores."},
-                    c.norm_mean_type);
-  v.optional_choice({"norm_std_type", "plan", "rlvr: scope of the deviation that divides them."},
-                    c.norm_std_type);
+  v.key({"num_return_sequences_in_group", "plan",
+         "rlvr: answers to a prompt; an advantage compares them. agentic takes the group from "
+         "group_size.",
+         between(1, 1 << 16)},
+        c.num_return_sequences_in_group);
+  v.key({"norm_mean_type", "plan", "rlvr: scope of the mean taken off the scores."},
+        c.norm_mean_type);
+  v.key({"norm_std_type", "plan", "rlvr: scope of the deviation that divides them."},
+        c.norm_std_type);
   if (!v.is_writing() || c.rlvr != RlvrSection{}) {
     describe_masks(v, c.rlvr);
     describe_sampling_loop(v, c.rlvr);
   }
   describe_correction(v, c.train_infer_correction);
   describe_validation(v, c.validation);
-  v.inert({"mask_type", "vlm_filter", "save_logging_board_dir", "freeze_vision_tower"},
+  v.inert("mask_type vlm_filter save_logging_board_dir freeze_vision_tower",
           "belongs to ROLL's rlvr workers");
-  v.inert({"user_defined_rollout_loop_cls", "router_args", "rollout_mock"},
+  v.inert("user_defined_rollout_loop_cls router_args rollout_mock",
           "belongs to ROLL's scheduler; requests are scheduled by the built-in engine");
   describe_other_pipelines(v);
 }

@@ -11,40 +11,39 @@ void describe_model(Visitor& v, ModelSection& m) {
                m.is_configured))
     return;
   m.is_configured = true;
-  v.one_of(
-      {"model_type", "compute, plan",
-       "Family of decoders, as config.json names it; the built-in engine runs qwen2 and llama."},
-      model::family_names(), m.shape.family);
-  v.integer({"vocab_size", "compute",
-             "Rows of the embedding; 0: the tokenizer's. More are rows that no text has, as "
-             "published models pad.",
-             between(0, 1 << 24)},
-            m.shape.vocab_size);
-  v.integer({"hidden_size", "compute", "Width of the residual stream.", between(1, 1 << 20)},
-            m.shape.hidden_size);
-  v.integer({"num_hidden_layers", "compute", "Decoder blocks.", between(1, 4096)},
-            m.shape.num_hidden_layers);
-  v.integer({"num_attention_heads", "compute", "Query heads.", between(1, 4096)},
-            m.shape.num_attention_heads);
-  v.integer({"num_key_value_heads", "compute", "Key and value heads; divides num_attention_heads.",
-             between(1, 4096)},
-            m.shape.num_key_value_heads);
-  v.integer({"head_dim", "compute", "Width of a head, even; 0: hidden_size / num_attention_heads.",
-             between(0, 4096)},
-            m.shape.head_dim);
-  v.integer({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
-            m.shape.intermediate_size);
-  v.number({"rope_theta", "compute", "Base of the rotary positions.", above(1)},
-           m.shape.rope.theta);
-  v.number({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
-           m.shape.rms_norm_eps);
-  v.number({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},
-           m.shape.initializer_range);
-  v.boolean({"attention_bias", "compute",
-             "Biases on q, k and v; left out: true for qwen2, false for llama."},
-            m.shape.attention_bias);
-  v.boolean({"tie_word_embeddings", "compute", "The output matrix is the embedding."},
-            m.shape.tie_word_embeddings);
+  v.one_of({"model_type", "compute, plan",
+            "Family of decoders, as config.json names it; the built-in engine runs qwen2, "
+            "qwen3, llama and mistral."},
+           model::family_names(), m.shape.family);
+  v.key({"vocab_size", "compute",
+         "Rows of the embedding; 0: the tokenizer's. More are rows that no text has, as "
+         "published models pad.",
+         between(0, 1 << 24)},
+        m.shape.vocab_size);
+  v.key({"hidden_size", "compute", "Width of the residual stream.", between(1, 1 << 20)},
+        m.shape.hidden_size);
+  v.key({"num_hidden_layers", "compute", "Decoder blocks.", between(1, 4096)},
+        m.shape.num_hidden_layers);
+  v.key({"num_attention_heads", "compute", "Query heads.", between(1, 4096)},
+        m.shape.num_attention_heads);
+  v.key({"num_key_value_heads", "compute", "Key and value heads; divides num_attention_heads.",
+         between(1, 4096)},
+        m.shape.num_key_value_heads);
+  v.key({"head_dim", "compute", "Width of a head, even; 0: hidden_size / num_attention_heads.",
+         between(0, 4096)},
+        m.shape.head_dim);
+  v.key({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
+        m.shape.intermediate_size);
+  v.key({"rope_theta", "compute", "Base of the rotary positions.", above(1)}, m.shape.rope.theta);
+  v.key({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
+        m.shape.rms_norm_eps);
+  v.key({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},
+        m.shape.initializer_range);
+  v.key({"attention_bias", "compute",
+         "Biases on q, k and v; left out: true for qwen2, false for llama."},
+        m.shape.attention_bias);
+  v.key({"tie_word_embeddings", "compute", "The output matrix is the embedding."},
+        m.shape.tie_word_embeddings);
   v.tokenizer({"tokenizer", "environments, rollout",
                "Name of a built-in vocabulary, or the words in id order; "
                "its length is vocab_size."},
@@ -57,13 +56,12 @@ void describe_lora(Visitor& v, ModelArgs& m) {
                    "Modules that get LoRA adapters, a list or a text with commas; ~: full "
                    "fine-tuning."},
                   m.lora_target);
-  v.integer({"lora_rank", "plan", "Rank of the adapters.", between(1, 1 << 16)}, m.lora_rank);
+  v.key({"lora_rank", "plan", "Rank of the adapters.", between(1, 1 << 16)}, m.lora_rank);
   v.nullable_integer({"lora_alpha", "plan", "Scale of the adapters; 0 or ~: twice lora_rank.",
                       between(0, 1 << 20)},
                      m.lora_alpha);
-  v.number({"lora_dropout", "plan", "Dropout in the adapters.", {0, 1, false, true}},
-           m.lora_dropout);
-  v.inert({"additional_target", "autocast_adapter_dtype"}, "there are no adapters yet");
+  v.key({"lora_dropout", "plan", "Dropout in the adapters.", {0, 1, false, true}}, m.lora_dropout);
+  v.inert("additional_target autocast_adapter_dtype", "there are no adapters yet");
 }
 
 }  // namespace
@@ -71,25 +69,21 @@ void describe_lora(Visitor& v, ModelArgs& m) {
 void describe_model_args(Visitor& v, ModelArgs& m) {
   if (!v.enter({"model_args", "compute", "Numeric type and parts of the role's model."}, true))
     return;
-  v.choice(
-      {"dtype", "compute, plan", "Type of the weights in computation; master weights are fp32."},
-      m.dtype);
+  v.key({"dtype", "compute, plan", "Type of the weights in computation; master weights are fp32."},
+        m.dtype);
   v.nullable_text({"model_name_or_path", "plan",
                    "Model of this role; ~: `pretrain` (critic: `reward_pretrain`)."},
                   m.model_name_or_path);
   v.nullable_text({"adapter_name_or_path", "plan", "Adapter to start from."},
                   m.adapter_name_or_path);
-  v.optional_choice(
-      {"attn_implementation", "plan", "ROLL's attention kernel; the built-in engine has one."},
-      m.attn_implementation);
-  v.negated(
-      {"disable_gradient_checkpointing", "plan",
-       "false: activations are computed again in the backward pass. Plans follow it; the built-in "
-       "engine keeps the activations of a micro-batch."},
-      m.is_gradient_checkpointing);
-  v.optional_choice(
-      {"model_type", "plan", "~: a causal language model; others are value and reward heads."},
-      m.model_type);
+  v.key({"attn_implementation", "plan", "ROLL's attention kernel; the built-in engine has one."},
+        m.attn_implementation);
+  v.negated({"disable_gradient_checkpointing", "plan",
+             "false: activations are computed again in the backward pass. Plans follow it; the "
+             "built-in engine keeps the activations of a micro-batch."},
+            m.is_gradient_checkpointing);
+  v.key({"model_type", "plan", "~: a causal language model; others are value and reward heads."},
+        m.model_type);
   v.nullable_integer({"ulysses_size", "plan",
                       "Cards that share a sequence by attention heads; 1: none (ROLL has it off on "
                       "npu).",
@@ -98,11 +92,12 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
   describe_lora(v, m);
   v.text_or_texts({"freeze_module_prefix", "plan", "Modules that are not trained."},
                   m.freeze_module_prefix);
-  v.inert({"flash_attn"}, "ROLL reads it nowhere: attn_implementation counts");
-  v.inert({"moe_aux_loss_coef", "model_config_kwargs", "num_labels", "vision_dp", "device_map",
-           "gradient_checkpointing_use_reentrant", "enable_gradient_checkpointing",
-           "cpu_offload_config", "trust_remote_code"},
-          "the built-in decoder has no such part");
+  v.inert("flash_attn", "ROLL reads it nowhere: attn_implementation counts");
+  v.inert(
+      "moe_aux_loss_coef model_config_kwargs num_labels vision_dp device_map "
+      "gradient_checkpointing_use_reentrant enable_gradient_checkpointing cpu_offload_config "
+      "trust_remote_code",
+      "the built-in decoder has no such part");
   v.leave();
 }
 
@@ -110,44 +105,41 @@ namespace {
 
 void describe_training_args(Visitor& v, TrainingArgs& t) {
   if (!v.enter({"training_args", "trainer", "Optimizer and its batches."}, true)) return;
-  v.number({"learning_rate", "trainer", "Peak learning rate of AdamW.", at_least(0)},
-           t.learning_rate);
-  v.number({"weight_decay", "trainer", "AdamW's decay; not on biases and norms.", at_least(0)},
-           t.weight_decay);
-  v.integer({"per_device_train_batch_size", "trainer",
-             "Trajectories of a card per accumulation step (P).", between(1, 1 << 20)},
-            t.per_device_train_batch_size);
-  v.integer(
-      {"gradient_accumulation_steps", "trainer",
-       "Accumulation steps of an optimizer step (A). P x A x train "
-       "cards trajectories make one optimizer step; how they are packed is micro_batch_tokens'.",
-       between(1, 1 << 20)},
-      t.gradient_accumulation_steps);
-  v.integer({"warmup_steps", "trainer",
-             "Optimizer steps of linear warm-up; 0: warmup_ratio decides.", at_least(0)},
-            t.warmup_steps);
-  v.number({"warmup_ratio", "trainer", "Warm-up as a share of all optimizer steps.", between(0, 1)},
-           t.warmup_ratio);
-  v.choice({"lr_scheduler_type", "trainer", "Course of the learning rate after the warm-up."},
-           t.lr_scheduler_type);
-  v.number({"adam_beta1", "trainer", "Decay of the first moment.", {0, 1, false, true}},
-           t.adam_beta1);
-  v.number({"adam_beta2", "trainer", "Decay of the second moment.", {0, 1, false, true}},
-           t.adam_beta2);
-  v.number({"adam_epsilon", "trainer", "Added to the root of the second moment.", above(0)},
-           t.adam_epsilon);
+  v.key({"learning_rate", "trainer", "Peak learning rate of AdamW.", at_least(0)}, t.learning_rate);
+  v.key({"weight_decay", "trainer", "AdamW's decay; not on biases and norms.", at_least(0)},
+        t.weight_decay);
+  v.key({"per_device_train_batch_size", "trainer",
+         "Trajectories of a card per accumulation step (P).", between(1, 1 << 20)},
+        t.per_device_train_batch_size);
+  v.key({"gradient_accumulation_steps", "trainer",
+         "Accumulation steps of an optimizer step (A). P x A x train cards trajectories make "
+         "one optimizer step; how they are packed is micro_batch_tokens'.",
+         between(1, 1 << 20)},
+        t.gradient_accumulation_steps);
+  v.key({"warmup_steps", "trainer", "Optimizer steps of linear warm-up; 0: warmup_ratio decides.",
+         at_least(0)},
+        t.warmup_steps);
+  v.key({"warmup_ratio", "trainer", "Warm-up as a share of all optimizer steps.", between(0, 1)},
+        t.warmup_ratio);
+  v.key({"lr_scheduler_type", "trainer", "Course of the learning rate after the warm-up."},
+        t.lr_scheduler_type);
+  v.key({"adam_beta1", "trainer", "Decay of the first moment.", {0, 1, false, true}}, t.adam_beta1);
+  v.key({"adam_beta2", "trainer", "Decay of the second moment.", {0, 1, false, true}},
+        t.adam_beta2);
+  v.key({"adam_epsilon", "trainer", "Added to the root of the second moment.", above(0)},
+        t.adam_epsilon);
   v.inert(
-      {"num_train_epochs"},
+      "num_train_epochs",
       "max_steps at the top decides how long the run is; ROLL's rlvr and agentic do not read it");
-  v.inert({"max_steps"}, "max_steps at the top decides how long the run is");
-  v.inert({"output_dir", "logging_steps", "save_steps", "max_grad_norm", "seed", "data_seed",
-           "bf16", "fp16", "tf32"},
+  v.inert("max_steps", "max_steps at the top decides how long the run is");
+  v.inert("output_dir logging_steps save_steps max_grad_norm seed data_seed bf16 fp16 tf32",
           "the key at the top of the file, or model_args.dtype, decides");
-  v.inert({"dataloader_num_workers", "dataloader_drop_last", "dataloader_pin_memory"},
+  v.inert("dataloader_num_workers dataloader_drop_last dataloader_pin_memory",
           "trajectories arrive as streams: there is no data loader");
-  v.inert({"lr_scheduler_kwargs", "num_cycles", "min_lr_ratio", "optim",
-           "use_distributed_optimizer", "sequence_parallel", "overlap_grad_reduce"},
-          "the optimizer is AdamW with the schedules of lr_scheduler_type");
+  v.inert(
+      "lr_scheduler_kwargs num_cycles min_lr_ratio optim use_distributed_optimizer "
+      "sequence_parallel overlap_grad_reduce",
+      "the optimizer is AdamW with the schedules of lr_scheduler_type");
   v.leave();
 }
 
@@ -155,36 +147,36 @@ void describe_training_args(Visitor& v, TrainingArgs& t) {
 
 void describe_generating_args(Visitor& v, GeneratingArgs& g) {
   if (!v.enter({"generating_args", "rollout", "Sampling."}, true)) return;
-  v.integer({"max_new_tokens", "rollout",
-             "Bound on one answer. agentic: with max_tokens_per_step; rlvr: rewritten to "
-             "sequence_length - prompt_length.",
-             between(1, 1 << 24)},
-            g.max_new_tokens);
-  v.number({"top_p", "rollout", "Nucleus sampling; 1: off.", {0, 1, true, false}}, g.top_p);
-  v.integer({"top_k", "rollout", "The k most likely tokens; 0 or -1: off.", at_least(-1)}, g.top_k);
-  v.number({"temperature", "rollout",
-            "Of training rollouts; 0: greedy. Log-probabilities are those of temperature "
-            "1.",
-            at_least(0)},
-           g.temperature);
-  v.integer({"num_beams", "rollout", "Beams of a beam search; 1: sampling.", between(1, 1024)},
-            g.num_beams);
-  v.integer({"num_return_sequences", "config",
-             "Answers to a prompt; rlvr: rewritten to num_return_sequences_in_group, agentic: 1.",
-             between(1, 1 << 16)},
-            g.num_return_sequences);
-  v.number({"repetition_penalty", "rollout", "Above 1: repeated tokens become less likely; 1: off.",
-            above(0)},
-           g.repetition_penalty);
+  v.key({"max_new_tokens", "rollout",
+         "Bound on one answer. agentic: with max_tokens_per_step; rlvr: rewritten to "
+         "sequence_length - prompt_length.",
+         between(1, 1 << 24)},
+        g.max_new_tokens);
+  v.key({"top_p", "rollout", "Nucleus sampling; 1: off.", {0, 1, true, false}}, g.top_p);
+  v.key({"top_k", "rollout", "The k most likely tokens; 0 or -1: off.", at_least(-1)}, g.top_k);
+  v.key({"temperature", "rollout",
+         "Of training rollouts; 0: greedy. Log-probabilities are those of temperature 1.",
+         at_least(0)},
+        g.temperature);
+  v.key({"num_beams", "rollout", "Beams of a beam search; 1: sampling.", between(1, 1024)},
+        g.num_beams);
+  v.key({"num_return_sequences", "config",
+         "Answers to a prompt; rlvr: rewritten to num_return_sequences_in_group, agentic: 1.",
+         between(1, 1 << 16)},
+        g.num_return_sequences);
+  v.key({"repetition_penalty", "rollout", "Above 1: repeated tokens become less likely; 1: off.",
+         above(0)},
+        g.repetition_penalty);
   v.text_or_texts({"stop_strings", "rollout", "Texts that end an answer."}, g.stop_strings);
-  v.inert({"logprobs", "include_stop_str_in_output"},
+  v.inert("logprobs include_stop_str_in_output",
           "behaviour log-probabilities of every sampled token are always kept");
-  v.inert({"do_sample"}, "temperature decides: 0 is greedy");
-  v.inert({"max_length"}, "max_new_tokens decides");
-  v.inert({"length_penalty"}, "of beam search only");
-  v.inert({"presence_penalty", "frequency_penalty", "min_p", "seed", "stop_token_ids",
-           "skip_special_tokens", "spaces_between_special_tokens"},
-          "not built into the sampler");
+  v.inert("do_sample", "temperature decides: 0 is greedy");
+  v.inert("max_length", "max_new_tokens decides");
+  v.inert("length_penalty", "of beam search only");
+  v.inert(
+      "presence_penalty frequency_penalty min_p seed stop_token_ids skip_special_tokens "
+      "spaces_between_special_tokens",
+      "not built into the sampler");
   v.leave();
 }
 
@@ -199,7 +191,7 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.text_or_texts({"file_name", "plan",
                    "Files with prompts (.jsonl), or builtin:arithmetic, builtin:word_problems."},
                   d.file_name);
-  v.nullable_text({"eval_file_name", "plan", "File with prompts of evaluation."}, d.eval_file_name);
+  v.inert("eval_file_name", "evaluation reads validation.data_args.file_name");
   v.number_map({"domain_interleave_probs", "plan",
                 "Share of each domain (entry of rewards) in a step; the last gets what is left.",
                 between(0, 1)},
@@ -210,76 +202,75 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.nullable_text({"response", "plan", "Column with the answer."}, d.response);
   v.nullable_text({"tag", "plan", "Column that says the domain."}, d.tag);
   v.nullable_text({"id", "plan", "Column with the row's name."}, d.id);
-  v.boolean({"filter_overlong_prompts", "preflight",
-             "Drop rows whose prompt has more than prompt_length tokens."},
-            d.filter_overlong_prompts);
-  v.choice(
-      {"truncation", "preflight",
-       "What becomes of a prompt above prompt_length: an error that names the row, or the left, "
-       "right or middle part of its tokens goes."},
-      d.truncation);
-  v.boolean({"skip_bad_rows", "preflight",
-             "Rows that cannot be read are counted and named, not an error."},
-            d.skip_bad_rows);
-  v.inert({"dataset_dir"},
+  v.key({"filter_overlong_prompts", "preflight",
+         "Drop rows whose prompt has more than prompt_length tokens."},
+        d.filter_overlong_prompts);
+  v.key({"truncation", "preflight",
+         "What becomes of a prompt above prompt_length: an error that names the row, or the "
+         "left, right or middle part of its tokens goes."},
+        d.truncation);
+  v.key({"skip_bad_rows", "preflight",
+         "Rows that cannot be read are counted and named, not an error."},
+        d.skip_bad_rows);
+  v.inert("dataset_dir",
           "ROLL drops it: file names are looked up in the working directory, so write the folder "
           "into file_name");
-  v.inert({"interleave_probs"},
+  v.inert("interleave_probs",
           "ROLL accepts it and reads it nowhere: domain_interleave_probs counts");
   v.nullable_text({"dataset_type", "plan", "Format of the files; the ending decides."},
                   d.dataset_type);
-  v.inert({"preprocessing_num_workers", "cache_path", "overwrite_cache", "max_samples"},
+  v.inert("preprocessing_num_workers cache_path overwrite_cache max_samples",
           "rows are encoded as they are used");
-  v.inert({"dataset_name", "eval_dataset_name", "image", "video", "audio", "val_size", "streaming",
-           "mix_strategy", "tokenized_path", "system", "query", "columns", "buffer_size",
-           "cutoff_len", "train_on_prompt", "mask_history", "packing"},
-          "ROLL's rlvr and agentic pipelines do not read it");
+  v.inert(
+      "dataset_name eval_dataset_name image video audio val_size streaming mix_strategy "
+      "tokenized_path system query columns buffer_size cutoff_len train_on_prompt mask_history "
+      "packing",
+      "ROLL's rlvr and agentic pipelines do not read it");
   v.leave();
 }
 
 namespace {
 
 void describe_worker_inert(Visitor& v) {
-  v.inert({"worker_cls", "name", "backend_timeout", "checkpoint_config", "offload_nccl",
-           "max_concurrency", "model_update_frequency", "profiler_config"},
-          "belongs to ROLL's Ray workers");
   v.inert(
-      {"topr_positive_weight", "topr_negative_weight", "tis_lower_bound", "tis_upper_bound",
-       "cispo_epsilon_low", "cispo_epsilon_high", "cispo_use_unified_mask", "cispo_clip_range",
-       "kimi15_tau"},
+      "worker_cls name backend_timeout checkpoint_config offload_nccl max_concurrency "
+      "model_update_frequency profiler_config",
+      "belongs to ROLL's Ray workers");
+  v.inert(
+      "topr_positive_weight topr_negative_weight tis_lower_bound tis_upper_bound cispo_epsilon_low "
+      "cispo_epsilon_high cispo_use_unified_mask cispo_clip_range kimi15_tau",
       "belongs to a pg_variant other than ppo (ROLL itself takes the defaults of tis, cispo and "
       "kimi15 whatever the file says)");
-  v.inert({"use_remove_padding", "sequence_length_round_in_train", "sequence_length_round_in_infer",
-           "use_dynamic_batching_in_train", "use_dynamic_batching_in_infer",
-           "max_tokens_per_microbatch_in_train", "max_tokens_per_microbatch_in_infer",
-           "use_sequence_packing", "sequence_packing_args"},
-          "batches are always packed; see micro_batch_tokens");
-  v.inert({"logits_in_fp32"}, "log-probabilities are always taken in fp32");
-  v.inert({"apply_loss_scale"}, "losses are always divided by the counts of the optimizer batch");
+  v.inert(
+      "use_remove_padding sequence_length_round_in_train sequence_length_round_in_infer "
+      "use_dynamic_batching_in_train use_dynamic_batching_in_infer "
+      "max_tokens_per_microbatch_in_train max_tokens_per_microbatch_in_infer use_sequence_packing "
+      "sequence_packing_args",
+      "batches are always packed; see micro_batch_tokens");
+  v.inert("logits_in_fp32", "log-probabilities are always taken in fp32");
+  v.inert("apply_loss_scale", "losses are always divided by the counts of the optimizer batch");
 }
 
 }  // namespace
 
 void describe_worker_keys(Visitor& v, WorkerConfig& w, RoleUse use) {
   v.cards({"device_mapping", "placement",
-           "Cards of the role: a list, or sums of list(range(a,b,c)) and "
-           "list([a,b])."},
+           "Cards of the role: a list, or sums of list(range(a,b,c)) and list([a,b])."},
           w.device_mapping);
   if (use.is_infer)
-    v.inert(
-        {"infer_batch_size"},
-        "of log-probability batches; a generating or scoring role computes none, and ROLL reads "
-        "it nowhere");
+    v.inert("infer_batch_size",
+            "of log-probability batches; a generating or scoring role computes none, and ROLL "
+            "reads it nowhere");
   else
-    v.integer({"infer_batch_size", "compute, plan", "Trajectories of one log-probability batch.",
-               between(1, 1 << 20)},
-              w.infer_batch_size);
+    v.key({"infer_batch_size", "compute, plan", "Trajectories of one log-probability batch.",
+           between(1, 1 << 20)},
+          w.infer_batch_size);
   v.nullable_integer(
       {"world_size", "plan", "Processes of a role without cards; with cards it follows from them.",
        between(0, 1 << 20)},
       w.world_size);
-  v.inert({"num_gpus_per_worker"}, "follows from strategy_config");
-  v.text_map(
+  v.inert("num_gpus_per_worker", "follows from strategy_config");
+  v.key(
       {"system_envs", "doctor", "Environment variables of the role, over the file's system_envs."},
       w.system_envs);
   describe_model_args(v, w.model_args);
@@ -296,25 +287,24 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
   w.is_configured = true;
   describe_worker_keys(v, w, use);
   if (use.is_rollout) {
-    v.text({"engine", "rollout",
-            "What generates: built_in, or another row of the engine table (docs/extending.md)."},
-           w.engine);
-    v.text_map({"engine_settings", "rollout", "Settings of that engine, name: text."},
-               w.engine_settings);
+    v.key({"engine", "rollout",
+           "What generates: built_in, or another row of the engine table (docs/extending.md)."},
+          w.engine);
+    v.key({"engine_settings", "rollout", "Settings of that engine, name: text."},
+          w.engine_settings);
   }
   if (use.is_train)
     describe_training_args(v, w.training_args);
   else
-    v.inert({"training_args"}, "the role does not train");
+    v.inert("training_args", "the role does not train");
   if (use.is_infer)
     describe_generating_args(v, w.generating_args);
   else
-    v.inert({"generating_args"}, "the role does not generate");
+    v.inert("generating_args", "the role does not generate");
   if (use.is_train)
-    v.optional_choice({"pg_variant", "trainer", "Policy loss; ~ and ppo: the clipped ratio."},
-                      w.pg_variant);
+    v.key({"pg_variant", "trainer", "Policy loss; ~ and ppo: the clipped ratio."}, w.pg_variant);
   else
-    v.inert({"pg_variant"}, "the role does not train");
+    v.inert("pg_variant", "the role does not train");
   describe_worker_inert(v);
   v.leave();
 }

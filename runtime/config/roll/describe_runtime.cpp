@@ -8,19 +8,18 @@ constexpr double k_mib = 1024.0 * 1024.0;
 
 void describe_cards(Visitor& v, CardsSection& c) {
   if (!v.enter({"cards", "placement", "What a card has."}, true)) return;
-  v.text(
-      {"type", "plan",
-       "Card type that `actor-node plan` counts with: 910A, A2, A3, H100, H200, A100-40, A100-80 "
-       "or cpu; empty: follows from the platform."},
-      c.type);
+  v.key({"type", "plan",
+         "Card type that `actor-node plan` counts with: 910A, A2, A3, H100, H200, A100-40, "
+         "A100-80 or cpu; empty: follows from the platform."},
+        c.type);
   v.bytes(
       {"memory_bytes", "placement", "Memory of a card; on the cpu platform its budget.", above(0)},
       c.memory_bytes);
   v.bytes({"reserve_bytes", "placement", "Part of it that no role object may take: work space."},
           c.reserve_bytes);
-  v.integer({"threads_per_card", "compute", "Threads that compute for a card of the cpu platform.",
-             between(1, 1024)},
-            c.threads_per_card);
+  v.key({"threads_per_card", "compute", "Threads that compute for a card of the cpu platform.",
+         between(1, 1024)},
+        c.threads_per_card);
   v.leave();
 }
 
@@ -30,29 +29,28 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
                 "its own learning rate and is not counted in max_steps."},
                true))
     return;
-  v.integer({"steps", "driver", "Optimizer steps; 0: no warm start.", at_least(0)}, w.steps);
-  v.integer({"batch_size", "driver", "Trajectories of an optimizer step.", between(1, 1 << 20)},
-            w.batch_size);
-  v.integer({"rounds", "driver",
-             "The trajectories are played, recorded and delivered in so many rounds.", at_least(1)},
-            w.rounds);
-  v.number({"learning_rate", "trainer", "Peak learning rate.", above(0)}, w.learning_rate);
-  v.integer({"warmup_steps", "trainer", "Optimizer steps of linear warm-up.", at_least(0)},
-            w.warmup_steps);
-  v.number({"decay_fraction", "trainer",
-            "Last share of the steps, over which the rate falls linearly to 0.", between(0, 1)},
-           w.decay_fraction);
-  v.number({"expert_fraction", "environments",
-            "Probability that a scripted action is the shortest path's; else it "
-            "is a uniform valid one.",
-            between(0, 1)},
-           w.expert_fraction);
-  v.optional_number(
-      {"expert_fraction_end", "driver",
-       "expert_fraction holds for half of the rounds, goes linearly to this value over the next "
-       "quarter, and stays there; ~: it never changes.",
-       between(0, 1)},
-      w.expert_fraction_end);
+  v.key({"steps", "driver", "Optimizer steps; 0: no warm start.", at_least(0)}, w.steps);
+  v.key({"batch_size", "driver", "Trajectories of an optimizer step.", between(1, 1 << 20)},
+        w.batch_size);
+  v.key({"rounds", "driver",
+         "The trajectories are played, recorded and delivered in so many rounds.", at_least(1)},
+        w.rounds);
+  v.key({"learning_rate", "trainer", "Peak learning rate.", above(0)}, w.learning_rate);
+  v.key({"warmup_steps", "trainer", "Optimizer steps of linear warm-up.", at_least(0)},
+        w.warmup_steps);
+  v.key({"decay_fraction", "trainer",
+         "Last share of the steps, over which the rate falls linearly to 0.", between(0, 1)},
+        w.decay_fraction);
+  v.key({"expert_fraction", "environments",
+         "Probability that a scripted action is the shortest path's; else it "
+         "is a uniform valid one.",
+         between(0, 1)},
+        w.expert_fraction);
+  v.key({"expert_fraction_end", "driver",
+         "expert_fraction holds for half of the rounds, goes linearly to this value "
+         "over the next quarter, and stays there; ~: it never changes.",
+         between(0, 1)},
+        w.expert_fraction_end);
   v.leave();
 }
 
@@ -63,52 +61,51 @@ void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
                    "type or env_type plugin: path.py:name or path.so, from the working directory."},
                   p.path);
   v.json_map({"args", reader, "Its own options (docs/rewards.md, docs/plugins.md)."}, p.args);
-  v.number({"timeout_s", reader,
-            "Deadline of one answer, which is masked then, or of one reset or step.", above(0)},
-           p.timeout_s);
-  v.integer({"workers", reader, "Child processes, or requests at once.", between(1, 256)},
-            p.workers);
+  v.key({"timeout_s", reader,
+         "Deadline of one answer, which is masked then, or of one reset or step.", above(0)},
+        p.timeout_s);
+  v.key({"workers", reader, "Child processes, or requests at once.", between(1, 256)}, p.workers);
   v.nullable_text({"python", reader, "Interpreter of a plugin; ~: /usr/bin/python3."}, p.python);
   if (!v.enter({"sandbox", reader, "What the child processes may do."},
                p.sandbox != SandboxSection{} || v.is_listing()))
     return;
-  v.choice({"mode", reader,
-            "bubblewrap isolates; rlimits only limits, for machines without user namespaces."},
-           p.sandbox.mode);
-  v.boolean({"network", reader, "May open connections."}, p.sandbox.network);
-  v.texts({"readable", reader, "Folders it may read beyond the system's."}, p.sandbox.readable);
+  v.key({"mode", reader,
+         "bubblewrap isolates; rlimits only limits, for machines without user namespaces."},
+        p.sandbox.mode);
+  v.key({"network", reader, "May open connections."}, p.sandbox.network);
+  v.key({"readable", reader, "Folders it may read beyond the system's."}, p.sandbox.readable);
   v.bytes({"memory", reader, "Address space of one process."}, p.sandbox.memory_bytes);
   v.leave();
 }
 
 void describe_runtime(Visitor& v, RunConfig& c) {
-  v.choice({"platform", "placement, compute",
-            "What a card is. cuda and npu need the backend and a device: docs/devices.md."},
-           c.platform);
-  v.choice({"determinism", "everything",
-            "strict: two runs of one config give the same parameter hash after every "
-            "step, and what cannot promise it is refused; relaxed: not promised."},
-           c.determinism);
+  v.key({"platform", "placement, compute",
+         "What a card is. cuda and npu need the backend and a device: docs/devices.md."},
+        c.platform);
+  v.key({"determinism", "everything",
+         "strict: two runs of one config give the same parameter hash after every "
+         "step, and what cannot promise it is refused; relaxed: not promised."},
+        c.determinism);
   describe_cards(v, c.cards);
   if (v.enter({"placement", "placement", "Who shares cards, and what leaves them."}, true)) {
-    v.choice({"mode", "placement",
-              "separate: train and infer roles never share a card. timeshare: they share cards and "
-              "take turns."},
-             c.placement.mode);
-    v.choice({"offload", "placement",
-              "never: objects stay on their cards; step: each role's objects leave when its "
-              "phase ends."},
-             c.placement.offload);
-    v.choice({"init_cache", "placement",
-              "late: the KV cache comes when what trains has left its cards, which keeps the peak "
-              "low; early: with the weights."},
-             c.placement.init_cache);
+    v.key({"mode", "placement",
+           "separate: train and infer roles never share a card. timeshare: they share cards and "
+           "take turns."},
+          c.placement.mode);
+    v.key({"offload", "placement",
+           "never: objects stay on their cards; step: each role's objects leave when its "
+           "phase ends."},
+          c.placement.offload);
+    v.key({"init_cache", "placement",
+           "late: the KV cache comes when what trains has left its cards, which keeps the peak "
+           "low; early: with the weights."},
+          c.placement.init_cache);
     v.leave();
   }
   describe_warm_start(v, c.warm_start);
   if (v.enter({"recording", "stream", "The trajectory stream."}, true)) {
-    v.boolean({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},
-              c.recording.enabled);
+    v.key({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},
+          c.recording.enabled);
     v.bytes({"segment_bytes", "stream", "Size of a segment file.", at_least(k_mib)},
             c.recording.segment_bytes);
     v.leave();
@@ -124,28 +121,27 @@ void describe_runtime(Visitor& v, RunConfig& c) {
     v.leave();
   }
   if (v.enter({"recovery", "driver", "What is done about work that does not come back."}, true)) {
-    v.number({"straggler_factor", "driver",
-              "A group open for longer than so many times its round's median is played by an idle "
-              "rollout too; the first counts. 0: never.",
-              at_least(0)},
-             c.recovery.straggler_factor);
-    v.number({"straggler_floor_s", "driver", "A younger group is never late.", at_least(0)},
-             c.recovery.straggler_floor_s);
-    v.number({"group_timeout_s", "driver",
-              "A rollout with open groups and without a token or turn for so long is ended and "
-              "counts as lost (docs/leases.md). 0: never.",
-              at_least(0)},
-             c.recovery.group_timeout_s);
+    v.key({"straggler_factor", "driver",
+           "A group open for longer than so many times its round's median is played by an idle "
+           "rollout too; the first counts. 0: never.",
+           at_least(0)},
+          c.recovery.straggler_factor);
+    v.key({"straggler_floor_s", "driver", "A younger group is never late.", at_least(0)},
+          c.recovery.straggler_floor_s);
+    v.key({"group_timeout_s", "driver",
+           "A rollout with open groups and without a token or turn for so long is ended and "
+           "counts as lost (docs/leases.md). 0: never.",
+           at_least(0)},
+          c.recovery.group_timeout_s);
     v.leave();
   }
-  v.integer({"micro_batch_tokens", "trainer",
-             "Packed tokens of one forward and backward pass; a longer trajectory "
-             "goes alone.",
-             between(1, 1 << 24)},
-            c.micro_batch_tokens);
-  v.integer({"max_running_requests", "rollout",
-             "Trajectories that generate at once on an infer card.", between(1, 1 << 20)},
-            c.max_running_requests);
+  v.key({"micro_batch_tokens", "trainer",
+         "Packed tokens of one forward and backward pass; a longer trajectory goes alone.",
+         between(1, 1 << 24)},
+        c.micro_batch_tokens);
+  v.key({"max_running_requests", "rollout", "Trajectories that generate at once on an infer card.",
+         between(1, 1 << 20)},
+        c.max_running_requests);
 }
 
 }  // namespace cohort::config

@@ -62,8 +62,8 @@ void warn_idle_cards(RunConfig& c, Findings& f) {
       for (uint32_t id : x.role->device_mapping) idle.erase(id);
   if (!idle.empty())
     f.warn("reference.device_mapping",
-           fmt::format("card{} {} idle: no reference is built and no other role is mapped there",
-                       idle.size() == 1 ? "" : "s", fmt::join(idle, ", ")));
+           "card{} {} idle: no reference is built and no other role is mapped there",
+           idle.size() == 1 ? "" : "s", fmt::join(idle, ", "));
 }
 
 void check_kl(RunConfig& c, Findings& f) {
@@ -81,18 +81,15 @@ void check_kl(RunConfig& c, Findings& f) {
     std::string key = c.init_kl_coef > 0 ? "init_kl_coef"
                       : c.use_kl_loss    ? "use_kl_loss"
                                          : "enable_reference";
-    f.problem(key,
-              fmt::format("{} needs a reference role with a device_mapping; set it to {}, or add "
-                          "`reference:`",
-                          c.init_kl_coef > 0 ? key + " " + coefficient : key,
-                          c.init_kl_coef > 0 ? "0" : "false"));
+    f.problem(
+        key, "{} needs a reference role with a device_mapping; set it to {}, or add `reference:`",
+        c.init_kl_coef > 0 ? key + " " + coefficient : key, c.init_kl_coef > 0 ? "0" : "false");
   }
   if (c.init_kl_coef > 0 && !c.add_token_level_kl && !c.use_kl_loss)
-    f.warn(
-        "init_kl_coef",
-        fmt::format("{} builds a reference that only draws a chart{}: neither add_token_level_kl "
-                    "nor use_kl_loss is on",
-                    coefficient, cards_text(c.reference)));
+    f.warn("init_kl_coef",
+           "{} builds a reference that only draws a chart{}: neither "
+           "add_token_level_kl nor use_kl_loss is on",
+           coefficient, cards_text(c.reference));
   if (!d.is_reference_needed && c.reference.is_configured) {
     f.note("reference", "not built: init_kl_coef is 0 and use_kl_loss is false");
     warn_idle_cards(c, f);
@@ -112,12 +109,11 @@ void complete_aggregation(RunConfig& c, Findings& f) {
     c.loss_agg_mode = LossAgg::seq_mean_token_constant;
   const bool is_constant = catalog::entry(c.loss_agg_mode).has(catalog::need::constant_length);
   if (estimator.has(catalog::need::constant_length) && !is_constant)
-    f.warn("loss_agg_mode", fmt::format("{} weighs answers by their length; {} divides by a "
-                                        "constant: seq-mean-token-constant",
-                                        to_string(c.loss_agg_mode), estimator.name()));
+    f.warn("loss_agg_mode",
+           "{} weighs answers by their length; {} divides by a constant: seq-mean-token-constant",
+           to_string(c.loss_agg_mode), estimator.name());
   if (c.loss_scale_factor && !is_constant)
-    f.warn("loss_scale_factor",
-           fmt::format("has no effect with loss_agg_mode {}", to_string(c.loss_agg_mode)));
+    f.warn("loss_scale_factor", "has no effect with loss_agg_mode {}", to_string(c.loss_agg_mode));
 }
 
 void check_estimator(RunConfig& c, Findings& f) {
@@ -126,16 +122,14 @@ void check_estimator(RunConfig& c, Findings& f) {
   const bool has_critic = catalog::entry(c.adv_estimator).has(catalog::need::critic);
   if (has_critic && !f.has("adv_estimator"))
     f.warn("adv_estimator",
-           fmt::format("left to its default {}, which needs a critic{}; say grpo or reinforce if "
-                       "none is meant",
-                       name, c.critic.is_configured ? "" : " (there is no `critic:` section)"));
+           "left to its default {}, which needs a critic{}; say grpo or reinforce if none is meant",
+           name, c.critic.is_configured ? "" : " (there is no `critic:` section)");
   else if (has_critic && c.critic.device_mapping.empty() && usable(f, {"critic"}))
-    f.warn("adv_estimator",
-           fmt::format("{} needs a critic: there is no `critic:` with a device_mapping", name));
+    f.warn("adv_estimator", "{} needs a critic: there is no `critic:` with a device_mapping", name);
   if (!has_critic && c.critic.is_configured)
-    f.note("critic", fmt::format("not built: adv_estimator {} needs none", name));
+    f.note("critic", "not built: adv_estimator {} needs none", name);
   if (!has_critic && !c.reward_pretrain.empty())
-    f.note("reward_pretrain", fmt::format("no critic is built: adv_estimator {} needs none", name));
+    f.note("reward_pretrain", "no critic is built: adv_estimator {} needs none", name);
   complete_aggregation(c, f);
 }
 
@@ -149,9 +143,8 @@ void check_clips(const RunConfig& c, Findings& f) {
       f.warn(key, "has no effect without use_pg_clip_range: true");
   }
   if (c.eval_steps > c.max_steps && c.max_steps > 0 && c.eval_steps != defaults.eval_steps)
-    f.warn("eval_steps",
-           fmt::format("{} is more than max_steps {}: only the ends of the run are evaluated",
-                       c.eval_steps, c.max_steps));
+    f.warn("eval_steps", "{} is more than max_steps {}: only the ends of the run are evaluated",
+           c.eval_steps, c.max_steps);
   if (c.max_steps == 0 && usable(f, {"max_steps"}))
     f.problem("max_steps", "0 steps; give at least 1");
 }
@@ -192,20 +185,15 @@ bool set_own_baseline(RunConfig& c, Findings& f, const std::string& group_key, i
                           "reward_normalization.norm_mean_type",
                           "reward_normalization.norm_std_type", "norm_mean_type", "norm_std_type"})
     if (f.has(key))
-      f.warn(key, fmt::format("has no effect: adv_estimator {} sets the baseline itself",
-                              estimator.name()));
+      f.warn(key, "has no effect: adv_estimator {} sets the baseline itself", estimator.name());
   if (group_size == 1)
-    f.warn(group_key, fmt::format("1 under adv_estimator {} makes every advantage 0: nothing would "
-                                  "be learnt; use at least 2",
-                                  estimator.name()));
+    f.warn(group_key,
+           "1 under adv_estimator {} makes every advantage 0: nothing would "
+           "be learnt; use at least 2",
+           estimator.name());
   c.derived.has_group_baseline = true;
   c.derived.group_baseline = fmt::format("{}: {}", estimator.name(), estimator.help);
   return true;
-}
-
-bool usable(const Findings& findings, std::initializer_list<std::string> paths) {
-  return std::none_of(paths.begin(), paths.end(),
-                      [&](const std::string& path) { return findings.broken.contains(path); });
 }
 
 std::string nearest_multiples(int64_t value, int64_t unit) {
@@ -223,18 +211,16 @@ void complete_pipeline(RunConfig& c, Findings& f) {
   bool is_group_given = f.has("num_return_sequences_in_group");
   if (c.pipeline == Pipeline::agentic && c.num_return_sequences_in_group != 1 && is_group_given) {
     f.warn("num_return_sequences_in_group",
-           fmt::format("{} has no effect in pipeline agentic: the group is "
-                       "train_env_manager.group_size",
-                       c.num_return_sequences_in_group));
+           "{} has no effect in pipeline agentic: the group is train_env_manager.group_size",
+           c.num_return_sequences_in_group);
     c.num_return_sequences_in_group = 1;
   }
   int64_t& answers = c.actor_infer.generating_args.num_return_sequences;
   const std::string path = "actor_infer.generating_args.num_return_sequences";
   if (answers != c.num_return_sequences_in_group && f.has(path) && usable(f, {path}))
-    f.warn(path, fmt::format("{} is rewritten to {} (ROLL's rule: {})", answers,
-                             c.num_return_sequences_in_group,
-                             c.pipeline == Pipeline::rlvr ? "num_return_sequences_in_group"
-                                                          : "the group is group_size"));
+    f.warn(
+        path, "{} is rewritten to {} (ROLL's rule: {})", answers, c.num_return_sequences_in_group,
+        c.pipeline == Pipeline::rlvr ? "num_return_sequences_in_group" : "the group is group_size");
   answers = c.num_return_sequences_in_group;
 }
 

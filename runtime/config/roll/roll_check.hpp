@@ -1,9 +1,7 @@
 #pragma once
 /// Rules across keys, and the numbers that follow from them. Pure but for asking whether a resume
 /// folder is there.
-#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/config/bind/binder.hpp"
@@ -26,9 +24,6 @@ void check_environments(RunConfig& config, Findings& findings);
 void check_rlvr(RunConfig& config, Findings& findings);
 void check_runtime(RunConfig& config, Findings& findings);
 void note_inert(RunConfig& config, Findings& findings);
-
-/// True if none of the keys has a problem already.
-bool usable(const Findings& findings, std::initializer_list<std::string> paths);
 
 /// Where the estimator sets its baseline itself: says so in `derived`, warns of keys that it passes
 /// over and of groups of one, and returns true.

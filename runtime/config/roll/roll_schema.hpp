@@ -1,7 +1,6 @@
 #pragma once
-/// ROLL's schema as a table, its text in docs/config.md, and between tree and RunConfig.
+/// ROLL's schema as a table, and between tree and RunConfig.
 #include <set>
-#include <string>
 #include <vector>
 
 #include "runtime/config/bind/binder.hpp"
@@ -12,9 +11,6 @@ namespace cohort::config {
 
 /// All keys in the order of the schema.
 const std::vector<KeyInfo>& all_keys();
-
-/// The tables of docs/config.md.
-std::string schema_markdown();
 
 /// Binds `root` (interpolated) to `config`. `definitions`: top-level keys that some `${…}` names;
 /// they need not be in the schema. The whole tree's mark goes to findings.present[""].

@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 
-#include <charconv>
-#include <system_error>
-
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/interpolate.hpp"
@@ -12,31 +9,10 @@
 namespace cohort::config {
 namespace {
 
-Error fault(const Mark& mark, std::string_view text) {
-  return {Errc::config, fmt::format("{}: {}", mark.file_line_column(), text)};
-}
-
 std::vector<std::string> keys_of(const Node& map) {
   std::vector<std::string> names;
   for (const Entry& entry : map.entries) names.push_back(entry.key);
   return names;
-}
-
-std::optional<size_t> index_of(std::string_view piece) {
-  size_t index = 0;
-  auto [end, failure] = std::from_chars(piece.data(), piece.data() + piece.size(), index);
-  if (failure != std::errc{} || end != piece.data() + piece.size()) return std::nullopt;
-  return index;
-}
-
-/// The value under `piece`, or null.
-Node* child(Node& at, const std::string& piece) {
-  if (at.kind == NodeKind::sequence) {
-    auto index = index_of(piece);
-    return index && *index < at.items.size() ? &at.items[*index] : nullptr;
-  }
-  Entry* entry = at.kind == NodeKind::map ? at.find(piece) : nullptr;
-  return entry == nullptr ? nullptr : &entry->node();
 }
 
 class Applier {
@@ -46,7 +22,7 @@ class Applier {
   Expected<void> run() {
     COHORT_ASSIGN(Node * parent, walk());
     const std::string& key = change_.path.back();
-    Node* present = child(*parent, key);
+    Node* present = parent->at_path(key);
     if (change_.kind == Override::Kind::remove) return remove(*parent, present);
     if (present == nullptr && parent->kind == NodeKind::sequence)
       return missing(*parent, key, walked_);
@@ -54,8 +30,8 @@ class Applier {
     bool is_container = value.kind == NodeKind::map || value.kind == NodeKind::sequence;
     if (change_.kind == Override::Kind::add && present != nullptr && !is_container &&
         present->kind != NodeKind::null)
-      return fault(change_.mark, fmt::format("'{}' is set already ({}); without '+' it is replaced",
-                                             whole_path(), present->mark.file_line()));
+      return fault(change_.mark, "'{}' is set already ({}); without '+' it is replaced",
+                   whole_path(), present->mark.file_line());
     if (present == nullptr) {
       parent->set(key, change_.mark, std::move(value));
       return {};
@@ -78,20 +54,19 @@ class Applier {
     Node* at = &root_;
     for (size_t i = 0; i + 1 < change_.path.size(); ++i) {
       const std::string& piece = change_.path[i];
-      Node* next = child(*at, piece);
+      Node* next = at->at_path(piece);
       if (next == nullptr && (!is_making || at->kind == NodeKind::sequence))
         return missing(*at, piece, walked_);
       if (next == nullptr) {
         at->set(piece, change_.mark, Node::make_map(change_.mark));
-        next = child(*at, piece);
+        next = at->at_path(piece);
       }
       walked_ = join_path(walked_, piece);
       if (next->kind == NodeKind::null && is_making) *next = Node::make_map(change_.mark);
       COHORT_TRY(merger_.expand(*next));
       if (next->kind != NodeKind::map && next->kind != NodeKind::sequence)
-        return fault(change_.mark, fmt::format("'{}' holds {} (set at {}), so it has no '{}'",
-                                               walked_, describe_value(*next),
-                                               next->mark.file_line(), change_.path[i + 1]));
+        return fault(change_.mark, "'{}' holds {} (set at {}), so it has no '{}'", walked_,
+                     describe_value(*next), next->mark.file_line(), change_.path[i + 1]);
       at = next;
     }
     return at;
@@ -99,20 +74,19 @@ class Applier {
 
   Error missing(const Node& at, const std::string& piece, const std::string& walked) const {
     if (at.kind == NodeKind::sequence)
-      return fault(change_.mark, fmt::format("'{}' is a list of {} items: there is no item '{}'",
-                                             walked, at.items.size(), piece));
-    return fault(change_.mark, fmt::format("there is no '{}'{}", join_path(walked, piece),
-                                           did_you_mean(piece, keys_of(at))));
+      return fault(change_.mark, "'{}' is a list of {} items: there is no item '{}'", walked,
+                   at.items.size(), piece);
+    return fault(change_.mark, "there is no '{}'{}", join_path(walked, piece),
+                 did_you_mean(piece, keys_of(at)));
   }
 
   Expected<void> remove(Node& parent, const Node* present) {
     const std::string& key = change_.path.back();
     if (present == nullptr) return missing(parent, key, walked_);
     if (change_.value && to_yaml(*change_.value) != to_yaml(*present))
-      return fault(change_.mark,
-                   fmt::format("'{}' holds {} (set at {}), not {}: it stays", whole_path(),
-                               describe_value(*present), present->mark.file_line(),
-                               describe_value(*change_.value)));
+      return fault(change_.mark, "'{}' holds {} (set at {}), not {}: it stays", whole_path(),
+                   describe_value(*present), present->mark.file_line(),
+                   describe_value(*change_.value));
     if (parent.kind == NodeKind::sequence)
       parent.items.erase(parent.items.begin() + (present - parent.items.data()));
     else

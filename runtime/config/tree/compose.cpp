@@ -22,10 +22,6 @@ constexpr size_t k_max_fragments = 64;
 
 using Pieces = std::vector<std::string>;
 
-Error fault(const Mark& mark, std::string_view text) {
-  return {Errc::config, fmt::format("{}: {}", mark.file_line_column(), text)};
-}
-
 /// One line of a defaults list.
 struct Request {
   std::string shown;  // as written
@@ -129,8 +125,7 @@ class Composer {
       config.erase("defaults");
     }
     if (defaults.kind != NodeKind::null && defaults.kind != NodeKind::sequence)
-      return fault(defaults.mark,
-                   fmt::format("defaults: expected a list, got {}", describe_value(defaults)));
+      return fault(defaults.mark, "defaults: expected a list, got {}", describe_value(defaults));
     bool has_self = false;
     for (const Node& item : defaults.items) {
       bool is_self = item.kind == NodeKind::scalar && item.scalar == "_self_";
@@ -166,21 +161,20 @@ class Composer {
 
   Expected<void> lay_fragment(const Request& request, Source source, const Site& site) {
     if (std::find(chain_.begin(), chain_.end(), source.name) != chain_.end())
-      return fault(request.mark, fmt::format("defaults go in a circle: {} -> {}",
-                                             fmt::join(chain_, " -> "), source.name));
+      return fault(request.mark, "defaults go in a circle: {} -> {}", fmt::join(chain_, " -> "),
+                   source.name);
     if (chain_.size() > k_max_fragment_depth || ++fragments_ > k_max_fragments)
-      return fault(request.mark, fmt::format("defaults: more than {} fragments, or more than {} "
-                                             "that name each other in a row",
-                                             k_max_fragments, k_max_fragment_depth));
+      return fault(request.mark,
+                   "defaults: more than {} fragments, or more than {} "
+                   "that name each other in a row",
+                   k_max_fragments, k_max_fragment_depth);
     COHORT_ASSIGN(Node fragment, parse_yaml(source.text, source.name));
     if (fragment.kind != NodeKind::map && fragment.kind != NodeKind::null)
-      return fault(fragment.mark,
-                   fmt::format("expected a map of keys, got {}", describe_value(fragment)));
+      return fault(fragment.mark, "expected a map of keys, got {}", describe_value(fragment));
     if (fragment.kind == NodeKind::null) fragment = Node::make_map(fragment.mark);
     nodes_ += fragment.node_count();
     if (nodes_ > k_max_nodes)
-      return fault(request.mark,
-                   fmt::format("defaults: more than {} values with this file", k_max_nodes));
+      return fault(request.mark, "defaults: more than {} values with this file", k_max_nodes);
     COHORT_ASSIGN(Pieces package, package_of(request, source, site));
     chain_.push_back(std::move(source.name));
     COHORT_TRY(lay(std::move(fragment), {std::move(source.folder), std::move(package)}));
@@ -196,9 +190,10 @@ class Composer {
     std::string text = named ? *named : is_leaving ? "_here_" : "_group_";
     auto package = resolve_package(text, request, site.package);
     if (!package || (named && named->empty()) || (is_leaving && text.find("_group_") != text.npos))
-      return fault(request.mark, fmt::format("defaults entry '{}': '{}' is not a place to put it "
-                                             "(write _here_, _global_ or keys as a.b)",
-                                             request.shown, shown_text(text)));
+      return fault(request.mark,
+                   "defaults entry '{}': '{}' is not a place to put it "
+                   "(write _here_, _global_ or keys as a.b)",
+                   request.shown, shown_text(text));
     return *package;
   }
 
@@ -206,9 +201,8 @@ class Composer {
     if (item.kind == NodeKind::scalar) return read_line(item.scalar, nullptr, item.mark);
     if (item.kind != NodeKind::map || item.entries.size() != 1)
       return fault(item.mark,
-                   fmt::format("defaults: expected 'path@_here_', 'group: option' or '_self_', "
-                               "got {}",
-                               describe_value(item)));
+                   "defaults: expected 'path@_here_', 'group: option' or '_self_', got {}",
+                   describe_value(item));
     const Entry& entry = item.entries.front();
     return read_line(entry.key, &entry.node(), item.mark);
   }
@@ -220,9 +214,9 @@ class Composer {
     request.mark = mark;
     request.shown = shown_text(line);
     if (take_word(line, "override") && !line.starts_with("hydra/"))
-      return fault(mark, fmt::format("defaults entry '{}': 'override' is not known here; name the "
-                                     "file that is wanted",
-                                     request.shown));
+      return fault(
+          mark, "defaults entry '{}': 'override' is not known here; name the file that is wanted",
+          request.shown);
     request.is_optional = take_word(line, "optional");
     if (line.starts_with("hydra/")) return std::vector<Request>{};  // of Hydra's own run
     if (size_t at = line.find('@'); at != line.npos) {
@@ -237,9 +231,8 @@ class Composer {
     std::vector<Request> requests;
     for (const Node& node : options) {
       if (node.kind != NodeKind::scalar)
-        return fault(node.mark, fmt::format("defaults entry '{}': expected the name of an option, "
-                                            "got {}",
-                                            request.shown, describe_value(node)));
+        return fault(node.mark, "defaults entry '{}': expected the name of an option, got {}",
+                     request.shown, describe_value(node));
       requests.push_back(request);
       requests.back().path = fmt::format("{}/{}", line, node.scalar);
       requests.back().shown = fmt::format("{}: {}", request.shown, shown_text(node.scalar));
@@ -260,9 +253,8 @@ class Composer {
                   request.path.find("${") != std::string::npos || request.path.size() > 1024;
     if (!is_bad) return {};
     return fault(request.mark,
-                 fmt::format("defaults entry '{}': '{}' names no file (references are not "
-                             "resolved here)",
-                             request.shown, shown_text(request.path)));
+                 "defaults entry '{}': '{}' names no file (references are not resolved here)",
+                 request.shown, shown_text(request.path));
   }
 
   /// Nothing: an optional file that is not there.
@@ -274,8 +266,7 @@ class Composer {
     auto text = read_text(path);
     if (text) return std::optional(Source{path.string(), std::move(*text), path.parent_path()});
     if (text.error().code != Errc::not_found)
-      return fault(request.mark,
-                   fmt::format("defaults entry '{}': {}", request.shown, text.error().detail));
+      return fault(request.mark, "defaults entry '{}': {}", request.shown, text.error().detail);
     std::string name = request.path.substr(request.path.rfind('/') + 1);
     std::vector<std::string_view> known;
     for (const Fragment& fragment : shipped_fragments()) {
@@ -285,11 +276,9 @@ class Composer {
       known.push_back(fragment.name);
     }
     if (request.is_optional) return std::optional<Source>{};
-    return fault(
-        request.mark,
-        fmt::format("defaults entry '{}': no file {}, and no shipped fragment '{}' "
-                    "(shipped: {})",
-                    request.shown, path.string(), shown_text(name), fmt::join(known, ", ")));
+    return fault(request.mark,
+                 "defaults entry '{}': no file {}, and no shipped fragment '{}' (shipped: {})",
+                 request.shown, path.string(), shown_text(name), fmt::join(known, ", "));
   }
 
   fs::path primary_folder_;

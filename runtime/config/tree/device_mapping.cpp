@@ -165,10 +165,9 @@ Expected<std::vector<uint32_t>> parse_device_mapping(std::string_view expression
           card.at, fmt::format("card ids in 0..{} (this gives {})", k_max_card_id, card.id));
     auto [first, is_new] = places.emplace(card.id, card.at);
     if (!is_new)
-      return parser.fault_at(card.at,
-                             fmt::format("each card once (card id {} is listed twice, first at "
-                                         "character {})",
-                                         card.id, first->second + 1));
+      return parser.fault_at(
+          card.at, fmt::format("each card once (card id {} is listed twice, first at character {})",
+                               card.id, first->second + 1));
     ids.push_back(static_cast<uint32_t>(card.id));
   }
   return ids;

@@ -432,13 +432,13 @@ std::string escape_interpolation(std::string_view text) {
   return out;
 }
 
-std::optional<std::vector<std::string>> whole_reference(std::string_view text) {
+std::optional<std::string> whole_reference(std::string_view text) {
   if (!text.starts_with("${") || closing_brace(text, 0) != text.size() - 1) return std::nullopt;
   std::string path(trim(text.substr(2, text.size() - 3), " \t"));
   if (path.find_first_of("$:{'\"") != std::string::npos || path.starts_with('.') ||
       !flatten_brackets(path) || path.empty())
     return std::nullopt;
-  return split_path(path);
+  return path;
 }
 
 }  // namespace cohort::config

@@ -37,7 +37,7 @@ Interpolated interpolate(const Node& root, const InterpolationSources& sources);
 /// Returns `text` so that interpolate() gives it back unchanged.
 std::string escape_interpolation(std::string_view text);
 
-/// Pieces of the path if `text` is one whole reference from the root without a resolver ("${a.b}").
-std::optional<std::vector<std::string>> whole_reference(std::string_view text);
+/// The path "a.b" if `text` is one whole reference from the root without a resolver ("${a.b}").
+std::optional<std::string> whole_reference(std::string_view text);
 
 }  // namespace cohort::config

@@ -1,7 +1,5 @@
 #include "runtime/config/tree/merge.hpp"
 
-#include <fmt/format.h>
-
 #include "runtime/config/tree/interpolate.hpp"
 
 namespace cohort::config {
@@ -15,12 +13,8 @@ const Node* referred_map(const Node& root, const Node& node) {
     if (at->kind == NodeKind::map) return at;
     auto path = at->kind == NodeKind::scalar ? whole_reference(at->scalar) : std::nullopt;
     if (!path) return nullptr;
-    at = &root;
-    for (const std::string& piece : *path) {
-      const Entry* entry = at->kind == NodeKind::map ? at->find(piece) : nullptr;
-      if (entry == nullptr) return nullptr;
-      at = &entry->node();
-    }
+    at = root.at_path(*path);
+    if (at == nullptr) return nullptr;
   }
   return nullptr;
 }
@@ -32,8 +26,7 @@ Expected<void> Merger::expand(Node& node) {
   if (target == nullptr) return {};
   size_t count = target->node_count();
   if (count > budget_)
-    return Error{Errc::config, fmt::format("{}: references expand to more than {} values",
-                                           node.mark.file_line_column(), k_max_nodes)};
+    return fault(node.mark, "references expand to more than {} values", k_max_nodes);
   budget_ -= count;
   Node copy = *target;  // `node` may be inside of it
   node = std::move(copy);

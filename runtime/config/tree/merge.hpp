@@ -2,8 +2,6 @@
 /// Deep merge with OmegaConf's rules beyond merge(): a map laid on a reference "${a}" is laid on a
 /// copy of the map that it names; `???` (to be given) does not replace a value. Pure.
 /// Bound: k_max_nodes values copied in the life of a Merger.
-#include <string>
-#include <vector>
 
 #include "runtime/base/error.hpp"
 #include "runtime/config/tree/yaml_node.hpp"

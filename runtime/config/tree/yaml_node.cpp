@@ -19,6 +19,10 @@ std::string Mark::file_line_column() const {
   return line > 0 ? fmt::format("{}:{}", file_line(), column) : file_line();
 }
 
+Error fault(const Mark& mark, std::string_view text) {
+  return {Errc::config, fmt::format("{}: {}", mark.file_line_column(), text)};
+}
+
 Node Node::make_map(Mark mark) {
   Node node;
   node.kind = NodeKind::map;
@@ -74,6 +78,10 @@ const Node* Node::at_path(std::string_view path) const {
     node = &node->items[index];
   }
   return node;
+}
+
+Node* Node::at_path(std::string_view path) {
+  return const_cast<Node*>(std::as_const(*this).at_path(path));
 }
 
 size_t Node::node_count() const {
@@ -185,8 +193,6 @@ bool needs_quotes(std::string_view text) {
          !std::all_of(text.begin(), text.end(), is_safe);
 }
 
-namespace {
-
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -196,12 +202,14 @@ std::string in_quotes(std::string_view text) {
     else if (c == '\n')
       out += "\\n";
     else if (byte < 0x20 || byte == 0x7F)
-      out += fmt::format("\\x{:02X}", byte);
+      out += fmt::format("\\u{:04X}", byte);
     else
       out += c;
   }
   return out + '"';
 }
+
+namespace {
 
 std::string scalar_text(const Node& node) {
   if (node.kind == NodeKind::null) return "~";

@@ -2,12 +2,16 @@
 /// A YAML tree of our own, with the place of every node in its source. yaml-cpp ends in
 /// yaml_reader.cpp. Value types; not thread-safe per object. Bound: the reader stops at k_max_nodes
 /// nodes.
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "runtime/base/error.hpp"
 
 namespace cohort::config {
 
@@ -20,6 +24,14 @@ struct Mark {
   std::string file_line() const;         // "configs/x.yaml:12"
   std::string file_line_column() const;  // "configs/x.yaml:12:3"
 };
+
+/// Returns Errc::config "file:line:column: text".
+Error fault(const Mark& mark, std::string_view text);
+template <class First, class... Rest>
+Error fault(const Mark& mark, fmt::format_string<First, Rest...> text, First&& first,
+            Rest&&... rest) {
+  return fault(mark, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
 struct Problem {
   Mark mark;
@@ -56,6 +68,7 @@ struct Node {
   void set(std::string_view key, Mark mark, Node value);
   bool erase(std::string_view key);
   /// Node at "a.b.c" (sequence items by index), or null.
+  Node* at_path(std::string_view path);
   const Node* at_path(std::string_view path) const;
   size_t node_count() const;
 };
@@ -74,6 +87,8 @@ std::optional<int64_t> as_int(const Node& node);
 std::optional<double> as_double(const Node& node);
 /// A plain scalar that YAML would read as null.
 bool is_null_text(std::string_view text);
+/// `text` between double quotes, its quotes, backslashes and control bytes escaped: YAML and JSON.
+std::string in_quotes(std::string_view text);
 /// True if `text`, written plain, would come back as something else than this string.
 bool needs_quotes(std::string_view text);
 

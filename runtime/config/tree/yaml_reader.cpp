@@ -248,9 +248,6 @@ std::string_view hint(std::string_view text, int line) {
 }
 
 Expected<Node> parse_document(std::string_view text, std::shared_ptr<const std::string> source) {
-  auto fault = [](const Mark& mark, std::string_view what) {
-    return Error{Errc::config, fmt::format("{}: {}", mark.file_line_column(), what)};
-  };
   const Mark start{source, 1, 1};
   try {
     std::istringstream stream{std::string(text)};
@@ -275,18 +272,18 @@ Expected<Node> parse_document(std::string_view text, std::shared_ptr<const std::
 
 Expected<Node> parse_yaml(std::string_view text, const std::string& source_name) {
   auto source = std::make_shared<const std::string>(source_name);
-  auto fault = [&](size_t offset, std::string_view what) {
-    return Error{Errc::config,
-                 fmt::format("{}: {}", mark_at(text, offset, source).file_line_column(), what)};
+  auto fault_at = [&](size_t offset, std::string_view what) {
+    return fault(mark_at(text, offset, source), what);
   };
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (text.size() > k_max_text_bytes)
-    return fault(0,
-                 fmt::format("{} bytes; a config has at most {}", text.size(), k_max_text_bytes));
+    return fault_at(
+        0, fmt::format("{} bytes; a config has at most {}", text.size(), k_max_text_bytes));
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
-    return fault(0, "UTF-16; save it as UTF-8");
-  if (auto bad = find_bad_byte(text)) return fault(bad->offset, bad->text);
-  if (auto bracket = find_too_deep_bracket(text)) return fault(*bracket, "brackets nest too deep");
+    return fault_at(0, "UTF-16; save it as UTF-8");
+  if (auto bad = find_bad_byte(text)) return fault_at(bad->offset, bad->text);
+  if (auto bracket = find_too_deep_bracket(text))
+    return fault_at(*bracket, "brackets nest too deep");
   return parse_document(text, std::move(source));
 }
 

@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <cmath>
-
-#include "runtime/config/verl/verl_visit.hpp"
 
 namespace cohort::config {
+
+void verl_problem(Findings& f, const std::string& path, std::string_view text) {
+  f.broken.insert(path);
+  if (f.has(path)) return f.problem(path, text);
+  f.problems.push_back({f.mark_of(""), fmt::format("{}: {}", path, text)});
+}
+
 namespace {
 
 void check_estimator(const VerlConfig& c, Findings& f) {
@@ -22,11 +25,9 @@ void check_estimator(const VerlConfig& c, Findings& f) {
   if (!f.has(key))
     f.warn(key, "left at verl's default gae: a critic of the policy's size is built and trained");
   if (estimator.has(catalog::need::critic) && c.critic.enable == false)
-    verl_problem(
-        f, "critic.enable",
-        fmt::format("false, but adv_estimator {} needs the critic's values; use grpo, or leave it "
-                    "out",
-                    name));
+    verl_problem(f, "critic.enable",
+                 "false, but adv_estimator {} needs the critic's values; use grpo, or leave it out",
+                 name);
   const char* n_key = "actor_rollout_ref.rollout.n";
   if (c.rollout.sampling.n > 1 || f.broken.contains(n_key)) return;
   if (name == "grpo_passk")
@@ -34,9 +35,10 @@ void check_estimator(const VerlConfig& c, Findings& f) {
   if (name == "rloo_vectorized")
     return f.warn(n_key, "1 under rloo_vectorized: every advantage is 0, nothing is learnt");
   if (estimator.has(catalog::need::groups))
-    f.warn(n_key, fmt::format("1 under {}: a group of one has no baseline, the advantage is the "
-                              "raw score; verl's examples use 5 to 16",
-                              name));
+    f.warn(n_key,
+           "1 under {}: a group of one has no baseline, the advantage is the "
+           "raw score; verl's examples use 5 to 16",
+           name);
 }
 
 void check_kl_reward(const VerlConfig& c, Findings& f) {
@@ -80,9 +82,9 @@ void check_loss(const VerlConfig& c, Findings& f) {
   const std::string actor = "actor_rollout_ref.actor.";
   if (f.has(actor + "clip_ratio") && c.actor.clip_ratio_low && c.actor.clip_ratio_high)
     f.warn(actor + "clip_ratio",
-           fmt::format("has no effect: clip_ratio_low {} and clip_ratio_high {} decide; set "
-                       "these, or make them ~",
-                       *c.actor.clip_ratio_low, *c.actor.clip_ratio_high));
+           "has no effect: clip_ratio_low {} and clip_ratio_high "
+           "{} decide; set these, or make them ~",
+           *c.actor.clip_ratio_low, *c.actor.clip_ratio_high);
   if (c.actor.loss_agg_mode == LossAgg::seq_mean_token_sum_norm)
     f.warn(actor + "loss_agg_mode",
            "verl's sum over a fixed length depends on the number of cards; here it does not");
@@ -93,9 +95,8 @@ void check_loss(const VerlConfig& c, Findings& f) {
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
   const std::string unread = actor + (is_megatron ? "grad_clip" : "optim.clip_grad");
   if (f.has(unread))
-    f.warn(unread, fmt::format("has no effect: strategy {} reads actor.{}",
-                               is_megatron ? "megatron" : "fsdp",
-                               is_megatron ? "optim.clip_grad" : "grad_clip"));
+    f.warn(unread, "has no effect: strategy {} reads actor.{}", is_megatron ? "megatron" : "fsdp",
+           is_megatron ? "optim.clip_grad" : "grad_clip");
   if (c.actor.ulysses_sequence_parallel_size > 1 && !c.model.use_remove_padding)
     f.warn("actor_rollout_ref.model.use_remove_padding",
            "verl refuses false beside ulysses_sequence_parallel_size above 1; batches are always "
@@ -106,7 +107,7 @@ void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   const std::string optim = "actor_rollout_ref.actor.optim.";
   const VerlOptim& o = c.actor.optim;
   if (o.betas.size() != 2)
-    verl_problem(f, optim + "betas", fmt::format("{} numbers; AdamW has 2", o.betas.size()));
+    verl_problem(f, optim + "betas", "{} numbers; AdamW has 2", o.betas.size());
   if (o.lr_warmup_steps >= 0 && f.has(optim + "lr_warmup_steps_ratio") &&
       o.lr_warmup_steps_ratio > 0)
     f.warn(optim + "lr_warmup_steps_ratio", "has no effect beside lr_warmup_steps");
@@ -119,9 +120,8 @@ void check_schedule(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
            "rate 0");
   if (n.total_steps > 0 && o.lr_warmup_steps > n.total_steps)
     f.warn(optim + "lr_warmup_steps",
-           fmt::format("{} is more than the run's {} steps: the learning rate never reaches its "
-                       "peak",
-                       o.lr_warmup_steps, n.total_steps));
+           "{} is more than the run's {} steps: the learning rate never reaches its peak",
+           o.lr_warmup_steps, n.total_steps);
 }
 
 void check_filter(const VerlConfig& c, Findings& f) {
@@ -133,29 +133,27 @@ void check_filter(const VerlConfig& c, Findings& f) {
     f.warn("data.gen_batch_size", "has no effect without algorithm.filter_groups.enable");
   if (g.enable && c.data.gen_batch_size && *c.data.gen_batch_size < c.data.train_batch_size)
     f.warn("data.gen_batch_size",
-           fmt::format("{} is less than train_batch_size {}: every step generates at least twice",
-                       *c.data.gen_batch_size, c.data.train_batch_size));
+           "{} is less than train_batch_size {}: every step generates at least twice",
+           *c.data.gen_batch_size, c.data.train_batch_size);
   const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
   if (r.loss_type != "ppo_clip" && r.loss_type != "reinforce")
     verl_problem(f, "algorithm.rollout_correction.loss_type",
-                 fmt::format("expected one of ppo_clip, reinforce, got '{}'", r.loss_type));
+                 "expected one of ppo_clip, reinforce, got '{}'", r.loss_type);
 }
 
 void check_critic(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   bool is_named = std::any_of(f.present.begin(), f.present.end(),
                               [](const auto& x) { return x.first.starts_with("critic."); });
   if (!n.has_critic && is_named)
-    f.note("critic", fmt::format("not built: adv_estimator {} has no use for it",
-                                 c.algorithm.estimator_name));
+    f.note("critic", "not built: adv_estimator {} has no use for it", c.algorithm.estimator_name);
   if (n.has_critic && !catalog::entry(c.algorithm.adv_estimator).has(catalog::need::critic))
-    f.warn("critic.enable", fmt::format("true, but adv_estimator {} never reads its values",
-                                        c.algorithm.estimator_name));
+    f.warn("critic.enable", "true, but adv_estimator {} never reads its values",
+           c.algorithm.estimator_name);
   if (c.trainer.critic_warmup > 0)
-    f.warn("trainer.critic_warmup",
-           fmt::format("the policy is not updated before step {}{}", c.trainer.critic_warmup,
-                       n.has_critic ? " (in verl its rollout replicas stay asleep then)"
-                                    : ", and there is no critic to warm up: these steps train "
-                                      "nothing"));
+    f.warn("trainer.critic_warmup", "the policy is not updated before step {}{}",
+           c.trainer.critic_warmup,
+           n.has_critic ? " (in verl its rollout replicas stay asleep then)"
+                        : ", and there is no critic to warm up: these steps train nothing");
 }
 
 /// Sizes in billions that a name tells: "qwen2_7b_rm" -> 7, "Qwen2.5-0.5B" -> 0.5.
@@ -192,41 +190,67 @@ void check_name(const VerlConfig& c, Findings& f) {
     bool is_told = std::find(told.begin(), told.end(), size) != told.end();
     if (is_told || lower.find(dotted) != std::string::npos) return;
   }
-  f.warn("trainer.experiment_name",
-         fmt::format("'{}' says {}B, but the model is {} ({}B)", c.trainer.experiment_name,
-                     told.front(), model, real.front()));
+  f.warn("trainer.experiment_name", "'{}' says {}B, but the model is {} ({}B)",
+         c.trainer.experiment_name, told.front(), model, real.front());
 }
 
 void check_data(const VerlConfig& c, Findings& f) {
   if (f.has("data.truncation") && !f.broken.contains("data.truncation")) {
     std::string_view name = to_string(c.data.truncation);
-    std::string here = c.data.truncation != VerlTruncation::error ? "here a longer prompt is cut so"
+    std::string here = c.data.truncation != PromptTruncation::error
+                           ? "here a longer prompt is cut so"
                        : c.data.filter_overlong_prompts
                            ? "here filter_overlong_prompts has dropped such rows before"
                            : "here such a row is refused when the data are loaded";
     f.warn("data.truncation",
-           fmt::format("'{}': verl's RL path reads it nowhere, a prompt above max_prompt_length "
-                       "stops the run later with a tensor of the wrong size; {}",
-                       name, here));
+           "'{}': verl's RL path reads it nowhere, a prompt above max_prompt_length "
+           "stops the run later with a tensor of the wrong size; {}",
+           name, here);
   }
   f.warn("data.max_response_length",
-         fmt::format("verl lets the engine generate up to R + P - len(prompt) tokens and cuts the "
-                     "answer at R {}, its end with it; here generation stops at R",
-                     c.data.max_response_length));
+         "verl lets the engine generate up to R + P - len(prompt) tokens and cuts the "
+         "answer at R {}, its end with it; here generation stops at R",
+         c.data.max_response_length);
 }
 
-}  // namespace
-
-void verl_problem(Findings& f, const std::string& path, std::string_view text) {
-  f.broken.insert(path);
-  if (f.has(path)) return f.problem(path, text);
-  f.problems.push_back({f.mark_of(""), fmt::format("{}: {}", path, text)});
+void warn_engines(const VerlConfig& c, Findings& f) {
+  f.warn("dialect", "verl configs are planned, not run");
+  f.warn("actor_rollout_ref.actor.strategy", "{}: not built in; the built-in engine is used",
+         to_string(c.actor.strategy));
+  if (c.rollout.name)
+    f.warn("actor_rollout_ref.rollout.name", "{}: not built in; the built-in engine is used",
+           to_string(*c.rollout.name));
 }
 
-void check_verl_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
+/// What a verl command asks for and this version plans but does not run, by verl's names.
+void check_built(const VerlConfig& c, Findings& f) {
+  warn_engines(c, f);
+  auto warn_if = [&](bool is_asked, const char* key, std::string_view what) {
+    if (is_asked) f.warn(key, "{} is planned, not run", what);
+  };
+  const VerlAlgorithm& a = c.algorithm;
+  warn_if(!catalog::entry(a.adv_estimator).is_built, "algorithm.adv_estimator", a.estimator_name);
+  warn_if(!catalog::entry(c.actor.loss_mode).is_built,
+          "actor_rollout_ref.actor.policy_loss.loss_mode", c.actor.loss_mode_name);
+  warn_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO");
+  warn_if(a.filter_groups.enable, "algorithm.filter_groups.enable", "dynamic sampling");
+  warn_if(a.rollout_correction.rollout_is.has_value(), "algorithm.rollout_correction.rollout_is",
+          "rollout correction");
+  warn_if(!a.rollout_correction.rollout_rs.empty(), "algorithm.rollout_correction.rollout_rs",
+          "rejection of tokens or sequences");
+  warn_if(a.rollout_correction.bypass_mode, "algorithm.rollout_correction.bypass_mode",
+          "bypass mode");
+  warn_if(c.model.lora.rank > 0, "actor_rollout_ref.model.lora_rank", "LoRA");
+  warn_if(c.rollout.multi_turn.enable, "actor_rollout_ref.rollout.multi_turn.enable",
+          "a conversation with tools");
+  warn_if(c.reward.is_model_enabled.value_or(false), "reward_model.enable", "a reward model");
+  warn_if(c.async_training.is_configured, "async_training", "training beside generation");
+}
+
+void check_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   n.has_critic = c.critic.enable.value_or(
       catalog::entry(c.algorithm.adv_estimator).has(catalog::need::critic));
-  n.has_reference = c.actor.use_kl_loss || c.algorithm.use_kl_in_reward;
+  n.is_reference_needed = c.actor.use_kl_loss || c.algorithm.use_kl_in_reward;
   check_estimator(c, f);
   check_kl_reward(c, f);
   check_kl_loss(c, f);
@@ -235,7 +259,7 @@ void check_verl_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   check_critic(c, f, n);
 }
 
-void check_verl_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
+void check_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   const VerlRollout& r = c.rollout;
   const std::string rollout = "actor_rollout_ref.rollout.";
   if (!r.name && !f.broken.contains(rollout + "name"))
@@ -245,31 +269,30 @@ void check_verl_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n) 
   int64_t bound = r.max_model_len.value_or(longest);
   if (bound < longest)
     f.warn(rollout + "max_model_len",
-           fmt::format("{} is less than {} = prompt {} + response {}: long prompts get short "
-                       "answers",
-                       bound, longest, n.prompt, n.response));
+           "{} is less than {} = prompt {} + response {}: long prompts get short answers", bound,
+           longest, n.prompt, n.response);
   if (!r.enable_chunked_prefill && r.max_num_batched_tokens < bound)
     verl_problem(f, rollout + "max_num_batched_tokens",
-                 fmt::format("{} is less than max_model_len {}, and enable_chunked_prefill is "
-                             "false: a longest prompt would never be scheduled; use at least {}",
-                             r.max_num_batched_tokens, bound, bound));
+                 "{} is less than max_model_len {}, and enable_chunked_prefill is "
+                 "false: a longest prompt would never be scheduled; use at least {}",
+                 r.max_num_batched_tokens, bound, bound);
   if (r.val_kwargs.n > 1 && (!r.val_kwargs.do_sample || r.val_kwargs.temperature == 0))
     f.warn(rollout + "val_kwargs.n",
-           fmt::format("{} greedy answers to one prompt are the same answer: set "
-                       "val_kwargs.do_sample true and a temperature",
-                       r.val_kwargs.n));
+           "{} greedy answers to one prompt are the same answer: set "
+           "val_kwargs.do_sample true and a temperature",
+           r.val_kwargs.n);
 }
 
-void check_verl_run(const VerlConfig& c, Findings& f, const InterpolationSources& sources) {
+void check_run(const VerlConfig& c, Findings& f, const InterpolationSources& sources) {
   const VerlTrainer& t = c.trainer;
   if (c.model.path.empty() && !f.broken.contains("actor_rollout_ref.model.path"))
     verl_problem(f, "actor_rollout_ref.model.path",
                  "missing: give a checkpoint folder or a Hugging Face name");
   if (t.save_freq == -1 || t.save_freq == 0)
     f.warn("trainer.save_freq",
-           fmt::format("{}: no checkpoint is ever written, not even after the last step: the "
-                       "trained weights are lost",
-                       t.save_freq));
+           "{}: no checkpoint is ever written, not even after the "
+           "last step: the trained weights are lost",
+           t.save_freq);
   if (t.resume_mode == VerlResume::resume_path && t.resume_from_path.empty())
     verl_problem(f, "trainer.resume_from_path", "missing: resume_mode resume_path needs it");
   if (t.resume_mode != VerlResume::resume_path && !t.resume_from_path.empty())
@@ -284,10 +307,12 @@ void check_verl_run(const VerlConfig& c, Findings& f, const InterpolationSources
   check_name(c, f);
   if (auto backend = sources.environment("VLLM_ATTENTION_BACKEND"))
     f.warn("VLLM_ATTENTION_BACKEND",
-           fmt::format("'{}' in the environment has no effect: on npu vLLM takes no notice of it, "
-                       "and the built-in engine has one attention",
-                       *backend));
+           "'{}' in the environment has no effect: on npu vLLM takes no notice of it, "
+           "and the built-in engine has one attention",
+           *backend);
 }
+
+}  // namespace
 
 VerlNumbers check_verl(const VerlConfig& c, Findings& f, const InterpolationSources& sources) {
   VerlNumbers n;
@@ -297,14 +322,14 @@ VerlNumbers check_verl(const VerlConfig& c, Findings& f, const InterpolationSour
   n.response = f.broken.contains("data.max_response_length")
                    ? 0
                    : c.rollout.response_length.value_or(c.data.max_response_length);
-  check_verl_algorithm(c, f, n);
+  check_algorithm(c, f, n);
   check_verl_cards(c, f, n);
   check_verl_batches(c, f, n);
   check_verl_rows(c, f, n);
   check_schedule(c, f, n);
-  check_verl_rollout(c, f, n);
-  check_verl_run(c, f, sources);
-  check_verl_built(c, f);
+  check_rollout(c, f, n);
+  check_run(c, f, sources);
+  check_built(c, f);
   return n;
 }
 

@@ -16,30 +16,19 @@ struct VerlPasses {
   int64_t tokens_max = 0;  // [tokens] of a pass when dynamic
 };
 
-/// Numbers behind a valid config; those that a problem hides are 0.
-struct VerlNumbers {
-  int64_t train_cards = 0;
-  int64_t rollout_cards = 0;  // the same cards under hybrid_engine
-  int64_t train_dp = 0;       // D: cards / (TP * PP * CP), or / Ulysses
+/// Numbers behind a valid config, those of Derived among them; what a problem hides is 0.
+struct VerlNumbers : Derived {
+  int64_t rollout_cards = 0;  // the training cards under hybrid_engine
   int64_t ref_dp = 0;
   int64_t critic_dp = 0;
-  int64_t replicas = 0;       // engines
-  int64_t prompt = 0;         // P [tokens]
-  int64_t response = 0;       // R [tokens]
-  int64_t trajectories = 0;   // N = prompts * n
-  int64_t per_rank = 0;       // N / D
-  int64_t mini_per_rank = 0;  // normalised mini-batch [trajectories]
-  int64_t critic_mini_per_rank = 0;
-  int64_t optimizer_steps = 0;  // of an RL step, ppo_epochs included
+  int64_t prompt = 0;                // P [tokens]
+  int64_t response = 0;              // R [tokens]
+  int64_t critic_mini_per_rank = 0;  // normalised mini-batch [trajectories]
   VerlPasses train;
   VerlPasses log_prob;
   VerlPasses ref;
   VerlPasses critic;
-  int64_t rows = 0;  // of the training files; 0: not known
-  int64_t steps_per_epoch = 0;
-  int64_t total_steps = 0;  // 0: not known
   bool has_critic = false;
-  bool has_reference = false;
 };
 
 /// Adds problems, warnings and notes to `f`; rules whose keys have a problem already are left out.
@@ -47,14 +36,19 @@ VerlNumbers check_verl(const VerlConfig& c, Findings& f, const InterpolationSour
 
 /// A problem of one key: at the place of the key, or of the command line if it is not there.
 void verl_problem(Findings& f, const std::string& path, std::string_view text);
+template <class First, class... Rest>
+void verl_problem(Findings& f, const std::string& path, fmt::format_string<First, Rest...> text,
+                  First&& first, Rest&&... rest) {
+  verl_problem(f, path, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
 
-// Parts of it.
+/// VerlConfig -> RunConfig, with verl's meaning of each number (docs/config.md, Batch algebra).
+/// `n`: what check_verl() found, without a problem. `f`: tells which keys the user gave.
+RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f);
+
+// Parts of check_verl().
 void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_rows(const VerlConfig& c, Findings& f, VerlNumbers& n);
-void check_verl_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n);
-void check_verl_rollout(const VerlConfig& c, Findings& f, const VerlNumbers& n);
-void check_verl_built(const VerlConfig& c, Findings& f);
-void check_verl_run(const VerlConfig& c, Findings& f, const InterpolationSources& sources);
 
 }  // namespace cohort::config

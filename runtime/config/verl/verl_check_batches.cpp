@@ -10,11 +10,6 @@
 namespace cohort::config {
 namespace {
 
-bool usable(const Findings& f, std::initializer_list<const char*> paths) {
-  return std::none_of(paths.begin(), paths.end(),
-                      [&](const char* path) { return f.broken.contains(path); });
-}
-
 const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 /// "; nearest that work: 2, 4": the neighbours of `value` among what `works` accepts, up to `max`.
@@ -46,37 +41,33 @@ int64_t data_parallel(const VerlConfig& c, Findings& f, const std::string& role,
                       int64_t cards) {
   if (strategy != VerlStrategy::megatron) {
     if (ulysses > 0 && cards % ulysses == 0) return cards / ulysses;
-    verl_problem(
-        f, role + ".ulysses_sequence_parallel_size",
-        fmt::format("{} cards = {} are not a multiple of {}{}", cards, cards_text(c, false),
-                    ulysses, nearest(ulysses, cards, [&](int64_t x) { return cards % x == 0; })));
+    verl_problem(f, role + ".ulysses_sequence_parallel_size",
+                 "{} cards = {} are not a multiple of {}{}", cards, cards_text(c, false), ulysses,
+                 nearest(ulysses, cards, [&](int64_t x) { return cards % x == 0; }));
     return 0;
   }
   int64_t rest = m.pipeline_model_parallel_size * m.context_parallel_size;
   int64_t unit = m.tensor_model_parallel_size * rest;
   if (cards % unit != 0) {
-    verl_problem(
-        f, role + ".megatron.tensor_model_parallel_size",
-        fmt::format("{} cards = {} are not a multiple of {} = tensor {} x pipeline {} x context "
-                    "{}{}",
-                    cards, cards_text(c, false), unit, m.tensor_model_parallel_size,
-                    m.pipeline_model_parallel_size, m.context_parallel_size,
-                    nearest(m.tensor_model_parallel_size, cards,
-                            [&](int64_t x) { return cards % (x * rest) == 0; })));
+    verl_problem(f, role + ".megatron.tensor_model_parallel_size",
+                 "{} cards = {} are not a multiple of {} = tensor {} x pipeline {} x context {}{}",
+                 cards, cards_text(c, false), unit, m.tensor_model_parallel_size,
+                 m.pipeline_model_parallel_size, m.context_parallel_size,
+                 nearest(m.tensor_model_parallel_size, cards,
+                         [&](int64_t x) { return cards % (x * rest) == 0; }));
     return 0;
   }
   int64_t expert_tensor = m.expert_tensor_parallel_size.value_or(m.tensor_model_parallel_size);
   int64_t expert_rest = expert_tensor * m.pipeline_model_parallel_size;
   // without experts EP and expert TP decide nothing
   if (m.expert_model_parallel_size > 1 && cards % (m.expert_model_parallel_size * expert_rest) != 0)
-    verl_problem(
-        f, role + ".megatron.expert_model_parallel_size",
-        fmt::format("{} cards = {} are not a multiple of {} = expert {} x expert tensor {} x "
-                    "pipeline {}{}",
-                    cards, cards_text(c, false), m.expert_model_parallel_size * expert_rest,
-                    m.expert_model_parallel_size, expert_tensor, m.pipeline_model_parallel_size,
-                    nearest(m.expert_model_parallel_size, cards,
-                            [&](int64_t x) { return cards % (x * expert_rest) == 0; })));
+    verl_problem(f, role + ".megatron.expert_model_parallel_size",
+                 "{} cards = {} are not a multiple of {} = expert {} x expert tensor {} x "
+                 "pipeline {}{}",
+                 cards, cards_text(c, false), m.expert_model_parallel_size * expert_rest,
+                 m.expert_model_parallel_size, expert_tensor, m.pipeline_model_parallel_size,
+                 nearest(m.expert_model_parallel_size, cards,
+                         [&](int64_t x) { return cards % (x * expert_rest) == 0; }));
   return cards / unit;
 }
 
@@ -87,25 +78,23 @@ void check_engine_cards(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   int64_t unit = r.tensor_model_parallel_size * rest;
   if (r.pipeline_model_parallel_size > 1)
     verl_problem(f, path + "pipeline_model_parallel_size",
-                 fmt::format("{}: verl's engines have no pipeline stages; use 1 and a larger "
-                             "tensor_model_parallel_size",
-                             r.pipeline_model_parallel_size));
+                 "{}: verl's engines have no pipeline stages; use 1 and a larger "
+                 "tensor_model_parallel_size",
+                 r.pipeline_model_parallel_size);
   if (n.rollout_cards % unit != 0)
-    verl_problem(
-        f, path + "tensor_model_parallel_size",
-        fmt::format("{} cards = {} are not a multiple of {} = tensor {} x data {} x pipeline {}{}",
-                    n.rollout_cards, cards_text(c, !c.hybrid_engine), unit,
-                    r.tensor_model_parallel_size, r.data_parallel_size,
-                    r.pipeline_model_parallel_size,
-                    nearest(r.tensor_model_parallel_size, n.rollout_cards,
-                            [&](int64_t x) { return n.rollout_cards % (x * rest) == 0; })));
+    verl_problem(f, path + "tensor_model_parallel_size",
+                 "{} cards = {} are not a multiple of {} = tensor {} x data {} x pipeline {}{}",
+                 n.rollout_cards, cards_text(c, !c.hybrid_engine), unit,
+                 r.tensor_model_parallel_size, r.data_parallel_size, r.pipeline_model_parallel_size,
+                 nearest(r.tensor_model_parallel_size, n.rollout_cards,
+                         [&](int64_t x) { return n.rollout_cards % (x * rest) == 0; }));
   else
-    n.replicas = n.rollout_cards / unit;
+    n.infer_replicas = n.rollout_cards / unit;
   int64_t experts = r.tensor_model_parallel_size * r.data_parallel_size;
   if (r.expert_parallel_size != 1 && r.expert_parallel_size != experts)
-    verl_problem(f, path + "expert_parallel_size",
-                 fmt::format("{} is neither 1 nor {} = tensor {} x data {}", r.expert_parallel_size,
-                             experts, r.tensor_model_parallel_size, r.data_parallel_size));
+    verl_problem(f, path + "expert_parallel_size", "{} is neither 1 nor {} = tensor {} x data {}",
+                 r.expert_parallel_size, experts, r.tensor_model_parallel_size,
+                 r.data_parallel_size);
 }
 
 struct MicroKeys {
@@ -128,32 +117,29 @@ VerlPasses resolve_micro(Findings& f, const VerlMicro& m, const MicroKeys& keys,
   if (passes.is_dynamic) {
     for (const std::string& key : {old_key, new_key})
       if (f.has(key))
-        f.warn(key, fmt::format("has no effect under {}: passes are cut at {} tokens", keys.dynamic,
-                                passes.tokens_max));
+        f.warn(key, "has no effect under {}: passes are cut at {} tokens", keys.dynamic,
+               passes.tokens_max);
     return passes;
   }
   std::string tokens_key = keys.role + "." + keys.tokens;
-  if (f.has(tokens_key)) f.warn(tokens_key, fmt::format("has no effect without {}", keys.dynamic));
+  if (f.has(tokens_key)) f.warn(tokens_key, "has no effect without {}", keys.dynamic);
   if (m.micro_batch_size && m.micro_batch_size_per_gpu) {
     verl_problem(f, old_key,
-                 fmt::format("given beside {}_per_gpu {}: verl refuses both; remove this one, it "
-                             "is deprecated",
-                             keys.size, *m.micro_batch_size_per_gpu));
+                 "given beside {}_per_gpu {}: verl refuses both; remove this one, it is deprecated",
+                 keys.size, *m.micro_batch_size_per_gpu);
   } else if (m.micro_batch_size && ranks > 0) {
     passes.per_card = *m.micro_batch_size / ranks;
     if (passes.per_card == 0)
       verl_problem(f, old_key,
-                   fmt::format("{} trajectories over {} ranks are less than one each; use "
-                               "{}_per_gpu",
-                               *m.micro_batch_size, ranks, keys.size));
+                   "{} trajectories over {} ranks are less than one each; use {}_per_gpu",
+                   *m.micro_batch_size, ranks, keys.size);
     else
-      f.warn(old_key, fmt::format("deprecated: {} over {} ranks is {}_per_gpu {}",
-                                  *m.micro_batch_size, ranks, keys.size, passes.per_card));
+      f.warn(old_key, "deprecated: {} over {} ranks is {}_per_gpu {}", *m.micro_batch_size, ranks,
+             keys.size, passes.per_card);
   } else if (m.micro_batch_size_per_gpu) {
     passes.per_card = *m.micro_batch_size_per_gpu;
   } else if (keys.is_required && !m.micro_batch_size) {
-    verl_problem(f, new_key,
-                 fmt::format("missing: verl has no default; give it, or {} true", keys.dynamic));
+    verl_problem(f, new_key, "missing: verl has no default; give it, or {} true", keys.dynamic);
   }
   return passes;
 }
@@ -164,10 +150,10 @@ void check_token_room(Findings& f, const VerlNumbers& n, const VerlPasses& passe
   int64_t longest = n.prompt + n.response;
   if (passes.tokens_max * ulysses < longest)
     verl_problem(f, key,
-                 fmt::format("{} x {} card{} of a sequence = {} tokens do not hold the longest "
-                             "trajectory: {} = max_prompt_length {} + max_response_length {}",
-                             passes.tokens_max, ulysses, plural(ulysses),
-                             passes.tokens_max * ulysses, longest, n.prompt, n.response));
+                 "{} x {} card{} of a sequence = {} tokens do not hold the longest "
+                 "trajectory: {} = max_prompt_length {} + max_response_length {}",
+                 passes.tokens_max, ulysses, plural(ulysses), passes.tokens_max * ulysses, longest,
+                 n.prompt, n.response);
 }
 
 void check_train_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
@@ -176,26 +162,24 @@ void check_train_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
   int64_t unit = is_megatron ? n.train_dp * std::max<int64_t>(1, n.train.per_card) : n.train_cards;
   if (!usable(f, {"data.train_batch_size", "actor_rollout_ref.rollout.n"}) || unit == 0) return;
-  n.trajectories = prompts * samples;
-  if (n.trajectories % unit != 0) {
+  n.trajectories_per_step = prompts * samples;
+  if (n.trajectories_per_step % unit != 0) {
     int64_t step = unit / std::gcd(unit, samples);
     std::string what = is_megatron
                            ? fmt::format("{} = {} data-parallel ranks x {} trajectories a pass",
                                          unit, n.train_dp, std::max<int64_t>(1, n.train.per_card))
                            : fmt::format("{} cards", unit);
-    verl_problem(
-        f, "data.train_batch_size",
-        fmt::format("{} prompts x n {} = {} trajectories are not a multiple of {}{}", prompts,
-                    samples, n.trajectories, what,
-                    nearest(prompts, prompts + step, [&](int64_t x) { return x % step == 0; })));
+    verl_problem(f, "data.train_batch_size",
+                 "{} prompts x n {} = {} trajectories are not a multiple of {}{}", prompts, samples,
+                 n.trajectories_per_step, what,
+                 nearest(prompts, prompts + step, [&](int64_t x) { return x % step == 0; }));
     return;
   }
-  n.per_rank = n.train_dp > 0 ? n.trajectories / n.train_dp : 0;
-  if (n.trajectories % c.rollout.agent_num_workers != 0)
+  n.trajectories_per_rank = n.train_dp > 0 ? n.trajectories_per_step / n.train_dp : 0;
+  if (n.trajectories_per_step % c.rollout.agent_num_workers != 0)
     f.warn("actor_rollout_ref.rollout.agent.num_workers",
-           fmt::format("verl would stop: {} trajectories do not split evenly over {} workers; no "
-                       "effect here",
-                       n.trajectories, c.rollout.agent_num_workers));
+           "verl would stop: {} trajectories do not split evenly over {} workers; no effect here",
+           n.trajectories_per_step, c.rollout.agent_num_workers);
 }
 
 /// Mini-batch of a rank as verl normalises it: prompts * n / ranks, rounded down.
@@ -205,28 +189,27 @@ int64_t mini_of_rank(const VerlConfig& c, Findings& f, const std::string& key, i
   if (ranks == 0) return 0;
   int64_t mini = prompts * samples / ranks;
   if (prompts > c.data.train_batch_size) {
-    verl_problem(f, key,
-                 fmt::format("{} prompts are more than data.train_batch_size {}", prompts,
-                             c.data.train_batch_size));
+    verl_problem(f, key, "{} prompts are more than data.train_batch_size {}", prompts,
+                 c.data.train_batch_size);
     return 0;
   }
   if (mini == 0) {
-    verl_problem(
-        f, key,
-        fmt::format("{} prompts x n {} = {} trajectories are fewer than {} data-parallel "
-                    "ranks; the smallest that works: {}",
-                    prompts, samples, prompts * samples, ranks, (ranks + samples - 1) / samples));
+    verl_problem(f, key,
+                 "{} prompts x n {} = {} trajectories are fewer than {} data-parallel "
+                 "ranks; the smallest that works: {}",
+                 prompts, samples, prompts * samples, ranks, (ranks + samples - 1) / samples);
     return 0;
   }
   if (prompts * samples % ranks != 0)
-    f.warn(key, fmt::format("{} prompts x n {} = {} trajectories over {} ranks are not whole: "
-                            "verl rounds down, an optimizer step takes {} x {} = {}",
-                            prompts, samples, prompts * samples, ranks, ranks, mini, ranks * mini));
+    f.warn(key,
+           "{} prompts x n {} = {} trajectories over {} ranks are not whole: "
+           "verl rounds down, an optimizer step takes {} x {} = {}",
+           prompts, samples, prompts * samples, ranks, ranks, mini, ranks * mini);
   if (int64_t rest = c.data.train_batch_size % prompts; rest != 0)
-    f.warn(key, fmt::format("data.train_batch_size {} % {} = {}: verl does not check this and "
-                            "scales the last, shorter mini-batch wrongly; here it is normalised "
-                            "by its own counts",
-                            c.data.train_batch_size, prompts, rest));
+    f.warn(key,
+           "data.train_batch_size {} % {} = {}: verl does not check this and scales the last, "
+           "shorter mini-batch wrongly; here it is normalised by its own counts",
+           c.data.train_batch_size, prompts, rest);
   return mini;
 }
 
@@ -235,31 +218,31 @@ void check_mini_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   if (!usable(f, {"actor_rollout_ref.actor.ppo_mini_batch_size", "data.train_batch_size",
                   "actor_rollout_ref.rollout.n", "actor_rollout_ref.actor.ppo_epochs"}))
     return;
-  n.mini_per_rank =
+  n.mini_batch_per_rank =
       mini_of_rank(c, f, role + "ppo_mini_batch_size", c.actor.ppo_mini_batch_size, n.train_dp);
-  if (n.mini_per_rank == 0) return;
-  if (n.train.per_card > 0 && n.mini_per_rank % n.train.per_card != 0)
-    verl_problem(
-        f,
-        role + (c.actor.micro.micro_batch_size ? "ppo_micro_batch_size"
-                                               : "ppo_micro_batch_size_per_gpu"),
-        fmt::format("{} does not divide {}, the mini-batch of a rank = ppo_mini_batch_size {} x n "
-                    "{} / {} ranks{}",
-                    n.train.per_card, n.mini_per_rank, c.actor.ppo_mini_batch_size,
-                    c.rollout.sampling.n, n.train_dp,
-                    nearest(n.train.per_card, n.mini_per_rank,
-                            [&](int64_t x) { return n.mini_per_rank % x == 0; })));
-  if (n.per_rank > 0)
-    n.optimizer_steps = c.actor.ppo_epochs * ((n.per_rank + n.mini_per_rank - 1) / n.mini_per_rank);
+  if (n.mini_batch_per_rank == 0) return;
+  if (n.train.per_card > 0 && n.mini_batch_per_rank % n.train.per_card != 0)
+    verl_problem(f,
+                 role + (c.actor.micro.micro_batch_size ? "ppo_micro_batch_size"
+                                                        : "ppo_micro_batch_size_per_gpu"),
+                 "{} does not divide {}, the mini-batch of a rank = "
+                 "ppo_mini_batch_size {} x n {} / {} ranks{}",
+                 n.train.per_card, n.mini_batch_per_rank, c.actor.ppo_mini_batch_size,
+                 c.rollout.sampling.n, n.train_dp,
+                 nearest(n.train.per_card, n.mini_batch_per_rank,
+                         [&](int64_t x) { return n.mini_batch_per_rank % x == 0; }));
+  if (n.trajectories_per_rank > 0)
+    n.optimizer_steps_per_step =
+        c.actor.ppo_epochs *
+        ((n.trajectories_per_rank + n.mini_batch_per_rank - 1) / n.mini_batch_per_rank);
   // The recipe asserts train_batch_size == ppo_mini_batch_size.
-  if (n.optimizer_steps > 1 && !c.actor.recompute_old_log_prob &&
+  if (n.optimizer_steps_per_step > 1 && !c.actor.recompute_old_log_prob &&
       !c.algorithm.rollout_correction.bypass_mode)
-    verl_problem(
-        f, role + "recompute_old_log_prob",
-        fmt::format("False takes the old log-probabilities from the update's own forward "
-                    "pass, which is right only on-policy: data.train_batch_size {} must "
-                    "be ppo_mini_batch_size {} and ppo_epochs 1, not {} optimizer steps",
-                    c.data.train_batch_size, c.actor.ppo_mini_batch_size, n.optimizer_steps));
+    verl_problem(f, role + "recompute_old_log_prob",
+                 "False takes the old log-probabilities from the update's own forward "
+                 "pass, which is right only on-policy: data.train_batch_size {} must "
+                 "be ppo_mini_batch_size {} and ppo_epochs 1, not {} optimizer steps",
+                 c.data.train_batch_size, c.actor.ppo_mini_batch_size, n.optimizer_steps_per_step);
 }
 
 void check_critic_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
@@ -269,10 +252,10 @@ void check_critic_batch(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   if (n.critic_mini_per_rank > 0 && n.critic.per_card > 0 &&
       n.critic_mini_per_rank % n.critic.per_card != 0)
     verl_problem(f, "critic.ppo_micro_batch_size_per_gpu",
-                 fmt::format("{} does not divide {}, the mini-batch of a rank{}", n.critic.per_card,
-                             n.critic_mini_per_rank,
-                             nearest(n.critic.per_card, n.critic_mini_per_rank,
-                                     [&](int64_t x) { return n.critic_mini_per_rank % x == 0; })));
+                 "{} does not divide {}, the mini-batch of a rank{}", n.critic.per_card,
+                 n.critic_mini_per_rank,
+                 nearest(n.critic.per_card, n.critic_mini_per_rank,
+                         [&](int64_t x) { return n.critic_mini_per_rank % x == 0; }));
 }
 
 }  // namespace
@@ -293,7 +276,7 @@ void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   const VerlActor& a = c.actor;
   n.train_dp = data_parallel(c, f, "actor_rollout_ref.actor", a.strategy, a.megatron,
                              a.ulysses_sequence_parallel_size, n.train_cards);
-  if (n.has_reference && n.train_dp > 0)  // it follows the actor: one problem is enough
+  if (n.is_reference_needed && n.train_dp > 0)  // it follows the actor: one problem is enough
     n.ref_dp = data_parallel(
         c, f, "actor_rollout_ref.ref", c.ref.strategy.value_or(a.strategy), c.ref.megatron,
         c.ref.ulysses_sequence_parallel_size.value_or(a.ulysses_sequence_parallel_size),
@@ -304,11 +287,11 @@ void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   if (n.rollout_cards > 0) check_engine_cards(c, f, n);
   int64_t shard = a.fsdp_config.fsdp_size;
   if (a.strategy != VerlStrategy::megatron && shard > 0 && n.train_cards % shard != 0)
-    verl_problem(
-        f, "actor_rollout_ref.actor.fsdp_config.fsdp_size",
-        fmt::format(
-            "{} cards = {} are not a multiple of {}{}", n.train_cards, cards_text(c, false), shard,
-            nearest(shard, n.train_cards, [&](int64_t x) { return n.train_cards % x == 0; })));
+    verl_problem(f, "actor_rollout_ref.actor.fsdp_config.fsdp_size",
+
+                 "{} cards = {} are not a multiple of {}{}", n.train_cards, cards_text(c, false),
+                 shard,
+                 nearest(shard, n.train_cards, [&](int64_t x) { return n.train_cards % x == 0; }));
 }
 
 void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n) {
@@ -325,7 +308,7 @@ void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n) {
       f, c.rollout.micro,
       {rollout, log_prob, "log_prob_use_dynamic_bsz", "log_prob_max_token_len_per_gpu"}, n.train,
       n.train_dp);
-  if (n.has_reference && n.ref_dp > 0)
+  if (n.is_reference_needed && n.ref_dp > 0)
     n.ref =
         resolve_micro(f, c.ref.micro,
                       {ref, log_prob, "log_prob_use_dynamic_bsz", "log_prob_max_token_len_per_gpu"},
@@ -361,15 +344,14 @@ int64_t training_rows(const VerlConfig& c, Findings& f) {
     bool is_absent = counted.error().code == Errc::not_found;
     if (!is_absent || !known) {
       f.warn("data.train_files",
-             fmt::format("{}; the number of steps is not known: give data.train_rows, or "
-                         "trainer.total_training_steps",
-                         counted.error().detail));
+             "{}; the number of steps is not known: give "
+             "data.train_rows, or trainer.total_training_steps",
+             counted.error().detail);
       return 0;
     }
     f.warn("data.train_files",
-           fmt::format("{}; taken for {} with its {} rows, by its name (data.train_rows says "
-                       "otherwise)",
-                       counted.error().detail, known->dataset, known->rows));
+           "{}; taken for {} with its {} rows, by its name (data.train_rows says otherwise)",
+           counted.error().detail, known->dataset, known->rows);
     rows += known->rows;
   }
   return rows;
@@ -383,24 +365,24 @@ void check_verl_rows(const VerlConfig& c, Findings& f, VerlNumbers& n) {
                "data.train_max_samples", "trainer.total_epochs", "trainer.total_training_steps"}))
     return;
   const VerlTrainer& t = c.trainer;
-  n.rows = training_rows(c, f);
-  if (c.data.train_max_samples > 0 && n.rows > 0)
-    n.rows = std::min(n.rows, c.data.train_max_samples);
-  n.steps_per_epoch = n.rows / c.data.train_batch_size;
+  n.train_rows = training_rows(c, f);
+  if (c.data.train_max_samples > 0 && n.train_rows > 0)
+    n.train_rows = std::min(n.train_rows, c.data.train_max_samples);
+  n.steps_per_epoch = n.train_rows / c.data.train_batch_size;
   n.total_steps = t.total_training_steps.value_or(n.steps_per_epoch * t.total_epochs);
-  if (n.rows > 0 && n.steps_per_epoch == 0)
+  if (n.train_rows > 0 && n.steps_per_epoch == 0)
     verl_problem(f, "data.train_batch_size",
-                 fmt::format("{} prompts are more than the {} rows of data.train_files: the last "
-                             "batch is dropped, so there is none",
-                             c.data.train_batch_size, n.rows));
+                 "{} prompts are more than the {} rows of data.train_files: the last "
+                 "batch is dropped, so there is none",
+                 c.data.train_batch_size, n.train_rows);
   if (t.total_training_steps && f.has("trainer.total_epochs"))
-    f.warn("trainer.total_epochs",
-           fmt::format("has no effect beside total_training_steps {}", *t.total_training_steps));
-  if (c.data.filter_overlong_prompts && n.rows > 0)
+    f.warn("trainer.total_epochs", "has no effect beside total_training_steps {}",
+           *t.total_training_steps);
+  if (c.data.filter_overlong_prompts && n.train_rows > 0)
     f.warn("data.filter_overlong_prompts",
-           fmt::format("rows above max_prompt_length {} are dropped at the start: {} rows and {} "
-                       "steps are upper bounds",
-                       c.data.max_prompt_length, n.rows, n.total_steps));
+           "rows above max_prompt_length {} are dropped at the start: {} rows and {} "
+           "steps are upper bounds",
+           c.data.max_prompt_length, n.train_rows, n.total_steps);
 }
 
 }  // namespace cohort::config

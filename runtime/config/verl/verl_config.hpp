@@ -2,11 +2,9 @@
 /// verl's configuration as it is written: members are named and nested as verl's dotted keys, with
 /// the defaults of its repository (HEAD of 2026-01-29). Only what decides something here has a
 /// member; the rest of verl's schema is in describe_verl() as keys without effect. Owner:
-/// load_verl() fills one, verl_translate() reads it. Value types.
+/// load_verl() fills one, translate_verl() reads it. Value types.
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,44 +14,26 @@
 
 namespace cohort::config {
 
-class Visitor;
-
 enum class VerlStrategy : uint8_t { fsdp, fsdp2, megatron, veomni };
-inline constexpr std::array<std::string_view, 4> k_verl_strategies = {"fsdp", "fsdp2", "megatron",
-                                                                      "veomni"};
-constexpr Names names_of(VerlStrategy) { return k_verl_strategies; }
+constexpr std::string_view names_of(VerlStrategy) { return "fsdp fsdp2 megatron veomni"; }
 enum class VerlEngine : uint8_t { vllm, sglang, trtllm, hf };
-inline constexpr std::array<std::string_view, 4> k_verl_engines = {"vllm", "sglang", "trtllm",
-                                                                   "hf"};
-constexpr Names names_of(VerlEngine) { return k_verl_engines; }
-enum class VerlTruncation : uint8_t { error, left, right, middle };
-inline constexpr std::array<std::string_view, 4> k_verl_truncations = {"error", "left", "right",
-                                                                       "middle"};
-constexpr Names names_of(VerlTruncation) { return k_verl_truncations; }
+constexpr std::string_view names_of(VerlEngine) { return "vllm sglang trtllm hf"; }
 enum class VerlKlControl : uint8_t { fixed, adaptive };
-inline constexpr std::array<std::string_view, 2> k_verl_kl_controls = {"fixed", "adaptive"};
-constexpr Names names_of(VerlKlControl) { return k_verl_kl_controls; }
+constexpr std::string_view names_of(VerlKlControl) { return "fixed adaptive"; }
 enum class VerlScheduler : uint8_t { constant, cosine };
-inline constexpr std::array<std::string_view, 2> k_verl_schedulers = {"constant", "cosine"};
-constexpr Names names_of(VerlScheduler) { return k_verl_schedulers; }
-enum class VerlDevice : uint8_t { cuda, npu, cpu };
-inline constexpr std::array<std::string_view, 3> k_verl_devices = {"cuda", "npu", "cpu"};
-constexpr Names names_of(VerlDevice) { return k_verl_devices; }
+constexpr std::string_view names_of(VerlScheduler) { return "constant cosine"; }
 enum class VerlResume : uint8_t { automatic, disable, resume_path };
-inline constexpr std::array<std::string_view, 3> k_verl_resumes = {"auto", "disable",
-                                                                   "resume_path"};
-constexpr Names names_of(VerlResume) { return k_verl_resumes; }
+constexpr std::string_view names_of(VerlResume) { return "auto disable resume_path"; }
 enum class VerlGroupMetric : uint8_t { acc, score, seq_reward, seq_final_reward };
-inline constexpr std::array<std::string_view, 4> k_verl_metrics = {"acc", "score", "seq_reward",
-                                                                   "seq_final_reward"};
-constexpr Names names_of(VerlGroupMetric) { return k_verl_metrics; }
+constexpr std::string_view names_of(VerlGroupMetric) {
+  return "acc score seq_reward seq_final_reward";
+}
 enum class VerlDtype : uint8_t { bfloat16, bf16, float32, fp32, float16, fp16, half };
-inline constexpr std::array<std::string_view, 7> k_verl_dtypes = {
-    "bfloat16", "bf16", "float32", "fp32", "float16", "fp16", "half"};
-constexpr Names names_of(VerlDtype) { return k_verl_dtypes; }
+constexpr std::string_view names_of(VerlDtype) {
+  return "bfloat16 bf16 float32 fp32 float16 fp16 half";
+}
 enum class VerlCorrection : uint8_t { token, sequence };
-inline constexpr std::array<std::string_view, 2> k_verl_corrections = {"token", "sequence"};
-constexpr Names names_of(VerlCorrection) { return k_verl_corrections; }
+constexpr std::string_view names_of(VerlCorrection) { return "token sequence"; }
 
 struct VerlData {
   std::vector<std::string> train_files = {"~/data/rlhf/gsm8k/train.parquet"};
@@ -70,7 +50,7 @@ struct VerlData {
   bool shuffle = true;
   std::optional<int64_t> seed;
   bool filter_overlong_prompts = false;
-  VerlTruncation truncation = VerlTruncation::error;
+  PromptTruncation truncation = PromptTruncation::error;
   std::optional<int64_t> train_rows;  // ours: rows of train_files, while they are not there
 };
 
@@ -308,7 +288,7 @@ struct VerlTrainer {
   std::string resume_from_path;
   std::string default_local_dir;  // "": checkpoints/{project_name}/{experiment_name}
   std::optional<int64_t> max_actor_ckpt_to_keep;
-  VerlDevice device = VerlDevice::cuda;
+  Platform device = Platform::cuda;
 };
 
 /// The pool of its own that generates in verl's disaggregated recipes (one_step_off, fully_async).
@@ -343,16 +323,5 @@ struct VerlConfig {
   std::string output_dir;                    // ours; "": trainer.default_local_dir
   std::optional<int64_t> num_gpus_per_node;  // ours
 };
-
-/// Walks every key that verl knows, and Cohort's own beside them. The schema of the dialect.
-void describe_verl(Visitor& visitor, VerlConfig& config);
-
-// Parts of it, by section.
-void describe_verl_data(Visitor& visitor, VerlConfig& config);
-void describe_verl_actor(Visitor& visitor, VerlConfig& config);
-void describe_verl_rollout(Visitor& visitor, VerlConfig& config);
-void describe_verl_critic(Visitor& visitor, VerlConfig& config);
-void describe_verl_reward(Visitor& visitor, VerlConfig& config);
-void describe_verl_trainer(Visitor& visitor, VerlConfig& config);
 
 }  // namespace cohort::config

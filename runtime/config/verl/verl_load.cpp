@@ -4,21 +4,61 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <tuple>
 
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
-#include "runtime/config/verl/verl_bind.hpp"
 #include "runtime/config/verl/verl_check.hpp"
-#include "runtime/config/verl/verl_translate.hpp"
+#include "runtime/config/verl/verl_describe.hpp"
 
 namespace cohort::config {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Whether the dialect has this key: one of the schema, or one inside a section of free content.
+bool is_verl_key(const std::string& path) {
+  return std::any_of(verl_keys().begin(), verl_keys().end(), [&](const KeyInfo& key) {
+    bool is_open = !key.has_effect || key.type == "section of any keys";
+    return key.path == path || (is_open && path.starts_with(key.path + "."));
+  });
+}
+
+/// Returns "; did you mean '<full path>'?" for a key that section `section` has not, or "".
+std::string verl_advice(const std::string& section, const std::string& key) {
+  std::vector<std::string> siblings;
+  for (const KeyInfo& info : verl_keys()) {
+    size_t dot = info.path.rfind('.');
+    std::string parent = dot == std::string::npos ? "" : info.path.substr(0, dot);
+    if (parent == section)
+      siblings.push_back(dot == std::string::npos ? info.path : info.path.substr(dot + 1));
+  }
+  if (std::string near = nearest_name(key, siblings); !near.empty())
+    return fmt::format("; did you mean '{}'?", join_path(section, near));
+  return full_name_of(verl_keys(), key);
+}
+/// Binds the user's part of `root` (interpolated). `definitions`: top-level keys that some `${…}`
+/// names. Keys without effect become notes, unknown ones problems with the nearest name.
+void bind_verl(const Node& root, const std::set<std::string>& definitions, VerlConfig& config,
+               Findings& findings) {
+  BindOptions options;
+  options.definitions = &definitions;
+  options.is_layered = true;
+  options.class_key = "_target_";
+  options.class_reason = "names a Python class of verl";
+  options.advice = [](const std::string& section, const std::vector<std::string>&,
+                      const std::string& key) { return verl_advice(section, key); };
+  bind_keys([&config](Visitor& visitor) { describe_verl(visitor, config); }, root, options,
+            findings);
+}
+
+/// Every key of `config` with its value. Marks have no source.
+Node verl_to_node(const VerlConfig& config) {
+  VerlConfig copy = config;  // the visitors share one interface, with mutable members
+  return write_tree([&copy](Visitor& visitor) { describe_verl(visitor, copy); });
+}
 
 Mark command_line() { return {std::make_shared<const std::string>("command line"), 0, 0}; }
 
@@ -101,8 +141,7 @@ Expected<Node> read_primary(Primary& primary) {
   COHORT_ASSIGN(Node root, read_yaml(primary.file));
   if (root.kind == NodeKind::null) root = Node::make_map(root.mark);
   if (root.kind != NodeKind::map)
-    return Error{Errc::config, fmt::format("{}: expected a map of keys, got {}",
-                                           root.mark.file_line_column(), describe_value(root))};
+    return fault(root.mark, "expected a map of keys, got " + describe_value(root));
   drop_own_defaults(root, primary);
   return compose(std::move(root), primary.file.parent_path());
 }
@@ -154,10 +193,7 @@ std::string resolved_text(VerlConfig c, const RunConfig& r) {
   c.cohort.max_running_requests = r.max_running_requests;
   c.output_dir = r.output_dir;
   if (!c.hybrid_engine) c.num_gpus_per_node = r.num_gpus_per_node;
-  std::string text = to_yaml(verl_to_node(c));
-  for (const Note& note : r.notes)
-    text += fmt::format("# no effect: {} ({}): {}\n", note.key, note.where, note.text);
-  return text;
+  return resolved_text(verl_to_node(c), r.notes);
 }
 
 VerlConfig defaults_of(bool is_megatron) {
@@ -215,6 +251,14 @@ Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOp
   run.warnings = std::move(findings.warnings);
   run.resolved_yaml = resolved_text(config, run);
   return run;
+}
+
+const std::vector<KeyInfo>& verl_keys() {
+  static const std::vector<KeyInfo> k_keys = list_keys([](Visitor& visitor) {
+    VerlConfig defaults;
+    describe_verl(visitor, defaults);
+  });
+  return k_keys;
 }
 
 }  // namespace cohort::config

@@ -5,7 +5,6 @@
 /// counts of data files) and the environment. No global state. CONF-1 and CONF-2 of load.hpp hold
 /// here too.
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/base/error.hpp"

@@ -1,11 +1,8 @@
-#include "runtime/config/verl/verl_translate.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "runtime/config/verl/verl_visit.hpp"
+#include "runtime/config/verl/verl_check.hpp"
 
 namespace cohort::config {
 namespace {
@@ -16,19 +13,8 @@ std::string written_name(E x) {
 }
 
 ModelDtype dtype_of(VerlDtype x) {
-  switch (x) {
-    case VerlDtype::bfloat16:
-    case VerlDtype::bf16:
-      return ModelDtype::bf16;
-    case VerlDtype::float32:
-    case VerlDtype::fp32:
-      return ModelDtype::fp32;
-    case VerlDtype::float16:
-    case VerlDtype::fp16:
-    case VerlDtype::half:
-      break;
-  }
-  return ModelDtype::fp16;
+  if (x <= VerlDtype::bf16) return ModelDtype::bf16;
+  return x <= VerlDtype::fp32 ? ModelDtype::fp32 : ModelDtype::fp16;
 }
 
 std::string home_path(const std::string& path, const std::string& fallback) {
@@ -42,12 +28,7 @@ void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Find
   r.exp_name = t.experiment_name;
   r.output_dir =
       home_path(c.output_dir, home_path(t.default_local_dir, "./checkpoints/" + t.project_name));
-  if (!f.has("platform")) {
-    VerlDevice device = f.has("trainer.device") ? t.device : VerlDevice::npu;
-    r.platform = device == VerlDevice::cpu    ? Platform::cpu
-                 : device == VerlDevice::cuda ? Platform::cuda
-                                              : Platform::npu;
-  }
+  if (!f.has("platform")) r.platform = f.has("trainer.device") ? t.device : Platform::npu;
   if (!f.has("seed") && c.data.seed && *c.data.seed >= 0) r.seed = *c.data.seed;
   r.max_steps = n.total_steps;
   r.save_steps = t.save_freq > 0 ? t.save_freq : -1;
@@ -134,7 +115,7 @@ TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlP
   t.per_device_train_batch_size = passes.is_dynamic ? mini_per_rank : passes.per_card;
   t.gradient_accumulation_steps = passes.is_dynamic ? 1 : mini_per_rank / passes.per_card;
   int64_t warmup = warmup_steps(o, n);
-  t.warmup_steps = warmup * n.optimizer_steps;
+  t.warmup_steps = warmup * n.optimizer_steps_per_step;
   VerlScheduler course = o.warmup_style.value_or(o.lr_scheduler_type);
   if (course == VerlScheduler::cosine)
     t.lr_scheduler_type =
@@ -180,8 +161,8 @@ void set_engine(WorkerConfig& w, VerlStrategy strategy, const VerlFsdp& fsdp, co
   s.virtual_pipeline_size = m.virtual_pipeline_model_parallel_size.value_or(1);
   s.sequence_parallel = m.sequence_parallel;
   s.use_distributed_optimizer = m.use_distributed_optimizer;
-  s.recompute_granularity_full =
-      free_text(m.override_transformer_config, "recompute_granularity") == "full";
+  const Node* recomputed = m.override_transformer_config.at_path("recompute_granularity");
+  s.recompute_granularity_full = recomputed != nullptr && recomputed->scalar == "full";
   w.param_offload = m.param_offload;
   w.optimizer_offload = m.optimizer_offload;
 }
@@ -210,7 +191,7 @@ void set_actor(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   w.is_configured = true;
   set_model(w.model_args, c.model, engine_dtype(a.strategy, a.fsdp_config, a.megatron),
             a.ulysses_sequence_parallel_size);
-  w.training_args = training_args(a.optim, n, n.train, n.mini_per_rank);
+  w.training_args = training_args(a.optim, n, n.train, n.mini_batch_per_rank);
   set_engine(w, a.strategy, a.fsdp_config, a.megatron, n.train_dp, true);
   set_passes(w, n.log_prob);
   w.data_args.is_configured = true;
@@ -252,7 +233,7 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 
 void set_reference(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   // with adapters the reference is the policy with its adapter off: no weights of its own
-  if (!n.has_reference || c.model.lora.rank > 0) return;
+  if (!n.is_reference_needed || c.model.lora.rank > 0) return;
   WorkerConfig& w = r.reference;
   VerlStrategy strategy = c.ref.strategy.value_or(c.actor.strategy);
   w.is_configured = true;
@@ -313,11 +294,11 @@ void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings
     int64_t first = is_shared ? t.n_gpus_per_node : t.nnodes * r.num_gpus_per_node;
     infer = card_range(nodes, per_node, r.num_gpus_per_node, first);
     f.warn("actor_rollout_ref.hybrid_engine",
-           fmt::format("false: the pools of trainer and rollout are laid out on {} (say "
-                       "num_gpus_per_node to change it)",
-                       is_shared ? fmt::format("the same hosts, {} + {} cards each",
-                                               t.n_gpus_per_node, per_node)
-                                 : fmt::format("hosts of their own, {} + {}", t.nnodes, nodes)));
+           "false: the pools of trainer and rollout are laid out on {} (say "
+           "num_gpus_per_node to change it)",
+           is_shared
+               ? fmt::format("the same hosts, {} + {} cards each", t.n_gpus_per_node, per_node)
+               : fmt::format("hosts of their own, {} + {}", t.nnodes, nodes));
   }
   if (!f.has("placement.mode"))
     r.placement.mode = c.hybrid_engine ? PlacementMode::timeshare : PlacementMode::separate;
@@ -334,68 +315,23 @@ void set_reward(RunConfig& r, const VerlConfig& c) {
   r.rewards[c.reward.function_path.empty() ? "data_source" : "custom"] = reward;
 }
 
-void set_section(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
-  VerlSection& v = r.verl;
+void set_section(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
   v.hybrid_engine = c.hybrid_engine;
   v.ppo_mini_batch_size = c.actor.ppo_mini_batch_size;
   v.ppo_micro_batch_size_per_gpu = n.train.per_card;
   v.log_prob_micro_batch_size_per_gpu = n.log_prob.per_card;
-  v.ref_log_prob_micro_batch_size_per_gpu = n.ref.per_card;
   v.use_dynamic_bsz = n.train.is_dynamic;
   v.ppo_max_token_len_per_gpu = n.train.tokens_max;
   v.log_prob_use_dynamic_bsz = n.log_prob.is_dynamic;
-  v.log_prob_max_token_len_per_gpu = n.log_prob.tokens_max;
   v.ref_log_prob_use_dynamic_bsz = n.ref.is_dynamic;
   v.ref_log_prob_max_token_len_per_gpu = n.ref.tokens_max;
-  v.use_kl_in_reward = c.algorithm.use_kl_in_reward;
-  v.norm_adv_by_std_in_grpo = c.algorithm.norm_adv_by_std_in_grpo;
-  v.filter_overlong_prompts = c.data.filter_overlong_prompts;
-  v.truncation = written_name(c.data.truncation);
-  v.train_files = c.data.train_files;
-  v.val_files = c.data.val_files;
-  v.train_rows = n.rows;
+  v.train_rows = n.train_rows;
   v.total_epochs = c.trainer.total_epochs;
   v.total_training_steps = c.trainer.total_training_steps.value_or(0);
   v.val_before_train = c.trainer.val_before_train;
-  v.val_only = c.trainer.val_only;
   v.agent_workers = c.rollout.agent_num_workers;
-  v.reward_fn_key = c.data.reward_fn_key;
-}
-
-void set_losses(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
-  v.adv_estimator = c.algorithm.estimator_name;
-  v.loss_mode = c.actor.loss_mode_name;
-  v.kl_loss_type = c.actor.kl_loss_name;
-  v.kl_reward_type = c.algorithm.kl_penalty_name;
-  v.clip_ratio_c = c.actor.clip_ratio_c;
-  v.loss_scale_factor = c.actor.loss_scale_factor;
-  v.is_kl_adaptive = c.algorithm.use_kl_in_reward && c.algorithm.kl_type == VerlKlControl::adaptive;
-  v.lr_warmup_steps = warmup_steps(c.actor.optim, n);
-  v.min_lr_ratio = c.actor.optim.min_lr_ratio.value_or(0.0);
-  v.num_cycles = c.actor.optim.num_cycles;
-  v.recompute_old_log_prob = c.actor.recompute_old_log_prob;
-  v.swap_optimizer =
-      free_boolean(c.actor.megatron.override_transformer_config, "swap_optimizer").value_or(false);
-  v.grad_offload = c.actor.megatron.grad_offload;
-  const VerlFilterGroups& g = c.algorithm.filter_groups;
-  v.is_group_filtered = g.enable;
-  v.group_metric = g.metric ? written_name(*g.metric) : "";
-  v.max_num_gen_batches = std::max<int64_t>(0, g.max_num_gen_batches);
-  v.gen_batch_size = c.data.gen_batch_size.value_or(c.data.train_batch_size);
-  const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
-  v.rollout_is = r.rollout_is ? written_name(*r.rollout_is) : "";
-  v.rollout_is_threshold = r.rollout_is_threshold;
-  v.rollout_rs = r.rollout_rs;
-  v.bypass_mode = r.bypass_mode;
-  v.reward_function_path = c.reward.function_path;
-  v.reward_function_name = home_path(c.reward.function_name, "compute_score");
-  v.reward_manager = home_path(c.reward.manager, "naive");
-  v.overlong_buffer_len = c.reward.overlong_buffer.enable ? c.reward.overlong_buffer.len : 0;
-  v.overlong_penalty_factor = c.reward.overlong_buffer.penalty_factor;
-  if (c.reward.is_model_enabled.value_or(false)) v.reward_model_path = c.reward.model_path;
-  v.is_multi_turn = c.rollout.multi_turn.enable;
-  v.staleness_threshold =
-      c.async_training.is_configured ? c.async_training.staleness_threshold : 0.0;
+  const Node* swap = c.actor.megatron.override_transformer_config.at_path("swap_optimizer");
+  v.swap_optimizer = swap != nullptr && as_bool(*swap).value_or(false);
 }
 
 int64_t passes_of(const VerlPasses& passes, int64_t trajectories) {
@@ -418,19 +354,14 @@ void set_baseline(Derived& d, const VerlConfig& c) {
 
 void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   Derived& d = r.derived;
-  d.train_cards = n.train_cards;
-  d.train_dp = n.train_dp;
-  d.infer_replicas = n.replicas;
+  d = n;
   d.group_size = c.rollout.sampling.n;
-  d.trajectories_per_step = n.trajectories;
-  d.optimizer_batch = n.mini_per_rank * n.train_dp;
-  d.optimizer_steps_per_step = n.optimizer_steps;
-  d.total_optimizer_steps = n.total_steps * n.optimizer_steps;
+  d.optimizer_batch = n.mini_batch_per_rank * n.train_dp;
+  d.total_optimizer_steps = n.total_steps * n.optimizer_steps_per_step;
   d.warmup_steps = r.actor_train.training_args.warmup_steps;
   d.groups_per_step = c.data.train_batch_size;
   d.num_nodes = r.num_nodes;
-  d.is_reference_needed = n.has_reference;
-  bool is_on_policy = n.optimizer_steps == 1;
+  bool is_on_policy = n.optimizer_steps_per_step == 1;
   d.recompute_old_log_prob = !is_on_policy || c.actor.recompute_old_log_prob;
   if (c.algorithm.rollout_correction.bypass_mode) d.recompute_old_log_prob = false;
   d.old_log_probs = c.algorithm.rollout_correction.bypass_mode ? OldLogProbs::behavior
@@ -439,22 +370,16 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   d.recompute_reason =
       c.algorithm.rollout_correction.bypass_mode ? "bypass_mode: the engine's are the old ones"
       : !is_on_policy ? fmt::format("{} optimizer steps per RL step: the later ones are off-policy",
-                                    n.optimizer_steps)
-      : c.actor.recompute_old_log_prob
-          ? "on-policy, but verl computes them for its metrics (recompute_old_log_prob=false "
-            "skips it)"
-          : "on-policy: taken from the update's own forward pass";
+                                    n.optimizer_steps_per_step)
+      : c.actor.recompute_old_log_prob ? "on-policy, but verl computes them for its metrics "
+                                         "(recompute_old_log_prob=false skips it)"
+                                       : "on-policy: taken from the update's own forward pass";
   set_baseline(d, c);
-  d.trajectories_per_rank = n.per_rank;
-  d.mini_batch_per_rank = n.mini_per_rank;
-  d.gradient_accumulation = n.train.per_card == 0 ? 0 : n.mini_per_rank / n.train.per_card;
-  d.log_prob_passes = passes_of(n.log_prob, n.per_rank);
-  if (n.has_reference && n.ref_dp > 0)
-    d.ref_log_prob_passes = passes_of(n.ref, n.trajectories / n.ref_dp);
-  d.train_rows = n.rows;
-  d.steps_per_epoch = n.steps_per_epoch;
-  d.dropped_rows = n.rows - n.steps_per_epoch * c.data.train_batch_size;
-  d.total_steps = n.total_steps;
+  d.gradient_accumulation = n.train.per_card == 0 ? 0 : n.mini_batch_per_rank / n.train.per_card;
+  d.log_prob_passes = passes_of(n.log_prob, n.trajectories_per_rank);
+  if (n.is_reference_needed && n.ref_dp > 0)
+    d.ref_log_prob_passes = passes_of(n.ref, n.trajectories_per_step / n.ref_dp);
+  d.dropped_rows = n.train_rows - n.steps_per_epoch * c.data.train_batch_size;
 }
 
 }  // namespace
@@ -471,8 +396,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_critic(r, c, n);
   set_cards(r, c, n, f);
   set_reward(r, c);
-  set_section(r, c, n);
-  set_losses(r.verl, c, n);
+  set_section(r.verl, c, n);
   set_derived(r, c, n);
   return r;
 }

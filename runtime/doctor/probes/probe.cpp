@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "runtime/doctor/probes/system_text.hpp"
-#include "runtime/doctor/probes/text_lines.hpp"
 #include "runtime/doctor/probes/tool_output.hpp"
 #include "runtime/doctor/rules/hccl_products.hpp"
 #include "runtime/platform/process.hpp"
@@ -120,14 +119,7 @@ class Probe {
 
  private:
   std::optional<std::string> read(const std::string& path) const {
-    constexpr size_t k_max_bytes = size_t{8} << 20;  // /proc/net/tcp of 50,000 sockets
-    std::ifstream file(options_.sysroot + path, std::ios::binary);
-    if (!file) return std::nullopt;
-    std::string text;
-    char buffer[65536];
-    while (text.size() < k_max_bytes && (file.read(buffer, sizeof(buffer)), file.gcount() > 0))
-      text.append(buffer, static_cast<size_t>(file.gcount()));
-    return text;
+    return read_text(options_.sysroot + path, size_t{8} << 20);  // /proc/net/tcp of 50,000 sockets
   }
   std::optional<uint64_t> read_number(const std::string& path) const {
     auto text = read(path);
@@ -399,6 +391,16 @@ void Probe::read_firewall() {
 }
 
 }  // namespace
+
+std::optional<std::string> read_text(const std::string& path, size_t max_bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text;
+  char buffer[65536];
+  while (text.size() < max_bytes && (file.read(buffer, sizeof(buffer)), file.gcount() > 0))
+    text.append(buffer, static_cast<size_t>(file.gcount()));
+  return text;
+}
 
 HostReport probe_host(const ProbeOptions& options) { return Probe(options).run(); }
 

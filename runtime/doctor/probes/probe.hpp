@@ -6,6 +6,7 @@
 /// run on up to `parallel` threads. Nothing here fails: an unreadable host is a result.
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct HostReport {
   Series series = Series::unknown;
   std::vector<std::string> gpus;  // "0 NVIDIA H200 143771 MiB", on the cuda platform
 };
+
+/// Returns the file's content, cut off a little above `max_bytes`; nothing if it cannot be opened.
+std::optional<std::string> read_text(const std::string& path, size_t max_bytes);
 
 HostReport probe_host(const ProbeOptions& options);
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
-#include "runtime/doctor/probes/text_lines.hpp"
 #include "runtime/doctor/probes/tool_output.hpp"
 
 namespace cohort::doctor {
@@ -16,16 +16,9 @@ constexpr size_t k_max_ranges = 4096;
 
 std::optional<uint64_t> hex_number(std::string_view text) {
   uint64_t value = 0;
-  if (text.empty() || text.size() > 8) return std::nullopt;
-  for (char c : text) {
-    uint64_t digit = c >= '0' && c <= '9'   ? static_cast<uint64_t>(c - '0')
-                     : c >= 'a' && c <= 'f' ? static_cast<uint64_t>(c - 'a' + 10)
-                     : c >= 'A' && c <= 'F' ? static_cast<uint64_t>(c - 'A' + 10)
-                                            : 16;
-    if (digit > 15) return std::nullopt;
-    value = value << 4 | digit;
-  }
-  return value;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && text.size() <= 8 ? std::optional(value) : std::nullopt;
 }
 
 std::optional<uint16_t> port_of(std::string_view text) {
@@ -35,6 +28,50 @@ std::optional<uint16_t> port_of(std::string_view text) {
 }
 
 }  // namespace
+bool next_line(std::string_view& text, std::string_view& line) {
+  if (text.empty()) return false;
+  size_t end = text.find('\n');
+  line = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return true;
+}
+
+std::string_view next_word(std::string_view& text) {
+  text = trim(text);
+  auto word = text.substr(0, text.find_first_of(" \t\r\n"));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+bool starts_with_no_case(std::string_view text, std::string_view start) {
+  return text.size() >= start.size() &&
+         std::equal(start.begin(), start.end(), text.begin(),
+                    [](char a, char b) { return to_lower(a) == to_lower(b); });
+}
+
+std::optional<std::string_view> field_of(std::string_view text, std::string_view field) {
+  for (std::string_view line; next_line(text, line);) {
+    auto found = std::search(line.begin(), line.end(), field.begin(), field.end(),
+                             [](char a, char b) { return to_lower(a) == to_lower(b); });
+    if (found == line.end()) continue;
+    return trim(line.substr(static_cast<size_t>(found - line.begin()) + field.size()));
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> leading_number(std::string_view text, uint64_t limit) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && value <= limit ? std::optional(value) : std::nullopt;
+}
+
+std::string printable(std::string_view text, size_t size) {
+  std::string out(text.substr(0, size));
+  for (char& c : out)
+    if (c < ' ' || c > '~') c = '?';
+  return out;
+}
 
 std::optional<uint64_t> parse_number(std::string_view text) {
   text = trim(text);

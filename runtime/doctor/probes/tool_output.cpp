@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "runtime/doctor/probes/text_lines.hpp"
+#include "runtime/doctor/probes/system_text.hpp"
 
 namespace cohort::doctor {
 namespace {

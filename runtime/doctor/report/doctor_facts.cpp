@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
+#include "runtime/doctor/probes/probe.hpp"
 
 namespace cohort::doctor {
 namespace {
@@ -38,6 +37,14 @@ void take(const json& object, const char* key, std::optional<T>& value) {
   if (auto found = object.find(key); found != object.end()) value = found->get<T>();
 }
 
+/// Calls f(name, value) for each fact of a card that may not be known.
+template <class AnyCard, class F>
+void each_known(AnyCard& x, F f) {
+  f("ip", x.ip), f("netmask", x.netmask), f("netdetect", x.netdetect);
+  f("is_link_up", x.is_link_up), f("net_health", x.net_health), f("is_tls_on", x.is_tls_on);
+  f("has_lldp_neighbour", x.has_lldp_neighbour);
+}
+
 json to_json(const PortRange& range) { return json::array({range.first, range.last}); }
 
 PortRange range_from(const json& value) {
@@ -47,13 +54,7 @@ PortRange range_from(const json& value) {
 json to_json(const Card& card) {
   json out{{"device_id", card.device_id}, {"name", card.name},     {"health", card.health},
            {"hbm_mib", card.hbm_mib},     {"faults", card.faults}, {"is_ip_read", card.is_ip_read}};
-  put(out, "ip", card.ip);
-  put(out, "netmask", card.netmask);
-  put(out, "is_link_up", card.is_link_up);
-  put(out, "net_health", card.net_health);
-  put(out, "is_tls_on", card.is_tls_on);
-  put(out, "has_lldp_neighbour", card.has_lldp_neighbour);
-  put(out, "netdetect", card.netdetect);
+  each_known(card, [&](const char* key, const auto& value) { put(out, key, value); });
   for (const auto& ping : card.pings)
     out["pings"].push_back({{"address", ping.address}, {"loss_percent", ping.loss_percent}});
   return out;
@@ -67,13 +68,7 @@ Card card_from(const json& in) {
   card.hbm_mib = in.value("hbm_mib", uint64_t{0});
   card.is_ip_read = in.value("is_ip_read", false);
   card.faults = in.value("faults", std::vector<std::string>());
-  take(in, "ip", card.ip);
-  take(in, "netmask", card.netmask);
-  take(in, "is_link_up", card.is_link_up);
-  take(in, "net_health", card.net_health);
-  take(in, "is_tls_on", card.is_tls_on);
-  take(in, "has_lldp_neighbour", card.has_lldp_neighbour);
-  take(in, "netdetect", card.netdetect);
+  each_known(card, [&](const char* key, auto& value) { take(in, key, value); });
   for (const json& ping : in.value("pings", json::array()))
     card.pings.push_back(
         {ping.at("address").get<std::string>(), ping.at("loss_percent").get<double>()});
@@ -144,16 +139,12 @@ json to_json(const Finding& finding) {
 
 Expected<Host> read_host_facts(const std::string& path) {
   constexpr size_t k_max_bytes = size_t{64} << 20;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::io, path + ": cannot be read"};
-  std::string text;
-  char buffer[65536];
-  while (text.size() <= k_max_bytes && (file.read(buffer, sizeof(buffer)), file.gcount() > 0))
-    text.append(buffer, static_cast<size_t>(file.gcount()));
-  if (text.size() > k_max_bytes)
+  const auto text = read_text(path, k_max_bytes + 1);
+  if (!text) return Error{Errc::io, path + ": cannot be read"};
+  if (text->size() > k_max_bytes)
     return Error{Errc::corrupt, path + ": over 64 MiB, which no report of a host is"};
   try {
-    return host_from(json::parse(text).at("facts"));
+    return host_from(json::parse(*text).at("facts"));
   } catch (const json::exception& e) {
     return Error{Errc::corrupt,
                  fmt::format("{}: not a report of `actor-node doctor --json`: {}", path, e.what())};

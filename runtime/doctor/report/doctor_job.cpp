@@ -96,16 +96,10 @@ void guess_processes(Cluster& cluster) {
   for (Process& x : cluster.processes) x.world_size = rank;
 }
 
-std::optional<Dtype> dtype_of(config::ModelDtype x) {
-  switch (x) {
-    case config::ModelDtype::fp32:
-      return Dtype::fp32;
-    case config::ModelDtype::bf16:
-      return Dtype::bf16;
-    case config::ModelDtype::fp16:
-      return Dtype::fp16;
-  }
-  return std::nullopt;
+Dtype dtype_of(config::ModelDtype x) {
+  return x == config::ModelDtype::fp32   ? Dtype::fp32
+         : x == config::ModelDtype::bf16 ? Dtype::bf16
+                                         : Dtype::fp16;
 }
 
 uint32_t nodes_in(const Cluster& cluster) {
@@ -173,8 +167,8 @@ DoctorJob describe_job(const HostReport& here, const std::vector<Host>& other_ho
     uint32_t per_node = cards_per_node(cluster, *config);
     for (const Role& role : roles_with_cards(*config)) {
       add_processes(cluster, role, per_node);
-      if (auto dtype = dtype_of(role.worker->model_args.dtype))
-        cluster.dtypes.push_back({role.name + ".model_args.dtype", *dtype});
+      cluster.dtypes.push_back(
+          {role.name + ".model_args.dtype", dtype_of(role.worker->model_args.dtype)});
     }
   } else {
     guess_processes(cluster);

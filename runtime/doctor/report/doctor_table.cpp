@@ -45,22 +45,11 @@ std::string skipped_lines(const std::vector<Finding>& findings) {
 }  // namespace
 
 FindingCounts count_findings(const std::vector<Finding>& findings) {
-  FindingCounts counts;
-  for (const Finding& x : findings) switch (x.severity) {
-      case Severity::error:
-        ++counts.errors;
-        break;
-      case Severity::warning:
-        ++counts.warnings;
-        break;
-      case Severity::ok:
-        ++counts.ok;
-        break;
-      case Severity::skipped:
-        ++counts.skipped;
-        break;
-    }
-  return counts;
+  auto count = [&](Severity severity) {
+    return static_cast<size_t>(std::ranges::count(findings, severity, &Finding::severity));
+  };
+  return {count(Severity::error), count(Severity::warning), count(Severity::ok),
+          count(Severity::skipped)};
 }
 
 std::string findings_table(const HostReport& here, const std::vector<Finding>& findings) {

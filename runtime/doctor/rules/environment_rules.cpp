@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "runtime/base/text.hpp"
 #include "runtime/doctor/rules/hccl_rule_parts.hpp"
 
 namespace cohort::doctor {
@@ -17,16 +18,11 @@ std::string value_of(const RoleEnvironment& role, const std::string& name) {
   return found == role.env.end() ? std::string() : found->second;
 }
 
-std::string shown(const std::string& value) {
-  return value.empty() ? std::string("not set") : fmt::format("\"{}\"", value);
-}
-
-Finding& add_to(Findings& found, const RoleEnvironment& role, Severity severity, std::string name,
-                std::string seen, std::string wanted, std::string mend) {
-  Finding& finding = found.add(severity, role.role + ": " + name, std::move(seen),
-                               std::move(wanted), std::move(mend));
-  finding.host = role.host;
-  return finding;
+void add_to(Findings& found, const RoleEnvironment& role, Severity severity, std::string name,
+            std::string seen, std::string wanted, std::string mend,
+            std::optional<uint32_t> card = {}) {
+  found.add(severity, role.role + ": " + name, std::move(seen), std::move(wanted), std::move(mend),
+            role.host, card);
 }
 
 /// A warning, never more: the built-in engine serves the name "vllm" too and reads none of these.
@@ -39,7 +35,7 @@ void check_one_visible(Findings& found, const EnvironmentFacts& facts,
   if (set == role.env.end()) return;
   auto list = parse_visible_devices(set->second);
   if (!list) {
-    add_to(found, role, Severity::error, name, shown(set->second), "ids with commas: 0,1,2,3",
+    add_to(found, role, Severity::error, name, in_quotes(set->second), "ids with commas: 0,1,2,3",
            "unset " + name);
     return;
   }
@@ -55,15 +51,15 @@ void check_one_visible(Findings& found, const EnvironmentFacts& facts,
            "each id once", fmt::format("export {}={}", name, fmt::join(seen, ",")));
   if (!absent.empty())
     add_to(found, role, Severity::error, name,
-           fmt::format("{}: no card {}", shown(set->second), list_of(absent)),
+           fmt::format("{}: no card {}", in_quotes(set->second), list_of(absent)),
            "ids that npu-smi lists: " + all, fmt::format("export {}={}", name, all));
   // Ids of a mapping count among the visible cards, from 0.
   for (uint32_t id : role.cards)
     if (id >= list->size()) {
       add_to(found, role, Severity::error, name,
              fmt::format("{} cards are visible, the mapping uses card {}", list->size(), id),
-             "as many visible cards as the mapping uses", fmt::format("export {}={}", name, all))
-          .card = id;
+             "as many visible cards as the mapping uses", fmt::format("export {}={}", name, all),
+             id);
       break;
     }
 }
@@ -80,10 +76,10 @@ std::vector<Finding> check_e02(const EnvironmentFacts& facts) {
     std::string value = value_of(role, "TASK_QUEUE_ENABLE");
     if (value.empty()) continue;
     if (value != "0" && value != "1" && value != "2")
-      add_to(found, role, Severity::error, "TASK_QUEUE_ENABLE", shown(value), "0, 1 or 2",
+      add_to(found, role, Severity::error, "TASK_QUEUE_ENABLE", in_quotes(value), "0, 1 or 2",
              "export TASK_QUEUE_ENABLE=1");
     else if (is_vllm(role) && value == "2")
-      add_to(found, role, Severity::warning, "TASK_QUEUE_ENABLE", shown(value),
+      add_to(found, role, Severity::warning, "TASK_QUEUE_ENABLE", in_quotes(value),
              "1 for vLLM workers (ROLL forces it there); 2 is for training",
              fmt::format("{}.system_envs.TASK_QUEUE_ENABLE=\"1\"", role.role));
   }
@@ -95,7 +91,7 @@ std::vector<Finding> check_e03(const EnvironmentFacts& facts) {
   for (const RoleEnvironment& role : facts.roles)
     if (std::string value = value_of(role, "PYTORCH_NPU_ALLOC_CONF");
         is_vllm(role) && value.find("expandable_segments:True") != std::string::npos)
-      add_to(found, role, Severity::warning, "PYTORCH_NPU_ALLOC_CONF", shown(value),
+      add_to(found, role, Severity::warning, "PYTORCH_NPU_ALLOC_CONF", in_quotes(value),
              "no expandable_segments: vLLM's memory pool clashes with them (ROLL empties it there)",
              fmt::format("{}.system_envs.PYTORCH_NPU_ALLOC_CONF=\"\"", role.role));
   return std::move(found).or_ok("PYTORCH_NPU_ALLOC_CONF", "no expandable segments under a vLLM");
@@ -105,7 +101,7 @@ std::vector<Finding> check_e04(const EnvironmentFacts& facts) {
   Findings found("E04");
   for (const RoleEnvironment& role : facts.roles)
     if (std::string value = value_of(role, "VLLM_ASCEND_ENABLE_NZ"); is_vllm(role) && value != "0")
-      add_to(found, role, Severity::warning, "VLLM_ASCEND_ENABLE_NZ", shown(value),
+      add_to(found, role, Severity::warning, "VLLM_ASCEND_ENABLE_NZ", in_quotes(value),
              "0: weights in NZ layout come out wrong when they are reloaded in a run",
              fmt::format("{}.system_envs.VLLM_ASCEND_ENABLE_NZ=\"0\"", role.role));
   return std::move(found).or_ok("VLLM_ASCEND_ENABLE_NZ", "0 for each vLLM role, or none");
@@ -126,8 +122,7 @@ std::vector<Finding> check_e05(const EnvironmentFacts& facts) {
              fmt::format("not set, and {} is on card {} too", other.role, *shared),
              "auto, where roles are processes of their own: two on one card both bind device port "
              "16666",
-             "export HCCL_NPU_SOCKET_PORT_RANGE=auto")
-          .card = *shared;
+             "export HCCL_NPU_SOCKET_PORT_RANGE=auto", *shared);
     }
   return std::move(found).or_ok("HCCL_NPU_SOCKET_PORT_RANGE", "set, or no card has two roles");
 }
@@ -145,7 +140,7 @@ std::vector<Finding> check_e06(const EnvironmentFacts& facts) {
     for (auto [name, wanted] : k_wanted) {
       std::string value = value_of(role, name);
       if (value == wanted || !told.insert(role.host + name + value).second) continue;
-      add_to(found, role, Severity::warning, name, shown(value),
+      add_to(found, role, Severity::warning, name, in_quotes(value),
              fmt::format("{}: sums are taken in another order otherwise", wanted),
              fmt::format("export {}={}", name, wanted));
     }
@@ -170,7 +165,7 @@ std::vector<Finding> check_e07(const EnvironmentFacts& facts) {
           [&](const std::string& x) { return is_exact ? x == part : x.starts_with(part); });
     };
     if (is_named(name.substr(0, name.find(',')))) continue;
-    add_to(found, role, Severity::error, "HCCL_SOCKET_IFNAME", shown(value),
+    add_to(found, role, Severity::error, "HCCL_SOCKET_IFNAME", in_quotes(value),
            fmt::format("an interface of this host: {}", fmt::join(*facts.interfaces, ", ")),
            "ip addr; export HCCL_SOCKET_IFNAME=<interface>");
   }
@@ -189,8 +184,7 @@ std::optional<std::vector<uint32_t>> parse_visible_devices(std::string_view text
     std::string_view part = text.substr(0, comma);
     is_last = comma == std::string_view::npos;
     if (!is_last) text.remove_prefix(comma + 1);
-    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    part = trim(part, " ");
     uint32_t first = 0, last = 0;
     const char* end = part.data() + part.size();
     auto [at, error] = std::from_chars(part.data(), end, first);
@@ -209,13 +203,8 @@ std::optional<std::vector<uint32_t>> parse_visible_devices(std::string_view text
 }
 
 std::vector<Finding> check_environment(const EnvironmentFacts& facts) {
-  using Rule = std::vector<Finding> (*)(const EnvironmentFacts&);
-  constexpr Rule k_rules[] = {check_e01, check_e02, check_e03, check_e04,
-                              check_e05, check_e06, check_e07};
-  std::vector<Finding> all;
-  for (Rule rule : k_rules)
-    for (Finding& finding : rule(facts)) all.push_back(std::move(finding));
-  return all;
+  return run_rules(facts,
+                   {check_e01, check_e02, check_e03, check_e04, check_e05, check_e06, check_e07});
 }
 
 }  // namespace cohort::doctor

@@ -35,22 +35,6 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
-std::string_view to_string(Collective x) {
-  switch (x) {
-    case Collective::allreduce:
-      return "allreduce";
-    case Collective::reduce_scatter:
-      return "reduce_scatter";
-    case Collective::broadcast:
-      return "broadcast";
-    case Collective::allgather:
-      return "allgather";
-    case Collective::alltoall:
-      return "alltoall";
-  }
-  return "?";
-}
-
 bool is_supported(Series series, Collective collective, Dtype dtype, ReduceOp op) {
   if (is_reducing(collective)) return is_reducible(series, dtype, op);
   return dtype != Dtype::bf16 || series != Series::training;

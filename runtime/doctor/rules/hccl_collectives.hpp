@@ -5,7 +5,6 @@
 /// the sequence, where HCCL would only hang until HCCL_EXEC_TIMEOUT.
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "runtime/base/error.hpp"
@@ -15,8 +14,6 @@ namespace cohort::doctor {
 
 enum class Collective : uint8_t { allreduce, reduce_scatter, broadcast, allgather, alltoall };
 enum class ReduceOp : uint8_t { sum, prod, max, min };
-
-std::string_view to_string(Collective x);
 
 struct CollectiveCall {
   Collective collective = Collective::allreduce;

@@ -3,23 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
+#include "runtime/base/text.hpp"
 #include "runtime/doctor/rules/hccl_rules.hpp"
 
 namespace cohort::doctor {
 
-Finding& Findings::add(Severity severity, std::string key, std::string seen, std::string wanted,
-                       std::string mend) {
-  found_.push_back({rule_,
-                    severity,
-                    "",
-                    {},
-                    std::move(key),
-                    std::move(seen),
-                    std::move(wanted),
-                    std::move(mend)});
-  return found_.back();
+void Findings::add(Severity severity, std::string key, std::string seen, std::string wanted,
+                   std::string mend, std::string host, std::optional<uint32_t> card) {
+  found_.push_back({rule_, severity, std::move(host), card, std::move(key), std::move(seen),
+                    std::move(wanted), std::move(mend)});
 }
 
 std::vector<Finding> Findings::or_ok(std::string key, std::string seen) && {
@@ -88,30 +83,28 @@ std::string list_of(const std::set<uint32_t>& values) {
   return fmt::format("{}", fmt::join(values, ", "));
 }
 
+std::optional<uint64_t> number_of(std::string_view text) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string in_quotes(std::string_view text) {
+  return text.empty() ? std::string("not set") : fmt::format("\"{}\"", text);
+}
+
 std::string_view env_of(const Host& host, std::string_view name) {
   auto found = host.env.find(std::string(name));
   return found == host.env.end() ? std::string_view() : std::string_view(found->second);
 }
 
-std::string_view to_string(Severity x) {
-  switch (x) {
-    case Severity::ok:
-      return "ok";
-    case Severity::warning:
-      return "warning";
-    case Severity::error:
-      return "error";
-    case Severity::skipped:
-      return "skipped";
-  }
-  return "?";
-}
+std::string_view to_string(Severity x) { return name_in({"ok", "warning", "error", "skipped"}, x); }
 
 std::string_view to_string(Dtype x) {
-  constexpr std::string_view k_names[] = {"int8",   "int16",  "int32", "int64", "uint8", "uint16",
-                                          "uint32", "uint64", "fp16",  "bf16",  "fp32",  "fp64"};
-  auto index = static_cast<size_t>(x);
-  return index < std::size(k_names) ? k_names[index] : "?";
+  return name_in({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "fp16",
+                  "bf16", "fp32", "fp64"},
+                 x);
 }
 
 }  // namespace cohort::doctor

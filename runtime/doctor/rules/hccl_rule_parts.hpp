@@ -1,6 +1,8 @@
 #pragma once
 /// What the HCCL rules share: collecting findings, walking roles and cards of a Cluster. Pure;
 /// used by hccl_rules*.cpp and environment_rules.cpp only.
+#include <initializer_list>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,9 +17,8 @@ namespace cohort::doctor {
 class Findings {
  public:
   explicit Findings(std::string rule) : rule_(std::move(rule)) {}
-  /// The reference holds until the next call; the caller sets host and card.
-  Finding& add(Severity severity, std::string key, std::string seen, std::string wanted,
-               std::string mend);
+  void add(Severity severity, std::string key, std::string seen, std::string wanted,
+           std::string mend, std::string host = "", std::optional<uint32_t> card = {});
   bool is_empty() const { return found_.empty(); }
   /// Returns the findings; where there is none, one `ok` about `key`.
   std::vector<Finding> or_ok(std::string key, std::string seen) &&;
@@ -57,5 +58,20 @@ Severity judged(const Cluster& cluster);
 Severity network_severity(const Cluster& cluster);
 /// Returns "0, 1, 5".
 std::string list_of(const std::set<uint32_t>& values);
+/// Returns the whole text as a number.
+std::optional<uint64_t> number_of(std::string_view text);
+/// Returns the text in quotes, or "not set".
+std::string in_quotes(std::string_view text);
+
+template <class Facts>
+using Rule = std::vector<Finding> (*)(const Facts&);
+/// Returns the findings of all rules, in order.
+template <class Facts>
+std::vector<Finding> run_rules(const Facts& facts, std::initializer_list<Rule<Facts>> rules) {
+  std::vector<Finding> all;
+  for (Rule<Facts> rule : rules)
+    for (Finding& finding : rule(facts)) all.push_back(std::move(finding));
+  return all;
+}
 
 }  // namespace cohort::doctor

@@ -77,13 +77,11 @@ std::vector<Finding> check_h01(const Cluster& cluster) {
     is_asked = true;
     size_t count = servers[0].second.size();
     if (is_allowed(*product, count)) continue;
-    found
-        .add(judged(cluster), role.role + ".device_mapping",
-             fmt::format("{} cards on one {}", count, product->name),
-             fmt::format("{} cards; nearest: {}", allowed_text(*product),
-                         nearest_counts(*product, count)),
-             mend_mapping(role.role))
-        .host = host_name(cluster, servers[0].first);
+    found.add(judged(cluster), role.role + ".device_mapping",
+              fmt::format("{} cards on one {}", count, product->name),
+              fmt::format("{} cards; nearest: {}", allowed_text(*product),
+                          nearest_counts(*product, count)),
+              mend_mapping(role.role), host_name(cluster, servers[0].first));
   }
   if (!is_asked) return skip("H01", cluster, "every role spans several servers");
   return std::move(found).or_ok("cards", "the counts of each role on its server are allowed");
@@ -103,12 +101,10 @@ std::vector<Finding> check_h02(const Cluster& cluster) {
     std::set<uint32_t> rings;
     for (uint32_t device : devices) rings.insert(device / product->group_size);
     if (rings.size() < 2) continue;
-    found
-        .add(judged(cluster), role.role + ".device_mapping",
-             fmt::format("cards {} lie in two rings", list_of(devices)),
-             "all of 0-3 or all of 4-7: a ring is four cards and 2- and 4-card jobs stay in one",
-             mend_mapping(role.role))
-        .host = host_name(cluster, servers[0].first);
+    found.add(judged(cluster), role.role + ".device_mapping",
+              fmt::format("cards {} lie in two rings", list_of(devices)),
+              "all of 0-3 or all of 4-7: a ring is four cards and 2- and 4-card jobs stay in one",
+              mend_mapping(role.role), host_name(cluster, servers[0].first));
   }
   return std::move(found).or_ok("cards", "2- and 4-card roles stay in one ring of four");
 }
@@ -160,13 +156,11 @@ std::vector<Finding> check_h04(const Cluster& cluster) {
     auto servers = role.servers();
     for (const auto& [host, devices] : servers) {
       if (is_allowed(*product, devices.size()) && *devices.rbegin() < product->cards_max) continue;
-      found
-          .add(judged(cluster), role.role + ".device_mapping",
-               fmt::format("{} cards, the last with id {}", devices.size(), *devices.rbegin()),
-               fmt::format("{} cards of one {}, ids below {}", allowed_text(*product),
-                           product->name, product->cards_max),
-               mend_mapping(role.role))
-          .host = host_name(cluster, host);
+      found.add(judged(cluster), role.role + ".device_mapping",
+                fmt::format("{} cards, the last with id {}", devices.size(), *devices.rbegin()),
+                fmt::format("{} cards of one {}, ids below {}", allowed_text(*product),
+                            product->name, product->cards_max),
+                mend_mapping(role.role), host_name(cluster, host));
     }
     check_server_limit(found, cluster, *product, role, servers.size());
   }
@@ -231,14 +225,9 @@ std::vector<Finding> check_h16(const Cluster& cluster) {
 }
 
 std::vector<Finding> check_hccl(const Cluster& cluster) {
-  using Rule = std::vector<Finding> (*)(const Cluster&);
-  constexpr Rule k_rules[] = {check_h01, check_h02, check_h03, check_h04, check_h05, check_h06,
-                              check_h07, check_h08, check_h09, check_h10, check_h11, check_h12,
-                              check_h13, check_h14, check_h15, check_h16};
-  std::vector<Finding> all;
-  for (Rule rule : k_rules)
-    for (Finding& finding : rule(cluster)) all.push_back(std::move(finding));
-  return all;
+  return run_rules(cluster, {check_h01, check_h02, check_h03, check_h04, check_h05, check_h06,
+                             check_h07, check_h08, check_h09, check_h10, check_h11, check_h12,
+                             check_h13, check_h14, check_h15, check_h16});
 }
 
 }  // namespace cohort::doctor

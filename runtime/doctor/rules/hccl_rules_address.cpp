@@ -147,13 +147,12 @@ class AddressCheck {
 
   void add(const Address& x, std::string seen, std::string wanted, std::optional<Address> like) {
     std::optional<uint32_t> free = like ? free_address(*like) : std::nullopt;
-    Finding& finding = found_.add(
+    found_.add(
         severity_, "device ip", std::move(seen), std::move(wanted),
         free ? fmt::format("hccn_tool -i {} -ip -s address {} netmask {}", x.device(),
                            text_of(*free), text_of(like->mask))
-             : fmt::format("hccn_tool -i {} -ip -s address <address> netmask <mask>", x.device()));
-    finding.host = x.card.host->name;
-    finding.card = x.device();
+             : fmt::format("hccn_tool -i {} -ip -s address <address> netmask <mask>", x.device()),
+        x.card.host->name, x.device());
   }
 
   Findings& found_;

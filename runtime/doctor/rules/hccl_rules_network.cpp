@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "runtime/doctor/rules/hccl_rule_parts.hpp"
 #include "runtime/doctor/rules/hccl_rules.hpp"
@@ -15,11 +14,9 @@ constexpr uint32_t k_default_base_port = 60000;
 constexpr uint32_t k_port_count = 16;
 
 std::optional<uint32_t> port_of(std::string_view text) {
-  uint32_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > 65535)
-    return std::nullopt;
-  return value;
+  auto value = number_of(text);
+  if (!value || *value == 0 || *value > 65535) return std::nullopt;
+  return static_cast<uint32_t>(*value);
 }
 
 bool is_reserved(const std::vector<PortRange>& ranges, uint32_t port) {
@@ -42,13 +39,13 @@ void check_ports_free(Findings& found, const Host& host, PortPlan plan, Severity
   for (uint16_t port : *host.listen_ports)
     if (port >= plan.first && port <= plan.last) taken.push_back(port);
   if (taken.empty()) return;
-  found
-      .add(severity, "ports", fmt::format("in use: {}", fmt::join(taken, ", ")),
-           fmt::format("{}-{} free for HCCL", plan.first, plan.last),
-           fmt::format("ss -ltnp 'sport >= {} and sport <= {}'; or export HCCL_IF_BASE_PORT=<first "
-                       "of 16 free ports>",
-                       plan.first, plan.last))
-      .host = host.name;
+  found.add(
+      severity, "ports", fmt::format("in use: {}", fmt::join(taken, ", ")),
+      fmt::format("{}-{} free for HCCL", plan.first, plan.last),
+      fmt::format("ss -ltnp 'sport >= {} and sport <= {}'; or export HCCL_IF_BASE_PORT=<first "
+                  "of 16 free ports>",
+                  plan.first, plan.last),
+      host.name);
 }
 
 void check_ports_reserved(Findings& found, const Host& host, PortPlan plan) {
@@ -58,14 +55,13 @@ void check_ports_reserved(Findings& found, const Host& host, PortPlan plan) {
   for (uint32_t port = plan.first; port <= plan.last; ++port) {
     if (port < ephemeral.first || port > ephemeral.last || is_reserved(*host.reserved_ports, port))
       continue;
-    found
-        .add(Severity::warning, "net.ipv4.ip_local_reserved_ports",
-             host.reserved_ports->empty() ? "none" : fmt::format("port {} is not in it", port),
-             fmt::format("{}-{}: the kernel may give them to any outgoing connection", plan.first,
-                         plan.last),
-             fmt::format("sysctl -w net.ipv4.ip_local_reserved_ports={}-{}{}", plan.first,
-                         plan.last, where_note(host)))
-        .host = host.name;
+    found.add(Severity::warning, "net.ipv4.ip_local_reserved_ports",
+              host.reserved_ports->empty() ? "none" : fmt::format("port {} is not in it", port),
+              fmt::format("{}-{}: the kernel may give them to any outgoing connection", plan.first,
+                          plan.last),
+              fmt::format("sysctl -w net.ipv4.ip_local_reserved_ports={}-{}{}", plan.first,
+                          plan.last, where_note(host)),
+              host.name);
     return;
   }
 }
@@ -78,10 +74,9 @@ void check_master_port(Findings& found, const Host& host) {
       !std::binary_search(host.listen_ports->begin(), host.listen_ports->end(),
                           static_cast<uint16_t>(*port)))
     return;
-  found
-      .add(Severity::error, "MASTER_PORT", fmt::format("{} is in use", *port),
-           "a free port on node 0: it listens there", "export MASTER_PORT=<free port>, everywhere")
-      .host = host.name;
+  found.add(Severity::error, "MASTER_PORT", fmt::format("{} is in use", *port),
+            "a free port on node 0: it listens there", "export MASTER_PORT=<free port>, everywhere",
+            host.name);
 }
 
 }  // namespace
@@ -96,10 +91,9 @@ std::vector<Finding> check_h09(const Cluster& cluster) {
     if (!base.empty()) {
       auto port = port_of(base);
       if (!port || *port + k_port_count - 1 > 65535) {
-        found
-            .add(Severity::error, "HCCL_IF_BASE_PORT", fmt::format("\"{}\"", base),
-                 "a port from 1 to 65520: 16 ports begin there", "export HCCL_IF_BASE_PORT=60000")
-            .host = host.name;
+        found.add(Severity::error, "HCCL_IF_BASE_PORT", fmt::format("\"{}\"", base),
+                  "a port from 1 to 65520: 16 ports begin there", "export HCCL_IF_BASE_PORT=60000",
+                  host.name);
         continue;
       }
       plan = {*port, *port + k_port_count - 1};
@@ -166,10 +160,8 @@ class CardCheck {
   }
   void add(Severity severity, std::string key, std::string seen, std::string wanted,
            std::string mend) {
-    Finding& finding =
-        found_.add(severity, std::move(key), std::move(seen), std::move(wanted), std::move(mend));
-    finding.host = host_.name;
-    finding.card = card_.device_id;
+    found_.add(severity, std::move(key), std::move(seen), std::move(wanted), std::move(mend),
+               host_.name, card_.device_id);
   }
 
   Findings& found_;
@@ -187,13 +179,12 @@ void check_tls(Findings& found, const std::vector<CardView>& cards) {
   bool is_off_wanted = off >= on;
   for (const CardView& x : cards) {
     if (!x.card->is_tls_on || *x.card->is_tls_on != is_off_wanted) continue;
-    Finding& finding = found.add(
+    found.add(
         Severity::error, "tls switch", is_off_wanted ? "on" : "off",
         fmt::format("{}, as on {} other cards: equal on all, or links are not built",
                     is_off_wanted ? "off" : "on", is_off_wanted ? off : on),
-        fmt::format("hccn_tool -i {} -tls -s enable {}", x.card->device_id, is_off_wanted ? 0 : 1));
-    finding.host = x.host->name;
-    finding.card = x.card->device_id;
+        fmt::format("hccn_tool -i {} -tls -s enable {}", x.card->device_id, is_off_wanted ? 0 : 1),
+        x.host->name, x.card->device_id);
   }
 }
 
@@ -224,11 +215,9 @@ std::vector<Finding> check_h12(const Cluster& cluster) {
     is_read = is_read && host.is_firewall_on;
     if (host.is_firewall_on != true) continue;
     bool is_ufw = host.firewall == "ufw";
-    found
-        .add(Severity::warning, "firewall", host.firewall + " is on",
-             "off between the hosts of a job, or open for HCCL's, MASTER_PORT and link ports",
-             is_ufw ? "ufw disable" : "systemctl stop firewalld")
-        .host = host.name;
+    found.add(Severity::warning, "firewall", host.firewall + " is on",
+              "off between the hosts of a job, or open for HCCL's, MASTER_PORT and link ports",
+              is_ufw ? "ufw disable" : "systemctl stop firewalld", host.name);
   }
   if (!is_read)
     return std::move(found).or_skipped("firewall", "neither ufw nor firewalld answered",
@@ -264,11 +253,10 @@ std::vector<Finding> check_h13(const Cluster& cluster) {
     for (auto [key, value] : {std::pair("net.core.somaxconn", host.somaxconn),
                               std::pair("net.ipv4.tcp_max_syn_backlog", host.tcp_max_syn_backlog)})
       if (value && *value < wanted)
-        found
-            .add(Severity::warning, key, std::to_string(*value),
-                 fmt::format("{}: {} ranks connect to rank 0 at once", wanted, world),
-                 fmt::format("sysctl -w {}={}{}", key, k_large_queue, where_note(host)))
-            .host = host.name;
+        found.add(Severity::warning, key, std::to_string(*value),
+                  fmt::format("{}: {} ranks connect to rank 0 at once", wanted, world),
+                  fmt::format("sysctl -w {}={}{}", key, k_large_queue, where_note(host)),
+                  host.name);
   }
   if (!is_read) return std::move(found).or_skipped("accept queue", "sysctl values not readable");
   const Host& first = cluster.hosts.front();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "runtime/doctor/rules/hccl_collectives.hpp"
@@ -12,17 +11,6 @@
 namespace cohort::doctor {
 namespace {
 
-std::optional<uint64_t> number_of(std::string_view text) {
-  uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::string in_quotes(std::string_view text) {
-  return text.empty() ? std::string("not set") : fmt::format("\"{}\"", text);
-}
-
 /// One process per device, each device present.
 void check_devices(Findings& found, const Cluster& cluster, const RoleView& role) {
   std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> ranks;
@@ -30,22 +18,18 @@ void check_devices(Findings& found, const Cluster& cluster, const RoleView& role
   for (const auto& [place, sharing] : ranks) {
     auto [host, device] = place;
     bool is_described = host < cluster.hosts.size() && !cluster.hosts[host].cards.empty();
-    Finding* finding = nullptr;
     if (sharing.size() > 1)
-      finding = &found.add(Severity::error, role.role + ".device_mapping",
-                           fmt::format("ranks {} share the device", fmt::join(sharing, " and ")),
-                           "one process per device: HCCL refuses a second one",
-                           role.role + ".device_mapping=…");
+      found.add(Severity::error, role.role + ".device_mapping",
+                fmt::format("ranks {} share the device", fmt::join(sharing, " and ")),
+                "one process per device: HCCL refuses a second one",
+                role.role + ".device_mapping=…", host_name(cluster, host), device);
     else if (is_described &&
              std::none_of(cluster.hosts[host].cards.begin(), cluster.hosts[host].cards.end(),
                           [id = device](const Card& card) { return card.device_id == id; }))
-      finding = &found.add(Severity::error, role.role + ".device_mapping", "no such device",
-                           fmt::format("an id below {} that npu-smi lists",
-                                       cluster.hosts[host].cards.back().device_id + 1),
-                           "npu-smi info");
-    if (finding == nullptr) continue;
-    finding->host = host_name(cluster, host);
-    finding->card = device;
+      found.add(Severity::error, role.role + ".device_mapping", "no such device",
+                fmt::format("an id below {} that npu-smi lists",
+                            cluster.hosts[host].cards.back().device_id + 1),
+                "npu-smi info", host_name(cluster, host), device);
   }
 }
 
@@ -58,22 +42,19 @@ void check_nodes(Findings& found, const Cluster& cluster, const RoleView& role) 
   size_t needed = 0;
   for (const Process* x : role.processes) needed = std::max(needed, x->host + 1);
   if (needed <= nodes) return;
-  found
-      .add(Severity::error, role.role + ".device_mapping",
-           fmt::format("needs {} nodes of {} cards", needed, here.cards.size()),
-           fmt::format("{} (WORLD_SIZE {})", nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes),
-                       text.empty() ? "is not set" : fmt::format("is {}", text)),
-           fmt::format("{}.device_mapping=… or export WORLD_SIZE={}", role.role, needed))
-      .host = here.name;
+  found.add(
+      Severity::error, role.role + ".device_mapping",
+      fmt::format("needs {} nodes of {} cards", needed, here.cards.size()),
+      fmt::format("{} (WORLD_SIZE {})", nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes),
+                  text.empty() ? "is not set" : fmt::format("is {}", text)),
+      fmt::format("{}.device_mapping=… or export WORLD_SIZE={}", role.role, needed), here.name);
 }
 
 /// rank = node_rank*nproc_per_node + local_rank, 0 … world_size-1 once each; one rendezvous.
 void check_ranks(Findings& found, const Cluster& cluster, const RoleView& role) {
   auto add = [&](const Process& x, std::string key, std::string seen, std::string wanted) {
-    Finding& finding = found.add(Severity::error, role.role + "." + std::move(key), std::move(seen),
-                                 std::move(wanted), "");
-    finding.host = host_name(cluster, x.host);
-    finding.card = x.device_id;
+    found.add(Severity::error, role.role + "." + std::move(key), std::move(seen), std::move(wanted),
+              "", host_name(cluster, x.host), x.device_id);
   };
   std::map<uint32_t, uint32_t> count_of_rank;
   const Process& first = *role.processes.front();
@@ -102,9 +83,8 @@ void check_rendezvous(Findings& found, const Cluster& cluster) {
     std::string_view world_text = env_of(host, "WORLD_SIZE");
     if (world_text.empty() && env_of(host, "RANK").empty()) continue;
     auto add = [&](std::string key, std::string seen, std::string wanted, std::string mend) {
-      found
-          .add(Severity::error, std::move(key), std::move(seen), std::move(wanted), std::move(mend))
-          .host = host.name;
+      found.add(Severity::error, std::move(key), std::move(seen), std::move(wanted),
+                std::move(mend), host.name);
     };
     auto world = number_of(world_text);
     auto rank = number_of(env_of(host, "RANK"));
@@ -191,13 +171,12 @@ void check_timeout(Findings& found, const Host& host, const Timeout& timeout,
   std::string_view text = env_of(host, timeout.name);
   auto value = number_of(text);
   auto add = [&](std::string wanted, uint64_t mend_s) {
-    found
-        .add(Severity::warning, timeout.name,
-             text.empty() ? fmt::format("not set: {} s", timeout.default_s) : std::string(text),
-             std::move(wanted),
-             fmt::format("export {}={}  (or system_envs.{}=\"{}\")", timeout.name, mend_s,
-                         timeout.name, mend_s))
-        .host = host.name;
+    found.add(Severity::warning, timeout.name,
+              text.empty() ? fmt::format("not set: {} s", timeout.default_s) : std::string(text),
+              std::move(wanted),
+              fmt::format("export {}={}  (or system_envs.{}=\"{}\")", timeout.name, mend_s,
+                          timeout.name, mend_s),
+              host.name);
   };
   uint64_t fitting = timeout.default_s;
   if (skew_s && *skew_s > 0)
@@ -260,10 +239,8 @@ std::vector<Finding> check_h15(const Cluster& cluster) {
   const Host* first = nullptr;
   for (const Host& host : cluster.hosts) {
     if (host.versions.cann.empty())
-      found
-          .add(Severity::warning, "CANN", "not found", "a CANN toolkit, the same on every host",
-               "source /usr/local/Ascend/ascend-toolkit/set_env.sh")
-          .host = host.name;
+      found.add(Severity::warning, "CANN", "not found", "a CANN toolkit, the same on every host",
+                "source /usr/local/Ascend/ascend-toolkit/set_env.sh", host.name);
     if (first == nullptr) {
       first = &host;
       continue;
@@ -274,10 +251,9 @@ std::vector<Finding> check_h15(const Cluster& cluster) {
       if (here[i].value == there[i].value ||
           (is_version && (here[i].value.empty() || there[i].value.empty())))
         continue;
-      found
-          .add(Severity::warning, here[i].key, in_quotes(here[i].value),
-               fmt::format("{} as on {}", in_quotes(there[i].value), first->name), here[i].mend)
-          .host = host.name;
+      found.add(Severity::warning, here[i].key, in_quotes(here[i].value),
+                fmt::format("{} as on {}", in_quotes(there[i].value), first->name), here[i].mend,
+                host.name);
     }
   }
   if (server_count(cluster) > cluster.hosts.size())

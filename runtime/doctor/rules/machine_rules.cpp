@@ -1,6 +1,7 @@
 /// The machine itself: M01 to M07.
 #include <fmt/format.h>
 
+#include "runtime/base/text.hpp"
 #include "runtime/doctor/rules/environment_rules.hpp"
 #include "runtime/doctor/rules/hccl_rule_parts.hpp"
 
@@ -122,26 +123,11 @@ std::vector<Finding> check_m07(const Machine& x) {
 
 }  // namespace
 
-std::string_view to_string(PlatformKind x) {
-  switch (x) {
-    case PlatformKind::cpu:
-      return "cpu";
-    case PlatformKind::cuda:
-      return "cuda";
-    case PlatformKind::npu:
-      return "npu";
-  }
-  return "?";
-}
+std::string_view to_string(PlatformKind x) { return name_in({"cpu", "cuda", "npu"}, x); }
 
 std::vector<Finding> check_machine(const Machine& machine) {
-  using Rule = std::vector<Finding> (*)(const Machine&);
-  constexpr Rule k_rules[] = {check_m01, check_m02, check_m03, check_m04,
-                              check_m05, check_m06, check_m07};
-  std::vector<Finding> all;
-  for (Rule rule : k_rules)
-    for (Finding& finding : rule(machine)) all.push_back(std::move(finding));
-  return all;
+  return run_rules(machine,
+                   {check_m01, check_m02, check_m03, check_m04, check_m05, check_m06, check_m07});
 }
 
 }  // namespace cohort::doctor

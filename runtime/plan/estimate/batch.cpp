@@ -305,12 +305,13 @@ std::string nearest_multiples(uint64_t value, uint64_t unit) {
   return (below > 0 ? text(below) + ", " : "") + text(below + unit);
 }
 
-std::string nearest_divisors(uint64_t value, uint64_t near) {
+std::string nearest_divisors(uint64_t value, uint64_t near,
+                             const std::function<bool(uint64_t)>& fits) {
   uint64_t below = 0, above = 0;
   for (uint64_t x = std::min(near, value); x > 0 && below == 0; --x)
-    if (value % x == 0) below = x;
+    if (value % x == 0 && fits(x)) below = x;
   for (uint64_t x = near + 1; x <= value && above == 0; ++x)
-    if (value % x == 0) above = x;
+    if (value % x == 0 && fits(x)) above = x;
   if (below == 0) return above == 0 ? "" : text(above);
   return text(below) + (above == 0 ? "" : ", " + text(above));
 }
@@ -318,20 +319,15 @@ std::string nearest_divisors(uint64_t value, uint64_t near) {
 Expected<BatchPlan> plan_batch(const BatchOptions& x) {
   COHORT_TRY(check_ranges(x));
   COHORT_TRY(check_replicas(x));
-  switch (x.kind) {
-    case BatchKind::agentic:
-      COHORT_TRY(check_groups(x));
-      COHORT_TRY(check_optimizer_batch(x, 1));
-      COHORT_TRY(check_validation(x));
-      return plan_roll(x);
-    case BatchKind::rlvr:
-      COHORT_TRY(check_optimizer_batch(x, x.group_size));
-      return plan_roll(x);
-    case BatchKind::verl:
-      COHORT_TRY(check_verl(x));
-      return plan_verl(x);
+  if (x.kind == BatchKind::verl) {
+    COHORT_TRY(check_verl(x));
+    return plan_verl(x);
   }
-  return refusal("no such kind");
+  const bool is_agentic = x.kind == BatchKind::agentic;
+  if (is_agentic) COHORT_TRY(check_groups(x));
+  COHORT_TRY(check_optimizer_batch(x, is_agentic ? 1 : x.group_size));
+  if (is_agentic) COHORT_TRY(check_validation(x));
+  return plan_roll(x);
 }
 
 }  // namespace cohort::plan

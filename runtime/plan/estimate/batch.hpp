@@ -1,15 +1,12 @@
 #pragma once
-/// Batch algebra, the one place of it: agentic and rlvr as ROLL counts, and verl's (docs/config.md,
-/// Batch algebra). Pure. With P = per_device_train_batch_size, A = gradient_accumulation_steps, D =
-/// data-parallel training ranks, one optimizer step takes P*A*D trajectories.
+/// Batch algebra of agentic and rlvr as ROLL counts, and of verl (docs/config.md, Batch algebra).
+/// Pure. With P = per_device_train_batch_size, A = gradient_accumulation_steps, D = data-parallel
+/// training ranks, one optimizer step takes P*A*D trajectories.
 ///
 /// BATCH-1: every trajectory of a step enters exactly one optimizer mini-batch per epoch: P*A*D
-/// divides the trajectories of a step. Where ROLL duplicates or drops trajectories to get there
-/// (batch_adjust_mode), we refuse, because duplicates bias the group statistics; where verl lets a
-/// short last mini-batch through (and scales it wrongly), we refuse too. The error names the
-/// nearest values that work. We also differ in the schedule: ROLL floors twice ("div (P*A), then
-/// div D"); with BATCH-1 both are exact.
+/// divides the trajectories of a step. The error names the nearest values that work.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -79,7 +76,10 @@ Expected<BatchPlan> plan_batch(const BatchOptions& options);
 
 /// Returns the multiples of `unit` around `value`, e.g. "96, 128"; never 0.
 std::string nearest_multiples(uint64_t value, uint64_t unit);
-/// Returns the divisors of `value` on both sides of `near`, e.g. "10, 20"; empty if value is 0.
-std::string nearest_divisors(uint64_t value, uint64_t near);
+/// Returns the divisors of `value` on both sides of `near` that `fits` takes, e.g. "10, 20"; empty
+/// if value is 0.
+std::string nearest_divisors(
+    uint64_t value, uint64_t near,
+    const std::function<bool(uint64_t)>& fits = [](uint64_t) { return true; });
 
 }  // namespace cohort::plan

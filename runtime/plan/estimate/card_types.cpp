@@ -1,8 +1,9 @@
 #include "runtime/plan/estimate/card_types.hpp"
 
 #include <array>
-#include <cctype>
 #include <string>
+
+#include "runtime/base/text.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -57,9 +58,8 @@ constexpr std::array k_other_names = {
 };
 
 std::string lowered(std::string_view text) {
-  std::string out;
-  for (char c : text)
-    if (c != ' ' && c != '_') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string out = to_lower(text);
+  std::erase_if(out, [](char c) { return c == ' ' || c == '_'; });
   return out;
 }
 
@@ -81,18 +81,6 @@ Expected<CardType> find_card_type(std::string_view name) {
                                     known + " (a data sheet's bytes and links make a new row)"};
 }
 
-std::string_view to_string(Series x) {
-  switch (x) {
-    case Series::unknown:
-      return "unknown";
-    case Series::training:
-      return "training";
-    case Series::a2:
-      return "A2";
-    case Series::a3:
-      return "A3";
-  }
-  return "?";
-}
+std::string_view to_string(Series x) { return name_in({"unknown", "training", "A2", "A3"}, x); }
 
 }  // namespace cohort::plan

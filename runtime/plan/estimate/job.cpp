@@ -4,7 +4,6 @@
 #include <map>
 
 #include "runtime/plan/estimate/job_parts.hpp"
-#include "runtime/plan/estimate/remedies.hpp"
 
 namespace cohort::plan {
 namespace job {
@@ -178,7 +177,7 @@ Expected<JobPlan> plan_once(const JobSpec& spec, bool is_trial) {
 
 Expected<JobPlan> plan_job(const JobSpec& spec) {
   COHORT_ASSIGN(JobPlan plan, job::plan_once(spec, false));
-  if (!plan.fits) plan.remedies = try_remedies(spec, plan);
+  if (!plan.fits) plan.remedies = job::try_remedies(spec, plan);
   return plan;
 }
 

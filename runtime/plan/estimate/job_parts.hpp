@@ -1,5 +1,7 @@
 #pragma once
 /// The pieces of plan_job, shared by its source files; private to the folder. Pure.
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 #include <vector>
@@ -31,13 +33,14 @@ struct RoleFacts {
   bool trains() const { return kind == RoleKind::train || kind == RoleKind::critic; }
 };
 
+/// Generates: it holds a KV cache.
+bool serves(const RoleJob& job);
 /// The built-in engine with the whole model in a card's group: its flat buffers, cut by ZeRO alone.
 bool is_builtin_whole(const RoleFacts& role);
 /// Its training state over the cards of the role.
 TrainMemory builtin_memory(const RoleFacts& role);
 
 uint64_t sequence_length(const JobSpec& spec);
-uint64_t divide_up(uint64_t value, uint64_t by);
 uint64_t sum_of(const std::vector<TransientBytes>& transients);
 std::string text(uint64_t value);  // with thousands
 uint32_t node_of(const JobSpec& spec, CardId card);
@@ -62,5 +65,11 @@ std::vector<TrafficLine> work_out_traffic(const JobSpec& spec, const std::vector
 
 /// plan_job without remedies; `is_trial` leaves reshard and traffic out too.
 Expected<JobPlan> plan_once(const JobSpec& spec, bool is_trial);
+
+/// Returns what may be changed when the job does not fit its cards, each with the peak that it
+/// leads to: the seeds' advice (CPU offload, batch 1 with accumulation times k, a shorter
+/// max_model_len, more cards) and three of ours (checkpointing, lower utilization, all together).
+/// Each is tried by planning the changed job, with the same optimizer batch. Bound: about 30 plans.
+std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan);
 
 }  // namespace cohort::plan::job

@@ -9,17 +9,10 @@ namespace {
 
 const std::vector<TransientBytes>* transients_in(const RoleFacts& role, PhaseKind phase,
                                                  bool is_shared) {
-  switch (phase) {
-    case PhaseKind::update:
-      return role.trains() ? &role.update : nullptr;
-    case PhaseKind::generate:
-      if (role.kind == RoleKind::infer) return &role.generate;
-      return role.kind == RoleKind::reference && !is_shared ? &role.log_prob : nullptr;
-    case PhaseKind::reference:
-      return role.kind == RoleKind::reference && is_shared ? &role.log_prob : nullptr;
-    default:
-      return nullptr;
-  }
+  if (phase == PhaseKind::update) return role.trains() ? &role.update : nullptr;
+  if (phase == PhaseKind::generate && role.kind == RoleKind::infer) return &role.generate;
+  const auto turn = is_shared ? PhaseKind::reference : PhaseKind::generate;
+  return role.kind == RoleKind::reference && phase == turn ? &role.log_prob : nullptr;
 }
 
 /// Weights on their way: whole tensors in buckets, at the sender and at the receiver.

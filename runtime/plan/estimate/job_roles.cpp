@@ -7,16 +7,11 @@
 namespace cohort::plan::job {
 namespace {
 
-bool generates(const RoleJob& job) {
-  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
-         job.engine == Engine::sglang;
-}
-
 RoleKind kind_of(const RoleJob& job) {
   if (job.name == Role::actor_train) return RoleKind::train;
   if (job.name == Role::critic) return RoleKind::critic;
   if (job.name == Role::reference) return RoleKind::reference;
-  return generates(job) ? RoleKind::infer : RoleKind::reference;
+  return serves(job) ? RoleKind::infer : RoleKind::reference;
 }
 
 Error bad_role(const RoleJob& job, const std::string& what) {
@@ -30,11 +25,10 @@ Expected<void> check_degrees(const RoleJob& job) {
       return bad_role(job, "a parallel degree is not in 1..65536");
   uint64_t unit = uint64_t{job.tp} * job.pp * job.cp, cards = job.cards.size();
   if (cards % unit != 0)
-    return bad_role(job, std::to_string(cards) +
-                             " cards are not a multiple of TP*PP*CP = " + std::to_string(job.tp) +
-                             "*" + std::to_string(job.pp) + "*" + std::to_string(job.cp) + " = " +
-                             std::to_string(unit) + "; nearest numbers of cards that work: " +
-                             nearest_multiples(cards, unit));
+    return bad_role(
+        job, fmt::format("{} cards are not a multiple of TP*PP*CP = {}*{}*{} = {}; nearest numbers "
+                         "of cards that work: {}",
+                         cards, job.tp, job.pp, job.cp, unit, nearest_multiples(cards, unit)));
   uint64_t width = cards / job.pp, experts = uint64_t{job.ep} * job.expert_tp;
   if (job.ep > 1 && width % experts != 0)
     return bad_role(
@@ -45,11 +39,10 @@ Expected<void> check_degrees(const RoleJob& job) {
     return bad_role(job, "ZeRO stage " + std::to_string(job.zero_stage) +
                              " does not exist; the stages are 0 to 3");
   if (job.zero_shards > 0 && (cards / (uint64_t{job.tp} * job.pp)) % job.zero_shards != 0)
-    return bad_role(job,
-                    std::to_string(job.zero_shards) + " cards per copy do not divide the " +
-                        std::to_string(cards / (uint64_t{job.tp} * job.pp)) +
-                        " replicas; nearest that work: " +
-                        nearest_divisors(cards / (uint64_t{job.tp} * job.pp), job.zero_shards));
+    return bad_role(
+        job, fmt::format("{} cards per copy do not divide the {} replicas; nearest that work: {}",
+                         job.zero_shards, cards / (uint64_t{job.tp} * job.pp),
+                         nearest_divisors(cards / (uint64_t{job.tp} * job.pp), job.zero_shards)));
   return {};
 }
 
@@ -113,12 +106,10 @@ void put_builtin(RoleFacts& role, const ModelShape& shape,
   for (auto [object, size] : bytes) {
     role.card_bytes[object] = size;
     uint64_t each = size / std::max<uint64_t>(elements, 1);
-    std::string arithmetic =
-        text(elements) + " elements with padding * " + std::to_string(each) + " B";
+    std::string arithmetic = fmt::format("{} elements with padding * {} B", text(elements), each);
     if (each * elements != size)
-      arithmetic = "ZeRO " + std::to_string(role.job.zero_stage) + " over " +
-                   std::to_string(role.ways) +
-                   " cards, each tensor's part rounded up: " + text(size / 4) + " * 4 B";
+      arithmetic = fmt::format("ZeRO {} over {} cards, each tensor's part rounded up: {} * 4 B",
+                               role.job.zero_stage, role.ways, text(size / 4));
     role.numbers.push_back({std::string(to_string(object)), size, arithmetic});
   }
 }
@@ -230,6 +221,11 @@ Expected<void> check_names(const JobSpec& spec) {
 
 }  // namespace
 
+bool serves(const RoleJob& job) {
+  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
+         job.engine == Engine::sglang;
+}
+
 bool is_builtin_whole(const RoleFacts& role) {
   return role.job.engine == Engine::builtin && role.job.tp * role.job.pp == 1;
 }
@@ -249,8 +245,6 @@ uint64_t sequence_length(const JobSpec& spec) {
                                   : spec.prompt_length + spec.response_length;
 }
 
-uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
-
 uint64_t sum_of(const std::vector<TransientBytes>& transients) {
   uint64_t sum = 0;
   for (const TransientBytes& x : transients) sum += x.bytes;
@@ -268,10 +262,9 @@ Expected<std::vector<RoleFacts>> work_out_roles(const JobSpec& spec) {
   COHORT_TRY(check_names(spec));
   constexpr uint64_t k_tokens_max = uint64_t{1} << 24;
   if (sequence_length(spec) == 0 || sequence_length(spec) > k_tokens_max)
-    return Error{Errc::invalid_argument, "job: sequence_length " +
-                                             std::to_string(sequence_length(spec)) +
-                                             " is not in 1..2^24; set it, or prompt_length and "
-                                             "response_length"};
+    return Error{Errc::invalid_argument, fmt::format("job: sequence_length {} is not in 1..2^24; "
+                                                     "set it, or prompt_length and response_length",
+                                                     sequence_length(spec))};
   std::vector<RoleFacts> roles;
   for (const RoleJob& job : spec.roles) {
     if (job.cards.empty()) continue;

@@ -154,8 +154,7 @@ void put_activations(const JobSpec& spec, RoleFacts& role) {
   uint64_t all = experts * layer_bytes(role.shape, true, element, job.tp) +
                  (role.layers - experts) * layer_bytes(role.shape, false, element, job.tp);
   put(role.update, role, "activations", pass.tokens * all * in_flight,
-      pass.arithmetic + " * " + text(all) + " B over " + std::to_string(role.layers) + " layers" +
-          flight);
+      fmt::format("{} * {} B over {} layers{}", pass.arithmetic, text(all), role.layers, flight));
 }
 
 /// Rows of the built-in engine's chunk (TrainEngineOptions::logits_max, policy_graph.cpp).
@@ -233,8 +232,7 @@ void put_gather(const RoleFacts& role, bool is_cut, std::vector<TransientBytes>&
   uint64_t bytes = std::max<uint64_t>(role.job.param_bytes, 2);
   uint64_t elements = std::min(2 * pieces.layer + pieces.end, role.shard.total());
   put(to, role, is_cut ? "gathered layers" : "layers from the host", elements * bytes,
-      "2 layers * " + text(pieces.layer) + " + end " + text(pieces.end) + ", * " +
-          std::to_string(bytes) + " B");
+      fmt::format("2 layers * {} + end {}, * {} B", text(pieces.layer), text(pieces.end), bytes));
 }
 
 /// Gradients on their way: ZeRO 2 fills buckets (twice: one fills while one is reduced), FSDP and
@@ -298,24 +296,13 @@ void put_serving(const JobSpec& spec, RoleFacts& role) {
 
 void add_transients(const JobSpec& spec, RoleFacts& role) {
   const RoleJob& job = role.job;
-  switch (role.kind) {
-    case RoleKind::train:
-    case RoleKind::critic: {
-      bool is_cut = job.zero_stage >= 3 || job.engine == Engine::fsdp;
-      put_activations(spec, role);
-      put_logits(spec, role, job.micro_batch, true, role.update);
-      put_gather(role, is_cut, role.update);
-      put_buckets(role, role.update);
-      put_builtin_buffers(role, true, role.update);
-      break;
-    }
-    case RoleKind::infer:
-      put_serving(spec, role);
-      break;
-    case RoleKind::reference:
-      put_forward(spec, role);
-      break;
-  }
+  if (role.kind == RoleKind::infer) return put_serving(spec, role);
+  if (role.kind == RoleKind::reference) return put_forward(spec, role);
+  put_activations(spec, role);
+  put_logits(spec, role, job.micro_batch, true, role.update);
+  put_gather(role, job.zero_stage >= 3 || job.engine == Engine::fsdp, role.update);
+  put_buckets(role, role.update);
+  put_builtin_buffers(role, true, role.update);
 }
 
 }  // namespace cohort::plan::job

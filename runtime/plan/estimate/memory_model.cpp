@@ -1,7 +1,9 @@
 #include "runtime/plan/estimate/memory_model.hpp"
 
 #include <algorithm>
-#include <functional>
+
+#include "runtime/base/text.hpp"
+#include "runtime/plan/estimate/batch.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -12,8 +14,6 @@ using Where = TensorSpec::Where;
 uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
-
-uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
 
 /// Calls visit(group, count) for each run of joined families; count = times it is in the model.
 template <class Visit>
@@ -35,15 +35,7 @@ uint64_t shard_element_count(const ModelShape& shape, HeadKind head, uint64_t sh
   return round_up(sum, k_alignment_elements);
 }
 
-/// Objects of a card, or what of them rests on the host.
-struct TrainedBytes {
-  uint64_t params = 0, grads = 0, optimizer = 0;
-};
-
-struct TrainedElements {
-  uint64_t params = 0, grads = 0, optimizer = 0;
-};
-TrainedElements trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+StateBytes trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
   uint64_t flat = flat_element_count(shape, head);
   uint64_t shard = shard_element_count(shape, head, x.shards);
   return {x.zero_stage >= 3 ? shard : flat, x.zero_stage >= 2 ? shard : flat,
@@ -52,26 +44,24 @@ TrainedElements trained_elements(const ModelShape& shape, HeadKind head, const T
 
 /// f32 arrays of the optimizer: from stage 1 on the master is cut with the moments.
 uint64_t optimizer_arrays(const TrainMemory& x) {
-  bool has_master = x.has_master || (x.has_master_in_params && x.zero_stage >= 1);
-  return (x.optimizer == OptimizerKind::adamw ? 2 : 0) + (has_master ? 1 : 0);
+  return x.has_master && x.zero_stage >= 1 ? 3 : 2;
 }
 
 uint64_t param_element_bytes(const TrainMemory& x) {
-  return x.param_bytes + (x.has_master_in_params && x.zero_stage == 0 ? 4 : 0);
+  return x.param_bytes + (x.has_master && x.zero_stage == 0 ? 4 : 0);
 }
 
-TrainedBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+StateBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
   constexpr uint64_t k_pieces = 16;  // of a swapped optimizer
-  TrainedElements elements = trained_elements(shape, head, x);
+  StateBytes elements = trained_elements(shape, head, x);
   if (x.swap_optimizer)
     elements.optimizer = round_up(divide_up(elements.optimizer, k_pieces), k_alignment_elements);
-  return {x.offload_params ? 0 : elements.params * param_element_bytes(x),
-          elements.grads * x.grad_bytes * x.grad_copies,
+  return {x.offload_params ? 0 : elements.params * param_element_bytes(x), elements.grads * 4,
           x.offload_optimizer ? 0 : elements.optimizer * 4 * optimizer_arrays(x)};
 }
 
-TrainedBytes host_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
-  TrainedElements elements = trained_elements(shape, head, x);
+StateBytes host_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
+  StateBytes elements = trained_elements(shape, head, x);
   bool is_hosted = x.offload_optimizer || x.swap_optimizer;
   return {x.offload_params ? elements.params * param_element_bytes(x) : 0, 0,
           is_hosted ? elements.optimizer * 4 * optimizer_arrays(x) : 0};
@@ -113,7 +103,7 @@ uint64_t block_tokens(const InferMemory& memory) {
 TrainMemory builtin_train_memory(uint64_t param_bytes) {
   TrainMemory memory;
   memory.param_bytes = param_bytes;
-  memory.has_master_in_params = param_bytes < 4;
+  memory.has_master = param_bytes < 4;
   return memory;
 }
 
@@ -174,14 +164,14 @@ uint64_t kv_bytes_per_token(const ModelShape& x, const InferMemory& memory) {
 }
 
 std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  TrainedBytes bytes = card_bytes(shape, HeadKind::language, memory);
+  StateBytes bytes = card_bytes(shape, HeadKind::language, memory);
   return {{Object::train_params, bytes.params},
           {Object::grads, bytes.grads},
           {Object::optimizer, bytes.optimizer}};
 }
 
 std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  TrainedBytes bytes = host_bytes(shape, HeadKind::language, memory);
+  StateBytes bytes = host_bytes(shape, HeadKind::language, memory);
   return {{Object::train_params, bytes.params}, {Object::optimizer, bytes.optimizer}};
 }
 
@@ -214,30 +204,14 @@ std::map<Object, uint64_t> reference_bytes(const ModelShape& shape, uint64_t par
 }
 
 std::map<Object, uint64_t> critic_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  TrainedBytes bytes = card_bytes(shape, HeadKind::value, memory);
+  StateBytes bytes = card_bytes(shape, HeadKind::value, memory);
   return {{Object::critic_params, bytes.params},
           {Object::critic_grads, bytes.grads},
           {Object::critic_optimizer, bytes.optimizer}};
 }
 
 std::string_view to_string(Engine engine) {
-  switch (engine) {
-    case Engine::builtin:
-      return "builtin";
-    case Engine::deepspeed:
-      return "deepspeed";
-    case Engine::fsdp:
-      return "fsdp";
-    case Engine::megatron:
-      return "megatron";
-    case Engine::vllm:
-      return "vllm";
-    case Engine::sglang:
-      return "sglang";
-    case Engine::hf:
-      return "hf";
-  }
-  return "unknown";
+  return name_in({"builtin", "deepspeed", "fsdp", "megatron", "vllm", "sglang", "hf"}, engine);
 }
 
 StateBytes state_of(Engine engine, uint64_t param_bytes) {
@@ -324,19 +298,6 @@ uint32_t largest_stage(const ModelShape& shape, const ShardCut& cut, HeadKind he
 
 namespace {
 
-/// Returns the values around `near` that divide `value`, "a, b".
-std::string divisors_around(uint64_t value, uint64_t near,
-                            const std::function<bool(uint64_t)>& is) {
-  uint64_t below = 0, above = 0;
-  for (uint64_t i = std::min(near, value); i > 0 && below == 0; --i)
-    if (value % i == 0 && is(i)) below = i;
-  for (uint64_t i = near + 1; i <= value && above == 0; ++i)
-    if (value % i == 0 && is(i)) above = i;
-  std::string text = below > 0 ? std::to_string(below) : "";
-  if (above > 0) text += (text.empty() ? "" : ", ") + std::to_string(above);
-  return text;
-}
-
 Error bad_cut(const std::string& role, const std::string& what) {
   return {Errc::invalid_argument, role + ": " + what};
 }
@@ -349,11 +310,11 @@ Expected<void> check_tp(const ModelShape& x, const ShardCut& cut, const std::str
     return bad_cut(role, asked + " does not divide num_attention_heads " + std::to_string(heads) +
                              ": " + std::to_string(heads) + " = " + std::to_string(heads / tp) +
                              "*" + std::to_string(tp) + " + " + std::to_string(heads % tp) +
-                             "; nearest that work: " + divisors_around(heads, tp, fits_kv));
+                             "; nearest that work: " + nearest_divisors(heads, tp, fits_kv));
   if (!fits_kv(tp))
     return bad_cut(role, asked + " neither divides nor is a multiple of num_key_value_heads " +
                              std::to_string(kv) +
-                             "; nearest that work: " + divisors_around(heads, tp, fits_kv));
+                             "; nearest that work: " + nearest_divisors(heads, tp, fits_kv));
   return {};
 }
 
@@ -366,8 +327,7 @@ Expected<void> check_ep(const ModelShape& x, const ShardCut& cut, const std::str
   if (experts % cut.ep != 0)
     return bad_cut(role, "expert parallel " + std::to_string(cut.ep) +
                              " does not divide num_experts " + std::to_string(experts) +
-                             "; nearest that work: " +
-                             divisors_around(experts, cut.ep, [](uint64_t) { return true; }));
+                             "; nearest that work: " + nearest_divisors(experts, cut.ep));
   if (x.moe->moe_intermediate_size % cut.expert_tp != 0)
     return bad_cut(role, "expert tensor parallel " + std::to_string(cut.expert_tp) +
                              " does not divide moe_intermediate_size " +

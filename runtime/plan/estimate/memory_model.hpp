@@ -26,19 +26,17 @@ namespace cohort::plan {
 
 inline constexpr uint64_t k_alignment_elements = 16;  // 64 bytes of f32: one cache line
 
-enum class OptimizerKind : uint8_t { sgd = 0, adamw = 1 };  // 0 and 2 moments per parameter
+inline uint64_t divide_up(uint64_t value, uint64_t by) { return (value + by - 1) / by; }
 
-/// Training state of the built-in engine. ZeRO cuts each tensor, taken flat, in `shards` parts of
-/// ceil(count / shards) elements (runtime/compute/train/zero_layout.hpp).
+/// Training state of the built-in engine: gradients and AdamW's moments in f32. ZeRO cuts each
+/// tensor, taken flat, in `shards` parts of ceil(count / shards) elements
+/// (runtime/compute/train/zero_layout.hpp).
 struct TrainMemory {
   uint64_t param_bytes = 4;  // per element as the forward pass reads it
-  uint64_t grad_bytes = 4;   // per element
-  uint64_t grad_copies = 1;  // one per training thread when each sums its own
-  OptimizerKind optimizer = OptimizerKind::adamw;
-  bool has_master = false;  // an f32 copy beside bf16 parameters, counted with the optimizer
-  bool has_master_in_params = false;  // … counted with the parameters
-  uint64_t shards = 1;                // cards of the group
-  uint32_t zero_stage = 0;            // 1 cuts the optimizer, 2 gradients too, 3 parameters too
+  /// An f32 copy beside bf16 parameters: counted with them, from stage 1 on with the optimizer.
+  bool has_master = false;
+  uint64_t shards = 1;      // cards of the group
+  uint32_t zero_stage = 0;  // 1 cuts the optimizer, 2 gradients too, 3 parameters too
   bool offload_optimizer = false, offload_params = false;  // they rest on the host
   bool swap_optimizer = false;  // likewise; a sixteenth of each array is on the card
 };

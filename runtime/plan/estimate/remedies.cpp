@@ -1,26 +1,24 @@
-#include "runtime/plan/estimate/remedies.hpp"
-
+// What to change when a job does not fit its cards.
 #include <algorithm>
 #include <optional>
 
 #include "runtime/plan/estimate/job_parts.hpp"
 
-namespace cohort::plan {
+namespace cohort::plan::job {
 namespace {
 
 bool trains(const RoleJob& job) {
   return job.name == Role::actor_train || job.name == Role::critic;
 }
-bool serves(const RoleJob& job) {
-  return job.name == Role::actor_infer || job.engine == Engine::vllm ||
-         job.engine == Engine::sglang;
-}
-
 /// A changed job and how the change is written in the config.
 struct Change {
   std::string key, text;
   JobSpec spec;
   std::string refused;
+  void say(const std::string& what) { text += (text.empty() ? "" : ", ") + what; }
+  std::optional<Change> if_any() && {
+    return text.empty() ? std::nullopt : std::optional(std::move(*this));
+  }
 };
 
 std::string zero_fragment(const RoleJob& job) {
@@ -32,22 +30,20 @@ std::optional<Change> cpu_offload(const JobSpec& spec) {
   for (RoleJob& job : out.spec.roles) {
     if (!trains(job) || job.cards.empty() || job.offload_optimizer) continue;
     job.offload_optimizer = true;
-    if (!out.text.empty()) out.text += ", ";
     if (job.engine == Engine::deepspeed || job.engine == Engine::builtin) {
       job.zero_stage = std::max(job.zero_stage, 2u);
       // ROLL's zero2 fragment offloads parameters too.
       if (job.zero_stage == 2) job.offload_params = true;
-      out.text += job.name + ".strategy_args.strategy_config=" + zero_fragment(job);
+      out.say(job.name + ".strategy_args.strategy_config=" + zero_fragment(job));
     } else if (spec.dialect == Dialect::verl) {
-      out.text += job.name == Role::critic
-                      ? "critic.model.fsdp_config.optimizer_offload=True"
-                      : "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True";
+      out.say(job.name == Role::critic
+                  ? "critic.model.fsdp_config.optimizer_offload=True"
+                  : "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True");
     } else {
-      out.text += job.name + ": optimizer in host memory (CPU offload)";
+      out.say(job.name + ": optimizer in host memory (CPU offload)");
     }
   }
-  if (out.text.empty()) return std::nullopt;
-  return out;
+  return std::move(out).if_any();
 }
 
 std::optional<Change> batch_one(const JobSpec& spec) {
@@ -58,24 +54,20 @@ std::optional<Change> batch_one(const JobSpec& spec) {
     uint64_t times = job.micro_batch;
     job.micro_batch = 1;
     std::string by = std::to_string(times);
-    if (!out.text.empty()) out.text += ", ";
     if (spec.dialect == Dialect::verl) {
-      out.text += std::string(job.name == Role::critic ? "critic" : "actor_rollout_ref.actor") +
-                  ".ppo_micro_batch_size_per_gpu=1 (accumulation x " + by + ")";
+      out.say(std::string(job.name == Role::critic ? "critic" : "actor_rollout_ref.actor") +
+              ".ppo_micro_batch_size_per_gpu=1 (accumulation x " + by + ")");
       if (out.spec.batch) out.spec.batch->micro_batch_size = 1;
       continue;
     }
-    out.text += job.name +
-                ".training_args.per_device_train_batch_size=1, "
-                "gradient_accumulation_steps x " +
-                by;
+    out.say(job.name +
+            ".training_args.per_device_train_batch_size=1, gradient_accumulation_steps x " + by);
     if (!out.spec.batch || job.name != Role::actor_train) continue;
     out.spec.batch->gradient_accumulation_steps *= out.spec.batch->per_device_train_batch_size;
     out.spec.batch->per_device_train_batch_size = 1;
     out.text += " = " + std::to_string(out.spec.batch->gradient_accumulation_steps);
   }
-  if (out.text.empty()) return std::nullopt;
-  return out;
+  return std::move(out).if_any();
 }
 
 /// Log-probability passes of one sequence: their logits are often the largest thing on a card.
@@ -87,16 +79,12 @@ std::optional<Change> log_prob_one(const JobSpec& spec) {
       continue;
     job.log_prob_micro_batch = 1;
     if (job.name == Role::actor_train && out.spec.batch) out.spec.batch->log_prob_batch_size = 1;
-    if (!out.text.empty()) out.text += ", ";
-    if (spec.dialect == Dialect::roll)
-      out.text += job.name + ".infer_batch_size=1";
-    else
-      out.text += job.name == Role::reference
-                      ? "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1"
-                      : "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1";
+    out.say(spec.dialect == Dialect::roll ? job.name + ".infer_batch_size=1"
+            : job.name == Role::reference
+                ? "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1"
+                : "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1");
   }
-  if (out.text.empty()) return std::nullopt;
-  return out;
+  return std::move(out).if_any();
 }
 
 std::optional<Change> checkpointing(const JobSpec& spec) {
@@ -105,19 +93,17 @@ std::optional<Change> checkpointing(const JobSpec& spec) {
     if (!trains(job) || job.cards.empty() || job.gradient_checkpointing) continue;
     if (job.engine == Engine::builtin) continue;  // it keeps activations
     job.gradient_checkpointing = true;
-    if (!out.text.empty()) out.text += ", ";
-    out.text += spec.dialect == Dialect::verl
-                    ? "actor_rollout_ref.model.enable_gradient_checkpointing=True"
-                    : job.name + ".model_args.disable_gradient_checkpointing=false";
+    out.say(spec.dialect == Dialect::verl
+                ? "actor_rollout_ref.model.enable_gradient_checkpointing=True"
+                : job.name + ".model_args.disable_gradient_checkpointing=false");
   }
-  if (out.text.empty()) return std::nullopt;
-  return out;
+  return std::move(out).if_any();
 }
 
 /// Sequences of at most `tokens`, in training and in generation.
 std::optional<Change> shorter(const JobSpec& spec, uint64_t tokens) {
   Change out{"max_model_len", "", spec, ""};
-  uint64_t length = job::sequence_length(spec);
+  uint64_t length = sequence_length(spec);
   if (tokens == 0 || tokens >= length) return std::nullopt;
   // A context longer than the prompt is what makes an answer possible.
   if (tokens <= spec.prompt_length) return std::nullopt;
@@ -173,8 +159,7 @@ void keep_optimizer_batch(BatchOptions& batch, uint64_t times, Change& out) {
     return;
   }
   batch.gradient_accumulation_steps /= times;
-  out.text +=
-      " (gradient_accumulation_steps=" + std::to_string(batch.gradient_accumulation_steps) + ")";
+  out.text += fmt::format(" (gradient_accumulation_steps={})", batch.gradient_accumulation_steps);
 }
 
 /// `times` the cards of the roles that are on `card`; shared cards stay shared.
@@ -195,8 +180,7 @@ std::optional<Change> more_cards(const JobSpec& spec, CardId card, uint32_t time
     if (job.name == Role::actor_infer && out.spec.batch && out.spec.batch->infer_cards > 0)
       out.spec.batch->infer_cards *= times;
     if (job.cards.size() > 1024) return std::nullopt;
-    out.text += (out.text.empty() ? "" : ", ") + job.name + ": " +
-                std::to_string(job.cards.size()) + " cards";
+    out.say(job.name + ": " + std::to_string(job.cards.size()) + " cards");
     if (spec.dialect == Dialect::roll && job.cards.size() <= 16)
       out.text += " (device_mapping: " + list_of(job.cards) + ")";
   }
@@ -210,7 +194,7 @@ Remedy trial(Change change) {
   out.text = change.text;
   out.refused = change.refused;
   if (!out.refused.empty()) return out;
-  auto plan = job::plan_once(change.spec, true);
+  auto plan = plan_once(change.spec, true);
   if (!plan) {
     out.refused = plan.error().detail;
     return out;
@@ -249,7 +233,7 @@ Change all_together(const JobSpec& spec) {
   join(batch_one(out.spec));
   join(log_prob_one(out.spec));
   join(checkpointing(out.spec));
-  join(shorter(out.spec, job::sequence_length(out.spec) / 2));
+  join(shorter(out.spec, sequence_length(out.spec) / 2));
   return out;
 }
 
@@ -265,7 +249,7 @@ std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan) {
   for (auto make : {cpu_offload, batch_one, log_prob_one, checkpointing})
     if (auto change = make(spec)) keep(trial(std::move(*change)));
   Search lengths, shares, cards;
-  uint64_t length = job::sequence_length(spec);
+  uint64_t length = sequence_length(spec);
   bool is_cache_short =
       std::ranges::any_of(plan.roles, [](const RolePlan& role) { return role.is_cache_too_small; });
   for (uint64_t by = 2; by <= 8 && !lengths.done(); by *= 2)
@@ -285,4 +269,4 @@ std::vector<Remedy> try_remedies(const JobSpec& spec, const JobPlan& plan) {
   return remedies;
 }
 
-}  // namespace cohort::plan
+}  // namespace cohort::plan::job

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::plan {
 namespace {
 
@@ -127,17 +129,7 @@ void Collector::assert_invariants() const {
 }
 
 std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::accepted:
-      return "accepted";
-    case Verdict::duplicate:
-      return "duplicate";
-    case Verdict::late:
-      return "late";
-    case Verdict::unknown:
-      return "unknown";
-  }
-  return "unknown_verdict";
+  return name_in({"accepted", "duplicate", "late", "unknown"}, verdict);
 }
 
 std::string to_text(const TrajectoryKey& key) {

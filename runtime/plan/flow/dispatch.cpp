@@ -21,13 +21,7 @@ Dispatcher::Dispatcher(const DispatchOptions& options)
 // -- the books
 
 uint64_t Dispatcher::tokens_of(const Group& group) const {
-  uint64_t sum = 0;
-  for (const auto& [index, sampled] : group.left) {
-    const uint64_t more = group.expected > sampled ? group.expected - sampled : 0;
-    sum += std::max({more, sampled / 2, uint64_t{1}});
-    if (sampled == 0) sum += group.spec.prompt_tokens;
-  }
-  return sum;
+  return group.left.size() * (std::max(group.expected, uint64_t{1}) + group.spec.prompt_tokens);
 }
 
 /// Brings the books up to date after the group has changed.
@@ -75,9 +69,7 @@ void Dispatcher::open(Group& group, uint32_t replica) {
 }
 
 DispatchPart Dispatcher::part_of(const Group& group, uint32_t replica) const {
-  DispatchPart part{group.spec.id, replica, {}};
-  for (const auto& [index, sampled] : group.left) part.indices.push_back(index);
-  return part;
+  return {group.spec.id, replica, {group.left.begin(), group.left.end()}};
 }
 
 /// The group waits again; its next replica begins anew with the trajectories that had not ended.
@@ -85,7 +77,6 @@ DispatchPart Dispatcher::take_back(Group& group) {
   DispatchPart part = part_of(group, *group.replica);
   drop(group, *group.replica);
   group.replica.reset();
-  for (auto& [index, sampled] : group.left) sampled = 0;
   wait(group);
   return part;
 }
@@ -103,21 +94,20 @@ void Dispatcher::forget(Groups::iterator it) {
 // -- decisions
 
 /// Returns the living replica with the least outstanding tokens, the first of equals.
-std::optional<uint32_t> Dispatcher::lightest(std::optional<uint32_t> but) const {
+std::optional<uint32_t> Dispatcher::lightest() const {
   std::optional<uint32_t> best;
   for (uint32_t r = 0; r < replicas_.size(); ++r) {
-    if (!replicas_[r].takes_work() || r == but) continue;
+    if (!replicas_[r].takes_work()) continue;
     if (!best || replicas_[r].outstanding < replicas_[*best].outstanding) best = r;
   }
   return best;
 }
 
 std::optional<uint32_t> Dispatcher::place(const Group& group) const {
-  std::optional<uint32_t> best = lightest(group.taken_from);
-  if (!best) best = lightest({});  // the slow one is the only one alive
+  const std::optional<uint32_t> best = lightest();
   if (!best) return {};
   const std::optional<uint32_t> home = homes_.at(group.spec.prompt).replica;
-  const bool is_usable = home && replicas_[*home].takes_work() && home != group.taken_from &&
+  const bool is_usable = home && replicas_[*home].takes_work() &&
                          replicas_[*home].outstanding < options_.open_tokens_max;
   if (is_usable &&
       replicas_[*home].outstanding <= replicas_[*best].outstanding + options_.affinity_tokens)
@@ -136,7 +126,7 @@ Expected<void> Dispatcher::add(const DispatchGroup& spec) {
                  "dispatch: group " + std::to_string(spec.id) + " is not over yet"};
   Group& group = it->second;
   group.spec = spec;
-  for (uint32_t index = 0; index < spec.trajectories; ++index) group.left[index] = 0;
+  for (uint32_t index = 0; index < spec.trajectories; ++index) group.left.insert(index);
   ++homes_[spec.prompt].groups;
   wait(group);
   return {};
@@ -189,15 +179,6 @@ std::vector<DispatchPart> Dispatcher::assign() {
 }
 
 // -- what replicas report
-
-void Dispatcher::progress(uint64_t id, uint32_t index, uint64_t sampled) {
-  auto it = groups_.find(id);
-  if (it == groups_.end() || !it->second.replica) return;
-  auto at = it->second.left.find(index);
-  if (at == it->second.left.end()) return;
-  at->second = std::max(at->second, sampled);
-  count(it->second);
-}
 
 DispatchEnd Dispatcher::end(uint64_t id, uint32_t index, uint32_t replica, uint64_t sampled) {
   auto it = groups_.find(id);
@@ -256,33 +237,6 @@ std::optional<DispatchPart> Dispatcher::hedge(uint64_t id) {
   group.second = best;
   hold(group, *best);
   return part_of(group, *best);
-}
-
-/// Returns the largest group that `from` has not begun and `to` is expected to end earlier.
-Dispatcher::Group* Dispatcher::worth_moving(uint32_t from, uint32_t to) {
-  Group* best = nullptr;
-  for (uint64_t id : replicas_[from].groups) {
-    Group& group = groups_.at(id);
-    const bool is_begun =
-        group.left.size() < group.spec.trajectories ||
-        std::any_of(group.left.begin(), group.left.end(), [](auto& one) { return one.second > 0; });
-    if (is_begun || group.taken_from || group.is_alone || group.second) continue;
-    if (replicas_[to].outstanding + group.tokens >= replicas_[from].outstanding) continue;
-    if (best == nullptr || group.tokens >= best->tokens) best = &group;
-  }
-  return best;
-}
-
-std::optional<DispatchPart> Dispatcher::take_from_slow() {
-  const std::optional<uint32_t> idle = lightest({});
-  if (!waiting_.empty() || !idle || replicas_[*idle].outstanding > 0) return {};
-  uint32_t slow = *idle;
-  for (uint32_t r = 0; r < replicas_.size(); ++r)
-    if (replicas_[r].is_alive && replicas_[r].outstanding > replicas_[slow].outstanding) slow = r;
-  Group* group = worth_moving(slow, *idle);
-  if (group == nullptr) return {};
-  group->taken_from = slow;
-  return take_back(*group);
 }
 
 uint64_t Dispatcher::outstanding(uint32_t replica) const {

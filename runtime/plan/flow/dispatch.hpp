@@ -7,10 +7,8 @@
 /// same decisions. Owner: the driver. Bound: what add() was given and end() has not yet ended, plus
 /// one home per prompt of it.
 ///
-/// Outstanding tokens of a trajectory: its prompt until it samples, plus the response still
-/// expected; they leave the books when it ends. Expected is what the group says, else the mean of
-/// what has ended lately; one that has outgrown it is taken to need half as much again (lengths are
-/// skewed: the longer a response already is, the more is to come).
+/// Outstanding tokens of a trajectory: its prompt and the response expected, until it ends.
+/// Expected is what the group says, else the mean of what has ended lately.
 ///
 /// DISPATCH-1: a trajectory that was added and has not ended is in exactly one place: waiting, or
 /// open on one living replica, or on two of them if it was hedged. It ends once; a second end is
@@ -20,8 +18,8 @@
 /// DISPATCH-3: outstanding(r) is the sum over its open trajectories: 0 when it has none.
 /// DISPATCH-4: a group goes to the living replica with the least outstanding tokens, or to its
 /// prompt's home if that has at most affinity_tokens more.
-/// DISPATCH-5: a slow replica loses only groups that it has not begun, to one that is expected to
-/// end them earlier; at most once per group. A replica that stands still is lost: lose().
+/// DISPATCH-5: a group is open twice at most, and only while nothing waits. A replica that stands
+/// still is lost: lose().
 /// DISPATCH-6: a group that is to be played alone is open only while no other is, on any replica.
 #include <cstdint>
 #include <map>
@@ -72,8 +70,6 @@ class Dispatcher {
   std::vector<DispatchPart> assign();
   /// A waiting group is to be played alone: its turn comes when no other waits or is open.
   void isolate(uint64_t group);
-  /// `sampled` tokens of an open trajectory exist so far (optional: it sharpens the view).
-  void progress(uint64_t group, uint32_t index, uint64_t sampled);
   /// The trajectory ended on `replica` with `sampled` response tokens.
   DispatchEnd end(uint64_t group, uint32_t index, uint32_t replica, uint64_t sampled);
   /// Takes everything back from a replica that died; it gets no more work. Returns what waits
@@ -87,10 +83,6 @@ class Dispatcher {
   std::optional<DispatchPart> hedge(uint64_t group);
   /// The replica is back, with nothing open.
   void restore(uint32_t replica);
-  /// Where nothing waits and a replica has run dry: takes a group from the one that is furthest
-  /// behind. The caller cancels it there, calls assign(), and asks again until there is nothing.
-  /// Without progress() a group counts as not begun.
-  std::optional<DispatchPart> take_from_slow();
 
   uint64_t outstanding(uint32_t replica) const;
   /// Returns what is open there, ascending.
@@ -103,13 +95,12 @@ class Dispatcher {
  private:
   struct Group {
     DispatchGroup spec;
-    std::optional<uint32_t> replica;     // open there; else it waits
-    std::optional<uint32_t> second;      // and there too
-    std::optional<uint32_t> taken_from;  // not to be given back to it
+    std::optional<uint32_t> replica;  // open there; else it waits
+    std::optional<uint32_t> second;   // and there too
     bool is_alone = false;
-    std::map<uint32_t, uint64_t> left;  // trajectories not ended: index -> tokens sampled so far
-    uint64_t expected = 0;              // response tokens of one, fixed when it opens or waits
-    uint64_t tokens = 0;                // outstanding: in its replica's books, or its queue rank
+    std::set<uint32_t> left;  // trajectories not ended
+    uint64_t expected = 0;    // response tokens of one, fixed when it opens or waits
+    uint64_t tokens = 0;      // outstanding: in its replica's books, or its queue rank
   };
   struct Replica {
     bool is_alive = true;
@@ -133,7 +124,7 @@ class Dispatcher {
   void count(Group& group);
   void learn(uint64_t sampled);
   std::optional<uint32_t> place(const Group& group) const;
-  std::optional<uint32_t> lightest(std::optional<uint32_t> but) const;
+  std::optional<uint32_t> lightest() const;
   void open(Group& group, uint32_t replica);
   DispatchPart part_of(const Group& group, uint32_t replica) const;
   void hold(const Group& group, uint32_t replica);
@@ -142,7 +133,6 @@ class Dispatcher {
   void wait(Group& group);
   void leave_queue(const Group& group);
   void forget(Groups::iterator it);
-  Group* worth_moving(uint32_t from, uint32_t to);
 
   DispatchOptions options_;
   std::vector<Replica> replicas_;

@@ -13,7 +13,8 @@ struct MembershipLimits {
   /// under load may leave four unanswered.
   double silence_s = 2.5;
   /// From the start of a process until its roles are ready: loading libtorch, opening cards and
-  /// links on a slow disk. As long a run goes on without any replica.
+  /// links on a slow disk. As long a killed process may take to end, and a run goes on without any
+  /// replica.
   double join_s = 60;
   /// The window in which losses of one process are counted, and how many it survives: a machine
   /// that is bad fails again within minutes, an accident does not.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "runtime/base/check.hpp"
 
@@ -19,10 +20,9 @@ bool is_up(Standing x) {
   return x == Standing::joined || x == Standing::here || x == Standing::leaving;
 }
 /// Of the present attempt nothing is heard any more.
-bool is_over(Standing x) {
-  return x == Standing::fenced || x == Standing::parted || x == Standing::ended ||
-         x == Standing::gone;
-}
+bool is_over(Standing x) { return x >= Standing::fenced; }
+/// A publish, or the start of the run, waits for it.
+bool is_awaited(Standing x) { return x == Standing::starting || x == Standing::fenced; }
 bool is_away(Standing x) {
   return x == Standing::absent || x == Standing::parted || x == Standing::gone;
 }
@@ -52,20 +52,15 @@ std::vector<SlotSpec> slots_of(const PlacementPlan& plan, const std::vector<Card
     }
     spec.name = fmt::format("process {} (cards {}: {})", slot, to_text(spec.cards), roles);
   }
-  auto join = [&](uint32_t a, uint32_t b) {
-    const uint32_t low = std::min(a, b), high = std::max(a, b);
+  for (size_t first = 0; first + tp <= replicas.size(); first += tp) {
+    std::set<uint32_t> units;  // of the slots that hold the replica's cards
+    for (uint32_t slot = 0; slot < slots.size(); ++slot)
+      if (std::ranges::any_of(std::span(&replicas[first], tp),
+                              [&](CardId card) { return holds(slot, card); }))
+        units.insert(slots[slot].unit);
     for (SlotSpec& each : slots)
-      if (each.unit == high) each.unit = low;
-  };
-  for (size_t first = 0; first + tp <= replicas.size(); first += tp)
-    for (uint32_t a = 0; a < slots.size(); ++a)
-      for (uint32_t b = 0; b < a; ++b)
-        if (slots[a].unit != slots[b].unit &&
-            std::any_of(&replicas[first], &replicas[first] + tp,
-                        [&](CardId card) { return holds(a, card); }) &&
-            std::any_of(&replicas[first], &replicas[first] + tp,
-                        [&](CardId card) { return holds(b, card); }))
-          join(slots[a].unit, slots[b].unit);
+      if (units.contains(each.unit)) each.unit = *units.begin();
+  }
   return slots;
 }
 
@@ -149,7 +144,7 @@ void Membership::on_event(const Open&) {
   if (stage_ != Stage::created) return;
   stage_ = Stage::opening;
   last_ping_ = now_;
-  for (Slot& slot : slots_) slot.join_until = now_ + options_.limits.join_s;
+  for (Slot& slot : slots_) slot.wait_until = now_ + options_.limits.join_s;
   for (uint32_t absent : options_.absent)
     for (uint32_t slot : unit_of(absent))
       if (standing(slot) == Standing::starting) slots_[slot].standing = Standing::absent;
@@ -212,8 +207,6 @@ void Membership::on_event(const Beat& beat) {
   if (is_last(beat.slot, beat.attempt)) slots_[beat.slot].last_heard = now_;
 }
 
-void Membership::on_event(const FirstPolicySaved&) { has_first_policy_ = true; }
-
 // -- they go
 
 void Membership::on_event(const Exited& exit) {
@@ -268,6 +261,7 @@ void Membership::fence(const Slots& unit, uint32_t first, bool has_ended, bool i
     slot.standing = is_unknown ? Standing::ended : is_away ? Standing::parted : Standing::fenced;
     slot.is_alone = false;
     slot.last_loss = now_;
+    slot.wait_until = now_ + options_.limits.join_s;
   }
 }
 
@@ -285,7 +279,7 @@ void Membership::end(uint32_t slot) {
   for (uint32_t each : unit) {
     slots_[each].standing = is_away ? Standing::absent : Standing::starting;
     slots_[each].attempt = attempt;
-    slots_[each].join_until = now_ + options_.limits.join_s;
+    slots_[each].wait_until = now_ + options_.limits.join_s;
     out_.push_back(Start{each, attempt});
   }
 }
@@ -311,8 +305,12 @@ void Membership::watch_players(const std::string& cause) {
 void Membership::on_event(const Judged& judged) {
   if (judged.slot >= slots_.size()) return;
   Slot& slot = slots_[judged.slot];
-  if (judged.judgement == Judgement::pardon) {
-    if (!slot.losses.empty()) slot.losses.pop_back();
+  if (judged.judgement == Judgement::pardon) {  // the last loss of its unit
+    const auto last = [this](uint32_t each) {
+      return slots_[each].losses.empty() ? 0 : slots_[each].losses.back();
+    };
+    std::vector<double>& losses = slots_[std::ranges::max(unit_of(judged.slot), {}, last)].losses;
+    if (!losses.empty()) losses.pop_back();
   } else if (judged.judgement != Judgement::hung) {
     slot.is_alone = judged.judgement == Judgement::alone && is_up(slot.standing);
   } else if (is_up(slot.standing)) {
@@ -418,20 +416,21 @@ void Membership::ping_all() {
 void Membership::give_up_waiting() {
   const long limit_ms = std::lround(1e3 * options_.limits.join_s);
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (standing(slot) != Standing::starting || now_ < slots_[slot].join_until) continue;
-    const std::string text = fmt::format("has not joined within {} ms", limit_ms);
+    if (!is_awaited(standing(slot)) || now_ < slots_[slot].wait_until) continue;
+    const bool is_fenced = standing(slot) == Standing::fenced;
+    const std::string text =
+        fmt::format("has not {} within {} ms", is_fenced ? "ended" : "joined", limit_ms);
     const std::string& who = specs_[slot].name;
     const Slots unit = unit_of(slot);
     if (stage_ != Stage::running || !may_be_away(unit))
-      return end_run(who, "start", "it " + text, stage_ == Stage::running);
+      return end_run(who, is_fenced ? "supervision" : "start", "it " + text,
+                     stage_ == Stage::running);
     set_away(unit, who + " " + text + ": the run goes on without it");
   }
   if (!nobody_since_.empty() && now_ >= nobody_until_)
     end_run("actor_infer", "supervision",
             fmt::format("{}; no replica was there for {} ms since", nobody_since_, limit_ms), true);
 }
-
-void Membership::on_event(const Over&) { stage_ = Stage::over; }
 
 void Membership::end_run(std::string role, std::string phase, std::string text, bool is_loss) {
   stage_ = Stage::over;
@@ -443,7 +442,7 @@ double Membership::next_deadline() const {
   if (stage_ == Stage::created || stage_ == Stage::over) return next;
   if (!slots_.empty()) next = last_ping_ + options_.limits.ping_s;
   for (const Slot& slot : slots_)
-    if (slot.standing == Standing::starting) next = std::min(next, slot.join_until);
+    if (is_awaited(slot.standing)) next = std::min(next, slot.wait_until);
   if (!nobody_since_.empty()) next = std::min(next, nobody_until_);
   for (const LinkDoubt& doubt : doubts_) next = std::min(next, doubt.until);
   return next;
@@ -458,23 +457,19 @@ void Membership::wake() {
 }
 
 void Membership::assert_invariants() const {
+  const auto is_in = [](Standing x) { return x == Standing::here || x == Standing::leaving; };
+  const auto is_gone = [](Standing x) { return x == Standing::gone; };
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     const Slots unit = unit_of(slot);
-    auto any = [&](auto... standings) {
-      return std::ranges::any_of(unit,
-                                 [&](uint32_t x) { return ((standing(x) == standings) || ...); });
+    const auto as_whole = [&](auto is) {
+      return std::ranges::all_of(unit,
+                                 [&](uint32_t x) { return is(standing(x)) == is(standing(slot)); });
     };
-    const bool is_in = any(Standing::here, Standing::leaving);
-    COHORT_CHECK(
-        !is_in || !any(Standing::starting, Standing::absent, Standing::joined, Standing::fenced,
-                       Standing::parted, Standing::ended, Standing::gone),
-        "MEMBER-2: a unit has its part in the run as a whole");
-    COHORT_CHECK(!is_away(unit) || !any(Standing::starting, Standing::fenced),
+    const auto is_waited_for = [this](uint32_t x) { return is_awaited(standing(x)); };
+    COHORT_CHECK(as_whole(is_in), "MEMBER-2: a unit has its part in the run as a whole");
+    COHORT_CHECK(!is_away(unit) || std::ranges::none_of(unit, is_waited_for),
                  "MEMBER-2: a unit is awaited, or away");
-    COHORT_CHECK(
-        !any(Standing::gone) ||
-            std::ranges::all_of(unit, [this](uint32_t x) { return standing(x) == Standing::gone; }),
-        "MEMBER-2: a unit is given up as a whole");
+    COHORT_CHECK(as_whole(is_gone), "MEMBER-2: a unit is given up as a whole");
     for (uint32_t each : unit)
       COHORT_CHECK(attempt(each) == attempt(slot), "MEMBER-2: one attempt for a unit");
   }

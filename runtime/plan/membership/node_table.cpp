@@ -19,7 +19,7 @@ Expected<NodeEntry> NodeTable::add(NodeEntry node, std::optional<uint32_t> rank,
     return Error{Errc::capacity, fmt::format("a cluster has at most {} nodes", k_nodes_max)};
   node.id = id;
   node.epoch = ++epoch_;
-  node.joined = node.heard = now;
+  node.heard = now;
   node.is_lost = false;
   return nodes_[id] = std::move(node);
 }

@@ -22,8 +22,8 @@ struct NodeEntry {
   std::string address;  // where others reach it
   std::string version;  // of its actor-node
   int32_t pid = 0;
-  uint32_t cards = 0;            // 0: as many as a run asks for (platform cpu)
-  double joined = 0, heard = 0;  // [s]
+  uint32_t cards = 0;  // 0: as many as a run asks for (platform cpu)
+  double heard = 0;    // [s]
   bool is_lost = false;
 };
 

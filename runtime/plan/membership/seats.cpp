@@ -25,10 +25,6 @@ void Seats::back(const std::string& role, CardId card, bool is_fresh) {
   if (is_fresh) fresh_.insert({card, role});
 }
 
-bool Seats::is_fresh(const std::string& role, CardId card) const {
-  return fresh_.contains({card, role});
-}
-
 bool Seats::must_wait(PhaseKind kind, double now) const {
   if (kind != PhaseKind::publish || lost_.empty()) return false;
   if (next_end(now) > 0) return true;
@@ -61,11 +57,6 @@ std::vector<uint32_t> Seats::absent_of(const std::string& role) const {
   for (CardId card : whole_.find(role)->cards)
     if (std::ranges::find(living, card) == living.end()) absent.push_back(card.value);
   return absent;
-}
-
-bool Seats::are_open(const std::string& receiver) const {
-  auto seated = seated_.find(receiver);
-  return (seated == seated_.end() ? 0 : seated->second) == living_epoch_;
 }
 
 void Seats::opened(const std::string& receiver) {

@@ -31,7 +31,9 @@ class Seats {
   /// A role of a card is back. `is_fresh`: the next publish brings it up.
   void back(const std::string& role, CardId card, bool is_fresh);
   bool is_lost(CardId card) const { return lost_.contains(card); }
-  bool is_fresh(const std::string& role, CardId card) const;
+  bool is_fresh(const std::string& role, CardId card) const {
+    return fresh_.contains({card, role});
+  }
   /// Returns true if a phase of this kind is to wait, now: for cards that were just lost, or
   /// because no receiver of weights is there at all.
   bool must_wait(PhaseKind kind, double now) const;
@@ -45,7 +47,7 @@ class Seats {
   uint64_t epoch() const { return living_epoch_; }
   /// Returns the cards of a role that have no part in the present phase.
   std::vector<uint32_t> absent_of(const std::string& role) const;
-  bool are_open(const std::string& receiver) const;
+  bool are_open(const std::string& receiver) { return seated_[receiver] == living_epoch_; }
   void opened(const std::string& receiver);
   /// A connection was lost and no process: all seats open anew in the next plan.
   void open_anew() { ++epoch_; }

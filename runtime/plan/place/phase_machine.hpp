@@ -8,12 +8,10 @@
 /// at a card only when all cards of its role have acknowledged it with the sum that the train cards
 /// formed over the bytes they sent there.
 ///
-/// A card may be lost with its process and come back empty. The ledger forgets its objects. A phase
-/// under way begins anew, for the cards that live, as soon as these have answered their open
-/// commands; late answers of a lost card are dropped. A publish goes to the cards that are there
-/// (RESHARD-5, SEAT-1 in seats.hpp). It waits for a card that was just lost (grace_s), and while no
-/// receiver is left at all; that wait membership ends. A reference is back with its weights on the
-/// host, and has its part in generation at once.
+/// A card may be lost with its process and come back empty (docs/failure.md, docs/reshard.md). A
+/// phase under way begins anew, for the cards that live, as soon as these have answered their open
+/// commands; late answers of a lost card are dropped. A publish waits for a card that was just lost
+/// (grace_s), and while no receiver is left at all; that wait membership ends.
 #include <map>
 #include <optional>
 #include <set>

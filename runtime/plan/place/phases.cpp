@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.hpp"
 #include "runtime/plan/place/phases_table.hpp"
 
 namespace cohort::plan {
@@ -11,22 +12,9 @@ using Verb = Command::Verb;
 
 /// Parameters come before what is computed from them, the cache comes last.
 int arrival_rank(Object object) {
-  switch (object) {
-    case Object::train_params:
-    case Object::infer_params:
-    case Object::ref_params:
-    case Object::critic_params:
-      return 0;
-    case Object::optimizer:
-    case Object::critic_optimizer:
-      return 1;
-    case Object::grads:
-    case Object::critic_grads:
-      return 2;
-    case Object::kv_cache:
-      return 3;
-  }
-  return 4;
+  // In the order of Object's values: parameters, then the optimizer, gradients, the cache.
+  static constexpr std::array<int, k_objects.size()> k_ranks = {0, 2, 1, 0, 3, 0, 0, 2, 1};
+  return k_ranks.at(static_cast<size_t>(object));
 }
 
 Command move_to(Place to, PhaseKind phase, const RoleSpec& role, CardId card, Object object,
@@ -140,24 +128,15 @@ struct Need {
   PhaseKind after;
 };
 Need need_of(PhaseKind phase) {
-  switch (phase) {
-    case PhaseKind::init:
-      return {{}, PhaseKind::init};
-    case PhaseKind::publish:
-      return {{Object::train_params}, PhaseKind::init};
-    case PhaseKind::update:
-    case PhaseKind::checkpoint:
-      return {{Object::train_params, Object::optimizer, Object::critic_params,
-               Object::critic_optimizer},
-              PhaseKind::init};
-    case PhaseKind::generate:
-      return {{Object::infer_params, Object::ref_params}, PhaseKind::publish};
-    case PhaseKind::reference:
-      return {{Object::ref_params}, PhaseKind::publish};
-    case PhaseKind::evaluate:
-      return {{Object::infer_params}, PhaseKind::publish};
-  }
-  return {{}, PhaseKind::init};
+  if (phase == PhaseKind::init) return {{}, PhaseKind::init};
+  if (phase == PhaseKind::publish) return {{Object::train_params}, PhaseKind::init};
+  if (phase == PhaseKind::reference) return {{Object::ref_params}, PhaseKind::publish};
+  if (phase == PhaseKind::evaluate) return {{Object::infer_params}, PhaseKind::publish};
+  if (phase == PhaseKind::generate)
+    return {{Object::infer_params, Object::ref_params}, PhaseKind::publish};
+  return {{Object::train_params, Object::optimizer, Object::critic_params,  // update, checkpoint
+           Object::critic_optimizer},
+          PhaseKind::init};
 }
 
 Expected<void> check_needs(const PlacementPlan& plan, const Ledger& ledger, PhaseKind phase) {
@@ -232,28 +211,16 @@ std::optional<Transition> transition_of(const Command& x) {
 }
 
 std::vector<Object> required_objects(const RoleSpec& role, PhaseKind phase) {
-  std::vector<Object> wanted;
-  switch (phase) {
-    case PhaseKind::init:
-    case PhaseKind::checkpoint:  // saves from where the objects are
-      break;
-    case PhaseKind::publish:
-      wanted = {Object::train_params, Object::infer_params, Object::ref_params};
-      break;
-    case PhaseKind::generate:
-      wanted = {Object::infer_params, Object::kv_cache, Object::ref_params};
-      break;
-    case PhaseKind::reference:
-      wanted = {Object::ref_params};
-      break;
-    case PhaseKind::update:
-      wanted = {Object::train_params,  Object::grads,        Object::optimizer,
-                Object::critic_params, Object::critic_grads, Object::critic_optimizer};
-      break;
-    case PhaseKind::evaluate:
-      wanted = {Object::infer_params, Object::kv_cache};
-      break;
-  }
+  std::vector<Object> wanted;  // none for init, and for checkpoint, which saves from where they are
+  if (phase == PhaseKind::publish)
+    wanted = {Object::train_params, Object::infer_params, Object::ref_params};
+  if (phase == PhaseKind::generate)
+    wanted = {Object::infer_params, Object::kv_cache, Object::ref_params};
+  if (phase == PhaseKind::reference) wanted = {Object::ref_params};
+  if (phase == PhaseKind::update)
+    wanted = {Object::train_params,  Object::grads,        Object::optimizer,
+              Object::critic_params, Object::critic_grads, Object::critic_optimizer};
+  if (phase == PhaseKind::evaluate) wanted = {Object::infer_params, Object::kv_cache};
   std::erase_if(wanted, [&](Object object) { return !role.has(object); });
   if (takes_turns(role) && phase != PhaseKind::reference) std::erase(wanted, Object::ref_params);
   return wanted;
@@ -294,21 +261,7 @@ Expected<void> check_command(const PlacementPlan& plan, const Ledger& ledger, co
 }
 
 std::string_view to_string(Command::Verb verb) {
-  switch (verb) {
-    case Verb::onload:
-      return "onload";
-    case Verb::offload:
-      return "offload";
-    case Verb::init_cache:
-      return "init_cache";
-    case Verb::free_cache:
-      return "free_cache";
-    case Verb::reshard:
-      return "reshard";
-    case Verb::begin_phase:
-      return "begin_phase";
-  }
-  return "unknown_verb";
+  return name_in({"onload", "offload", "init_cache", "free_cache", "reshard", "begin_phase"}, verb);
 }
 
 std::string to_text(const Command& x) {

@@ -1,7 +1,6 @@
 #include "runtime/plan/place/phases_table.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace cohort::plan {
 namespace {
@@ -18,20 +17,10 @@ bool generates(PhaseKind phase) {
 
 /// The first head table: train-class objects of cards of one class.
 std::optional<Place> train_target(PhaseKind phase, Object object) {
-  switch (phase) {
-    case PhaseKind::init:
-    case PhaseKind::generate:
-    case PhaseKind::reference:
-    case PhaseKind::evaluate:
-      return is_grads(object) ? Place::absent : Place::host;
-    case PhaseKind::publish:
-      return object == Object::train_params ? std::optional{Place::card} : std::nullopt;
-    case PhaseKind::update:
-      return Place::card;
-    case PhaseKind::checkpoint:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  if (phase == PhaseKind::publish && object == Object::train_params) return Place::card;
+  if (phase == PhaseKind::publish || phase == PhaseKind::checkpoint) return std::nullopt;
+  if (phase == PhaseKind::update) return Place::card;
+  return is_grads(object) ? Place::absent : Place::host;
 }
 
 Place cache_target(CacheArrival cache, PhaseKind phase) {
@@ -42,20 +31,11 @@ Place cache_target(CacheArrival cache, PhaseKind phase) {
 /// The same for infer-class objects.
 std::optional<Place> infer_target(CacheArrival cache, PhaseKind phase, Object object) {
   if (phase == PhaseKind::init) return std::nullopt;
-  switch (object) {
-    case Object::kv_cache:
-      return cache_target(cache, phase);
-    case Object::infer_params:
-      return generates(phase) || phase == PhaseKind::publish ? std::optional{Place::card}
-                                                             : std::nullopt;
-    case Object::ref_params:
-      return phase == PhaseKind::publish || phase == PhaseKind::generate ||
-                     phase == PhaseKind::reference
-                 ? std::optional{Place::card}
-                 : std::nullopt;
-    default:
-      return std::nullopt;
-  }
+  if (object == Object::kv_cache) return cache_target(cache, phase);
+  const bool is_reference = object == Object::ref_params;
+  const bool is_needed = phase == PhaseKind::publish || phase == PhaseKind::generate ||
+                         phase == (is_reference ? PhaseKind::reference : PhaseKind::evaluate);
+  return is_infer_class(object) && is_needed ? std::optional{Place::card} : std::nullopt;
 }
 
 /// The second head table. `stays`: the object has the "*" of publish.
@@ -66,34 +46,14 @@ std::optional<Place> shared_target(CacheArrival cache, PhaseKind phase, Object o
                ? is_train_class(object) ? train_target(phase, object) : std::nullopt
                : infer_target(cache, phase, object);
   }
-  switch (object) {
-    case Object::train_params:
-      return phase == PhaseKind::publish || phase == PhaseKind::update ? Place::card : Place::host;
-    case Object::grads:
-    case Object::critic_grads:
-      return phase == PhaseKind::update ? Place::card : Place::absent;
-    case Object::optimizer:
-    case Object::critic_params:
-    case Object::critic_optimizer:
-      if (phase == PhaseKind::publish && stays) return std::nullopt;
-      return phase == PhaseKind::update ? Place::card : Place::host;
-    case Object::infer_params:
-      return generates(phase) || phase == PhaseKind::publish ? Place::card : Place::host;
-    case Object::kv_cache:
-      return cache_target(cache, phase);
-    case Object::ref_params:
-      return phase == PhaseKind::reference ? Place::card : Place::host;
-  }
-  return std::nullopt;
-}
-
-uint64_t bytes_of_all(const std::vector<HeldObject>& objects) {
-  uint64_t total = 0;
-  for (const HeldObject& x : objects)
-    total = x.bytes > std::numeric_limits<uint64_t>::max() - total
-                ? std::numeric_limits<uint64_t>::max()
-                : total + x.bytes;
-  return total;
+  const bool is_publish = phase == PhaseKind::publish, is_update = phase == PhaseKind::update;
+  const auto card_if = [](bool is_there) { return is_there ? Place::card : Place::host; };
+  if (object == Object::kv_cache) return cache_target(cache, phase);
+  if (object == Object::train_params) return card_if(is_publish || is_update);
+  if (object == Object::infer_params) return card_if(is_publish || generates(phase));
+  if (object == Object::ref_params) return card_if(phase == PhaseKind::reference);
+  if (is_grads(object)) return is_update ? Place::card : Place::absent;
+  return is_publish && stays ? std::nullopt : std::optional{card_if(is_update)};
 }
 
 /// Returns true for what may stay on a shared card through a publish that follows an update.
@@ -124,14 +84,14 @@ std::vector<HeldObject> held_while_publishing(const PlacementPlan& plan, CardId 
     });
   };
   auto reshard = moment(Object::infer_params), fill = moment(Object::ref_params);
-  return bytes_of_all(reshard) >= bytes_of_all(fill) ? reshard : fill;
+  return total_of(reshard) >= total_of(fill) ? reshard : fill;
 }
 
 /// Returns true if every "*" object of publish fits beside both parameter sets.
 bool has_room_in_publish(const PlacementPlan& plan, CardId id) {
   auto card = std::ranges::find(plan.cards, id, &CardSpec::id);
   return card != plan.cards.end() &&
-         bytes_of_all(held_while_publishing(plan, id, true)) <= card->budget_bytes();
+         total_of(held_while_publishing(plan, id, true)) <= card->budget_bytes();
 }
 
 bool is_shared(const PlacementPlan& plan, CardId card) {

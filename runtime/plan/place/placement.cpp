@@ -83,12 +83,6 @@ Expected<void> check_overlap(PlacementMode mode, const std::vector<RoleSpec>& ro
                                     "to let them take turns"};
 }
 
-uint64_t total_of(const std::vector<HeldObject>& held) {
-  uint64_t total = 0;
-  for (const HeldObject& x : held) total = saturating_add(total, x.bytes);
-  return total;
-}
-
 /// Returns "; raise …, or …": what would make the objects fit.
 std::string remedies(const PhaseBytes& peak, const CardSpec& card) {
   uint64_t budget = card.budget_bytes();
@@ -127,6 +121,12 @@ Error over_budget(const PhaseBytes& peak, const CardSpec& card) {
 }
 
 }  // namespace
+
+uint64_t total_of(const std::vector<HeldObject>& held) {
+  uint64_t total = 0;
+  for (const HeldObject& x : held) total = saturating_add(total, x.bytes);
+  return total;
+}
 
 const RoleSpec* PlacementPlan::find(std::string_view name) const {
   auto found = std::ranges::find(roles, name, &RoleSpec::role);

@@ -40,6 +40,9 @@ struct HeldObject {
   bool operator==(const HeldObject&) const = default;
 };
 
+/// Returns the sum of the bytes, at most 2^64 - 1.
+uint64_t total_of(const std::vector<HeldObject>& held);
+
 /// The most that one card holds in one phase.
 struct PhaseBytes {
   CardId card;

@@ -1,5 +1,7 @@
 #include "runtime/plan/place/residency.hpp"
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::plan {
 
 bool is_infer_class(Object object) {
@@ -10,40 +12,12 @@ bool is_infer_class(Object object) {
 bool is_train_class(Object object) { return !is_infer_class(object); }
 
 std::string_view to_string(Object object) {
-  switch (object) {
-    case Object::train_params:
-      return "train_params";
-    case Object::grads:
-      return "grads";
-    case Object::optimizer:
-      return "optimizer";
-    case Object::infer_params:
-      return "infer_params";
-    case Object::kv_cache:
-      return "kv_cache";
-    case Object::ref_params:
-      return "ref_params";
-    case Object::critic_params:
-      return "critic_params";
-    case Object::critic_grads:
-      return "critic_grads";
-    case Object::critic_optimizer:
-      return "critic_optimizer";
-  }
-  return "unknown_object";
+  return name_in({"train_params", "grads", "optimizer", "infer_params", "kv_cache", "ref_params",
+                  "critic_params", "critic_grads", "critic_optimizer"},
+                 object);
 }
 
-std::string_view to_string(Place place) {
-  switch (place) {
-    case Place::absent:
-      return "absent";
-    case Place::host:
-      return "host";
-    case Place::card:
-      return "card";
-  }
-  return "unknown_place";
-}
+std::string_view to_string(Place place) { return name_in({"absent", "host", "card"}, place); }
 
 std::string_view to_string(PlacementMode mode) {
   return mode == PlacementMode::separate ? "separate" : "timeshare";
@@ -58,23 +32,8 @@ std::string_view to_string(CacheArrival arrival) {
 }
 
 std::string_view to_string(PhaseKind phase) {
-  switch (phase) {
-    case PhaseKind::init:
-      return "init";
-    case PhaseKind::publish:
-      return "publish";
-    case PhaseKind::generate:
-      return "generate";
-    case PhaseKind::reference:
-      return "reference";
-    case PhaseKind::update:
-      return "update";
-    case PhaseKind::evaluate:
-      return "evaluate";
-    case PhaseKind::checkpoint:
-      return "checkpoint";
-  }
-  return "unknown_phase";
+  return name_in({"init", "publish", "generate", "reference", "update", "evaluate", "checkpoint"},
+                 phase);
 }
 
 std::string with_thousands(uint64_t value) {

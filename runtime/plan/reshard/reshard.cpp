@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/plan/reshard/reshard_build.hpp"
 
 namespace cohort::plan {
@@ -31,10 +32,8 @@ Expected<ReshardPlan> plan_reshard(const ModelTensors& model, const ShardLayout&
   plan.to = to;
   bool is_p2p = options.mode == ReshardMode::p2p;
   Shards before(plan.model, plan.from);
-  if (is_p2p && options.permute_experts && to.expert_slots.empty()) {
+  if (is_p2p && options.permute_experts && to.expert_slots.empty())
     plan.to.expert_slots = choose_expert_slots(before, Shards(plan.model, to));
-    plan.is_permuted = !plan.to.expert_slots.empty();
-  }
   Shards after(plan.model, plan.to);
   ReshardBuilder builder(plan, before, after, options);
   COHORT_TRY(is_p2p ? plan_p2p(builder) : plan_gather(builder));
@@ -84,17 +83,7 @@ void assert_invariants(const ReshardPlan& plan) {
 }
 
 std::string_view to_string(ReshardMode mode) {
-  switch (mode) {
-    case ReshardMode::all_gather:
-      return "all_gather";
-    case ReshardMode::tp_then_pp:
-      return "tp_then_pp";
-    case ReshardMode::directed:
-      return "directed";
-    case ReshardMode::p2p:
-      return "p2p";
-  }
-  return "unknown";
+  return name_in({"all_gather", "tp_then_pp", "directed", "p2p"}, mode);
 }
 
 }  // namespace cohort::plan

@@ -34,9 +34,7 @@ struct ReshardOptions {
   /// Bytes that a card may stage in a round. 0: one tensor of one layer (its experts) at a time.
   uint64_t bucket_bytes = 0;
   bool permute_experts = true;  // p2p, and the target names no expert_slots
-  bool balance_senders = true;  // p2p; false: always the first card that holds the bytes
   uint32_t ranks_per_node = 0;  // card / ranks_per_node = node; 0: one node
-  bool relay = false;           // p2p: bytes enter a node once, then go from card to card inside
   bool tables_only = false;     // no pieces and transfers, only bytes
   bool operator==(const ReshardOptions&) const = default;
 };
@@ -50,20 +48,11 @@ struct RankBytes {
 };
 
 /// One kind of communication, in order: "dp_gather", "pp_broadcast", "tp_gather", "pp_exchange",
-/// "ep_gather", "ep_exchange", "forward" (to cards outside the train layout), "p2p", "relay".
+/// "ep_gather", "ep_exchange", "forward" (to cards outside the train layout), "p2p".
 struct StepBytes {
   std::string name;
   uint64_t receive_total = 0, receive_max = 0;
-  uint64_t staging_max = 0;      // for one tensor of one layer
-  uint64_t collectives_max = 0;  // that one card takes part in; 0 for p2p and relay
   bool operator==(const StepBytes&) const = default;
-};
-
-/// One family of the model. Staging as the mode does it, for one layer, PP broadcast not counted.
-struct FamilyBytes {
-  std::string name;
-  uint64_t bytes = 0, receive_total = 0, receive_max = 0, staging_max = 0;
-  bool operator==(const FamilyBytes&) const = default;
 };
 
 /// The same part of several tensors of a family: layers [first_layer, end_layer), experts
@@ -81,7 +70,7 @@ struct ReshardPiece {
 };
 
 struct ReshardTransfer {
-  enum class Source : uint8_t { before = 0, staging = 1, after = 2 };  // where the sender reads
+  enum class Source : uint8_t { before = 0, staging = 1 };  // where the sender reads
   uint32_t piece = 0;
   uint32_t from = 0, to = 0;  // indices of ReshardPlan::cards; equal: a local copy
   uint32_t round = 0;
@@ -99,18 +88,9 @@ struct ReshardPlan {
   std::vector<CardId> cards;     // both layouts' cards, ascending
   std::vector<RankBytes> ranks;  // of cards
   std::vector<StepBytes> steps;
-  std::vector<FamilyBytes> families;
   std::vector<ReshardPiece> pieces;
   std::vector<ReshardTransfer> transfers;  // by round, hop, receiver; local copies first
   uint32_t rounds = 0;
-  uint64_t send_bound = 0;  // no choice of senders makes the busiest send less (no relay)
-  /// Sum over rounds of the most that one card sends or receives; 0 for gathering modes with
-  /// tables_only.
-  uint64_t critical_bytes = 0;
-  uint64_t inter_node_bytes = 0;
-  uint64_t pairs = 0, expert_pairs = 0;  // distinct (sender, receiver)
-  bool is_expert_traffic_in_pp_groups = false;
-  bool is_permuted = false;  // the natural expert slots were not kept
   uint64_t receive_total() const;
   uint64_t lower_bound_total() const;
   bool operator==(const ReshardPlan&) const = default;

@@ -114,7 +114,6 @@ uint64_t ReshardCopies::packed_bytes(const ReshardTransfer& x) const {
 std::vector<ReshardCopies::Unit> ReshardCopies::source_parts(const ReshardTransfer& x) const {
   COHORT_CHECK(x.source != ReshardTransfer::Source::staging,
                "RESHARD-4: staged bytes have no place in a layout");
-  if (x.source == ReshardTransfer::Source::after) return parts(x, after_, position_after_[x.from]);
   return parts(x, before_, position_before_[x.from]);
 }
 

@@ -5,20 +5,6 @@
 namespace cohort::plan {
 namespace {
 
-constexpr size_t k_pairs_before_compaction = size_t{1} << 22;
-
-void compact(std::vector<uint64_t>& keys) {
-  std::ranges::sort(keys);
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-}
-
-void add_pair(std::vector<uint64_t>& keys, uint32_t from, uint32_t to) {
-  uint64_t key = uint64_t{from} << 32 | to;
-  if (!keys.empty() && keys.back() == key) return;
-  keys.push_back(key);
-  if (keys.size() % k_pairs_before_compaction == 0) compact(keys);
-}
-
 /// floor(length * index / parts) without overflow.
 uint64_t cut_point(uint64_t length, uint64_t index, uint64_t parts) {
   return length / parts * index + length % parts * index / parts;
@@ -64,7 +50,8 @@ std::vector<Interval> layer_ranges(const TensorSpec& spec, const Shards& from, c
         uint64_t edge = shards->stage_layers(stage).begin;
         if (edge > all.begin && edge < all.end) edges.push_back(edge);
       }
-  compact(edges);
+  std::ranges::sort(edges);
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   std::vector<Interval> ranges;
   for (size_t i = 0; i + 1 < edges.size(); ++i) ranges.push_back({edges[i], edges[i + 1]});
   return ranges;
@@ -75,12 +62,6 @@ ReshardBuilder::ReshardBuilder(ReshardPlan& plan, const Shards& from, const Shar
     : plan_(&plan), from_(&from), to_(&to), options_(options) {
   fill_cards();
   fill_bounds();
-  for (const TensorSpec& x : plan.model.tensors)
-    plan.families.push_back({x.name,
-                             x.outer * x.split * x.inner * x.element_bytes * family_experts(x) *
-                                 family_layers(x).size(),
-                             0, 0, 0});
-  received_by_family_.assign(plan.families.size(), std::vector<uint64_t>(card_count(), 0));
 }
 
 void ReshardBuilder::fill_cards() {
@@ -150,43 +131,23 @@ uint8_t ReshardBuilder::step(const std::string& name) {
   auto& steps = plan_->steps;
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i].name == name) return static_cast<uint8_t>(i);
-  steps.push_back({name, 0, 0, 0, 0});
+  steps.push_back({name, 0, 0});
   received_by_step_.emplace_back(card_count(), 0);
   return static_cast<uint8_t>(steps.size() - 1);
 }
 
-void ReshardBuilder::count(uint32_t family, uint8_t step, uint32_t from, uint32_t to,
-                           uint64_t bytes) {
+void ReshardBuilder::count(uint8_t step, uint32_t from, uint32_t to, uint64_t bytes) {
   plan_->ranks[from].send += bytes;
   plan_->ranks[to].receive += bytes;
   received_by_step_[step][to] += bytes;
-  received_by_family_[family][to] += bytes;
-  if (node(from) != node(to)) plan_->inter_node_bytes += bytes;
-  add_pair(pairs_, from, to);
-  if (spec(family).experts > 0) add_pair(expert_pairs_, from, to);
 }
 
 void ReshardBuilder::finish() {
-  auto fold = [](const std::vector<uint64_t>& values, uint64_t& total, uint64_t& most) {
-    for (uint64_t value : values) {
-      total += value;
-      most = std::max(most, value);
-    }
-  };
   for (size_t i = 0; i < plan_->steps.size(); ++i)
-    fold(received_by_step_[i], plan_->steps[i].receive_total, plan_->steps[i].receive_max);
-  for (size_t i = 0; i < plan_->families.size(); ++i)
-    fold(received_by_family_[i], plan_->families[i].receive_total, plan_->families[i].receive_max);
-  compact(pairs_);
-  compact(expert_pairs_);
-  plan_->pairs = pairs_.size();
-  plan_->expert_pairs = expert_pairs_.size();
-  plan_->is_expert_traffic_in_pp_groups = std::ranges::all_of(expert_pairs_, [&](uint64_t key) {
-    uint32_t a = from_position_[key >> 32], b = from_position_[key & 0xffffffff];
-    if (a == k_no_position || b == k_no_position) return false;
-    Shards::Place at_a = from_->place(a), at_b = from_->place(b);
-    return at_a.tp == at_b.tp && at_a.dp == at_b.dp;
-  });
+    for (uint64_t bytes : received_by_step_[i]) {
+      plan_->steps[i].receive_total += bytes;
+      plan_->steps[i].receive_max = std::max(plan_->steps[i].receive_max, bytes);
+    }
 }
 
 }  // namespace cohort::plan

@@ -49,9 +49,9 @@ class ReshardBuilder {
   uint64_t transfer_bytes(const ReshardTransfer& x) const;
   /// Returns the index of the step of that name, adding it when new.
   uint8_t step(const std::string& name);
-  /// Adds `bytes` of a family that go from card to card in a step.
-  void count(uint32_t family, uint8_t step, uint32_t from, uint32_t to, uint64_t bytes);
-  /// Fills totals, maxima, pairs. Called once, last.
+  /// Adds `bytes` that go from card to card in a step.
+  void count(uint8_t step, uint32_t from, uint32_t to, uint64_t bytes);
+  /// Fills totals and maxima. Called once, last.
   void finish();
 
  private:
@@ -63,8 +63,7 @@ class ReshardBuilder {
   const Shards* to_;
   ReshardOptions options_;
   std::vector<uint32_t> from_card_, to_card_, from_position_, to_position_;
-  std::vector<std::vector<uint64_t>> received_by_step_, received_by_family_;
-  std::vector<uint64_t> pairs_, expert_pairs_;  // sender << 32 | receiver, compacted at times
+  std::vector<std::vector<uint64_t>> received_by_step_;
 };
 
 /// The modes. Each fills transfers, rounds, staging and byte tables of the builder's plan.
@@ -75,5 +74,43 @@ Expected<void> plan_gather(ReshardBuilder& builder);
 /// are needed; ties keep ascending experts on ascending positions. Empty: the natural slots are as
 /// good.
 std::vector<std::vector<uint32_t>> choose_expert_slots(const Shards& from, const Shards& to);
+
+// Who needs which piece, and who holds it: the input of p2p, and of every mode's local copies.
+
+/// Cards, by index, ascending.
+using CardGroup = std::vector<uint32_t>;
+
+struct Need {
+  uint32_t piece = 0;                   // chunks not yet chosen
+  uint32_t holders = 0, receivers = 0;  // groups
+};
+
+struct Needs {
+  std::vector<ReshardPiece> pieces;
+  std::vector<CardGroup> groups;
+  std::vector<Need> needs;
+};
+
+/// Consecutive experts [begin, end); of a family without experts the one pseudo expert.
+struct ExpertRun {
+  uint32_t begin = 0, end = 1;
+};
+/// Returns the longest runs in which each replica of either layout has one slot.
+std::vector<ExpertRun> expert_runs(const Shards& from, const Shards& to, uint32_t experts);
+
+/// Returns the needs of all families: each element of each tensor that a card of the target layout
+/// needs is in exactly one piece that names it a receiver; receivers may be holders too.
+/// Returns Errc::capacity for more than k_max_transfers (piece, receiver) pairs.
+Expected<Needs> find_needs(const ReshardBuilder& builder);
+
+// The order of transfers under a bound of staged bytes per receiver.
+
+/// Cuts the plan's transfers at whole units into rounds in which no card receives more than
+/// `bucket` bytes and no card sends more than its fair share, sorts them, and fills rounds and
+/// staging_peak.
+Expected<void> pack_rounds(ReshardBuilder& builder, uint64_t bucket);
+
+/// Local copies first, then by round, hop and receiver.
+void sort_transfers(ReshardPlan& plan);
 
 }  // namespace cohort::plan

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "runtime/plan/reshard/reshard_build.hpp"
-#include "runtime/plan/reshard/reshard_needs.hpp"
-#include "runtime/plan/reshard/reshard_rounds.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -50,11 +48,9 @@ class GatherPlanner {
     order_granules();
     choose_rounds();
     for (uint32_t i = 0; i < stretches_.size(); ++i) COHORT_TRY(add_stretch(i));
-    fill_collectives();
     if (builder_->options().tables_only) return {};
     COHORT_TRY(add_local_copies());
     sort_transfers(builder_->plan());
-    fill_critical_bytes(*builder_);
     return {};
   }
 
@@ -120,10 +116,6 @@ class GatherPlanner {
         staging[stage] = x.is_tp_first ? all : share + gathered;
     }
     staging.back() = outside_.empty() ? 0 : result;
-    bool is_moved = layout().pp > x.owners.size() || from_->cuts(spec) > 1;
-    FamilyBytes& family = builder_->plan().families[x.family];
-    family.staging_max = std::max(
-        {family.staging_max, gathered, staging.back(), gathered == 0 && is_moved ? share : 0});
     return staging;
   }
 
@@ -228,13 +220,13 @@ class GatherPlanner {
     if (spec.experts > 0) is_here = is_here && from_->slot(at.replica, run.begin) == at.ep;
     for (uint32_t cut = 0; cut < from_->cuts(spec); ++cut) {
       bool is_own = is_here && from_->cut_of(spec, at) == cut;
-      add_template(x, piece(x, run, slice, cut), builder_->from_card(from), to_card, step, hop,
+      add_template(piece(x, run, slice, cut), builder_->from_card(from), to_card, step, hop,
                    is_own ? Source::before : Source::staging);
     }
   }
 
-  void add_template(const Stretch& x, uint32_t piece, uint32_t from, uint32_t to, const char* step,
-                    uint16_t hop, Source source) {
+  void add_template(uint32_t piece, uint32_t from, uint32_t to, const char* step, uint16_t hop,
+                    Source source) {
     const ReshardPiece& shape = builder_->plan().pieces[piece];
     if (shape.flat_begin == shape.flat_end) return;
     Transfer transfer;
@@ -245,7 +237,7 @@ class GatherPlanner {
     transfer.step = builder_->step(step);
     transfer.hop = hop;
     transfer.source = source;
-    builder_->count(x.family, transfer.step, from, to, builder_->transfer_bytes(transfer));
+    builder_->count(transfer.step, from, to, builder_->transfer_bytes(transfer));
     if (!builder_->options().tables_only) templates_.push_back(transfer);
   }
 
@@ -297,7 +289,7 @@ class GatherPlanner {
             spec.experts > 0
                 ? from_->expert_position(at.stage, at.expert_tp, from_->slot(cut, run.begin), cut)
                 : from_->dense_position(at.stage, at.tp, cut);
-        add_template(x, piece(x, run, from_->slice_of(spec, at), cut), builder_->from_card(source),
+        add_template(piece(x, run, from_->slice_of(spec, at), cut), builder_->from_card(source),
                      builder_->from_card(position), "dp_gather", 0, Source::before);
       }
     });
@@ -376,7 +368,7 @@ class GatherPlanner {
             send(x, run, slice, from_->position(0, 0), outside_[i], "forward", 3);
           } else {
             for (uint32_t cut = 0; cut < from_->cuts(spec); ++cut)
-              add_template(x, piece(x, run, slice, cut), outside_[i - 1], outside_[i], "forward",
+              add_template(piece(x, run, slice, cut), outside_[i - 1], outside_[i], "forward",
                            static_cast<uint16_t>(3 + i), Source::staging);
           }
         }
@@ -429,30 +421,6 @@ class GatherPlanner {
         }
     }
     return {};
-  }
-
-  void fill_collectives() {
-    std::map<std::string, std::vector<uint64_t>> calls;  // by step: per stage
-    auto add = [&](const char* step, const Stretch& x, bool owners, bool others) {
-      std::vector<uint64_t>& row = calls[step];
-      row.resize(layout().pp, 0);
-      for (uint32_t stage = 0; stage < layout().pp; ++stage)
-        if (is_owner(x, stage) ? owners : others) row[stage] += x.layers.size();
-    };
-    for (const Stretch& x : stretches_) {
-      const TensorSpec& spec = builder_->spec(x.family);
-      if (from_->cuts(spec) > 1) add("dp_gather", x, true, false);
-      if (layout().pp > x.owners.size())
-        add(x.is_tp_first ? "pp_exchange" : "pp_broadcast", x, true, true);
-      if (is_gathered(spec) && spec.experts == 0) add("tp_gather", x, true, !x.is_tp_first);
-      if (is_gathered(spec) && spec.experts > 0)
-        add(is_directed_ ? "ep_exchange" : "ep_gather", x, true, true);
-      if (!outside_.empty()) add("forward", x, true, true);
-    }
-    for (StepBytes& step : builder_->plan().steps) {
-      auto row = calls.find(step.name);
-      if (row != calls.end()) step.collectives_max = *std::ranges::max_element(row->second);
-    }
   }
 
   /// What a card keeps goes from buffer to buffer on the card.

@@ -125,17 +125,10 @@ uint64_t bytes_of(const TensorSpec& spec) {
 }
 
 uint32_t replica_of(const ShardLayout& x, size_t position) {
-  const auto rest = static_cast<uint32_t>(position) / x.tp;
-  return x.order == ShardLayout::Order::tp_dp_pp ? rest % x.dp : rest / x.pp;
+  return static_cast<uint32_t>(position) / x.tp % x.dp;
 }
 
 }  // namespace
-
-std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first) {
-  std::vector<CardId> cards(count);
-  for (uint32_t i = 0; i < count; ++i) cards[i] = {first + i};
-  return cards;
-}
 
 Expected<void> check_layout(const ModelTensors& model, const ShardLayout& layout) {
   COHORT_TRY(check_ranks(layout));

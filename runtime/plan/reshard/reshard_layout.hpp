@@ -7,10 +7,10 @@
 /// parallelism gives whole experts to slots, ZeRO stage 3 cuts what is left of each tensor, taken
 /// flat, into equal consecutive parts over the replicas (the last ones short or empty).
 ///
-/// Position p of a layout is card ranks[p]. With order tp_dp_pp, p = tp + TP * (dp + DP * pp); with
-/// tp_pp_dp, p = tp + TP * (pp + PP * dp). Inside a stage a position has number q = tp + TP * dp,
-/// and its expert coordinates are q = etp + ETP * (ep + EP * replica). A card holds its shards in
-/// one buffer: families in the order of the model, layers ascending, experts ascending.
+/// Position p of a layout is card ranks[p], p = tp + TP * (dp + DP * pp). Inside a stage a position
+/// has number q = tp + TP * dp, and its expert coordinates are q = etp + ETP * (ep + EP * replica).
+/// A card holds its shards in one buffer: families in the order of the model, layers ascending,
+/// experts ascending.
 /// Bounds: 65,536 cards; a layout's bytes fit 64 bits.
 #include <cstdint>
 #include <set>
@@ -45,12 +45,10 @@ struct ModelTensors {
 };
 
 struct ShardLayout {
-  enum class Order : uint8_t { tp_dp_pp = 0, tp_pp_dp = 1 };
   std::string name;  // in messages, e.g. "train"
   uint32_t tp = 1, pp = 1, dp = 1;
   uint32_t ep = 1, expert_tp = 1;  // ep * expert_tp divides tp * dp; the rest are expert replicas
   uint32_t zero_stage = 0;         // 3 cuts parameters; below that they are whole
-  Order order = Order::tp_dp_pp;
   std::vector<uint32_t> layers_per_stage;  // empty: pp divides the layers
   std::vector<CardId> ranks;               // tp * dp * pp cards, none twice
   /// expert_slots[replica][expert] = ep coordinate. One row: for every replica; empty: expert /
@@ -60,9 +58,6 @@ struct ShardLayout {
   uint32_t expert_replicas() const { return tp * dp / (ep * expert_tp); }
   bool operator==(const ShardLayout&) const = default;
 };
-
-/// Returns cards first, first + 1, … as ShardLayout::ranks.
-std::vector<CardId> consecutive_cards(uint32_t count, uint32_t first = 0);
 
 /// Returns Errc::invalid_argument, naming layout and tensor, for a degree of 0, ranks that are too
 /// few, too many or repeated, layers that do not sum up, a TP that does not divide a tensor's

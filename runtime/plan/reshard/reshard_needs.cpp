@@ -1,8 +1,8 @@
-#include "runtime/plan/reshard/reshard_needs.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
+
+#include "runtime/plan/reshard/reshard_build.hpp"
 
 namespace cohort::plan {
 namespace {

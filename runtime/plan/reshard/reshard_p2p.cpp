@@ -1,21 +1,17 @@
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
 
-#include "runtime/plan/reshard/reshard_needs.hpp"
-#include "runtime/plan/reshard/reshard_rounds.hpp"
+#include "runtime/plan/reshard/reshard_build.hpp"
 
 namespace cohort::plan {
 namespace {
 
 using Transfer = ReshardTransfer;
-using Source = ReshardTransfer::Source;
 
 /// Finer than this, a cut of a piece between two senders does not balance noticeably better.
 constexpr uint64_t k_unit_bytes = uint64_t{1} << 20;
 constexpr int k_sweeps = 8;  // of levelling; the busiest sender hardly changes after four
-constexpr uint64_t k_gate_shares = 256;  // more balance the gates no better, at more transfers
 constexpr uint64_t k_max_chunks = uint64_t{1} << 31;
 constexpr uint64_t k_units_per_bucket = 64;  // a round is filled up to this part of the bucket
 
@@ -34,36 +30,27 @@ class P2pPlanner {
     COHORT_ASSIGN(needs_, find_needs(*builder_));
     COHORT_ASSIGN(uint64_t bucket, choose_bucket());
     COHORT_TRY(choose_chunks(bucket));
-    for (const RankBytes& x : builder_->plan().ranks)
-      gate_bytes_ = std::max(gate_bytes_, x.resident_after / k_gate_shares);
     std::vector<uint32_t> order(needs_.needs.size());
     std::iota(order.begin(), order.end(), 0u);
     // Few holders first: a later need with more holders goes round those that are loaded by then.
     std::ranges::stable_sort(order, {}, [&](uint32_t i) { return holders(i).size(); });
     direct_ = builder_->step("p2p");
-    if (builder_->options().relay) relay_ = builder_->step("relay");
     ReshardPlan& plan = builder_->plan();
     plan.pieces = needs_.pieces;
     for (uint32_t i : order) add_need(i);
     balance();
-    fill_send_bound();
     for (const Job& job : jobs_) write_out(job);
     if (plan.transfers.size() > k_max_transfers)
       return Error{Errc::capacity, "reshard: more than " + std::to_string(k_max_transfers) +
                                        " transfers; plan fewer cards"};
     for (const Transfer& x : plan.transfers)
-      if (x.from != x.to)
-        builder_->count(plan.pieces[x.piece].family, x.step, x.from, x.to,
-                        builder_->transfer_bytes(x));
+      if (x.from != x.to) builder_->count(x.step, x.from, x.to, builder_->transfer_bytes(x));
     return pack_rounds(*builder_, bucket);
   }
 
  private:
   const CardGroup& holders(uint32_t need) const {
     return needs_.groups[needs_.needs[need].holders];
-  }
-  const CardGroup& receivers(uint32_t need) const {
-    return needs_.groups[needs_.needs[need].receivers];
   }
   uint64_t element_bytes(const ReshardPiece& x) const {
     return builder_->spec(x.family).element_bytes;
@@ -78,7 +65,6 @@ class P2pPlanner {
       widest = std::max(widest, spec.element_bytes);
       uint64_t experts = spec.experts > 0 ? spec.experts / to.layout().ep : 1;
       uint64_t part = to.cut(spec, 0).size() * spec.element_bytes * experts;
-      builder_->plan().families[family].staging_max = part;
       share = std::max(share, part);
     }
     uint64_t bucket = builder_->options().bucket_bytes;
@@ -87,8 +73,6 @@ class P2pPlanner {
       return Error{Errc::capacity, "reshard: bucket_bytes " + std::to_string(bucket) +
                                        " is below one element of " + std::to_string(widest) +
                                        " bytes"};
-    for (FamilyBytes& x : builder_->plan().families)
-      x.staging_max = std::min(x.staging_max, bucket);
     return bucket;
   }
 
@@ -107,105 +91,17 @@ class P2pPlanner {
     return {};
   }
 
-  /// What only some cards hold and others need, over their number, is a bound. Tried are the k
-  /// busiest cards for each k (of level loads the best choice, but for rounding), and the groups.
-  void fill_send_bound() {
-    std::vector<uint32_t> order(load_.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order, std::greater<>{}, [&](uint32_t card) { return load_[card]; });
-    std::vector<size_t> rank(order.size(), 0);
-    for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = i;
-    std::vector<uint64_t> only(order.size(), 0);  // held by none behind this rank
-    std::map<CardGroup, uint64_t> by_group;
-    for (uint32_t i = 0; i < needs_.needs.size(); ++i) {
-      const ReshardPiece& piece = needs_.pieces[needs_.needs[i].piece];
-      uint64_t wanting = without(receivers(i), holders(i)).size();
-      if (wanting == 0) continue;
-      uint64_t bytes = wanting * elements_before(piece, piece.units()) * element_bytes(piece);
-      size_t last = 0;
-      for (uint32_t card : holders(i)) last = std::max(last, rank[card]);
-      only[last] += bytes;
-      by_group[holders(i)] += bytes;
-    }
-    uint64_t sum = 0, &bound = builder_->plan().send_bound;
-    for (size_t i = 0; i < only.size(); ++i) {
-      sum += only[i];
-      bound = std::max(bound, (sum + i) / (i + 1));
-    }
-    bound = std::max(bound, bound_of_groups(by_group));
-  }
-
-  static uint64_t bound_of_groups(const std::map<CardGroup, uint64_t>& bytes) {
-    constexpr size_t k_compared = 4096;  // groups; beyond that a group is only compared to itself
-    uint64_t bound = 0;
-    for (const auto& [group, own] : bytes) {
-      uint64_t sum = bytes.size() > k_compared ? own : 0;
-      if (bytes.size() <= k_compared)
-        for (const auto& [other, more] : bytes) sum += is_within(other, group) ? more : 0;
-      bound = std::max(bound, (sum + group.size() - 1) / group.size());
-    }
-    return bound;
-  }
-
-  static bool is_within(const CardGroup& small, const CardGroup& large) {
-    return small.size() <= large.size() && small.front() >= large.front() &&
-           small.back() <= large.back() && std::ranges::includes(large, small);
-  }
-
-  static CardGroup without(const CardGroup& from, const CardGroup& these) {
-    CardGroup left;
-    std::ranges::set_difference(from, these, std::back_inserter(left));
-    return left;
-  }
-
+  /// What a card holds it keeps; what it lacks any of the holders may send.
   void add_need(uint32_t index) {
     const Need& need = needs_.needs[index];
-    const ReshardPiece& piece = needs_.pieces[need.piece];
-    CardGroup both;
-    std::ranges::set_intersection(receivers(index), holders(index), std::back_inserter(both));
-    for (uint32_t card : both) add(need.piece, {card, 0, piece.units()}, card, 0);
-    CardGroup wanting = without(receivers(index), holders(index));
-    if (builder_->options().relay) return add_relayed(index, wanting);
+    const uint64_t units = needs_.pieces[need.piece].units();
     std::vector<Want> wants;
-    for (uint32_t card : wanting) wants.push_back({card, 0, piece.units()});
+    for (uint32_t card : needs_.groups[need.receivers])
+      if (std::ranges::binary_search(holders(index), card))
+        add(need.piece, {card, 0, units}, card);
+      else
+        wants.push_back({card, 0, units});
     add_job(need.piece, holders(index), std::move(wants));
-  }
-
-  /// Bytes enter a node once: each card of the node fetches its share for all, then passes it on.
-  void add_relayed(uint32_t index, const CardGroup& wanting) {
-    const Need& need = needs_.needs[index];
-    uint64_t units = needs_.pieces[need.piece].units();
-    std::map<uint32_t, CardGroup> inside, waiting;  // by node
-    for (uint32_t card : holders(index)) inside[builder_->node(card)].push_back(card);
-    for (uint32_t card : wanting) waiting[builder_->node(card)].push_back(card);
-    std::vector<Want> entries;
-    for (const auto& [node, cards] : waiting) {
-      auto local = inside.find(node);
-      if (local != inside.end()) {
-        std::vector<Want> wants;
-        for (uint32_t card : cards) wants.push_back({card, 0, units});
-        add_job(need.piece, local->second, std::move(wants));
-        continue;
-      }
-      add_gates(need.piece, cards, entries);
-    }
-    add_job(need.piece, holders(index), std::move(entries));
-  }
-
-  /// Shares a piece among the cards of a node that have passed on least so far.
-  void add_gates(uint32_t piece, const CardGroup& cards, std::vector<Want>& entries) {
-    const ReshardPiece& shape = needs_.pieces[piece];
-    uint64_t units = shape.units(), bytes = elements_before(shape, units) * element_bytes(shape);
-    uint64_t gates = std::min<uint64_t>(cards.size(), bytes / gate_bytes_ + 1);
-    CardGroup by_load = cards;
-    std::ranges::stable_sort(by_load, {}, [&](uint32_t card) { return load_[card]; });
-    for (uint64_t i = 0; i < gates; ++i) {
-      Want share{by_load[i], units * i / gates, units * (i + 1) / gates};
-      if (share.first_unit == share.end_unit) continue;
-      entries.push_back(share);
-      for (uint32_t card : cards)
-        if (card != share.to) add(piece, {card, share.first_unit, share.end_unit}, share.to, 1);
-    }
   }
 
   /// Units that any of the senders may send.
@@ -231,7 +127,6 @@ class P2pPlanner {
 
   /// Levels each job over its senders in turn; later sweeps see all the others' loads.
   void balance() {
-    if (!builder_->options().balance_senders) return;
     for (int sweep = 0; sweep < k_sweeps; ++sweep)
       for (Job& job : jobs_) {
         if (job.senders.size() == 1 && sweep > 0) continue;
@@ -250,7 +145,7 @@ class P2pPlanner {
     auto take = [&](Want& want, size_t sender) {
       uint64_t count = std::min(quota[sender], want.end_unit - want.first_unit);
       if (count == 0) return;
-      add(job.piece, {want.to, want.first_unit, want.first_unit + count}, job.senders[sender], 0);
+      add(job.piece, {want.to, want.first_unit, want.first_unit + count}, job.senders[sender]);
       quota[sender] -= count;
       want.first_unit += count;
     };
@@ -292,31 +187,22 @@ class P2pPlanner {
     return quota;
   }
 
-  void add(uint32_t piece, const Want& want, uint32_t from, uint16_t hop) {
-    if (want.first_unit == want.end_unit) return;
+  void add(uint32_t piece, const Want& want, uint32_t from) {
     Transfer x;
     x.piece = piece;
     x.from = from;
     x.to = want.to;
     x.first_unit = want.first_unit;
     x.end_unit = want.end_unit;
-    x.hop = hop;
-    x.step = hop == 0 ? direct_ : relay_;
-    x.source = hop == 0 ? Source::before : Source::after;
+    x.step = direct_;
     builder_->plan().transfers.push_back(x);
-    if (from == want.to) return;
-    const ReshardPiece& shape = needs_.pieces[piece];
-    load_[from] +=
-        (elements_before(shape, want.end_unit) - elements_before(shape, want.first_unit)) *
-        element_bytes(shape);
   }
 
   ReshardBuilder* builder_;
   Needs needs_;
   std::vector<Job> jobs_;
   std::vector<uint64_t> load_;  // bytes that a card sends
-  uint64_t gate_bytes_ = 1;     // of a piece per card that fetches it for its node
-  uint8_t direct_ = 0, relay_ = 0;
+  uint8_t direct_ = 0;
 };
 
 }  // namespace

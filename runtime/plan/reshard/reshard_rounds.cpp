@@ -1,9 +1,9 @@
-#include "runtime/plan/reshard/reshard_rounds.hpp"
-
 #include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
+
+#include "runtime/plan/reshard/reshard_build.hpp"
 
 namespace cohort::plan {
 namespace {
@@ -43,7 +43,6 @@ class RoundPacker {
       std::ranges::stable_sort(open, std::greater<>{},
                                [&](uint32_t card) { return to_receive_[card]; });
       for (uint32_t card : open) fill(card);
-      for (size_t i = 0; !later_.empty() && i < open.size(); ++i) fill(open[i]);  // just relayed
       for (uint32_t card : open)
         plan.ranks[card].staging_peak = std::max(plan.ranks[card].staging_peak, received_[card]);
       std::ranges::fill(sent_, 0);
@@ -60,7 +59,7 @@ class RoundPacker {
   }
 
  private:
-  /// Local copies are done; relayed transfers wait for what they pass on.
+  /// Local copies are done.
   void sort_out() {
     ReshardPlan& plan = builder_->plan();
     std::vector<Transfer> all = std::move(plan.transfers);
@@ -73,10 +72,7 @@ class RoundPacker {
       uint64_t bytes = builder_->transfer_bytes(x);
       to_send_[x.from] += bytes;
       to_receive_[x.to] += bytes;
-      if (x.hop == 0)
-        waiting_[x.to].items.push_back(x);
-      else
-        later_.push_back(x);
+      waiting_[x.to].items.push_back(x);
     }
     uint64_t send = std::ranges::max(to_send_), receive = std::ranges::max(to_receive_);
     // As many rounds for the busiest sender as for the busiest receiver.
@@ -84,14 +80,9 @@ class RoundPacker {
     if (send > receive) share_ = static_cast<uint64_t>(Wide{bucket_} * send / receive);
     for (Queue& queue : waiting_)
       std::ranges::sort(queue.items, {}, [&](const Transfer& x) { return turn(x); });
-    std::ranges::sort(later_, {}, relay_key);
     for (const ReshardPiece& x : plan.pieces)
       unit_bytes_.push_back(((x.flat_end - x.flat_begin + x.chunks - 1) / x.chunks) *
                             builder_->spec(x.family).element_bytes);
-  }
-
-  static std::tuple<uint32_t, uint32_t, uint64_t> relay_key(const Transfer& x) {
-    return {x.from, x.piece, x.first_unit};
   }
 
   /// What a receiver waits for; before `head` all is done.
@@ -153,7 +144,6 @@ class RoundPacker {
     to_send_[part.from] -= bytes;
     to_receive_[part.to] -= bytes;
     plan.transfers.push_back(part);
-    if (part.hop == 0) release(part);
   }
 
   static uint64_t last_that_fits(const ReshardPiece& piece, uint64_t first, uint64_t end,
@@ -169,24 +159,11 @@ class RoundPacker {
     return low;
   }
 
-  /// What has arrived may be passed on, from this round on.
-  void release(const Transfer& arrived) {
-    auto at = std::ranges::lower_bound(later_, std::tuple{arrived.to, arrived.piece, uint64_t{0}},
-                                       {}, relay_key);
-    for (; at != later_.end() && at->from == arrived.to && at->piece == arrived.piece; ++at) {
-      Transfer part = *at;
-      part.first_unit = std::max(part.first_unit, arrived.first_unit);
-      part.end_unit = std::min(part.end_unit, arrived.end_unit);
-      if (part.first_unit < part.end_unit) waiting_[part.to].items.push_back(part);
-    }
-  }
-
   ReshardBuilder* builder_;
   uint64_t bucket_;
   uint64_t share_ = 0;                // bytes that a card may send in a round
   std::vector<uint64_t> unit_bytes_;  // by piece: the largest unit
   std::vector<Queue> waiting_;        // by receiver
-  std::vector<Transfer> later_;       // hop 1
   std::vector<uint64_t> to_send_, to_receive_, sent_, received_;
 };
 
@@ -195,32 +172,7 @@ class RoundPacker {
 void sort_transfers(ReshardPlan& plan) { std::ranges::sort(plan.transfers, {}, order_key); }
 
 Expected<void> pack_rounds(ReshardBuilder& builder, uint64_t bucket) {
-  COHORT_TRY(RoundPacker(builder, bucket).pack());
-  fill_critical_bytes(builder);
-  return {};
-}
-
-void fill_critical_bytes(ReshardBuilder& builder) {
-  ReshardPlan& plan = builder.plan();
-  std::vector<uint64_t> sent(builder.card_count(), 0), received(sent);
-  std::vector<uint32_t> touched;
-  for (size_t i = 0; i < plan.transfers.size();) {
-    uint64_t most = 0;
-    size_t end = i;
-    for (; end < plan.transfers.size() && plan.transfers[end].round == plan.transfers[i].round;
-         ++end) {
-      const Transfer& x = plan.transfers[end];
-      if (x.from == x.to) continue;
-      uint64_t bytes = builder.transfer_bytes(x);
-      most = std::max({most, sent[x.from] += bytes, received[x.to] += bytes});
-      touched.push_back(x.from);
-      touched.push_back(x.to);
-    }
-    for (uint32_t card : touched) sent[card] = received[card] = 0;
-    touched.clear();
-    plan.critical_bytes += most;
-    i = end;
-  }
+  return RoundPacker(builder, bucket).pack();
 }
 
 }  // namespace cohort::plan

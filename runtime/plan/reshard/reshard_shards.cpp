@@ -73,9 +73,8 @@ Shards::Place Shards::place(uint32_t position) const {
   Place at;
   at.tp = position % x.tp;
   uint32_t rest = position / x.tp;
-  bool is_pp_last = x.order == ShardLayout::Order::tp_dp_pp;
-  at.dp = is_pp_last ? rest % x.dp : rest / x.pp;
-  at.stage = is_pp_last ? rest / x.dp : rest % x.pp;
+  at.dp = rest % x.dp;
+  at.stage = rest / x.dp;
   uint32_t in_stage = at.tp + x.tp * at.dp;
   at.expert_tp = in_stage % x.expert_tp;
   at.ep = in_stage / x.expert_tp % x.ep;
@@ -84,10 +83,7 @@ Shards::Place Shards::place(uint32_t position) const {
 }
 
 uint32_t Shards::position(uint32_t stage, uint32_t in_stage) const {
-  const ShardLayout& x = *layout_;
-  uint32_t tp = in_stage % x.tp, dp = in_stage / x.tp;
-  return tp +
-         x.tp * (x.order == ShardLayout::Order::tp_dp_pp ? dp + x.dp * stage : stage + x.pp * dp);
+  return in_stage + layout_->stage_width() * stage;
 }
 
 uint32_t Shards::dense_position(uint32_t stage, uint32_t tp, uint32_t dp) const {

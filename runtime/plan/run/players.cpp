@@ -45,7 +45,9 @@ void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_si
       replicas == 1 ? std::numeric_limits<uint64_t>::max() : options_.running_max * mean * 3 / 2;
   StragglerOptions stragglers = options_.stragglers;
   if (replicas == 1) stragglers.factor = 0;
-  Round& round = rounds_.emplace_back(key, std::move(tasks), group_size, dispatch, stragglers);
+  const Suspects suspects(static_cast<uint32_t>(tasks.size()));
+  Round& round = rounds_.emplace_back(Round{key, std::move(tasks), group_size, Dispatcher(dispatch),
+                                            suspects, GroupClock(stragglers)});
   for (uint32_t group = 0; group < round.tasks.size(); ++group) {
     auto found = quarantined_.find(round.tasks[group].prompt);
     if (found == quarantined_.end()) {
@@ -110,16 +112,13 @@ void Players::close(RoundKey key, Out& out) {
 // The rounds in order: a later one gets what the earlier ones leave.
 void Players::hand_out(double now, Out& out) {
   for (Round& round : rounds_) {
-    if (!is_floor_open(round.key.kind)) continue;
+    if (round.is_collected || !is_floor_open(round.key.kind)) continue;
     if (round.questions > 0) return;
     choose_players(round);
     const std::vector<DispatchPart> parts = round.dispatcher.assign();
-    if (replicas_.size() == 1)
-      for (const auto& together : pack_leases(round, parts)) lease(round, together, now, out);
-    else
-      for (const DispatchPart& part : parts)
-        for (const auto& piece : pack_leases(round, {part})) lease(round, piece, now, out);
+    if (replicas_.size() == 1) lease(round, parts, now, out);
     for (const DispatchPart& part : parts) {
+      if (replicas_.size() > 1) lease(round, {part}, now, out);
       round.clock.opened(part.group, now);
       round.first_on[static_cast<uint32_t>(part.group)] = part.replica;
     }
@@ -144,13 +143,18 @@ void Players::choose_players(Round& round) {
 }
 
 void Players::lease(Round& round, const std::vector<DispatchPart>& parts, double now, Out& out) {
+  for (const auto& together : pack_leases(round, parts)) lease_one(round, together, now, out);
+}
+
+void Players::lease_one(Round& round, const std::vector<DispatchPart>& parts, double now,
+                        Out& out) {
   const uint32_t replica = parts.front().replica;
   const auto first = static_cast<uint32_t>(parts.front().group);
   Lease lease;
   lease.number = ++last_lease_;
   lease.replica = replica;
   lease.round = round.key;
-  lease.attempt = options_.attempt + round.attempt_of(first);
+  lease.attempt = options_.attempt + round.attempts[first];
   lease.group_size = round.group_size;
   lease.version = version_;
   bool is_whole = true;
@@ -243,7 +247,7 @@ std::optional<Failure> Players::on_failed(const LeaseFailed& failed, Out& out) {
 // A replica that has run dry plays what is late elsewhere too; under strict determinism it comes
 // out the same.
 void Players::hedge_late(Round& round, double now, Out& out) {
-  if (round.questions > 0 || !is_floor_open(round.key.kind)) return;
+  if (round.is_collected || round.questions > 0 || !is_floor_open(round.key.kind)) return;
   for (uint64_t group : round.clock.late(now)) {
     std::optional<DispatchPart> part = round.dispatcher.hedge(group);
     if (!part) continue;
@@ -253,7 +257,7 @@ void Players::hedge_late(Round& round, double now, Out& out) {
                              group, round.key.step, round.clock.median_s(),
                              name_of(replicas_[part->replica].card))});
     ++round.attempts[static_cast<uint32_t>(group)];
-    for (const auto& piece : pack_leases(round, {*part})) lease(round, piece, now, out);
+    lease(round, {*part}, now, out);
   }
 }
 
@@ -290,7 +294,8 @@ void Players::play_again(Round& round, Loss loss, Out& out) {
       loss.again.push_back(static_cast<uint32_t>(part.group));
       round.clock.closed(part.group);
     }
-    for (uint32_t group : round.played_only_by(replica, loss.open)) loss.ended.push_back(group);
+    for (const auto& [group, by] : round.played_by)
+      if (by == replica && !has(loss.open, group)) loss.ended.push_back(group);
   }
   ++round.questions;
   out.emplace_back(AskRecorded{++last_question_, round.key});
@@ -373,7 +378,8 @@ std::optional<Failure> Players::quarantine(Round& round, uint32_t group, Out& ou
   // The losses before it was played alone have counted.
   for (size_t i = 0; i < Suspects::k_shared_losses; ++i)
     out.emplace_back(Judge{deaths[i].card, Judgement::pardon});
-  round.drop(group, static_cast<uint64_t>(response_tokens_));
+  for (uint32_t index = 0; index < round.group_size; ++index)
+    round.dispatcher.end(group, index, 0, static_cast<uint64_t>(response_tokens_));
   mask(round, group,
        fmt::format("quarantined: {} processes have ended while they played it", deaths.size()),
        out);
@@ -421,16 +427,14 @@ void Players::on_served(const std::vector<uint32_t>& cards, uint64_t version, Ou
 // What it plays it plays to the end, within `wait_s`; the rest, and what is not in the stream by
 // then, goes to others when the node says that it is lost.
 void Players::on_leave(const LeaveAsked& leave, double now, Out& out) {
-  bool has_other = false;
-  for (const Replica& replica : replicas_)
-    has_other =
-        has_other || (!has(leave.cards, replica.card) && replica.standing == Standing::serving);
-  if (!has_other) {
+  const auto is_other = [&](const Replica& replica) {
+    return replica.standing == Standing::serving && !has(leave.cards, replica.card);
+  };
+  if (std::ranges::none_of(replicas_, is_other)) {
     out.emplace_back(AnswerLeave{
         leave.number, Error{Errc::invalid_argument,
-                            fmt::format("{}: no other replica of actor_infer serves at the "
-                                        "moment: try again after the next step",
-                                        leave.text)}});
+                            leave.text + ": no other replica of actor_infer serves at the moment: "
+                                         "try again after the next step"}});
     return;
   }
   out.emplace_back(Note{"leave", leave.text});

@@ -48,6 +48,7 @@ class Players {
   bool is_idle() const { return leases_.empty(); }
   /// Every group has been played once: learns which replicas were slow and how long answers are.
   void end_playing(RoundKey round, Out& out);
+  void collected(RoundKey round) { find(round)->is_collected = true; }
   void close(RoundKey round, Out& out);
 
   // -- what is told
@@ -110,6 +111,7 @@ class Players {
   size_t open_groups(uint32_t replica) const;
   void choose_players(Round& round);
   void lease(Round& round, const std::vector<DispatchPart>& parts, double now, Out& out);
+  void lease_one(Round& round, const std::vector<DispatchPart>& parts, double now, Out& out);
   void hedge_late(Round& round, double now, Out& out);
   bool take_end(Round& round, uint32_t replica, const DispatchPart& part, uint64_t tokens,
                 double now, Out& out);

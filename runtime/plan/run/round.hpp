@@ -15,17 +15,8 @@
 namespace cohort::plan::run {
 
 struct Round {
-  Round(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_size,
-        const DispatchOptions& dispatch, const StragglerOptions& stragglers);
-
   /// The group waits, whole.
   void add(uint32_t group);
-  /// Ends every trajectory of the group that has not ended, for it is not played.
-  void drop(uint32_t group, uint64_t tokens);
-  /// Returns how often the group was taken from a replica, or given to a second one.
-  uint32_t attempt_of(uint32_t group) const;
-  /// Returns the groups that `replica` has played of the round, but for `open`.
-  std::vector<uint32_t> played_only_by(uint32_t replica, const std::vector<uint32_t>& open) const;
 
   RoundKey key;
   std::vector<GroupTask> tasks;  // one per group
@@ -34,10 +25,11 @@ struct Round {
   Suspects suspects;
   GroupClock clock;
   uint64_t response_tokens = 0;
-  std::map<uint32_t, uint32_t> played_by;  // group that has ended: replica
-  std::map<uint32_t, uint32_t> first_on;   // group: who had it first, of its last attempt
-  std::map<uint32_t, uint32_t> attempts;   // of groups that were leased again
-  uint32_t questions = 0;                  // to the trainer: nothing is leased meanwhile
+  std::map<uint32_t, uint32_t> played_by = {};  // group that has ended: replica
+  std::map<uint32_t, uint32_t> first_on = {};   // group: who had it first, of its last attempt
+  std::map<uint32_t, uint32_t> attempts = {};   // group: how often it was leased again
+  uint32_t questions = 0;                       // to the trainer: nothing is leased meanwhile
+  bool is_collected = false;  // all of it is in the stream: nothing is leased any more
 };
 
 /// Returns the phase in which rounds of a kind are played.
@@ -48,7 +40,7 @@ inline constexpr size_t k_lease_bytes_max = 48 * 1024;
 
 /// Packs the parts that one replica is to play into leases: in order, those of one attempt
 /// together, and none above k_lease_bytes_max.
-std::vector<std::vector<DispatchPart>> pack_leases(const Round& round,
+std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
                                                    const std::vector<DispatchPart>& parts);
 
 }  // namespace cohort::plan::run

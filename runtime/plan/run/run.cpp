@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace cohort::plan::run {
 
-Run::Run(RunOptions options)
-    : options_(std::move(options)), players_(options_), doubts_(options_.verdict_wait_s) {
+Run::Run(RunOptions options) : options_(std::move(options)), players_(options_) {
   COHORT_CHECK(!options_.cards.empty(), "a run has a replica of actor_infer");
   COHORT_CHECK(options_.steps_ahead == 0 || !options_.has_reference_phase,
                "PLACE-4: roles that take turns cannot generate while others train");
@@ -20,8 +20,7 @@ std::vector<Command> Run::on(const Event& event, double now) {
   wakes_.erase(wakes_.begin(), wakes_.upper_bound(now));
   std::visit([this](const auto& each) { told(each); }, event);
   if (stage_ != Stage::over) players_.on_time(now, out_);
-  if (auto cause = doubts_.verdict(now, [this](uint64_t x) { return players_.is_open(x); }))
-    fail(std::move(*cause));
+  judge_doubts();
   go_on();
   wake();
   return std::exchange(out_, {});
@@ -199,26 +198,19 @@ void Run::finish() {
 /// Its groups are asked for.
 void Run::start(Step& step) {
   uint32_t count = 0;
-  switch (step.key.kind) {
-    case TrajectoryKind::train:
-      if (open_.size() == 1) step_ = step.key.step;
-      activity_ = Activity::generate;
-      out_.emplace_back(BeginRow{step.key.step});
-      break;
-    case TrajectoryKind::warm_start: {
-      // Optimizer steps of this round: the steps spread evenly over the rounds.
-      const auto until = [this](uint64_t round) {
-        return options_.warm_steps * round / options_.warm_rounds;
-      };
-      count = static_cast<uint32_t>((until(step.key.step + 1) - until(step.key.step)) *
-                                    options_.warm_batch);
-      activity_ = Activity::warm_start;
-      break;
-    }
-    case TrajectoryKind::val:
-    case TrajectoryKind::val_greedy:
-      activity_ = Activity::evaluate;
-      break;
+  activity_ = Activity::evaluate;
+  if (step.key.kind == TrajectoryKind::train) {
+    if (open_.size() == 1) step_ = step.key.step;
+    activity_ = Activity::generate;
+    out_.emplace_back(BeginRow{step.key.step});
+  } else if (step.key.kind == TrajectoryKind::warm_start) {
+    // Optimizer steps of this round: the steps spread evenly over the rounds.
+    const auto until = [this](uint64_t round) {
+      return options_.warm_steps * round / options_.warm_rounds;
+    };
+    count = static_cast<uint32_t>((until(step.key.step + 1) - until(step.key.step)) *
+                                  options_.warm_batch);
+    activity_ = Activity::warm_start;
   }
   out_.emplace_back(AskTasks{step.key, count});
 }
@@ -260,11 +252,15 @@ bool Run::is_ready(PhaseKind kind) {
 }
 
 void Run::ask(PhaseKind kind) {
+  static constexpr std::array k_activities = {
+      // in the order of PhaseKind
+      Activity::init,   Activity::publish,  Activity::generate,  Activity::reference,
+      Activity::update, Activity::evaluate, Activity::checkpoint};
   const bool is_beside = kind == PhaseKind::update && options_.steps_ahead > 0;
   if (!is_beside) players_.close_floor();
   asked_ = kind;
   granted_.reset();
-  activity_ = activity_of(kind);
+  activity_ = k_activities.at(static_cast<size_t>(kind));
   out_.emplace_back(BeginPhase{kind, step_, version_});
 }
 
@@ -298,17 +294,9 @@ int64_t Run::ahead() const {
 }
 
 uint32_t Run::group_size(TrajectoryKind kind) const {
-  switch (kind) {
-    case TrajectoryKind::train:
-      return options_.group_size;
-    case TrajectoryKind::val:
-      return options_.val_group_size;
-    case TrajectoryKind::val_greedy:
-      return options_.greedy_group_size;
-    case TrajectoryKind::warm_start:
-      break;
-  }
-  return 1;
+  const std::array sizes = {options_.group_size, options_.val_group_size,
+                            options_.greedy_group_size, 1U};  // in the order of TrajectoryKind
+  return sizes.at(static_cast<size_t>(kind));
 }
 
 void Run::fail(Failure failure) {
@@ -321,9 +309,27 @@ void Run::fail(Failure failure) {
           failure.is_loss});
 }
 
+// The first error that nothing explains when its time is over is the cause.
+void Run::judge_doubts() {
+  for (; !doubts_.empty() && doubts_.front().since + options_.verdict_wait_s <= now_;
+       doubts_.pop_front()) {
+    Doubt& doubt = doubts_.front();
+    if (!is_explained(doubt)) fail(std::move(doubt.failure));
+  }
+}
+
+bool Run::is_explained(const Doubt& doubt) const {
+  constexpr double k_before_s = 3;  // an error may be told so long before the loss behind it
+  return (doubt.excuse == Excuse::lease && !players_.is_open(doubt.lease)) ||
+         (doubt.excuse == Excuse::loss && last_loss_ && *last_loss_ > doubt.since - k_before_s);
+}
+
 void Run::wake() {
   std::optional<double> due = players_.due();
-  if (auto doubt = doubts_.due()) due = std::min(*doubt, due.value_or(*doubt));
+  if (!doubts_.empty()) {
+    const double doubt = doubts_.front().since + options_.verdict_wait_s;
+    due = std::min(doubt, due.value_or(doubt));
+  }
   if (stage_ == Stage::over || !due || (!wakes_.empty() && *wakes_.begin() <= *due)) return;
   wakes_.insert(*due);
   out_.emplace_back(WakeAt{*due});

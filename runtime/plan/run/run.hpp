@@ -3,21 +3,18 @@
 /// virtual one, carries them out and decides nothing. Pure: no actor, file, log or clock (`now` is
 /// an argument), and the same events give the same commands. docs/run_machine.md.
 ///
-/// Pipelines agentic and rlvr: warm start rounds, then step 0 (the policy that starts is published,
-/// evaluated, saved), then per step: generate, [reference,] update, publish, [evaluate,] row,
-/// [save]. Generation may be steps_ahead steps before the optimizer, which takes the steps strictly
-/// in order; nothing that was played is thrown away. With steps_ahead = 0 one step is open at a
-/// time.
+/// Warm start rounds, then step 0 (the policy that starts is published, evaluated, saved), then per
+/// step: generate, [reference,] update, publish, [evaluate,] row, [save]. Generation may be
+/// steps_ahead steps before the optimizer, which takes the steps strictly in order; nothing that
+/// was played is thrown away.
 ///
 /// FLOW-3: a step is opened only while step - 1 - (step whose policy is served) <= steps_ahead, so
-/// that no older token is trained on. A version is published when no lease is open: open leases are
-/// played out, and waiting groups get the new version.
+/// that no older token is trained on. A version is published when no lease is open.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
-/// its cause; one that may be the consequence of a loss waits for that (doubts.hpp). Rollouts may
-/// be lost and come back at any time (players.hpp): the others play again what these had not
-/// brought into the stream. If no rollout is left that could play, the version is published again,
-/// to the first that comes. FLOW-1: the collector drops what comes twice.
+/// its cause; one that may be the consequence of a loss waits for the word of the node, which
+/// watches the processes. Rollouts may be lost and come back at any time (players.hpp). If no
+/// rollout is left that could play, the version is published again, to the first that comes.
 ///
 /// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
 #include <cstdint>
@@ -29,7 +26,6 @@
 #include <vector>
 
 #include "runtime/plan/run/commands.hpp"
-#include "runtime/plan/run/doubts.hpp"
 #include "runtime/plan/run/events.hpp"
 #include "runtime/plan/run/players.hpp"
 #include "runtime/plan/run/run_options.hpp"
@@ -98,8 +94,12 @@ class Run {
   /// Returns the step of the policy that the optimizer is at; 0 before the first.
   uint64_t step() const { return step_; }
   /// Returns the step at the optimizer, and the one that is evaluated; none between two steps.
-  std::optional<StepState> front() const;
-  std::optional<StepState> evaluation() const;
+  std::optional<StepState> front() const {
+    return open_.empty() ? std::nullopt : std::optional(open_.front().state);
+  }
+  std::optional<StepState> evaluation() const {
+    return evaluation_ ? std::optional(evaluation_->state) : std::nullopt;
+  }
   size_t open_steps() const { return open_.size(); }
   const Players& players() const { return players_; }
   void assert_invariants() const;
@@ -113,27 +113,39 @@ class Run {
     double opened = 0, played = 0, collected = 0;  // when
     double masked_share = 0;                       // of its trajectories
   };
+  /// The explanation of an error.
+  enum class Excuse : uint8_t {
+    loss,   // a process that was lost around that time
+    lease,  // the loss of the replica that had the lease
+    none,   // nothing: it only leaves others the first word
+  };
+  struct Doubt {
+    Failure failure;
+    Excuse excuse = Excuse::none;
+    uint64_t lease = 0;  // of Excuse::lease
+    double since = 0;
+  };
 
   // -- events
   void told(const Started& event);
-  void told(const StopAsked& event);
-  void told(const TimePassed& event);
+  void told(const StopAsked&) { is_stop_asked_ = true; }
+  void told(const TimePassed&) {}
   void told(const PhaseDone& event);
   void told(const TasksReady& event);
   void told(const RoundOpened& event);
-  void told(const LeaseEnded& event);
+  void told(const LeaseEnded& event) { players_.on_ended(event, now_, out_); }
   void told(const LeaseFailed& event);
-  void told(const Pong& event);
+  void told(const Pong& event) { players_.on_pong(event, now_); }
   void told(const Collected& event);
   void told(const Recorded& event);
-  void told(const Masked& event);
+  void told(const Masked& event) { players_.on_masked(event); }
   void told(const Updated& event);
   void told(const Flushed& event);
   void told(const Saved& event);
   void told(const Loaded& event);
   void told(const CardsLost& event);
-  void told(const CardsBack& event);
-  void told(const LeaveAsked& event);
+  void told(const CardsBack& event) { players_.on_back(event, out_); }
+  void told(const LeaveAsked& event) { players_.on_leave(event, now_, out_); }
   void told(const Noticed& event);
   void told(const FailureTold& event);
   void told(const CommandFailed& event);
@@ -168,13 +180,16 @@ class Run {
   int64_t ahead() const;
   uint32_t group_size(TrajectoryKind kind) const;
   void fail(Failure failure);
+  void judge_doubts();
+  bool is_explained(const Doubt& doubt) const;
   void wake();
 
   const RunOptions options_;
-  Players players_;  // refers to options_
-  Doubts doubts_;
-  std::vector<Command> out_;  // of the event that is being told
-  double now_ = 0;            // likewise
+  Players players_;                  // refers to options_
+  std::deque<Doubt> doubts_;         // in the order in which they were told
+  std::optional<double> last_loss_;  // of a process that has ended by itself
+  std::vector<Command> out_;         // of the event that is being told
+  double now_ = 0;                   // likewise
   Stage stage_ = Stage::created;
   Activity activity_ = Activity::start;
   std::deque<Step> open_;             // the oldest first
@@ -193,9 +208,6 @@ class Run {
   std::string last_notice_;
 };
 
-Activity activity_of(PhaseKind kind);
-std::string_view to_string(StepState state);
-std::string_view to_string(Stage stage);
 std::string_view to_string(Activity activity);
 
 }  // namespace cohort::plan::run

@@ -13,10 +13,6 @@ void Run::told(const Started&) {
   ask(PhaseKind::init);
 }
 
-void Run::told(const StopAsked&) { is_stop_asked_ = true; }
-
-void Run::told(const TimePassed&) {}
-
 void Run::told(const PhaseDone& done) {
   if (asked_ != done.kind) return;
   asked_.reset();
@@ -90,16 +86,12 @@ void Run::told(const RoundOpened& opened) {
   players_.open(step->key, std::exchange(step->tasks, {}), group_size(step->key.kind), out_);
 }
 
-void Run::told(const LeaseEnded& ended) { players_.on_ended(ended, now_, out_); }
-
 void Run::told(const LeaseFailed& failed) {
   auto failure = players_.on_failed(failed, out_);
   if (!failure) return;
   failure->phase = to_string(activity_);
-  doubts_.add({std::move(*failure), Excuse::lease, failed.number, now_});
+  doubts_.push_back({std::move(*failure), Excuse::lease, failed.number, now_});
 }
-
-void Run::told(const Pong& pong) { players_.on_pong(pong, now_); }
 
 void Run::told(const Collected& collected) {
   Step* step = find(collected.round, StepState::collecting);
@@ -107,13 +99,12 @@ void Run::told(const Collected& collected) {
   step->collected = now_;
   step->masked_share = collected.masked_share;
   step->state = StepState::closing;
+  players_.collected(step->key);
 }
 
 void Run::told(const Recorded& recorded) {
   if (auto failure = players_.on_recorded(recorded, out_)) fail(std::move(*failure));
 }
-
-void Run::told(const Masked& masked) { players_.on_masked(masked); }
 
 void Run::told(const Updated& updated) {
   Step* step = find(updated.round, StepState::updating);
@@ -149,13 +140,9 @@ void Run::told(const Saved&) {
 }
 
 void Run::told(const CardsLost& lost) {
-  if (!lost.is_away) doubts_.lost(now_);
+  if (!lost.is_away) last_loss_ = now_;
   players_.on_lost(lost, out_);
 }
-
-void Run::told(const CardsBack& back) { players_.on_back(back, out_); }
-
-void Run::told(const LeaveAsked& leave) { players_.on_leave(leave, now_, out_); }
 
 void Run::told(const Noticed& notice) {
   last_notice_ = notice.role + ": " + notice.text;
@@ -164,24 +151,14 @@ void Run::told(const Noticed& notice) {
 
 void Run::told(const FailureTold& told) {
   if (!told.failure.is_consequence) return fail(told.failure);
-  doubts_.add({told.failure, Excuse::loss, 0, now_});
+  doubts_.push_back({told.failure, Excuse::loss, 0, now_});
 }
 
 // An actor that is gone has not failed by itself: its node has the first word.
 void Run::told(const CommandFailed& failed) {
   Failure failure{failed.role, std::string(to_string(activity_)), failed.error.to_string()};
   if (failed.error.code != Errc::closed) return fail(std::move(failure));
-  doubts_.add({std::move(failure), Excuse::none, 0, now_});
-}
-
-std::optional<StepState> Run::front() const {
-  if (open_.empty()) return std::nullopt;
-  return open_.front().state;
-}
-
-std::optional<StepState> Run::evaluation() const {
-  if (!evaluation_) return std::nullopt;
-  return evaluation_->state;
+  doubts_.push_back({std::move(failure), Excuse::none, 0, now_});
 }
 
 void Run::assert_invariants() const {
@@ -192,41 +169,6 @@ void Run::assert_invariants() const {
         open_[i].key.step == open_[i - 1].key.step + 1 && open_[i].state <= StepState::collected,
         "a step is at the optimizer before the one in front of it");
   COHORT_CHECK(!evaluation_ || front() == StepState::evaluating, "an evaluation without its step");
-}
-
-Activity activity_of(PhaseKind kind) {
-  switch (kind) {
-    case PhaseKind::init:
-      return Activity::init;
-    case PhaseKind::publish:
-      return Activity::publish;
-    case PhaseKind::generate:
-      return Activity::generate;
-    case PhaseKind::reference:
-      return Activity::reference;
-    case PhaseKind::update:
-      return Activity::update;
-    case PhaseKind::evaluate:
-      return Activity::evaluate;
-    case PhaseKind::checkpoint:
-      break;
-  }
-  return Activity::checkpoint;
-}
-
-std::string_view to_string(StepState state) {
-  static constexpr std::string_view k_names[] = {
-      "admitted",  "ready",    "opening",    "generating", "referring", "collecting", "closing",
-      "collected", "updating", "publishing", "evaluating", "flushing",  "saving"};
-  return k_names[static_cast<size_t>(state)];
-}
-
-std::string_view to_string(Stage stage) {
-  static constexpr std::string_view k_names[] = {
-      "created",   "starting",     "restoring_frozen", "publishing_frozen",
-      "restoring", "republishing", "warming",          "stepping",
-      "ending",    "over"};
-  return k_names[static_cast<size_t>(stage)];
 }
 
 std::string_view to_string(Activity activity) {

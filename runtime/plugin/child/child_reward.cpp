@@ -145,14 +145,14 @@ class ChildReward::Call {
   std::vector<bool> done_ = std::vector<bool>(rows_.size());
 };
 
-ChildReward::ChildReward(PluginFile file, std::string fingerprint, std::unique_ptr<PluginPool> pool)
+ChildReward::ChildReward(PluginSpec file, std::string fingerprint, std::unique_ptr<PluginPool> pool)
     : file_(std::move(file)), fingerprint_(std::move(fingerprint)), pool_(std::move(pool)) {}
 
-Expected<std::shared_ptr<ChildReward>> ChildReward::open(const PluginFile& file, uint32_t workers) {
-  COHORT_ASSIGN(PluginVersion version, read_version(file));
-  COHORT_ASSIGN(auto pool, PluginPool::open(std::move(version.launch), workers));
+Expected<std::shared_ptr<ChildReward>> ChildReward::open(const PluginSpec& spec) {
+  COHORT_ASSIGN(PluginVersion version, read_version(spec));
+  COHORT_ASSIGN(auto pool, PluginPool::open(std::move(version.launch), spec.workers));
   return std::shared_ptr<ChildReward>(
-      new ChildReward(file, std::move(version.fingerprint), std::move(pool)));
+      new ChildReward(spec, std::move(version.fingerprint), std::move(pool)));
 }
 
 std::vector<tasks::RewardResult> ChildReward::score(std::span<const tasks::RewardRow> rows) {

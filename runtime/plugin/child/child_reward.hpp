@@ -20,7 +20,7 @@ class ChildReward final : public tasks::Reward {
  public:
   /// Starts the children; each has loaded the plugin when it returns. Errors as read_version() and
   /// PluginPool::open().
-  static Expected<std::shared_ptr<ChildReward>> open(const PluginFile& file, uint32_t workers);
+  static Expected<std::shared_ptr<ChildReward>> open(const PluginSpec& spec);
 
   std::vector<tasks::RewardResult> score(std::span<const tasks::RewardRow> rows) override;
   uint32_t concurrency() const override { return pool_->workers(); }
@@ -32,9 +32,9 @@ class ChildReward final : public tasks::Reward {
 
  private:
   class Call;
-  ChildReward(PluginFile file, std::string fingerprint, std::unique_ptr<PluginPool> pool);
+  ChildReward(PluginSpec file, std::string fingerprint, std::unique_ptr<PluginPool> pool);
 
-  PluginFile file_;
+  PluginSpec file_;
   std::string fingerprint_;
   std::unique_ptr<PluginPool> pool_;
 };

@@ -119,16 +119,13 @@ class PluginWorld final : public tasks::Environment {
 
 class Source final : public EnvironmentSource, public std::enable_shared_from_this<Source> {
  public:
-  Source(PluginFile file, std::string fingerprint, std::shared_ptr<PluginPool> pool, int max_steps)
-      : file_(std::move(file)),
-        fingerprint_(std::move(fingerprint)),
-        pool_(std::move(pool)),
-        max_steps_(max_steps) {
+  Source(PluginSpec file, std::string fingerprint, std::shared_ptr<PluginPool> pool)
+      : file_(std::move(file)), fingerprint_(std::move(fingerprint)), pool_(std::move(pool)) {
     fill_seats();
   }
 
   std::unique_ptr<tasks::Environment> make() override {
-    return std::make_unique<PluginWorld>(shared_from_this(), max_steps_, next_id_++);
+    return std::make_unique<PluginWorld>(shared_from_this(), file_.max_steps, next_id_++);
   }
 
   Expected<bool> reload() override {
@@ -156,10 +153,9 @@ class Source final : public EnvironmentSource, public std::enable_shared_from_th
       seats_.push_back(std::make_shared<Seat>(pool_, file_.timeout_s));
   }
 
-  PluginFile file_;
+  PluginSpec file_;
   std::string fingerprint_;
   std::shared_ptr<PluginPool> pool_;
-  int max_steps_;
   std::atomic<uint64_t> next_id_{1};
   std::mutex mutex_;  // of the seats
   std::vector<std::shared_ptr<Seat>> seats_;
@@ -210,23 +206,16 @@ tasks::StepResult PluginWorld::step(std::string_view response_text) {
 
 }  // namespace
 
-Expected<std::shared_ptr<EnvironmentSource>> open_environment(const EnvironmentSpec& spec) {
+Expected<std::shared_ptr<EnvironmentSource>> open_environment(const PluginSpec& spec) {
   if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin))
     return Error{Errc::config, spec.plugin + ": a plugin is path.py:Class or path.so"};
-  PluginFile file{.plugin = spec.plugin,
-                  .config = spec.config,
-                  .is_environment = true,
-                  .timeout_s = spec.timeout_s,
-                  .mode = spec.mode,
-                  .memory_bytes = spec.memory_bytes,
-                  .readable = spec.readable,
-                  .has_network = spec.has_network,
-                  .python = spec.python};
+  PluginSpec file = spec;
+  file.is_environment = true;
   COHORT_ASSIGN(PluginVersion version, read_version(file));
   COHORT_ASSIGN(std::unique_ptr<PluginPool> pool,
                 PluginPool::open(std::move(version.launch), spec.workers));
-  return std::shared_ptr<EnvironmentSource>(std::make_shared<Source>(
-      std::move(file), std::move(version.fingerprint), std::move(pool), spec.max_steps));
+  return std::shared_ptr<EnvironmentSource>(
+      std::make_shared<Source>(std::move(file), std::move(version.fingerprint), std::move(pool)));
 }
 
 }  // namespace cohort::plugin

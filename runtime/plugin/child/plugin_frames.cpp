@@ -88,6 +88,14 @@ Expected<Verdict> verdict_of(uint8_t value) {
 
 }  // namespace
 
+std::optional<size_t> read_head(const char* head, Frame& frame) {
+  uint32_t size = 0;
+  std::memcpy(&size, head, sizeof size);
+  std::memcpy(&frame.number, head + sizeof size, sizeof frame.number);
+  frame.kind = static_cast<uint8_t>(head[k_frame_head_bytes - 1]);
+  return size < 5 || size > k_max_frame_bytes ? std::nullopt : std::optional<size_t>(size - 5);
+}
+
 std::string frame_bytes(uint32_t number, uint8_t kind, std::string_view payload) {
   Writer out;
   out.number(static_cast<uint32_t>(payload.size() + 5));

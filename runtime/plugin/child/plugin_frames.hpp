@@ -15,6 +15,7 @@
 ///            texts observation, stop_reason, event, instructions, u32 metrics: text name, f64
 ///   failed   u8 Verdict, u8 Errc, text: the whole call failed
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,13 +68,11 @@ struct Failure {
   std::string reason;
 };
 
-/// Returns the result of a row that has no score.
-inline tasks::RewardResult without_score(std::string why) {
-  tasks::RewardResult result;
-  result.error = std::move(why);
-  return result;
-}
+using tasks::without_score;
 
+/// Reads number and kind from the k_frame_head_bytes at `head`. Returns the payload's size, nothing
+/// if it is no frame's.
+std::optional<size_t> read_head(const char* head, Frame& frame);
 /// Returns the bytes of a frame.
 std::string frame_bytes(uint32_t number, uint8_t kind, std::string_view payload);
 

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -35,12 +34,9 @@ class Pipe {
   bool read(Frame& frame) {
     std::array<char, k_frame_head_bytes> head;
     if (!read_all(head.data(), head.size())) return false;
-    uint32_t size = 0;
-    std::memcpy(&size, head.data(), sizeof size);
-    std::memcpy(&frame.number, head.data() + 4, sizeof frame.number);
-    frame.kind = static_cast<uint8_t>(head[8]);
-    if (size < 5 || size > k_max_frame_bytes) return false;
-    frame.payload.resize(size - 5);
+    const auto size = read_head(head.data(), frame);
+    if (!size) return false;
+    frame.payload.resize(*size);
     return read_all(frame.payload.data(), frame.payload.size());
   }
   void write(uint32_t number, Answer kind, std::string_view payload) {

@@ -66,7 +66,7 @@ bool is_shared(const fs::path& folder) {
   return folder == "/" || is_sticky || (home != nullptr && fs::equivalent(folder, home, error));
 }
 
-SandboxOptions sandbox_of(const PluginFile& file, const std::string& path) {
+SandboxOptions sandbox_of(const PluginSpec& file, const std::string& path) {
   SandboxOptions options;
   options.mode = file.mode;
   options.limits.memory_bytes = file.memory_bytes;
@@ -87,7 +87,7 @@ void add_once(std::vector<std::string>& folders, const fs::path& folder) {
     folders.push_back(std::move(text));
 }
 
-Expected<fs::path> interpreter(const PluginFile& file) {
+Expected<fs::path> interpreter(const PluginSpec& file) {
   fs::path python = file.python.empty() ? "/usr/bin/python3" : file.python;
   std::error_code error;
   if (::access(python.c_str(), X_OK) == 0) return fs::absolute(python, error).lexically_normal();
@@ -97,7 +97,7 @@ Expected<fs::path> interpreter(const PluginFile& file) {
                            python.string())};
 }
 
-Expected<PluginVersion> python_version(const PluginFile& file, const Named& at) {
+Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) {
   COHORT_ASSIGN(nlohmann::json args, options_of(file.config));
   COHORT_ASSIGN(std::string source, content_of(at.path));
   if (source.size() > k_max_source_bytes)
@@ -138,7 +138,7 @@ Expected<std::string> plugin_host() {
                            folder.string())};
 }
 
-Expected<PluginVersion> native_version(const PluginFile& file, const Named& at) {
+Expected<PluginVersion> native_version(const PluginSpec& file, const Named& at) {
   COHORT_TRY(options_of(file.config));
   COHORT_ASSIGN(std::string content, content_of(at.path));
   COHORT_ASSIGN(std::string host, plugin_host());
@@ -162,7 +162,7 @@ bool is_python_plugin(std::string_view plugin) {
 
 bool is_native_plugin(std::string_view plugin) { return plugin.ends_with(".so"); }
 
-Expected<PluginVersion> read_version(const PluginFile& file) {
+Expected<PluginVersion> read_version(const PluginSpec& file) {
   COHORT_ASSIGN(Named at, named(file.plugin));
   auto version =
       is_native_plugin(file.plugin) ? native_version(file, at) : python_version(file, at);

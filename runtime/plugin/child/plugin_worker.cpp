@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/plugin/sandbox/without_sigpipe.hpp"
 
 namespace cohort::plugin {
 namespace {
@@ -25,24 +26,6 @@ constexpr size_t k_words_bytes = 2048;
 constexpr size_t k_slack_bytes = 65536;  // taken frames that may lie before the next one
 constexpr double k_look_s = 0.05;        // how often a silent child is looked after
 constexpr double k_end_s = 0.25;         // from the end of its pipe to its exit status
-
-/// write() whose SIGPIPE, if there is one, stays in this call.
-ssize_t write_quietly(int fd, const char* data, size_t count) {
-  sigset_t pipe_signal, before;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  ssize_t written = ::write(fd, data, count);
-  int error = errno;
-  if (written < 0 && error == EPIPE) {
-    const timespec now{};
-    while (sigtimedwait(&pipe_signal, nullptr, &now) < 0 && errno == EINTR) {
-    }
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return written;
-}
 
 /// The process at the end of the chain that the sandbox starts: bwrap, its init, the child.
 pid_t last_descendant(pid_t pid) {
@@ -88,8 +71,8 @@ std::string last_words(std::string_view words) {
   while (!words.empty() && static_cast<unsigned char>(words.back()) <= ' ') words.remove_suffix(1);
   auto line = words.substr(words.find_last_of('\n') + 1);  // npos + 1 = 0
   std::string text(line.substr(0, 300));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' '; }, ' ');
   return text;
 }
 
@@ -152,8 +135,9 @@ void PluginWorker::begin(Op op, std::string_view payload) {
 
 /// Returns false when nobody will read any more.
 bool PluginWorker::send_some() {
+  const WithoutSigpipe guard;
   while (sent_ < outgoing_.size()) {
-    ssize_t n = write_quietly(process_->in(), outgoing_.data() + sent_, outgoing_.size() - sent_);
+    ssize_t n = ::write(process_->in(), outgoing_.data() + sent_, outgoing_.size() - sent_);
     if (n < 0) return would_block();
     sent_ += static_cast<size_t>(n);
   }
@@ -187,16 +171,13 @@ void PluginWorker::read_words() {
 Expected<bool> PluginWorker::take_frame(Frame& frame) {
   std::string_view seen(incoming_.data() + taken_, incoming_.size() - taken_);
   if (seen.size() < k_frame_head_bytes) return false;
-  uint32_t size = 0;
-  std::memcpy(&size, seen.data(), sizeof size);
-  std::memcpy(&frame.number, seen.data() + 4, sizeof frame.number);
-  frame.kind = static_cast<uint8_t>(seen[8]);
-  if (size < 5 || size > k_max_frame_bytes || frame.number != number_ || frame.kind == 0 ||
+  const auto size = read_head(seen.data(), frame);
+  if (!size || frame.number != number_ || frame.kind == 0 ||
       frame.kind > static_cast<uint8_t>(Answer::world))
     return Error{Errc::protocol, "answered garbage: no frame of this call"};
-  if (seen.size() < size + sizeof size) return false;
-  frame.payload.assign(seen.substr(k_frame_head_bytes, size - 5));
-  taken_ += size + sizeof size;
+  if (seen.size() < k_frame_head_bytes + *size) return false;
+  frame.payload.assign(seen.substr(k_frame_head_bytes, *size));
+  taken_ += k_frame_head_bytes + *size;
   return true;
 }
 

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "runtime/plugin/code/code_run.hpp"
+#include "runtime/tasks/json_options.hpp"
 
 namespace cohort::plugin {
 namespace {
 
-using Json = nlohmann::json;
 using tasks::RewardResult;
 using tasks::RewardRow;
 
@@ -23,93 +22,46 @@ struct CodeConfig {
   CodePoolOptions pool;
 };
 
-class ConfigReader {
- public:
-  ConfigReader(const Json& json, CodeConfig& config) : json_(json), config_(config) {}
-
-  Expected<void> read() {
-    for (const auto& [key, value] : json_.items()) COHORT_TRY(read_key(key, value));
-    if (config_.run.case_timeout_s > config_.run.timeout_s)
-      config_.run.case_timeout_s = config_.run.timeout_s;
-    return {};
+/// timeout_s and memory_bytes are the answer's; a case has no more time than that.
+CodeConfig read_config(tasks::Options& options, const PluginSpec& spec) {
+  CodeConfig config;
+  CodeRunOptions& run = config.run;
+  CodePoolOptions& pool = config.pool;
+  const std::string language = options.choice("language", {"auto", "python", "cpp"});
+  config.language = language == "python" ? CodeLanguage::python
+                    : language == "cpp"  ? CodeLanguage::cpp
+                                         : CodeLanguage::automatic;
+  config.is_share = options.choice("score", {"all", "share"}) == "share";
+  for (auto [key, seconds] : {std::pair{"case_timeout_s", &run.case_timeout_s},
+                              std::pair{"compile_timeout_s", &run.compile_timeout_s}}) {
+    *seconds = options.number(key, *seconds);
+    if (*seconds <= 0) options.reject(key, "must be above 0 seconds");
   }
-
- private:
-  static Error bad(const std::string& key, const char* expected, const Json& got) {
-    return {Errc::config,
-            fmt::format("code_sandbox: {}: expected {}, got {}", key, expected, got.dump())};
+  constexpr uint32_t k_most = 1U << 30;
+  run.max_output_bytes = options.count("max_output_bytes", 1U << 20, 1);
+  if (run.max_output_bytes > k_most) options.reject("max_output_bytes", "is above 1 GiB");
+  pool.processes = options.count("processes", pool.processes, 1);
+  run.compiler = {"/usr/bin/g++"};
+  pool.python = "/usr/bin/python3";
+  for (auto [key, path] :
+       {std::pair{"python", &pool.python}, std::pair{"compiler", &run.compiler[0]}}) {
+    *path = options.text(key, *path);
+    if (!path->starts_with('/')) options.reject(key, "must be an absolute path");
   }
-
-  Expected<void> read_key(const std::string& key, const Json& value) {
-    if (key == "language") return read_language(value);
-    if (key == "score") return read_score(value);
-    if (key == "case_timeout_s") return read_seconds(key, value, config_.run.case_timeout_s);
-    if (key == "compile_timeout_s") return read_seconds(key, value, config_.run.compile_timeout_s);
-    if (key == "max_output_bytes") return read_count(key, value, config_.run.max_output_bytes);
-    if (key == "processes") return read_count(key, value, config_.pool.processes);
-    if (key == "python") return read_path(key, value, config_.pool.python);
-    if (key == "compiler") return read_path(key, value, config_.run.compiler[0]);
-    if (key == "compiler_options") return read_words(key, value);
-    return Error{Errc::config,
-                 fmt::format("code_sandbox: unknown key {}; known are language, score, "
-                             "case_timeout_s, compile_timeout_s, max_output_bytes, processes, "
-                             "python, compiler, compiler_options",
-                             key)};
-  }
-
-  Expected<void> read_language(const Json& value) {
-    if (value == "auto")
-      config_.language = CodeLanguage::automatic;
-    else if (value == "python")
-      config_.language = CodeLanguage::python;
-    else if (value == "cpp")
-      config_.language = CodeLanguage::cpp;
-    else
-      return bad("language", "auto, python or cpp", value);
-    return {};
-  }
-
-  Expected<void> read_score(const Json& value) {
-    if (value != "all" && value != "share") return bad("score", "all or share", value);
-    config_.is_share = value == "share";
-    return {};
-  }
-
-  static Expected<void> read_seconds(const std::string& key, const Json& value, double& to) {
-    if (!value.is_number() || value.get<double>() <= 0) return bad(key, "seconds above 0", value);
-    to = value.get<double>();
-    return {};
-  }
-
-  template <class T>
-  static Expected<void> read_count(const std::string& key, const Json& value, T& to) {
-    constexpr uint64_t k_most = uint64_t{1} << 30;
-    if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > k_most)
-      return bad(key, "a count above 0", value);
-    to = static_cast<T>(value.get<uint64_t>());
-    return {};
-  }
-
-  static Expected<void> read_path(const std::string& key, const Json& value, std::string& to) {
-    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with('/'))
-      return bad(key, "an absolute path", value);
-    to = value.get<std::string>();
-    return {};
-  }
-
-  Expected<void> read_words(const std::string& key, const Json& value) {
-    config_.run.compiler.resize(1);
-    if (!value.is_array()) return bad(key, "a list of words", value);
-    for (const Json& word : value) {
-      if (!word.is_string()) return bad(key, "a list of words", value);
-      config_.run.compiler.push_back(word.get<std::string>());
-    }
-    return {};
-  }
-
-  const Json& json_;
-  CodeConfig& config_;
-};
+  for (std::string& word :
+       options.texts("compiler_options", {"-O1", "-std=c++20", "-w", "-fmax-errors=1"}))
+    run.compiler.push_back(std::move(word));
+  run.timeout_s = spec.timeout_s;
+  run.case_timeout_s = std::min(run.case_timeout_s, run.timeout_s);
+  run.memory_bytes = pool.memory_bytes = spec.memory_bytes;
+  run.stops_at_failure = !config.is_share;
+  pool.mode = spec.mode;
+  pool.workers = std::max(spec.workers, 1U);
+  pool.readable = spec.readable;
+  pool.file_bytes = std::max<uint64_t>(pool.file_bytes, run.max_output_bytes);
+  pool.max_frame_bytes = std::max<size_t>(pool.max_frame_bytes, run.max_output_bytes + 8192);
+  return config;
+}
 
 class CodeReward final : public tasks::Reward {
  public:
@@ -137,18 +89,13 @@ class CodeReward final : public tasks::Reward {
 
  private:
   RewardResult score_row(const RewardRow& row) {
-    RewardResult result;
     Expected<CodeTask> task = code_task(row, config_.language);
-    if (!task) {
-      result.error = task.error().detail;
-      return result;
-    }
+    if (!task) return tasks::without_score(task.error().detail);
     auto count = static_cast<double>(task->cases.size());
     CodeVerdict verdict = judge(*task);
-    if (!verdict.error.empty()) {
-      result.error = fmt::format("{}: {}", row.id, verdict.error);
-      return result;
-    }
+    if (!verdict.error.empty())
+      return tasks::without_score(fmt::format("{}: {}", row.id, verdict.error));
+    RewardResult result;
     double share = static_cast<double>(verdict.passed) / count;
     result.score = config_.is_share ? share : verdict.passed == task->cases.size() ? 1 : 0;
     result.parts = {{"passed", verdict.passed}, {"cases", count}};
@@ -175,24 +122,10 @@ class CodeReward final : public tasks::Reward {
 }  // namespace
 
 Expected<std::shared_ptr<tasks::Reward>> make_code_reward(std::string_view config_json,
-                                                          const CodeRewardOptions& options) {
-  Json json = Json::parse(config_json.empty() ? "{}" : config_json, nullptr, false);
-  if (!json.is_object())
-    return Error{Errc::config, "code_sandbox: its config is not a JSON object"};
-  CodeConfig config;
-  config.pool.python = "/usr/bin/python3";
-  config.run.compiler = {"/usr/bin/g++", "-O1", "-std=c++20", "-w", "-fmax-errors=1"};
-  config.run.timeout_s = options.timeout_s;
-  config.run.memory_bytes = options.memory_bytes;
-  COHORT_TRY(ConfigReader(json, config).read());
-  config.run.stops_at_failure = !config.is_share;
-  config.pool.mode = options.mode;
-  config.pool.workers = std::max(options.workers, 1U);
-  config.pool.memory_bytes = options.memory_bytes;
-  config.pool.readable = options.readable;
-  config.pool.file_bytes = std::max<uint64_t>(config.pool.file_bytes, config.run.max_output_bytes);
-  config.pool.max_frame_bytes =
-      std::max<size_t>(config.pool.max_frame_bytes, config.run.max_output_bytes + 8192);
+                                                          const PluginSpec& spec) {
+  COHORT_ASSIGN(tasks::Options options, tasks::Options::parse("code_sandbox", config_json));
+  CodeConfig config = read_config(options, spec);
+  COHORT_TRY(options.finish());
   COHORT_ASSIGN(std::unique_ptr<CodePool> pool, CodePool::open(config.pool));
   return std::shared_ptr<tasks::Reward>(
       std::make_shared<CodeReward>(std::move(config), std::move(pool)));

@@ -250,21 +250,7 @@ class ProgramRun {
 
 // ---- tests: the judge calls the answer ------------------------------------------------------
 
-const char* name_of(CaseKind kind) {
-  switch (kind) {
-    case CaseKind::input:
-      return "input";
-    case CaseKind::call:
-      return "call";
-    case CaseKind::test:
-      return "test";
-    case CaseKind::check:
-      return "check";
-    case CaseKind::text:
-      return "text";
-  }
-  return "";
-}
+constexpr const char* k_kind_names[] = {"input", "call", "test", "check", "text"};  // by CaseKind
 
 /// The judge runs the tests and keeps the verdicts; what it asks of the answer and what the answer
 /// says goes through here, unread.
@@ -323,7 +309,7 @@ class JudgedRun {
     COHORT_ASSIGN(judge_, pool_.take_judge());
     CodeFrame frame{
         'J',
-        {name_of(task_.kind), names, task_.entry, task_.prefix,
+        {k_kind_names[static_cast<size_t>(task_.kind)], names, task_.entry, task_.prefix,
          task_.kind == CaseKind::text ? task_.code : "", options_.stops_at_failure ? "1" : ""}};
     for (const CodeCase& x : task_.cases) {
       frame.fields.push_back(x.input);

@@ -23,9 +23,7 @@ struct Block {
 };
 
 CodeLanguage language_of(std::string_view tag) {
-  std::string name;
-  for (char c : tag.substr(0, tag.find_first_of(" \t{")))
-    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string name = to_lower(tag.substr(0, tag.find_first_of(" \t{")));
   for (const char* x : {"cpp", "c++", "cc", "cxx"})
     if (name == x) return CodeLanguage::cpp;
   for (const char* x : {"python", "python3", "py"})
@@ -125,19 +123,14 @@ class TaskReader {
   }
 
   Expected<void> read_kind() {
+    constexpr std::pair<std::string_view, CaseKind> k_kinds[] = {
+        {"", CaseKind::input},      {"input", CaseKind::input},       {"pytest", CaseKind::test},
+        {"assert", CaseKind::test}, {"check_based", CaseKind::check}, {"text", CaseKind::text}};
     std::string type = text_of(column(columns_, "case_type"));
-    if (type.empty() || type == "input")
-      task_.kind = CaseKind::input;
-    else if (type == "pytest" || type == "assert")
-      task_.kind = CaseKind::test;
-    else if (type == "check_based")
-      task_.kind = CaseKind::check;
-    else if (type == "text")
-      task_.kind = CaseKind::text;
-    else
-      return bad(fmt::format(
-          "case_type '{}' is not one of input, pytest, assert, check_based, text", type));
-    return {};
+    for (const auto& [name, kind] : k_kinds)
+      if (name == type) return task_.kind = kind, Expected<void>();
+    return bad(
+        fmt::format("case_type '{}' is not one of input, pytest, assert, check_based, text", type));
   }
 
   Expected<void> read_cases() {
@@ -264,11 +257,7 @@ bool lines_agree(std::string_view expected, std::string_view got) {
 
 std::string shown(std::string_view text) {
   constexpr size_t k_shown = 80;
-  if (text.size() <= k_shown) return fmt::format("'{}'", text);
-  // Not in the middle of a character.
-  size_t end = k_shown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return fmt::format("'{}…'", text.substr(0, end));
+  return fmt::format("'{}{}'", beginning_of(text, k_shown), text.size() > k_shown ? "…" : "");
 }
 
 }  // namespace

@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <condition_variable>
 #include <ctime>
 #include <map>
 #include <mutex>
 #include <thread>
+
+#include "runtime/plugin/sandbox/without_sigpipe.hpp"
 
 namespace cohort::plugin {
 namespace {
@@ -22,32 +21,6 @@ constexpr std::chrono::seconds k_connect_max{10};
 constexpr std::chrono::milliseconds k_close_again{20};
 constexpr std::chrono::seconds k_watch_first{1};  // the watch ends a call before a timeout does
 constexpr size_t k_url_max = 2048;                // [bytes]
-
-/// cpp-httplib's client writes without MSG_NOSIGNAL, OpenSSL too: a server that hangs up would end
-/// the process. While this lives, SIGPIPE stays blocked in its thread; one that came is taken off.
-class WithoutSigpipe {
- public:
-  WithoutSigpipe() {
-    ::sigemptyset(&pipe_);
-    ::sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    ::sigpending(&pending);
-    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
-    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~WithoutSigpipe() {
-    const timespec at_once{};
-    while (!was_pending_ && ::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
-
- private:
-  sigset_t pipe_{}, before_{};
-  bool was_pending_ = false;
-};
 
 struct Call {
   std::shared_ptr<httplib::Client> client;

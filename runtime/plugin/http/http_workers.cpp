@@ -11,15 +11,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double k_backoff_max_s = 30;
 constexpr size_t k_shown_max = 200;  // [bytes] of a reply in an error
 
-Clock::duration seconds(double value) {
+Clock::duration duration_of(double value) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-}
-
-std::string shown(std::string_view body) {
-  std::string text(body.substr(0, k_shown_max));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
-  return text;
 }
 
 bool may_pass(int status) {
@@ -34,10 +27,17 @@ Error refusal(const std::string& url, const HttpReply& reply) {
   return {is_key ? Errc::config : Errc::closed,
           fmt::format("{}: status {}{}: {}", url, reply.status,
                       is_key ? " (api_key_env names the variable that holds the key)" : "",
-                      shown(reply.body))};
+                      shown_reply(reply.body))};
 }
 
 }  // namespace
+
+std::string shown_reply(std::string_view body) {
+  std::string text(body.substr(0, k_shown_max));
+  std::ranges::replace_if(
+      text, [](char c) { return c < ' ' || c > '~'; }, ' ');
+  return text;
+}
 
 HttpWorkers::HttpWorkers(HttpPoolOptions server, const HttpWorkersOptions& options)
     : options_(options), pool_(std::move(server)) {
@@ -103,7 +103,7 @@ Expected<void> HttpWorkers::wait_turn(std::optional<Clock::time_point> deadline)
   }
   if (is_stopped_) return cancelled();
   if (options_.requests_per_minute > 0)
-    next_start_ = Clock::now() + seconds(60 / options_.requests_per_minute);
+    next_start_ = Clock::now() + duration_of(60 / options_.requests_per_minute);
   return {};
 }
 
@@ -119,11 +119,11 @@ Expected<void> HttpWorkers::wait_again(Clock::time_point until, Clock::time_poin
 
 Expected<std::string> HttpWorkers::work(const std::string& body) {
   COHORT_TRY(wait_turn(std::nullopt));
-  const Clock::time_point deadline = Clock::now() + seconds(options_.timeout_s);
+  const Clock::time_point deadline = Clock::now() + duration_of(options_.timeout_s);
   double backoff_s = options_.backoff_s;
   for (uint32_t tries = 1;; ++tries) {
     auto reply =
-        pool_.post(body, std::min(deadline, Clock::now() + seconds(options_.try_timeout_s)));
+        pool_.post(body, std::min(deadline, Clock::now() + duration_of(options_.try_timeout_s)));
     const bool is_good = reply && reply->status >= 200 && reply->status < 300;
     if (is_good) return std::move(reply->body);
     Error error = reply ? refusal(pool_.url(), *reply) : reply.error();
@@ -134,10 +134,10 @@ Expected<std::string> HttpWorkers::work(const std::string& body) {
     if (reply && reply->retry_after_s) {
       std::lock_guard lock(mutex_);
       const auto hold =
-          std::min<Clock::duration>(seconds(std::min(*reply->retry_after_s, 1e6)), k_hold_max);
+          std::min<Clock::duration>(duration_of(std::min(*reply->retry_after_s, 1e6)), k_hold_max);
       next_start_ = std::max(next_start_, Clock::now() + hold);
     }
-    if (auto turn = wait_again(Clock::now() + seconds(backoff_s), deadline); !turn)
+    if (auto turn = wait_again(Clock::now() + duration_of(backoff_s), deadline); !turn)
       return turn.error().code == Errc::cancelled
                  ? turn.error()
                  : Error{error.code, error.detail + "; " + turn.error().detail};

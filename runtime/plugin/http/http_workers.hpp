@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct HttpWorkersOptions {
   double backoff_s = 0.5;          // pause before the first retry; doubled for each further one
   double requests_per_minute = 0;  // 0: no limit
 };
+
+/// Returns the beginning of a reply in printable ASCII, for an error.
+std::string shown_reply(std::string_view body);
 
 class HttpWorkers {
  public:

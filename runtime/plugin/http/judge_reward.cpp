@@ -5,28 +5,22 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/text.hpp"
+
 namespace cohort::plugin {
 namespace {
 
 using Json = nlohmann::json;
 constexpr size_t k_detail_max = 500;  // [bytes] of a reply that is kept
 
-/// The first `size` bytes, cut between characters.
-std::string beginning_of(std::string_view text, size_t size) {
-  if (text.size() <= size) return std::string(text);
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
-  return std::string(text.substr(0, size)) + "…";
+std::string shortened(std::string_view text, size_t size) {
+  return std::string(beginning_of(text, size)) + (text.size() > size ? "…" : "");
 }
 
 /// choices[0].message.content; nothing if there is no such text.
 const std::string* content_of(const Json& reply) {
-  auto choices = reply.find("choices");
-  if (choices == reply.end() || !choices->is_array() || choices->empty()) return nullptr;
-  const Json& choice = choices->front();
-  if (!choice.is_object() || !choice.contains("message")) return nullptr;
-  const Json& message = choice["message"];
-  if (!message.is_object() || !message.contains("content")) return nullptr;
-  return message["content"].get_ptr<const std::string*>();
+  const Json::json_pointer at("/choices/0/message/content");
+  return reply.contains(at) ? reply[at].get_ptr<const std::string*>() : nullptr;
 }
 
 bool is_cut(const Json& reply) {
@@ -34,10 +28,8 @@ bool is_cut(const Json& reply) {
   return choice.contains("finish_reason") && choice["finish_reason"] == "length";
 }
 
-tasks::RewardResult failed(std::string reason) {
-  tasks::RewardResult result;
-  result.error = "llm_judge: " + std::move(reason);
-  return result;
+tasks::RewardResult failed(const std::string& reason) {
+  return tasks::without_score("llm_judge: " + reason);
 }
 
 }  // namespace
@@ -64,23 +56,21 @@ std::string JudgeReward::request_of(const tasks::RewardRow& row) const {
 tasks::RewardResult JudgeReward::result_of(const Expected<std::string>& reply) const {
   if (!reply) return failed(reply.error().detail);
   const Json parsed = Json::parse(*reply, nullptr, false);
-  if (!parsed.is_object())
-    return failed("the reply is no JSON object: " + beginning_of(*reply, 200));
+  if (!parsed.is_object()) return failed("the reply is no JSON object: " + shortened(*reply, 200));
   const std::string* content = content_of(parsed);
   if (content == nullptr)
-    return failed("the reply has no text at choices[0].message.content: " +
-                  beginning_of(*reply, 200));
+    return failed("the reply has no text at choices[0].message.content: " + shortened(*reply, 200));
   auto verdict = read_verdict(*content, options_.scale);
   tasks::RewardResult result;
   if (!verdict) {
     result = failed(verdict.error().detail);
     if (is_cut(parsed))
       result.error += " (it was cut at max_tokens " + std::to_string(options_.max_tokens) + ")";
-    result.error += ": " + beginning_of(*content, 200);
+    result.error += ": " + shortened(*content, 200);
   } else {
     result.score = *verdict;
   }
-  result.detail = beginning_of(*content, k_detail_max);
+  result.detail = shortened(*content, k_detail_max);
   return result;
 }
 

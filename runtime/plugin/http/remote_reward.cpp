@@ -9,12 +9,9 @@ namespace cohort::plugin {
 namespace {
 
 using Json = nlohmann::json;
-constexpr size_t k_shown_max = 200;  // [bytes] of a reply in an error
 
 tasks::RewardResult failed(std::string_view reason) {
-  tasks::RewardResult result;
-  result.error = fmt::format("remote: {}", reason);
-  return result;
+  return tasks::without_score(fmt::format("remote: {}", reason));
 }
 
 /// JSON out of a text column; empty or damaged: null.
@@ -73,12 +70,9 @@ std::vector<tasks::RewardResult> remote_results(std::string_view reply, size_t c
   for (const char* name : {"results", "scores"}) {
     if (list == nullptr && value.is_object() && value.contains(name)) list = &value[name];
   }
-  if (list == nullptr || !list->is_array()) {
-    std::string text(reply.substr(0, k_shown_max));
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, ' ');
-    return {count, failed("the reply is no JSON object with a list \"results\": " + text)};
-  }
+  if (list == nullptr || !list->is_array())
+    return {count,
+            failed("the reply is no JSON object with a list \"results\": " + shown_reply(reply))};
   if (list->size() != count)
     return {count, failed(fmt::format("{} results for {} rows", list->size(), count))};
   std::vector<tasks::RewardResult> results;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,16 +24,6 @@ cohort_environment_sink sink_of(World& world) {
   };
 }
 
-/// A message buffer of the host.
-struct Message {
-  std::array<char, 1024> text{};
-  cohort_message abi{text.data(), text.size()};
-  std::string words() {
-    text.back() = '\0';
-    return text[0] == '\0' ? "failed without a reason" : text.data();
-  }
-};
-
 Expected<World> finished(World world, const cohort_step& step) {
   if (!std::isfinite(step.reward))
     return Error{Errc::protocol, fmt::format("returned {} as reward", step.reward)};
@@ -48,11 +37,17 @@ Expected<World> finished(World world, const cohort_step& step) {
   return world;
 }
 
-cohort_step fresh_step() {
+/// The world that a call of the plugin leaves, or its message.
+template <class Call>
+Expected<World> asked(Call call) {
+  World world;
+  const cohort_environment_sink sink = sink_of(world);
   cohort_step step{};
   step.size_bytes = sizeof step;
   step.actions_left = -1;
-  return step;
+  NativeMessage message;
+  if (call(step, sink, message.abi) != 0) return Error{Errc::compute, message.words()};
+  return finished(std::move(world), step);
 }
 
 }  // namespace
@@ -64,24 +59,16 @@ NativeWorld::NativeWorld(std::shared_ptr<const NativeLibrary> library,
 NativeWorld::~NativeWorld() { table_->destroy(self_); }
 
 Expected<World> NativeWorld::reset(uint64_t seed) {
-  World world;
-  const cohort_environment_sink sink = sink_of(world);
-  cohort_step step = fresh_step();
-  Message message;
-  if (table_->reset(self_, seed, &step, &sink, &message.abi) != 0 ||
-      table_->instructions(self_, &sink, &message.abi) != 0)
-    return Error{Errc::compute, message.words()};
-  return finished(std::move(world), step);
+  return asked([&](cohort_step& step, const cohort_environment_sink& sink, cohort_message& why) {
+    int status = table_->reset(self_, seed, &step, &sink, &why);
+    return status != 0 ? status : table_->instructions(self_, &sink, &why);
+  });
 }
 
 Expected<World> NativeWorld::step(std::string_view answer) {
-  World world;
-  const cohort_environment_sink sink = sink_of(world);
-  cohort_step step = fresh_step();
-  Message message;
-  if (table_->step(self_, to_abi(answer), &step, &sink, &message.abi) != 0)
-    return Error{Errc::compute, message.words()};
-  return finished(std::move(world), step);
+  return asked([&](cohort_step& step, const cohort_environment_sink& sink, cohort_message& why) {
+    return table_->step(self_, to_abi(answer), &step, &sink, &why);
+  });
 }
 
 NativeEnvironments::NativeEnvironments(std::shared_ptr<const NativeLibrary> library,
@@ -105,7 +92,7 @@ Expected<std::unique_ptr<NativeEnvironments>> NativeEnvironments::load(const std
 }
 
 Expected<std::unique_ptr<NativeWorld>> NativeEnvironments::make() const {
-  Message message;
+  NativeMessage message;
   void* self = nullptr;
   if (table_->create(to_abi(config_json_), &self, &message.abi) != 0)
     return Error{Errc::config, message.words()};

@@ -2,6 +2,7 @@
 /// A shared object that stays loaded as long as a copy of it lives, and the check of its ABI
 /// number. Thread-safe. Errors: Errc::not_found for the file, Errc::unsupported, with the remedy,
 /// for a file that is no plugin or of another ABI version.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,6 +29,18 @@ class NativeLibrary {
   NativeLibrary(std::string path, void* handle);
   std::string path_;
   void* handle_;
+};
+
+/// A message buffer of the host.
+struct NativeMessage {
+  std::array<char, 1024> text{};
+  cohort_message abi{text.data(), text.size()};
+  NativeMessage() = default;
+  NativeMessage(const NativeMessage&) = delete;
+  std::string words(const char* otherwise = "failed without a reason") {
+    text.back() = '\0';
+    return text[0] == '\0' ? otherwise : text.data();
+  }
 };
 
 inline cohort_text to_abi(std::string_view text) { return {text.data(), text.size()}; }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -104,11 +103,9 @@ class NativeReward final : public tasks::Reward {
     const cohort_reward_batch batch{sizeof(cohort_reward_batch), sizeof(cohort_reward_row),
                                     asked.size(), asked.data()};
     const cohort_reward_sink answers = sink.abi();
-    std::array<char, 1024> text{};
-    cohort_message message{text.data(), text.size()};
-    if (table_->score(self_, &batch, &answers, &message) == 0) return true;
-    text.back() = '\0';
-    failure = text[0] == '\0' ? "failed without a reason" : text.data();
+    NativeMessage message;
+    if (table_->score(self_, &batch, &answers, &message.abi) == 0) return true;
+    failure = message.words();
     return false;
   }
 
@@ -139,14 +136,10 @@ Expected<std::shared_ptr<tasks::Reward>> load_native_reward(const std::string& p
                                                             std::string_view config_json) {
   COHORT_ASSIGN(auto library, NativeLibrary::open(path));
   COHORT_ASSIGN(const cohort_reward_v1* table, table_of(*library));
-  std::array<char, 1024> text{};
-  cohort_message message{text.data(), text.size()};
+  NativeMessage message;
   void* self = nullptr;
-  if (table->create(to_abi(config_json), &self, &message) != 0) {
-    text.back() = '\0';
-    return Error{Errc::config, fmt::format("{}: {}", path,
-                                           text[0] == '\0' ? "refused its options" : text.data())};
-  }
+  if (table->create(to_abi(config_json), &self, &message.abi) != 0)
+    return Error{Errc::config, fmt::format("{}: {}", path, message.words("refused its options"))};
   return std::shared_ptr<tasks::Reward>(
       std::make_shared<NativeReward>(std::move(library), table, self));
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// A reward from a shared object (include/cohort/reward.h), in the process that loads it: a crash
 /// in it is a crash of that process, a hang holds its caller. open_reward() therefore loads it into
-/// a sandboxed child (child_reward.hpp) unless RewardSpec::is_isolated is off. Owner: its loader.
+/// a sandboxed child (child_reward.hpp) unless PluginSpec::is_isolated is off. Owner: its loader.
 /// Threads: score() from concurrency() threads. Errors: Errc::not_found for the file,
 /// Errc::unsupported for another ABI version, Errc::config when create() refuses.
 #include <memory>

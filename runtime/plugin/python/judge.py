@@ -141,24 +141,23 @@ def encode(x):
     return encode_library(x)
 
 
+# type, its name for sample.py's library(), its arguments; a class before its base.
+LIBRARY = (
+    (fractions.Fraction, "fractions.Fraction", lambda x: (x.numerator, x.denominator)),
+    (decimal.Decimal, "decimal.Decimal", lambda x: (str(x),)),
+    (collections.deque, "collections.deque", lambda x: (list(x),)),
+    (datetime.datetime, "datetime.datetime", lambda x: x.timetuple()[:6] + (x.microsecond,)),
+    (datetime.date, "datetime.date", lambda x: (x.year, x.month, x.day)),
+    (datetime.timedelta, "datetime.timedelta", lambda x: (x.days, x.seconds, x.microseconds)),
+    (range, "builtins.range", lambda x: (x.start, x.stop, x.step)),
+    (bytearray, "builtins.bytearray", lambda x: (bytes(x),)),
+)
+
+
 def encode_library(x):
-    if isinstance(x, fractions.Fraction):
-        return "X('fractions.Fraction',%d,%d)" % (x.numerator, x.denominator)
-    if isinstance(x, decimal.Decimal):
-        return "X('decimal.Decimal',%r)" % str(x)
-    if isinstance(x, collections.deque):
-        return "X('collections.deque',%s)" % encode(list(x))
-    if isinstance(x, datetime.datetime):
-        parts = x.timetuple()[:6] + (x.microsecond,)
-        return "X('datetime.datetime',%s)" % ",".join(map(str, parts))
-    if isinstance(x, datetime.date):
-        return "X('datetime.date',%d,%d,%d)" % (x.year, x.month, x.day)
-    if isinstance(x, datetime.timedelta):
-        return "X('datetime.timedelta',%d,%d,%d)" % (x.days, x.seconds, x.microseconds)
-    if isinstance(x, range):
-        return "X('builtins.range',%d,%d,%d)" % (x.start, x.stop, x.step)
-    if isinstance(x, bytearray):
-        return "X('builtins.bytearray',%r)" % bytes(x)
+    for kind, name, args in LIBRARY:
+        if isinstance(x, kind):
+            return "X(%r,%s)" % (name, ",".join(map(encode, args(x))))
     if type(x).__module__ == "numpy":
         return "X('numpy.array',%s)" % encode(x.tolist())
     if callable(x):

@@ -19,7 +19,7 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/plugin/sandbox/descriptor.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "runtime/plugin/sandbox/sandbox_bwrap.hpp"
 #include "runtime/plugin/sandbox/sandbox_filter.hpp"
 #include "runtime/plugin/sandbox/sandbox_spawn.hpp"

@@ -27,7 +27,6 @@ enum class SandboxMode : uint8_t {
 
 struct SandboxLimits {
   uint64_t memory_bytes = uint64_t{1} << 30;  // address space of one process
-  uint64_t cpu_seconds = 0;                   // of one process; 0: no limit
   uint32_t processes = 64;                    // and threads; the first process counts
   uint64_t file_bytes = uint64_t{64} << 20;   // of one file
   uint32_t open_files = 256;

@@ -126,12 +126,10 @@ const Machine& machine() {
 }
 
 std::vector<std::pair<int, rlim_t>> limits_of(const SandboxLimits& limits) {
-  std::vector<std::pair<int, rlim_t>> result{{RLIMIT_AS, limits.memory_bytes},
-                                             {RLIMIT_FSIZE, limits.file_bytes},
-                                             {RLIMIT_NOFILE, limits.open_files},
-                                             {RLIMIT_CORE, 0}};
-  if (limits.cpu_seconds > 0) result.emplace_back(RLIMIT_CPU, limits.cpu_seconds);
-  return result;
+  return {{RLIMIT_AS, limits.memory_bytes},
+          {RLIMIT_FSIZE, limits.file_bytes},
+          {RLIMIT_NOFILE, limits.open_files},
+          {RLIMIT_CORE, 0}};
 }
 
 /// A tmpfs has no size of its own but half of the machine's memory.
@@ -217,21 +215,10 @@ Expected<SpawnRequest> bubblewrap_request(const SandboxOptions& options) {
   request.limits = limits_of(options.limits);
   request.environment = options.environment;
   std::vector<std::string>& argv = request.argv;
-  argv = {m.bwrap,
-          "--unshare-ipc",
-          "--unshare-pid",
-          "--unshare-uts",
-          "--die-with-parent",
-          "--new-session",
-          "--unshare-cgroup-try",
-          "--cap-drop",
-          "ALL",
-          "--seccomp",
-          std::to_string(k_filter_descriptor),
-          "--info-fd",
-          std::to_string(k_info_descriptor),
-          "--chdir",
-          options.folder};
+  add(argv, {m.bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--die-with-parent",
+             "--new-session", "--unshare-cgroup-try", "--cap-drop", "ALL", "--seccomp",
+             std::to_string(k_filter_descriptor), "--info-fd", std::to_string(k_info_descriptor),
+             "--chdir", options.folder});
   if (!options.has_network) argv.push_back("--unshare-net");
   // Without a process 1 of bwrap's the program's end is that of its namespace.
   if (user == 0) add(argv, {"--as-pid-1", "--unshare-user", "--uid", "65534", "--gid", "65534"});

@@ -34,6 +34,12 @@ std::string_view last_characters(std::string_view text, size_t count) {
   return text.substr(at);
 }
 
+std::string_view number_at(std::string_view text) {
+  const size_t sign = text.starts_with('-') ? 1 : 0;
+  const size_t end = std::min(text.find_first_not_of("0123456789.,", sign), text.size());
+  return end == sign ? std::string_view() : text.substr(0, end);
+}
+
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   for (size_t at = 0; at < text.size();) {
@@ -66,27 +72,21 @@ Answer after_thoughts(std::string_view response, bool prompt_thinks) {
   return {text, trim(text).empty()};
 }
 
-namespace {
-
-/// Returns the inside of the group that begins at text[0] == '{', nothing if it does not end.
-std::optional<std::string_view> group(std::string_view text) {
+size_t closing_brace(std::string_view text, size_t open) {
   size_t depth = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
+  for (size_t at = open; at < text.size(); ++at) {
     if (text[at] == '\\')
       ++at;
     else if (text[at] == '{')
       ++depth;
     else if (text[at] == '}' && --depth == 0)
-      return text.substr(1, at - 1);
+      return at;
   }
-  return std::nullopt;
+  return text.size();
 }
 
-}  // namespace
-
 std::optional<std::string_view> last_boxed(std::string_view text) {
-  constexpr int k_tries =
-      16;  // an unbalanced one at the end: the one before it; each try is linear
+  constexpr int k_tries = 16;  // one that is not balanced: the one before it; each is linear
   size_t end = text.size();
   for (int i = 0; i < k_tries && end != 0; ++i) {
     size_t box = text.rfind("box", end - 1);
@@ -101,7 +101,8 @@ std::optional<std::string_view> last_boxed(std::string_view text) {
     bool has_space = !rest.empty() && is_space(rest.front());
     std::string_view inside = trim(rest);
     if (inside.starts_with('{')) {
-      if (auto found = group(inside)) return found;
+      size_t close = closing_brace(inside, 0);
+      if (close < inside.size()) return inside.substr(1, close - 1);
     } else if (has_space) {
       return trim(inside.substr(0, inside.find_first_of("$\n")));
     }

@@ -19,11 +19,16 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 size_t character_size(std::string_view text, size_t at);
 /// Returns the last `count` UTF-8 characters of `text`.
 std::string_view last_characters(std::string_view text, size_t count);
+/// Returns the longest -?[0-9.,]+ at the beginning of `text`, empty if there is none.
+std::string_view number_at(std::string_view text);
 /// Splits at whitespace.
 std::vector<std::string_view> words_of(std::string_view text);
 /// Returns the index of the last `what` in `text`, letters of any case (`what` in lower case), npos
 /// if there is none.
 size_t rfind_any_case(std::string_view text, std::string_view what);
+
+/// Returns the index of the brace that closes text[open], escaped ones aside, or the end.
+size_t closing_brace(std::string_view text, size_t open);
 
 /// A response without its thoughts.
 struct Answer {

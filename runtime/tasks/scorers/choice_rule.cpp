@@ -40,11 +40,8 @@ class MultipleChoice final : public RowRule {
  protected:
   RewardResult judge(const RewardRow& row) const override {
     char gold = leading(row.ground_truth);
-    if (gold == 0) {
-      RewardResult result;
-      result.error = "ground_truth '" + row.ground_truth + "' is no letter of " + letters_;
-      return result;
-    }
+    if (gold == 0)
+      return without_score("ground_truth '" + row.ground_truth + "' is no letter of " + letters_);
     Answer answer = after_thoughts(row.response, trim(row.prompt).ends_with("<think>"));
     char choice = answer.is_unfinished ? 0 : chosen(answer.text);
     if (choice == 0)
@@ -96,16 +93,14 @@ class MultipleChoice final : public RowRule {
 
 }  // namespace
 
-RulePtr make_multiple_choice(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, false));
-}
+RulePtr make_multiple_choice(Options& options) { return rule_of<MultipleChoice>(options, false); }
 
 /// ROLL's name.
 RulePtr make_crossthinkqa(Options& options) { return make_multiple_choice(options); }
 
 /// ROLL's: only a letter in \boxed{} counts.
 RulePtr make_multiple_choice_boxed(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<MultipleChoice>(options, true));
+  return rule_of<MultipleChoice>(options, true);
 }
 
 }  // namespace cohort::tasks

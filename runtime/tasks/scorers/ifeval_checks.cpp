@@ -68,11 +68,10 @@ bool is_word_byte(char c) {
 
 std::vector<std::string_view> word_runs(std::string_view text) {
   std::vector<std::string_view> words;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; at < text.size(); ++at) {
     size_t begin = at;
     while (at < text.size() && is_word_byte(text[at])) ++at;
     if (at > begin) words.push_back(text.substr(begin, at - begin));
-    if (at == begin) ++at;
   }
   return words;
 }
@@ -289,137 +288,116 @@ Expected<bool> is_language(std::string_view text, const std::string& language) {
   return letters > 0 && inside * 2 > (language == "ja" ? letters / 2 : letters);
 }
 
-bool check_words(std::string_view id, Arguments& arguments, std::string_view response) {
+constexpr std::string_view k_language = "language:response_language";
+constexpr std::string_view k_ids[] = {k_language,
+                                      "keywords:existence",
+                                      "keywords:frequency",
+                                      "keywords:forbidden_words",
+                                      "keywords:letter_frequency",
+                                      "length_constraints:number_sentences",
+                                      "length_constraints:number_words",
+                                      "length_constraints:number_paragraphs",
+                                      "length_constraints:nth_paragraph_first_word",
+                                      "detectable_format:number_bullet_lists",
+                                      "detectable_format:constrained_response",
+                                      "detectable_format:number_highlighted_sections",
+                                      "detectable_format:multiple_sections",
+                                      "detectable_format:json_format",
+                                      "detectable_format:title",
+                                      "change_case:capital_word_frequency",
+                                      "change_case:english_capital",
+                                      "change_case:english_lowercase",
+                                      "detectable_content:number_placeholders",
+                                      "detectable_content:postscript",
+                                      "combination:two_responses",
+                                      "combination:repeat_prompt",
+                                      "startend:end_checker",
+                                      "startend:quotation",
+                                      "punctuation:no_comma"};
+
+/// Keywords and lengths; `name` is without its family.
+bool check_counts(std::string_view name, Arguments& arguments, std::string_view response) {
   std::string lowered = to_lower(response);
   auto all = [&](const char* key, bool wants, bool whole) {
     for (const std::string& word : arguments.texts(key))
       if ((occurrences(lowered, to_lower(word), whole) > 0) != wants) return false;
     return true;
   };
-  if (id == "existence") return all("keywords", true, false);
-  if (id == "forbidden_words") return all("forbidden_words", false, true);
-  if (id == "frequency")
+  if (name == "existence") return all("keywords", true, false);
+  if (name == "forbidden_words") return all("forbidden_words", false, true);
+  if (name == "frequency")
     return arguments.holds("relation", occurrences(lowered, to_lower(arguments.text("keyword"))),
                            arguments.count("frequency"));
-  return arguments.holds("let_relation", occurrences(lowered, to_lower(arguments.text("letter"))),
-                         arguments.count("let_frequency"));
-}
-
-bool check_length(std::string_view id, Arguments& arguments, std::string_view response) {
-  if (id == "number_sentences")
+  if (name == "letter_frequency")
+    return arguments.holds("let_relation", occurrences(lowered, to_lower(arguments.text("letter"))),
+                           arguments.count("let_frequency"));
+  if (name == "number_sentences")
     return arguments.holds("relation", sentences(response), arguments.count("num_sentences"));
-  if (id == "number_words")
+  if (name == "number_words")
     return arguments.holds("relation", static_cast<int64_t>(word_runs(response).size()),
                            arguments.count("num_words"));
-  if (id == "number_paragraphs")
+  if (name == "number_paragraphs")
     return filled_parts(split(response, "***")) == arguments.count("num_paragraphs");
   return nth_paragraph(arguments, response);
 }
 
-bool check_form(std::string_view id, Arguments& arguments, std::string_view response) {
-  if (id == "number_bullet_lists") return bullets(response) == arguments.count("num_bullets");
-  if (id == "number_highlighted_sections")
+/// The rest: form, case, content, begin and end.
+bool check_form(std::string_view name, Arguments& arguments, std::string_view response) {
+  std::string_view text = trim(response);
+  if (name == "number_bullet_lists") return bullets(response) == arguments.count("num_bullets");
+  if (name == "number_highlighted_sections")
     return highlights(response) >= arguments.count("num_highlights");
-  if (id == "multiple_sections")
+  if (name == "multiple_sections")
     return sections(response, arguments.text("section_spliter")) >= arguments.count("num_sections");
-  if (id == "json_format") return is_json(response);
-  if (id == "title") return marked(response, "<<", ">>") > 0;
-  for (std::string_view choice : {"My answer is yes.", "My answer is no.", "My answer is maybe."})
-    if (response.find(choice) != std::string_view::npos) return true;
-  return false;
-}
-
-bool check_case(std::string_view id, Arguments& arguments, std::string_view response) {
-  if (id != "capital_word_frequency") return is_all(response, id == "english_capital");
-  int64_t count = 0;
-  for (std::string_view word : word_runs(response)) count += is_all(word, true) ? 1 : 0;
-  return arguments.holds("capital_relation", count, arguments.count("capital_frequency"));
-}
-
-bool check_rest(std::string_view id, Arguments& arguments, std::string_view response) {
-  if (id == "detectable_content:number_placeholders")
+  if (name == "json_format") return is_json(response);
+  if (name == "title") return marked(response, "<<", ">>") > 0;
+  if (name == "constrained_response")
+    for (std::string_view choice : {"My answer is yes.", "My answer is no.", "My answer is maybe."})
+      if (response.find(choice) != std::string_view::npos) return true;
+  if (name == "english_capital" || name == "english_lowercase")
+    return is_all(response, name == "english_capital");
+  if (name == "capital_word_frequency") {
+    auto words = word_runs(response);
+    auto capitals = [](std::string_view word) { return is_all(word, true); };
+    return arguments.holds("capital_relation", std::count_if(words.begin(), words.end(), capitals),
+                           arguments.count("capital_frequency"));
+  }
+  if (name == "number_placeholders")
     return marked(response, "[", "]") >= arguments.count("num_placeholders");
-  if (id == "detectable_content:postscript")
-    return has_postscript(response, arguments.text("postscript_marker"));
-  if (id == "combination:two_responses") return two_responses(response);
-  if (id == "combination:repeat_prompt")
-    return to_lower(trim(response)).starts_with(to_lower(trim(arguments.text("prompt_to_repeat"))));
-  if (id == "startend:end_checker") {
-    std::string_view text = trim(response);
+  if (name == "postscript") return has_postscript(response, arguments.text("postscript_marker"));
+  if (name == "two_responses") return two_responses(response);
+  if (name == "repeat_prompt")
+    return to_lower(text).starts_with(to_lower(trim(arguments.text("prompt_to_repeat"))));
+  if (name == "end_checker") {
     while (text.ends_with('"')) text.remove_suffix(1);
     return to_lower(text).ends_with(to_lower(trim(arguments.text("end_phrase"))));
   }
-  if (id == "startend:quotation")
-    return trim(response).size() > 1 && trim(response).starts_with('"') &&
-           trim(response).ends_with('"');
-  return response.find(',') == std::string_view::npos;  // punctuation:no_comma
-}
-
-using Check = bool (*)(std::string_view, Arguments&, std::string_view);
-
-struct Known {
-  std::string_view family;
-  std::string_view names;  // separated by spaces
-  Check check;
-  bool takes_whole_id;
-};
-
-constexpr Known k_known[] = {
-    {"keywords", " existence frequency forbidden_words letter_frequency ", check_words, false},
-    {"length_constraints",
-     " number_sentences number_words number_paragraphs nth_paragraph_first_word ", check_length,
-     false},
-    {"detectable_format",
-     " number_bullet_lists constrained_response number_highlighted_sections multiple_sections "
-     "json_format title ",
-     check_form, false},
-    {"change_case", " capital_word_frequency english_capital english_lowercase ", check_case,
-     false},
-    {"detectable_content", " number_placeholders postscript ", check_rest, true},
-    {"combination", " two_responses repeat_prompt ", check_rest, true},
-    {"startend", " end_checker quotation ", check_rest, true},
-    {"punctuation", " no_comma ", check_rest, true},
-};
-
-std::string nearest_id(std::string_view id) {
-  std::vector<std::string> ids = {"language:response_language"};
-  for (const Known& known : k_known)
-    for (std::string_view name : words_of(known.names))
-      ids.push_back(fmt::format("{}:{}", known.family, name));
-  return nearest_name(id, ids);
+  if (name == "quotation") return text.size() > 1 && text.starts_with('"') && text.ends_with('"');
+  return name == "no_comma" && response.find(',') == std::string_view::npos;
 }
 
 }  // namespace
 
 Expected<bool> follows(std::string_view id, const Json& json, std::string_view response) {
-  Arguments arguments(json);
-  size_t colon = std::min(id.find(':'), id.size());
-  std::string_view family = id.substr(0, colon);
-  std::string_view name = id.substr(std::min(colon + 1, id.size()));
-  std::optional<bool> verdict;
-  if (id == "language:response_language") {
-    std::string language = arguments.text("language");
-    if (arguments.complaint().empty()) {
-      auto result = is_language(response, language);
-      if (!result) return result.error().with_context(id);
-      verdict = *result;
-    } else {
-      verdict = false;
-    }
-  }
-  for (const Known& known : k_known)
-    if (known.family == family &&
-        known.names.find(fmt::format(" {} ", name)) != std::string_view::npos)
-      verdict = known.check(known.takes_whole_id ? id : name, arguments, response);
-  if (!verdict) {
-    std::string near = nearest_id(id);
+  if (std::ranges::find(k_ids, id) == std::end(k_ids))
     return Error{Errc::unsupported,
                  fmt::format("unknown constraint '{}'{}", id,
-                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near))};
+                             did_you_mean(id, {std::begin(k_ids), std::end(k_ids)}))};
+  Arguments arguments(json);
+  std::string_view name = id.substr(id.find(':') + 1);
+  bool verdict = false;
+  if (id == k_language) {
+    auto result = is_language(response, arguments.text("language"));
+    if (!result && arguments.complaint().empty()) return result.error().with_context(id);
+    verdict = result && *result;
+  } else if (id.starts_with("keywords:") || id.starts_with("length_constraints:")) {
+    verdict = check_counts(name, arguments, response);
+  } else {
+    verdict = check_form(name, arguments, response);
   }
   if (!arguments.complaint().empty())
     return Error{Errc::invalid_argument, fmt::format("{}: {}", id, arguments.complaint())};
-  return *verdict;
+  return verdict;
 }
 
 }  // namespace cohort::tasks

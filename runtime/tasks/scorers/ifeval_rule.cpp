@@ -77,10 +77,7 @@ class IfEval final : public RowRule {
   RewardResult judge(const RewardRow& row) const override {
     RewardResult result;
     auto instructions = instructions_of(row);
-    if (!instructions) {
-      result.error = instructions.error().detail;
-      return result;
-    }
+    if (!instructions) return without_score(instructions.error().detail);
     Answer answer = after_thoughts(row.response, trim(row.prompt).ends_with("<think>"));
     std::vector<std::string> readings = loose_readings(answer.text);
     size_t total = instructions->ids.size(), strict = 0, loose = 0;
@@ -90,10 +87,7 @@ class IfEval final : public RowRule {
         if (k > 0 && readings[k].empty()) continue;
         auto verdict = follows(instructions->ids[i], instructions->kwargs[i],
                                k == 0 ? answer.text : std::string_view(readings[k]));
-        if (!verdict) {
-          result.error = verdict.error().detail;
-          return result;
-        }
+        if (!verdict) return without_score(verdict.error().detail);
         is_loose = *verdict && !trim(answer.text).empty();
         if (k == 0) is_strict = is_loose;
       }
@@ -116,8 +110,6 @@ class IfEval final : public RowRule {
 
 }  // namespace
 
-RulePtr make_ifeval(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<IfEval>(options));
-}
+RulePtr make_ifeval(Options& options) { return rule_of<IfEval>(options); }
 
 }  // namespace cohort::tasks

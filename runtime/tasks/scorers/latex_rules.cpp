@@ -1,7 +1,7 @@
 // math and math_dapo: verl's two string normal forms for LaTeX answers, bug for bug where a score
 // depends on it (docs/rewards.md says where they score right answers 0; math_rule does not).
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/rules.hpp"
@@ -111,17 +111,11 @@ std::string slash_to_fraction(const std::string& text) {
 /// Returns the normal form of the MATH data set's authors.
 Text math_normal_form(std::string_view answer) {
   std::string text(answer);
-  constexpr std::array<std::array<std::string_view, 2>, 9> k_replaced = {{{"\n", ""},
-                                                                          {"\\!", ""},
-                                                                          {"\\\\", "\\"},
-                                                                          {"tfrac", "frac"},
-                                                                          {"dfrac", "frac"},
-                                                                          {"\\left", ""},
-                                                                          {"\\right", ""},
-                                                                          {"^{\\circ}", ""},
-                                                                          {"^\\circ", ""}}};
+  constexpr std::pair<std::string_view, std::string_view> k_replaced[] = {
+      {"\n", ""},     {"\\!", ""},     {"\\\\", "\\"},    {"tfrac", "frac"}, {"dfrac", "frac"},
+      {"\\left", ""}, {"\\right", ""}, {"^{\\circ}", ""}, {"^\\circ", ""},   {"\\$", ""},
+  };
   for (const auto& [from, to] : k_replaced) text = replace_all(text, from, to);
-  text = replace_all(text, "\\$", "");
   constexpr std::string_view k_unit = "\\text{ ";
   if (size_t unit = text.find(k_unit); unit != std::string_view::npos) {
     if (text.find(k_unit, unit + k_unit.size()) != std::string_view::npos) return std::nullopt;
@@ -191,17 +185,13 @@ std::string brace_arguments(std::string_view text, std::string_view command, siz
 /// Returns the normal form of the Minerva evaluation, as DAPO has it.
 std::string minerva_normal_form(std::string_view answer) {
   // Replacements, then omissions; the order counts.
-  constexpr std::array<std::array<std::string_view, 2>, 10> k_replaced = {
-      {{"an ", ""},
-       {"a ", ""},
-       {".$", "$"},
-       {"\\$", ""},
-       {"\\ ", ""},
-       {" ", ""},
-       {"mbox", "text"},
-       {",\\text{and}", ","},
-       {"\\text{and}", ","},
-       {"\\text{m}", "\\text{}"}}};
+  constexpr std::pair<std::string_view, std::string_view> k_replaced[] = {
+      {"an ", ""},          {"a ", ""},
+      {".$", "$"},          {"\\$", ""},
+      {"\\ ", ""},          {" ", ""},
+      {"mbox", "text"},     {",\\text{and}", ","},
+      {"\\text{and}", ","}, {"\\text{m}", "\\text{}"},
+  };
   constexpr std::string_view k_removed[] = {
       "square",     "ways",       "integers",  "dollars",      "mph",
       "inches",     "hours",      "km",        "units",        "\\ldots",
@@ -286,10 +276,7 @@ class MathDapo final : public RowRule {
 
 }  // namespace
 
-RulePtr make_math(Options&) { return std::unique_ptr<Reward>(std::make_unique<Math>()); }
-
-RulePtr make_math_dapo(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<MathDapo>(options));
-}
+RulePtr make_math(Options&) { return rule_of<Math>(); }
+RulePtr make_math_dapo(Options& options) { return rule_of<MathDapo>(options); }
 
 }  // namespace cohort::tasks

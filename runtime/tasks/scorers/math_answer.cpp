@@ -164,18 +164,9 @@ class Comparison {
   }
 
   static char flipped(char mark) {
-    switch (mark) {
-      case '<':
-        return '>';
-      case '>':
-        return '<';
-      case 'l':
-        return 'g';
-      case 'g':
-        return 'l';
-      default:
-        return mark;
-    }
+    constexpr std::string_view k_marks = "<>lg", k_flipped = "><gl";
+    size_t at = k_marks.find(mark);
+    return at == std::string_view::npos ? mark : k_flipped[at];
   }
 
   bool is_mirror(const Value& a, const Value& b) {

@@ -11,163 +11,109 @@ namespace {
 
 using Table = std::unordered_map<std::string_view, Meaning>;
 
-constexpr Meaning function(Function f) {
-  return {Role::token, Tok::function, static_cast<char>(f)};
+struct Named {
+  std::string_view names;  // separated by spaces
+  Tok kind;
+  char mark = 0;
+};
+
+/// In the order of Function.
+constexpr std::string_view k_functions[] = {
+    "sin",         "cos",         "tan tg",      "cot ctg", "sec",  "csc",
+    "arcsin asin", "arccos acos", "arctan atan", "sinh",    "cosh", "tanh",
+    "ln log",      "lg",          "exp",         "max",     "min",  "gcd lcm det dim deg arg"};
+static_assert(std::size(k_functions) == static_cast<size_t>(Function::formal) + 1);
+
+constexpr std::pair<Role, std::string_view> k_roles[] = {
+    {Role::skip,
+     "left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle "
+     "textstyle scriptstyle limits nolimits $ ( ) [ ] ! bf rm it mathstrut boxed fbox protect "
+     "nobreak vec mathopen mathclose pounds euro"},
+    {Role::space, "quad qquad , : ; > space thinspace enspace medspace thickspace hfill newline"},
+    {Role::argument, "hspace vspace phantom hphantom label tag"},
+    {Role::text, "text textbf textit textrm texttt textsf textnormal textup mbox hbox emph textsc"},
+    {Role::font,
+     "mathbf mathit mathbb mathcal boldsymbol mathfrak mathsf mathtt mathscr bm ensuremath "
+     "mathnormal"},
+    {Role::roman, "mathrm operatorname"},
+    {Role::accent, "hat bar tilde dot ddot widehat widetilde overline underline overrightarrow"},
+    {Role::greek,
+     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
+     "rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon "
+     "Phi Psi Omega ell hbar emptyset varnothing aleph Re Im square star imath"},
+    {Role::begin, "begin"},
+    {Role::end, "end"},
+};
+
+constexpr Named k_tokens[] = {
+    {"pi", Tok::constant, 'p'},
+    {"infty", Tok::infinity},
+    {"pm", Tok::plus_minus},
+    {"mp", Tok::minus_plus},
+    {"times cdot ast", Tok::times},
+    {"div", Tok::divide},
+    {"frac dfrac tfrac cfrac", Tok::fraction},
+    {"binom dbinom tbinom", Tok::binomial},
+    {"sqrt", Tok::root},
+    {"%", Tok::percent},
+    {"circ degree", Tok::degree},
+    {"{ lbrace", Tok::open_set},
+    {"} rbrace", Tok::close_set},
+    {"lbrack", Tok::open, '['},
+    {"rbrack", Tok::close, ']'},
+    {"langle", Tok::open, '('},
+    {"rangle", Tok::close, ')'},
+    {"lfloor", Tok::open_floor, 'f'},
+    {"rfloor", Tok::close_floor, 'f'},
+    {"lceil", Tok::open_floor, 'c'},
+    {"rceil", Tok::close_floor, 'c'},
+    {"lvert rvert vert", Tok::bar},
+    {"le leq leqslant", Tok::relation, 'l'},
+    {"ge geq geqslant", Tok::relation, 'g'},
+    {"lt", Tok::relation, '<'},
+    {"gt", Tok::relation, '>'},
+    {"ne neq", Tok::relation, 'n'},
+    {"approx", Tok::relation, '~'},
+    {"equiv", Tok::relation, '='},
+    {"pmod mod bmod", Tok::word},
+    {"in", Tok::relation, 'i'},
+    {"cup lor", Tok::separator},
+    {"\\ cr", Tok::row},
+};
+
+constexpr Named k_plain[] = {
+    {"pi", Tok::constant, 'p'},
+    {"sqrt", Tok::root},
+    {"inf infty infinity Infinity oo", Tok::infinity},
+    {"or and Or And OR AND", Tok::separator},
+    {"percent percents", Tok::percent},
+    {"degree degrees", Tok::degree},
+};
+
+void add(Table& table, std::string_view names, Meaning meaning) {
+  for (std::string_view name : words_of(names)) table[name] = meaning;
 }
 
 void add_functions(Table& table) {
-  using enum Function;
-  constexpr std::pair<std::string_view, Function> k_functions[] = {{"sin", sine},
-                                                                   {"cos", cosine},
-                                                                   {"tan", tangent},
-                                                                   {"tg", tangent},
-                                                                   {"cot", cotangent},
-                                                                   {"ctg", cotangent},
-                                                                   {"sec", secant},
-                                                                   {"csc", cosecant},
-                                                                   {"arcsin", arcsine},
-                                                                   {"arccos", arccosine},
-                                                                   {"arctan", arctangent},
-                                                                   {"asin", arcsine},
-                                                                   {"acos", arccosine},
-                                                                   {"atan", arctangent},
-                                                                   {"sinh", hyperbolic_sine},
-                                                                   {"cosh", hyperbolic_cosine},
-                                                                   {"tanh", hyperbolic_tangent},
-                                                                   {"ln", logarithm},
-                                                                   {"log", logarithm},
-                                                                   {"lg", logarithm_10},
-                                                                   {"exp", exponential},
-                                                                   {"max", maximum},
-                                                                   {"min", minimum},
-                                                                   {"gcd", formal},
-                                                                   {"lcm", formal},
-                                                                   {"det", formal},
-                                                                   {"dim", formal},
-                                                                   {"deg", formal},
-                                                                   {"arg", formal}};
-  for (const auto& [name, id] : k_functions) table[name] = function(id);
+  for (size_t id = 0; id < std::size(k_functions); ++id)
+    add(table, k_functions[id], {Role::token, Tok::function, static_cast<char>(id)});
 }
 
 Table make_commands() {
   Table table;
   add_functions(table);
-  for (std::string_view name : {"left",      "right",       "middle", "big",
-                                "Big",       "bigg",        "Bigg",   "bigl",
-                                "bigr",      "Bigl",        "Bigr",   "biggl",
-                                "biggr",     "Biggl",       "Biggr",  "displaystyle",
-                                "textstyle", "scriptstyle", "limits", "nolimits",
-                                "$",         "(",           ")",      "[",
-                                "]",         "!",           "bf",     "rm",
-                                "it",        "mathstrut",   "boxed",  "fbox",
-                                "protect",   "nobreak",     "vec",    "mathopen",
-                                "mathclose", "pounds",      "euro"})
-    table[name] = {Role::skip};
-  for (std::string_view name :
-       {"quad", "qquad", ",", ":", ";", ">", " ", "space", "thinspace", "enspace", "medspace",
-        "thickspace", "hfill", "newline", "\n", "\t"})
-    table[name] = {Role::space};
-  for (std::string_view name : {"hspace", "vspace", "phantom", "hphantom", "label", "tag"})
-    table[name] = {Role::argument};
-  for (std::string_view name : {"text", "textbf", "textit", "textrm", "texttt", "textsf",
-                                "textnormal", "textup", "mbox", "hbox", "emph", "textsc"})
-    table[name] = {Role::text};
-  for (std::string_view name : {"mathbf", "mathit", "mathbb", "mathcal", "boldsymbol", "mathfrak",
-                                "mathsf", "mathtt", "mathscr", "bm", "ensuremath", "mathnormal"})
-    table[name] = {Role::font};
-  for (std::string_view name : {"mathrm", "operatorname"}) table[name] = {Role::roman};
-  for (std::string_view name : {"hat", "bar", "tilde", "dot", "ddot", "widehat", "widetilde",
-                                "overline", "underline", "overrightarrow"})
-    table[name] = {Role::accent};
-  for (std::string_view name :
-       {"alpha",  "beta",   "gamma",    "delta",    "epsilon",    "varepsilon", "zeta",
-        "eta",    "theta",  "vartheta", "iota",     "kappa",      "lambda",     "mu",
-        "nu",     "xi",     "rho",      "sigma",    "tau",        "upsilon",    "phi",
-        "varphi", "chi",    "psi",      "omega",    "Gamma",      "Delta",      "Theta",
-        "Lambda", "Xi",     "Pi",       "Sigma",    "Upsilon",    "Phi",        "Psi",
-        "Omega",  "ell",    "hbar",     "emptyset", "varnothing", "aleph",      "Re",
-        "Im",     "square", "star",     "imath"})
-    table[name] = {Role::greek};
-  table["begin"] = {Role::begin};
-  table["end"] = {Role::end};
+  for (const auto& [role, names] : k_roles) add(table, names, {role});
+  for (std::string_view blank : {" ", "\n", "\t"}) table[blank] = {Role::space};
+  for (const Named& x : k_tokens) add(table, x.names, {Role::token, x.kind, x.mark});
   return table;
-}
-
-void add_tokens(Table& table) {
-  constexpr std::pair<std::string_view, Meaning> k_tokens[] = {
-      {"pi", {Role::token, Tok::constant, 'p'}},
-      {"infty", {Role::token, Tok::infinity}},
-      {"pm", {Role::token, Tok::plus_minus}},
-      {"mp", {Role::token, Tok::minus_plus}},
-      {"times", {Role::token, Tok::times}},
-      {"cdot", {Role::token, Tok::times}},
-      {"ast", {Role::token, Tok::times}},
-      {"div", {Role::token, Tok::divide}},
-      {"frac", {Role::token, Tok::fraction}},
-      {"dfrac", {Role::token, Tok::fraction}},
-      {"tfrac", {Role::token, Tok::fraction}},
-      {"cfrac", {Role::token, Tok::fraction}},
-      {"binom", {Role::token, Tok::binomial}},
-      {"dbinom", {Role::token, Tok::binomial}},
-      {"tbinom", {Role::token, Tok::binomial}},
-      {"sqrt", {Role::token, Tok::root}},
-      {"%", {Role::token, Tok::percent}},
-      {"circ", {Role::token, Tok::degree}},
-      {"degree", {Role::token, Tok::degree}},
-      {"{", {Role::token, Tok::open_set}},
-      {"}", {Role::token, Tok::close_set}},
-      {"lbrace", {Role::token, Tok::open_set}},
-      {"rbrace", {Role::token, Tok::close_set}},
-      {"lbrack", {Role::token, Tok::open, '['}},
-      {"rbrack", {Role::token, Tok::close, ']'}},
-      {"langle", {Role::token, Tok::open, '('}},
-      {"rangle", {Role::token, Tok::close, ')'}},
-      {"lfloor", {Role::token, Tok::open_floor, 'f'}},
-      {"rfloor", {Role::token, Tok::close_floor, 'f'}},
-      {"lceil", {Role::token, Tok::open_floor, 'c'}},
-      {"rceil", {Role::token, Tok::close_floor, 'c'}},
-      {"lvert", {Role::token, Tok::bar}},
-      {"rvert", {Role::token, Tok::bar}},
-      {"vert", {Role::token, Tok::bar}},
-      {"le", {Role::token, Tok::relation, 'l'}},
-      {"leq", {Role::token, Tok::relation, 'l'}},
-      {"leqslant", {Role::token, Tok::relation, 'l'}},
-      {"ge", {Role::token, Tok::relation, 'g'}},
-      {"geq", {Role::token, Tok::relation, 'g'}},
-      {"geqslant", {Role::token, Tok::relation, 'g'}},
-      {"lt", {Role::token, Tok::relation, '<'}},
-      {"gt", {Role::token, Tok::relation, '>'}},
-      {"ne", {Role::token, Tok::relation, 'n'}},
-      {"neq", {Role::token, Tok::relation, 'n'}},
-      {"approx", {Role::token, Tok::relation, '~'}},
-      {"equiv", {Role::token, Tok::relation, '='}},
-      {"pmod", {Role::token, Tok::word}},
-      {"mod", {Role::token, Tok::word}},
-      {"bmod", {Role::token, Tok::word}},
-      {"in", {Role::token, Tok::relation, 'i'}},
-      {"cup", {Role::token, Tok::separator}},
-      {"lor", {Role::token, Tok::separator}},
-      {"\\", {Role::token, Tok::row}},
-      {"cr", {Role::token, Tok::row}},
-  };
-  for (const auto& [name, meaning] : k_tokens) table[name] = meaning;
 }
 
 Table make_plain() {
   Table table;
   add_functions(table);
   for (std::string_view name : {"deg", "dim", "det", "arg", "tg", "lg"}) table.erase(name);
-  table["pi"] = {Role::token, Tok::constant, 'p'};
-  table["sqrt"] = {Role::token, Tok::root};
-  for (std::string_view name : {"inf", "infty", "infinity", "Infinity", "oo"})
-    table[name] = {Role::token, Tok::infinity};
-  for (std::string_view name : {"or", "and", "Or", "And", "OR", "AND"})
-    table[name] = {Role::token, Tok::separator};
-  for (std::string_view name : {"percent", "percents"}) table[name] = {Role::token, Tok::percent};
-  for (std::string_view name : {"degree", "degrees"}) table[name] = {Role::token, Tok::degree};
-  for (std::string_view name : {"alpha", "beta", "gamma", "delta", "theta", "lambda", "sigma",
-                                "omega", "phi", "psi", "epsilon"})
-    table[name] = {Role::greek};
+  for (const Named& x : k_plain) add(table, x.names, {Role::token, x.kind, x.mark});
+  add(table, "alpha beta gamma delta theta lambda sigma omega phi psi epsilon", {Role::greek});
   return table;
 }
 
@@ -208,11 +154,7 @@ const Meaning* find(const Table& table, std::string_view name) {
 }  // namespace
 
 const Meaning* command(std::string_view name) {
-  static const Table k_table = [] {
-    Table table = make_commands();
-    add_tokens(table);
-    return table;
-  }();
+  static const Table k_table = make_commands();
   return find(k_table, name);
 }
 

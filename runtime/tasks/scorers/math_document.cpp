@@ -7,22 +7,18 @@
 namespace cohort::tasks::math {
 namespace {
 
-bool is_opening(Tok kind) {
-  return kind == Tok::open || kind == Tok::open_set || kind == Tok::open_group ||
-         kind == Tok::open_floor || kind == Tok::open_matrix;
-}
+constexpr std::pair<Tok, Tok> k_brackets[] = {{Tok::open, Tok::close},
+                                              {Tok::open_set, Tok::close_set},
+                                              {Tok::open_group, Tok::close_group},
+                                              {Tok::open_floor, Tok::close_floor},
+                                              {Tok::open_matrix, Tok::close_matrix}};
 
-bool closes(Tok opening, Tok kind) {
-  return (opening == Tok::open && kind == Tok::close) ||
-         (opening == Tok::open_set && kind == Tok::close_set) ||
-         (opening == Tok::open_group && kind == Tok::close_group) ||
-         (opening == Tok::open_floor && kind == Tok::close_floor) ||
-         (opening == Tok::open_matrix && kind == Tok::close_matrix);
+bool is_opening(Tok kind) {
+  return std::ranges::find(k_brackets, kind, &std::pair<Tok, Tok>::first) != std::end(k_brackets);
 }
 
 bool is_closing(Tok kind) {
-  return kind == Tok::close || kind == Tok::close_set || kind == Tok::close_group ||
-         kind == Tok::close_floor || kind == Tok::close_matrix;
+  return std::ranges::find(k_brackets, kind, &std::pair<Tok, Tok>::second) != std::end(k_brackets);
 }
 
 /// Returns for each opening token its closing one, for others 0; empty if they do not pair.
@@ -31,7 +27,8 @@ std::vector<uint32_t> pair_brackets(const std::vector<Token>& tokens) {
   for (uint32_t i = 0; i < tokens.size(); ++i) {
     if (is_opening(tokens[i].kind)) open.push_back(i);
     if (!is_closing(tokens[i].kind)) continue;
-    if (open.empty() || !closes(tokens[open.back()].kind, tokens[i].kind)) return {};
+    std::pair<Tok, Tok> pair{open.empty() ? Tok::symbol : tokens[open.back()].kind, tokens[i].kind};
+    if (std::ranges::find(k_brackets, pair) == std::end(k_brackets)) return {};
     match[open.back()] = i;
     open.pop_back();
   }

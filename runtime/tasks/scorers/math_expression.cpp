@@ -1,5 +1,7 @@
 #include "runtime/tasks/scorers/math_expression.hpp"
 
+#include <algorithm>
+
 namespace cohort::tasks::math {
 
 struct ExpressionParser::Nesting {
@@ -20,6 +22,10 @@ int32_t ExpressionParser::add(Op op, int32_t a, int32_t b, char mark) {
   return static_cast<int32_t>(nodes.size() - 1);
 }
 
+int32_t ExpressionParser::join(Op op, int32_t left, int32_t right) {
+  return left < 0 || right < 0 ? -1 : add(op, left, right);
+}
+
 int32_t ExpressionParser::add_token(Op op, uint32_t index, char mark) {
   int32_t node = add(op, -1, -1, mark);
   if (node >= 0) document_.nodes.back().token = index;
@@ -34,15 +40,20 @@ int32_t ExpressionParser::parse(uint32_t first, uint32_t last) {
 }
 
 int32_t ExpressionParser::scale(int32_t node, int32_t zeros) {
-  Token one;
-  one.kind = Tok::number;
-  one.begin = static_cast<uint32_t>(document_.tokens.pool.size());
-  one.size = 1;
-  one.decimals = -zeros;
+  auto begin = static_cast<uint32_t>(document_.tokens.pool.size());
   document_.tokens.pool += '1';
-  document_.words.push_back(one);
+  document_.words.push_back({Tok::number, 0, false, begin, 1, -zeros});
   int32_t factor = add_token(Op::number, static_cast<uint32_t>(document_.words.size() - 1));
-  return factor < 0 ? -1 : add(Op::multiply, node, factor);
+  return join(Op::multiply, node, factor);
+}
+
+/// Returns what `kind` does between two products, Op::number if nothing.
+static Op sum_operator(Tok kind) {
+  return kind == Tok::plus         ? Op::add
+         : kind == Tok::minus      ? Op::subtract
+         : kind == Tok::plus_minus ? Op::plus_minus
+         : kind == Tok::minus_plus ? Op::minus_plus
+                                   : Op::number;
 }
 
 int32_t ExpressionParser::sum() {
@@ -50,57 +61,29 @@ int32_t ExpressionParser::sum() {
   if (nesting.is_too_deep()) return -1;
   int32_t left = -1;
   if (next_is(Tok::plus_minus) || next_is(Tok::minus_plus)) {
-    Op op = token(at_++).kind == Tok::plus_minus ? Op::plus_minus : Op::minus_plus;
+    Op op = sum_operator(token(at_++).kind);
     int32_t right = product();
     left = right < 0 ? -1 : add(op, right);
   } else {
     left = product();
   }
   while (left >= 0 && more()) {
-    Op op = Op::add;
-    switch (token(at_).kind) {
-      case Tok::plus:
-        op = Op::add;
-        break;
-      case Tok::minus:
-        op = Op::subtract;
-        break;
-      case Tok::plus_minus:
-        op = Op::plus_minus;
-        break;
-      case Tok::minus_plus:
-        op = Op::minus_plus;
-        break;
-      default:
-        return left;
-    }
+    Op op = sum_operator(token(at_).kind);
+    if (op == Op::number) return left;
     ++at_;
-    int32_t right = product();
-    left = right < 0 ? -1 : add(op, left, right);
+    left = join(op, left, product());
   }
   return left;
 }
 
 bool ExpressionParser::starts_factor() const {
+  constexpr Tok k_starts[] = {Tok::number,   Tok::variable, Tok::constant,   Tok::infinity,
+                              Tok::function, Tok::open,     Tok::open_group, Tok::open_floor,
+                              Tok::fraction, Tok::binomial, Tok::root};
   if (!more()) return false;
-  switch (token(at_).kind) {
-    case Tok::number:
-    case Tok::variable:
-    case Tok::constant:
-    case Tok::infinity:
-    case Tok::function:
-    case Tok::open:
-    case Tok::open_group:
-    case Tok::open_floor:
-    case Tok::fraction:
-    case Tok::binomial:
-    case Tok::root:
-      return true;
-    case Tok::bar:
-      return bars_ == 0;
-    default:
-      return false;
-  }
+  Tok kind = token(at_).kind;
+  if (kind == Tok::bar) return bars_ == 0;
+  return std::ranges::find(k_starts, kind) != std::end(k_starts);
 }
 
 /// Factors with *, / or nothing between them, from left to right: 1/2x is x/2.
@@ -111,14 +94,12 @@ int32_t ExpressionParser::product() {
     Op op = kind == Tok::divide || kind == Tok::colon ? Op::divide : Op::multiply;
     if (kind == Tok::times || op == Op::divide) {
       ++at_;
-      int32_t right = signed_factor();
-      left = right < 0 ? -1 : add(op, left, right);
+      left = join(op, left, signed_factor());
       continue;
     }
     if (!starts_factor()) return left;
     if (kind == Tok::number && token(at_ - 1).kind == Tok::number) return -1;  // "2 3"
-    int32_t right = factor();
-    left = right < 0 ? -1 : add(op, left, right);
+    left = join(op, left, factor());
   }
   return left;
 }
@@ -141,28 +122,14 @@ int32_t ExpressionParser::factor() {
 
 int32_t ExpressionParser::postfix(int32_t base) {
   while (base >= 0 && more()) {
-    switch (token(at_).kind) {
-      case Tok::power: {
-        ++at_;
-        int32_t right = exponent();
-        base = right < 0 ? -1 : add(Op::power, base, right);
-        break;
-      }
-      case Tok::factorial:
-        ++at_;
-        base = add(Op::factorial, base);
-        break;
-      case Tok::percent:
-        ++at_;
-        base = add(Op::percent, base);
-        break;
-      case Tok::degree:
-        ++at_;
-        base = add(Op::degree, base);
-        break;
-      default:
-        return base;
-    }
+    Tok kind = token(at_).kind;
+    Op op = kind == Tok::factorial ? Op::factorial
+            : kind == Tok::percent ? Op::percent
+            : kind == Tok::degree  ? Op::degree
+                                   : Op::power;
+    if (op == Op::power && kind != Tok::power) return base;
+    ++at_;
+    base = op == Op::power ? join(op, base, exponent()) : add(op, base);
   }
   return base;
 }
@@ -176,8 +143,7 @@ int32_t ExpressionParser::exponent() {
   int32_t node = primary();
   if (node >= 0 && next_is(Tok::power)) {
     ++at_;
-    int32_t right = exponent();
-    node = right < 0 ? -1 : add(Op::power, node, right);
+    node = join(Op::power, node, exponent());
   }
   return node >= 0 && is_negative ? add(Op::negate, node) : node;
 }
@@ -269,9 +235,7 @@ int32_t ExpressionParser::mixed(int32_t whole, uint32_t whole_token) {
     int32_t top = add_token(Op::number, at_);
     int32_t bottom = add_token(Op::number, at_ + 2);
     at_ += 3;
-    if (top < 0 || bottom < 0) return -1;
-    int32_t part = add(Op::divide, top, bottom);
-    return part < 0 ? -1 : add(Op::add, whole, part);
+    return join(Op::add, whole, join(Op::divide, top, bottom));
   }
   if (!next_is(Tok::fraction)) return whole;
   ++at_;
@@ -346,8 +310,7 @@ int32_t ExpressionParser::argument() {
 
 int32_t ExpressionParser::fraction(Op op) {
   int32_t top = argument();
-  int32_t bottom = top < 0 ? -1 : argument();
-  return bottom < 0 ? -1 : add(op, top, bottom);
+  return join(op, top, top < 0 ? -1 : argument());
 }
 
 int32_t ExpressionParser::root() {
@@ -419,8 +382,7 @@ int32_t ExpressionParser::function_argument() {
     Tok kind = token(at_).kind;
     if (kind == Tok::function || kind == Tok::open || kind == Tok::bar) break;
     if (kind == Tok::number && token(at_ - 1).kind == Tok::number) return -1;
-    int32_t right = factor();
-    node = right < 0 ? -1 : add(Op::multiply, node, right);
+    node = join(Op::multiply, node, factor());
   }
   return node >= 0 && is_negative ? add(Op::negate, node) : node;
 }

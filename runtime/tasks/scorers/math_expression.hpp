@@ -27,6 +27,8 @@ class ExpressionParser {
   const Token& token(uint32_t index) const { return document_.words[index]; }
   bool next_is(Tok kind) const { return more() && token(at_).kind == kind; }
   int32_t add(Op op, int32_t a = -1, int32_t b = -1, char mark = 0);
+  /// add() of two nodes, -1 if one of them is none.
+  int32_t join(Op op, int32_t left, int32_t right);
   int32_t add_token(Op op, uint32_t index, char mark = 0);
   bool starts_factor() const;
 

@@ -150,18 +150,9 @@ Numeric inverse(Function id, const Numeric& x) {
 
 Numeric function_of(Function id, const Numeric& x) {
   if (!x.is_known) return {};
+  if (id <= Function::cosecant) return trigonometric(id, x);  // in the order of their list
+  if (id <= Function::arctangent) return inverse(id, x);
   switch (id) {
-    case Function::sine:
-    case Function::cosine:
-    case Function::tangent:
-    case Function::cotangent:
-    case Function::secant:
-    case Function::cosecant:
-      return trigonometric(id, x);
-    case Function::arcsine:
-    case Function::arccosine:
-    case Function::arctangent:
-      return inverse(id, x);
     case Function::hyperbolic_sine:
       return applied(x, std::sinh(x.value), std::abs(std::cosh(x.value)));
     case Function::hyperbolic_cosine:

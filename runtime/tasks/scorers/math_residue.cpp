@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/rng.hpp"
 #include "runtime/tasks/scorers/math_value.hpp"
 
 namespace cohort::tasks::math {
@@ -28,16 +29,9 @@ uint64_t power(uint64_t base, uint64_t exponent) {
   return result;
 }
 
-uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
-
 uint64_t hash(std::string_view text, uint64_t seed) {
-  uint64_t h = mix(seed + text.size());
-  for (char c : text) h = mix(h ^ static_cast<unsigned char>(c));
+  uint64_t h = mix64(seed + text.size());
+  for (char c : text) h = mix64(h ^ static_cast<unsigned char>(c));
   return h % k_prime;
 }
 
@@ -199,18 +193,19 @@ class ResidueEvaluator {
 
   /// A function of its arguments' residues that nothing is known of but its name.
   Residue formal(const Node& node) {
-    uint64_t h = mix(static_cast<uint64_t>(node.op) * 256 + static_cast<unsigned char>(node.mark));
+    uint64_t h =
+        mix64(static_cast<uint64_t>(node.op) * 256 + static_cast<unsigned char>(node.mark));
     bool is_named = node.op == Op::apply || (node.op == Op::function &&
                                              static_cast<Function>(node.mark) == Function::formal);
-    if (is_named) h = mix(h ^ hash(document_.text(node), 5));
+    if (is_named) h = mix64(h ^ hash(document_.text(node), 5));
     for (int32_t child : {node.a, node.b}) {
       if (child < 0) {
-        h = mix(h + 1);
+        h = mix64(h + 1);
         continue;
       }
       Residue inner = of(child);
       if (!inner.is_known) return {};
-      h = mix(h ^ inner.value);
+      h = mix64(h ^ inner.value);
     }
     return {h % k_prime, true, true};
   }

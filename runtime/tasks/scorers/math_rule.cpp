@@ -65,8 +65,7 @@ std::string_view named_answer(std::string_view text) {
   if (rest.starts_with("：")) rest.remove_prefix(std::string_view("：").size());
   std::string_view line = first_line(rest);
   if (auto math = first_math(line)) return *math;
-  for (size_t stop = line.find(". "); stop != std::string_view::npos; stop = std::string_view::npos)
-    line = line.substr(0, stop);
+  line = line.substr(0, line.find(". "));
   // "therefore 5": a sentence goes on before its number
   bool is_sentence = line.size() > 3 && is_letter(line[0]) && is_letter(line[1]) &&
                      line.find(' ') != std::string_view::npos &&
@@ -89,11 +88,7 @@ class MathRule final : public RowRule {
  protected:
   RewardResult judge(const RewardRow& row) const override {
     std::string_view gold = gold_of(row.ground_truth);
-    if (gold.empty()) {
-      RewardResult result;
-      result.error = "the row has no ground_truth";
-      return result;
-    }
+    if (gold.empty()) return without_score("the row has no ground_truth");
     Found found = find(row);
     if (found.answer.empty()) return without_answer(0, found.why);
     bool is_right = math::same_answer(gold, found.answer, rules_);
@@ -103,9 +98,8 @@ class MathRule final : public RowRule {
  private:
   static std::string_view gold_of(std::string_view text) {
     if (auto boxed = last_boxed(text)) return trim(*boxed);
-    if (size_t mark = text.rfind("####"); mark != std::string_view::npos)
-      return first_line(text.substr(mark + 4));
-    return trim(text);
+    size_t mark = text.rfind("####");
+    return mark == std::string_view::npos ? trim(text) : first_line(text.substr(mark + 4));
   }
 
   Found find(const RewardRow& row) const {
@@ -131,8 +125,6 @@ class MathRule final : public RowRule {
 
 }  // namespace
 
-RulePtr make_math_rule(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<MathRule>(options));
-}
+RulePtr make_math_rule(Options& options) { return rule_of<MathRule>(options); }
 
 }  // namespace cohort::tasks

@@ -1,6 +1,7 @@
 #include "runtime/tasks/scorers/math_tokens.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/tasks/scorers/answer_text.hpp"
 #include "runtime/tasks/scorers/math_commands.hpp"
@@ -8,19 +9,24 @@
 namespace cohort::tasks::math {
 namespace {
 
-/// Returns the index of the brace that closes text[open], or the end.
-size_t closing_brace(std::string_view text, size_t open) {
-  size_t depth = 0;
-  for (size_t at = open; at < text.size(); ++at) {
-    if (text[at] == '\\')
-      ++at;
-    else if (text[at] == '{')
-      ++depth;
-    else if (text[at] == '}' && --depth == 0)
-      return at;
-  }
-  return text.size();
-}
+struct Sign {
+  std::string_view text;
+  Tok kind;
+  char mark;
+};
+
+/// Longer ones first.
+constexpr Sign k_signs[] = {
+    {"**", Tok::power, 0},      {"<=", Tok::relation, 'l'}, {">=", Tok::relation, 'g'},
+    {"!=", Tok::relation, 'n'}, {"==", Tok::relation, '='}, {":=", Tok::relation, '='},
+    {"=", Tok::relation, '='},  {"<", Tok::relation, '<'},  {">", Tok::relation, '>'},
+    {"+", Tok::plus, 0},        {"-", Tok::minus, 0},       {"*", Tok::times, 0},
+    {"/", Tok::divide, 0},      {"!", Tok::factorial, 0},   {"%", Tok::percent, 0},
+    {":", Tok::colon, 0},       {",", Tok::comma, 0},       {";", Tok::separator, 0},
+    {"(", Tok::open, '('},      {"[", Tok::open, '['},      {")", Tok::close, ')'},
+    {"]", Tok::close, ']'},     {"{", Tok::open_group, 0},  {"}", Tok::close_group, 0},
+    {"|", Tok::bar, 0},         {"&", Tok::column, 0},
+};
 
 /// Returns a subscript without typesetting.
 std::string plain_subscript(std::string_view text) {
@@ -79,15 +85,10 @@ class Lexer {
   }
 
   Token& push(Tok kind, std::string_view text, char mark = 0) {
-    Token token;
-    token.kind = kind;
-    token.mark = mark;
-    token.has_space = has_space_;
-    token.begin = static_cast<uint32_t>(out_.pool.size());
-    token.size = static_cast<uint32_t>(text.size());
+    out_.list.push_back({kind, mark, std::exchange(has_space_, false),
+                         static_cast<uint32_t>(out_.pool.size()),
+                         static_cast<uint32_t>(text.size())});
     out_.pool += text;
-    out_.list.push_back(token);
-    has_space_ = false;
     return out_.list.back();
   }
 
@@ -274,20 +275,17 @@ class Lexer {
 
   /// Takes the subscript and the primes of the variable just pushed into its name.
   void suffixes(Token& token) {
-    while (peek() == '\'') {
-      out_.pool += '\'';
-      ++at_;
-    }
+    auto primes = [&] {
+      for (; peek() == '\''; ++at_) out_.pool += '\'';
+    };
+    primes();
     size_t begin = at_;
     skip_spaces();
     if (peek() == '_') {
       ++at_;
       out_.pool += '_';
       out_.pool += subscript();
-      while (peek() == '\'') {
-        out_.pool += '\'';
-        ++at_;
-      }
+      primes();
     } else {
       at_ = begin;
     }
@@ -348,13 +346,7 @@ class Lexer {
         suffixes(push(Tok::variable, spelled));
         return;
       }
-      case Role::text:
-      case Role::font:
-      case Role::roman:
-      case Role::accent:
-      case Role::argument:
-      case Role::begin:
-      case Role::end:
+      default:
         return with_argument(meaning.role, name);
     }
   }
@@ -407,8 +399,7 @@ class Lexer {
   }
 
   static bool is_name(std::string_view text) {
-    return text.size() > 1 &&
-           std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c); });
+    return text.size() > 1 && std::all_of(text.begin(), text.end(), is_letter);
   }
 
   /// \mathrm{cm}, \operatorname{arctan}; the lexer stands inside the braces.
@@ -480,73 +471,17 @@ class Lexer {
   void punctuation(char c) {
     if (c == '^') return caret();
     if (c == '_') return underscore();
-    std::string_view two = in_.substr(at_, 2);
-    bool is_tight = at_ > 0 && !is_space(in_[at_ - 1]);
-    size_t size = 1;
-    Meaning found;
-    if (two == "**")
-      size = 2, found = {Role::token, Tok::power};
-    else if (two == "<=")
-      size = 2, found = {Role::token, Tok::relation, 'l'};
-    else if (two == ">=")
-      size = 2, found = {Role::token, Tok::relation, 'g'};
-    else if (two == "!=" && !is_tight)
-      size = 2, found = {Role::token, Tok::relation, 'n'};
-    else if (two == "==" || two == ":=")
-      size = 2, found = {Role::token, Tok::relation, '='};
-    else
-      found = single(c);
-    std::string_view text = in_.substr(at_, size);
-    at_ += size;
-    if (found.kind == Tok::symbol && c == '.' && trim(rest()).empty()) return;
-    push(found.kind, found.kind == Tok::symbol ? text : std::string_view(), found.mark);
-  }
-
-  static Meaning single(char c) {
-    switch (c) {
-      case '+':
-        return {Role::token, Tok::plus};
-      case '-':
-        return {Role::token, Tok::minus};
-      case '*':
-        return {Role::token, Tok::times};
-      case '/':
-        return {Role::token, Tok::divide};
-      case '!':
-        return {Role::token, Tok::factorial};
-      case '%':
-        return {Role::token, Tok::percent};
-      case ':':
-        return {Role::token, Tok::colon};
-      case ',':
-        return {Role::token, Tok::comma};
-      case ';':
-        return {Role::token, Tok::separator};
-      case '(':
-        return {Role::token, Tok::open, '('};
-      case '[':
-        return {Role::token, Tok::open, '['};
-      case ')':
-        return {Role::token, Tok::close, ')'};
-      case ']':
-        return {Role::token, Tok::close, ']'};
-      case '{':
-        return {Role::token, Tok::open_group};
-      case '}':
-        return {Role::token, Tok::close_group};
-      case '|':
-        return {Role::token, Tok::bar};
-      case '&':
-        return {Role::token, Tok::column};
-      case '=':
-        return {Role::token, Tok::relation, '='};
-      case '<':
-        return {Role::token, Tok::relation, '<'};
-      case '>':
-        return {Role::token, Tok::relation, '>'};
-      default:
-        return {};
-    }
+    std::string_view here = rest();
+    bool is_tight = at_ > 0 && !is_space(in_[at_ - 1]);  // "3!=6": a factorial
+    const Sign* sign = std::find_if(std::begin(k_signs), std::end(k_signs), [&](const Sign& x) {
+      return here.starts_with(x.text) && !(is_tight && x.text == "!=");
+    });
+    bool is_known = sign != std::end(k_signs);
+    at_ += is_known ? sign->text.size() : 1;
+    if (is_known)
+      push(sign->kind, "", sign->mark);
+    else if (c != '.' || !trim(rest()).empty())
+      push(Tok::symbol, here.substr(0, 1));
   }
 
   std::string_view in_;

@@ -20,69 +20,23 @@ std::string written_number(std::string_view digits, int32_t decimals) {
   return out[0] == '.' ? "0" + out : out;
 }
 
-std::string_view fixed_text(const Token& token) {
-  switch (token.kind) {
-    case Tok::infinity:
-      return "\\infty";
-    case Tok::plus:
-      return "+";
-    case Tok::minus:
-      return "-";
-    case Tok::plus_minus:
-      return "\\pm ";
-    case Tok::minus_plus:
-      return "\\mp ";
-    case Tok::times:
-      return "*";
-    case Tok::divide:
-      return "/";
-    case Tok::power:
-      return "^";
-    case Tok::factorial:
-      return "!";
-    case Tok::percent:
-      return "%";
-    case Tok::degree:
-      return "^\\circ";
-    case Tok::colon:
-      return ":";
-    case Tok::comma:
-      return ",";
-    case Tok::separator:
-      return ";";
-    case Tok::open_set:
-      return "\\{";
-    case Tok::close_set:
-      return "\\}";
-    case Tok::open_group:
-      return "{";
-    case Tok::close_group:
-      return "}";
-    case Tok::open_floor:
-      return token.mark == 'f' ? "\\lfloor " : "\\lceil ";
-    case Tok::close_floor:
-      return token.mark == 'f' ? "\\rfloor " : "\\rceil ";
-    case Tok::bar:
-      return "|";
-    case Tok::fraction:
-      return "\\frac";
-    case Tok::binomial:
-      return "\\binom";
-    case Tok::root:
-      return "\\sqrt";
-    case Tok::under:
-      return "_";
-    case Tok::open_matrix:
-      return token.mark == '|' ? "vmatrix(" : "matrix(";
-    case Tok::close_matrix:
-      return ")";
-    case Tok::column:
-      return "&";
-    case Tok::row:
-      return "\\\\";
-    default:
-      return {};
-  }
+/// In the order of Tok; "": written() spells it, or nothing does.
+constexpr std::string_view k_fixed[] = {
+    "",       "",    "",    "",  "",  "\\infty", "+", "-", "\\pm ",  "\\mp ",
+    "*",      "/",   "^",   "!", "%", "^\\circ", ":", ",", ";",      "",
+    "",       "\\{", "\\}", "{", "}", "",        "",  "|", "\\frac", "\\binom",
+    "\\sqrt", "",    "_",   "",  "",  "",        ")", "&", "\\\\",   ""};
+static_assert(std::size(k_fixed) == static_cast<size_t>(Tok::symbol) + 1);
+
+constexpr std::pair<char, std::string_view> k_relations[] = {
+    {'l', "\\le "},     {'g', "\\ge "}, {'n', "\\ne "}, {'i', "\\in "},
+    {'~', "\\approx "}, {'<', "<"},     {'>', ">"},
+};
+
+std::string relation_text(char mark) {
+  for (const auto& [known, text] : k_relations)
+    if (known == mark) return std::string(text);
+  return "=";
 }
 
 std::string function_name(char mark) {
@@ -90,27 +44,6 @@ std::string function_name(char mark) {
                                           "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh",
                                           "ln",     "lg",     "exp",    "max",  "min"};
   return "\\" + std::string(k_names[static_cast<size_t>(mark)]) + " ";
-}
-
-std::string_view relation_text(char mark) {
-  switch (mark) {
-    case 'l':
-      return "\\le ";
-    case 'g':
-      return "\\ge ";
-    case 'n':
-      return "\\ne ";
-    case 'i':
-      return "\\in ";
-    case '~':
-      return "\\approx ";
-    case '<':
-      return "<";
-    case '>':
-      return ">";
-    default:
-      return "=";
-  }
 }
 
 }  // namespace
@@ -121,10 +54,16 @@ std::string written(const Tokens& tokens, const Token& token) {
     case Tok::number:
       return written_number(text, token.decimals);
     case Tok::relation:
-      return std::string(relation_text(token.mark));
+      return relation_text(token.mark);
     case Tok::open:
     case Tok::close:
       return {token.mark};
+    case Tok::open_floor:
+      return token.mark == 'f' ? "\\lfloor " : "\\lceil ";
+    case Tok::close_floor:
+      return token.mark == 'f' ? "\\rfloor " : "\\rceil ";
+    case Tok::open_matrix:
+      return token.mark == '|' ? "vmatrix(" : "matrix(";
     case Tok::subscript:
       return "_" + std::string(text);
     case Tok::repeating:
@@ -141,7 +80,7 @@ std::string written(const Tokens& tokens, const Token& token) {
     case Tok::symbol:
       return std::string(text);
     default:
-      return std::string(fixed_text(token));
+      return std::string(k_fixed[static_cast<size_t>(token.kind)]);
   }
 }
 

@@ -7,16 +7,6 @@
 namespace cohort::tasks {
 namespace {
 
-bool is_number_byte(char c) { return is_digit(c) || c == '.' || c == ','; }
-
-/// Returns the longest -?[0-9.,]+ at the beginning of `text`, empty if there is none.
-std::string_view number_at(std::string_view text) {
-  size_t at = text.starts_with('-') ? 1 : 0;
-  size_t digits = at;
-  while (at < text.size() && is_number_byte(text[at])) ++at;
-  return at == digits ? std::string_view{} : text.substr(0, at);
-}
-
 /// verl's two ways to read GSM8K answers. Only the last 300 characters are read.
 class Gsm8k final : public RowRule {
  public:
@@ -98,12 +88,7 @@ class Exact final : public RowRule {
 
 }  // namespace
 
-RulePtr make_gsm8k(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Gsm8k>(options));
-}
-
-RulePtr make_exact(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Exact>(options));
-}
+RulePtr make_gsm8k(Options& options) { return rule_of<Gsm8k>(options); }
+RulePtr make_exact(Options& options) { return rule_of<Exact>(options); }
 
 }  // namespace cohort::tasks

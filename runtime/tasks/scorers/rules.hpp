@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/tasks/json_options.hpp"
@@ -20,6 +21,10 @@ class RowRule : public Reward {
 };
 
 using RulePtr = Expected<std::unique_ptr<Reward>>;
+template <class Rule, class... Args>
+RulePtr rule_of(Args&&... args) {
+  return std::unique_ptr<Reward>(std::make_unique<Rule>(std::forward<Args>(args)...));
+}
 
 /// make_<id>() of each rule of runtime/catalog/rewards.def.
 #define COHORT_RULE(id, ...) RulePtr make_##id(Options& options);

@@ -179,19 +179,11 @@ RulePtr make_format(Options& options) {
     else
       options.reject("pattern", compiled.error().detail);
   }
-  return std::unique_ptr<Reward>(std::make_unique<Format>(std::move(pattern), options));
+  return rule_of<Format>(std::move(pattern), options);
 }
 
-RulePtr make_overlong(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Overlong>(options));
-}
-
-RulePtr make_length(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Length>(options));
-}
-
-RulePtr make_repetition(Options& options) {
-  return std::unique_ptr<Reward>(std::make_unique<Repetition>(options));
-}
+RulePtr make_overlong(Options& options) { return rule_of<Overlong>(options); }
+RulePtr make_length(Options& options) { return rule_of<Length>(options); }
+RulePtr make_repetition(Options& options) { return rule_of<Repetition>(options); }
 
 }  // namespace cohort::tasks

@@ -4,22 +4,25 @@
 
 #include <utility>
 
-namespace cohort::plugin {
+namespace cohort {
 
 class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
       close();
-      fd_ = std::exchange(other.fd_, -1);
+      fd_ = other.release();
     }
     return *this;
   }
   ~Descriptor() { close(); }
   int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  /// Gives it away: it is not closed here.
+  int release() { return std::exchange(fd_, -1); }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -29,4 +32,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace cohort::plugin
+}  // namespace cohort
