@@ -33,7 +33,7 @@ uint64_t fingerprint_of(const plan::ReshardPlan& plan) {
     sum.add(x.kind, x.where, x.first_layer, x.end_layer, x.outer, x.split, x.inner, x.parts,
             x.experts, x.element_bytes);
   for (const plan::ShardLayout* x : {&plan.from, &plan.to}) {
-    sum.add(x->tp, x->pp, x->dp, x->ep, x->expert_tp, x->zero_stage, x->order);
+    sum.add(x->tp, x->pp, x->dp, x->ep, x->expert_tp, x->zero_stage);
     for (uint32_t layers : x->layers_per_stage) sum.add(layers);
     for (CardId card : x->ranks) sum.add(card.value);
     for (const auto& row : x->expert_slots)

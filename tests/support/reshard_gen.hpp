@@ -71,6 +71,7 @@ inline ShardLayout random_layout(Rng& rng, const ModelTensors& model, uint32_t f
                                 pick(rng, {1, 2, 3, 4}), pick(rng, {1, 2, 3, 4, 6}));
     x.expert_tp = pick(rng, {1, 1, 2});
     x.zero_stage = rng.below(3) ? 0 : 3;
+    rng.below(2);  // one draw more: seeds keep their layouts
     std::vector<CardId> pool = test::consecutive_cards(cards, first);
     for (size_t i = pool.size(); i > 1; --i) std::swap(pool[i - 1], pool[rng.below(i)]);
     if (pool.size() < x.ranks.size()) continue;
