@@ -148,8 +148,6 @@ MoeShape read_qwen_moe(Reader& in, bool has_shared) {
       else
         in.fail("'mlp_only_layers' has an entry that is no number");
   }
-  if (moe.sparse_step != 1 || !moe.dense_layers.empty())
-    in.fail("experts in every layer only: decoder_sparse_step must be 1, mlp_only_layers empty");
   if (has_shared) {
     moe.shared_intermediate_size = in.required("shared_expert_intermediate_size");
     moe.shared_gate = moe.shared_intermediate_size > 0;

@@ -70,6 +70,8 @@ struct ModelShape {
   int64_t q_size() const { return num_attention_heads * head_dim; }
   int64_t kv_size() const { return num_key_value_heads * head_dim; }
   int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
+  /// Elements of a head that rotate.
+  int64_t rotary_dim() const { return mla ? mla->qk_rope_head_dim : head_dim; }
   /// Returns the tokens that a query of `layer` sees, its own included; 0: all before it.
   int64_t window_of(int64_t layer) const {
     return windowed.empty() || windowed[static_cast<size_t>(layer)] ? sliding_window : 0;

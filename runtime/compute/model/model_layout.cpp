@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort::compute {
@@ -14,13 +15,14 @@ int64_t aligned(int64_t elements) {
 /// Lays tensors one after the other.
 class LayoutBuilder {
  public:
-  void add(const model::Tensor& tensor, uint32_t family, int64_t layer, PartSpan& part) {
-    if (!tensor.is_joined) {
+  void add(const model::Tensor& tensor, uint32_t family, int64_t layer, PartSpan& part,
+           int64_t expert = 0) {
+    if (!tensor.is_joined && expert == 0) {
       next_ = aligned(next_);
       part = {next_, 0, tensor.columns};
     }
     part.rows += tensor.rows;
-    ParameterSpec spec{model::tensor_name(tensor, layer, 0),
+    ParameterSpec spec{model::tensor_name(tensor, layer, expert),
                        {tensor.rows},
                        next_,
                        tensor.elements(),
@@ -93,9 +95,15 @@ ParameterLayout layout_of(const ModelConfig& c) {
     builder.add(tensors[next], families[next], -1, ends[tensors[next].part]);
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     LayerParts& parts = builder.layout.layers.emplace_back();
-    for (size_t i = next; i < tensors.size(); ++i)
-      if (tensors[i].is_in(layer))
-        builder.add(tensors[i], families[i], layer, parts[tensors[i].part]);
+    for (size_t i = next, end = 0; i < tensors.size(); i = end) {
+      end = i + 1;
+      if (!tensors[i].is_in(layer)) continue;
+      // What is joined is one matrix of each expert; the experts' lie one behind the other.
+      while (end < tensors.size() && tensors[end].is_joined) ++end;
+      for (int64_t expert = 0; expert < std::max<int64_t>(tensors[i].experts, 1); ++expert)
+        for (size_t of = i; of < end; ++of)
+          builder.add(tensors[of], families[of], layer, parts[tensors[of].part], expert);
+    }
   }
   for (; next < tensors.size(); ++next)
     if (tensors[next].where != model::Where::layers)

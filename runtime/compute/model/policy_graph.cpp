@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/compute/model/policy_parts.hpp"
+
 namespace cohort::compute {
 namespace {
 
@@ -20,6 +22,7 @@ ops::HeadShape head_shape(const ModelConfig& config, int64_t index) {
 
 Tensor mlp(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config) {
   Tensor h = ops::rms_norm(x, layer[Part::post_norm], config.rms_norm_eps);
+  if (layer[Part::router].defined()) return x + expert_mlp(h, layer, *config.moe);
   Tensor gate_up = biased(product(h, layer[Part::gate_up]), layer[Part::gate_up_bias]);
   return biased(add_product(x, ops::swiglu(gate_up), layer[Part::down]), layer[Part::down_bias]);
 }
@@ -28,6 +31,10 @@ Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
                   const ops::RopeTable& rope, const PackedBatch& batch, int64_t index) {
   const ops::HeadShape shape = head_shape(config, index);
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
+  if (config.mla)
+    return mlp(
+        add_product(x, latent_attention(h, h, layer, config, rope, batch.all), layer[Part::o]),
+        layer, config);
   Tensor qkv = placed_heads(product(h, layer[Part::qkv]), layer[Part::qkv_bias], layer,
                             {shape.q_heads, shape.kv_heads}, config, batch.all.q_position, rope);
   Tensor mixed = ops::attention(qkv, batch.all, shape);
@@ -38,6 +45,13 @@ Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
 Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
                   const ops::RopeTable& rope, const PackedBatch& batch, int64_t index) {
   const ops::HeadShape shape = head_shape(config, index);
+  if (config.mla) {
+    Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
+    Tensor mixed = latent_attention(h, ops::select_rows(h, batch.query_rows), layer, config, rope,
+                                    batch.needed);
+    return mlp(add_product(ops::select_rows(x, batch.query_rows), mixed, layer[Part::o]), layer,
+               config);
+  }
   const int64_t q_size = config.q_size(), kv_size = 2 * config.kv_size();
   Tensor q_bias, kv_bias;
   if (layer[Part::qkv_bias].defined()) {
