@@ -171,9 +171,10 @@ std::string WeightFolder::place_of(std::string_view name) const {
 }
 
 Expected<std::vector<std::string>> WeightFolder::check(const ModelConfig& model,
-                                                       const ParameterLayout& layout) const {
+                                                       const ParameterLayout& layout,
+                                                       const std::vector<std::string>& more) const {
   std::vector<std::string> notices;
-  std::set<std::string_view> used;
+  std::set<std::string_view> used(more.begin(), more.end());
   const auto refused = [](const std::string& what) { return Error{Errc::invalid_argument, what}; };
   for (const ParameterSpec& spec : layout.specs) {
     const NamedTensor* tensor = find(spec.name);

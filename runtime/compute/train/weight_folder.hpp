@@ -27,8 +27,9 @@ class WeightFolder {
   /// so not read). Returns Errc::invalid_argument naming file and tensor where a parameter of
   /// `layout` is missing, has another shape or a dtype that is not F32, BF16, F16 or F8_E4M3 with
   /// scales, and where the folder has a tensor that the model has no use for.
-  Expected<std::vector<std::string>> check(const ModelConfig& model,
-                                           const ParameterLayout& layout) const;
+  /// `more`: tensors that the caller reads besides, where they are there.
+  Expected<std::vector<std::string>> check(const ModelConfig& model, const ParameterLayout& layout,
+                                           const std::vector<std::string>& more = {}) const;
 
   /// Copies elements [begin, begin + to.size()) of a tensor, taken flat, to f32. REQUIRES: check()
   /// accepted the tensor.
