@@ -22,6 +22,9 @@ Expected<void> validate(const AdvantageInput& input, const AdvantageOptions& opt
       !std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()))
     return Error{Errc::invalid_argument,
                  fmt::format("advantages: cu_seqlens does not run from 0 to {} tokens", tokens)};
+  if (!input.values.empty() && input.values.size() != tokens)
+    return Error{Errc::invalid_argument,
+                 fmt::format("advantages: {} values for {} tokens", input.values.size(), tokens)};
   if (input.rewards.size() + 1 != cu_seqlens.size() || out != tokens)
     return Error{Errc::invalid_argument,
                  fmt::format("advantages: {} rewards for {} sequences, room for {} of {} tokens",
@@ -101,11 +104,13 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
                                                     std::span<float> advantages) {
   COHORT_TRY(validate(input, options, advantages.size()));
   const std::span<const uint8_t> mask = input.layout.mask;
-  std::vector<double> values =
-      options.advantages(token_rewards_of(input, options), input.layout, options.gamma);
-  if (options.whiten) whiten(values, mask);
-  for (size_t t = 0; t < values.size(); ++t) {
-    double value = mask[t] != 0 ? values[t] : 0;
+  const std::vector<double> rewards = token_rewards_of(input, options);
+  const std::vector<double> values(input.values.begin(), input.values.end());
+  std::vector<double> raw =
+      options.advantages({rewards, input.layout, options.gamma, values, options.lambda});
+  if (options.whiten) whiten(raw, mask);
+  for (size_t t = 0; t < raw.size(); ++t) {
+    double value = mask[t] != 0 ? raw[t] : 0;
     if (options.advantage_clip)
       value = std::clamp(value, -*options.advantage_clip, *options.advantage_clip);
     advantages[t] = static_cast<float>(value);
@@ -114,29 +119,27 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
   return AdvantageSummary{moments.mean, std::sqrt(moments.variance), moments.count};
 }
 
-std::vector<double> discounted_returns(std::span<const double> token_rewards,
-                                       const PackedLayout& layout, double gamma) {
-  const std::span<const int32_t> cu_seqlens = layout.cu_seqlens;
-  std::vector<double> returns(token_rewards.size(), 0);
+std::vector<double> discounted_returns(const TokenRewards& in) {
+  const std::span<const int32_t> cu_seqlens = in.layout.cu_seqlens;
+  std::vector<double> returns(in.rewards.size(), 0);
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     double next = 0;
     for (size_t t = begin_of(cu_seqlens, s + 1); t-- > begin_of(cu_seqlens, s);) {
-      next = token_rewards[t] + gamma * next;
+      next = in.rewards[t] + in.gamma * next;
       returns[t] = next;
     }
   }
   return returns;
 }
 
-std::vector<double> segment_returns(std::span<const double> token_rewards,
-                                    const PackedLayout& layout, double gamma) {
-  const auto& [cu_seqlens, mask] = layout;
-  std::vector<double> returns(token_rewards.size(), 0);
+std::vector<double> segment_returns(const TokenRewards& in) {
+  const auto& [cu_seqlens, mask] = in.layout;
+  std::vector<double> returns(in.rewards.size(), 0);
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     double carry = 0;
     bool is_inside = false;
     for (size_t t = begin_of(cu_seqlens, s + 1); t-- > begin_of(cu_seqlens, s);) {
-      if (mask[t] != 0 && !is_inside) carry = token_rewards[t] + gamma * carry;
+      if (mask[t] != 0 && !is_inside) carry = in.rewards[t] + in.gamma * carry;
       is_inside = mask[t] != 0;
       returns[t] = is_inside ? carry : 0;
     }

@@ -19,23 +19,27 @@ struct PackedLayout {
   std::span<const uint8_t> mask;        // [N]
 };
 
-/// One advantage per token of the token rewards [N].
-using TokenAdvantages = std::vector<double> (*)(std::span<const double> token_rewards,
-                                                const PackedLayout& layout, double gamma);
+struct TokenRewards {
+  std::span<const double> rewards;  // [N]
+  PackedLayout layout;
+  double gamma = 1;
+  std::span<const double> values = {};  // [N] a critic's, of estimators that need one
+  double lambda = 1;
+};
+/// One advantage per token [N].
+using TokenAdvantages = std::vector<double> (*)(const TokenRewards& in);
 
 /// G_t = r_t + gamma G_{t+1} over all tokens of each sequence, masked or not (ROLL's reinforce,
 /// grpo, gigpo).
-std::vector<double> discounted_returns(std::span<const double> token_rewards,
-                                       const PackedLayout& layout, double gamma);
+std::vector<double> discounted_returns(const TokenRewards& in);
 /// ROLL's agentic_reinforce: per contiguous run of mask 1, from the back, C <- r_last(run) + gamma
 /// C; each token of the run gets C.
-std::vector<double> segment_returns(std::span<const double> token_rewards,
-                                    const PackedLayout& layout, double gamma);
+std::vector<double> segment_returns(const TokenRewards& in);
 
 /// ROLL's token rewards, the estimator's recursion, and ROLL's post-processing.
 struct AdvantageOptions {
   TokenAdvantages advantages = discounted_returns;
-  double gamma = 1;
+  double gamma = 1, lambda = 1;
   // clamp of the response reward, and again of the token rewards after KL
   std::optional<double> reward_clip = {};
   bool add_token_level_kl = false;  // r_t -= kl_coef * k_t
@@ -47,9 +51,10 @@ struct AdvantageOptions {
 
 struct AdvantageInput {
   PackedLayout layout;
-  std::span<const double> rewards;  // [S] normalised response rewards
-  std::span<const float> logp;      // [N] or empty; needed with add_token_level_kl
-  std::span<const float> ref_logp;  // [N] or empty; likewise
+  std::span<const double> rewards;     // [S] normalised response rewards
+  std::span<const float> logp;         // [N] or empty; needed with add_token_level_kl
+  std::span<const float> ref_logp;     // [N] or empty; likewise
+  std::span<const float> values = {};  // [N] or empty; of estimators that need a critic
 };
 
 struct AdvantageSummary {

@@ -52,16 +52,8 @@ class CardProcessState {
     for (const plan::RoleSpec& role : options_.plan.placement.roles)
       for (CardId card : role.cards) {
         if (std::ranges::find(spawner.cards, card) == spawner.cards.end()) continue;
-        caf::strong_actor_ptr actor;
-        if (role.role == Role::actor_train)
-          actor = caf::actor_cast<caf::strong_actor_ptr>(
-              spawner_->train_rank(system, card, spawner_->train_worker(system, card)));
-        else if (role.role == Role::actor_infer)
-          actor = caf::actor_cast<caf::strong_actor_ptr>(spawner_->rollout(system, card));
-        else
-          actor = caf::actor_cast<caf::strong_actor_ptr>(spawner_->reference(system, card));
-        ready.roles.push_back({role_of(role.role).value_or(Role::reference), card.value, actor});
-        roles_.push_back(actor);
+        roles_.push_back(spawner_->spawn(system, role.role, card));
+        ready.roles.push_back({role_of(role.role).value(), card.value, roles_.back()});
       }
     self_->send(options_.node, ready_atom_v, ready);
   }

@@ -74,19 +74,13 @@ TableReply NodeState::on_table(const TableRequest& request) {
 
 void NodeState::spawn_cards() {
   caf::actor_system& system = self_->home_system();
-  auto hold = [this](const std::string& role, CardId card, auto handle, const std::string& label) {
-    holders_[{role, card}] = {caf::actor_cast<caf::strong_actor_ptr>(handle), false};
-    watch(handle, label);
-  };
   for (const plan::RoleSpec& role : options_.plan.placement.roles)
     for (CardId card : role.cards) {
-      std::string label = receiver_name(role.role, card);
-      if (role.role == Role::actor_train)
-        hold(role.role, card, spawner_->train_worker(system, card), label + " (worker)");
-      else if (role.role == Role::actor_infer)
-        hold(role.role, card, spawner_->rollout(system, card), label);
-      else
-        hold(role.role, card, spawner_->reference(system, card), label);
+      const bool is_worker = role.role == Role::actor_train;
+      auto actor = spawner_->spawn(system, role.role, card);
+      holders_[{role.role, card}] = {actor, false};
+      watch(caf::actor_cast<caf::actor>(actor),
+            receiver_name(role.role, card) + (is_worker ? " (worker)" : ""));
     }
 }
 
@@ -95,26 +89,27 @@ void NodeState::spawn_trainer() {
   options.context = spawner_->context();
   options.input = spawner_->link("trainer", "->actor_train");
   options.recorder = recorder_;
-  for (CardId card : options_.plan.placement.find(Role::actor_train)->cards) {
-    TrainRank rank{card, {}, {}, {}};
-    if (!holders_.at({"actor_train", card}).is_remote) {
-      rank.worker = holder<TrainWorkerActor>("actor_train", card);
-    } else {
-      rank.remote = holder<TrainRankActor>("actor_train", card);
-      rank.batches = spawner_->batch_link(card);
+  for (const auto& role : options_.plan.placement.roles) {
+    if (!role.has(plan::Object::grads) && !role.has(plan::Object::critic_grads)) continue;
+    for (CardId card : role.cards) {
+      TrainRank rank{role_of(role.role).value(), card, {}, {}, {}};
+      if (!holders_.at({role.role, card}).is_remote) {
+        rank.worker = holder<TrainWorkerActor>(role.role, card);
+      } else {
+        rank.remote = holder<TrainRankActor>(role.role, card);
+        rank.batches = spawner_->batch_link(role.role, card);
+      }
+      options.ranks.push_back(std::move(rank));
     }
-    options.ranks.push_back(std::move(rank));
   }
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");
 }
 
 void NodeState::spawn_reward() {
-  bool has_reference = options_.plan.placement.find(Role::reference) != nullptr;
   RewardOptions options;
-  options.hop = {spawner_->context(), spawner_->link("rewards", "actor_infer->rewards"),
-                 has_reference ? spawner_->link("reference", "rewards->reference")
-                               : spawner_->link("trainer", "rewards->actor_train")};
+  auto [input, output] = spawner_->hop_links(Role::rewards);
+  options.hop = {spawner_->context(), std::move(input), std::move(output)};
   options.rewards = std::exchange(options_.rewards, {});
   if (options.rewards.empty()) {  // a successor starts with plugins of its own
     auto rewards = open_rewards(options_.config);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include "actors/roles/reference_actor.hpp"
 #include "actors/roles/train_rank.hpp"
 #include "actors/roles/train_worker.hpp"
+#include "runtime/base/check.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/job/job_spec.hpp"
 
@@ -19,6 +21,10 @@ namespace {
 // In the names of links.
 constexpr const char* k_to_rewards = "->rewards";
 constexpr const char* k_attempt = ", attempt ";
+
+// What trajectories pass on their way, where the run has it.
+constexpr std::array k_hops = {Role::actor_infer, Role::rewards, Role::reference,
+                               Role::actor_train};
 
 }  // namespace
 
@@ -146,9 +152,21 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
   return link;
 }
 
+std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links(Role hop) const {
+  std::vector<Role> chain;
+  for (Role each : k_hops)
+    if (each == Role::rewards || options_.plan->placement.find(each)) chain.push_back(each);
+  const auto between = [this](Role from, Role to) {
+    return link(to == Role::actor_train ? "trainer" : std::string(to_string(to)),
+                fmt::format("{}->{}", to_string(from), to_string(to)));
+  };
+  auto at = std::ranges::find(chain, hop);
+  return {between(at[-1], at[0]), between(at[0], at[1])};
+}
+
 // A step is sent at once.
-transport::LinkOptions RoleSpawner::batch_link(CardId card) const {
-  std::string name = receiver_name("actor_train", card);
+transport::LinkOptions RoleSpawner::batch_link(std::string_view role, CardId card) const {
+  std::string name = receiver_name(role, card);
   transport::LinkOptions options = link("batches." + name, "collector->" + name);
   options.queue_bytes = std::max<size_t>(options.queue_bytes, step_bytes());
   options.credit_bytes = std::max<size_t>(options.credit_bytes, step_bytes());
@@ -214,9 +232,10 @@ std::string RoleSpawner::producer(std::string_view role, CardId card, uint32_t a
 }
 
 std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId card) const {
-  if (role == Role::actor_train) return {batch_link(card).name};
-  if (role == Role::reference) return {"rewards->reference", "reference->actor_train"};
-  return {producer(role, card, 0)};
+  if (role == Role::actor_train) return {batch_link(role, card).name};
+  if (role == Role::actor_infer) return {producer(role, card, 0)};
+  auto [input, output] = hop_links(role_of(role).value());
+  return {input.name, output.name};
 }
 
 std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::string& link) {
@@ -234,6 +253,17 @@ std::vector<CardId> RoleSpawner::leading_cards() const {
   std::vector<CardId> leaders;
   for (size_t i = 0; i < layout.ranks.size(); i += layout.tp) leaders.push_back(layout.ranks[i]);
   return leaders;
+}
+
+caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_view role,
+                                         CardId card) const {
+  const auto erased = [](auto actor) { return caf::actor_cast<caf::strong_actor_ptr>(actor); };
+  if (role == Role::actor_infer) return erased(rollout(system, card));
+  if (role == Role::reference) return erased(reference(system, card));
+  COHORT_CHECK(role == Role::actor_train, "a role that has cards has an actor");
+  TrainWorkerActor worker = train_worker(system, card);
+  return options_.wires.is_one_process() ? erased(worker)
+                                         : erased(train_rank(system, role, card, worker));
 }
 
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
@@ -257,12 +287,12 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   return spawn_train_worker(system, std::move(worker));
 }
 
-TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, CardId card,
-                                       TrainWorkerActor worker) const {
+TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, std::string_view role,
+                                       CardId card, TrainWorkerActor worker) const {
   TrainRankOptions rank;
   rank.context = context_.get();
   rank.keeps = keeps(card);
-  rank.input = batch_link(card);
+  rank.input = batch_link(role, card);
   rank.worker = std::move(worker);
   rank.fail = options_.fail;
   return spawn_train_rank(system, std::move(rank));
@@ -274,8 +304,8 @@ std::string first_policy(const std::string& run_folder) {
 
 ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
   ReferenceOptions options;
-  options.hop = {context_.get(), link("reference", "rewards->reference"),
-                 link("trainer", "reference->actor_train")};
+  auto [input, output] = hop_links(Role::reference);
+  options.hop = {context_.get(), std::move(input), std::move(output)};
   options.exchange = exchanges_.at(card).at("reference");
   options.engine = train_options(card, "reference", true);
   // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small

@@ -79,8 +79,10 @@ class RoleSpawner {
   transport::Context* context() const { return context_.get(); }
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
-  /// Returns the options of the link that brings a train card in another process its batches.
-  transport::LinkOptions batch_link(CardId card) const;
+  /// Returns the links of a role that trajectories pass: from the role before it, to the next.
+  std::pair<transport::LinkOptions, transport::LinkOptions> hop_links(Role hop) const;
+  /// Returns the options of the link that brings a card in another process its batches.
+  transport::LinkOptions batch_link(std::string_view role, CardId card) const;
   /// Returns the name of the link end through which a role on a card sends its trajectories.
   std::string producer(std::string_view role, CardId card, uint32_t attempt) const;
   /// Returns the names, without attempts, of the links that a role on a card has an end of.
@@ -90,12 +92,16 @@ class RoleSpawner {
   /// Returns true if the reference computes in a phase of its own.
   bool has_reference_phase() const;
 
-  TrainWorkerActor train_worker(caf::actor_system& system, CardId card) const;
-  TrainRankActor train_rank(caf::actor_system& system, CardId card, TrainWorkerActor worker) const;
-  RolloutActor rollout(caf::actor_system& system, CardId card) const;
-  ReferenceActor reference(caf::actor_system& system, CardId card) const;
+  /// Makes the actor of a role on a card of this process. One that learns is a TrainWorkerActor
+  /// where the trainer is in this process, else a TrainRankActor.
+  caf::strong_actor_ptr spawn(caf::actor_system& system, std::string_view role, CardId card) const;
 
  private:
+  TrainWorkerActor train_worker(caf::actor_system& system, CardId card) const;
+  TrainRankActor train_rank(caf::actor_system& system, std::string_view role, CardId card,
+                            TrainWorkerActor worker) const;
+  RolloutActor rollout(caf::actor_system& system, CardId card) const;
+  ReferenceActor reference(caf::actor_system& system, CardId card) const;
   explicit RoleSpawner(RoleSpawnerOptions options);
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;

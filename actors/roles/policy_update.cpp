@@ -21,12 +21,7 @@ using control::UpdateReport;
 using control::UpdateRequest;
 using proto::Trajectory;
 
-/// The packed columns of a batch, alive while the engine reads the samples that point into them.
-struct PackedBatch {
-  std::vector<int32_t> cu_seqlens = {0};
-  std::vector<uint8_t> mask;
-  std::vector<float> old_logp, ref_logp, advantages;
-};
+}  // namespace
 
 PackedBatch pack(const std::vector<Trajectory>& batch) {
   PackedBatch packed;
@@ -36,11 +31,14 @@ PackedBatch pack(const std::vector<Trajectory>& batch) {
     packed.old_logp.insert(packed.old_logp.end(), t.behavior_logp.begin(), t.behavior_logp.end());
     if (has_reference)
       packed.ref_logp.insert(packed.ref_logp.end(), t.ref_logp.begin(), t.ref_logp.end());
+    packed.values.insert(packed.values.end(), t.values.begin(), t.values.end());
     packed.cu_seqlens.push_back(static_cast<int32_t>(packed.mask.size()));
   }
   packed.advantages.resize(packed.mask.size());
   return packed;
 }
+
+namespace {
 
 compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
                                size_t index) {
@@ -128,11 +126,7 @@ std::vector<double> normalise(const config::RunConfig& config,
   return rewards;
 }
 
-struct AdvantageMetrics {
-  algorithms::AdvantageSummary summary;
-  algorithms::GroupStats groups;
-  double kl = 0;
-};
+}  // namespace
 
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
                                            const std::vector<Trajectory>& batch,
@@ -148,10 +142,11 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   const std::vector<double> rewards = normalise(config, *estimator, batch, scores, groups);
   metrics.groups = algorithms::group_stats(scores, groups);
   algorithms::AdvantageInput input{
-      {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp};
+      {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp, packed.values};
   algorithms::AdvantageOptions options;
   options.advantages = estimator->advantages;
   options.gamma = config.gamma;
+  options.lambda = config.lambd;
   options.reward_clip = config.reward_clip;
   options.add_token_level_kl = config.add_token_level_kl && !packed.ref_logp.empty();
   options.kl_kind = config.kl_penalty;
@@ -169,6 +164,8 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   }
   return metrics;
 }
+
+namespace {
 
 /// What is trained on: all but the masked (REWARD-3), and where each stood in the batch, so that a
 /// masked one moves no other to another optimizer step.

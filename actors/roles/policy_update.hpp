@@ -13,6 +13,7 @@
 
 #include "algorithms/advantage.hpp"
 #include "algorithms/kl.hpp"
+#include "algorithms/reward_norm.hpp"
 #include "algorithms/schedule.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
@@ -20,6 +21,24 @@
 #include "runtime/proto/trajectory.hpp"
 
 namespace cohort::actors {
+
+/// The packed columns of a batch, alive while the engine reads the samples that point into them.
+struct PackedBatch {
+  std::vector<int32_t> cu_seqlens = {0};
+  std::vector<uint8_t> mask;
+  std::vector<float> old_logp, ref_logp, values, advantages;
+};
+PackedBatch pack(const std::vector<proto::Trajectory>& batch);
+
+struct AdvantageMetrics {
+  algorithms::AdvantageSummary summary;
+  algorithms::GroupStats groups;
+  double kl = 0;
+};
+/// Scores to advantages, as the config asks. Errc::unsupported: the estimator is not built in.
+Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
+                                           const std::vector<proto::Trajectory>& batch,
+                                           PackedBatch& packed);
 
 struct UpdateOptions {
   config::RunConfig config;

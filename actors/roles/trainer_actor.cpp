@@ -30,6 +30,10 @@ void take_slowest(UpdateReport& report, const UpdateReport& other) {
 void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
   report.seconds = std::max(report.seconds, other.seconds);
 }
+void add_metrics(UpdateReport& report, const UpdateReport& other) {
+  report.metrics.insert(report.metrics.end(), other.metrics.begin(), other.metrics.end());
+}
+void add_metrics(CheckpointReport&, const CheckpointReport&) {}
 
 void set_mask(proto::Trajectory& t, const std::string& reason) {
   t.mask_reason = reason;
@@ -181,7 +185,7 @@ class TrainerState {
 
  private:
   /// What all ranks are asked at once. The first error is the answer; without one it is the first
-  /// rank's report, if all ranks have the same parameters.
+  /// rank's report, if all ranks of a role have the same parameters. Other roles add metrics.
   template <class Report>
   struct Agreement {
     std::string what;
@@ -197,16 +201,23 @@ class TrainerState {
       if (agreement->is_over || --agreement->missing > 0) return;
       agreement->is_over = true;
       Report& first = agreement->reports.front();
+      size_t lead = 0;  // of the rank's role
       for (size_t i = 1; i < agreement->reports.size(); ++i) {
-        if (hash_in(agreement->reports[i]) != hash_in(first)) {
+        Report& each = agreement->reports[i];
+        if (options_.ranks[i].role != options_.ranks[lead].role) {
+          lead = i;
+          add_metrics(first, each);
+        }
+        const uint64_t hash = hash_in(agreement->reports[lead]);
+        if (hash_in(each) != hash) {
           agreement->promise.deliver(
               to_caf({Errc::internal,
-                      fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank 0 {:016x}",
-                                  agreement->what, i, options_.ranks[i].card.value,
-                                  hash_in(agreement->reports[i]), hash_in(first))}));
+                      fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank {} {:016x}",
+                                  agreement->what, i, options_.ranks[i].card.value, hash_in(each),
+                                  lead, hash)}));
           return;
         }
-        take_slowest(first, agreement->reports[i]);
+        take_slowest(first, each);
       }
       agreement->promise.deliver(first);
     };

@@ -18,9 +18,10 @@
 
 namespace cohort::actors {
 
-/// One rank of actor_train: a worker in this process, or one in another, which gets its batches
-/// over a link.
+/// One rank of a role that learns: a worker in this process, or one in another, which gets its
+/// batches over a link.
 struct TrainRank {
+  Role role = Role::actor_train;
   CardId card;
   TrainWorkerActor worker;
   TrainRankActor remote;           // if not worker
@@ -31,7 +32,7 @@ struct TrainerOptions {
   transport::Context* context = nullptr;
   transport::LinkOptions input;
   RecorderActor recorder;
-  std::vector<TrainRank> ranks;  // in the order of actor_train's cards
+  std::vector<TrainRank> ranks;  // role by role, actor_train's first; in the order of their cards
   int record_timeout_ms = 60000;
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
   FailureSink fail;

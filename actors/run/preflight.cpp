@@ -168,8 +168,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
-    if (role.role != Role::actor_train && role.role != Role::actor_infer &&
-        role.role != Role::reference)
+    if (!role_of(role.role))  // a reward's model
       return Error{Errc::config,
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",

@@ -389,6 +389,68 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
   caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
 }
 
+TrainWorkerActor::behavior_type worker_with(TrainWorkerActor::pointer, uint64_t hash) {
+  return {[](control::card_atom, const control::CardCommand&) { return control::CardReply{}; },
+          [hash](control::update_atom, const control::UpdateRequest&, const TrajectoryBatch&) {
+            control::UpdateReport report;
+            report.param_hash = hash;
+            report.metrics = {{"of/" + std::to_string(hash), 1}};
+            return report;
+          },
+          [hash](control::save_atom, const control::CheckpointRequest&) {
+            return control::CheckpointReport{"", hash, "", 0};
+          },
+          [hash](control::load_atom, const control::CheckpointRequest&) {
+            return control::CheckpointReport{"", hash, "", 0};
+          }};
+}
+
+// Ranks of one role agree; roles differ, and the first one's report has everybody's numbers.
+TEST(Trainer, RanksAgreeRoleByRole) {
+  control::SystemConfig config({.scheduler_threads = 1, .is_test = false});
+  caf::actor_system system{config};
+  transport::Context context;
+  caf::scoped_actor self{system};
+  auto keeper = system.spawn(memory_recorder, std::make_shared<Records>());
+  const auto load = [&](const std::vector<std::pair<Role, uint64_t>>& ranks) {
+    TrainerOptions options;
+    options.context = &context;
+    options.input.endpoint = "inproc://trainer" + std::to_string(ranks.back().second);
+    options.input.run_id = "run";
+    options.recorder = keeper;
+    for (const auto& [role, hash] : ranks)
+      options.ranks.push_back({role, CardId{7}, system.spawn(worker_with, hash), {}, {}});
+    auto address = spawn_trainer(system, options);
+    std::string said;
+    const auto fails = [&](const caf::error& e) { said = control::from_caf(e).detail; };
+    self->request(address, std::chrono::seconds(10), control::expect_atom_v,
+                  control::CollectRequest{TrajectoryKind::train, 1, 1, 1})
+        .receive([](bool) {}, fails);
+    self->request(address, std::chrono::seconds(10), control::mask_atom_v,
+                  control::MaskRequest{TrajectoryKind::train, 1, 0, 0, 0, "run", "", 0, "", "out"})
+        .receive([](bool) {}, fails);
+    self->request(address, std::chrono::seconds(10), control::update_atom_v,
+                  control::UpdateRequest{TrajectoryKind::train, 1, 1, 0})
+        .receive(
+            [&](const control::UpdateReport& report) {
+              said = std::to_string(report.param_hash);
+              for (const auto& [name, value] : report.metrics) said += " " + name;
+            },
+            fails);
+    caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+    for (const TrainRank& rank : options.ranks)
+      caf::anon_send_exit(rank.worker, caf::exit_reason::user_shutdown);
+    return said;
+  };
+  const Role policy = Role::actor_train, critic = Role::critic;
+  EXPECT_EQ(load({{policy, 1}, {policy, 1}, {critic, 2}, {critic, 2}}), "1 of/1 of/2");
+  EXPECT_NE(load({{policy, 1}, {policy, 3}}).find("rank 1 (card 7) has parameters"),
+            std::string::npos);
+  EXPECT_NE(load({{policy, 1}, {critic, 2}, {critic, 4}}).find("rank 2 (card 7) has parameters"),
+            std::string::npos);
+  caf::anon_send_exit(keeper, caf::exit_reason::user_shutdown);
+}
+
 TEST(Trainer, ATokenOlderThanTheBoundIsRefused) {  // FLOW-3
   std::vector<proto::Trajectory> batch(2);
   batch[0].weight_version_min = 5;

@@ -306,12 +306,20 @@ TEST(PublishPhases, CardsWithOtherPlansSaySo) {
   }
   for (auto& member : members) ASSERT_TRUE(member->connect(endpoints));
   for (auto& member : members) ASSERT_TRUE(member->begin(1));
-  for (auto& member : members) {
-    auto result = member->wait(1);
-    ASSERT_FALSE(result);
-    EXPECT_NE(result.error().detail.find("made another plan"), std::string::npos)
-        << result.error().to_string();
+  // Cards 0 to 2 have one plan: what they exchange among themselves may arrive before they hear of
+  // card 3. Its senders wait for it, and nobody serves the version.
+  int failed_senders = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    auto result = members[i]->wait(1);
+    EXPECT_TRUE(i != 3 || !result);
+    failed_senders += i < 2 && !result ? 1 : 0;
+    if (!result) {
+      EXPECT_NE(result.error().detail.find("made another plan"), std::string::npos)
+          << result.error().to_string();
+    }
+    EXPECT_FALSE(members[i]->served());
   }
+  EXPECT_GE(failed_senders, 1);
 }
 
 TEST(PublishOpen, RefusesWhatCannotBe) {

@@ -160,6 +160,40 @@ TEST(TrainEngine, OverfitsAHandfulOfSequences) {
   EXPECT_EQ(rig.engine->optimizer_steps(), 200u);
 }
 
+TEST(TrainEngine, AValueHeadLearnsReturns) {
+  SampleSet data = random_samples(4, 6);
+  const auto squared = [](const StepCounts& counts) -> LossFunction {
+    return [tokens = counts.tokens](const MicroBatch& batch, const MicroOutputs& out) {
+      return MicroLoss{(out.logp - batch.advantages).square().sum() / tokens};
+    };
+  };
+  std::vector<uint64_t> hashes;
+  for (bool is_by_unit : {false, true}) {
+    TrainEngineOptions options = tiny_options();
+    options.head = model::HeadKind::value;
+    options.zero.offload_params = is_by_unit;
+    TrainRig rig(options);
+    rig.onload_all();
+    EXPECT_EQ(rig.engine->layout().specs.back().name, "score.weight");
+    const double before = rig.engine->step(data.samples, squared, 5e-3)->loss;
+    double after = 0;
+    for (int i = 0; i < 200; ++i) after = rig.engine->step(data.samples, squared, 5e-3)->loss;
+    EXPECT_LT(after, before / 10);
+    std::vector<std::vector<float>> values;
+    ASSERT_TRUE(rig.engine->log_probs(data.samples, values).has_value());
+    double sum = 0, tokens = 0;
+    for (size_t i = 0; i < values.size(); ++i)
+      for (size_t t = 0; t < values[i].size(); ++t) {
+        if (data.mask[i][t] == 0) continue;
+        sum += std::pow(static_cast<double>(values[i][t] - data.advantages[i][t]), 2);
+        ++tokens;
+      }
+    EXPECT_LT(sum / tokens, before / 10) << "log_probs() gives the values that the loss saw";
+    hashes.push_back(rig.engine->param_hash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
 TEST(TrainEngine, Bf16LearnsToo) {
   SampleSet data = random_samples(4, 7);
   TrainEngineOptions options = tiny_options();

@@ -150,7 +150,7 @@ TEST_F(AdvantageFixture, SequenceWithoutAnswerGetsNothing) {
 
 TEST_F(AdvantageFixture, SegmentReturnsOfAgenticReinforce) {
   const std::vector<double> token_rewards{9, 9, 1, 9, 2, 9, -1};
-  expect_near(segment_returns(token_rewards, {cu, mask}, .5), {0, 2, 2, 0, 2, 0, -1});
+  expect_near(segment_returns({token_rewards, {cu, mask}, .5}), {0, 2, 2, 0, 2, 0, -1});
 }
 
 TEST_F(AdvantageFixture, RefusesBrokenInput) {

@@ -70,8 +70,8 @@ TEST(Estimators, AgenticReinforceDiscountsByAnswer) {
   const std::vector<double> token_rewards{0, 0, 0, 0, 2};
   const auto by_answer = *estimator_of(AdvEstimator::agentic_reinforce);
   const auto by_token = *estimator_of(AdvEstimator::reinforce);
-  expect_near(by_answer.advantages(token_rewards, {cu, mask}, .5), {0, 1, 1, 0, 2});
-  expect_near(by_token.advantages(token_rewards, {cu, mask}, .5), {.125, .25, .5, 1, 2});
+  expect_near(by_answer.advantages({token_rewards, {cu, mask}, .5}), {0, 1, 1, 0, 2});
+  expect_near(by_token.advantages({token_rewards, {cu, mask}, .5}), {.125, .25, .5, 1, 2});
 }
 
 }  // namespace

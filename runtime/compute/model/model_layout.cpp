@@ -83,8 +83,8 @@ const ParameterSpec* ParameterLayout::find(std::string_view name) const {
   return nullptr;
 }
 
-ParameterLayout layout_of(const ModelConfig& c) {
-  const std::vector<model::Tensor> tensors = model::tensors_of(c);
+ParameterLayout layout_of(const ModelConfig& c, model::HeadKind head) {
+  const std::vector<model::Tensor> tensors = model::tensors_of(c, head);
   std::vector<uint32_t> families;  // of the tensors
   for (const model::Tensor& tensor : tensors)
     families.push_back(families.empty() ? 0 : families.back() + (tensor.is_stacked ? 0 : 1));
@@ -111,7 +111,7 @@ ParameterLayout layout_of(const ModelConfig& c) {
   ParameterLayout layout = std::move(builder).finish();
   layout.embedding = ends[Part::embedding];
   layout.final_norm = ends[Part::final_norm];
-  layout.lm_head = ends[c.tie_word_embeddings ? Part::embedding : Part::head];
+  layout.lm_head = ends[ends[Part::head].offset < 0 ? Part::embedding : Part::head];
   return layout;
 }
 

@@ -64,7 +64,7 @@ struct ParameterLayout {
   std::vector<LayerParts> layers;
   PartSpan embedding;          // [vocab, hidden]
   PartSpan final_norm;         // [hidden]
-  PartSpan lm_head;            // [vocab, hidden]; `embedding` when tied
+  PartSpan lm_head;            // [vocab, hidden], `embedding` when tied; a value head: [1, hidden]
   int64_t total_elements = 0;  // multiple of k_alignment
 
   bool is_tied() const { return lm_head.offset == embedding.offset; }
@@ -73,7 +73,8 @@ struct ParameterLayout {
 };
 
 /// Returns the layout of a config that passed validate().
-ParameterLayout layout_of(const ModelConfig& config);
+ParameterLayout layout_of(const ModelConfig& config,
+                          model::HeadKind head = model::HeadKind::language);
 
 /// Returns the number of parameters (without padding).
 int64_t parameter_count(const ParameterLayout& layout);

@@ -126,6 +126,7 @@ ops::TokenLogProbs run_head(const Tensor& x, const Tensor& final_norm, const Ten
                             const ModelConfig& config, const PackedBatch& batch,
                             int64_t logits_max) {
   Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
+  if (lm_head.size(0) == 1) return {product(h, lm_head).squeeze(1).to(at::kFloat), {}};
   constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
   const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
   return ops::token_log_probs(h, lm_head, batch.target, chunk_rows);

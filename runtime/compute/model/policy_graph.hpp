@@ -52,7 +52,7 @@ at::Tensor placed_heads(const at::Tensor& x, const at::Tensor& bias,
 at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,
                      const ModelConfig& config, const ops::RopeTable& rope,
                      const PackedBatch& batch, int64_t index);
-/// What comes after the layers.
+/// What comes after the layers. Of a value head `logp` is the value before the token.
 ops::TokenLogProbs run_head(const at::Tensor& x, const at::Tensor& final_norm,
                             const at::Tensor& lm_head, const ModelConfig& config,
                             const PackedBatch& batch, int64_t logits_max);

@@ -73,7 +73,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   State& s = *owned;
   s.options = options;
   s.math = FlatMath(options.card->device().get());
-  s.layout = layout_of(options.model);
+  s.layout = layout_of(options.model, options.head);
   const Collectives* group = options.zero.group;
   s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size());
   const bool is_cut = s.stage() == 3;

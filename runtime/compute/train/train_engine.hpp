@@ -82,6 +82,8 @@ struct ZeroOptions {
 
 struct TrainEngineOptions {
   ModelConfig model;
+  /// value: a critic, whose log-probabilities, here and in MicroOutputs, are values.
+  model::HeadKind head = model::HeadKind::language;
   OptimizerOptions optimizer;
   uint64_t seed = 0;  // of the initial parameters
   int threads = 1;    // worker threads of step() and log_probs()

@@ -11,10 +11,10 @@ void describe_model(Visitor& v, ModelSection& m) {
                m.is_configured))
     return;
   m.is_configured = true;
-  v.one_of({"model_type", "compute, plan",
-            "Family of decoders, as config.json names it; the built-in engine runs qwen2, "
-            "qwen3, llama and mistral."},
-           model::family_names(), m.shape.family);
+  v.one_of(
+      {"model_type", "compute, plan",
+       "Family of decoders, as config.json names it; one that only plans is refused by a run."},
+      model::family_names(), m.shape.family);
   v.key({"vocab_size", "compute",
          "Rows of the embedding; 0: the tokenizer's. More are rows that no text has, as "
          "published models pad.",

@@ -80,11 +80,12 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
 
 void add_algorithm(const RunConfig& c, List& list) {
   const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
-  if (estimator.has(catalog::need::critic))
+  const bool has_critic = estimator.is_built && !c.critic.device_mapping.empty();
+  if (estimator.has(catalog::need::critic) && !has_critic)
     list.add("adv_estimator",
-             fmt::format("{}{} needs a critic, which is not built in; use {}",
+             fmt::format("{}{} needs a critic, which {}; use {}",
                          c.origins.contains("adv_estimator") ? "" : "missing: its default ",
-                         estimator.name(),
+                         estimator.name(), estimator.is_built ? "has no cards" : "is not built in",
                          catalog::built_names(catalog::entries(c.adv_estimator), " or ")));
   else
     list.add_row("adv_estimator", c.adv_estimator);
