@@ -20,13 +20,13 @@ struct HfConfig {
   };
   ModelShape shape;
   Head head = Head::language;
-  int64_t labels = 0;            // rows of a score head
-  std::string dtype;             // "bfloat16", …; empty: not said
-  std::vector<int64_t> eos_ids;  // any of them ends a sequence; generation_config.json wins
-  std::optional<int64_t> bos_id, pad_id;
-  std::vector<std::string> unknown_keys;  // keys that may change the computation in a way that
-                                          // nobody here knows: a planner may go on, an engine not
-  std::vector<std::string> notices;       // one sentence each, for the user
+  int64_t labels = 0;                 // rows of a score head
+  std::string dtype = {};             // "bfloat16", …; empty: not said
+  std::vector<int64_t> eos_ids = {};  // any of them ends a sequence; generation_config.json wins
+  std::optional<int64_t> bos_id = {}, pad_id = {};
+  std::vector<std::string> unknown_keys = {};  // keys that may change the computation in a way that
+      // nobody here knows: a planner may go on, an engine not
+  std::vector<std::string> notices = {};  // one sentence each, for the user
 };
 
 /// Reads both spellings, transformers 4's and 5's. What config.json leaves out is the family's

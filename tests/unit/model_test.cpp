@@ -297,7 +297,9 @@ TEST(Rope, FrequenciesFallAndLieBetweenTheOldAndTheDivided) {
         for (size_t j = 0; j < plain.size(); ++j) {
           EXPECT_LE(scaled_to[j], plain[j] * 1.000001F) << type << " " << j;
           EXPECT_GE(scaled_to[j], plain[j] / 8.000001F) << type << " " << j;
-          if (j > 0) EXPECT_LT(scaled_to[j], scaled_to[j - 1]) << type << " " << j;
+          if (j > 0) {
+            EXPECT_LT(scaled_to[j], scaled_to[j - 1]) << type << " " << j;
+          }
         }
       }
 }

@@ -424,6 +424,7 @@ class CpuLane final : public LaneRunner {
   int64_t hidden_, qkv_width_, attention_width_, ffn_width_, vocab_width_;
   int64_t block_rows_;
   std::vector<Piece> pieces_;
+  std::vector<float> head_;  // one head, before and behind its norm
   std::vector<float> x_, normed_, qkv_, attended_, ffn_, sampled_, sampled_normed_, logits_,
       scores_;
   std::vector<int32_t> owners_;  // of the rows' embeddings, by rank

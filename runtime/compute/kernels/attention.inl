@@ -75,8 +75,8 @@ struct QueryBlock {
 
   /// The first key that query r sees.
   int64_t first_key(int64_t r, int64_t window) const {
-    const int64_t first = position[r] + 1 - window;
-    return window > 0 && first > 0 ? first : 0;
+    const int64_t key = position[r] + 1 - window;
+    return window > 0 && key > 0 ? key : 0;
   }
 };
 

@@ -126,8 +126,9 @@ Expected<void> load_head(LanguageModel::State& s, const WeightFolder& weights) {
     return out;
   };
   COHORT_ASSIGN(s.head, read("score.weight", {s.file.labels, s.config.hidden_size}));
-  if (s.file.head == HfConfig::Head::token_score)
+  if (s.file.head == HfConfig::Head::token_score) {
     COHORT_ASSIGN(s.head_bias, read("score.bias", {s.file.labels}));
+  }
   return {};
 }
 

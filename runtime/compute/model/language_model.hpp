@@ -21,9 +21,10 @@ namespace cohort::compute {
 
 class LanguageModel {
  public:
+  struct State;  // the inside, private to the source
   struct Options {
     std::filesystem::path folder;
-    std::filesystem::path adapter;             // a PEFT folder, merged in f32; empty: none
+    std::filesystem::path adapter = {};        // a PEFT folder, merged in f32; empty: none
     tensor::Dtype dtype = tensor::Dtype::f32;  // f32 or bf16: what products are computed in
   };
   /// Returns Errc::not_found, Errc::config, Errc::corrupt or Errc::invalid_argument naming file and
@@ -55,7 +56,6 @@ class LanguageModel {
   Expected<HeadScores> head_scores(std::span<const int32_t> ids) const;
 
  private:
-  struct State;
   explicit LanguageModel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
