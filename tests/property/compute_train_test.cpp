@@ -133,7 +133,7 @@ void expect_finite_differences(const ModelConfig& config) {
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   // A router's bias only chooses: it has no gradient.
   const auto gradients =
-      torch::autograd::grad({value(weights)}, leaves, {}, std::nullopt, false, true);
+      torch::autograd::grad({value(weights)}, leaves, {}, c10::nullopt, false, true);
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < leaves.size(); ++i) {  // one random direction per tensor
     if (!gradients[i].defined()) continue;

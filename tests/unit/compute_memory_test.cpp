@@ -36,6 +36,7 @@ std::vector<compute::ModelConfig> models() {
     for (bool bias : {false, true})
       for (bool tied : {false, true}) {
         x.attention_bias = bias;
+        x.family = bias ? "qwen2" : "llama";  // Qwen2 has biases whatever the file says
         x.tie_word_embeddings = tied;
         out.push_back(x);
       }
