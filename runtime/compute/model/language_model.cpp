@@ -147,7 +147,10 @@ Expected<std::unique_ptr<LanguageModel>> LanguageModel::open(const Options& opti
     // A classification head stands in the place of lm_head: the rest is that of a tied model.
     const bool has_head = s.file.head != HfConfig::Head::language;
     s.config.tie_word_embeddings |= has_head;
-    if (s.config.rope.type != "dynamic") COHORT_TRY(model::check_rope(s.config.rope));
+    if (s.config.rope.type != "dynamic")
+      if (const auto valid = model::check_rope(s.config.rope); !valid)
+        return Error{Errc::config,
+                     (options.folder / "config.json").string() + ": " + valid.error().detail};
     s.layout = layout_of(s.config);
     COHORT_ASSIGN(const WeightFolder weights, WeightFolder::open(options.folder));
     const std::vector<std::string> own = {"score.weight", "score.bias"};
