@@ -72,7 +72,7 @@ ModelConfig bench_model() {
   config.head_dim = 16;
   config.intermediate_size = 192;
   config.max_position = 256;
-  config.rope_theta = 100;
+  config.rope.theta = 100;
   config.initializer_range = 0.05;
   return config;
 }

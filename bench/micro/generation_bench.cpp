@@ -37,7 +37,7 @@ ModelConfig tiny_model() {
   c.head_dim = 16;
   c.intermediate_size = 192;
   c.max_position = 320;
-  c.rope_theta = 100;
+  c.rope.theta = 100;
   return c;
 }
 

@@ -13,13 +13,16 @@ struct Family {
   std::string_view model_type, architecture;  // of config.json
   int64_t head_dim = 0;  // of a config.json without the key; 0: hidden_size / num_attention_heads
   int64_t kv_heads = 0;  // likewise; 0: num_attention_heads
-  bool attention_bias = false;  // likewise: on q, k and v
-  bool biases_output = false;   // attention_bias is on o too
+  bool attention_bias = false;  // on q, k and v; where has_bias_key is set: likewise
+  bool has_bias_key = false;    // attention_bias of config.json counts, and is on o too
+  bool has_mlp_bias_key = false;
   bool qk_norm = false;
   bool has_latent_attention = false;
   ExpertKeys experts = ExpertKeys::none;
   double rope_theta = 0;       // likewise; 0: not known, and the built-in engine refuses the model
   int64_t sliding_window = 0;  // likewise, [tokens]; 0: every query sees all keys before it
+  bool has_window_switch = false;     // use_sliding_window
+  bool has_first_window_key = false;  // max_window_layers, or layer_types
 };
 
 /// Returns the family, or nullptr.

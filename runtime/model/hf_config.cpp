@@ -1,7 +1,10 @@
 #include "runtime/model/hf_config.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/model/families.hpp"
 
@@ -10,42 +13,53 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads keys of one config; the first failure stays and every later read gives 0.
+/// Reads keys of one object and remembers which; the first failure stays and every later read gives
+/// its fallback.
 class Reader {
  public:
   Reader(const Json& json, std::string_view name) : json_(json), name_(name) {}
 
   int64_t required(const char* key) {
-    auto it = json_.find(key);
-    if (it == json_.end()) return fail("no key '" + std::string(key) + "'");
-    return number(*it, key);
+    const Json* value = find(key);
+    return value == nullptr ? fail("no key '" + std::string(key) + "'") : number(*value, key);
   }
   int64_t optional(const char* key, int64_t fallback) {
-    auto it = json_.find(key);
-    return it == json_.end() || it->is_null() ? fallback : number(*it, key);
+    const Json* value = find(key);
+    return value == nullptr ? fallback : number(*value, key);
   }
   bool flag(const char* key, bool fallback) {
+    const Json* value = find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_boolean()) fail("'" + std::string(key) + "' is not true or false");
+    return value->is_boolean() && value->get<bool>();
+  }
+  double real(const char* key, double fallback) {
+    const Json* value = find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_number()) fail("'" + std::string(key) + "' is not a number");
+    return value->is_number() ? value->get<double>() : fallback;
+  }
+  std::string word(const char* key, const std::string& fallback) {
+    const Json* value = find(key);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : fallback;
+  }
+  /// Returns the value; nullptr where the key is absent or null.
+  const Json* find(const char* key) {
+    used_.insert(key);
     auto it = json_.find(key);
-    if (it == json_.end() || it->is_null()) return fallback;
-    if (!it->is_boolean()) fail("'" + std::string(key) + "' is not true or false");
-    return it->is_boolean() && it->get<bool>();
+    return it == json_.end() || it->is_null() ? nullptr : &*it;
+  }
+  bool is_null(const char* key) const {
+    auto it = json_.find(key);
+    return it != json_.end() && it->is_null();
   }
   int64_t fail(const std::string& what) {
     if (!error_)
       error_ = Error{Errc::config, "model " + std::string(name_) + ": config.json: " + what};
     return 0;
   }
-  double real(const char* key, double fallback) {
-    auto it = json_.find(key);
-    if (it == json_.end() || it->is_null()) return fallback;
-    if (!it->is_number()) fail("'" + std::string(key) + "' is not a number");
-    return it->is_number() ? it->get<double>() : fallback;
-  }
-  std::string word(const char* key, const std::string& fallback) {
-    auto it = json_.find(key);
-    return it != json_.end() && it->is_string() ? it->get<std::string>() : fallback;
-  }
   std::string_view name() const { return name_; }
+  const std::set<std::string, std::less<>>& used() const { return used_; }
   const std::optional<Error>& error() const { return error_; }
 
  private:
@@ -59,7 +73,50 @@ class Reader {
 
   const Json& json_;
   std::string_view name_;
+  std::set<std::string, std::less<>> used_;
   std::optional<Error> error_;
+};
+
+/// Keys that change nothing in what is computed here. Names that begin with '_' do not either.
+constexpr std::array<std::string_view, 38> k_harmless = {
+    "architectures",
+    "attention_dropout",
+    "attn_implementation",
+    "auto_map",  // the family is computed here; no code of the folder runs
+    "aux_loss_alpha",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "dtype",
+    "ep_size",
+    "finetuning_task",
+    "id2label",
+    "is_decoder",
+    "is_encoder_decoder",
+    "keys_to_ignore_at_inference",
+    "label2id",
+    "layer_types",  // of layers that all see everything: checked where a family has windows
+    "max_window_layers",
+    "model_type",
+    "num_nextn_predict_layers",  // the layers behind the last one are not loaded
+    "output_attentions",
+    "output_hidden_states",
+    "output_router_logits",
+    "pretraining_tp",
+    "problem_type",
+    "qk_head_dim",
+    "return_dict",
+    "rope_theta",
+    "seq_aux",
+    "sliding_window",  // without use_sliding_window
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "torchscript",
+    "transformers.js_config",
+    "transformers_version",
+    "unsloth_version",
+    "use_cache",
+    "use_return_dict",
 };
 
 MlaShape read_mla(Reader& in) {
@@ -69,25 +126,28 @@ MlaShape read_mla(Reader& in) {
   mla.qk_rope_head_dim = in.required("qk_rope_head_dim");
   mla.qk_nope_head_dim = in.required("qk_nope_head_dim");
   mla.v_head_dim = in.required("v_head_dim");
+  if (!in.flag("rope_interleave", true)) in.fail("rope_interleave must be true");
   return mla;
 }
 
-/// Experts in every layer from the first on; anything else in between is not of the family.
-void refuse_mixed_layers(const Json& json, Reader& in) {
-  if (in.optional("decoder_sparse_step", 1) != 1 || in.optional("moe_layer_freq", 1) != 1)
-    in.fail("experts in every layer only: decoder_sparse_step and moe_layer_freq must be 1");
-  auto dense = json.find("mlp_only_layers");
-  if (dense != json.end() && dense->is_array() && !dense->empty())
-    in.fail("experts in every layer only: mlp_only_layers must be empty");
-}
-
-MoeShape read_qwen_moe(const Json& json, Reader& in, bool has_shared) {
+MoeShape read_qwen_moe(Reader& in, bool has_shared) {
   MoeShape moe;
   // transformers 5 writes another name.
   moe.num_experts =
-      in.required(json.contains("num_local_experts") ? "num_local_experts" : "num_experts");
+      in.required(in.find("num_local_experts") != nullptr ? "num_local_experts" : "num_experts");
   moe.experts_per_token = in.required("num_experts_per_tok");
   moe.moe_intermediate_size = in.required("moe_intermediate_size");
+  moe.norm_topk_prob = in.flag("norm_topk_prob", false);
+  moe.aux_loss_coef = in.real("router_aux_loss_coef", 0.001);
+  moe.sparse_step = std::max<int64_t>(in.optional("decoder_sparse_step", 1), 1);
+  if (const Json* dense = in.find("mlp_only_layers")) {
+    if (!dense->is_array()) in.fail("'mlp_only_layers' is not a list");
+    for (const Json& layer : *dense)
+      if (layer.is_number_unsigned())
+        moe.dense_layers.push_back(layer.get<int64_t>());
+      else
+        in.fail("'mlp_only_layers' has an entry that is no number");
+  }
   if (has_shared) {
     moe.shared_intermediate_size = in.required("shared_expert_intermediate_size");
     moe.shared_gate = moe.shared_intermediate_size > 0;
@@ -104,7 +164,20 @@ MoeShape read_deepseek_moe(Reader& in, bool is_v3) {
   moe.shared_intermediate_size = std::min(in.optional("n_shared_experts", 0), k_max) *
                                  std::min(moe.moe_intermediate_size, k_max);
   moe.first_moe_layer = in.optional("first_k_dense_replace", 0);
-  moe.router_bias = is_v3;
+  moe.router_bias = moe.is_sigmoid = is_v3;
+  moe.norm_topk_prob = in.flag("norm_topk_prob", is_v3);
+  moe.routed_scaling = in.real("routed_scaling_factor", is_v3 ? 2.5 : 1.0);
+  moe.num_groups = in.optional("n_group", is_v3 ? 8 : 1);
+  moe.topk_groups = in.optional("topk_group", is_v3 ? 4 : 1);
+  const std::string method = in.word("topk_method", is_v3 ? "noaux_tc" : "greedy");
+  if (method == "greedy")
+    moe.num_groups = moe.topk_groups = 1;
+  else if (method != (is_v3 ? "noaux_tc" : "group_limited_greedy"))
+    in.fail("'topk_method' is '" + method + "', which the family does not have");
+  if (in.word("scoring_func", is_v3 ? "sigmoid" : "softmax") != (is_v3 ? "sigmoid" : "softmax"))
+    in.fail("'scoring_func' is not that of the family");
+  if (in.optional("moe_layer_freq", 1) != 1)
+    in.fail("experts in every layer from first_k_dense_replace on only: moe_layer_freq must be 1");
   return moe;
 }
 
@@ -124,100 +197,187 @@ ModelShape read_common(Reader& in, const Family& family) {
   x.max_position = in.optional("max_position_embeddings", 0);
   x.tie_word_embeddings = in.flag("tie_word_embeddings", false);
   x.qk_norm = family.qk_norm;
-  x.attention_bias = in.flag("attention_bias", family.attention_bias);
-  x.attention_output_bias = x.attention_bias && family.biases_output;
+  const bool is_biased = in.flag("attention_bias", family.attention_bias);
+  x.attention_bias = family.has_bias_key ? is_biased : family.attention_bias;
+  x.attention_output_bias = x.attention_bias && family.has_bias_key;
+  if (family.has_mlp_bias_key)
+    x.mlp_bias = in.flag("mlp_bias", false);
+  else if (in.flag("mlp_bias", false))
+    in.fail("mlp_bias: biases in the MLP are not of the family " + std::string(family.model_type));
   x.rms_norm_eps = in.real("rms_norm_eps", x.rms_norm_eps);
   x.initializer_range = in.real("initializer_range", x.initializer_range);
-  if (in.flag("mlp_bias", false)) in.fail("mlp_bias: biases in the MLP are of no known family");
   if (in.word("hidden_act", "silu") != "silu") in.fail("'hidden_act' is not \"silu\"");
+  if (in.flag("use_mrope", false)) in.fail("use_mrope: positions of images are not built in");
   return x;
 }
 
 /// Rotary positions: at the top (transformers 4), or in rope_parameters (5).
-void read_positions(const Json& json, Reader& in, const Family& family, ModelShape& x) {
-  x.rope_theta = in.real("rope_theta", family.rope_theta);
+void read_positions(Reader& in, const Family& family, ModelShape& x) {
+  RopeShape& rope = x.rope;
+  rope.theta = in.real("rope_theta", family.rope_theta);
+  if (in.real("partial_rotary_factor", 1) != 1)
+    in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    auto it = json.find(key);
-    if (it == json.end() || !it->is_object()) continue;
-    Reader scaling(*it, in.name());
-    x.rope_theta = scaling.real("rope_theta", x.rope_theta);
-    x.rope_type = scaling.word("rope_type", scaling.word("type", "default"));
+    const Json* object = in.find(key);
+    if (object == nullptr) continue;
+    if (!object->is_object()) {
+      in.fail(std::string(key) + " is not an object");
+      continue;
+    }
+    Reader scaling(*object, in.name());
+    rope.theta = scaling.real("rope_theta", rope.theta);
+    rope.type = scaling.word("type", "default");
+    rope.type = scaling.word("rope_type", rope.type);
+    rope.factor = scaling.real("factor", 1);
+    if (rope.type == "yarn" || rope.type == "llama3")
+      rope.original_max_position =
+          scaling.real("original_max_position_embeddings",
+                       rope.type == "yarn" ? static_cast<double>(x.max_position) : 0);
+    if (rope.type == "llama3") {
+      rope.low_freq_factor = scaling.real("low_freq_factor", rope.low_freq_factor);
+      rope.high_freq_factor = scaling.real("high_freq_factor", rope.high_freq_factor);
+    }
+    if (rope.type == "yarn") {
+      rope.beta_fast = scaling.real("beta_fast", rope.beta_fast);
+      rope.beta_slow = scaling.real("beta_slow", rope.beta_slow);
+      rope.truncate = scaling.flag("truncate", true);
+      if (scaling.find("attention_factor") != nullptr)
+        rope.attention_factor = scaling.real("attention_factor", 1);
+      rope.mscale = scaling.real("mscale", 0);
+      rope.mscale_all_dim = scaling.real("mscale_all_dim", 0);
+    }
+    if (scaling.real("partial_rotary_factor", 1) != 1)
+      in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
     if (scaling.error()) in.fail(std::string(key) + " has a key of another type");
   }
-  // Qwen says apart whether the window is used; null is a full view.
-  bool is_used = in.flag("use_sliding_window", family.sliding_window > 0);
-  bool is_null = json.contains("sliding_window") && json["sliding_window"].is_null();
-  if (is_used && !is_null) x.sliding_window = in.optional("sliding_window", family.sliding_window);
 }
 
-void read_experts(const Json& json, Reader& in, const Family& family, ModelShape& x) {
+/// A window in all layers (Mistral; Qwen3-MoE by its switch), or from max_window_layers on, or
+/// where layer_types says so.
+void read_window(Reader& in, const Family& family, ModelShape& x) {
+  constexpr int64_t k_qwen_window = 4096, k_qwen_first = 28;  // the classes' defaults
+  if (family.has_window_switch) {
+    if (in.flag("use_sliding_window", false) && !in.is_null("sliding_window"))
+      x.sliding_window = in.optional("sliding_window", k_qwen_window);
+  } else if (family.sliding_window > 0 && !in.is_null("sliding_window")) {
+    x.sliding_window = in.optional("sliding_window", family.sliding_window);
+  }
+  if (x.sliding_window == 0 || !family.has_first_window_key) return;
+  const int64_t layers = std::min<int64_t>(x.num_hidden_layers, 4096);
+  const int64_t first = in.optional("max_window_layers", k_qwen_first);
+  for (int64_t i = 0; i < layers; ++i) x.windowed.push_back(i >= first);
+  if (const Json* types = in.find("layer_types")) {
+    if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
+      in.fail("'layer_types' is not a list of num_hidden_layers entries");
+      return;
+    }
+    for (size_t i = 0; i < types->size(); ++i) {
+      x.windowed[i] = (*types)[i] == "sliding_attention";
+      if (!x.windowed[i] && (*types)[i] != "full_attention")
+        in.fail("'layer_types' has an entry that is neither full_attention nor sliding_attention");
+    }
+  }
+  if (std::ranges::find(x.windowed, true) == x.windowed.end()) {
+    x.windowed.clear();
+    x.sliding_window = 0;
+  } else if (std::ranges::find(x.windowed, false) == x.windowed.end()) {
+    x.windowed.clear();
+  }
+}
+
+void read_experts(Reader& in, const Family& family, ModelShape& x) {
   if (family.has_latent_attention) {
     x.mla = read_mla(in);
     x.head_dim = x.mla->qk_nope_head_dim + x.mla->qk_rope_head_dim;
   }
-  switch (family.experts) {
-    case ExpertKeys::none:
-      return;
-    case ExpertKeys::qwen2:
-    case ExpertKeys::qwen3:
-      x.moe = read_qwen_moe(json, in, family.experts == ExpertKeys::qwen2);
-      break;
-    case ExpertKeys::deepseek_v2:
-    case ExpertKeys::deepseek_v3:
-      x.moe = read_deepseek_moe(in, family.experts == ExpertKeys::deepseek_v3);
-      break;
+  if (family.experts == ExpertKeys::qwen2 || family.experts == ExpertKeys::qwen3)
+    x.moe = read_qwen_moe(in, family.experts == ExpertKeys::qwen2);
+  else if (family.experts != ExpertKeys::none)
+    x.moe = read_deepseek_moe(in, family.experts == ExpertKeys::deepseek_v3);
+}
+
+/// One id, or a list of them.
+std::vector<int64_t> read_ids(Reader& in, const char* key) {
+  std::vector<int64_t> ids;
+  const Json* value = in.find(key);
+  if (value == nullptr) return ids;
+  for (const Json& id : value->is_array() ? *value : Json::array({*value})) {
+    if (!id.is_number_integer())
+      in.fail("'" + std::string(key) + "' is neither a token id nor a list of them");
+    else
+      ids.push_back(id.get<int64_t>());
   }
-  refuse_mixed_layers(json, in);
+  return ids;
+}
+
+std::optional<int64_t> first_of(const std::vector<int64_t>& ids) {
+  return ids.empty() ? std::nullopt : std::optional<int64_t>(ids.front());
+}
+
+void read_head(Reader& in, HfConfig& config) {
+  const Json* names = in.find("architectures");
+  std::string architecture;
+  if (names != nullptr && names->is_array() && !names->empty() && names->front().is_string())
+    architecture = names->front().get<std::string>();
+  if (architecture.ends_with("ForSequenceClassification"))
+    config.head = HfConfig::Head::sequence_score;
+  else if (architecture.ends_with("ForTokenClassification"))
+    config.head = HfConfig::Head::token_score;
+  const Json* names_of_labels = in.find("id2label");
+  const bool has_names = names_of_labels != nullptr && names_of_labels->is_object();
+  const int64_t labels =
+      in.optional("num_labels", has_names ? static_cast<int64_t>(names_of_labels->size()) : 2);
+  if (config.head != HfConfig::Head::language) config.labels = labels;
+}
+
+/// The keys that nobody has read and that are not known to change nothing. A switch that is off
+/// (false, null) changes nothing.
+void list_unknown(const Json& json, const Reader& in, HfConfig& config) {
+  for (const auto& [key, value] : json.items()) {
+    const bool is_off = value.is_null() || value == false;
+    if (is_off || key.starts_with('_') || in.used().contains(key) ||
+        std::ranges::binary_search(k_harmless, std::string_view(key)))
+      continue;
+    config.unknown_keys.push_back(key);
+  }
 }
 
 }  // namespace
 
-Expected<ModelShape> read_hf_config(std::string_view text, std::string_view name) {
+Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) {
+  const auto refused = [&](const std::string& what) {
+    return Error{Errc::config, "model " + std::string(name) + ": config.json" + what};
+  };
   constexpr size_t k_text_max = size_t{1} << 20;
-  if (text.size() > k_text_max)
-    return Error{Errc::config, "model " + std::string(name) + ": config.json is over 1 MiB"};
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object())
-    return Error{Errc::config, "model " + std::string(name) + ": config.json is not a JSON object"};
+  if (text.size() > k_text_max) return refused(" is over 1 MiB");
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) return refused(" is not a JSON object");
   Reader in(json, name);
-  std::string type = in.word("model_type", "");
+  const std::string type = in.word("model_type", "");
   const Family* family = find_family(type);
   if (family == nullptr) {
     std::string known;
     for (std::string_view x : family_names()) known += (known.empty() ? "" : ", ") + std::string(x);
-    return Error{Errc::config, "model " + std::string(name) + ": config.json: model_type '" +
-                                   type.substr(0, 64) + "' is not one of " + known};
+    return refused(": model_type '" + type.substr(0, 64) + "' is not one of " + known);
   }
-  ModelShape x = read_common(in, *family);
+  HfConfig config;
+  ModelShape& x = config.shape;
+  x = read_common(in, *family);
   x.name = name;
-  read_positions(json, in, *family, x);
-  read_experts(json, in, *family, x);
+  read_positions(in, *family, x);
+  read_window(in, *family, x);
+  read_experts(in, *family, x);
+  read_head(in, config);
+  config.dtype = in.word("dtype", in.word("torch_dtype", ""));
+  config.eos_ids = read_ids(in, "eos_token_id");
+  config.bos_id = first_of(read_ids(in, "bos_token_id"));
+  config.pad_id = first_of(read_ids(in, "pad_token_id"));
   if (in.error()) return *in.error();
+  if (!json.contains("rope_theta") && !json.contains("rope_parameters") && x.rope.theta > 0)
+    config.notices.push_back("config.json has no rope_theta: 10000, the default of " + type);
+  list_unknown(json, in, config);
   if (auto valid = check_shape(x); !valid) return Error{Errc::config, valid.error().detail};
-  return x;
-}
-
-std::string write_hf_config(const ModelShape& x, std::string_view torch_dtype) {
-  nlohmann::ordered_json json;
-  const Family* family = find_family(x.family);
-  json["architectures"] = {std::string(family == nullptr ? "" : family->architecture)};
-  json["model_type"] = x.family;
-  json["hidden_act"] = "silu";
-  json["vocab_size"] = x.vocab_size;
-  json["hidden_size"] = x.hidden_size;
-  json["num_hidden_layers"] = x.num_hidden_layers;
-  json["num_attention_heads"] = x.num_attention_heads;
-  json["num_key_value_heads"] = x.num_key_value_heads;
-  json["head_dim"] = x.head_dim;
-  json["intermediate_size"] = x.intermediate_size;
-  json["max_position_embeddings"] = x.max_position;
-  json["rope_theta"] = x.rope_theta;
-  json["rms_norm_eps"] = x.rms_norm_eps;
-  json["initializer_range"] = x.initializer_range;
-  json["attention_bias"] = x.attention_bias;
-  json["tie_word_embeddings"] = x.tie_word_embeddings;
-  json["torch_dtype"] = torch_dtype;
-  return json.dump(2) + "\n";
+  return config;
 }
 
 }  // namespace cohort::model

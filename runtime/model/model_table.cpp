@@ -48,16 +48,29 @@ ModelShape shape_of(const Row& row) {
   x.name = row.name;
   x.family = row.family;
   x.max_position = row.positions;
-  x.rope_theta = family.rope_theta;
+  x.rope.theta = family.has_latent_attention ? 1e4 : 1e6;
   if (family.experts == ExpertKeys::qwen3)
-    x.moe = MoeShape{.num_experts = 128, .experts_per_token = 8, .moe_intermediate_size = 768};
+    x.moe = MoeShape{.num_experts = 128,
+                     .experts_per_token = 8,
+                     .moe_intermediate_size = 768,
+                     .norm_topk_prob = true,
+                     .aux_loss_coef = 0.001};
   if (family.has_latent_attention) {
     x.moe = MoeShape{.num_experts = 256,
                      .experts_per_token = 8,
                      .moe_intermediate_size = 2048,
                      .shared_intermediate_size = 2048,
                      .first_moe_layer = 3,
-                     .router_bias = true};
+                     .router_bias = true,
+                     .norm_topk_prob = true,
+                     .is_sigmoid = true,
+                     .num_groups = 8,
+                     .topk_groups = 4,
+                     .routed_scaling = 2.5};
+    x.rope.type = "yarn";
+    x.rope.factor = 40;
+    x.rope.original_max_position = 4096;
+    x.rope.mscale = x.rope.mscale_all_dim = 1;
     x.mla = MlaShape{.q_lora_rank = 1536,
                      .kv_lora_rank = 512,
                      .qk_rope_head_dim = 64,

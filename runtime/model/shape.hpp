@@ -6,23 +6,37 @@
 /// routed experts (families.cpp lists the families). The extra prediction layers of DeepSeek (MTP)
 /// are not counted: RL post-training does not load them.
 /// Bounds: check_shape() keeps every byte count in 64 bits.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/model/rope.hpp"
 
 namespace cohort::model {
 
-/// Routed experts; layers before first_moe_layer keep a dense MLP of intermediate_size.
+/// Routed experts; layers without them keep a dense MLP of intermediate_size (is_in tells).
 struct MoeShape {
   int64_t num_experts = 0, experts_per_token = 0, moe_intermediate_size = 0;
   int64_t shared_intermediate_size = 0;  // of all shared experts of a layer together; 0: none
   int64_t first_moe_layer = 0;
-  bool router_bias = false;  // DeepSeek's e_score_correction_bias
-  bool shared_gate = false;  // Qwen2-MoE: one gate row beside the shared expert
+  int64_t sparse_step = 1;  // of the layers from there on, each sparse_step-th has experts
+  std::vector<int64_t> dense_layers = {};  // have none all the same
+  bool router_bias = false;                // DeepSeek-V3's e_score_correction_bias
+  bool shared_gate = false;                // Qwen2-MoE: one gate row beside the shared expert
+  bool norm_topk_prob = false;             // weights of the chosen experts are divided by their sum
+  bool is_sigmoid = false;  // DeepSeek-V3: scores are sigmoid(logits), else softmax over all
+  int64_t num_groups = 1, topk_groups = 1;  // experts are chosen out of the best groups
+  double routed_scaling = 1;
+  double aux_loss_coef = 0;  // only for output_router_logits
   bool operator==(const MoeShape&) const = default;
+  bool is_in(int64_t layer) const {
+    return layer >= first_moe_layer && (layer + 1) % sparse_step == 0 &&
+           std::find(dense_layers.begin(), dense_layers.end(), layer) == dense_layers.end();
+  }
 };
 
 /// Multi-head latent attention (DeepSeek-V2 and later).
@@ -40,13 +54,14 @@ struct ModelShape {
   bool tie_word_embeddings = true;
   bool qk_norm = false;                // one norm vector of head_dim for queries, one for keys
   bool attention_output_bias = false;  // on o too (Llama, Qwen3 with attention_bias)
+  bool mlp_bias = false;               // on gate, up and down
   int64_t max_position = 0;            // [tokens] longest sequence; 0: not known
-  double rope_theta = 10000;           // 0: not known
+  RopeShape rope = {};
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
-  std::string rope_type = "default";  // HF's name of the scaling of rotary positions
-  int64_t sliding_window = 0;         // [tokens] that a query sees; 0: all
-  std::string family = "qwen2";       // HF's model_type: a row of families.cpp
+  int64_t sliding_window = 0;       // [tokens] that a query sees, its own included; 0: all
+  std::vector<bool> windowed = {};  // the layers that have the window; empty: all
+  std::string family = "qwen2";     // HF's model_type: a row of families.cpp
   std::optional<MoeShape> moe = {};
   std::optional<MlaShape> mla = {};
   std::string name = {};  // of the table, or of the folder; only for messages
@@ -55,6 +70,12 @@ struct ModelShape {
   int64_t q_size() const { return num_attention_heads * head_dim; }
   int64_t kv_size() const { return num_key_value_heads * head_dim; }
   int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
+  /// Elements of a head that rotate.
+  int64_t rotary_dim() const { return mla ? mla->qk_rope_head_dim : head_dim; }
+  /// Returns the tokens that a query of `layer` sees, its own included; 0: all before it.
+  int64_t window_of(int64_t layer) const {
+    return windowed.empty() || windowed[static_cast<size_t>(layer)] ? sliding_window : 0;
+  }
 };
 
 /// Returns Errc::invalid_argument, naming the field, for a size that is not positive, heads that

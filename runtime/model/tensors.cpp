@@ -39,9 +39,14 @@ class Builder {
   /// Gate and up, cut alike and moved as one, and down. A step keeps gate, act(gate), up and the
   /// product that down reads, for each of the `used` copies of a token.
   void mlp(const std::string& family, const std::string& name, int64_t middle, int64_t experts,
-           int64_t used, bool tp_first) {
-    const bool is_dense = family == "mlp";
-    const Part part = is_dense ? Part::gate_up : Part::experts;
+           int64_t used, bool tp_first, bool is_biased = false) {
+    const bool is_dense = family == "mlp", is_shared = family == "shared";
+    const Part part = is_dense    ? Part::gate_up
+                      : is_shared ? Part::shared_gate_up
+                                  : Part::expert_gate_up;
+    const Part last_part = is_dense    ? Part::down
+                           : is_shared ? Part::shared_down
+                                       : Part::expert_down;
     const size_t first = tensors_.size();
     const std::string stack = family + ".w13", last = family + ".w2";
     rows(part, stack.c_str(), name + ".gate_proj.weight", middle, shape_.hidden_size, middle).kept =
@@ -50,8 +55,17 @@ class Builder {
         rows(part, stack.c_str(), name + ".up_proj.weight", middle, shape_.hidden_size, middle);
     up.kept = middle * used;
     up.is_joined = up.is_stacked = true;
-    residual(is_dense ? Part::down : part, last.c_str(), name + ".down_proj.weight", middle, middle)
-        .kept = middle * used;
+    if (is_biased) {
+      bias(Part::gate_up_bias, "mlp.w13_bias", name + ".gate_proj.bias", middle, middle);
+      Tensor& up_bias =
+          bias(Part::gate_up_bias, "mlp.w13_bias", name + ".up_proj.bias", middle, middle);
+      up_bias.is_joined = up_bias.is_stacked = true;
+    }
+    residual(last_part, last.c_str(), name + ".down_proj.weight", middle, middle).kept =
+        middle * used;
+    if (is_biased)
+      whole(Part::down_bias, Kind::bias, "mlp.w2_bias", name + ".down_proj.bias",
+            shape_.hidden_size);
     for (size_t i = first; i < tensors_.size(); ++i) {
       tensors_[i].experts = experts;
       tensors_[i].tp_first = tp_first;
@@ -128,26 +142,26 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
   const int64_t qk = heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim);
   const int64_t kv = heads * (mla.qk_nope_head_dim + mla.v_head_dim);
   if (mla.q_lora_rank > 0) {
-    to.whole(Part::latent, Kind::linear, "attention.q_a", "self_attn.q_a_proj.weight",
-             mla.q_lora_rank, h)
+    to.whole(Part::q_a, Kind::linear, "attention.q_a", "self_attn.q_a_proj.weight", mla.q_lora_rank,
+             h)
         .kept = mla.q_lora_rank;
-    to.whole(Part::latent, Kind::norm, "attention.q_a_norm", "self_attn.q_a_layernorm.weight",
+    to.whole(Part::q_a_norm, Kind::norm, "attention.q_a_norm", "self_attn.q_a_layernorm.weight",
              mla.q_lora_rank)
         .kept = mla.q_lora_rank;
-    Tensor& q = to.rows(Part::latent, "attention.q_b", "self_attn.q_b_proj.weight", qk,
+    Tensor& q = to.rows(Part::q_b, "attention.q_b", "self_attn.q_b_proj.weight", qk,
                         mla.q_lora_rank, heads);
     q.kept = 2 * qk;
     q.tp_first = true;
   } else {
-    to.rows(Part::latent, "attention.q", "self_attn.q_proj.weight", qk, h, heads).kept = 2 * qk;
+    to.rows(Part::q_full, "attention.q", "self_attn.q_proj.weight", qk, h, heads).kept = 2 * qk;
   }
-  to.whole(Part::latent, Kind::linear, "attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight",
+  to.whole(Part::kv_a, Kind::linear, "attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight",
            mla.kv_lora_rank + mla.qk_rope_head_dim, h)
       .kept = mla.kv_lora_rank + mla.qk_rope_head_dim;
-  to.whole(Part::latent, Kind::norm, "attention.kv_a_norm", "self_attn.kv_a_layernorm.weight",
+  to.whole(Part::kv_a_norm, Kind::norm, "attention.kv_a_norm", "self_attn.kv_a_layernorm.weight",
            mla.kv_lora_rank)
       .kept = mla.kv_lora_rank;
-  Tensor& kv_b = to.rows(Part::latent, "attention.kv_b", "self_attn.kv_b_proj.weight", kv,
+  Tensor& kv_b = to.rows(Part::kv_b, "attention.kv_b", "self_attn.kv_b_proj.weight", kv,
                          mla.kv_lora_rank, heads);
   kv_b.kept = kv + qk;
   kv_b.tp_first = true;
@@ -157,12 +171,11 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
 
 void add_experts(Builder& to, const ModelShape& x) {
   const MoeShape& moe = *x.moe;
-  to.layers(moe.first_moe_layer, x.num_hidden_layers);
   // Each token's copies for its experts, and what they return; balanced routing.
-  to.whole(Part::experts, Kind::router, "router", "mlp.gate.weight", moe.num_experts, x.hidden_size)
+  to.whole(Part::router, Kind::router, "router", "mlp.gate.weight", moe.num_experts, x.hidden_size)
       .kept = 2 * moe.experts_per_token * x.hidden_size;
   if (moe.router_bias)
-    to.whole(Part::experts, Kind::bias, "router_bias", "mlp.gate.e_score_correction_bias",
+    to.whole(Part::router_bias, Kind::bias, "router_bias", "mlp.gate.e_score_correction_bias",
              moe.num_experts);
   to.mlp("experts", "mlp.experts.{}", moe.moe_intermediate_size, moe.num_experts,
          moe.experts_per_token, false);
@@ -170,7 +183,7 @@ void add_experts(Builder& to, const ModelShape& x) {
     to.mlp("shared", moe.shared_gate ? "mlp.shared_expert" : "mlp.shared_experts",
            moe.shared_intermediate_size, 0, 1, true);
   if (moe.shared_gate)
-    to.whole(Part::experts, Kind::router, "shared_gate", "mlp.shared_expert_gate.weight", 1,
+    to.whole(Part::shared_gate, Kind::router, "shared_gate", "mlp.shared_expert_gate.weight", 1,
              x.hidden_size);
 }
 
@@ -198,12 +211,17 @@ std::vector<Tensor> tensors_of(const ModelShape& x, HeadKind head) {
   else
     add_grouped_attention(to, x);
   to.norm(Part::post_norm, "mlp_norm", "post_attention_layernorm.weight");
-  const int64_t dense_layers = x.moe ? x.moe->first_moe_layer : x.num_hidden_layers;
-  if (dense_layers > 0) {
-    to.layers(0, dense_layers);
-    to.mlp("mlp", "mlp", x.intermediate_size, 0, 1, false);
+  // Runs of layers of one kind: dense ones, and those with experts.
+  for (int64_t first = 0, end = 0; first < x.num_hidden_layers; first = end) {
+    const bool has_experts = x.moe && x.moe->is_in(first);
+    for (end = first + 1; end < x.num_hidden_layers; ++end)
+      if ((x.moe && x.moe->is_in(end)) != has_experts) break;
+    to.layers(first, end);
+    if (has_experts)
+      add_experts(to, x);
+    else
+      to.mlp("mlp", "mlp", x.intermediate_size, 0, 1, false, x.mlp_bias);
   }
-  if (x.moe && dense_layers < x.num_hidden_layers) add_experts(to, x);
   to.at(Where::last_stage);
   to.whole(Part::final_norm, Kind::norm, "final_norm", "model.norm.weight", x.hidden_size);
   add_head(to, x, head);

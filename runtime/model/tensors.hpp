@@ -24,13 +24,27 @@ enum class Part : uint8_t {
   qkv_bias,
   q_norm,
   k_norm,
-  latent,  // everything of latent attention but o; several tensors, each by itself
+  q_full,  // latent attention without a latent of queries
+  q_a,
+  q_a_norm,
+  q_b,
+  kv_a,
+  kv_a_norm,
+  kv_b,
   o,
   o_bias,
   post_norm,
   gate_up,
+  gate_up_bias,
   down,
-  experts,  // router, routed and shared experts; several tensors, each by itself
+  down_bias,
+  router,
+  router_bias,
+  expert_gate_up,  // of all routed experts, one behind the other
+  expert_down,     // likewise
+  shared_gate_up,
+  shared_down,
+  shared_gate,
   final_norm,
   head,
 };

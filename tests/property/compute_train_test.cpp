@@ -11,6 +11,7 @@
 #include "runtime/compute/model/policy_graph.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 #include "runtime/compute/train/safetensors.hpp"
+#include "tests/support/family_models.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::compute {
@@ -88,7 +89,7 @@ void expect_kernels_agree_with_f64(const ModelConfig& config) {
   SampleSet data = random_samples(6, 4);
   const std::vector<int64_t> rows = input_rows(data.samples);
   const PackedBatch batch = pack(data.samples, rows, {0, data.samples.size()});
-  const ops::RopeTable rope = ops::rope_table(64, config.head_dim, 100);
+  const ops::RopeTable rope = ops::rope_table(64, config.rotary_dim(), config.rope);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
   at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
   std::vector<std::vector<at::Tensor>> gradients;
@@ -112,13 +113,15 @@ void expect_kernels_agree_with_f64(const ModelConfig& config) {
 TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
   expect_kernels_agree_with_f64(tiny_model());
   expect_kernels_agree_with_f64(tests::llama_model());
+  for (const ModelConfig& config : tests::engine_models(tiny_model()))
+    expect_kernels_agree_with_f64(config);
 }
 
 void expect_finite_differences(const ModelConfig& config) {
   const ParameterLayout layout = layout_of(config);
   SampleSet data = random_samples(3, 5);
   const PackedBatch batch = pack(data.samples, input_rows(data.samples), {0, 3});
-  const ops::RopeTable rope = ops::rope_table(64, config.head_dim, 100);
+  const ops::RopeTable rope = ops::rope_table(64, config.rotary_dim(), config.rope);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
   at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
   auto value = [&](const PolicyWeights& weights) {
@@ -128,9 +131,12 @@ void expect_finite_differences(const ModelConfig& config) {
   PolicyWeights weights = view_weights(flat, layout, true);
   std::vector<at::Tensor> leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
-  const auto gradients = torch::autograd::grad({value(weights)}, leaves);
+  // A router's bias only chooses: it has no gradient.
+  const auto gradients =
+      torch::autograd::grad({value(weights)}, leaves, {}, c10::nullopt, false, true);
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < leaves.size(); ++i) {  // one random direction per tensor
+    if (!gradients[i].defined()) continue;
     at::Tensor direction = at::randn(leaves[i].sizes(), generator, at::dtype(at::kDouble));
     constexpr double k_step = 1e-5;
     leaves[i].add_(direction, k_step);  // leaves are views of flat
@@ -148,6 +154,10 @@ TEST(TrainEngine, GradientsMatchFiniteDifferences) {
   untied.tie_word_embeddings = false;
   expect_finite_differences(untied);
   expect_finite_differences(tests::llama_model());
+  for (const ModelConfig& config : tests::engine_models(tiny_model()))
+    expect_finite_differences(config);
+  for (const ModelConfig& config : tests::expert_models(tiny_model()))
+    expect_finite_differences(config);
 }
 
 TEST(TrainEngine, OverfitsAHandfulOfSequences) {

@@ -29,7 +29,7 @@ inline compute::ModelConfig generation_model() {
   config.head_dim = 12;
   config.intermediate_size = 52;
   config.max_position = 160;
-  config.rope_theta = 100;
+  config.rope.theta = 100;
   return config;
 }
 

@@ -21,7 +21,7 @@ inline compute::ModelConfig tiny_model() {
   config.head_dim = 16;
   config.intermediate_size = 40;
   config.max_position = 64;
-  config.rope_theta = 100;
+  config.rope.theta = 100;
   config.initializer_range = 0.05;
   return config;
 }

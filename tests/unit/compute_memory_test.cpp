@@ -36,6 +36,7 @@ std::vector<compute::ModelConfig> models() {
     for (bool bias : {false, true})
       for (bool tied : {false, true}) {
         x.attention_bias = bias;
+        x.family = bias ? "qwen2" : "llama";  // Qwen2 has biases whatever the file says
         x.tie_word_embeddings = tied;
         out.push_back(x);
       }
@@ -59,9 +60,9 @@ TEST(MemoryAgreement, ATensorParallelPartHasOneShape) {
 
 TEST(MemoryAgreement, HfConfigIsReadAlike) {
   for (const compute::ModelConfig& x : models()) {
-    auto shape = model::read_hf_config(model::write_hf_config(x, "float32"), "");
+    auto shape = model::read_hf_config(model::write_hf_config({.shape = x}), "");
     ASSERT_TRUE(shape) << shape.error().detail;
-    EXPECT_EQ(*shape, x);
+    EXPECT_EQ(shape->shape, static_cast<const model::ModelShape&>(x));
   }
 }
 

@@ -75,7 +75,7 @@ TEST(Ops, RmsNormAgrees) {
 
 TEST(Ops, RopeAgreesWithAndWithoutBias) {
   for (int64_t dim : {16, 24, 64}) {
-    RopeTable table = rope_table(40, dim, 100);
+    RopeTable table = rope_table(40, dim, {.theta = 100});
     Tensor positions = i32({0, 1, 2, 39, 7});
     auto op = [&](const Tensors& x) {
       return Tensors{rope(x[0], x.size() > 1 ? x[1] : Tensor(), positions, table, 3, dim)};
@@ -86,7 +86,7 @@ TEST(Ops, RopeAgreesWithAndWithoutBias) {
 }
 
 TEST(Ops, RopeAtPositionZeroIsTheIdentity) {
-  RopeTable table = rope_table(4, 16, 10000);
+  RopeTable table = rope_table(4, 16, {});
   Tensor x = random({1, 32}, 6).to(at::kFloat);
   EXPECT_TRUE(at::equal(rope(x, Tensor(), i32({0}), table, 2, 16), x));
 }

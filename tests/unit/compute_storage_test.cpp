@@ -16,6 +16,7 @@
 #include "runtime/compute/train/optimizer.hpp"
 #include "runtime/compute/train/safetensors.hpp"
 #include "runtime/model/families.hpp"
+#include "tests/support/family_models.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -231,17 +232,11 @@ TEST(ModelConfig, WhatHasNoOperatorIsRefusedByName) {
               c.attention_bias = false;
             }),
             "accepted");
-  EXPECT_EQ(refusal([](ModelConfig& c) {
-              c.family = "qwen3";
-              c.qk_norm = true;
-            }),
-            "model: model_type qwen3: norms of q and k (self_attn.q_norm, self_attn.k_norm): "
-            "planned, but the built-in engine has no operator for it");
+  for (const ModelConfig& c : tests::engine_models(small_config()))
+    EXPECT_TRUE(validate(c)) << validate(c).error().detail;
   const std::pair<const char*, void (*)(ModelConfig&)> rows[] = {
-      {"a bias on o", [](ModelConfig& c) { c.attention_output_bias = true; }},
-      {"a window of 16 tokens", [](ModelConfig& c) { c.sliding_window = 16; }},
-      {"rotary positions of type 'yarn'", [](ModelConfig& c) { c.rope_type = "yarn"; }},
-      {"rope_theta", [](ModelConfig& c) { c.rope_theta = 0; }},
+      {"depends on the longest sequence", [](ModelConfig& c) { c.rope.type = "dynamic"; }},
+      {"rope_theta", [](ModelConfig& c) { c.rope.theta = 0; }},
       {"routed experts",
        [](ModelConfig& c) {
          c.moe = model::MoeShape{4, 2, 8};

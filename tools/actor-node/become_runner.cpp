@@ -51,6 +51,10 @@ int become_runner(char** argv) {
   const bool is_clustered = *start || !own.cluster.empty();
   const int restarts = own.restarts >= 0 ? own.restarts : is_clustered ? k_cluster_restarts : 0;
   if (restarts > 0) return supervise(argv, {.restarts = restarts});
+  return exec_runner(argv);
+}
+
+int exec_runner(char** argv) {
   const std::string runner = runner_path();
   ::execv(runner.c_str(), argv);
   std::fprintf(stderr, "error: cannot start %s, which belongs beside actor-node: %s\n",

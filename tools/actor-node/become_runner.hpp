@@ -8,4 +8,7 @@ namespace cohort {
 /// Returns only if it did not become the runner: the exit code.
 int become_runner(char** argv);
 
+/// Becomes actor-node-run with the same words, whatever they are. Returns as become_runner.
+int exec_runner(char** argv);
+
 }  // namespace cohort

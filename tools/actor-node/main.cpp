@@ -19,6 +19,9 @@ int main(int argc, char** argv) {
   // Its options are those of actor-node-run, which this process becomes.
   CLI::App* run = app.add_subcommand("run", "run a configuration, on this host or on a cluster");
   run->prefix_command()->set_help_flag();
+  CLI::App* logprobs = app.add_subcommand(
+      "logprobs", "log-probabilities, entropies and greedy tokens that a model folder computes");
+  logprobs->prefix_command()->set_help_flag();
   cohort::ClusterCommand cluster_options;
   cohort::add_cluster_commands(app, cluster_options);
   cohort::PlanCommand plan_options;
@@ -51,6 +54,7 @@ int main(int argc, char** argv) {
   if (score->parsed()) return cohort::score_command(score_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
+  if (logprobs->parsed()) return cohort::exec_runner(argv);
   if (run->parsed()) return cohort::become_runner(argv);
   return cohort::cluster_command(cluster_options);
 }

@@ -39,9 +39,8 @@ Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::Run
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) continue;
     COHORT_ASSIGN(std::string text, read_file(file));
-    COHORT_ASSIGN(model::ModelShape shape, model::read_hf_config(text, file.string()));
-    if (shape.name.empty()) shape.name = file.string();
-    shapes[name] = std::move(shape);
+    COHORT_ASSIGN(model::HfConfig read, model::read_hf_config(text, file.string()));
+    shapes[name] = std::move(read.shape);
   }
   return shapes;
 }

@@ -8,6 +8,7 @@
 #include "runtime/platform/fork_server.hpp"
 #include "tools/actor-node/card_command.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
+#include "tools/actor-node/logprobs_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
@@ -60,11 +61,14 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done or stopped, 1 the run failed, 2 the configuration cannot run.");
   cohort::CardCommand card_options;
   CLI::App* card = cohort::add_card_command(app, card_options);
+  cohort::LogprobsCommand logprobs_options;
+  CLI::App* logprobs = cohort::add_logprobs_command(app, logprobs_options);
   try {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) {
     int code = app.exit(e);
     return code == 0 ? 0 : 2;
   }
+  if (logprobs->parsed()) return cohort::logprobs_command(logprobs_options);
   return card->parsed() ? cohort::card_command(card_options) : cohort::run_command(command);
 }

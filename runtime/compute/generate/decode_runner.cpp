@@ -76,7 +76,9 @@ PackedLayout plan_layout(const ModelConfig& c, int64_t panel) {
     for (size_t i = 0; i < model::k_parts; ++i) {
       const PartSpan& part = parts.items[i];
       if (part.offset < 0) continue;
-      if (part.columns > 0)
+      if (static_cast<Part>(i) == Part::gate_up_bias)  // in the panels' order, one deep
+        w.matrices.items[i] = matrix({part.offset, part.rows, 1}, true);
+      else if (part.columns > 0)
         w.matrices.items[i] = matrix(part, static_cast<Part>(i) == Part::gate_up);
       else
         w.vectors.items[i] = vector(part);
@@ -109,19 +111,7 @@ class CpuRunner final : public ModelRunner {
     COHORT_CHECK(options.block_tokens == cpu::k_kv_block_tokens, "kv blocks hold 16 tokens");
     plan_ = plan_layout(model_, kernels_.panel);
     flat_elements_ = layout_of(model_).total_elements;
-    const int64_t half = model_.head_dim / 2;
-    cosines_.resize(static_cast<size_t>(options.max_context * half));
-    sines_.resize(cosines_.size());
-    for (int64_t position = 0; position < options.max_context; ++position) {
-      for (int64_t j = 0; j < half; ++j) {
-        const double exponent =
-            -2.0 * static_cast<double>(j) / static_cast<double>(model_.head_dim);
-        const double angle = static_cast<double>(position) * std::pow(model_.rope_theta, exponent);
-        const auto at = static_cast<size_t>(position * half + j);
-        cosines_[at] = static_cast<float>(std::cos(angle));
-        sines_[at] = static_cast<float>(std::sin(angle));
-      }
-    }
+    angles_ = model::rope_angles(model_.rope, model_.head_dim, options.max_context);
   }
 
   uint64_t flat_bytes() const override {
@@ -200,7 +190,7 @@ class CpuRunner final : public ModelRunner {
   PackedLayout plan_;
   int64_t flat_elements_ = 0;
   float* weights_ = nullptr;
-  std::vector<float> cosines_, sines_;  // [max_context][head_dim / 2]
+  model::RopeAngles angles_;  // of max_context positions
 };
 
 /// Scratch of one lane and the walk of a batch through the layers.
@@ -305,7 +295,8 @@ class CpuLane final : public LaneRunner {
     kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
                       weights + w.vectors[Part::input_norm].offset, eps, normed_.data());
     matmul(normed_.data(), hidden_, rows, w.matrices[Part::qkv], qkv_.data(), qkv_width_,
-           MatmulMode::store, &w.vectors[Part::qkv_bias]);
+           MatmulMode::store, w.vectors[Part::qkv_bias].offset);
+    if (model_.qk_norm) norm_heads(w, rows);
     const int64_t layer_floats = runner_.layer_block_floats();
     CachedAttention args;
     args.ld_qkv = qkv_width_;
@@ -316,8 +307,9 @@ class CpuLane final : public LaneRunner {
     args.kv_heads = model_.num_key_value_heads;
     args.head_dim = model_.head_dim;
     args.head_dim_padded = runner_.head_dim_padded();
-    args.cosines = runner_.cosines_.data();
-    args.sines = runner_.sines_.data();
+    args.window = model_.window_of(static_cast<int64_t>(layer));
+    args.cosines = runner_.angles_.cos.data();
+    args.sines = runner_.angles_.sin.data();
     args.scratch = scores_.data();
     for (size_t i = 0; i < pieces_.size(); ++i) {
       const Piece& piece = pieces_[i];
@@ -330,22 +322,46 @@ class CpuLane final : public LaneRunner {
       kernels_.rope_and_cache(args);
       kernels_.attention(args);
     }
-    COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.matrices[Part::o]));
+    COHORT_TRY(add_product(attended_.data(), attention_width_, rows, w.matrices[Part::o],
+                           w.vectors[Part::o_bias]));
     kernels_.rms_norm(x_.data(), rows, model_.hidden_size, hidden_,
                       weights + w.vectors[Part::post_norm].offset, eps, normed_.data());
+    const Packed& gate_up_bias = w.matrices[Part::gate_up_bias];
     matmul(normed_.data(), hidden_, rows, w.matrices[Part::gate_up], ffn_.data(), ffn_width_,
-           MatmulMode::swiglu);
-    return add_product(ffn_.data(), ffn_width_, rows, w.matrices[Part::down]);
+           MatmulMode::swiglu, gate_up_bias.columns > 0 ? gate_up_bias.offset : -1);
+    return add_product(ffn_.data(), ffn_width_, rows, w.matrices[Part::down],
+                       w.vectors[Part::down_bias]);
   }
 
-  /// x += a w, over all ranks: each has a part of the summed index.
-  Expected<void> add_product(const float* a, int64_t lda, int64_t rows, const Packed& w) {
+  /// Norms each query and key head of the rows by itself.
+  void norm_heads(const LayerWeights& w, int64_t rows) {
+    const int64_t dim = model_.head_dim, width = runner_.head_dim_padded();
+    const auto eps = static_cast<float>(model_.rms_norm_eps);
+    head_.resize(static_cast<size_t>(2 * width));
+    float *from = head_.data(), *to = head_.data() + width;
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t h = 0; h < model_.num_attention_heads + model_.num_key_value_heads; ++h) {
+        float* head = qkv_.data() + row * qkv_width_ + h * dim;
+        const Part part = h < model_.num_attention_heads ? Part::q_norm : Part::k_norm;
+        std::copy_n(head, dim, from);
+        kernels_.rms_norm(from, 1, dim, width, runner_.weights_ + w.vectors[part].offset, eps, to);
+        std::copy_n(to, dim, head);
+      }
+  }
+
+  /// x += a w + bias, over all ranks: each has a part of the summed index, and the whole bias.
+  Expected<void> add_product(const float* a, int64_t lda, int64_t rows, const Packed& w,
+                             const Vector& bias) {
     if (link_ == nullptr) {
-      matmul(a, lda, rows, w, x_.data(), hidden_, MatmulMode::add);
+      matmul(a, lda, rows, w, x_.data(), hidden_, MatmulMode::add, bias.offset);
       return {};
     }
     matmul(a, lda, rows, w, link_->partials(rows, hidden_), hidden_, MatmulMode::store);
-    return link_->add_partials(x_.data(), rows, hidden_);
+    COHORT_TRY(link_->add_partials(x_.data(), rows, hidden_));
+    for (int64_t row = 0; row < rows && bias.offset >= 0; ++row)
+      for (int64_t i = 0; i < bias.count; ++i)
+        x_[static_cast<size_t>(row * hidden_ + i)] += runner_.weights_[bias.offset + i];
+    return {};
   }
 
   Expected<LogitsView> sampled_logits() {
@@ -384,7 +400,7 @@ class CpuLane final : public LaneRunner {
   }
 
   void matmul(const float* a, int64_t lda, int64_t rows, const Packed& w, float* out, int64_t ldo,
-              MatmulMode mode, const Vector* bias = nullptr) const {
+              MatmulMode mode, int64_t bias = -1) const {
     const float* weights = runner_.weights_;
     MatmulArgs args;
     args.a = a;
@@ -393,7 +409,7 @@ class CpuLane final : public LaneRunner {
     args.depth = w.depth;
     args.weights = weights + w.offset;
     args.panels = w.panels;
-    args.bias = bias != nullptr && bias->offset >= 0 ? weights + bias->offset : nullptr;
+    args.bias = bias >= 0 ? weights + bias : nullptr;
     args.out = out;
     args.ldo = ldo;
     args.mode = mode;
@@ -408,6 +424,7 @@ class CpuLane final : public LaneRunner {
   int64_t hidden_, qkv_width_, attention_width_, ffn_width_, vocab_width_;
   int64_t block_rows_;
   std::vector<Piece> pieces_;
+  std::vector<float> head_;  // one head, before and behind its norm
   std::vector<float> x_, normed_, qkv_, attended_, ffn_, sampled_, sampled_normed_, logits_,
       scores_;
   std::vector<int32_t> owners_;  // of the rows' embeddings, by rank

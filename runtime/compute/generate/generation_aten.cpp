@@ -29,7 +29,7 @@ class AtenRunner final : public ModelRunner {
         device_(torch_device_of(options.card_device)),
         dtype_(options.model.dtype == tensor::Dtype::bf16 ? at::kBFloat16 : at::kFloat),
         layout_(layout_of(options.model)) {
-    rope_ = ops::rope_table(options.max_context, options.model.head_dim, options.model.rope_theta);
+    rope_ = ops::rope_table(options.max_context, options.model.head_dim, options.model.rope);
     rope_.cos = rope_.cos.to(device_);
     rope_.sin = rope_.sin.to(device_);
   }
@@ -139,13 +139,15 @@ class AtenLane final : public LaneRunner {
     for (size_t i = 0; i < weights.layers.size(); ++i) {
       const PolicyWeights::Layer& layer = weights.layers[i];
       Tensor h = ops::rms_norm(x, layer[Part::input_norm], model_.rms_norm_eps);
-      Tensor qkv =
-          ops::rope(at::mm(h, layer[Part::qkv].t()), layer[Part::qkv_bias], where, runner_.rope_,
-                    model_.num_attention_heads + model_.num_key_value_heads, model_.head_dim);
+      Tensor qkv = placed_heads(at::mm(h, layer[Part::qkv].t()), layer[Part::qkv_bias], layer,
+                                {model_.num_attention_heads, model_.num_key_value_heads}, model_,
+                                where, runner_.rope_);
       COHORT_ASSIGN(x, add_product(x, attend(qkv, static_cast<int64_t>(i), batch), layer[Part::o]));
+      x = biased(x, layer[Part::o_bias]);
       h = ops::rms_norm(x, layer[Part::post_norm], model_.rms_norm_eps);
-      COHORT_ASSIGN(
-          x, add_product(x, ops::swiglu(at::mm(h, layer[Part::gate_up].t())), layer[Part::down]));
+      const Tensor gate_up = biased(at::mm(h, layer[Part::gate_up].t()), layer[Part::gate_up_bias]);
+      COHORT_ASSIGN(x, add_product(x, ops::swiglu(gate_up), layer[Part::down]));
+      x = biased(x, layer[Part::down_bias]);
     }
     if (sampled_rows.empty()) return LogitsView{};
     Tensor last = ops::rms_norm(x.index_select(0, indices(sampled_rows)), weights.final_norm,
@@ -218,7 +220,10 @@ class AtenLane final : public LaneRunner {
       Tensor scores = at::matmul(query.to(at::kFloat), seen[0].transpose(1, 2)) /
                       std::sqrt(static_cast<double>(dim));
       const Tensor last_key = at::arange(chunk.first_position, keys, ids.options()).unsqueeze(1);
-      const Tensor is_hidden = at::arange(keys, ids.options()).unsqueeze(0).gt(last_key);
+      const Tensor key = at::arange(keys, ids.options()).unsqueeze(0);
+      Tensor is_hidden = key.gt(last_key);
+      if (const int64_t window = model_.window_of(layer); window > 0)
+        is_hidden = is_hidden.logical_or(key.le(last_key - window));
       scores = scores.masked_fill(is_hidden, -std::numeric_limits<double>::infinity());
       Tensor out = at::matmul(scores.softmax(-1), seen[1]).transpose(0, 1);
       mixed.narrow(0, row, chunk.count).copy_(out.reshape({chunk.count, heads * dim}));

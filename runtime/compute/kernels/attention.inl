@@ -71,12 +71,26 @@ struct QueryBlock {
   int64_t first, rows;        // query rows of the packed batch
   const int32_t* position;    // [rows]
   int64_t keys, keys_padded;  // keys seen by the last query; rounded up to a tile
+  int64_t begin;              // keys before it are seen by no query of the block; whole tiles
+
+  /// The first key that query r sees.
+  int64_t first_key(int64_t r, int64_t window) const {
+    const int64_t key = position[r] + 1 - window;
+    return window > 0 && key > 0 ? key : 0;
+  }
 };
 
 inline QueryBlock query_block(const AttentionArgs& a, int64_t first, int64_t end) {
   const int64_t rows = end - first < k_block_rows ? end - first : k_block_rows;
   const int64_t keys = a.q_position[first + rows - 1] + 1;
-  return {first, rows, a.q_position + first, keys, round_up(keys)};
+  QueryBlock block = {first, rows, a.q_position + first, keys, round_up(keys), 0};
+  block.begin = block.first_key(0, a.window) / k_columns * k_columns;
+  return block;
+}
+
+/// Hides the first `count` keys of a row from its maximum and its sum.
+inline void hide(float* scores, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) scores[j] = -INFINITY;
 }
 
 /// scores[row, :] -> exp(scores - shift) for the `visible` first keys, 0 beyond; returns the sum.
@@ -122,20 +136,22 @@ void attention(const AttentionArgs& a) {
         for (int64_t first = a.cu_q[s]; first < q_end; first += k_block_rows) {
           const QueryBlock block = query_block(a, first, q_end);
           float* out = a.out + first * out_stride + head * dim;
-          small_product<false>(block.rows, block.keys_padded, dim,
+          const int64_t begin = block.begin;
+          small_product<false>(block.rows, block.keys_padded - begin, dim,
                                {a.q + first * a.q_stride + head * dim, a.q_stride, 1},
-                               keys_transposed, padded, a.scale, scores, padded);
+                               keys_transposed + begin, padded, a.scale, scores + begin, padded);
           float inverse[k_block_rows];
           for (int64_t r = 0; r < block.rows; ++r) {
-            float* row = scores + r * padded;
-            const int64_t visible = block.position[r] + 1;
+            float* row = scores + r * padded + begin;
+            hide(row, block.first_key(r, a.window) - begin);
+            const int64_t visible = block.position[r] + 1 - begin;
             const float top = row_max(row, visible);
-            const float sum = exponentials(row, visible, block.keys_padded, top);
+            const float sum = exponentials(row, visible, block.keys_padded - begin, top);
             inverse[r] = 1.0f / sum;
             a.lse[(first + r) * a.q_heads + head] = top + logf(sum);
           }
-          small_product<false>(block.rows, dim, block.keys, {scores, padded, 1}, v, a.kv_stride,
-                               1.0f, out, out_stride);
+          small_product<false>(block.rows, dim, block.keys - begin, {scores + begin, padded, 1},
+                               v + begin * a.kv_stride, a.kv_stride, 1.0f, out, out_stride);
           for (int64_t r = 0; r < block.rows; ++r) {
             for (int64_t d = 0; d < dim; ++d) out[r * out_stride + d] *= inverse[r];
           }
@@ -166,7 +182,7 @@ inline void score_gradients(const AttentionArgs& a, const QueryBlock& block,
       sum += load(h.dout + at + d) * load(h.out + at + d);
     const Vec delta = splat(lane_sum(sum));
     float *p = h.p + r * h.padded, *dp = h.dp + r * h.padded;
-    for (int64_t j = 0; j < block.keys_padded; j += k_lanes)
+    for (int64_t j = block.begin; j < block.keys_padded; j += k_lanes)
       store(dp + j, load(p + j) * (load(dp + j) - delta));
   }
 }
@@ -175,20 +191,25 @@ inline void backward_block(const AttentionArgs& a, const QueryBlock& block, cons
   const int64_t dim = a.head_dim, out_stride = a.q_heads * dim;
   const float* q = h.q + block.first * a.q_stride;
   const float* dout = h.dout + block.first * out_stride;
-  small_product<false>(block.rows, block.keys_padded, dim, {q, a.q_stride, 1}, h.keys_transposed,
-                       h.padded, a.scale, h.p, h.padded);
-  for (int64_t r = 0; r < block.rows; ++r)
-    exponentials(h.p + r * h.padded, block.position[r] + 1, block.keys_padded,
+  const int64_t begin = block.begin, keys = block.keys - begin;
+  const int64_t keys_padded = block.keys_padded - begin;
+  float *p = h.p + begin, *dp = h.dp + begin;
+  small_product<false>(block.rows, keys_padded, dim, {q, a.q_stride, 1}, h.keys_transposed + begin,
+                       h.padded, a.scale, p, h.padded);
+  for (int64_t r = 0; r < block.rows; ++r) {
+    hide(p + r * h.padded, block.first_key(r, a.window) - begin);
+    exponentials(p + r * h.padded, block.position[r] + 1 - begin, keys_padded,
                  h.lse[(block.first + r) * a.q_heads]);
-  small_product<true>(block.keys, dim, block.rows, {h.p, 1, h.padded}, dout, out_stride, 1.0f, h.dv,
-                      a.dkv_stride);
-  small_product<false>(block.rows, block.keys_padded, dim, {dout, out_stride, 1},
-                       h.values_transposed, h.padded, 1.0f, h.dp, h.padded);
+  }
+  small_product<true>(keys, dim, block.rows, {p, 1, h.padded}, dout, out_stride, 1.0f,
+                      h.dv + begin * a.dkv_stride, a.dkv_stride);
+  small_product<false>(block.rows, keys_padded, dim, {dout, out_stride, 1},
+                       h.values_transposed + begin, h.padded, 1.0f, dp, h.padded);
   score_gradients(a, block, h);
-  small_product<false>(block.rows, dim, block.keys, {h.dp, h.padded, 1}, h.k, a.kv_stride, a.scale,
-                       h.dq + block.first * a.dq_stride, a.dq_stride);
-  small_product<true>(block.keys, dim, block.rows, {h.dp, 1, h.padded}, q, a.q_stride, a.scale,
-                      h.dk, a.dkv_stride);
+  small_product<false>(block.rows, dim, keys, {dp, h.padded, 1}, h.k + begin * a.kv_stride,
+                       a.kv_stride, a.scale, h.dq + block.first * a.dq_stride, a.dq_stride);
+  small_product<true>(keys, dim, block.rows, {dp, 1, h.padded}, q, a.q_stride, a.scale,
+                      h.dk + begin * a.dkv_stride, a.dkv_stride);
 }
 
 inline void zero_rows(float* x, int64_t stride, int64_t rows, int64_t columns) {

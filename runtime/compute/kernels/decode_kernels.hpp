@@ -43,6 +43,7 @@ struct CachedAttention {
   int64_t ld_qkv = 0;
   int64_t rows = 0;
   int64_t first_position = 0;  // row r sees keys 0 … first_position + r
+  int64_t window = 0;          // above 0: only the last `window` of them
   float* out = nullptr;        // [rows][heads * head_dim]
   int64_t ldo = 0;
   float* cache = nullptr;           // block 0 of this layer

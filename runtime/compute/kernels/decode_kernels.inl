@@ -120,6 +120,11 @@ inline void matmul_tile(const MatmulArgs& m, int64_t row, int64_t panel) {
         for (int v = 0; v < k_vectors / 2; ++v) {
           Vec gate = acc[r][p * k_vectors + v];
           Vec up = acc[r][p * k_vectors + k_vectors / 2 + v];
+          if (m.bias != nullptr) {
+            const float* bias = m.bias + (panel + p) * k_panel + v * k_width;
+            gate = gate + load(bias);
+            up = up + load(bias + k_panel / 2);
+          }
           store(out + (p * k_vectors / 2 + v) * k_width, silu(gate) * up);
         }
       continue;
@@ -219,8 +224,9 @@ void rope_and_cache(const CachedAttention& a) {
 struct Tile {
   const float* query[k_tile_rows];
   float* out[k_tile_rows];
-  int64_t keys[k_tile_rows];  // keys this pair sees
+  int64_t first[k_tile_rows], keys[k_tile_rows];  // this pair sees the keys first … keys
   int64_t keys_max;
+  int64_t begin;  // of the first block that a pair sees
   int64_t kv_head;
 };
 
@@ -247,6 +253,7 @@ inline void score_block(const CachedAttention& a, const Tile& t, int64_t begin, 
     float* scores = a.scratch + j * ld_scores + begin;
     const bool is_whole = begin + k_block <= t.keys[j];
     for (int v = 0; v < k_block_vectors; ++v) store(scores + v * k_width, acc[j][v] * scale);
+    for (int64_t i = 0; i < t.first[j] - begin && i < k_block; ++i) scores[i] = -INFINITY;
     if (!is_whole)
       for (int64_t i = t.keys[j] > begin ? t.keys[j] - begin : 0; i < k_block; ++i)
         scores[i] = -INFINITY;
@@ -260,14 +267,14 @@ inline void attend(const CachedAttention& a, const Tile& t) {
   const Vec scale = splat(1.F / std::sqrt(static_cast<float>(a.head_dim)));
   Vec best[TILE];
   for (int j = 0; j < TILE; ++j) best[j] = splat(-INFINITY);
-  for (int64_t begin = 0; begin < padded; begin += k_block)
+  for (int64_t begin = t.begin; begin < padded; begin += k_block)
     score_block<TILE>(a, t, begin, scale, padded, best);
   float inverse[TILE];
   for (int j = 0; j < TILE; ++j) {
     float* scores = a.scratch + j * padded;
     const Vec shift = splat(max_lanes(best[j]));
     Vec sum = splat(0.F);
-    for (int64_t i = 0; i < padded; i += k_width) {
+    for (int64_t i = t.begin; i < padded; i += k_width) {
       Vec e = vexp(load(scores + i) - shift);
       store(scores + i, e);
       sum = sum + e;
@@ -280,7 +287,7 @@ inline void attend(const CachedAttention& a, const Tile& t) {
     Vec acc[TILE][k_block_vectors];
     for (int j = 0; j < TILE; ++j)
       for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
-    for (int64_t begin = 0; begin < t.keys_max; begin += k_block) {
+    for (int64_t begin = t.begin; begin < t.keys_max; begin += k_block) {
       const float* values =
           a.cache + a.blocks[begin / k_block] * a.block_stride + value_base + column;
       const int64_t count = t.keys_max - begin < k_block ? t.keys_max - begin : k_block;
@@ -328,9 +335,11 @@ void attention(const CachedAttention& a) {
         tile.query[j] = a.qkv + row * a.ld_qkv + head * a.head_dim;
         tile.out[j] = a.out + row * a.ldo + head * a.head_dim;
         tile.keys[j] = a.first_position + row + 1;
+        tile.first[j] = a.window > 0 && tile.keys[j] > a.window ? tile.keys[j] - a.window : 0;
         tile.keys_max = tile.keys[j];
       }
       tile.kv_head = kv_head;
+      tile.begin = tile.first[0] / k_block * k_block;
       attend_tail<k_tile_rows>(a, tile, count);
     }
   }

@@ -37,6 +37,7 @@ struct AttentionArgs {
   const int32_t* cu_k = nullptr;        // [sequences + 1]
   const int32_t* q_position = nullptr;  // [queries]
   int64_t sequences = 0, q_heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t window = 0;  // above 0: query r sees the last `window` of those keys only
   float scale = 1;
   float* out = nullptr;  // [queries, q_heads * head_dim]; read by the backward
   float* lse =

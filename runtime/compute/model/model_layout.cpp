@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort::compute {
@@ -14,13 +15,14 @@ int64_t aligned(int64_t elements) {
 /// Lays tensors one after the other.
 class LayoutBuilder {
  public:
-  void add(const model::Tensor& tensor, uint32_t family, int64_t layer, PartSpan& part) {
-    if (!tensor.is_joined) {
+  void add(const model::Tensor& tensor, uint32_t family, int64_t layer, PartSpan& part,
+           int64_t expert = 0) {
+    if (!tensor.is_joined && expert == 0) {
       next_ = aligned(next_);
       part = {next_, 0, tensor.columns};
     }
     part.rows += tensor.rows;
-    ParameterSpec spec{model::tensor_name(tensor, layer, 0),
+    ParameterSpec spec{model::tensor_name(tensor, layer, expert),
                        {tensor.rows},
                        next_,
                        tensor.elements(),
@@ -47,10 +49,6 @@ class LayoutBuilder {
 std::string not_computed(const model::ModelShape& x) {
   if (x.mla) return "latent attention (kv_lora_rank)";
   if (x.moe) return "routed experts (num_experts)";
-  if (x.qk_norm) return "norms of q and k (self_attn.q_norm, self_attn.k_norm)";
-  if (x.attention_output_bias) return "a bias on o (attention_bias)";
-  if (x.sliding_window > 0) return fmt::format("a window of {} tokens", x.sliding_window);
-  if (x.rope_type != "default") return fmt::format("rotary positions of type '{}'", x.rope_type);
   return "";
 }
 
@@ -72,8 +70,9 @@ Expected<void> validate(const ModelConfig& c) {
   if (c.head_dim % 2 != 0) return refused(fmt::format("head_dim = {} is odd", c.head_dim));
   if (c.dtype != tensor::Dtype::f32 && c.dtype != tensor::Dtype::bf16)
     return refused(fmt::format("dtype {} is not f32 or bf16", tensor::to_string(c.dtype)));
-  if (!(c.rope_theta > 0) || !(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
-    return refused("rope_theta and rms_norm_eps must be positive, initializer_range not negative");
+  if (auto valid = model::check_rope(c.rope); !valid) return refused(valid.error().detail);
+  if (!(c.rms_norm_eps > 0) || !(c.initializer_range >= 0))
+    return refused("rms_norm_eps must be positive, initializer_range not negative");
   return {};
 }
 
@@ -96,9 +95,15 @@ ParameterLayout layout_of(const ModelConfig& c, model::HeadKind head) {
     builder.add(tensors[next], families[next], -1, ends[tensors[next].part]);
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     LayerParts& parts = builder.layout.layers.emplace_back();
-    for (size_t i = next; i < tensors.size(); ++i)
-      if (tensors[i].is_in(layer))
-        builder.add(tensors[i], families[i], layer, parts[tensors[i].part]);
+    for (size_t i = next, end = 0; i < tensors.size(); i = end) {
+      end = i + 1;
+      if (!tensors[i].is_in(layer)) continue;
+      // What is joined is one matrix of each expert; the experts' lie one behind the other.
+      while (end < tensors.size() && tensors[end].is_joined) ++end;
+      for (int64_t expert = 0; expert < std::max<int64_t>(tensors[i].experts, 1); ++expert)
+        for (size_t of = i; of < end; ++of)
+          builder.add(tensors[of], families[of], layer, parts[tensors[of].part], expert);
+    }
   }
   for (; next < tensors.size(); ++next)
     if (tensors[next].where != model::Where::layers)

@@ -138,6 +138,7 @@ cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& kv, const Atten
   args.q_heads = shape.q_heads;
   args.kv_heads = shape.kv_heads;
   args.head_dim = shape.head_dim;
+  args.window = shape.window;
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
   return args;
 }
@@ -156,8 +157,8 @@ struct FusedAttention : Function<FusedAttention> {
     args.scratch = mutable_data(scratch);
     cpu::kernels().attention(args);
     ctx->save_for_backward({q, kv, out, lse, layout.cu_q, layout.cu_k, layout.q_position});
-    ctx->saved_data["sizes"] =
-        std::vector<int64_t>{layout.keys_max, shape.q_heads, shape.kv_heads, shape.head_dim};
+    ctx->saved_data["sizes"] = std::vector<int64_t>{layout.keys_max, shape.q_heads, shape.kv_heads,
+                                                    shape.head_dim, shape.window};
     return out;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -165,7 +166,7 @@ struct FusedAttention : Function<FusedAttention> {
     const Tensor &q = saved[0], &kv = saved[1], &out = saved[2], &lse = saved[3];
     const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
     const AttentionLayout layout{saved[4], saved[5], saved[6], Tensor(), sizes[0]};
-    const HeadShape shape{sizes[1], sizes[2], sizes[3]};
+    const HeadShape shape{sizes[1], sizes[2], sizes[3], sizes[4]};
     Tensor dout = grads[0].contiguous(), dq = at::empty_like(q);
     Tensor dkv = kv.defined() ? at::empty_like(kv) : Tensor();
     Tensor scratch =
@@ -315,8 +316,10 @@ Tensor attention_composed(const Tensor& q, const Tensor& kv, const AttentionLayo
     Tensor scores = at::matmul(heads_q.transpose(0, 1) * scale, k)
                         .to(at::promote_types(at::kFloat, q.scalar_type()));
     Tensor key_index = at::arange(keys, layout.q_position.options());
-    Tensor is_hidden =
-        key_index.unsqueeze(0) > layout.q_position.narrow(0, q_begin, queries).unsqueeze(1);
+    Tensor position = layout.q_position.narrow(0, q_begin, queries).unsqueeze(1);
+    Tensor is_hidden = key_index.unsqueeze(0) > position;
+    if (shape.window > 0)
+      is_hidden = is_hidden.logical_or(key_index.unsqueeze(0) <= position - shape.window);
     Tensor p = at::softmax(scores.masked_fill(is_hidden, -INFINITY), -1).to(q.scalar_type());
     outputs.push_back(at::matmul(p, v).transpose(0, 1).reshape({queries, -1}));
   }
@@ -331,11 +334,12 @@ bool is_fused(const Tensor& x) {
 
 void set_fused(bool is_enabled) { is_fused_enabled = is_enabled; }
 
-RopeTable rope_table(int64_t max_position, int64_t head_dim, double theta) {
-  Tensor exponent = at::arange(0, head_dim, 2, at::kDouble) / static_cast<double>(head_dim);
-  Tensor frequency = at::pow(theta, -exponent);
-  Tensor angle = at::outer(at::arange(max_position, at::kDouble), frequency);
-  return {angle.cos().to(at::kFloat), angle.sin().to(at::kFloat)};
+RopeTable rope_table(int64_t max_position, int64_t head_dim, const model::RopeShape& rope) {
+  const model::RopeAngles angles = model::rope_angles(rope, head_dim, max_position);
+  const auto tensor = [&](const std::vector<float>& values) {
+    return at::tensor(values, at::kFloat).view({max_position, head_dim / 2});
+  };
+  return {tensor(angles.cos), tensor(angles.sin)};
 }
 
 Tensor embedding(const Tensor& table, const Tensor& ids) {
@@ -348,6 +352,27 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   Tensor wide = x.to(at::promote_types(at::kFloat, x.scalar_type()));
   Tensor scaled = wide * at::rsqrt(wide.square().mean(-1, true) + eps);
   return scaled.to(x.scalar_type()) * weight;
+}
+
+Tensor head_norm(const Tensor& x, const Tensor& bias, const Tensor& q_norm, int64_t q_heads,
+                 const Tensor& k_norm, int64_t kv_heads, double eps) {
+  const Tensor biased = bias.defined() ? x + bias : x;
+  const int64_t rows = x.size(0);
+  std::vector<Tensor> parts;
+  int64_t begin = 0;
+  const auto part = [&](int64_t columns) {
+    Tensor at = biased.narrow(1, begin, columns);
+    begin += columns;
+    return at;
+  };
+  for (auto [weight, heads] : {std::pair{&q_norm, q_heads}, std::pair{&k_norm, kv_heads}}) {
+    if (heads == 0) continue;
+    const int64_t dim = weight->size(0);
+    parts.push_back(
+        rms_norm(part(heads * dim).reshape({rows * heads, dim}), *weight, eps).view({rows, -1}));
+  }
+  if (begin < x.size(1)) parts.push_back(part(x.size(1) - begin));
+  return at::cat(parts, 1);
 }
 
 Tensor rope(const Tensor& x, const Tensor& bias, const Tensor& positions, const RopeTable& table,

@@ -6,6 +6,7 @@
 /// are c10::Error exceptions, which the engines turn into Errc::compute.
 #include <cstdint>
 
+#include "runtime/model/rope.hpp"
 #include "runtime/tensor/torch.hpp"
 
 namespace cohort::compute::ops {
@@ -21,13 +22,14 @@ struct AttentionLayout {
 
 struct HeadShape {
   int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t window = 0;  // [tokens] keys that a query sees, its own included; 0: all before it
 };
 
-/// cos and sin [max_position, head_dim / 2] f32 of position * theta^(-2 j / head_dim).
+/// cos and sin [max_position, head_dim / 2] f32 (model::rope_angles).
 struct RopeTable {
   at::Tensor cos, sin;
 };
-RopeTable rope_table(int64_t max_position, int64_t head_dim, double theta);
+RopeTable rope_table(int64_t max_position, int64_t head_dim, const model::RopeShape& rope);
 
 /// Returns whether `x` takes the hand-written kernels. set_fused(false) forces the composition in
 /// this thread (tests compare both).
@@ -39,6 +41,12 @@ at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids);
 
 /// Returns x * weight / sqrt(mean(x^2) + eps) over the last dimension. x: [N, H], weight: [H].
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+/// Returns (x + bias) with each head of `weight`'s width normed by itself: the first q_heads by
+/// q_norm, the next kv_heads by k_norm, the others as they are. x: [N, heads * head_dim]; bias:
+/// [heads * head_dim] or undefined; q_norm, k_norm: [head_dim].
+at::Tensor head_norm(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& q_norm,
+                     int64_t q_heads, const at::Tensor& k_norm, int64_t kv_heads, double eps);
 
 /// Returns R(position) (x + bias) for the first `rotated_heads` heads of each row, x + bias for the
 /// others. x: [N, heads * head_dim]; bias: [heads * head_dim] or undefined; positions: [N] i32.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/compute/model/policy_parts.hpp"
+
 namespace cohort::compute {
 namespace {
 
@@ -13,27 +15,43 @@ Tensor add_product(const Tensor& residual, const Tensor& x, const Tensor& weight
   return at::addmm(residual, x, weight.t());
 }
 
+ops::HeadShape head_shape(const ModelConfig& config, int64_t index) {
+  return {config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+          config.window_of(index)};
+}
+
 Tensor mlp(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config) {
   Tensor h = ops::rms_norm(x, layer[Part::post_norm], config.rms_norm_eps);
-  return add_product(x, ops::swiglu(product(h, layer[Part::gate_up])), layer[Part::down]);
+  if (layer[Part::router].defined()) return x + expert_mlp(h, layer, *config.moe);
+  Tensor gate_up = biased(product(h, layer[Part::gate_up]), layer[Part::gate_up_bias]);
+  return biased(add_product(x, ops::swiglu(gate_up), layer[Part::down]), layer[Part::down_bias]);
 }
 
 Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
-                  const ops::RopeTable& rope, const PackedBatch& batch) {
-  const ops::HeadShape shape{config.num_attention_heads, config.num_key_value_heads,
-                             config.head_dim};
+                  const ops::RopeTable& rope, const PackedBatch& batch, int64_t index) {
+  const ops::HeadShape shape = head_shape(config, index);
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
-  Tensor qkv = ops::rope(product(h, layer[Part::qkv]), layer[Part::qkv_bias], batch.all.q_position,
-                         rope, shape.q_heads + shape.kv_heads, shape.head_dim);
+  if (config.mla)
+    return mlp(
+        add_product(x, latent_attention(h, h, layer, config, rope, batch.all), layer[Part::o]),
+        layer, config);
+  Tensor qkv = placed_heads(product(h, layer[Part::qkv]), layer[Part::qkv_bias], layer,
+                            {shape.q_heads, shape.kv_heads}, config, batch.all.q_position, rope);
   Tensor mixed = ops::attention(qkv, batch.all, shape);
-  return mlp(add_product(x, mixed, layer[Part::o]), layer, config);
+  return mlp(biased(add_product(x, mixed, layer[Part::o]), layer[Part::o_bias]), layer, config);
 }
 
 /// Keys and values of all rows, everything else for batch.query_rows. Returns [M, hidden].
 Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
-                  const ops::RopeTable& rope, const PackedBatch& batch) {
-  const ops::HeadShape shape{config.num_attention_heads, config.num_key_value_heads,
-                             config.head_dim};
+                  const ops::RopeTable& rope, const PackedBatch& batch, int64_t index) {
+  const ops::HeadShape shape = head_shape(config, index);
+  if (config.mla) {
+    Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
+    Tensor mixed = latent_attention(h, ops::select_rows(h, batch.query_rows), layer, config, rope,
+                                    batch.needed);
+    return mlp(add_product(ops::select_rows(x, batch.query_rows), mixed, layer[Part::o]), layer,
+               config);
+  }
   const int64_t q_size = config.q_size(), kv_size = 2 * config.kv_size();
   Tensor q_bias, kv_bias;
   if (layer[Part::qkv_bias].defined()) {
@@ -41,17 +59,31 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
     kv_bias = layer[Part::qkv_bias].narrow(0, q_size, kv_size);
   }
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
-  Tensor kv = ops::rope(product(h, layer[Part::qkv].narrow(0, q_size, kv_size)), kv_bias,
-                        batch.needed.k_position, rope, shape.kv_heads, shape.head_dim);
+  Tensor kv = placed_heads(product(h, layer[Part::qkv].narrow(0, q_size, kv_size)), kv_bias, layer,
+                           {0, shape.kv_heads}, config, batch.needed.k_position, rope);
   Tensor needed = ops::select_rows(h, batch.query_rows);
-  Tensor q = ops::rope(product(needed, layer[Part::qkv].narrow(0, 0, q_size)), q_bias,
-                       batch.needed.q_position, rope, shape.q_heads, shape.head_dim);
+  Tensor q = placed_heads(product(needed, layer[Part::qkv].narrow(0, 0, q_size)), q_bias, layer,
+                          {shape.q_heads, 0}, config, batch.needed.q_position, rope);
   Tensor mixed = ops::attention(q, kv, batch.needed, shape);
   Tensor residual = ops::select_rows(x, batch.query_rows);
-  return mlp(add_product(residual, mixed, layer[Part::o]), layer, config);
+  residual = biased(add_product(residual, mixed, layer[Part::o]), layer[Part::o_bias]);
+  return mlp(residual, layer, config);
 }
 
 }  // namespace
+
+Tensor biased(const Tensor& x, const Tensor& bias) { return bias.defined() ? x + bias : x; }
+
+Tensor placed_heads(const Tensor& x, const Tensor& bias, const PolicyWeights::Layer& layer,
+                    HeadCounts heads, const ModelConfig& config, const Tensor& position,
+                    const ops::RopeTable& rope) {
+  const int64_t rotated = heads.q + heads.k;
+  if (!layer[Part::q_norm].defined())
+    return ops::rope(x, bias, position, rope, rotated, config.head_dim);
+  Tensor normed = ops::head_norm(x, bias, layer[Part::q_norm], heads.q, layer[Part::k_norm],
+                                 heads.k, config.rms_norm_eps);
+  return ops::rope(normed, Tensor(), position, rope, rotated, config.head_dim);
+}
 
 Tensor view_leaf(const Tensor& flat, int64_t begin, const PartSpan& part, bool is_trained,
                  std::vector<PolicyWeights::Leaf>& leaves) {
@@ -85,9 +117,9 @@ PolicyWeights view_weights(const Tensor& flat, const ParameterLayout& layout, bo
 }
 
 Tensor run_layer(const Tensor& x, const PolicyWeights::Layer& layer, const ModelConfig& config,
-                 const ops::RopeTable& rope, const PackedBatch& batch, bool is_last) {
-  return is_last ? last_layer(x, layer, config, rope, batch)
-                 : full_layer(x, layer, config, rope, batch);
+                 const ops::RopeTable& rope, const PackedBatch& batch, int64_t index) {
+  return index + 1 == config.num_hidden_layers ? last_layer(x, layer, config, rope, batch, index)
+                                               : full_layer(x, layer, config, rope, batch, index);
 }
 
 ops::TokenLogProbs run_head(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
@@ -105,7 +137,7 @@ ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelCon
                                     int64_t logits_max) {
   Tensor x = ops::embedding(weights.embedding, batch.ids);
   for (size_t i = 0; i < weights.layers.size(); ++i)
-    x = run_layer(x, weights.layers[i], config, rope, batch, i + 1 == weights.layers.size());
+    x = run_layer(x, weights.layers[i], config, rope, batch, static_cast<int64_t>(i));
   return run_head(x, weights.final_norm, weights.lm_head, config, batch, logits_max);
 }
 

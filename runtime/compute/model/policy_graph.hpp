@@ -35,10 +35,23 @@ PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const Lay
 at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, const PartSpan& part, bool is_trained,
                      std::vector<PolicyWeights::Leaf>& leaves);
 
-/// One layer of policy_log_probs; the last one returns batch.query_rows only.
+/// Returns x + bias; x where there is no bias.
+at::Tensor biased(const at::Tensor& x, const at::Tensor& bias);
+
+struct HeadCounts {
+  int64_t q = 0, k = 0;
+};
+/// Returns queries and keys [N, heads * head_dim] of a product with their bias, normed where the
+/// model norms them, and rotated; the heads behind them (values) only get the bias.
+at::Tensor placed_heads(const at::Tensor& x, const at::Tensor& bias,
+                        const PolicyWeights::Layer& layer, HeadCounts heads,
+                        const ModelConfig& config, const at::Tensor& position,
+                        const ops::RopeTable& rope);
+
+/// Layer `index` of policy_log_probs; the last one returns batch.query_rows only.
 at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,
                      const ModelConfig& config, const ops::RopeTable& rope,
-                     const PackedBatch& batch, bool is_last);
+                     const PackedBatch& batch, int64_t index);
 /// What comes after the layers. Of a value head `logp` is the value before the token.
 ops::TokenLogProbs run_head(const at::Tensor& x, const at::Tensor& final_norm,
                             const at::Tensor& lm_head, const ModelConfig& config,

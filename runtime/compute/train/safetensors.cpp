@@ -22,8 +22,8 @@ using Json = nlohmann::json;
 
 uint64_t element_bytes(std::string_view dtype) {
   constexpr std::pair<std::string_view, uint64_t> k_sizes[] = {
-      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"I8", 1},  {"U8", 1},  {"I16", 2},
-      {"U16", 2}, {"I32", 4},  {"U32", 4}, {"I64", 8}, {"U64", 8}, {"BOOL", 1}};
+      {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F8_E4M3", 1}, {"F64", 8}, {"I8", 1},  {"U8", 1},
+      {"I16", 2}, {"U16", 2},  {"I32", 4}, {"U32", 4},     {"I64", 8}, {"U64", 8}, {"BOOL", 1}};
   for (auto [name, size] : k_sizes) {
     if (name == dtype) return size;
   }

@@ -91,8 +91,8 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   if (s.has_cut_master()) COHORT_TRY(s.optimizer.materialise());
   s.initialise();
   try {
-    s.rope = ops::rope_table(options.model.max_position, options.model.head_dim,
-                             options.model.rope_theta);
+    s.rope =
+        ops::rope_table(options.model.max_position, options.model.head_dim, options.model.rope);
     s.rope = {s.rope.cos.to(s.torch_device()), s.rope.sin.to(s.torch_device())};
   } catch (const std::exception& e) {
     return Error{Errc::compute, fmt::format("train engine: {}", e.what())};

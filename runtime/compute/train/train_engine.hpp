@@ -172,8 +172,8 @@ class TrainEngine {
   /// by hash. Returns Errc::corrupt or Errc::invalid_argument naming the first tensor that does not
   /// fit; parameters and moments are unchanged then.
   Expected<void> load(const std::filesystem::path& folder);
-  /// Collective. Reads folder/model.safetensors only (a Hugging Face model, f32 or bf16); moments
-  /// start at zero.
+  /// Collective. Reads the weights of a Hugging Face folder (weight_folder.hpp); moments start at
+  /// zero. Errors are WeightFolder's.
   Expected<void> load_model(const std::filesystem::path& folder);
 
  private:

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/log.hpp"
 #include "runtime/compute/train/atomic_folder.hpp"
 #include "runtime/compute/train/checkpoint_slices.hpp"
 #include "runtime/compute/train/train_state.hpp"
+#include "runtime/compute/train/weight_folder.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/tensor/checksum.hpp"
 
@@ -165,9 +168,9 @@ Expected<void> check_tensors(const State& s, const SafetensorsFile& file, const 
 }
 
 /// Hash of the tensors as they lie in the flat buffer, padding included.
-Expected<void> check_flat_hash(const State& s, const SafetensorsFile& file,
-                               const std::string& prefix, const json& state, const char* key,
-                               const fs::path& folder) {
+using ReadTensor = std::function<Expected<void>(const std::string& name, std::span<float> to)>;
+Expected<void> check_flat_hash(const State& s, const ReadTensor& read, const json& state,
+                               const char* key, const fs::path& folder) {
   tensor::Checksum sum;
   std::vector<float> values;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
@@ -175,8 +178,7 @@ Expected<void> check_flat_hash(const State& s, const SafetensorsFile& file,
     const int64_t end = spec + 1 < s.layout.specs.size() ? s.layout.specs[spec + 1].offset
                                                          : s.layout.total_elements;
     values.assign(static_cast<size_t>(end - of.offset), 0.0f);
-    COHORT_TRY(copy_to_f32(*file.find(prefix + of.name),
-                           std::span(values).first(static_cast<size_t>(of.count))));
+    COHORT_TRY(read(of.name, std::span(values).first(static_cast<size_t>(of.count))));
     sum.update(std::as_bytes(std::span(values)));
   }
   const std::string found = hex(sum.digest());
@@ -186,11 +188,11 @@ Expected<void> check_flat_hash(const State& s, const SafetensorsFile& file,
   return {};
 }
 
-void store_model(const State& s, const SafetensorsFile& file) {
+void store_model(const State& s, const WeightFolder& weights) {
   std::vector<float> values;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     values.resize(static_cast<size_t>(s.layout.specs[spec].count));
-    copy_to_f32(*file.find(s.layout.specs[spec].name), values).value();  // checked before
+    weights.read(s.layout.specs[spec].name, 0, values);
     s.store_parameters(spec, 0, values);
   }
 }
@@ -204,8 +206,12 @@ Expected<SliceTable> open_moments(const State& s, const json& state, const fs::p
     for (const char* prefix : {"exp_avg.", "exp_avg_sq."}) {
       COHORT_TRY(check_tensors(s, file, path.string(), prefix));
       if (s.rank() == 0)
-        COHORT_TRY(check_flat_hash(s, file, prefix, state,
-                                   prefix[7] == '.' ? "exp_avg_hash" : "exp_avg_sq_hash", folder));
+        COHORT_TRY(check_flat_hash(
+            s,
+            [&](const std::string& name, std::span<float> to) {
+              return copy_to_f32(*file.find(prefix + name), to);
+            },
+            state, prefix[7] == '.' ? "exp_avg_hash" : "exp_avg_sq_hash", folder));
     }
     COHORT_TRY(table.add(file, path.string()));
     return table;
@@ -263,14 +269,18 @@ void store_moments(const State& s, const SliceTable& table) {
 
 /// Everything a load reads, checked.
 struct Loaded {
-  std::optional<SafetensorsFile> model;
+  std::optional<WeightFolder> model;
   SliceTable moments;
   uint64_t steps = 0;
 };
 
-Expected<void> open_model(const State& s, const fs::path& path, Loaded& out) {
-  COHORT_ASSIGN(out.model, SafetensorsFile::open(path));
-  return check_tensors(s, *out.model, path.string(), "");
+Expected<void> open_model(const State& s, const fs::path& folder, Loaded& out) {
+  COHORT_ASSIGN(out.model, WeightFolder::open(folder));
+  COHORT_ASSIGN(const std::vector<std::string> notices,
+                out.model->check(s.options.model, s.layout));
+  for (const std::string& notice : notices)
+    if (s.rank() == 0) log::info("{}", notice);
+  return {};
 }
 
 Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
@@ -281,8 +291,15 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
     return Error{Errc::corrupt, (folder / "train_state.json").string() +
                                     ": needs format 1 or 2, and optimizer_steps"};
   out.steps = steps->get<uint64_t>();
-  COHORT_TRY(open_model(s, folder / "model.safetensors", out));
-  if (s.rank() == 0) COHORT_TRY(check_flat_hash(s, *out.model, "", state, "param_hash", folder));
+  COHORT_TRY(open_model(s, folder, out));
+  if (s.rank() == 0)
+    COHORT_TRY(check_flat_hash(
+        s,
+        [&](const std::string& name, std::span<float> to) -> Expected<void> {
+          out.model->read(name, 0, to);
+          return {};
+        },
+        state, "param_hash", folder));
   if (s.options.is_frozen) return {};
   COHORT_ASSIGN(out.moments, open_moments(s, state, folder));
   COHORT_TRY(check_moments(s, out.moments));
@@ -306,8 +323,8 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
-    const std::string config =
-        model::write_hf_config(s.options.model, s.is_bf16() ? "bfloat16" : "float32");
+    const std::string config = model::write_hf_config(
+        {.shape = s.options.model, .dtype = s.is_bf16() ? "bfloat16" : "float32"});
     const std::string ties = state.dump(2) + "\n";
     done = write_synced(path / "config.json", std::as_bytes(std::span(config)));
     if (done) done = write_synced(path / "train_state.json", std::as_bytes(std::span(ties)));
@@ -334,7 +351,7 @@ Expected<void> TrainEngine::load(const fs::path& folder) try {
 Expected<void> TrainEngine::load_model(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
-  COHORT_TRY(s.agree(open_model(s, folder / "model.safetensors", loaded), 0, "load_model"));
+  COHORT_TRY(s.agree(open_model(s, folder, loaded), 0, "load_model"));
   store_model(s, *loaded.model);
   s.steps = 0;
   if (s.optimizer.is_absent() || s.options.is_frozen) return {};

@@ -81,8 +81,8 @@ class UnitPass {
       COHORT_TRY(gathered_.fetch(layer_unit(i)));
       run([&] {
         Leaves leaves;
-        Tensor out =
-            run_layer(inputs_.back(), layer(i, false, leaves), c, s_.rope, *batch_, is_last(i));
+        Tensor out = run_layer(inputs_.back(), layer(i, false, leaves), c, s_.rope, *batch_,
+                               static_cast<int64_t>(i));
         if (!keeps_inputs) inputs_.clear();
         inputs_.push_back(out);
       });
@@ -126,7 +126,6 @@ class UnitPass {
     return batch_ && mine_ ? &gradients : nullptr;
   }
   bool is_tied() const { return s_.layout.is_tied(); }
-  bool is_last(size_t layer) const { return layer + 1 == s_.layout.layers.size(); }
   const ZeroUnit& layer_unit(size_t layer) const { return units_[layer + 1]; }
 
   Expected<void> fetch_head() {
@@ -189,8 +188,8 @@ class UnitPass {
     if (!dx_.defined()) return {};  // nothing depends on the layer
     at::AutoGradMode grad_on(true);
     Leaves leaves;
-    const Tensor out =
-        run_layer(input, layer(i, true, leaves), s_.options.model, s_.rope, *batch_, is_last(i));
+    const Tensor out = run_layer(input, layer(i, true, leaves), s_.options.model, s_.rope, *batch_,
+                                 static_cast<int64_t>(i));
     return LeafGradients(gradients_of(out, input, leaves, {dx_}), leaves);
   }
   /// The table's gradient needs its shape only: what the buffer holds is not looked at.

@@ -150,7 +150,7 @@ void name_engines(RunConfig& c, Findings& f) {
 void check_shape(model::ModelShape& m, Findings& f) {
   const model::Family& family = *model::find_family(m.family);
   if (!f.has("model.attention_bias")) m.attention_bias = family.attention_bias;
-  m.attention_output_bias = m.attention_bias && family.biases_output;
+  m.attention_output_bias = m.attention_bias && family.has_bias_key;
   m.qk_norm = family.qk_norm;
   for (const char* key :
        {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"}) {

@@ -34,7 +34,7 @@ void describe_model(Visitor& v, ModelSection& m) {
         m.shape.head_dim);
   v.key({"intermediate_size", "compute", "Width of the SwiGLU block.", between(1, 1 << 22)},
         m.shape.intermediate_size);
-  v.key({"rope_theta", "compute", "Base of the rotary positions.", above(1)}, m.shape.rope_theta);
+  v.key({"rope_theta", "compute", "Base of the rotary positions.", above(1)}, m.shape.rope.theta);
   v.key({"rms_norm_eps", "compute", "Added to the mean square in RMSNorm.", above(0)},
         m.shape.rms_norm_eps);
   v.key({"initializer_range", "compute", "Deviation of the random initial weights.", above(0)},

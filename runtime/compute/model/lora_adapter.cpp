@@ -1,0 +1,108 @@
+#include "runtime/compute/model/lora_adapter.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "runtime/compute/train/safetensors.hpp"
+
+namespace cohort::compute {
+namespace {
+
+namespace fs = std::filesystem;
+using at::Tensor;
+using Json = nlohmann::json;
+
+struct AdapterConfig {
+  int64_t rank = 0;
+  double scale = 0;
+};
+
+/// Whether a key says nothing: absent, null, false, "none", or an empty list or object.
+bool is_off(const Json& config, const char* key) {
+  auto it = config.find(key);
+  return it == config.end() || it->is_null() || *it == false || *it == "none" ||
+         (it->is_structured() && it->empty());
+}
+
+Expected<AdapterConfig> read_config(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Json config = Json::parse(text, nullptr, false);
+  if (!config.is_object()) return Error{Errc::corrupt, path.string() + ": is not a JSON object"};
+  const auto refused = [&](const std::string& what) {
+    return Error{Errc::invalid_argument, path.string() + ": " + what};
+  };
+  if (config.value("peft_type", Json()) != "LORA") return refused("peft_type is not LORA");
+  for (const char* key :
+       {"use_dora", "bias", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out",
+        "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
+        "use_qalora", "use_bdlora", "alora_invocation_tokens"})
+    if (!is_off(config, key)) return refused(fmt::format("{} is not built in", key));
+  const Json rank = config.value("r", Json(8)), alpha = config.value("lora_alpha", Json(8));
+  if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
+    return refused("r must be a number from 1, lora_alpha a number");
+  AdapterConfig out;
+  out.rank = rank.get<int64_t>();
+  const auto divisor = static_cast<double>(out.rank);
+  out.scale = alpha.get<double>() / (is_off(config, "use_rslora") ? divisor : std::sqrt(divisor));
+  return out;
+}
+
+Expected<Tensor> matrix_of(const NamedTensor& tensor, const std::string& where) {
+  if (tensor.shape.size() != 2)
+    return Error{Errc::invalid_argument,
+                 fmt::format("{}: tensor '{}' is no matrix", where, tensor.name)};
+  Tensor out = at::empty(tensor.shape, at::dtype(at::kFloat));
+  COHORT_TRY(copy_to_f32(tensor, {out.data_ptr<float>(), static_cast<size_t>(out.numel())}));
+  return out;
+}
+
+}  // namespace
+
+Expected<void> merge_adapter(const fs::path& folder, const ParameterLayout& layout, Tensor& flat) {
+  COHORT_ASSIGN(const AdapterConfig config, read_config(folder / "adapter_config.json"));
+  const fs::path path = folder / "adapter_model.safetensors";
+  const std::string where = path.string();
+  COHORT_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
+  constexpr std::string_view k_prefix = "base_model.model.", k_a = ".lora_A.weight",
+                             k_b = ".lora_B.weight";
+  const auto refused = [&](const std::string& name, const std::string& what) {
+    return Error{Errc::invalid_argument, fmt::format("{}: tensor '{}' {}", where, name, what)};
+  };
+  for (const NamedTensor& a : file.tensors()) {
+    if (a.name.starts_with(k_prefix) && a.name.ends_with(k_b)) {
+      const std::string stem = a.name.substr(0, a.name.size() - k_b.size());
+      if (file.find(stem + std::string(k_a)) == nullptr) return refused(a.name, "has no lora_A");
+      continue;
+    }
+    if (!a.name.starts_with(k_prefix) || !a.name.ends_with(k_a))
+      return refused(a.name, "is neither a lora_A nor a lora_B of a module");
+    const std::string stem = a.name.substr(0, a.name.size() - k_a.size());
+    const NamedTensor* b = file.find(stem + std::string(k_b));
+    if (b == nullptr) return refused(a.name, "has no lora_B");
+    const std::string module = stem.substr(k_prefix.size());
+    const ParameterSpec* spec = layout.find(module + ".weight");
+    if (spec == nullptr || spec->shape.size() != 2)
+      return refused(a.name, "is of a module that the model does not have");
+    COHORT_ASSIGN(const Tensor left, matrix_of(*b, where));
+    COHORT_ASSIGN(const Tensor right, matrix_of(a, where));
+    if (left.size(0) != spec->shape[0] || left.size(1) != config.rank ||
+        right.size(0) != config.rank || right.size(1) != spec->shape[1])
+      return refused(a.name, fmt::format("and its lora_B do not fit rank {} and the weight [{}]",
+                                         config.rank, fmt::join(spec->shape, ", ")));
+    flat.narrow(0, spec->offset, spec->count)
+        .view({spec->shape[0], spec->shape[1]})
+        .addmm_(left, right, 1, config.scale);
+  }
+  return {};
+}
+
+}  // namespace cohort::compute

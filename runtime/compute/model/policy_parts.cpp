@@ -1,0 +1,161 @@
+#include "runtime/compute/model/policy_parts.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace cohort::compute {
+namespace {
+
+using at::Tensor;
+
+constexpr double k_inner_eps = 1e-6;  // of the latents' norms, whatever rms_norm_eps is
+
+Tensor product(const Tensor& x, const Tensor& weight) { return at::mm(x, weight.t()); }
+
+Tensor wide(const Tensor& x) { return x.to(at::promote_types(at::kFloat, x.scalar_type())); }
+
+/// The `count` best of each row, ties to the lower index. Returns indices [N, count].
+Tensor best_of(const Tensor& scores, int64_t count) {
+  return std::get<1>(at::sort(scores, /*stable=*/true, /*dim=*/1, /*descending=*/true))
+      .narrow(1, 0, count);
+}
+
+/// `choice` [N, E] with -inf for the experts of all but the best groups.
+Tensor in_best_groups(const Tensor& choice, const model::MoeShape& moe) {
+  if (moe.num_groups <= 1) return choice;
+  const int64_t rows = choice.size(0), width = choice.size(1) / moe.num_groups;
+  const Tensor grouped = choice.view({rows, moe.num_groups, width});
+  const int64_t counted = std::min<int64_t>(moe.is_sigmoid ? 2 : 1, width);
+  const Tensor of_group = std::get<0>(grouped.topk(counted, 2)).sum(2);
+  const Tensor is_kept = at::zeros_like(of_group, at::kBool)
+                             .scatter(1, best_of(of_group, moe.topk_groups), true)
+                             .unsqueeze(2);
+  return grouped.masked_fill(is_kept.logical_not(), -std::numeric_limits<double>::infinity())
+      .view({rows, -1});
+}
+
+struct Routing {
+  Tensor experts;  // [N, k] i64
+  Tensor weights;  // [N, k], in the model's dtype
+};
+
+Routing route(const Tensor& h, const PolicyWeights::Layer& layer, const model::MoeShape& moe) {
+  Routing out;
+  Tensor scores;
+  if (moe.is_sigmoid)
+    scores = at::sigmoid(product(wide(h), wide(layer[Part::router])));
+  else
+    scores = at::softmax(wide(product(h, layer[Part::router])), 1);
+  Tensor choice = scores.detach();
+  if (layer[Part::router_bias].defined()) choice = choice + wide(layer[Part::router_bias].detach());
+  out.experts = best_of(in_best_groups(choice, moe), moe.experts_per_token);
+  Tensor weights = scores.gather(1, out.experts);
+  if (moe.norm_topk_prob)
+    weights = weights / (weights.sum(1, true) + (moe.is_sigmoid ? 1e-20 : 0.0));
+  if (moe.routed_scaling != 1) weights = weights * moe.routed_scaling;
+  out.weights = weights.to(h.scalar_type());
+  return out;
+}
+
+Tensor gated(const Tensor& x, const Tensor& gate_up, const Tensor& down) {
+  return product(ops::swiglu(product(x, gate_up)), down);
+}
+
+/// [N, heads * (a + b)] -> [N, heads, a] and [N, heads, b].
+std::pair<Tensor, Tensor> split_heads(const Tensor& x, int64_t heads, int64_t a, int64_t b) {
+  const Tensor at_heads = x.view({x.size(0), heads, a + b});
+  return {at_heads.narrow(2, 0, a), at_heads.narrow(2, a, b)};
+}
+
+/// Rotates heads [N, heads, d] whose pairs are neighbours; the result is in the order of halves, a
+/// permutation that queries and keys share.
+Tensor rotate_pairs(const Tensor& x, const Tensor& position, const ops::RopeTable& rope) {
+  const int64_t rows = x.size(0), heads = x.size(1), dim = x.size(2);
+  const Tensor halves = x.reshape({rows, heads, dim / 2, 2}).transpose(2, 3).reshape({rows, -1});
+  return ops::rope(halves, Tensor(), position, rope, heads, dim).view({rows, heads, dim});
+}
+
+double score_scale(const ModelConfig& config) {
+  const model::MlaShape& mla = *config.mla;
+  const double width = static_cast<double>(mla.qk_nope_head_dim + mla.qk_rope_head_dim);
+  double scale = 1 / std::sqrt(width);
+  if (config.rope.type == "yarn" && config.rope.mscale_all_dim != 0)
+    scale *= std::pow(model::yarn_magnitude(config.rope.factor, config.rope.mscale_all_dim), 2);
+  return scale;
+}
+
+/// q [M, heads, d], k [N, heads, d], v [N, heads, e] of packed sequences -> [M, heads * e].
+Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                        const ops::AttentionLayout& layout) {
+  const Tensor cu_q = layout.cu_q.cpu(), cu_k = layout.cu_k.cpu();
+  std::vector<Tensor> outputs;
+  for (int64_t s = 0; s + 1 < cu_q.size(0); ++s) {
+    const int64_t q_begin = cu_q[s].item<int>(), queries = cu_q[s + 1].item<int>() - q_begin;
+    const int64_t k_begin = cu_k[s].item<int>(), keys = cu_k[s + 1].item<int>() - k_begin;
+    if (queries == 0) continue;
+    const Tensor scores = wide(at::matmul(q.narrow(0, q_begin, queries).transpose(0, 1) * scale,
+                                          k.narrow(0, k_begin, keys).permute({1, 2, 0})));
+    const Tensor is_hidden = at::arange(keys, layout.q_position.options()).unsqueeze(0) >
+                             layout.q_position.narrow(0, q_begin, queries).unsqueeze(1);
+    const Tensor p =
+        at::softmax(scores.masked_fill(is_hidden, -std::numeric_limits<double>::infinity()), -1)
+            .to(q.scalar_type());
+    outputs.push_back(at::matmul(p, v.narrow(0, k_begin, keys).transpose(0, 1))
+                          .transpose(0, 1)
+                          .reshape({queries, -1}));
+  }
+  return at::cat(outputs, 0);
+}
+
+}  // namespace
+
+Tensor expert_mlp(const Tensor& h, const PolicyWeights::Layer& layer, const model::MoeShape& moe) {
+  const Routing routing = route(h, layer, moe);
+  const int64_t middle = moe.moe_intermediate_size, hidden = h.size(1);
+  Tensor out = at::zeros_like(h);
+  for (int64_t expert = 0; expert < moe.num_experts; ++expert) {
+    const Tensor where = at::nonzero(routing.experts == expert);  // [tokens, 2]: row, choice
+    if (where.size(0) == 0) continue;
+    const Tensor rows = where.select(1, 0), choice = where.select(1, 1);
+    const Tensor weight = routing.weights.index({rows, choice}).unsqueeze(1);
+    const Tensor y = gated(h.index_select(0, rows),
+                           layer[Part::expert_gate_up].narrow(0, expert * 2 * middle, 2 * middle),
+                           layer[Part::expert_down].narrow(0, expert * hidden, hidden));
+    out = out.index_add(0, rows, y * weight);
+  }
+  if (!layer[Part::shared_gate_up].defined()) return out;
+  Tensor shared = gated(h, layer[Part::shared_gate_up], layer[Part::shared_down]);
+  if (layer[Part::shared_gate].defined())
+    shared = shared * at::sigmoid(product(h, layer[Part::shared_gate]));
+  return out + shared;
+}
+
+Tensor latent_attention(const Tensor& h, const Tensor& h_q, const PolicyWeights::Layer& layer,
+                        const ModelConfig& config, const ops::RopeTable& rope,
+                        const ops::AttentionLayout& layout) {
+  const model::MlaShape& mla = *config.mla;
+  const int64_t heads = config.num_attention_heads;
+  Tensor q;
+  if (mla.q_lora_rank > 0)
+    q = product(ops::rms_norm(product(h_q, layer[Part::q_a]), layer[Part::q_a_norm], k_inner_eps),
+                layer[Part::q_b]);
+  else
+    q = product(h_q, layer[Part::q_full]);
+  const auto [q_plain, q_turning] =
+      split_heads(q, heads, mla.qk_nope_head_dim, mla.qk_rope_head_dim);
+  const Tensor latent = product(h, layer[Part::kv_a]);
+  const Tensor kv = product(ops::rms_norm(latent.narrow(1, 0, mla.kv_lora_rank).contiguous(),
+                                          layer[Part::kv_a_norm], k_inner_eps),
+                            layer[Part::kv_b]);
+  const auto [k_plain, v] = split_heads(kv, heads, mla.qk_nope_head_dim, mla.v_head_dim);
+  const Tensor k_turning =
+      latent.narrow(1, mla.kv_lora_rank, mla.qk_rope_head_dim).unsqueeze(1);  // one for all heads
+  const Tensor k_turned = rotate_pairs(k_turning, layout.k_position, rope).expand({-1, heads, -1});
+  const Tensor q_turned = rotate_pairs(q_turning, layout.q_position, rope);
+  return causal_attention(at::cat({q_plain, q_turned}, 2), at::cat({k_plain, k_turned}, 2), v,
+                          score_scale(config), layout);
+}
+
+}  // namespace cohort::compute

@@ -1,0 +1,25 @@
+#pragma once
+/// Blocks of a layer that not every family has: routed experts and latent attention. ATen
+/// compositions, differentiable, of any device and dtype; used by policy_graph.hpp.
+#include "runtime/compute/model/policy_graph.hpp"
+
+namespace cohort::compute {
+
+/// Returns the experts' output [N, H] for h [N, H], which is behind the layer's second norm: each
+/// token's experts_per_token best by the router, weighted, and the shared expert. No token is
+/// dropped. Ties go to the expert of the lower index.
+///   Qwen: p = softmax of the router's logits over all experts in f32; weights are the chosen p,
+///   divided by their sum if norm_topk_prob. DeepSeek-V3: s = sigmoid(logits) in f32; chosen by s +
+///   router_bias among the best groups (a group's score: the sum of its two best); weights are the
+///   chosen s, divided by their sum + 1e-20 if norm_topk_prob, times routed_scaling. DeepSeek-V2:
+///   softmax, a group's score is its best, weights as they are, times routed_scaling.
+at::Tensor expert_mlp(const at::Tensor& h, const PolicyWeights::Layer& layer,
+                      const model::MoeShape& moe);
+
+/// Returns o's input [M, heads * v_head_dim] of latent attention: queries of h_q [M, H] over the
+/// keys of h [N, H]; both are behind the layer's first norm.
+at::Tensor latent_attention(const at::Tensor& h, const at::Tensor& h_q,
+                            const PolicyWeights::Layer& layer, const ModelConfig& config,
+                            const ops::RopeTable& rope, const ops::AttentionLayout& layout);
+
+}  // namespace cohort::compute

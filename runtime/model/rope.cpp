@@ -1,0 +1,125 @@
+#include "runtime/model/rope.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace cohort::model {
+namespace {
+
+constexpr double k_turn = 2 * std::numbers::pi;
+
+/// Frequencies above O / low are divided, those below O / high are kept, those between are mixed.
+double llama3_scaled(double frequency, const RopeShape& rope) {
+  const double wavelength = k_turn / frequency, length = rope.original_max_position;
+  if (wavelength < length / rope.high_freq_factor) return frequency;
+  if (wavelength > length / rope.low_freq_factor) return frequency / rope.factor;
+  const double share =
+      (length / wavelength - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+  return (1 - share) * frequency / rope.factor + share * frequency;
+}
+
+/// How far element j is divided: 0 for the fast ones, 1 for the slow ones.
+class YarnRamp {
+ public:
+  YarnRamp(const RopeShape& rope, int64_t head_dim) {
+    const auto element_of = [&](double turns) {
+      return static_cast<double>(head_dim) *
+             std::log(rope.original_max_position / (k_turn * turns)) / (2 * std::log(rope.theta));
+    };
+    low_ = element_of(rope.beta_fast);
+    high_ = element_of(rope.beta_slow);
+    if (rope.truncate) {
+      low_ = std::floor(low_);
+      high_ = std::ceil(high_);
+    }
+    low_ = std::max(low_, 0.0);
+    high_ = std::min(high_, static_cast<double>(head_dim - 1));
+    if (low_ == high_) high_ += 0.001;
+  }
+  double operator()(int64_t j) const {
+    return std::clamp((static_cast<double>(j) - low_) / (high_ - low_), 0.0, 1.0);
+  }
+
+ private:
+  double low_ = 0, high_ = 0;
+};
+
+double yarn_attention_factor(const RopeShape& rope) {
+  if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.mscale != 0 && rope.mscale_all_dim != 0)
+    return yarn_magnitude(rope.factor, rope.mscale) /
+           yarn_magnitude(rope.factor, rope.mscale_all_dim);
+  return yarn_magnitude(rope.factor, 1);
+}
+
+Error bad_rope(const std::string& what) {
+  return {Errc::invalid_argument, "rotary positions: " + what};
+}
+
+}  // namespace
+
+double yarn_magnitude(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
+
+Expected<void> check_rope(const RopeShape& rope) {
+  if (rope.type == "dynamic")
+    return bad_rope(
+        "rope_type dynamic depends on the longest sequence that was seen before, so no result "
+        "would be a function of its inputs; use yarn with the same factor");
+  if (rope.type != "default" && rope.type != "linear" && rope.type != "llama3" &&
+      rope.type != "yarn")
+    return bad_rope("rope_type '" + rope.type.substr(0, 64) +
+                    "' is not one of default, linear, llama3, yarn");
+  const auto is_positive = [](double x) { return std::isfinite(x) && x > 0; };
+  if (!(std::isfinite(rope.theta) && rope.theta > 1))
+    return bad_rope("rope_theta is not known or not above 1; config.json must say rope_theta");
+  if (rope.type == "default") return {};
+  if (!is_positive(rope.factor)) return bad_rope("factor must be positive");
+  if (rope.type == "linear") return {};
+  if (!is_positive(rope.original_max_position))
+    return bad_rope("original_max_position_embeddings must be positive");
+  if (rope.type == "llama3" &&
+      !(is_positive(rope.low_freq_factor) && rope.high_freq_factor > rope.low_freq_factor))
+    return bad_rope("high_freq_factor must be above low_freq_factor, both positive");
+  if (rope.type == "yarn" && !(is_positive(rope.beta_fast) && is_positive(rope.beta_slow)))
+    return bad_rope("beta_fast and beta_slow must be positive");
+  if (rope.attention_factor && !is_positive(*rope.attention_factor))
+    return bad_rope("attention_factor must be positive");
+  return {};
+}
+
+RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim) {
+  RopeFrequencies out;
+  out.inverse.resize(static_cast<size_t>(head_dim / 2));
+  const bool is_yarn = rope.type == "yarn";
+  const std::optional<YarnRamp> ramp =
+      is_yarn ? std::optional<YarnRamp>(YarnRamp(rope, head_dim)) : std::nullopt;
+  for (int64_t j = 0; j < head_dim / 2; ++j) {
+    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_dim);
+    double frequency = std::pow(rope.theta, exponent);
+    if (rope.type == "linear") frequency /= rope.factor;
+    if (rope.type == "llama3") frequency = llama3_scaled(frequency, rope);
+    if (ramp) frequency *= (1 - (*ramp)(j)) + (*ramp)(j) / rope.factor;
+    out.inverse[static_cast<size_t>(j)] = static_cast<float>(frequency);
+  }
+  if (is_yarn) out.attention_factor = static_cast<float>(yarn_attention_factor(rope));
+  return out;
+}
+
+RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions) {
+  const RopeFrequencies frequencies = rope_frequencies(rope, head_dim);
+  RopeAngles out;
+  for (std::vector<float>* table : {&out.cos, &out.sin})
+    table->reserve(static_cast<size_t>(positions) * frequencies.inverse.size());
+  for (int64_t position = 0; position < positions; ++position)
+    for (float inverse : frequencies.inverse) {
+      const float angle = static_cast<float>(position) * inverse;
+      out.cos.push_back(std::cos(angle) * frequencies.attention_factor);
+      out.sin.push_back(std::sin(angle) * frequencies.attention_factor);
+    }
+  return out;
+}
+
+}  // namespace cohort::model

@@ -1,0 +1,80 @@
+#pragma once
+/// Models with each kind of layer that a family may have, made of a small one. Header only.
+#include <vector>
+
+#include "runtime/compute/model/model_layout.hpp"
+
+namespace cohort::tests {
+
+inline model::RopeShape scaled_rope(const std::string& type) {
+  model::RopeShape rope;
+  rope.theta = 100;
+  rope.type = type;
+  rope.factor = 4;
+  rope.original_max_position = 16;
+  return rope;
+}
+
+/// What the engines compute: norms of q and k; a window in all layers; biases everywhere with
+/// llama3's positions; a window in one layer with yarn's.
+inline std::vector<compute::ModelConfig> engine_models(const compute::ModelConfig& base) {
+  std::vector<compute::ModelConfig> models(4, base);
+  models[0].family = "qwen3";
+  models[0].attention_bias = false;
+  models[0].qk_norm = true;
+  models[1].family = "mistral";
+  models[1].attention_bias = false;
+  models[1].sliding_window = 5;
+  models[2].family = "llama";
+  models[2].attention_output_bias = models[2].mlp_bias = true;
+  models[2].rope = scaled_rope("llama3");
+  models[3].sliding_window = 4;
+  models[3].windowed = {false, true};
+  models[3].rope = scaled_rope("yarn");
+  return models;
+}
+
+/// What the training graph computes besides: routed experts in one layer of two, and latent
+/// attention with experts chosen by groups.
+inline std::vector<compute::ModelConfig> expert_models(const compute::ModelConfig& base) {
+  std::vector<compute::ModelConfig> models(3, base);
+  models[0].family = "qwen3_moe";
+  models[0].attention_bias = false;
+  models[0].qk_norm = true;
+  models[0].moe = model::MoeShape{.num_experts = 4,
+                                  .experts_per_token = 2,
+                                  .moe_intermediate_size = 12,
+                                  .sparse_step = 2,
+                                  .norm_topk_prob = true};
+  models[1].family = "qwen2_moe";
+  models[1].moe = model::MoeShape{.num_experts = 4,
+                                  .experts_per_token = 2,
+                                  .moe_intermediate_size = 12,
+                                  .shared_intermediate_size = 20,
+                                  .shared_gate = true};
+  models[2].family = "deepseek_v3";
+  models[2].attention_bias = false;
+  models[2].tie_word_embeddings = false;
+  models[2].rope = scaled_rope("yarn");
+  models[2].rope.mscale = models[2].rope.mscale_all_dim = 1;
+  models[2].mla = model::MlaShape{.q_lora_rank = 12,
+                                  .kv_lora_rank = 8,
+                                  .qk_rope_head_dim = 4,
+                                  .qk_nope_head_dim = 8,
+                                  .v_head_dim = 6};
+  models[2].head_dim = 12;
+  models[2].moe = model::MoeShape{.num_experts = 8,
+                                  .experts_per_token = 3,
+                                  .moe_intermediate_size = 12,
+                                  .shared_intermediate_size = 12,
+                                  .first_moe_layer = 1,
+                                  .router_bias = true,
+                                  .norm_topk_prob = true,
+                                  .is_sigmoid = true,
+                                  .num_groups = 4,
+                                  .topk_groups = 2,
+                                  .routed_scaling = 2.5};
+  return models;
+}
+
+}  // namespace cohort::tests
