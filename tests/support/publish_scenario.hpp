@@ -25,7 +25,7 @@ inline model::ModelShape small_moe() {
   x.attention_bias = false;
   x.qk_norm = true;
   x.tie_word_embeddings = false;
-  x.moe = model::MoeShape{16, 4, 48, 0, 0, false, false};
+  x.moe = model::MoeShape{.num_experts = 16, .experts_per_token = 4, .moe_intermediate_size = 48};
   return x;
 }
 
