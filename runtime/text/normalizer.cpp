@@ -56,11 +56,11 @@ Expected<void> Normalizer::apply(TextPiece& piece, TextBuffers& buffers, StepBud
         if (is_surely_nfc(piece.text)) break;
         std::vector<Span> origins;
         std::string text = to_nfc(piece.text, buffers.wants_origins() ? &origins : nullptr);
-        buffers.put(piece, std::move(text), origins);
+        COHORT_TRY(buffers.put(piece, std::move(text), origins, budget));
         break;
       }
       case Step::Kind::prepend:
-        if (!piece.text.empty()) buffers.prepend(piece, step.content);
+        if (!piece.text.empty()) COHORT_TRY(buffers.prepend(piece, step.content, budget));
         break;
       case Step::Kind::replace:
         COHORT_TRY(buffers.replace(piece, step.pattern, step.content, budget));

@@ -126,16 +126,15 @@ Expected<PreTokenizer::Step> PreTokenizer::read_metaspace(const nlohmann::json& 
 Expected<void> PreTokenizer::change(const Step& step, TextPiece& piece, TextBuffers& buffers,
                                     StepBudget& budget) const {
   if (step.kind == Step::Kind::prepend_space) {
-    if (!piece.text.starts_with(' ')) buffers.prepend(piece, " ");
-    return {};
+    if (piece.text.starts_with(' ')) return {};
+    return buffers.prepend(piece, " ", budget);
   }
   static const Pattern space = Pattern::of_string(" ");
   COHORT_TRY(buffers.replace(piece, space, step.replacement, budget));
   const bool may_prepend = step.prepend == Step::Prepend::always ||
                            (step.prepend == Step::Prepend::first && piece.is_first);
-  if (may_prepend && !piece.text.starts_with(step.replacement))
-    buffers.prepend(piece, step.replacement);
-  return {};
+  if (!may_prepend || piece.text.starts_with(step.replacement)) return {};
+  return buffers.prepend(piece, step.replacement, budget);
 }
 
 Expected<void> PreTokenizer::apply(std::vector<TextPiece>& pieces, std::vector<TextPiece>& spare,

@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace cohort::text {
+namespace {
+
+Error too_large() {
+  return {Errc::capacity,
+          "the normalizers and pre-tokenizers of tokenizer.json make a text too large"};
+}
+
+}  // namespace
 
 Span TextPiece::origin_of(Span part) const {
   if (origins == nullptr) return {origin + part.begin, origin + part.end};
@@ -29,25 +37,29 @@ TextPiece TextPiece::sub(Span part) const {
   return piece;
 }
 
-void TextBuffers::put(TextPiece& piece, std::string text, const std::vector<Span>& origins) {
+Expected<void> TextBuffers::put(TextPiece& piece, std::string text,
+                                const std::vector<Span>& origins, StepBudget& budget) {
+  const uint64_t cost = text.size() * k_steps_per_new_byte;
+  if (cost > budget.steps) return too_large();
+  budget.steps -= cost;
   texts_.push_back(std::move(text));
   if (wants_origins_) {
     std::vector<Span>& all = origins_.emplace_back();
     all.reserve(origins.size());
     for (const Span& span : origins) all.push_back(piece.origin_of(span));
-    // A span that nothing stands for begins where its piece does.
     piece.origins = all.data();
   }
   piece.text = texts_.back();
+  return {};
 }
 
-void TextBuffers::prepend(TextPiece& piece, std::string_view prefix) {
+Expected<void> TextBuffers::prepend(TextPiece& piece, std::string_view prefix, StepBudget& budget) {
   std::vector<Span> origins;
   if (wants_origins_) {
     origins.assign(prefix.size(), Span{0, 0});
     for (size_t i = 0; i < piece.text.size(); ++i) origins.push_back({i, i + 1});
   }
-  put(piece, std::string(prefix) + std::string(piece.text), origins);
+  return put(piece, std::string(prefix) + std::string(piece.text), origins, budget);
 }
 
 Expected<void> TextBuffers::replace(TextPiece& piece, const Pattern& pattern,
@@ -62,8 +74,7 @@ Expected<void> TextBuffers::replace(TextPiece& piece, const Pattern& pattern,
       text += content;
     else
       text += piece.text.substr(part.span.begin, part.span.end - part.span.begin);
-    if (text.size() > k_replaced_bytes_max)
-      return Error{Errc::capacity, "a Replace of tokenizer.json makes the text larger than 1 GiB"};
+    if (text.size() > budget.steps) return too_large();
     if (!wants_origins_) continue;
     if (part.is_match) {
       origins.insert(origins.end(), content.size(), part.span);
@@ -71,8 +82,7 @@ Expected<void> TextBuffers::replace(TextPiece& piece, const Pattern& pattern,
     }
     for (size_t i = part.span.begin; i < part.span.end; ++i) origins.push_back({i, i + 1});
   }
-  put(piece, std::move(text), origins);
-  return {};
+  return put(piece, std::move(text), origins, budget);
 }
 
 }  // namespace cohort::text

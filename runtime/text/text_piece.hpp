@@ -22,19 +22,21 @@ struct TextPiece {
   TextPiece sub(Span part) const;
 };
 
-/// No text grows beyond this, whatever a tokenizer.json asks for.
-inline constexpr size_t k_replaced_bytes_max = size_t{1} << 30;
-
-/// Owns changed texts. Not thread-safe; the views hold as long as it lives.
+/// Owns changed texts. Not thread-safe; the views hold as long as it lives. Each new byte costs
+/// k_steps_per_new_byte of the budget, so that a tokenizer.json cannot make a text grow without
+/// bound: Errc::capacity then.
 class TextBuffers {
  public:
+  static constexpr uint64_t k_steps_per_new_byte = 16;
+
   /// `wants_origins`: without, changed pieces do not know where they come from.
   explicit TextBuffers(bool wants_origins) : wants_origins_(wants_origins) {}
   bool wants_origins() const { return wants_origins_; }
 
   /// `origins` are relative to `piece`; they may be empty unless wants_origins().
-  void put(TextPiece& piece, std::string text, const std::vector<Span>& origins);
-  void prepend(TextPiece& piece, std::string_view prefix);
+  Expected<void> put(TextPiece& piece, std::string text, const std::vector<Span>& origins,
+                     StepBudget& budget);
+  Expected<void> prepend(TextPiece& piece, std::string_view prefix, StepBudget& budget);
   Expected<void> replace(TextPiece& piece, const Pattern& pattern, std::string_view content,
                          StepBudget& budget);
 

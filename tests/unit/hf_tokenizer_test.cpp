@@ -200,6 +200,16 @@ TEST(HfTokenizer, APatternThatGoesBackAndForthIsAnError) {
   EXPECT_EQ(encoding.error().code, Errc::capacity);
 }
 
+TEST(HfTokenizer, ATextThatGrowsWithoutBoundIsAnError) {
+  nlohmann::json json = small();
+  const nlohmann::json grow = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(100, 'a')}};
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", {grow, grow, grow, grow, grow}}};
+  const auto encoding = made(json).encode("a");
+  ASSERT_FALSE(encoding);
+  EXPECT_EQ(encoding.error().code, Errc::capacity);
+}
+
 TEST(HfTokenizer, ThreadsShareOne) {
   const Tokenizer tokenizer = made(small());
   std::string text;
