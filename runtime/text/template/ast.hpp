@@ -95,6 +95,10 @@ struct Expr {
   int line = 0;
   int height = 1;
   bool is_target = false;  // stores
+  /// Jinja computes what has no variable when it compiles, and writes a negative number without
+  /// brackets: a power of it binds tighter than its sign.
+  bool is_folded = false;
+  bool is_negated_power = false;
   Value constant;
   std::string name;       // name, attribute, filter, test
   std::string attribute;  // namespace_attribute

@@ -163,8 +163,11 @@ Value Interpreter::eval_binary(const Expr& x, Scope& scope) {
     case Operator::mod:
       return modulo_values(*this, a, b);
     default:
-      return power_values(a, b);
+      break;
   }
+  const bool has_sign = a.is_number() && a.number() < 0;
+  if (!x.is_negated_power || !has_sign) return power_values(a, b);
+  return negative_of(power_values(negative_of(a), b));
 }
 
 bool Interpreter::compare(Operator op, const Value& a, const Value& b) {

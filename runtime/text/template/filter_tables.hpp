@@ -1,8 +1,10 @@
 #pragma once
 /// The filters by kind; find_filter looks through them. Thread-safe: constants.
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/text/template/runtime.hpp"
 
@@ -27,6 +29,10 @@ class AttributeReader {
   Runtime& run_;
   std::vector<Value> parts_;
 };
+
+/// Makes an iterator of what `fill` appends. What it fails with comes at its place, as in Python,
+/// where nothing is made before it is asked for.
+Value make_lazy(Runtime& run, const std::function<void(std::vector<Value>&)>& fill);
 
 /// A text in lower case, anything else as it is: how Jinja sorts.
 Value without_case(Runtime& run, const Value& x);

@@ -169,8 +169,6 @@ Value indent_filter(Runtime& run, const Value& x, const Arguments& arguments) {
 
 Value truncate_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("truncate", arguments, {"length", "killwords", "end", "leeway"});
-  check_defined(x);
-  if (!x.is(Kind::text)) length_of(x);
   const std::string end = bound.has(2) ? bound.text(2) : "...";
   const Integer length = bound.whole(0, 255);
   const Integer leeway = bound.has_value(3) ? bound.whole(3, 5) : 5;
@@ -179,8 +177,9 @@ Value truncate_filter(Runtime& run, const Value& x, const Arguments& arguments) 
     fail("AssertionError", fmt::format("expected length >= {}, got {}", integer_text(end_length),
                                        integer_text(length)));
   if (leeway < 0) fail("AssertionError", "expected leeway >= 0");
-  const Value text = soft_text(run, x);
-  if (static_cast<Integer>(text.text_object().length) <= add(length, leeway)) return text;
+  if (static_cast<Integer>(length_of(x)) <= add(length, leeway)) return x;
+  if (!x.is(Kind::text)) fail("TypeError", "truncate: a text is required");
+  const Value& text = x;
   const Value head =
       slice_of(run, text, Value::none(), Value::integer(length - end_length), Value::none());
   if (bound.truth(1, false)) return make_text(run.budget, head.text() + end);

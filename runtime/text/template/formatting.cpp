@@ -47,7 +47,9 @@ class PercentFormatter {
       run_.budget.step(1 + out_.size() / 1024);
       run_.budget.check_text(out_.size());
     }
-    const bool takes_all = arguments_.is(Kind::dict) || has_named_;
+    // Python lets arguments that have items go unused.
+    const bool takes_all = arguments_.is(Kind::dict) || arguments_.is(Kind::list) ||
+                           arguments_.is(Kind::range) || arguments_.is(Kind::undefined);
     const size_t given = arguments_.is(Kind::tuple) ? arguments_.items().size() : 1;
     if (!takes_all && used_ < given)
       fail("TypeError", "not all arguments converted during string formatting");
@@ -123,7 +125,6 @@ class PercentFormatter {
       if (peek() == ')') --depth;
     }
     if (!arguments_.is(Kind::dict)) fail("TypeError", "format requires a mapping");
-    has_named_ = true;
     const auto name = format_.substr(begin, at_ - begin - 1);
     const Value* found = arguments_.dict().find(name);
     if (found == nullptr) fail("KeyError", text_repr(name));
@@ -197,7 +198,6 @@ class PercentFormatter {
   std::string_view format_;
   const Value& arguments_;
   size_t at_ = 0, used_ = 0;
-  bool has_named_ = false;
   std::string out_;
 };
 

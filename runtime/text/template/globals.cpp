@@ -35,6 +35,7 @@ Dict::Entries dict_entries(Runtime& run, std::string_view function, const Argume
                                   arguments.positional.size()));
   if (!arguments.positional.empty()) {
     const Value& first = arguments.positional[0];
+    check_defined(first);
     if (first.is(Kind::dict)) {
       entries = first.dict().entries;
     } else {

@@ -39,7 +39,7 @@ bool Items::next(Value& item) {
       const auto& text = iterable_.text();
       if (at_ >= text.size()) return false;
       const size_t size = utf8_size(text[at_]);
-      item = make_text(run_.budget, text.substr(at_, size), iterable_.text_object().is_markup);
+      item = make_text(run_.budget, text.substr(at_, size));
       at_ += size;
       return true;
     }

@@ -35,11 +35,14 @@ bool is_mutator(const Value& x, std::string_view name) {
   return x.is(Kind::dict) && std::ranges::find(of_dict, name) != of_dict.end();
 }
 
+/// Names as __class__, which every object of Python has.
+bool is_special_name(std::string_view name) {
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
+}
+
 /// Returns what Python's getattr finds on the object itself, or a missing value.
 Value own_attribute(const Value& x, std::string_view name) {
-  if (name.starts_with("__") && name.ends_with("__") && name.size() > 4)
-    return unsafe_attribute(x, name);
-  if (is_mutator(x, name)) return unsafe_attribute(x, name);
+  if (is_special_name(name) || is_mutator(x, name)) return unsafe_attribute(x, name);
   if (x.is(Kind::name_space)) {
     const Value* found = x.mutable_as<Namespace>().find(name);
     return found == nullptr ? Value() : *found;
@@ -74,7 +77,7 @@ Value element(Runtime& run, const Value& x, Integer index) {
 }  // namespace
 
 Value attribute_of(Runtime&, const Value& x, std::string_view name) {
-  check_defined(x);
+  if (!is_special_name(name)) check_defined(x);
   if (x.is(Kind::loop)) {
     const Value value = x.mutable_as<Loop>().attribute(name);
     if (!value.is(Kind::missing)) return value;

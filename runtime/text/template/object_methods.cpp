@@ -5,6 +5,7 @@
 
 #include "runtime/text/template/interpreter.hpp"
 #include "runtime/text/template/loop.hpp"
+#include "runtime/text/template/printing.hpp"
 #include "runtime/text/template/runtime.hpp"
 
 namespace cohort::text::jinja {
@@ -131,6 +132,17 @@ Native method_of(const Value& x, std::string_view name) {
 Value make_function(std::string name, Value self, Native native) {
   return Value::of(Kind::function,
                    std::make_shared<Function>(std::move(name), std::move(self), native));
+}
+
+std::string object_repr(const Value& x) {
+  if (x.is(Kind::loop)) {
+    auto& loop = x.mutable_as<Loop>();
+    return fmt::format("<LoopContext {}/{}>", integer_text(loop.index0 + 1),
+                       integer_text(loop.length()));
+  }
+  if (!x.is(Kind::macro)) return fmt::format("<{} object>", type_name(x));
+  const auto& name = x.as<Macro>().plan.name;
+  return name.empty() ? "<Macro anonymous>" : fmt::format("<Macro '{}'>", name);
 }
 
 Value find_method(const Value& x, std::string_view name) {

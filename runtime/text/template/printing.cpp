@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/text/template/characters.hpp"
+#include "runtime/text/template/runtime.hpp"
 #include "runtime/text/unicode.hpp"
 
 namespace cohort::text::jinja {
@@ -49,7 +50,7 @@ class ReprWriter {
         write_entries(x.as<Namespace>().entries);
         return append(">");
       default:
-        return append(fmt::format("<{} object>", type_name(x)));
+        return append(object_repr(x));
     }
   }
 

@@ -298,6 +298,17 @@ class Resolver {
     for (auto& [key, item] : x->arguments.named) resolve(item.get(), where);
     resolve(x->arguments.star.get(), where);
     resolve(x->arguments.star_star.get(), where);
+    note_folding(*x);
+  }
+
+  static bool is_folded(const ExprPtr& x) { return !x || x->is_folded; }
+  static void note_folding(Expr& x) {
+    const bool has_arguments = x.kind == ExprKind::filter || x.kind == ExprKind::test;
+    x.is_folded = x.kind != ExprKind::name && x.kind != ExprKind::namespace_attribute &&
+                  x.kind != ExprKind::call && !has_arguments &&
+                  std::ranges::all_of(x.items, is_folded);
+    x.is_negated_power = x.kind == ExprKind::binary && x.operators[0] == Operator::pow &&
+                         x.items[0]->is_folded && !x.items[1]->is_folded;
   }
 
   size_t copied_ = 0;

@@ -61,6 +61,8 @@ Value find_global(std::string_view name);
 /// Return the method of a text, list, tuple, dict … or a missing value.
 Native find_text_method(std::string_view name);
 Value find_method(const Value& x, std::string_view name);
+/// repr() of what is no data: a macro, a loop, a function.
+std::string object_repr(const Value& x);
 
 /// x.name, x[key] and x[start:stop:step] with Jinja's rules; absent: undefined.
 Value attribute_of(Runtime& run, const Value& x, std::string_view name);

@@ -10,21 +10,13 @@
 namespace cohort::text::jinja {
 namespace {
 
-/// Makes an iterator of what `each` gives for the items; what it fails with comes at its place.
+/// An iterator of what `each` gives for the items.
 Value lazily(Runtime& run, const Value& x,
              const std::function<void(std::vector<Value>&, const Value&)>& each) {
-  std::vector<Value> out;
-  std::unique_ptr<Failure> end;
-  try {
+  return make_lazy(run, [&](std::vector<Value>& out) {
     Items items(run, x);
     for (Value item; items.next(item);) each(out, item);
-  } catch (const Failure& failure) {
-    if (failure.kind == "LimitError") throw;
-    end = std::make_unique<Failure>(failure);
-  }
-  Value iterator = make_iterator(run.budget, "generator", std::move(out));
-  iterator.mutable_as<Iterator>().end = std::move(end);
-  return iterator;
+  });
 }
 
 Arguments rest_of(const Arguments& arguments, size_t count) {
@@ -123,9 +115,10 @@ bool is_sequence_value(const Value& x) {
     case Kind::tuple:
     case Kind::dict:
     case Kind::range:
+    case Kind::undefined:
       return true;
     default:
-      return false;  // an undefined value fails when its items are asked for
+      return false;
   }
 }
 
@@ -134,6 +127,13 @@ bool has_case(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("test", arguments, {});
   const Value text = make_text(run.budget, to_text(run.budget, x));
   return find_text_method(t_is_upper ? "isupper" : "islower")(run, text, {}).boolean_value();
+}
+
+template <class T, const T* (*t_find)(std::string_view)>
+bool is_name(Runtime& run, const Value& x, const Arguments& arguments) {
+  const Bound bound("test", arguments, {});
+  hash_of(run.budget, x);  // as Python looks it up
+  return x.is(Kind::text) && t_find(x.text()) != nullptr;
 }
 
 using V = const Value&;
@@ -189,12 +189,25 @@ constexpr std::pair<std::string_view, Test> k_tests[] = {
     {">=", binary_test<[](R run, V a, V b) {
        return is_less(run.budget, b, a, ">=") || is_equal(run.budget, a, b);
      }>},
-    {"filter",
-     plain_test<[](V x) { return x.is(Kind::text) && find_filter(x.text()) != nullptr; }>},
-    {"test", plain_test<[](V x) { return x.is(Kind::text) && find_test(x.text()) != nullptr; }>},
+    {"filter", is_name<Filter, find_filter>},
+    {"test", is_name<Test, find_test>},
 };
 
 }  // namespace
+
+Value make_lazy(Runtime& run, const std::function<void(std::vector<Value>&)>& fill) {
+  std::vector<Value> out;
+  std::unique_ptr<Failure> end;
+  try {
+    fill(out);
+  } catch (const Failure& failure) {
+    if (failure.kind == "LimitError") throw;
+    end = std::make_unique<Failure>(failure);
+  }
+  Value iterator = make_iterator(run.budget, "generator", std::move(out));
+  iterator.mutable_as<Iterator>().end = std::move(end);
+  return iterator;
+}
 
 std::span<const FilterRow> selection_filters() { return k_selection_filters; }
 

@@ -99,14 +99,13 @@ Value dictsort(Runtime& run, const Value& x, const Arguments& arguments) {
   return list_of_items(run, items);
 }
 
-Value unique_filter(Runtime& run, const Value& x, const Arguments& arguments) {
-  const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
-  const AttributeReader reader(run, bound[1]);
-  std::vector<Value> out;
+void fill_unique(Runtime& run, const Value& x, const AttributeReader& reader, bool minds_case,
+                 std::vector<Value>& out) {
   std::unordered_multimap<uint64_t, Value> seen;
-  for (auto& item : items_of(run, x)) {
+  Items items(run, x);
+  for (Value item; items.next(item);) {
     const Value part = reader.read(item);
-    Value key = bound.truth(0, false) ? part : without_case(run, part);
+    Value key = minds_case ? part : without_case(run, part);
     const uint64_t hash = hash_of(run.budget, key);
     const auto [first, last] = seen.equal_range(hash);
     if (std::any_of(first, last,
@@ -115,7 +114,14 @@ Value unique_filter(Runtime& run, const Value& x, const Arguments& arguments) {
     seen.emplace(hash, std::move(key));
     out.push_back(std::move(item));
   }
-  return make_iterator(run.budget, "generator", std::move(out));
+}
+
+Value unique_filter(Runtime& run, const Value& x, const Arguments& arguments) {
+  const Bound bound("unique", arguments, {"case_sensitive", "attribute"});
+  const AttributeReader reader(run, bound[1]);
+  return make_lazy(run, [&](std::vector<Value>& out) {
+    fill_unique(run, x, reader, bound.truth(0, false), out);
+  });
 }
 
 template <bool t_is_max>
@@ -255,10 +261,9 @@ size_t count_argument(Runtime& run, const Bound& bound, size_t most) {
   return count > 0 ? static_cast<size_t>(count) : 0;
 }
 
-Value batch_filter(Runtime& run, const Value& x, const Arguments& arguments) {
-  const Bound bound("batch", arguments, {"linecount", "fill_with"}, 1);
+void fill_batches(Runtime& run, const Value& x, const Bound& bound, std::vector<Value>& batches) {
   const Integer size = bound.whole(0, 0);
-  std::vector<Value> batches, current;
+  std::vector<Value> current;
   const auto finish = [&] {
     batches.push_back(make_list(run.budget, std::move(current)));
     current.clear();
@@ -267,21 +272,22 @@ Value batch_filter(Runtime& run, const Value& x, const Arguments& arguments) {
     if (static_cast<Integer>(current.size()) == size) finish();
     current.push_back(std::move(item));
   }
-  if (!current.empty()) {
-    if (bound.has_value(1) && static_cast<Integer>(current.size()) < size)
-      current.resize(count_argument(run, bound, 1'000'000), bound[1]);
-    finish();
-  }
-  return make_iterator(run.budget, "generator", std::move(batches));
+  if (current.empty()) return;
+  if (bound.has_value(1) && static_cast<Integer>(current.size()) < size)
+    current.resize(count_argument(run, bound, 1'000'000), bound[1]);
+  finish();
 }
 
-Value slice_filter(Runtime& run, const Value& x, const Arguments& arguments) {
-  const Bound bound("slice", arguments, {"slices", "fill_with"}, 1);
+Value batch_filter(Runtime& run, const Value& x, const Arguments& arguments) {
+  const Bound bound("batch", arguments, {"linecount", "fill_with"}, 1);
+  return make_lazy(run, [&](std::vector<Value>& out) { fill_batches(run, x, bound, out); });
+}
+
+void fill_slices(Runtime& run, const Value& x, const Bound& bound, std::vector<Value>& out) {
   const auto items = items_of(run, x);
   const size_t slices = count_argument(run, bound, 1'000'000);
   if (bound.whole(0, 0) == 0) fail("ZeroDivisionError", "integer division or modulo by zero");
-  std::vector<Value> out;
-  if (slices == 0) return make_iterator(run.budget, "generator", std::move(out));
+  if (slices == 0) return;
   const size_t each = items.size() / slices, extra = items.size() % slices;
   size_t at = 0;
   for (size_t i = 0; i < slices; ++i) {
@@ -292,7 +298,11 @@ Value slice_filter(Runtime& run, const Value& x, const Arguments& arguments) {
     out.push_back(make_list(run.budget, std::move(part)));
     at += size;
   }
-  return make_iterator(run.budget, "generator", std::move(out));
+}
+
+Value slice_filter(Runtime& run, const Value& x, const Arguments& arguments) {
+  const Bound bound("slice", arguments, {"slices", "fill_with"}, 1);
+  return make_lazy(run, [&](std::vector<Value>& out) { fill_slices(run, x, bound, out); });
 }
 
 constexpr FilterRow k_sequence_filters[] = {
