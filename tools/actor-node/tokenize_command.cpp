@@ -5,13 +5,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "runtime/text/tokenizer_folder.hpp"
+#include "tools/actor-node/tokenize_chat.hpp"
 
 namespace cohort {
 namespace {
@@ -23,6 +26,7 @@ using text::TokenId;
 struct TokenizeContext {
   const TokenizeCommand& command;
   std::optional<text::TokenizerFolder> folder;  // absent with --template alone
+  std::optional<ChatRows> chat;
 };
 
 /// {"text": …, "add_special_tokens": true, "offsets": false}
@@ -63,15 +67,41 @@ Expected<Json> ids_row(const Json& row, const TokenizeContext& context) {
   return out;
 }
 
-/// {"messages": …, "tools": …, "kwargs": …}
-Expected<Json> messages_row(const Json& row, const TokenizeContext& context) {
-  const bool has_tools = row.contains("tools") && !row["tools"].is_null();
-  if (context.command.template_file.empty()) COHORT_TRY(context.folder->chat_template(has_tools));
-  return Error{Errc::unsupported, "rows of messages: this version renders no chat template yet"};
+Expected<std::string> read_template(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Errc::not_found, path + ": " + std::strerror(errno)};
+  std::string source{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) return Error{Errc::io, path + ": cannot be read"};
+  return source;
+}
+
+/// What rows of messages share: template, variables, time.
+Expected<ChatRows> chat_rows(const TokenizeContext& context) {
+  const TokenizeCommand& command = context.command;
+  ChatRows::Options options;
+  if (context.folder) options.folder = &*context.folder;
+  options.bos = command.bos;
+  options.eos = command.eos;
+  if (!command.template_file.empty()) {
+    COHORT_ASSIGN(options.source, read_template(command.template_file));
+  }
+  if (command.now.empty()) {
+    const std::time_t now = std::time(nullptr);
+    localtime_r(&now, &options.local_time);
+  } else {
+    COHORT_ASSIGN(options.local_time, local_time_of(command.now));
+  }
+  return ChatRows(std::move(options));
+}
+
+/// Whatever is wrong with a dialogue is its answer: other rows go on.
+Json messages_row(const Json& row, TokenizeContext& context) {
+  auto result = context.chat->answer(row);
+  return result ? *std::move(result) : Json{{"error", result.error().detail}};
 }
 
 /// Returns the answer to one row. Errc::config: it is no row.
-Expected<Json> answer(const Json& row, const TokenizeContext& context) {
+Expected<Json> answer(const Json& row, TokenizeContext& context) {
   const auto is_row = [&](const char* key, auto is_type) {
     const auto found = row.find(key);
     return found != row.end() && is_type(*found);
@@ -87,7 +117,7 @@ Expected<Json> answer(const Json& row, const TokenizeContext& context) {
   return has_text ? text_row(row, context) : ids_row(row, context);
 }
 
-Expected<void> run_rows(std::istream& in, const std::string& name, const TokenizeContext& context,
+Expected<void> run_rows(std::istream& in, const std::string& name, TokenizeContext& context,
                         std::ostream& out) {
   uint64_t number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -124,21 +154,27 @@ CLI::App* add_tokenize_command(CLI::App& app, TokenizeCommand& command) {
                        "chat template (Jinja) in place of the folder's");
   tokenize->add_option("--bos", command.bos, "the template's bos_token");
   tokenize->add_option("--eos", command.eos, "the template's eos_token");
+  tokenize->add_option("--now", command.now,
+                       "local time that a template is told: \"2026-01-31 12:00:00\"; without it, "
+                       "the clock's");
   tokenize->footer(
-      "Rows: {\"text\": …} -> {\"ids\": […]}; {\"ids\": […]} -> {\"text\": …, \"pieces\": […]}.\n"
+      "Rows: {\"text\": …} -> {\"ids\": […]}; {\"ids\": […]} -> {\"text\": …, \"pieces\": […]};\n"
+      "{\"messages\": […], \"tools\": …, \"kwargs\": {…}} -> {\"text\": …, \"ids\": […], \"mask\": "
+      "[…]}.\n"
       "Exit codes: 0 done, 1 a file or a row is bad, 2 an option is wrong. More: "
-      "docs/tokenizer.md.");
+      "docs/tokenizer.md, docs/chat_templates.md.");
   return tokenize;
 }
 
 Expected<void> tokenize_rows(const TokenizeCommand& command, std::ostream& out) {
-  TokenizeContext context{command, std::nullopt};
+  TokenizeContext context{command, std::nullopt, std::nullopt};
   if (command.paths.size() < 2 && command.template_file.empty())
     return Error{Errc::invalid_argument,
                  "give a FOLDER and ROWS.jsonl, or --template and ROWS.jsonl"};
   if (command.paths.size() == 2) {
     COHORT_ASSIGN(context.folder, text::TokenizerFolder::read(command.paths[0]));
   }
+  COHORT_ASSIGN(context.chat, chat_rows(context));
   const std::string& rows = command.paths.back();
   if (rows == "-") return run_rows(std::cin, "standard input", context, out);
   std::ifstream file(rows, std::ios::binary);

@@ -1,9 +1,11 @@
 #pragma once
 /// `actor-node tokenize FOLDER ROWS.jsonl`: each row of JSON becomes one line of JSON, so that a
 /// user can compare a tokenizer and a chat template with those of another program. Rows:
-/// {"text": …} -> {"ids": […]}; {"ids": […]} -> {"text": …, "pieces": […]}; {"messages": …}.
+/// {"text": …} -> {"ids": […]}; {"ids": […]} -> {"text": …, "pieces": […]}; {"messages": …} ->
+/// {"text": …, "ids": […], "mask": […]}.
 #include <CLI/CLI.hpp>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +14,11 @@
 namespace cohort {
 
 struct TokenizeCommand {
-  std::vector<std::string> paths;  // FOLDER ROWS, or ROWS alone with template_file
-  bool is_plain = false;           // --no-special
-  std::string template_file;       // --template; empty: the folder's
-  std::string bos, eos;            // variables of the template; empty: the folder's
+  std::vector<std::string> paths;       // FOLDER ROWS, or ROWS alone with template_file
+  bool is_plain = false;                // --no-special
+  std::string template_file;            // --template; empty: the folder's
+  std::optional<std::string> bos, eos;  // variables of the template; absent: the folder's
+  std::string now;                      // --now: what strftime_now tells; empty: the clock
 };
 
 /// Declares the subcommand and its options, which write into `command`.
