@@ -1,6 +1,6 @@
 #pragma once
-/// Rows of messages for `actor-node tokenize` (docs/chat_templates.md): the text that a chat template
-/// makes of them, its ids, and which of them the assistant says. One thread.
+/// Rows of messages for `actor-node tokenize` (docs/chat_templates.md): the text that a chat
+/// template makes of them, its ids, and which of them the assistant says. One thread.
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes runtime/text/template/case_tables.inl: case mappings of Python's str, from this Python's Unicode.
+"""Writes runtime/text/template/case_tables.inl: case mappings of Python's str, of its Unicode.
 
 usage: make_case_tables.py > runtime/text/template/case_tables.inl
-Rows {first, last, step, delta}: each step-th code point from first to last maps to itself + delta. What maps to
-several characters is in a table of its own, as {code point, text}. digit and numeric: what str.isdigit() and
-str.isnumeric() hold beyond the category Nd, as ranges.
+Rows {first, last, step, delta}: each step-th code point from first to last maps to itself + delta.
+What maps to several characters is in a table of its own, as {code point, text}. digit and numeric:
+what str.isdigit() and str.isnumeric() hold beyond the category Nd, as ranges.
 """
 import sys
 import unicodedata
@@ -32,11 +32,24 @@ def ranges(points):
     return out
 
 
+def category(c):
+    return unicodedata.category(chr(c))
+
+
+def is_case_ignorable(c):
+    is_skipped = ("A" + chr(c) + "\u03a3").lower()[-1] == "\u03c2" and not chr(c).isalpha()
+    return is_skipped or category(c) in ("Mn", "Me", "Cf", "Lm", "Sk")
+
+
 def main():
     points = [c for c in range(0x80, 0x110000) if not 0xD800 <= c < 0xE000]
-    print(f"// Made by tools/golden/make_case_tables.py; Unicode {unicodedata.unidata_version}. Code points from U+0080.")
-    for name, f in (("lower", str.lower), ("upper", str.upper), ("title", str.title), ("fold", str.casefold)):
-        single = [(c, ord(f(chr(c))) - c) for c in points if len(f(chr(c))) == 1 and f(chr(c)) != chr(c)]
+    version = unicodedata.unidata_version
+    print(f"// Made by tools/golden/make_case_tables.py; Unicode {version}. Code points from U+0080.")
+    mappings = (("lower", str.lower), ("upper", str.upper), ("title", str.title),
+                ("fold", str.casefold))
+    for name, f in mappings:
+        mapped = [(c, f(chr(c))) for c in points if f(chr(c)) != chr(c)]
+        single = [(c, ord(t) - c) for c, t in mapped if len(t) == 1]
         several = [(c, f(chr(c))) for c in points if len(f(chr(c))) > 1]
         print(f"constexpr CaseRow k_{name}_rows[] = {{")
         line = ""
@@ -50,7 +63,8 @@ def main():
         print(f"constexpr LongCase k_{name}_long[] = {{")
         line = ""
         for c, t in several:
-            item = '{0x%X, "%s"}, ' % (c, "".join("\\u%04X" % ord(x) if ord(x) >= 0x80 else x for x in t))
+            text = "".join("\\u%04X" % ord(x) if ord(x) >= 0x80 else x for x in t)
+            item = '{0x%X, "%s"}, ' % (c, text)
             if len(line) + len(item) > 98:
                 print(line.rstrip())
                 line = ""
@@ -59,10 +73,9 @@ def main():
     tables = {
         "other_digits": [c for c in points if chr(c).isdigit() and not chr(c).isdecimal()],
         "other_numeric": [c for c in points if chr(c).isnumeric() and not chr(c).isdigit()],
-        "other_lower": [c for c in points if chr(c).islower() and unicodedata.category(chr(c)) != "Ll"],
-        "other_upper": [c for c in points if chr(c).isupper() and unicodedata.category(chr(c)) not in ("Lu", "Lt")],
-        "case_ignorable": [c for c in points if ("A" + chr(c) + "\u03a3").lower()[-1] == "\u03c2" and not chr(c).isalpha() or
-                           unicodedata.category(chr(c)) in ("Mn", "Me", "Cf", "Lm", "Sk")],
+        "other_lower": [c for c in points if chr(c).islower() and category(c) != "Ll"],
+        "other_upper": [c for c in points if chr(c).isupper() and category(c) not in ("Lu", "Lt")],
+        "case_ignorable": [c for c in points if is_case_ignorable(c)],
     }
     for name, t in tables.items():
         print(f"constexpr CodeRange k_{name}[] = {{")

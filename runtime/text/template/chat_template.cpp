@@ -32,15 +32,6 @@ jinja::Limits limits_of(const TemplateLimits& limits) {
   return x;
 }
 
-bool has_generation(const jinja::Block& block) {
-  return std::ranges::any_of(block, [](const auto& x) {
-    return x->kind == jinja::StmtKind::generation || has_generation(x->body) ||
-           has_generation(x->otherwise) || (x->macro && has_generation(x->macro->body)) ||
-           std::ranges::any_of(x->branches,
-                               [](const auto& branch) { return has_generation(branch.body); });
-  });
-}
-
 Expected<RenderedChat> rendered(jinja::Interpreter& interpreter) {
   RenderedChat chat;
   chat.text = interpreter.render();
@@ -158,8 +149,6 @@ Expected<RenderedChat> ChatTemplate::render(const ChatInput& input,
     return error_of(failure);
   }
 }
-
-bool ChatTemplate::has_generation_blocks() const { return has_generation(compiled_->tree.body); }
 
 Expected<nlohmann::ordered_json> with_parsed_arguments(nlohmann::ordered_json messages) {
   if (!messages.is_array()) return messages;

@@ -1,7 +1,7 @@
 #pragma once
 /// Chat templates of Hugging Face models: Jinja, as transformers sets it up
-/// (docs/chat_templates.md). A template is untrusted: it sees its variables and nothing else, and one that is endless or huge
-/// ends with an error. Pure: time is an argument. Thread-safe: a compiled template is immutable.
+/// (docs/chat_templates.md). A template is untrusted: it sees its variables and nothing else, and
+/// one that is endless or huge ends with an error. Pure: time is an argument. Thread-safe: a compiled template is immutable.
 #include <ctime>
 #include <map>
 #include <memory>
@@ -61,8 +61,6 @@ class ChatTemplate {
   /// Returns the text of a template with these variables only (an object).
   Expected<RenderedChat> render(const nlohmann::ordered_json& variables,
                                 const TemplateLimits& limits = {}) const;
-  /// Whether the template marks what the assistant says.
-  bool has_generation_blocks() const;
 
   struct Compiled;
 
