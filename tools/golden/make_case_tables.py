@@ -44,7 +44,8 @@ def is_case_ignorable(c):
 def main():
     points = [c for c in range(0x80, 0x110000) if not 0xD800 <= c < 0xE000]
     version = unicodedata.unidata_version
-    print(f"// Made by tools/golden/make_case_tables.py; Unicode {version}. Code points from U+0080.")
+    print("// Made by tools/golden/make_case_tables.py; "
+          f"Unicode {version}. Code points from U+0080.")
     mappings = (("lower", str.lower), ("upper", str.upper), ("title", str.title),
                 ("fold", str.casefold))
     for name, f in mappings:

@@ -1,7 +1,8 @@
 #pragma once
 /// Chat templates of Hugging Face models: Jinja, as transformers sets it up
 /// (docs/chat_templates.md). A template is untrusted: it sees its variables and nothing else, and
-/// one that is endless or huge ends with an error. Pure: time is an argument. Thread-safe: a compiled template is immutable.
+/// one that is endless or huge ends with an error. Pure: time is an argument. Thread-safe: a
+/// compiled template is immutable.
 #include <ctime>
 #include <map>
 #include <memory>
