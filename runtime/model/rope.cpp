@@ -57,6 +57,21 @@ Error bad_rope(const std::string& what) {
   return {Errc::invalid_argument, "rotary positions: " + what};
 }
 
+std::vector<double> frequencies_of(const RopeShape& rope, int64_t head_dim) {
+  const std::optional<YarnRamp> ramp =
+      rope.type == "yarn" ? std::optional<YarnRamp>(YarnRamp(rope, head_dim)) : std::nullopt;
+  std::vector<double> out;
+  for (int64_t j = 0; j < head_dim / 2; ++j) {
+    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_dim);
+    double frequency = std::pow(rope.theta, exponent);
+    if (rope.type == "linear") frequency /= rope.factor;
+    if (rope.type == "llama3") frequency = llama3_scaled(frequency, rope);
+    if (ramp) frequency *= (1 - (*ramp)(j)) + (*ramp)(j) / rope.factor;
+    out.push_back(frequency);
+  }
+  return out;
+}
+
 }  // namespace
 
 double yarn_magnitude(double factor, double scale) {
@@ -92,32 +107,29 @@ Expected<void> check_rope(const RopeShape& rope) {
 
 RopeFrequencies rope_frequencies(const RopeShape& rope, int64_t head_dim) {
   RopeFrequencies out;
-  out.inverse.resize(static_cast<size_t>(head_dim / 2));
-  const bool is_yarn = rope.type == "yarn";
-  const std::optional<YarnRamp> ramp =
-      is_yarn ? std::optional<YarnRamp>(YarnRamp(rope, head_dim)) : std::nullopt;
-  for (int64_t j = 0; j < head_dim / 2; ++j) {
-    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(head_dim);
-    double frequency = std::pow(rope.theta, exponent);
-    if (rope.type == "linear") frequency /= rope.factor;
-    if (rope.type == "llama3") frequency = llama3_scaled(frequency, rope);
-    if (ramp) frequency *= (1 - (*ramp)(j)) + (*ramp)(j) / rope.factor;
-    out.inverse[static_cast<size_t>(j)] = static_cast<float>(frequency);
-  }
-  if (is_yarn) out.attention_factor = static_cast<float>(yarn_attention_factor(rope));
+  for (double frequency : frequencies_of(rope, head_dim))
+    out.inverse.push_back(static_cast<float>(frequency));
+  if (rope.type == "yarn") out.attention_factor = static_cast<float>(yarn_attention_factor(rope));
   return out;
 }
 
 RopeAngles rope_angles(const RopeShape& rope, int64_t head_dim, int64_t positions) {
-  const RopeFrequencies frequencies = rope_frequencies(rope, head_dim);
+  const RopeFrequencies rounded = rope_frequencies(rope, head_dim);
+  const std::vector<double> exact = frequencies_of(rope, head_dim);
   RopeAngles out;
   for (std::vector<float>* table : {&out.cos, &out.sin})
-    table->reserve(static_cast<size_t>(positions) * frequencies.inverse.size());
+    table->reserve(static_cast<size_t>(positions) * exact.size());
   for (int64_t position = 0; position < positions; ++position)
-    for (float inverse : frequencies.inverse) {
-      const float angle = static_cast<float>(position) * inverse;
-      out.cos.push_back(std::cos(angle) * frequencies.attention_factor);
-      out.sin.push_back(std::sin(angle) * frequencies.attention_factor);
+    for (size_t j = 0; j < exact.size(); ++j) {
+      if (rope.type == "default") {  // in f64: the bits of every run so far
+        const double angle = static_cast<double>(position) * exact[j];
+        out.cos.push_back(static_cast<float>(std::cos(angle)));
+        out.sin.push_back(static_cast<float>(std::sin(angle)));
+        continue;
+      }
+      const float angle = static_cast<float>(position) * rounded.inverse[j];
+      out.cos.push_back(std::cos(angle) * rounded.attention_factor);
+      out.sin.push_back(std::sin(angle) * rounded.attention_factor);
     }
   return out;
 }

@@ -107,10 +107,14 @@ TEST(Preflight, TheModelSectionNamesAFamily) {
   EXPECT_FALSE(llama->model.attention_bias);
   EXPECT_EQ(llama->weights.at("actor_infer")->model,
             plan::reshard_tensors_of(llama->model, sizeof(float)));
-  auto qwen = preflight(load({"model.model_type=qwen3"}));
-  ASSERT_FALSE(qwen);
-  EXPECT_NE(qwen.error().detail.find("model_type qwen3: norms of q and k"), std::string::npos)
-      << qwen.error().detail;
+  auto qwen = preflight(load({"model.model_type=qwen3", "model.attention_bias=false"}));
+  ASSERT_TRUE(qwen) << qwen.error().detail;
+  EXPECT_TRUE(qwen->model.qk_norm);
+  auto experts =
+      config::load(test::source_path("configs/frozen_lake.yaml"), {"model.model_type=qwen3_moe"});
+  ASSERT_FALSE(experts);
+  EXPECT_NE(experts.error().detail.find("qwen3_moe has routed experts"), std::string::npos)
+      << experts.error().detail;
 }
 
 TEST(Preflight, TakesTheShippedConfig) {

@@ -188,6 +188,17 @@ TEST(TokenizeCommand, AnswersEachRow) {
   EXPECT_EQ(rows_of(plain, files, R"({"text": "ab<end>"})"), "{\"ids\":[2]}\n");
 }
 
+TEST(TokenizeCommand, ALineIsALineForEveryReader) {
+  const TokenizerFiles files;
+  files.put("echo.jinja", "{{ messages[0].content }}");
+  TokenizeCommand command;
+  command.template_file = files.path("echo.jinja");
+  const std::string content = "\xe2\x80\xa8 \xc2\x85 \xe2\x80\xa9 \xe2\x80\xa6";
+  const std::string out =
+      rows_of(command, files, "{\"messages\": [{\"content\": \"" + content + "\"}]}");
+  EXPECT_TRUE(out.starts_with("{\"text\":\"\\u2028 \\u0085 \\u2029 \xe2\x80\xa6\"")) << out;
+}
+
 TEST(TokenizeCommand, NamesTheRowThatIsNone) {
   const TokenizerFiles files;
   for (const std::string row : {"{", "[]", "{}", R"({"text": 3})", R"({"ids": ["a"]})",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/text/tokenizer_folder.hpp"
@@ -117,6 +120,27 @@ Expected<Json> answer(const Json& row, TokenizeContext& context) {
   return has_text ? text_row(row, context) : ids_row(row, context);
 }
 
+/// The JSON of a row in one line, also for readers that take U+0085, U+2028 and U+2029 for its end
+/// (Python's str.splitlines): these three are escaped.
+std::string one_line(const Json& row) {
+  const std::string text = row.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr std::pair<std::string_view, std::string_view> k_ends[] = {
+      {"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const auto* end = std::ranges::find_if(
+        k_ends, [&](const auto& pair) { return rest.starts_with(pair.first); });
+    if (end == std::end(k_ends)) {
+      out += text[at++];
+      continue;
+    }
+    out += end->second;
+    at += end->first.size();
+  }
+  return out;
+}
+
 Expected<void> run_rows(std::istream& in, const std::string& name, TokenizeContext& context,
                         std::ostream& out) {
   uint64_t number = 0;
@@ -131,7 +155,7 @@ Expected<void> run_rows(std::istream& in, const std::string& name, TokenizeConte
         (result.error().code == Errc::config || result.error().code == Errc::invalid_argument))
       return result.error().with_context(where);
     const Json line_out = result ? *std::move(result) : Json{{"error", result.error().detail}};
-    out << line_out.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    out << one_line(line_out) << '\n';
   }
   if (in.bad()) return Error{Errc::io, name + ": cannot be read"};
   return {};

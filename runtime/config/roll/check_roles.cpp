@@ -149,6 +149,13 @@ void name_engines(RunConfig& c, Findings& f) {
 
 void check_shape(model::ModelShape& m, Findings& f) {
   const model::Family& family = *model::find_family(m.family);
+  if (family.experts != model::ExpertKeys::none || family.has_latent_attention)
+    return f.problem(
+        "model.model_type",
+        fmt::format("{} has {}, which this section cannot describe; use a family of "
+                    "dense layers",
+                    family.model_type,
+                    family.has_latent_attention ? "latent attention" : "routed experts"));
   if (!f.has("model.attention_bias")) m.attention_bias = family.attention_bias;
   m.attention_output_bias = m.attention_bias && family.has_bias_key;
   m.qk_norm = family.qk_norm;
