@@ -304,6 +304,10 @@ class BraceFormatter {
   Value argument(std::string_view name) {
     const bool is_number = name.find_first_not_of("0123456789") == std::string_view::npos;
     if (is_number) {
+      const Fields fields = name.empty() ? Fields::counted : Fields::numbered;
+      if (fields_ != Fields::unknown && fields_ != fields)
+        fail("ValueError", "cannot switch between numbered fields and automatic numbering");
+      fields_ = fields;
       const Integer index =
           name.empty() ? static_cast<Integer>(next_++) : parse_integer(name, 10).value_or(0);
       if (index >= static_cast<Integer>(arguments_.positional.size()))
@@ -319,6 +323,8 @@ class BraceFormatter {
 
   Runtime& run_;
   const Arguments& arguments_;
+  enum class Fields : uint8_t { unknown, counted, numbered };
+  Fields fields_ = Fields::unknown;
   size_t next_ = 0;
 };
 
