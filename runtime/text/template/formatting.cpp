@@ -111,6 +111,7 @@ class PercentFormatter {
       return;
     }
     const Value x = named.is(Kind::missing) ? next_argument() : named;
+    run_.budget.scan(spec.width + spec.precision.value_or(0));
     spec.align = is_left ? '<' : '>';
     if (has_zeros && !is_left && std::string_view("srac").find(type) == std::string_view::npos) {
       spec.align = '=';
@@ -257,6 +258,7 @@ class BraceFormatter {
   }
   std::string converted(const Value& x, char conversion, const std::string& spec_text) {
     const FormatSpec spec = parse_format_spec(spec_text);
+    run_.budget.scan(spec.width + spec.precision.value_or(0));
     if (conversion == 'r') return formatted_text(to_repr(run_.budget, x), spec);
     if (conversion == 'a') return formatted_text(to_ascii_repr(run_, x), spec);
     if (conversion != 's' && conversion != '\0')
