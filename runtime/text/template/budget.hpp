@@ -34,10 +34,10 @@ class Budget {
     steps_ -= static_cast<int64_t>(n);
     if (steps_ < 0) out_of_steps();
   }
-  /// For work that reads each of `bytes` bytes.
-  void scan(size_t bytes) { step(1 + bytes / 64); }
+  /// For work on each character of `bytes` bytes.
+  void scan(size_t bytes) { step(1 + bytes / 16); }
   void take(size_t bytes) {
-    step(1 + bytes / 1024);
+    step(1 + bytes / 512);
     if (bytes > limits_.live_bytes - live_) out_of_memory();
     live_ += bytes;
   }

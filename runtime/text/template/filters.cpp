@@ -121,7 +121,7 @@ Value striptags_filter(Runtime& run, const Value& x, const Arguments& arguments)
     text = out + text.substr(at);
   }
   std::string joined;
-  for (const auto word : split_blanks(text, -1, false)) {
+  for (const auto word : split_blanks(run.budget, text, -1, false)) {
     if (!joined.empty()) joined += ' ';
     joined += word;
   }
@@ -155,7 +155,7 @@ Value indent_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   run.budget.scan(text.size());
   std::string out;
   bool is_first = true;
-  for (const auto line : lines_of(text, false)) {
+  for (const auto line : lines_of(run.budget, text, false)) {
     if (!is_first) out += '\n';
     const bool indents = is_first ? bound.truth(1, false) : indents_blank || !line.empty();
     if (indents) out += indention;
@@ -183,7 +183,8 @@ Value truncate_filter(Runtime& run, const Value& x, const Arguments& arguments) 
   const Value head =
       slice_of(run, text, Value::none(), Value::integer(length - end_length), Value::none());
   if (bound.truth(1, false)) return make_text(run.budget, head.text() + end);
-  return make_text(run.budget, std::string(split_at(head.text(), " ", 1, true).front()) + end);
+  return make_text(run.budget,
+                   std::string(split_at(run.budget, head.text(), " ", 1, true).front()) + end);
 }
 
 Value wordcount_filter(Runtime& run, const Value& x, const Arguments& arguments) {
@@ -239,8 +240,10 @@ Value tojson_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   return make_text(run.budget, to_json(run.budget, x, layout));
 }
 
-std::string url_quoted(std::string_view text, bool is_query) {
+std::string url_quoted(Budget& budget, std::string_view text, bool is_query) {
   std::string out;
+  budget.scan(text.size());
+  budget.scan(text.size());
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool is_plain =
@@ -251,7 +254,7 @@ std::string url_quoted(std::string_view text, bool is_query) {
     else if (is_query && c == ' ')
       out += '+';
     else
-      out += fmt::format("%{:02X}", byte);
+      out += {'%', "0123456789ABCDEF"[byte >> 4], "0123456789ABCDEF"[byte & 15]};
   }
   return out;
 }
@@ -259,7 +262,7 @@ std::string url_quoted(std::string_view text, bool is_query) {
 Value urlencode_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("urlencode", arguments, {});
   if (x.is(Kind::text) || !is_iterable(x))
-    return make_text(run.budget, url_quoted(to_text(run.budget, x), false));
+    return make_text(run.budget, url_quoted(run.budget, to_text(run.budget, x), false));
   std::string out;
   Dict::Entries entries;
   if (x.is(Kind::dict))
@@ -272,8 +275,8 @@ Value urlencode_filter(Runtime& run, const Value& x, const Arguments& arguments)
     }
   for (const auto& [key, value] : entries) {
     if (!out.empty()) out += '&';
-    out += url_quoted(to_text(run.budget, key), true) + "=" +
-           url_quoted(to_text(run.budget, value), true);
+    out += url_quoted(run.budget, to_text(run.budget, key), true) + "=" +
+           url_quoted(run.budget, to_text(run.budget, value), true);
     run.budget.step(1 + out.size() / 1024);
     run.budget.check_text(out.size());
   }

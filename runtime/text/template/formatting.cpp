@@ -111,6 +111,7 @@ class PercentFormatter {
       return;
     }
     const Value x = named.is(Kind::missing) ? next_argument() : named;
+    run_.budget.scan(spec.width + spec.precision.value_or(0));
     spec.align = is_left ? '<' : '>';
     if (has_zeros && !is_left && std::string_view("srac").find(type) == std::string_view::npos) {
       spec.align = '=';
@@ -257,6 +258,7 @@ class BraceFormatter {
   }
   std::string converted(const Value& x, char conversion, const std::string& spec_text) {
     const FormatSpec spec = parse_format_spec(spec_text);
+    run_.budget.scan(spec.width + spec.precision.value_or(0));
     if (conversion == 'r') return formatted_text(to_repr(run_.budget, x), spec);
     if (conversion == 'a') return formatted_text(to_ascii_repr(run_, x), spec);
     if (conversion != 's' && conversion != '\0')
@@ -304,6 +306,10 @@ class BraceFormatter {
   Value argument(std::string_view name) {
     const bool is_number = name.find_first_not_of("0123456789") == std::string_view::npos;
     if (is_number) {
+      const Fields fields = name.empty() ? Fields::counted : Fields::numbered;
+      if (fields_ != Fields::unknown && fields_ != fields)
+        fail("ValueError", "cannot switch between numbered fields and automatic numbering");
+      fields_ = fields;
       const Integer index =
           name.empty() ? static_cast<Integer>(next_++) : parse_integer(name, 10).value_or(0);
       if (index >= static_cast<Integer>(arguments_.positional.size()))
@@ -319,6 +325,8 @@ class BraceFormatter {
 
   Runtime& run_;
   const Arguments& arguments_;
+  enum class Fields : uint8_t { unknown, counted, numbered };
+  Fields fields_ = Fields::unknown;
   size_t next_ = 0;
 };
 

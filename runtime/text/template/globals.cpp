@@ -62,6 +62,7 @@ Value make_dict_value(Runtime& run, const Value&, const Arguments& arguments) {
 Value make_namespace(Runtime& run, const Value&, const Arguments& arguments) {
   const Value dict = make_dict(run.budget, dict_entries(run, "namespace", arguments));
   const auto names = std::make_shared<Namespace>(&run.budget);
+  Namespace::check_size(dict.dict().entries.size());
   names->entries = dict.dict().entries;
   run.keep(names);
   return Value::of(Kind::name_space, names);

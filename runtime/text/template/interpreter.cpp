@@ -15,6 +15,7 @@ class Interpreter::Entered {
   Entered(Interpreter& run, const ScopePlan& plan, Scope* outer)
       : scope_(plan.is_retained ? run.retained_.emplace_back() : local_) {
     if (plan.is_retained) run.budget.take(sizeof(Scope) + plan.slots.size() * sizeof(Value));
+    run.budget.step(plan.slots.size() / 8);
     scope_.outer = outer;
     scope_.slots.resize(plan.slots.size());
     for (size_t i = 0; i < plan.slots.size(); ++i) {
@@ -255,6 +256,7 @@ void Interpreter::assign(const Expr& target, const Value& value, Scope& scope) {
       *found = value;
       return;
     }
+    names.check_size(names.entries.size() + 1);
     budget.take(2 * sizeof(Value));
     names.bytes += 2 * sizeof(Value);
     names.entries.emplace_back(make_text(budget, target.attribute), value);

@@ -35,9 +35,15 @@ bool is_mutator(const Value& x, std::string_view name) {
   return x.is(Kind::dict) && std::ranges::find(of_dict, name) != of_dict.end();
 }
 
-/// Names as __class__, which every object of Python has.
+/// Whether every object of Python has an attribute of this name.
 bool is_special_name(std::string_view name) {
-  return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
+  constexpr std::array<std::string_view, 24> names{
+      "__class__",   "__delattr__", "__dir__",           "__doc__",         "__eq__",
+      "__format__",  "__ge__",      "__getattribute__",  "__getstate__",    "__gt__",
+      "__hash__",    "__init__",    "__init_subclass__", "__le__",          "__lt__",
+      "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",   "__repr__",
+      "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__"};
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// Returns what Python's getattr finds on the object itself, or a missing value.

@@ -62,6 +62,7 @@ class ReprWriter {
   }
   void write_text(const Text& x) {
     if (x.is_markup) append("Markup(");
+    budget_.scan(x.bytes.size());
     append(text_repr(x.bytes));
     if (x.is_markup) append(")");
   }
@@ -150,15 +151,23 @@ class JsonWriter {
     return real_text(x);
   }
   void write_text(std::string_view text) {
+    budget_.scan(text.size());
     append("\"");
+    size_t plain = 0;  // where the run of characters that stand for themselves begins
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
       const char32_t c = next_character(text, at);
-      write_character(c, text.substr(begin, at - begin));
+      const bool is_plain =
+          c >= 0x20 && c != '"' && c != '\\' && (!layout_.ensures_ascii || c < 0x7F);
+      if (is_plain) continue;
+      append(text.substr(plain, begin - plain));
+      write_character(c);
+      plain = at;
     }
+    append(text.substr(plain));
     append("\"");
   }
-  void write_character(char32_t c, std::string_view bytes) {
+  void write_character(char32_t c) {
     switch (c) {
       case '"':
         return append("\\\"");
@@ -177,7 +186,6 @@ class JsonWriter {
       default:
         break;
     }
-    if (c >= 0x20 && (!layout_.ensures_ascii || c < 0x7F)) return append(bytes);
     if (c < 0x10000) return append(fmt::format("\\u{:04x}", static_cast<uint32_t>(c)));
     const uint32_t rest = static_cast<uint32_t>(c) - 0x10000;
     append(fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF)));

@@ -10,7 +10,7 @@
 namespace cohort::text::jinja {
 namespace {
 
-constexpr size_t k_max_copied_names = 20'000'000;
+constexpr size_t k_max_copied_names = 4'000'000;
 
 /// Collects the names that a scope itself uses; inner scopes keep theirs.
 class NameCollector {

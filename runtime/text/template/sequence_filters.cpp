@@ -16,7 +16,7 @@ AttributeReader::AttributeReader(Runtime& run, const Value& attribute) : run_(ru
     parts_.push_back(attribute);
     return;
   }
-  for (const auto part : split_at(attribute.text(), ".", -1, false)) {
+  for (const auto part : split_at(run.budget, attribute.text(), ".", -1, false)) {
     const bool is_number =
         !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
     parts_.push_back(is_number ? Value::integer(parse_integer(part, 10).value_or(0))
@@ -63,7 +63,7 @@ Value sort_filter(Runtime& run, const Value& x, const Arguments& arguments) {
   const Bound bound("sort", arguments, {"reverse", "case_sensitive", "attribute"});
   std::vector<AttributeReader> readers;
   if (bound.has(2) && bound[2].is(Kind::text)) {
-    for (const auto part : split_at(bound.text(2), ",", -1, false))
+    for (const auto part : split_at(run.budget, bound.text(2), ",", -1, false))
       readers.emplace_back(run, make_text(run.budget, std::string(part)));
   } else {
     readers.emplace_back(run, bound[2]);

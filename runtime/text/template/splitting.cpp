@@ -30,6 +30,12 @@ size_t word_begin(std::string_view text) {
   return at;
 }
 
+/// Refuses more parts than a list could hold.
+void check_parts(Budget& budget, const std::vector<std::string_view>& parts) {
+  budget.step();
+  budget.check_room(parts.size(), sizeof(Value) + sizeof(Text));
+}
+
 }  // namespace
 
 size_t find_part(std::string_view text, std::string_view part, size_t from) {
@@ -47,10 +53,13 @@ size_t find_last_part(std::string_view text, std::string_view part) {
   return at == std::string_view::npos ? at : text.size() - at - part.size();
 }
 
-std::vector<std::string_view> split_blanks(std::string_view text, Integer most, bool from_right) {
+std::vector<std::string_view> split_blanks(Budget& budget, std::string_view text, Integer most,
+                                           bool from_right) {
   std::vector<std::string_view> parts;
+  budget.scan(text.size());
   text = strip_blanks(text, !from_right, from_right);
   while (!text.empty()) {
+    check_parts(budget, parts);
     if (most >= 0 && static_cast<Integer>(parts.size()) == most) {
       parts.push_back(strip_blanks(text, from_right, !from_right));
       if (parts.back().empty()) parts.pop_back();
@@ -70,9 +79,10 @@ std::vector<std::string_view> split_blanks(std::string_view text, Integer most, 
   return parts;
 }
 
-std::vector<std::string_view> split_at(std::string_view text, std::string_view separator,
-                                       Integer most, bool from_right) {
+std::vector<std::string_view> split_at(Budget& budget, std::string_view text,
+                                       std::string_view separator, Integer most, bool from_right) {
   std::vector<std::string_view> parts;
+  budget.step(1 + text.size() / 512);
   // From the right: the same on the text backwards, so that each part is looked for once.
   const std::string backwards(from_right ? std::string(text.rbegin(), text.rend()) : "");
   const std::string mark(from_right ? std::string(separator.rbegin(), separator.rend()) : "");
@@ -86,6 +96,7 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
   while (most < 0 || static_cast<Integer>(parts.size()) < most) {
     const size_t at = find_part(all, by, begin);
     if (at == std::string_view::npos) break;
+    check_parts(budget, parts);
     parts.push_back(part(at));
     begin = at + by.size();
   }
@@ -94,8 +105,9 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
   return parts;
 }
 
-std::vector<std::string_view> lines_of(std::string_view text, bool keeps_ends) {
+std::vector<std::string_view> lines_of(Budget& budget, std::string_view text, bool keeps_ends) {
   std::vector<std::string_view> lines;
+  budget.scan(text.size());
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t mark = at;
@@ -103,6 +115,7 @@ std::vector<std::string_view> lines_of(std::string_view text, bool keeps_ends) {
     const bool is_break = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
                           c == 0x2028 || c == 0x2029;
     if (!is_break) continue;
+    check_parts(budget, lines);
     if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
     lines.push_back(text.substr(begin, (keeps_ends ? at : mark) - begin));
     begin = at;

@@ -99,6 +99,7 @@ struct Window {
   bool is_valid = true;
 
   Window(Runtime& run, const Value& self, const Bound& bound) : text(self.text()) {
+    if (!bound.has(1) && !bound.has(2)) return;
     run.budget.scan(text.size());
     const auto size = static_cast<Integer>(self.text_object().length);
     const auto place = [&](size_t i, Integer otherwise) {
@@ -118,6 +119,7 @@ struct Window {
 template <bool t_from_right, bool t_raises>
 Value find_in(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("find", arguments, {"sub", "start", "end"}, 1);
+  run.budget.scan(self.text().size());
   const Window window(run, self, bound);
   const size_t at = !window.is_valid ? std::string_view::npos
                     : t_from_right   ? find_last_part(window.text, bound.text(0))
@@ -131,6 +133,7 @@ Value find_in(Runtime& run, const Value& self, const Arguments& arguments) {
 
 Value count_method(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("count", arguments, {"sub", "start", "end"}, 1);
+  run.budget.scan(self.text().size());
   const Window window(run, self, bound);
   const auto& sub = bound.text(0);
   if (!window.is_valid) return Value::integer(0);
@@ -206,18 +209,17 @@ Value list_of_texts(Runtime& run, const Value& self, const std::vector<std::stri
 template <bool t_from_right>
 Value split(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("split", arguments, {"sep", "maxsplit"});
-  run.budget.scan(self.text().size());
   const Integer most = bound.whole(1, -1);
   if (!bound.has_value(0))
-    return list_of_texts(run, self, split_blanks(self.text(), most, t_from_right));
+    return list_of_texts(run, self, split_blanks(run.budget, self.text(), most, t_from_right));
   if (bound.text(0).empty()) fail("ValueError", "empty separator");
-  return list_of_texts(run, self, split_at(self.text(), bound.text(0), most, t_from_right));
+  return list_of_texts(run, self,
+                       split_at(run.budget, self.text(), bound.text(0), most, t_from_right));
 }
 
 Value splitlines_method(Runtime& run, const Value& self, const Arguments& arguments) {
   const Bound bound("splitlines", arguments, {"keepends"});
-  run.budget.scan(self.text().size());
-  return list_of_texts(run, self, lines_of(self.text(), bound.truth(0, false)));
+  return list_of_texts(run, self, lines_of(run.budget, self.text(), bound.truth(0, false)));
 }
 
 template <bool t_from_right>
@@ -245,7 +247,7 @@ Value justify(Runtime& run, const Value& self, const Arguments& arguments) {
   if (width > Integer{1} << 40) run.budget.check_text(SIZE_MAX);
   spec.width = width > 0 ? static_cast<size_t>(width) : 0;
   run.budget.check_text(spec.width);
-  run.budget.step(spec.width / 64);
+  run.budget.scan(spec.width);
   if (bound.has(1)) {
     bound.text(1);
     if (bound[1].text_object().length != 1)

@@ -112,7 +112,10 @@ const Value* Dict::find(std::string_view key) const {
   return find_by(hash_of_text(key), [&](const Value& x) { return is_text(x, key); });
 }
 const Value* Dict::find(Budget& payer, const Value& key) const {
-  if (key.is(Kind::text)) return find(key.text());
+  if (key.is(Kind::text)) {
+    payer.step(key.text().size() / 256);
+    return find(key.text());
+  }
   return find_by(hash_of(payer, key), [&](const Value& x) { return is_equal(payer, x, key); });
 }
 
@@ -128,6 +131,11 @@ Value* Namespace::find(std::string_view name) {
   for (auto& [key, value] : entries)
     if (is_text(key, name)) return &value;
   return nullptr;
+}
+
+void Namespace::check_size(size_t count) {
+  constexpr size_t most = 1000;
+  if (count > most) fail("LimitError", fmt::format("a namespace of more than {} names", most));
 }
 
 Cycler::Cycler(Budget* payer, std::vector<Value> x)
@@ -365,6 +373,7 @@ uint64_t hash_of(Budget& budget, const Value& x) {
       return std::hash<double>{}(real);
     }
     case Kind::text:
+      budget.step(x.text().size() / 256);
       return hash_of_text(x.text());
     case Kind::tuple: {
       uint64_t hash = 3;

@@ -175,6 +175,8 @@ struct Namespace : Mutable {
   explicit Namespace(Budget* payer) : Mutable(payer, 256) {}
   std::vector<std::pair<Value, Value>> entries;  // keys are texts, or what a dict brought
   Value* find(std::string_view name);
+  /// Refuses more names than are looked through one by one.
+  static void check_size(size_t count);
   void clear() override { entries.clear(); }
 };
 
