@@ -21,8 +21,8 @@ class ChatRows {
  public:
   struct Options {
     const text::TokenizerFolder* folder = nullptr;  // outlives the rows; null: no ids
-    std::optional<std::string> source;              // in place of the folder's templates
-    std::optional<std::string> bos, eos;            // in place of the folder's
+    std::optional<std::string> source{};            // in place of the folder's templates
+    std::optional<std::string> bos{}, eos{};        // in place of the folder's
     std::tm local_time{};                           // what strftime_now tells
   };
   explicit ChatRows(Options options) : options_(std::move(options)) {}

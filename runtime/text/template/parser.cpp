@@ -132,7 +132,7 @@ class StatementParser {
     while (true) {
       Branch branch;
       branch.test = expressions_.tuple({.has_condition = false});
-      branch.body = body_until({"elif", "else", "endif"});
+      branch.body = body_until({"endif", "elif", "else"});
       x->branches.push_back(std::move(branch));
       const std::string& tag = stream_.next().content;
       if (tag == "elif") continue;
