@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 """Writes tests/data/chat/templates.json: what transformers' Jinja environment makes of templates.
 
-usage: make_template_vectors.py OUT.json
+usage: make_template_vectors.py     (from anywhere)
 needs: the package jinja2 3.1 (not to build or test: the file is in the repository)
 
-Templates and dialogues are written here. The environment is the one that transformers documents
-and uses: an immutable sandbox, trim_blocks, lstrip_blocks, loop controls, a generation block, a
-tojson that is json.dumps. Ranges of generation blocks are counted where the template prints them.
+Templates are our own: tests/data/chat/families, with the features of the families of models, and
+tests/data/chat/snippets.txt, one feature a line (\\n is a newline, \\\\ a backslash). Beside them,
+dialogues.jsonl has a dialogue a line. The environment is the one that transformers documents and
+uses: an immutable sandbox, trim_blocks, lstrip_blocks, loop controls, a generation block, a tojson
+that is json.dumps. Ranges of generation blocks are counted where the template prints them.
 """
 
 import copy
 import datetime
 import json
-import pathlib
-import sys
+import os
 
 import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = os.path.join(ROOT, "tests", "data", "chat")
 NOW = datetime.datetime(2026, 3, 7, 9, 5, 3)
 
 
@@ -74,76 +77,23 @@ def rendered(template, context):
     return out
 
 
-# Templates of our own with the features of the families.
-DATA = pathlib.Path(__file__).resolve().parent / "templates"
-NAMES = ("turns", "headers", "alternation", "marked")
-FAMILIES = {name: (DATA / f"{name}.jinja").read_text() for name in NAMES}
-
+LAKE_PROPERTIES = {
+    "lake": {"type": "string", "description": "ein See, 湖"},
+    "n": {"type": "integer", "enum": [1, 2]},
+}
 TOOL = {
     "type": "function",
     "function": {
         "name": "depth_of",
         "description": 'Depth of a lake <in m> & its "name"',
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "lake": {"type": "string", "description": "ein See, 湖"},
-                "n": {"type": "integer", "enum": [1, 2]},
-            },
-            "required": ["lake"],
-        },
+        "parameters": {"type": "object", "properties": LAKE_PROPERTIES, "required": ["lake"]},
     },
 }
-
-
-def call(arguments, key="lakelake1"):
-    return {
-        "id": key,
-        "type": "function",
-        "function": {"name": "depth_of", "arguments": arguments},
-    }
-
-
-def turn(role, content, **more):
-    return {"role": role, "content": content, **more}
-
-
-DIALOGUES = [
-    [turn("user", "How deep?")],
-    [turn("system", " Be short. \n"), turn("user", "  So?\n\n")],
-    [turn("user", "a"), turn("assistant", "<t>\nhm\n</t>\n\nb"), turn("user", "c 你好 é 🙂")],
-    [turn("user", "a"), turn("assistant", "<t>\nhm\n</t>\n\nb")],
-    [
-        turn("user", "x"),
-        turn(
-            "assistant",
-            "",
-            tool_calls=[call({"lake": 'Zü"ri', "n": 1.5, "deep": None, "ok": True})],
-        ),
-        turn("tool", "136", tool_call_id="lakelake1"),
-    ],
-    [
-        turn("user", "x"),
-        turn("assistant", "", tool_calls=[call({"lake": "a"}), call({}, "lakelake2")]),
-        turn("tool", {"m": [1, 2.0]}, tool_call_id="lakelake1"),
-        turn("tool", "z", tool_call_id="lakelake2"),
-        turn("assistant", "done"),
-        turn("user", "so"),
-    ],
-    [turn("user", "x"), turn("assistant", "", tool_calls=[call('{"lake": "text"}')])],
-    [turn("user", "x"), turn("user", "y")],
-    [turn("assistant", "first"), turn("user", "y")],
-    [turn("user", [{"type": "text", "text": "parts"}])],
-    [turn("user", "no content"), turn("assistant", None)],
-    [],
-]
-
 KWARGS = [
     {"add_generation_prompt": True},
     {"add_generation_prompt": False, "quick": True, "day": "2 May 2026"},
     {"add_generation_prompt": True, "quick": True},
 ]
-
 LAKE = {
     "name": "Bled",
     "depth": 30,
@@ -152,48 +102,43 @@ LAKE = {
     "in": {"x": [1, {"y": "z"}]},
     "none": None,
 }
-# One feature each.
-SNIPPETS = (DATA / "snippets.txt").read_text().strip("\n").split("\n")
+
+
+def text_of(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def dialogue_vectors():
+    out = []
+    for name in sorted(os.listdir(os.path.join(FOLDER, "families"))):
+        template = text_of(os.path.join("families", name))
+        for line in text_of("dialogues.jsonl").splitlines():
+            for kwargs in KWARGS:
+                context = {"messages": json.loads(line), "tools": [TOOL] if len(out) % 2 else None}
+                context.update(documents=None, bos_token="<b>", eos_token="<e>", **kwargs)
+                result = rendered(template, copy.deepcopy(context))
+                out.append({"template": name, "context": context, **result})
+    return out
+
+
+def snippet_vectors(context):
+    out = []
+    for line in text_of("snippets.txt").split("\n")[:-1]:
+        template = line.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
+        out.append({"template": template, **rendered(template, copy.deepcopy(context))})
+    return out
 
 
 def main():
-    out = []
-    for name, template in FAMILIES.items():
-        for messages in DIALOGUES:
-            for kwargs in KWARGS:
-                tools = [TOOL] if len(out) % 2 else None
-                context = dict(
-                    messages=messages,
-                    tools=tools,
-                    documents=None,
-                    bos_token="<b>",
-                    eos_token="<e>",
-                    **kwargs,
-                )
-                out.append({"template": name, "context": context, **rendered(template, context)})
     context = {"lake": LAKE, "x": 3}
-    snippets = []
-    for line in SNIPPETS:
-        template = line.replace("\\\\", "\0").replace("\\n", "\n").replace("\0", "\\")
-        snippets.append({"template": template, **rendered(template, copy.deepcopy(context))})
-    with open(sys.argv[1], "w", encoding="ascii") as f:
-        json.dump(
-            {"families": FAMILIES, "dialogues": out, "context": context, "snippets": snippets},
-            f,
-            separators=(",", ":\n"),
-        )
+    dialogues, snippets = dialogue_vectors(), snippet_vectors(context)
+    with open(os.path.join(FOLDER, "templates.json"), "w", encoding="ascii") as f:
+        all_of_them = {"dialogues": dialogues, "context": context, "snippets": snippets}
+        json.dump(all_of_them, f, separators=(",", ":\n"))
         f.write("\n")
-    bad = sum("error" in x for x in snippets)
-    print(
-        len(out),
-        "dialogues,",
-        sum("error" in x for x in out),
-        "of them errors;",
-        len(snippets),
-        "snippets,",
-        bad,
-        "of them errors",
-    )
+    for name, vectors in (("dialogues", dialogues), ("snippets", snippets)):
+        print(len(vectors), name + ",", sum("error" in x for x in vectors), "of them errors")
 
 
 if __name__ == "__main__":
