@@ -78,25 +78,20 @@ class Reader {
 };
 
 /// Keys that change nothing in what is computed here. Names that begin with '_' do not either.
-constexpr std::array<std::string_view, 38> k_harmless = {
-    "architectures",
+constexpr std::array k_harmless = std::to_array<std::string_view>({
     "attention_dropout",
     "attn_implementation",
     "auto_map",  // the family is computed here; no code of the folder runs
     "aux_loss_alpha",
     "chunk_size_feed_forward",
     "classifier_dropout",
-    "dtype",
     "ep_size",
     "finetuning_task",
-    "id2label",
     "is_decoder",
-    "is_encoder_decoder",
     "keys_to_ignore_at_inference",
     "label2id",
     "layer_types",  // of layers that all see everything: checked where a family has windows
     "max_window_layers",
-    "model_type",
     "num_nextn_predict_layers",  // the layers behind the last one are not loaded
     "output_attentions",
     "output_hidden_states",
@@ -105,19 +100,18 @@ constexpr std::array<std::string_view, 38> k_harmless = {
     "problem_type",
     "qk_head_dim",
     "return_dict",
-    "rope_theta",
     "seq_aux",
     "sliding_window",  // without use_sliding_window
     "task_specific_params",
     "tokenizer_class",
-    "torch_dtype",
     "torchscript",
     "transformers.js_config",
     "transformers_version",
     "unsloth_version",
     "use_cache",
     "use_return_dict",
-};
+});
+static_assert(std::ranges::is_sorted(k_harmless));
 
 MlaShape read_mla(Reader& in) {
   MlaShape mla;

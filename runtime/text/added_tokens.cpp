@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/check.hpp"
+#include "runtime/text/json_fields.hpp"
 #include "runtime/text/unicode.hpp"
 
 namespace cohort::text {
@@ -39,6 +40,17 @@ size_t behind_spaces(std::string_view text, size_t at) {
 }
 
 }  // namespace
+
+AddedToken read_added_token(JsonFields& fields) {
+  AddedToken token;
+  token.content = fields.text("content");
+  token.is_special = fields.flag("special", false);
+  token.is_normalized = fields.flag("normalized", !token.is_special);
+  token.is_single_word = fields.flag("single_word", false);
+  token.strips_left = fields.flag("lstrip", false);
+  token.strips_right = fields.flag("rstrip", false);
+  return token;
+}
 
 void AddedTokenSearch::add(std::string text, const AddedToken* token) {
   COHORT_CHECK(!text.empty() && text.size() <= k_content_bytes_max, "an added token's length");

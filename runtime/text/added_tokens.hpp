@@ -21,6 +21,10 @@ struct AddedToken {
   bool strips_right = false;
 };
 
+class JsonFields;
+/// Returns what a token's object says of it: content and flags. It may leave out the flags.
+AddedToken read_added_token(JsonFields& fields);
+
 /// Which added tokens a text may be cut at.
 enum class AddedTokenUse : uint8_t {
   all,

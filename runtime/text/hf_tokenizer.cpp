@@ -158,14 +158,8 @@ Expected<void> Tokenizer::Parts::read_added(const Json& tree, std::span<const Ad
   for (size_t i = 0; i < tree.size(); ++i) {
     const std::string where = "added_tokens[" + std::to_string(i) + "]";
     JsonFields fields(tree[i], where);
-    AddedToken token;
+    AddedToken token = read_added_token(fields);
     token.id = static_cast<TokenId>(fields.number("id", 0, Vocabulary::k_id_end - 1));
-    token.content = fields.text("content");
-    token.is_special = fields.flag("special", false);
-    token.is_normalized = fields.flag("normalized", !token.is_special);
-    token.is_single_word = fields.flag("single_word", false);
-    token.strips_left = fields.flag("lstrip", false);
-    token.strips_right = fields.flag("rstrip", false);
     COHORT_TRY(fields.finish());
     if (!token.content.empty()) COHORT_TRY(add(std::move(token), where));
   }

@@ -1,13 +1,11 @@
 #include "runtime/text/tokenizer_folder.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/text/json_fields.hpp"
 #include "runtime/text/tokenizer_json.hpp"
 #include "runtime/text/unicode.hpp"
@@ -23,18 +21,10 @@ constexpr std::string_view k_token_names[] = {"bos_token", "eos_token", "unk_tok
 
 /// Returns the file's bytes, or nothing if there is no such file.
 Expected<std::optional<std::string>> read_text(const fs::path& path, size_t bytes_max) {
-  std::error_code code;
-  if (!fs::exists(path, code)) return std::optional<std::string>();
-  const auto size = fs::file_size(path, code);
-  if (code) return Error{Errc::io, path.string() + ": " + code.message()};
-  if (size > bytes_max)
-    return Error{Errc::config,
-                 path.string() + " is larger than " + std::to_string(bytes_max >> 20) + " MiB"};
-  std::string text(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    return Error{Errc::io, path.string() + ": cannot be read: " + std::strerror(errno)};
-  return std::optional(std::move(text));
+  Expected<std::string> text = read_file(path, bytes_max);
+  if (!text && text.error().code == Errc::not_found) return std::optional<std::string>();
+  if (!text) return text.error();
+  return std::optional(*std::move(text));
 }
 
 /// Returns the object in a file, or an empty one if there is no such file.
@@ -90,17 +80,11 @@ Expected<std::vector<AddedToken>> added_tokens_decoder(const FolderFiles& files)
   if (!found->is_object()) return Error{Errc::config, where + " must be an object"};
   for (const auto& [key, value] : found->items()) {
     JsonFields fields(value, where + "[\"" + key.substr(0, 32) + "\"]");
-    AddedToken token;
+    AddedToken token = read_added_token(fields);
     const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), token.id);
     if (code != std::errc() || end != key.data() + key.size() || token.id < 0 ||
         token.id >= Vocabulary::k_id_end)
       fields.fail("", "must have the id of a token as its key");
-    token.content = fields.text("content");
-    token.is_special = fields.flag("special", false);
-    token.is_normalized = fields.flag("normalized", !token.is_special);
-    token.is_single_word = fields.flag("single_word", false);
-    token.strips_left = fields.flag("lstrip", false);
-    token.strips_right = fields.flag("rstrip", false);
     COHORT_TRY(fields.finish());
     tokens.push_back(std::move(token));
   }

@@ -163,7 +163,7 @@ NamedTensor& named(std::vector<NamedTensor>& tensors, const std::string& name) {
 
 const BadFolder k_bad[] = {
     {"NoConfig", [](const fs::path& f) { fs::remove(f / "config.json"); },
-     "config.json: cannot be opened"},
+     "config.json: No such file"},
     {"ConfigIsNoJson", [](const fs::path& f) { write(f / "config.json", "{"); },
      "is not a JSON object"},
     {"NoModelType",

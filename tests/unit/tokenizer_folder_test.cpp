@@ -8,7 +8,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/text/stop_strings.hpp"
 #include "tools/actor-node/tokenize_command.hpp"
 
 namespace cohort::text {
@@ -138,25 +137,6 @@ TEST(TokenizerFolder, NamesFileAndKeyOfWhatIsWrong) {
   EXPECT_NE(
       TokenizerFolder::read(none.path())->chat_template(true).error().detail.find("--template"),
       std::string::npos);
-}
-
-TEST(StopStrings, HoldBackWhatMayBecomeOne) {
-  StopStrings stops({"</a>", "<b", ""});
-  EXPECT_EQ(stops.next("x<"), "x");
-  EXPECT_EQ(stops.next("/"), "");
-  EXPECT_EQ(stops.next("c<"), "</c");
-  EXPECT_EQ(stops.next("/a"), "");
-  EXPECT_EQ(stops.next("> y"), "");
-  EXPECT_TRUE(stops.is_stopped());
-  EXPECT_EQ(stops.next("z") + stops.finish(), "");
-  StopStrings open({"ab"});
-  EXPECT_EQ(open.next("xa"), "x");
-  EXPECT_EQ(open.finish(), "a");
-  EXPECT_FALSE(open.is_stopped());
-  StopStrings first({"later", "at"});
-  EXPECT_EQ(first.next("it is later"), "it is ");
-  StopStrings none({});
-  EXPECT_EQ(none.next("abc"), "abc");
 }
 
 std::string rows_of(TokenizeCommand command, const TokenizerFiles& files, const std::string& rows) {

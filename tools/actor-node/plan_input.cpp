@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/verl/verl_load.hpp"
 #include "runtime/job/vocabulary.hpp"
@@ -18,19 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr uintmax_t k_config_json_max = uintmax_t{4} << 20;
 
-Expected<std::string> read_file(const fs::path& path) {
-  std::error_code failed;
-  uintmax_t size = fs::file_size(path, failed);
-  if (failed) return Error{Errc::io, fmt::format("{}: {}", path.string(), failed.message())};
-  if (size > k_config_json_max)
-    return Error{Errc::config, fmt::format("{}: {} bytes are no config.json", path.string(), size)};
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return Error{Errc::io, fmt::format("{}: cannot be read", path.string())};
-  return text.str();
-}
-
 /// Shapes of the checkpoints that are folders here. A name that is none is the planner's to know.
 Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::RunConfig& config) {
   std::map<std::string, model::ModelShape> shapes;
@@ -38,7 +24,7 @@ Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::Run
     fs::path file = fs::path(name) / "config.json";
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) continue;
-    COHORT_ASSIGN(std::string text, read_file(file));
+    COHORT_ASSIGN(std::string text, read_file(file, k_config_json_max));
     COHORT_ASSIGN(model::HfConfig read, model::read_hf_config(text, file.string()));
     shapes[name] = std::move(read.shape);
   }

@@ -9,13 +9,13 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/text/tokenizer_folder.hpp"
 #include "tools/actor-node/tokenize_chat.hpp"
 
@@ -70,13 +70,7 @@ Expected<Json> ids_row(const Json& row, const TokenizeContext& context) {
   return out;
 }
 
-Expected<std::string> read_template(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::not_found, path + ": " + std::strerror(errno)};
-  std::string source{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return Error{Errc::io, path + ": cannot be read"};
-  return source;
-}
+constexpr uintmax_t k_template_bytes_max = uintmax_t{64} << 20;
 
 /// What rows of messages share: template, variables, time.
 Expected<ChatRows> chat_rows(const TokenizeContext& context) {
@@ -86,7 +80,7 @@ Expected<ChatRows> chat_rows(const TokenizeContext& context) {
   options.bos = command.bos;
   options.eos = command.eos;
   if (!command.template_file.empty()) {
-    COHORT_ASSIGN(options.source, read_template(command.template_file));
+    COHORT_ASSIGN(options.source, read_file(command.template_file, k_template_bytes_max));
   }
   if (command.now.empty()) {
     const std::time_t now = std::time(nullptr);

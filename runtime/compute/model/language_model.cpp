@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/compute/model/lora_adapter.hpp"
 #include "runtime/compute/model/policy_graph.hpp"
@@ -30,11 +29,11 @@ struct LanguageModel::State {
 
 namespace {
 
+constexpr uintmax_t k_config_bytes_max = uintmax_t{1} << 20;
+
 Expected<HfConfig> read_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  COHORT_ASSIGN(const std::string text, read_file(path, k_config_bytes_max));
   COHORT_ASSIGN(HfConfig config, model::read_hf_config(text, folder.string()));
   if (!config.unknown_keys.empty())
     return Error{Errc::config,

@@ -4,12 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/compute/train/safetensors.hpp"
 
 namespace cohort::compute {
@@ -32,9 +31,8 @@ bool is_off(const Json& config, const char* key) {
 }
 
 Expected<AdapterConfig> read_config(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  constexpr uintmax_t k_bytes_max = uintmax_t{1} << 20;
+  COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
   const Json config = Json::parse(text, nullptr, false);
   if (!config.is_object()) return Error{Errc::corrupt, path.string() + ": is not a JSON object"};
   const auto refused = [&](const std::string& what) {

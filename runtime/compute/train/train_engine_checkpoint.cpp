@@ -6,12 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/read_file.hpp"
 #include "runtime/compute/train/atomic_folder.hpp"
 #include "runtime/compute/train/checkpoint_slices.hpp"
 #include "runtime/compute/train/train_state.hpp"
@@ -140,9 +139,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 Expected<json> read_json(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{Errc::not_found, path.string() + ": cannot be opened"};
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  constexpr uintmax_t k_bytes_max = uintmax_t{64} << 20;
+  COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
   auto parsed = json::parse(text, nullptr, false);
   if (!parsed.is_object()) return Error{Errc::corrupt, path.string() + ": not a JSON object"};
   return parsed;

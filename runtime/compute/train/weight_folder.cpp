@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "runtime/base/read_file.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -29,11 +29,7 @@ struct Index {
 
 Expected<Index> read_index(const fs::path& path) {
   constexpr uintmax_t k_bytes_max = uintmax_t{64} << 20;
-  std::error_code failure;
-  if (fs::file_size(path, failure) > k_bytes_max)
-    return Error{Errc::corrupt, path.string() + ": is over 64 MiB"};
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
   const Json json = Json::parse(text, nullptr, false);
   auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object() || map == json.end() || !map->is_object() || map->empty())
@@ -58,7 +54,7 @@ bool is_there(const fs::path& path) {
 
 /// Buffers of old files that follow from config.json, and the layers behind the last one (MTP).
 bool is_left_out(std::string_view name, const ModelConfig& model) {
-  if (name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.masked_bias")) return true;
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;
   constexpr std::string_view k_layers = "model.layers.";
   if (!name.starts_with(k_layers)) return false;
   name.remove_prefix(k_layers.size());

@@ -131,7 +131,7 @@ class Resolver {
         resolve(x.value.get(), where);
         return resolve(x.target.get(), where);
       case StmtKind::set_block:
-        return resolve_set_block(x, where);
+        return resolve_captured(x, where);
       case StmtKind::macro:
         resolve_macro(*x.macro, where, true);
         x.place = where.frame->symbols.place_of(x.target->name);
@@ -142,7 +142,7 @@ class Resolver {
       case StmtKind::generation:
         return resolve_macro(*x.macro, where, false);
       case StmtKind::filter_block:
-        return resolve_filter_block(x, where);
+        return resolve_captured(x, where);
       case StmtKind::with:
         return resolve_with(x, where);
       case StmtKind::loop_break:
@@ -212,23 +212,15 @@ class Resolver {
     return is_used;
   }
 
-  void resolve_set_block(Stmt& x, Where where) {
+  /// A block whose text is filtered: it is printed, or kept under the target.
+  void resolve_captured(Stmt& x, Where where) {
     Frame frame(where.frame, x.scope);
     collector_.collect(frame.symbols, x.body);
     collector_.collect(frame.symbols, x.value.get());
     frame.symbols.assign_slots(x.scope);
     resolve(x.body, where.inner(frame));
     resolve(x.value.get(), where.inner(frame));
-    resolve(x.target.get(), where);
-  }
-
-  void resolve_filter_block(Stmt& x, Where where) {
-    Frame frame(where.frame, x.scope);
-    collector_.collect(frame.symbols, x.body);
-    collector_.collect(frame.symbols, x.value.get());
-    frame.symbols.assign_slots(x.scope);
-    resolve(x.body, where.inner(frame));
-    resolve(x.value.get(), where.inner(frame));
+    if (x.target) resolve(x.target.get(), where);
   }
 
   void resolve_with(Stmt& x, Where where) {
