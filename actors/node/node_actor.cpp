@@ -117,6 +117,7 @@ void NodeState::spawn_reward() {
     options.rewards = std::move(*rewards);
   }
   options.prompts = options_.plan.prompts;
+  options.chat = options_.plan.chat;
   options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
   options.fenced = fenced_;
   options.fail = failure_sink();

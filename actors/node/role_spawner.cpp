@@ -380,7 +380,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.sampling.top_k = static_cast<int>(sampling.top_k);
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.sequence_length = static_cast<int>(config.sequence_length);
-  options.stop_texts = plan.stop_texts;
+  options.stop_ids = plan.stop_ids;
   options.tokenizer = plan.tokenizer;
   options.environments = plan.environments;
   options.exchange = exchanges_.at(card).at(role.role);

@@ -28,12 +28,12 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   turn.observation = world_->reset(seed);
   if (!options_->prompt) {
     const std::span<const int32_t> tokens = world_->prompt_tokens();
-    turn.prompt_tokens.assign(tokens.begin(), tokens.end());
+    turn.prompt.assign(tokens.begin(), tokens.end());
     return turn;
   }
   std::string instructions = options_->instructions.value_or(world_->instructions());
-  turn.prompt =
-      options_->prompt->first_turn(instructions, fields(turn.observation, world_->initial_event()));
+  COHORT_ASSIGN(turn.prompt, options_->chat->opening(options_->prompt->first_turn(
+                                 instructions, fields(turn.observation, world_->initial_event()))));
   return turn;
 }
 
@@ -53,9 +53,12 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   turn.is_effective = result.is_effective;
   turn.is_success = result.is_success;
   turn.stop_reason = result.stop_reason;
-  if (!turn.is_done)
-    turn.prompt = options_->prompt->next_turn(fields(turn.observation, result.event),
-                                              response.ends_with(tasks::k_turn_end));
+  if (!turn.is_done) {
+    COHORT_ASSIGN(
+        turn.prompt,
+        options_->chat->following(
+            options_->prompt->next_turn(fields(turn.observation, result.event)), response));
+  }
   return turn;
 }
 

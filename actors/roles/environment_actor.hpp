@@ -1,8 +1,8 @@
 #pragma once
-/// One text environment as an actor: it owns the world of one trajectory at a time and renders what
-/// the policy reads. Owner: the rollout actor that spawned it (pooled over leases). Thread: CAF's
-/// scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the world of a
-/// plugin waits for its child process and has a thread. Holds one game. In pipeline rlvr
+/// One text environment as an actor: it owns the world of one trajectory at a time and gives the
+/// ids that the policy reads. Owner: the rollout actor that spawned it (pooled over leases).
+/// Thread: CAF's scheduler; no thread of its own, so thousands are cheap (about 1 KiB each); the
+/// world of a plugin waits for its child process and has a thread. Holds one game. In pipeline rlvr
 /// the world is a row (PromptSet). Messages and errors:
 /// EnvironmentActor in role_handles.hpp.
 #include <functional>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "actors/roles/role_handles.hpp"
+#include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/prompt.hpp"
 
@@ -19,13 +20,14 @@ namespace cohort::actors {
 /// What one tag of custom_envs says, or one domain of pipeline rlvr.
 struct EnvironmentOptions {
   std::function<Expected<std::unique_ptr<tasks::Environment>>()> make;
-  std::optional<tasks::FrozenLakeConfig> lake;  // of a frozen_lake: its maps can be held out
-  bool is_blocking = false;                     // a turn waits for another process
-  std::function<Expected<bool>()> reload;       // of a plugin: takes its newer version
-  int max_turns = 0;                            // the manager's cap; 0: the world has its own
-  std::optional<tasks::PromptTemplate> prompt;  // none: the world brings tokens
-  std::optional<std::string> instructions;      // none: the environment's own text
-  int max_response_length = 0;                  // [tokens] shown to the model
+  std::optional<tasks::FrozenLakeConfig> lake;    // of a frozen_lake: its maps can be held out
+  bool is_blocking = false;                       // a turn waits for another process
+  std::function<Expected<bool>()> reload;         // of a plugin: takes its newer version
+  int max_turns = 0;                              // the manager's cap; 0: the world has its own
+  std::optional<tasks::PromptTemplate> prompt;    // none: the world brings tokens
+  std::shared_ptr<const tasks::ChatFormat> chat;  // of the prompts
+  std::optional<std::string> instructions;        // none: the environment's own text
+  int max_response_length = 0;                    // [tokens] shown to the model
 };
 
 /// A game and its prompts; no CAF, so that it is tested alone.

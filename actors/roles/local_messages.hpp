@@ -30,14 +30,13 @@ using ScoredBatch = std::shared_ptr<std::vector<Scored>>;
 /// How the exchange of a weight version ended at a card.
 using Arrival = std::shared_ptr<Expected<publish::PublishReport>>;
 
-/// What an environment says after reset or an action: the text to append to the context, and what
-/// it paid.
+/// What an environment says after reset or an action: the ids to append to the context, and what it
+/// paid.
 struct EnvTurn {
-  uint64_t request = 0;                // of the rollout: which trajectory this answers
-  std::string error;                   // the game failed, empty if not
-  std::string prompt;                  // rendered template, ready to tokenise
-  std::vector<int32_t> prompt_tokens;  // the same, where it is tokenised already; else empty
-  std::string observation;             // the bare observation, for the record
+  uint64_t request = 0;         // of the rollout: which trajectory this answers
+  std::string error;            // the game failed, empty if not
+  std::vector<int32_t> prompt;  // ids of the rendered template
+  std::string observation;      // the bare observation, for the record
   float reward = 0;
   bool is_done = false;
   bool is_valid = false;

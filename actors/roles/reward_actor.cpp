@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/failpoint.hpp"
-#include "runtime/tasks/prompt.hpp"
 
 namespace cohort::actors {
 
@@ -15,11 +14,6 @@ using namespace control;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-std::string without_end(std::string_view answer) {
-  if (answer.ends_with(tasks::k_turn_end)) answer.remove_suffix(tasks::k_turn_end.size());
-  return std::string(answer);
-}
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -32,11 +26,11 @@ std::string messages_of(const tasks::Sample& sample) {
   return dump(list);
 }
 
-std::string turns_of(const proto::Trajectory& t) {
+std::string turns_of(const proto::Trajectory& t, const tasks::ChatFormat& chat) {
   Json turns = Json::array();
   for (const proto::Turn& turn : t.turns)
     turns.push_back({{"observation", turn.observation},
-                     {"response", without_end(turn.response)},
+                     {"response", chat.without_end(turn.response)},
                      {"reward", turn.env_reward},
                      {"is_valid", turn.is_valid}});
   Json metrics = Json::object();
@@ -46,20 +40,21 @@ std::string turns_of(const proto::Trajectory& t) {
 
 }  // namespace
 
-tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts) {
+tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts,
+                            const tasks::ChatFormat& chat) {
   tasks::RewardRow row;
   row.id = proto::to_string(t.key);
   if (!t.turns.empty()) {
     const proto::Turn& last = t.turns.back();
-    row.response = without_end(last.response);
-    row.is_finished = last.response.ends_with(tasks::k_turn_end);
+    row.response = chat.without_end(last.response);
+    row.is_finished = chat.is_ended(last.response);
     row.prompt = t.turns.front().observation;
   }
   row.response_tokens =
       static_cast<uint32_t>(std::count(t.response_mask.begin(), t.response_mask.end(), uint8_t{1}));
   row.data_source = t.tag;
   if (prompts == nullptr) {
-    row.columns = turns_of(t);
+    row.columns = turns_of(t, chat);
     return row;
   }
   const tasks::Sample& sample = *prompts->at(t.seed).sample;
@@ -218,7 +213,7 @@ class RewardState {
         if (!reward.scorer) {
           take(frame, place, {reward.of_trajectory(t), {}, "", ""});
         } else if (t.key.kind != TrajectoryKind::warm_start) {  // scripted play is imitated
-          jobs[index].push_back({place, reward_row(t, options_.prompts.get())});
+          jobs[index].push_back({place, reward_row(t, options_.prompts.get(), *options_.chat)});
         }
       }
     }

@@ -26,8 +26,9 @@ namespace cohort::actors {
 using NoticeSink = std::function<void(std::string role, std::string text)>;
 
 /// Returns what a scorer sees of a trajectory: of its row in `prompts`, or, when that is null, of
-/// the game: its last answer, with all turns in `columns`.
-tasks::RewardRow reward_row(const proto::Trajectory& trajectory, const PromptSet* prompts);
+/// the game: its last answer, with all turns in `columns`; without what ends an answer in `chat`.
+tasks::RewardRow reward_row(const proto::Trajectory& trajectory, const PromptSet* prompts,
+                            const tasks::ChatFormat& chat);
 
 /// Takes one reward's result into the trajectory: its part, its further numbers, or the mask.
 void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
@@ -41,8 +42,9 @@ struct RewardOptions {
   HopOptions hop;
   std::vector<RewardFunction> rewards;
   std::shared_ptr<const PromptSet> prompts;  // pipeline rlvr, else null
-  uint64_t step_trajectories = 0;            // of a training step
-  std::set<std::string> fenced;              // producers that were given up, see on_fence
+  std::shared_ptr<const tasks::ChatFormat> chat;
+  uint64_t step_trajectories = 0;  // of a training step
+  std::set<std::string> fenced;    // producers that were given up, see on_fence
   FailureSink fail;
   NoticeSink notice;
 };

@@ -34,11 +34,6 @@ std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
   return keys;
 }
 
-Expected<std::vector<int32_t>> prompt_of(const EnvTurn& turn, const tasks::Tokenizer& tokenizer) {
-  if (turn.prompt_tokens.empty()) return tokenizer.encode(turn.prompt);
-  return turn.prompt_tokens;
-}
-
 // An engine that breaks its promise is not trained on.
 Expected<void> check_output(const compute::TurnOutput& output, uint64_t version) {
   using compute::TurnStop;
@@ -67,13 +62,6 @@ RolloutState::~RolloutState() {
 
 Expected<void> RolloutState::open(RolloutOptions options) {
   options_ = std::move(options);
-  for (const std::string& text : options_.stop_texts) {
-    auto id = options_.tokenizer->token_id(text);
-    if (!id)
-      return Error{Errc::config,
-                   fmt::format("stop text '{}' is not a token of the vocabulary", text)};
-    stop_ids_.push_back(*id);
-  }
   COHORT_ASSIGN(engine_, options_.open_engine());
   const compute::EngineCapacity capacity = engine_->capacity();
   if (capacity.max_context < options_.sequence_length)
@@ -352,13 +340,11 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
-  auto tokens = prompt_of(turn, *options_.tokenizer);
-  if (!tokens) return fail_leases(at, "tokenizer", tokens.error());
-  size_t context = episode.trajectory.tokens.size() + tokens->size();
+  size_t context = episode.trajectory.tokens.size() + turn.prompt.size();
   int room = options_.sequence_length - static_cast<int>(context);
   if (room < 1)  // ROLL: the unanswered turn is dropped
     return finish_episode(at, "length", false);
-  episode.prompt_tokens = std::move(*tokens);
+  episode.prompt_tokens = turn.prompt;
   episode.observation = turn.observation;
   episode.generate_started = now_seconds();
   compute::TurnRequest request;
@@ -366,7 +352,7 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   request.append_tokens = episode.prompt_tokens;
   const auto& environment = options_.environments.at(episode.trajectory.tag);
   request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
-  request.stop_ids = stop_ids_;
+  request.stop_ids = options_.stop_ids;
   request.sampling = options_.sampling;
   if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
   request.rng_key = episode.rng_key;
@@ -449,16 +435,14 @@ void RolloutState::on_transcript(const Transcript& game) {
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
   for (size_t i = 0; i < game.responses.size(); ++i) {
     const EnvTurn& asked = game.turns[i];
-    auto prompt = prompt_of(asked, *options_.tokenizer);
     auto answer = options_.tokenizer->encode(game.responses[i]);
-    if (!prompt || !answer)
-      return fail_leases(*at, "tokenizer", !prompt ? prompt.error() : answer.error());
+    if (!answer) return fail_leases(*at, "tokenizer", answer.error());
     // What does not fit the context is not imitated.
-    const size_t used = episode.trajectory.tokens.size() + prompt->size();
+    const size_t used = episode.trajectory.tokens.size() + asked.prompt.size();
     const auto limit = static_cast<size_t>(options_.sequence_length);
     if (used >= limit) return finish_episode(*at, "length", false);
     if (answer->size() > limit - used) answer->resize(limit - used);
-    episode.prompt_tokens = std::move(*prompt);
+    episode.prompt_tokens = asked.prompt;
     episode.observation = asked.observation;
     episode.generate_started = now_seconds();
     compute::TurnOutput output;

@@ -10,12 +10,13 @@
 
 #include "actors/roles/plugin_spec.hpp"
 #include "actors/run/task_source.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/job/job_json.hpp"
 #include "runtime/job/job_spec.hpp"
-#include "runtime/job/vocabulary.hpp"
+#include "runtime/job/policy.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/worlds.hpp"
@@ -25,12 +26,6 @@ namespace cohort::actors {
 using namespace job;
 
 namespace {
-
-Expected<std::shared_ptr<const tasks::Tokenizer>> make_tokenizer(const config::RunConfig& config) {
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
-  COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
-  return std::shared_ptr<const tasks::Tokenizer>(std::move(tokenizer));
-}
 
 /// env_config's own keys: those that the schema has for the built-in worlds, or the entry's `args`.
 tasks::WorldOptions world_of(const config::EnvTemplate& source) {
@@ -74,7 +69,8 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
 }
 
 Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
-    const config::RunConfig& config, const std::string& tag) {
+    const config::RunConfig& config, const std::string& tag,
+    const std::shared_ptr<const tasks::ChatFormat>& chat) {
   auto entry = config.custom_envs.find(tag);
   if (entry == config.custom_envs.end())
     return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
@@ -90,6 +86,7 @@ Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
   if (auto chosen = choose_world(source, options); !chosen)
     return chosen.error().with_context(fmt::format("custom_envs.{}", tag));
   options.prompt = std::move(*compiled);
+  options.chat = chat;
   options.instructions = source.env_config.env_instruction;
   options.max_response_length = static_cast<int>(source.max_tokens_per_step);
   return std::make_shared<const EnvironmentOptions>(std::move(options));
@@ -99,21 +96,18 @@ Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
 // first lease.
 Expected<void> check_prompt(const std::string& tag,
                             const std::shared_ptr<const EnvironmentOptions>& options,
-                            const tasks::Tokenizer& tokenizer, int64_t sequence_length) {
+                            int64_t sequence_length) {
   EnvironmentState game;
   COHORT_TRY(game.configure(options));
-  COHORT_ASSIGN(EnvTurn turn, game.on_reset(0));
-  auto tokens = tokenizer.encode(turn.prompt);
-  if (!tokens)
-    return Error{
-        Errc::config,
-        fmt::format("custom_envs.{}: the prompt has a character that the tokenizer lacks: {}", tag,
-                    tokens.error().detail)};
-  if (static_cast<int64_t>(tokens->size()) >= sequence_length)
+  auto turn = game.on_reset(0);
+  if (!turn)
+    return Error{Errc::config, fmt::format("custom_envs.{}: {}", tag, turn.error().detail)};
+  const size_t tokens = turn->prompt.size();
+  if (static_cast<int64_t>(tokens) >= sequence_length)
     return Error{Errc::config,
                  fmt::format("sequence_length {} leaves no room for an answer: the first prompt of "
                              "custom_envs.{} has {} tokens; set sequence_length to at least {}",
-                             sequence_length, tag, tokens->size(), tokens->size() + 1)};
+                             sequence_length, tag, tokens, tokens + 1)};
   return {};
 }
 
@@ -258,8 +252,8 @@ Expected<void> open_environments(const config::RunConfig& config, Preflight& res
                              config.train_env_manager.tags.end());
   tags.insert(config.val_env_manager.tags.begin(), config.val_env_manager.tags.end());
   for (const std::string& tag : tags) {
-    COHORT_ASSIGN(auto options, make_environment(config, tag));
-    COHORT_TRY(check_prompt(tag, options, *result.tokenizer, config.sequence_length));
+    COHORT_ASSIGN(auto options, make_environment(config, tag, result.chat));
+    COHORT_TRY(check_prompt(tag, options, config.sequence_length));
     result.environments[tag] = std::move(options);
   }
   result.seeds = make_seeds(config, result);
@@ -267,7 +261,7 @@ Expected<void> open_environments(const config::RunConfig& config, Preflight& res
 }
 
 Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) {
-  COHORT_ASSIGN(result.prompts, PromptSet::open(config, *result.tokenizer));
+  COHORT_ASSIGN(result.prompts, PromptSet::open(config, result.chat));
   // Told before the run: a domain with too few rows, a warm start without answers.
   COHORT_TRY(make_prompt_tasks(config, result.prompts));
   EnvironmentOptions options;
@@ -290,21 +284,23 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_cards(config));
   if (auto engine = compute::engine_named(config.actor_infer.engine); !engine)
     return engine.error().with_context("actor_infer.engine");
-  COHORT_ASSIGN(result.tokenizer, make_tokenizer(config));
-  COHORT_ASSIGN(int64_t vocab_size,
-                job::vocab_size_of(config.model, result.tokenizer->vocab_size()));
+  COHORT_ASSIGN(job::Policy policy, job::policy_of(config));
+  for (const std::string& notice : policy.notices) log::info("pretrain: {}", notice);
+  result.tokenizer = policy.tokenizer;
+  result.chat = policy.chat;
   const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
-  result.model = {config.model.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
-  result.model.vocab_size = vocab_size;
+  result.model = {policy.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
   result.model.max_position = config.sequence_length;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
   COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)
                                                        : open_environments(config, result));
-  result.stop_texts = {std::string(tasks::k_turn_end)};
+  const std::span<const int32_t> ends = result.chat->answer_ends();
+  result.stop_ids.assign(ends.begin(), ends.end());
   // An answer ends with its closing tag, if the tag is one token: what would follow is never read.
-  if (config.pipeline == config::Pipeline::agentic && result.tokenizer->token_id("</answer>"))
-    result.stop_texts.emplace_back("</answer>");
+  if (const auto closing = result.tokenizer->token_id("</answer>");
+      closing && config.pipeline == config::Pipeline::agentic)
+    result.stop_ids.push_back(*closing);
   COHORT_TRY(plan_run(config, result));
   COHORT_ASSIGN(result.devices,
                 open_card_devices(config, own_cards ? *own_cards : all_cards(result.placement)));

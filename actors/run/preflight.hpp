@@ -29,7 +29,8 @@ struct Preflight {
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
   /// How weights go from the train cards to those of a role, by its name.
   std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
-  std::vector<std::string> stop_texts;               // special tokens that end an answer
+  std::shared_ptr<const tasks::ChatFormat> chat;
+  std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
   uint64_t checkpoint_bytes = 0;

@@ -5,15 +5,11 @@
 #include <algorithm>
 
 #include "runtime/tasks/demo_data.hpp"
-#include "runtime/tasks/prompt.hpp"
 #include "runtime/tasks/prompt_filter.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
 
 namespace cohort::actors {
 namespace {
-
-// ROLL's templates that add nothing to the text.
-bool is_plain_template(const std::string& name) { return name == "empty" || name == "base"; }
 
 Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& file,
                                                           const config::DataArgs& data) {
@@ -77,7 +73,7 @@ class PromptWorld final : public tasks::Environment {
     is_over_ = true;
     tasks::StepResult result;
     result.is_done = true;
-    result.is_valid = result.is_effective = response.ends_with(tasks::k_turn_end);
+    result.is_valid = result.is_effective = prompts_->chat().is_ended(response);
     result.stop_reason = result.is_valid ? "answered" : "length";
     return result;
   }
@@ -87,7 +83,7 @@ class PromptWorld final : public tasks::Environment {
   std::span<const int32_t> prompt_tokens() const override { return prompts_->at(row_).tokens; }
   uint64_t seed_count() const override { return prompts_->size(); }
   Expected<std::string> scripted_answer(double, Rng&) override {
-    return prompts_->at(row_).sample->answer + std::string(tasks::k_turn_end);
+    return prompts_->at(row_).sample->answer + prompts_->chat().usual_end();
   }
 
  private:
@@ -102,12 +98,20 @@ std::unique_ptr<tasks::Environment> make_prompt_world(std::shared_ptr<const Prom
   return std::make_unique<PromptWorld>(std::move(prompts));
 }
 
-std::string PromptSet::text(size_t row) const {
-  return tasks::render_chat(prompts_[row].sample->messages, is_plain_);
+std::vector<tasks::ChatMessage> PromptSet::dialogue(const tasks::Sample& sample) const {
+  std::vector<tasks::ChatMessage> messages = sample.messages;
+  if (!system_prompt_.empty() && messages.front().role != "system")
+    messages.insert(messages.begin(), {"system", system_prompt_});
+  return messages;
 }
 
-Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
-                              const config::DataArgs& data, const std::string& key) {
+std::string PromptSet::text(size_t row) const {
+  auto text = chat_->text(dialogue(*prompts_[row].sample));
+  return text ? *std::move(text) : "";  // open() has rendered it before
+}
+
+Expected<void> PromptSet::add(const config::RunConfig& config, const config::DataArgs& data,
+                              const std::string& key) {
   const auto room = static_cast<size_t>(config.prompt_length);
   COHORT_ASSIGN(const tasks::Truncation truncation,
                 tasks::truncation_of(config::to_string(data.truncation)));
@@ -123,11 +127,10 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Toke
       Prompt prompt;
       prompt.sample = &sample;
       COHORT_TRY(assign_rewards(config, prompt));
-      auto tokens = tokenizer.encode(tasks::render_chat(sample.messages, is_plain_));
+      auto tokens = chat_->opening(dialogue(sample));
       if (!tokens)
         return Error{Errc::config,
-                     fmt::format("{}: the prompt has a character that the tokenizer lacks: {}",
-                                 sample.id, tokens.error().detail)};
+                     fmt::format("{}: the prompt: {}", sample.id, tokens.error().detail)};
       if (tokens->size() > room) {
         if (data.filter_overlong_prompts) {
           ++counts_.overlong;
@@ -143,16 +146,16 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const tasks::Toke
   return {};
 }
 
-Expected<std::shared_ptr<const PromptSet>> PromptSet::open(const config::RunConfig& config,
-                                                           const tasks::Tokenizer& tokenizer) {
+Expected<std::shared_ptr<const PromptSet>> PromptSet::open(
+    const config::RunConfig& config, std::shared_ptr<const tasks::ChatFormat> chat) {
   const config::DataArgs& data = config.actor_train.data_args;
   if (data.file_name.empty())
     return Error{Errc::config,
                  "actor_train.data_args.file_name: missing; pipeline rlvr needs prompts, e.g. "
                  "file_name: [data/gsm8k_train.jsonl]"};
-  auto set = std::make_shared<PromptSet>();
-  set->is_plain_ = is_plain_template(data.template_name);
-  COHORT_TRY(set->add(config, tokenizer, data, "actor_train.data_args"));
+  std::shared_ptr<PromptSet> set(new PromptSet(std::move(chat)));
+  set->system_prompt_ = data.system_prompt;
+  COHORT_TRY(set->add(config, data, "actor_train.data_args"));
   set->train_rows_ = set->prompts_.size();
   if (set->train_rows_ == 0)
     return Error{Errc::config,
@@ -160,11 +163,7 @@ Expected<std::shared_ptr<const PromptSet>> PromptSet::open(const config::RunConf
                              "have more than prompt_length {} tokens)",
                              set->counts_.rows, set->counts_.overlong, config.prompt_length)};
   if (config.eval_steps > 0) {
-    if (config.validation.data_args.file_name.empty())
-      return Error{Errc::config,
-                   "validation.data_args.file_name: missing; give the held-out prompts, or "
-                   "eval_steps=-1"};
-    COHORT_TRY(set->add(config, tokenizer, config.validation.data_args, "validation.data_args"));
+    COHORT_TRY(set->add(config, config.validation.data_args, "validation.data_args"));
     if (set->prompts_.size() == set->train_rows_)
       return Error{Errc::config, "validation.data_args.file_name: no row is left"};
   }

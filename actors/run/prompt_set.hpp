@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runtime/config/run_config.hpp"
+#include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/dataset.hpp"
 #include "runtime/tasks/text_environment.hpp"
-#include "runtime/tasks/tokenizer.hpp"
 
 namespace cohort::actors {
 
@@ -33,10 +33,10 @@ struct PromptCounts {
 class PromptSet {
  public:
   /// Reads, checks and tokenises every row. Errors (Errc::config): a file or a row (file:line), a
-  /// row that no reward scores, a prompt above prompt_length under truncation error, a character
-  /// the tokenizer lacks.
-  static Expected<std::shared_ptr<const PromptSet>> open(const config::RunConfig& config,
-                                                         const tasks::Tokenizer& tokenizer);
+  /// row that no reward scores, a prompt above prompt_length under truncation error, one that the
+  /// chat template refuses or the tokenizer cannot write.
+  static Expected<std::shared_ptr<const PromptSet>> open(
+      const config::RunConfig& config, std::shared_ptr<const tasks::ChatFormat> chat);
 
   /// Rows [0, train_rows()) train; the held-out ones come behind them.
   const Prompt& at(size_t row) const { return prompts_[row]; }
@@ -45,14 +45,19 @@ class PromptSet {
   const PromptCounts& counts() const { return counts_; }
   /// Returns the text the model reads.
   std::string text(size_t row) const;
+  const tasks::ChatFormat& chat() const { return *chat_; }
 
  private:
-  Expected<void> add(const config::RunConfig& config, const tasks::Tokenizer& tokenizer,
-                     const config::DataArgs& data, const std::string& key);
+  explicit PromptSet(std::shared_ptr<const tasks::ChatFormat> chat) : chat_(std::move(chat)) {}
+  Expected<void> add(const config::RunConfig& config, const config::DataArgs& data,
+                     const std::string& key);
+  /// Returns the row's messages, behind the system prompt if they have none.
+  std::vector<tasks::ChatMessage> dialogue(const tasks::Sample& sample) const;
+  std::shared_ptr<const tasks::ChatFormat> chat_;
+  std::string system_prompt_;
   std::vector<std::shared_ptr<const tasks::Dataset>> files_;
   std::vector<Prompt> prompts_;
   size_t train_rows_ = 0;
-  bool is_plain_ = false;
   PromptCounts counts_;
 };
 

@@ -19,7 +19,8 @@ Expected<std::string> read_file(const std::filesystem::path& path, uintmax_t byt
     return failed(failure == std::errc::no_such_file_or_directory ? Errc::not_found : Errc::io,
                   failure.message());
   if (size > bytes_max)
-    return failed(Errc::config, fmt::format("{} bytes, where at most {} are read", size, bytes_max));
+    return failed(Errc::config,
+                  fmt::format("{} bytes, where at most {} are read", size, bytes_max));
   std::string text(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))

@@ -61,7 +61,10 @@ struct GeneratingArgs {
 /// ROLL's data_args: where prompts come from and how they become chats.
 struct DataArgs {
   bool is_configured = false;
-  std::string template_name = "native";  // key `template`: a chat template
+  std::string template_name = "native";     // key `template`: a chat template
+  std::string chat_template_kwargs = "{}";  // JSON object: more variables of the template
+  std::string chat_template_date;           // YYYY-MM-DD: what the template takes for today
+  std::string system_prompt;                // of conversations that have none; empty: none
   std::vector<std::string> file_name;
   std::vector<std::pair<std::string, double>>
       domain_interleave_probs;  // share of a step's prompts, file order

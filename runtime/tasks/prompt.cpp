@@ -12,12 +12,6 @@ namespace {
 constexpr std::array<std::string_view, 5> k_field_names{"turn_idx", "observation", "actions_left",
                                                         "max_response_length", "event"};
 
-std::string message(std::string_view role, std::string_view text) {
-  return fmt::format("{}{}\n{}{}\n", k_turn_begin, role, text, k_turn_end);
-}
-
-std::string assistant_header() { return fmt::format("{}assistant\n", k_turn_begin); }
-
 }  // namespace
 
 Expected<PromptTemplate> PromptTemplate::create(PromptOptions options) {
@@ -73,26 +67,15 @@ std::string PromptTemplate::render(const PromptFields& fields) const {
   return text;
 }
 
-std::string PromptTemplate::first_turn(std::string_view instructions,
-                                       const PromptFields& fields) const {
-  std::string text;
-  if (!options_.system_template.empty()) text = message("system", options_.system_template);
+std::vector<ChatMessage> PromptTemplate::first_turn(std::string_view instructions,
+                                                    const PromptFields& fields) const {
+  std::vector<ChatMessage> messages;
+  if (!options_.system_template.empty()) messages.push_back({"system", options_.system_template});
   std::string user = render(fields);
   if (options_.shows_instructions && !instructions.empty())
     user = fmt::format("{}\n{}", instructions, user);
-  return text + message("user", user) + assistant_header();
-}
-
-std::string PromptTemplate::next_turn(const PromptFields& fields, bool is_answer_ended) const {
-  std::string text = is_answer_ended ? "\n" : fmt::format("{}\n", k_turn_end);
-  return text + message("user", render(fields)) + assistant_header();
-}
-
-std::string render_chat(const std::vector<ChatMessage>& messages, bool is_plain) {
-  std::string text;
-  for (const ChatMessage& each : messages)
-    text += is_plain ? each.content : message(each.role, each.content);
-  return is_plain ? text : text + assistant_header();
+  messages.push_back({"user", std::move(user)});
+  return messages;
 }
 
 }  // namespace cohort::tasks

@@ -20,7 +20,7 @@ constexpr double k_wander_near = 0.8;     // the player wanders off: boxes one s
 constexpr double k_wander_far = 0.5;      // ... farther
 constexpr int k_wander_steps = 3;
 constexpr double k_wander_on = 0.5;   // after each of them
-constexpr int k_attempts_max = 4096;  // of one room
+constexpr int k_rooms_max = 4096;     // of one room
 constexpr int k_probe_attempts = 64;  // check_room_options: of each probe seed
 constexpr uint64_t k_probe_seeds = 4;
 
@@ -284,7 +284,7 @@ Expected<void> check_room_options(const SokobanRoomOptions& options) {
 }
 
 SokobanRoom generate_room(uint64_t seed, const SokobanRoomOptions& options) {
-  std::optional<SokobanRoom> room = try_room(seed, options, k_attempts_max);
+  std::optional<SokobanRoom> room = try_room(seed, options, k_rooms_max);
   COHORT_CHECK(room.has_value(), "SOKOBAN-1: generate_room without check_room_options");
   return std::move(*room);
 }

@@ -82,8 +82,8 @@ const AddedTokenSearch::Entry* AddedTokenSearch::longest_at(std::string_view tex
   return longest;
 }
 
-void AddedTokenSearch::cut(std::string_view text, AddedTokenUse use,
-                           std::vector<AddedPart>& parts) const {
+void AddedTokenSearch::cut(std::string_view text, AddedTokenUse use, std::vector<AddedPart>& parts,
+                           const std::function<bool(Span)>& is_plain) const {
   size_t done = 0;
   const bool is_used = use != AddedTokenUse::none && !entries_.empty();
   for (size_t at = 0; is_used && at < text.size();) {
@@ -100,7 +100,9 @@ void AddedTokenSearch::cut(std::string_view text, AddedTokenUse use,
     at = end;
     const AddedToken& token = *entry->token;
     // What is not wanted is skipped whole: no shorter token is looked for inside it.
-    if (use == AddedTokenUse::not_special && token.is_special) continue;
+    if (token.is_special &&
+        (use == AddedTokenUse::not_special || (is_plain && is_plain({begin, end}))))
+      continue;
     if (token.is_single_word &&
         (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end))))
       continue;

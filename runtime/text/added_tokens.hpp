@@ -1,6 +1,7 @@
 #pragma once
 /// The added tokens of a tokenizer.json, which are cut out of a text before anything else looks at
 /// it. Thread-safe once made.
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,8 +52,10 @@ class AddedTokenSearch {
   /// Call it behind the last add() and before cut().
   void finish();
   bool is_empty() const { return entries_.empty(); }
-  /// Appends the parts of `text`, in order; no text is empty. REQUIRES: valid UTF-8.
-  void cut(std::string_view text, AddedTokenUse use, std::vector<AddedPart>& parts) const;
+  /// Appends the parts of `text`, in order; no text is empty. A special token where `is_plain` is
+  /// true is none. REQUIRES: valid UTF-8.
+  void cut(std::string_view text, AddedTokenUse use, std::vector<AddedPart>& parts,
+           const std::function<bool(Span)>& is_plain = nullptr) const;
 
  private:
   struct Entry {

@@ -1,6 +1,7 @@
 #include "runtime/text/hf_tokenizer.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -225,7 +226,14 @@ void Tokenizer::Parts::put(TokenId id, Span origin, Call& call) const {
 Expected<void> Tokenizer::Parts::encode(Call& call) const {
   Scratch& scratch = call.scratch;
   scratch.raw_parts.clear();
-  raw_search.cut(call.text, call.options.added_tokens, scratch.raw_parts);
+  const std::span<const size_t> plain_at = call.options.plain_at;
+  const auto is_plain = [plain_at](Span span) {
+    const auto next = std::ranges::upper_bound(plain_at, span.begin);
+    return next != plain_at.end() && *next < span.end;
+  };
+  std::function<bool(Span)> raw_is_plain;
+  if (!plain_at.empty()) raw_is_plain = is_plain;
+  raw_search.cut(call.text, call.options.added_tokens, scratch.raw_parts, raw_is_plain);
   const TextPiece whole{.text = call.text, .is_first = true};
   for (const AddedPart& raw : scratch.raw_parts) {
     if (raw.token != nullptr) {
@@ -235,7 +243,10 @@ Expected<void> Tokenizer::Parts::encode(Call& call) const {
     TextPiece piece = whole.sub(raw.span);
     COHORT_TRY(normalizer.apply(piece, call.buffers, call.budget));
     scratch.parts.clear();
-    normalized_search.cut(piece.text, call.options.added_tokens, scratch.parts);
+    std::function<bool(Span)> piece_is_plain;
+    if (!plain_at.empty())
+      piece_is_plain = [&](Span span) { return is_plain(piece.origin_of(span)); };
+    normalized_search.cut(piece.text, call.options.added_tokens, scratch.parts, piece_is_plain);
     for (const AddedPart& part : scratch.parts) {
       if (part.token != nullptr)
         put(part.token->id, piece.origin_of(part.span), call);
@@ -299,7 +310,7 @@ Expected<Encoding> Tokenizer::encode(std::string_view text, const EncodeOptions&
                    options,
                    out,
                    *scratch,
-                   TextBuffers(options.wants_offsets),
+                   TextBuffers(options.wants_offsets || !options.plain_at.empty()),
                    {k_steps_base + k_steps_per_byte * text.size()}};
   const Expected<void> done = parts_->encode(call);
   parts_->pool.give_back(std::move(scratch));

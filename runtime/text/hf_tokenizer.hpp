@@ -25,6 +25,9 @@ struct EncodeOptions {
   bool adds_special_tokens = true;
   AddedTokenUse added_tokens = AddedTokenUse::all;
   bool wants_offsets = false;
+  /// Ascending offsets of the text that no special token may span: where a text of others, in a
+  /// text of a template, looks like one. Needs valid UTF-8.
+  std::span<const size_t> plain_at = {};
 };
 
 /// For text of others, e.g. what an environment says: no id in it is special.

@@ -8,6 +8,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
 #include "tests/support/config_text.hpp"
+#include "tests/support/lake_tokenizer.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -25,6 +26,7 @@ std::shared_ptr<const EnvironmentOptions> lake_options() {
     return world;
   };
   options.prompt = std::move(*compiled);
+  options.chat = tasks::make_chatml(tests::lake_tokenizer()).value();
   options.max_response_length = 4;
   return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
@@ -74,7 +76,7 @@ TEST(EnvironmentActor, ARowIsOneQuestionAndOneAnswer) {
   ASSERT_TRUE(asked);
   const Prompt& prompt = plan->prompts->at(3);
   EXPECT_EQ(asked->observation, prompt.sample->messages[0].content);
-  EXPECT_EQ(asked->prompt_tokens, prompt.tokens);
+  EXPECT_EQ(asked->prompt, prompt.tokens);
   auto ended = row.on_act("1;1<|im_end|>");
   ASSERT_TRUE(ended);
   EXPECT_TRUE(ended->is_done && ended->is_valid);

@@ -8,7 +8,7 @@
 #include "actors/run/preflight.hpp"
 #include "actors/run/task_source.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/job/vocabulary.hpp"
+#include "runtime/job/policy.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/config_text.hpp"
 
@@ -27,11 +27,12 @@ struct Rows {
     auto loaded = config::load(test::source_path("configs/arithmetic_rlvr.yaml"), overrides);
     if (!loaded) return loaded.error();
     config = *loaded;
-    auto tokenizer = tasks::make_word_tokenizer(job::vocabulary_of(config).value());
-    return PromptSet::open(config, **tokenizer);
+    COHORT_ASSIGN(policy, job::policy_of(config));
+    return PromptSet::open(config, policy.chat);
   }
   test::TempFolder folder;
   config::RunConfig config;
+  job::Policy policy;
 };
 
 std::string row(const std::string& tag, const std::string& prompt) {
@@ -73,15 +74,31 @@ TEST(PromptSet, AnOverlongPromptIsAnErrorLeftOutOrCut) {
   Rows rows(lines);
   auto cut = rows.open({"+actor_train.data_args.truncation=left"});
   ASSERT_TRUE(cut) << cut.error().detail;
-  auto tokenizer = tasks::make_word_tokenizer(job::vocabulary_of(rows.config).value());
-  EXPECT_EQ((*tokenizer)->decode((*cut)->at(1).tokens), std::string(37, 'x') + "end");
+  EXPECT_EQ(rows.policy.tokenizer->decode((*cut)->at(1).tokens), std::string(37, 'x') + "end");
 }
 
-TEST(PromptSet, WithoutHeldOutRowsAnEvaluationIsRefused) {
+TEST(PromptSet, WithoutHeldOutRowsNothingIsEvaluated) {
   Rows rows(row("a", "one"));
   auto set = rows.open({"eval_steps=5", "~validation.data_args.file_name"});
-  ASSERT_FALSE(set);
-  EXPECT_NE(set.error().detail.find("validation.data_args.file_name"), std::string::npos);
+  ASSERT_TRUE(set) << set.error().detail;
+  EXPECT_EQ((*set)->size(), 1U);
+  EXPECT_EQ(rows.config.eval_steps, -1);
+  EXPECT_TRUE(
+      std::ranges::any_of(rows.config.notes, [](const auto& x) { return x.key == "eval_steps"; }));
+}
+
+TEST(PromptSet, ASystemPromptStandsBeforeWhoHasNone) {
+  Rows rows(row("a", "one") +
+            R"({"messages": [{"role": "system", "content": "own"}, )"
+            R"({"role": "user", "content": "two"}], "tag": "a", "ground_truth": "1"})"
+            "\n");
+  auto set = rows.open({"+actor_train.data_args.system_prompt=Be brief.", "prompt_length=200",
+                        "actor_train.data_args.template=native"});
+  ASSERT_TRUE(set) << set.error().detail;
+  EXPECT_EQ((*set)->text(0),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\none<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_EQ((*set)->text(1).find("<|im_start|>system\nown<|im_end|>"), 0U);
 }
 
 std::vector<uint64_t> seeds_of(const Expected<std::vector<GroupTask>>& groups) {

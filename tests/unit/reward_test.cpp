@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roles/reward_actor.hpp"
+#include "tests/support/lake_tokenizer.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -69,7 +70,8 @@ TEST(Reward, OfARowTheSuccessIsItsAccuracy) {
 }
 
 TEST(Reward, OfAGameItSeesTheLastAnswerAndAllTurns) {
-  tasks::RewardRow row = reward_row(game(), nullptr);
+  tasks::RewardRow row =
+      reward_row(game(), nullptr, *tasks::make_chatml(tests::lake_tokenizer()).value());
   EXPECT_EQ(row.response, "<answer>Up</answer>") << "special tokens are left out";
   EXPECT_TRUE(row.is_finished);
   EXPECT_EQ(row.prompt, "P_G");

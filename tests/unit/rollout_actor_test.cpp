@@ -8,6 +8,7 @@
 
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"
+#include "tests/support/lake_tokenizer.hpp"
 #include "tests/support/scripted_engine.hpp"
 
 namespace cohort::actors {
@@ -29,6 +30,7 @@ std::shared_ptr<const EnvironmentOptions> lake(int max_turns) {
     return world;
   };
   options.prompt = std::move(*tasks::PromptTemplate::create(prompt));
+  options.chat = tasks::make_chatml(tests::lake_tokenizer()).value();
   options.max_turns = max_turns;
   options.max_response_length = 8;
   return std::make_shared<const EnvironmentOptions>(std::move(options));
@@ -52,7 +54,7 @@ class RolloutActorTest : public ::testing::Test {
     options.run_id = "run";
     options.tokenizer = tokenizer_;
     options.sequence_length = k_context;
-    options.stop_texts = {"<|im_end|>"};
+    options.stop_ids = {*tokenizer_->token_id("<|im_end|>")};
     options.environments = {{"one", lake(1)}, {"two", lake(2)}};
     options.card = &card_;
     options.open_engine = [this]() -> Expected<std::unique_ptr<compute::GenerationEngine>> {

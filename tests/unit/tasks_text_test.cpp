@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "runtime/tasks/action_parser.hpp"
+#include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/pattern.hpp"
 #include "runtime/tasks/prompt.hpp"
 #include "runtime/tasks/tokenizer.hpp"
+#include "tests/support/lake_tokenizer.hpp"
 
 namespace cohort::tasks {
 namespace {
@@ -138,21 +140,19 @@ TEST(Prompt, FirstAndLaterTurns) {
                       .max_response_length = 64,
                       .event = "e"};
   EXPECT_EQ(prompt.first_turn("Rules.", fields),
-            "<|im_start|>system\nBe brief.<|im_end|>\n"
-            "<|im_start|>user\nRules.\nTurn 1:\nP_\n{10} 64 e<|im_end|>\n<|im_start|>assistant\n");
+            (std::vector<ChatMessage>{{"system", "Be brief."},
+                                      {"user", "Rules.\nTurn 1:\nP_\n{10} 64 e"}}));
   fields.turn_idx = 2;
   fields.observation = "_P";
   fields.event = "moved";
-  EXPECT_EQ(prompt.next_turn(fields, true),
-            "\n<|im_start|>user\nTurn 2:\n_P\n{10} 64 moved<|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(prompt.next_turn(fields, false).substr(0, 11), "<|im_end|>\n");
+  EXPECT_EQ(prompt.next_turn(fields), (ChatMessage{"user", "Turn 2:\n_P\n{10} 64 moved"}));
 }
 
 TEST(Prompt, LeavesOutWhatIsEmpty) {
   PromptTemplate prompt = make_prompt(
       {.system_template = "", .agent_template = "{observation}", .shows_instructions = false});
   EXPECT_EQ(prompt.first_turn("Rules.", {.observation = "P"}),
-            "<|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n");
+            (std::vector<ChatMessage>{{"user", "P"}}));
 }
 
 TEST(Prompt, UnknownPlaceholderIsAnError) {
@@ -168,19 +168,23 @@ TEST(Prompt, UnknownPlaceholderIsAnError) {
 }
 
 TEST(Tokenizer, RoundTripsADemoTurn) {
-  auto tokenizer = make_word_tokenizer(frozen_lake_vocabulary());
-  ASSERT_TRUE(tokenizer.has_value());
+  const auto tokenizer = tests::lake_tokenizer();
+  const auto chat = make_chatml(tokenizer).value();
   PromptTemplate prompt = make_prompt(
       {.system_template = "", .agent_template = "{observation}", .shows_instructions = false});
   auto lake = FrozenLake::create({});
-  std::string text = prompt.first_turn("", {.observation = (*lake)->reset(11)});
-  auto ids = (*tokenizer)->encode(text);
+  const auto first = prompt.first_turn("", {.observation = (*lake)->reset(11)});
+  auto ids = chat->opening(first);
   ASSERT_TRUE(ids.has_value());
   EXPECT_EQ(ids->size(), 21U);  // two borders, 16 cells, 3 newlines
-  EXPECT_EQ((*tokenizer)->decode(*ids), text);
-  EXPECT_EQ((*tokenizer)->encode(answer_text(Action::up))->size(), 3U);
-  std::string next = prompt.next_turn({.observation = "P√"}, false);
-  EXPECT_EQ((*tokenizer)->encode(next)->size(), 4U);
+  EXPECT_EQ(tokenizer->decode(*ids), chat->text(first).value());
+  EXPECT_EQ(tokenizer->encode(answer_text(Action::up))->size(), 3U);
+  const ChatMessage next = prompt.next_turn({.observation = "P√"});
+  EXPECT_EQ(chat->following(next, "<answer>")->size(), 4U);
+  EXPECT_EQ(tokenizer->decode(chat->following(next, "<answer><|im_end|>").value()),
+            "\n<|im_start|>user\nP√<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(tokenizer->decode(chat->following(next, "<answer>").value()).substr(0, 11),
+            "<|im_end|>\n");
 }
 
 TEST(Tokenizer, LongestWordWins) {

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "runtime/text/local_time.hpp"
+
 namespace cohort {
 namespace {
 
@@ -77,16 +79,16 @@ TEST(TokenizeChat, SaysWhatIsWrong) {
 }
 
 TEST(TokenizeChat, ReadsATime) {
-  const auto time = local_time_of("2026-03-07 09:05:03");
+  const auto time = text::local_time_of("2026-03-07 09:05:03");
   ASSERT_TRUE(time);
   EXPECT_EQ(time->tm_wday, 6);
   EXPECT_EQ(time->tm_yday, 65);
   EXPECT_EQ(time->tm_sec, 3);
-  EXPECT_EQ(local_time_of("2026-03-07T09:05")->tm_min, 5);
-  EXPECT_EQ(local_time_of("2026-03-07")->tm_hour, 0);
+  EXPECT_EQ(text::local_time_of("2026-03-07T09:05")->tm_min, 5);
+  EXPECT_EQ(text::local_time_of("2026-03-07")->tm_hour, 0);
   for (const char* bad : {"", "today", "2026-02-30", "2026-03-07x", "2026-03-07 09",
                           "2026-03-07 25:00", "2026-03-07 09:05:", "2026-03-07 09:05:03Z"})
-    EXPECT_FALSE(local_time_of(bad)) << bad;
+    EXPECT_FALSE(text::local_time_of(bad)) << bad;
 }
 
 }  // namespace

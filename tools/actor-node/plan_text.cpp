@@ -180,18 +180,11 @@ std::string keyed(const config::Note& note, const std::string& config_name) {
   return place.empty() ? note.key : fmt::format("{} ({})", note.key, place);
 }
 
-/// Keys that do nothing, those with the same reason together.
 void add_notes(Page& page, const PlannedJob& job, const std::string& config_name) {
-  const std::vector<config::Note>& notes = job.config.notes;
-  if (notes.empty()) return;
-  page.heading("KEYS WITHOUT EFFECT", fmt::format("{}", notes.size()));
-  std::vector<std::pair<std::string, std::string>> reasons;
-  for (const config::Note& note : notes) {
-    auto at = std::ranges::find(reasons, note.text, &std::pair<std::string, std::string>::first);
-    if (at == reasons.end()) at = reasons.insert(reasons.end(), {note.text, ""});
-    at->second += (at->second.empty() ? "" : ", ") + keyed(note, config_name);
-  }
-  for (const auto& [reason, keys] : reasons) page.wrapped("  - ", keys + ": " + reason);
+  if (job.config.notes.empty()) return;
+  page.heading("KEYS WITHOUT EFFECT", fmt::format("{}", job.config.notes.size()));
+  for (const std::string& line : keys_without_effect(job.config, config_name))
+    page.wrapped("  - ", line);
 }
 
 constexpr std::string_view k_not_run =
@@ -258,6 +251,19 @@ std::string plan_text(const PlannedJob& job, const std::string& config_name,
   page.blank();
   page.wrapped("", verdict(job.plan), job.plan.fits ? Tone::good : Tone::bad);
   return page.text();
+}
+
+std::vector<std::string> keys_without_effect(const config::RunConfig& config,
+                                             const std::string& config_name) {
+  std::vector<std::pair<std::string, std::string>> reasons;
+  for (const config::Note& note : config.notes) {
+    auto at = std::ranges::find(reasons, note.text, &std::pair<std::string, std::string>::first);
+    if (at == reasons.end()) at = reasons.insert(reasons.end(), {note.text, ""});
+    at->second += (at->second.empty() ? "" : ", ") + keyed(note, config_name);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [reason, keys] : reasons) lines.push_back(keys + ": " + reason);
+  return lines;
 }
 
 }  // namespace cohort

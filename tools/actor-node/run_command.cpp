@@ -17,6 +17,7 @@
 #include "runtime/control/system.hpp"
 #include "tools/actor-node/card_processes.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
+#include "tools/actor-node/plan_text.hpp"
 #include "tools/actor-node/run_note.hpp"
 #include "tools/actor-node/signal_thread.hpp"
 #include "tools/actor-node/supervisor.hpp"
@@ -345,6 +346,8 @@ int run_command(const RunCommand& command) {
     session.log->event(observe::EventLevel::warning, 0,
                        fmt::format("{}{}: {}", warning.where.empty() ? "" : warning.where + ": ",
                                    warning.key, warning.text));
+  for (const std::string& line : keys_without_effect(session.config, command.input.config_path))
+    session.log->event(observe::EventLevel::info, 0, "without effect: " + line);
   double gflops = compute::measured_gemm_gflops();
   log::info("gemm 512^3: {:.1f} GFLOP/s on one thread", gflops);
   if (gflops < 20)

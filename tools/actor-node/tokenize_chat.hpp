@@ -13,10 +13,6 @@
 
 namespace cohort {
 
-/// Reads "YYYY-MM-DD", "YYYY-MM-DD HH:MM" or "YYYY-MM-DD HH:MM:SS", with T or a blank between.
-/// Returns Errc::invalid_argument for anything else.
-Expected<std::tm> local_time_of(const std::string& text);
-
 class ChatRows {
  public:
   struct Options {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "runtime/base/read_file.hpp"
+#include "runtime/text/local_time.hpp"
 #include "runtime/text/tokenizer_folder.hpp"
 #include "tools/actor-node/tokenize_chat.hpp"
 
@@ -86,7 +87,7 @@ Expected<ChatRows> chat_rows(const TokenizeContext& context) {
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &options.local_time);
   } else {
-    COHORT_ASSIGN(options.local_time, local_time_of(command.now));
+    COHORT_ASSIGN(options.local_time, text::local_time_of(command.now));
   }
   return ChatRows(std::move(options));
 }

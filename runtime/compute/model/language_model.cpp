@@ -6,11 +6,11 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/base/read_file.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/compute/model/lora_adapter.hpp"
 #include "runtime/compute/model/policy_graph.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
+#include "runtime/model/hf_folder.hpp"
 
 namespace cohort::compute {
 
@@ -28,20 +28,6 @@ struct LanguageModel::State {
 };
 
 namespace {
-
-constexpr uintmax_t k_config_bytes_max = uintmax_t{1} << 20;
-
-Expected<HfConfig> read_config(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
-  COHORT_ASSIGN(const std::string text, read_file(path, k_config_bytes_max));
-  COHORT_ASSIGN(HfConfig config, model::read_hf_config(text, folder.string()));
-  if (!config.unknown_keys.empty())
-    return Error{Errc::config,
-                 fmt::format("{}: nobody here knows what '{}' changes; remove the key if the "
-                             "model computes the same without it",
-                             path.string(), config.unknown_keys.front())};
-  return config;
-}
 
 /// The base that transformers takes for a sequence of `length` tokens (dynamic NTK).
 model::RopeShape rope_at(const ModelConfig& config, int64_t length) {
@@ -140,7 +126,7 @@ Expected<std::unique_ptr<LanguageModel>> LanguageModel::open(const Options& opti
   return guarded([&]() -> Expected<std::unique_ptr<LanguageModel>> {
     auto state = std::make_unique<State>();
     State& s = *state;
-    COHORT_ASSIGN(s.file, read_config(options.folder));
+    COHORT_ASSIGN(s.file, model::read_hf_folder(options.folder));
     s.notices = s.file.notices;
     s.config = ModelConfig{s.file.shape, options.dtype};
     // A classification head stands in the place of lm_head: the rest is that of a tied model.

@@ -153,6 +153,11 @@ void check_rlvr(RunConfig& c, Findings& f) {
     note_rlvr_keys(c, f);
     return;
   }
+  if (c.eval_steps > 0 && c.validation.data_args.file_name.empty()) {
+    if (f.has("eval_steps"))
+      f.note("eval_steps", "nothing is evaluated: validation.data_args.file_name is missing");
+    c.eval_steps = -1;
+  }
   check_answers(c, f);
   check_baseline(c, f);
   if (usable(f, {"rewards", "rollout_batch_size", "actor_train.data_args.domain_interleave_probs"}))

@@ -185,9 +185,19 @@ void describe_data_args(Visitor& v, DataArgs& d) {
                d.is_configured))
     return;
   d.is_configured = true;
-  v.nullable_text({"template", "plan",
-                   "Chat template: native and qwen2_5 are the tokenizer's, qwen3 adds thinking."},
+  v.nullable_text({"template", "preflight",
+                   "Chat template: native and qwen2_5 are the tokenizer's, qwen3 sets "
+                   "enable_thinking, chatml is written here, empty and base are none."},
                   d.template_name);
+  v.json_map({"chat_template_kwargs", "preflight",
+              "More variables of the chat template, e.g. {enable_thinking: false}."},
+             d.chat_template_kwargs);
+  v.nullable_text({"chat_template_date", "preflight",
+                   "YYYY-MM-DD: the day that a template which writes the date takes for today."},
+                  d.chat_template_date);
+  v.nullable_text(
+      {"system_prompt", "preflight", "System message in front of conversations that have none."},
+      d.system_prompt);
   v.text_or_texts({"file_name", "plan",
                    "Files with prompts (.jsonl), or builtin:arithmetic, builtin:word_problems."},
                   d.file_name);

@@ -1,0 +1,27 @@
+#pragma once
+/// What the policy of a run is before its first step, and how it reads and writes: the folder
+/// `pretrain`, or the `model` section. Reads the folder's small files, no weights.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/config/run_config.hpp"
+#include "runtime/model/shape.hpp"
+#include "runtime/tasks/chat_format.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+
+namespace cohort::job {
+
+struct Policy {
+  model::ModelShape shape;  // with the rows of its embedding
+  std::shared_ptr<const tasks::Tokenizer> tokenizer;
+  std::shared_ptr<const tasks::ChatFormat> chat;
+  std::vector<std::string> notices;  // one sentence each, for the user
+};
+
+/// The shape is config.json's where `pretrain` is a folder, the tokenizer and the chat template are
+/// the folder's where it has a tokenizer.json, else the words of `model.tokenizer` in ChatML.
+/// Errors name the key or the file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
+Expected<Policy> policy_of(const config::RunConfig& config);
+
+}  // namespace cohort::job
