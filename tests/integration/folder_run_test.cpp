@@ -105,8 +105,8 @@ TEST(FolderRun, TheRlvrSeedOfOneNode) {
   const auto words = seed_run("qwen3_8b_rlvr_deepspeed.yaml", folder, more);
   Process run(words, folder);
   ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
-  EXPECT_NE(run.err().find("without effect: actor_train.data_args.dataset_dir"), std::string::npos)
-      << run.err();
+  EXPECT_NE(run.out().find("without effect: actor_train.data_args.dataset_dir"), std::string::npos)
+      << run.out();
   expect_sound(run_folder(run), folder);
   for (const auto& t : trajectories(run_folder(run), folder)) {
     const auto tokens = t.at("tokens").get<std::vector<int32_t>>();
