@@ -282,6 +282,7 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.update.config = *options_.config;
   worker.keeps = keeps(card);
   worker.pretrain = options_.config->pretrain;
+  worker.engine.draws_weights = worker.pretrain.empty();
   worker.fail = options_.fail;
   worker.exchanges = exchanges_.at(card);
   return spawn_train_worker(system, std::move(worker));
@@ -308,6 +309,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   options.hop = {context_.get(), std::move(input), std::move(output)};
   options.exchange = exchanges_.at(card).at("reference");
   options.engine = train_options(card, "reference", true);
+  options.engine.draws_weights = false;  // the trainer's come before the first log-probability
   // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
   // products give a row other bits in another shape (seen on AVX-512): each sample is its own
   // batch.

@@ -23,9 +23,10 @@ class ReferenceState {
   Expected<void> open(ReferenceOptions options) {
     options_ = std::move(options);
     has_turn_ = !options_.takes_turns;
+    // The way in first: who sends waits for it, and a large model takes its time.
+    COHORT_ASSIGN(hop_, open_hop(options_.hop, "reference", ReferenceActor{self_}, options_.fail));
     COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
     if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
-    COHORT_ASSIGN(hop_, open_hop(options_.hop, "reference", ReferenceActor{self_}, options_.fail));
     return {};
   }
   caf::result<control::CardReply> on_card(const CardCommand& command) {
