@@ -50,6 +50,7 @@ class Assembler {
   Expected<void> add(const SchemaNode& node) {
     COHORT_ASSIGN(const bool is_there, is_there_at(node, node.there));
     if (!is_there) {
+      if (!node.is_optional) return broken(node);
       text_ += "null";
       return skip(node);
     }
