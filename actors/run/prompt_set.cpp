@@ -26,8 +26,15 @@ Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& fil
   return tasks::Dataset::load(options);
 }
 
+/// verl's table has this row's data_source, with a rule that is built in.
+bool has_rule(const tasks::Sample& sample) {
+  const std::string_view name = tasks::scorer_for_data_source(sample.data_source);
+  return !name.empty() && tasks::make_rule_reward(std::string(name), "{}").has_value();
+}
+
 bool scores(const config::RewardConfig& reward, const std::string& name,
             const tasks::Sample& sample) {
+  if (reward.type == config::RewardType::data_source && !has_rule(sample)) return false;
   for (const std::string& tag : reward.tag_included)
     if (tag == sample.data_source || tag == "*") return true;
   if (!sample.domain.empty()) return sample.domain == name;

@@ -230,7 +230,7 @@ struct VerlOverlongBuffer {
 struct VerlReward {
   std::string function_path;
   std::string function_name = "compute_score";
-  Node reward_kwargs;             // free: of the function
+  PluginSection function;         // args: reward_kwargs; the rest is ours: its processes
   std::string manager = "naive";  // "": naive
   VerlOverlongBuffer overlong_buffer;
   std::optional<bool> is_model_enabled = false;

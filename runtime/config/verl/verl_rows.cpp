@@ -18,11 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string expanded(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
-}
-
 Expected<int64_t> parquet_file_rows(const std::string& path, const std::string& file) {
   auto mapped = columnar::MappedFile::open(file);
   if (!mapped) return mapped.error().with_context(path);
@@ -35,8 +30,13 @@ Expected<int64_t> parquet_file_rows(const std::string& path, const std::string& 
 
 }  // namespace
 
+std::string home_expanded(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
+}
+
 Expected<int64_t> count_rows(const std::string& path) {
-  std::string file = expanded(path);
+  std::string file = home_expanded(path);
   std::error_code failure;
   if (!fs::is_regular_file(file, failure))
     return Error{Errc::not_found, fmt::format("{}: no such file", path)};

@@ -13,6 +13,9 @@ namespace cohort::config {
 /// Errc::not_found, Errc::io, or Errc::corrupt if it is none of these formats.
 Expected<int64_t> count_rows(const std::string& path);
 
+/// A path whose leading ~ is $HOME.
+std::string home_expanded(const std::string& path);
+
 /// Rows of a published data set, recognised by the names its preparation scripts give:
 /// ".../gsm8k/train.parquet" has 7473.
 struct KnownRows {
