@@ -40,10 +40,11 @@ struct BadRow {
 };
 
 struct DatasetOptions {
-  std::vector<std::string> files = {};    // jsonl or parquet, by their first bytes
-  std::string messages_key = "messages";  // ROLL's column of the conversation
-  std::string prompt_key = "prompt";      // verl's conversation; ROLL's text of one user message
-  std::string tag_key = "tag";            // ROLL's
+  std::vector<std::string> files = {};     // jsonl or parquet, by their first bytes
+  std::string messages_key = "messages";   // ROLL's column of the conversation
+  std::string prompt_key = "prompt";       // verl's conversation; ROLL's text of one user message
+  std::string tag_key = "tag";             // ROLL's
+  std::string source_key = "data_source";  // verl's reward_fn_key
   std::string answer_key = {};  // worked answer; empty: extra_info.answer, answer, response,
                                 // solution, the first there is
   bool skips_bad_rows = false;  // else the first bad row is an error

@@ -442,6 +442,7 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{actor + "ulysses_sequence_parallel_size=2", actor + "ppo_micro_batch_size_per_gpu=40",
         "actor_rollout_ref.ref.ulysses_sequence_parallel_size=1"},
        actor + "ulysses_sequence_parallel_size"},
+      {{"actor_rollout_ref.model.tokenizer_path=/t"}, "actor_rollout_ref.model.tokenizer_path"},
       {{"actor_rollout_ref.model.lora_rank=8"}, "actor_rollout_ref.model.lora_rank"},
       {{rollout + "temperature=0.7"}, rollout + "temperature"},
       {{rollout + "do_sample=False"}, rollout + "do_sample"},
@@ -471,7 +472,9 @@ TEST(VerlLoad, ARunDoesWhatVerlsKeysSay) {
   const RunConfig run = loaded(quickstart(
       {"platform=cpu", "actor_rollout_ref.actor.clip_ratio_low=0.1",
        "actor_rollout_ref.actor.clip_ratio_high=0.28", "actor_rollout_ref.actor.clip_ratio_c=10",
-       "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm"}));
+       "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum-norm",
+       "+data.apply_chat_template_kwargs.enable_thinking=False"}));
+  EXPECT_EQ(run.actor_train.data_args.chat_template_kwargs, R"({"enable_thinking":false})");
   EXPECT_EQ(run.pipeline, Pipeline::rlvr);
   EXPECT_EQ(run.derived.optimizer_batch, 320);         // 64 prompts x 5
   EXPECT_EQ(run.derived.optimizer_steps_per_step, 2);  // 640 trajectories

@@ -115,6 +115,9 @@ void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
                strategy == VerlStrategy::megatron ? c.ref.megatron.dtype : c.ref.fsdp_config.dtype,
                c.ref.megatron, c.ref.ulysses_sequence_parallel_size.value_or(1), list);
   }
+  list.add_if(!c.model.tokenizer_path.empty() && c.model.tokenizer_path != c.model.path,
+              "actor_rollout_ref.model.tokenizer_path",
+              "is not built in: the tokenizer is that of model.path; use ~");
   list.add_if(c.model.lora.rank > 0, "actor_rollout_ref.model.lora_rank",
               "LoRA is not built in: full fine-tuning only; use 0");
   list.add_if(c.rollout.expert_parallel_size > 1, "actor_rollout_ref.rollout.expert_parallel_size",

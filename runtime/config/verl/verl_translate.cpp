@@ -200,6 +200,7 @@ DataArgs data_args(const VerlData& d, const std::vector<std::string>& files) {
   data.prompt = d.prompt_key;
   data.tag = d.reward_fn_key;
   data.dataset_type = "parquet";
+  data.chat_template_kwargs = d.apply_chat_template_kwargs;
   data.filter_overlong_prompts = d.filter_overlong_prompts;
   data.truncation = d.truncation;
   return data;
@@ -324,7 +325,7 @@ void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings
   if (r.reference.is_configured && r.platform == Platform::cpu && train.size() > 1) {
     r.reference.device_mapping = {train.front()};
     r.reference.strategy_args.data_parallel_size = 1;
-    f.note("actor_rollout_ref.ref",
+    f.warn("actor_rollout_ref.ref",
            "computed on card {} alone, of the {} that verl would use: the built-in engine has one "
            "card for it",
            train.front(), train.size());
