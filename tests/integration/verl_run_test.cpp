@@ -88,6 +88,11 @@ TEST(VerlRun, TheQuickstartCommandTrains) {
             rows.at(2).at("policy_version").get<int64_t>());
   EXPECT_TRUE(rows.at(2).contains("val/success_greedy"));
   expect_verified(path, folder);
+  // The same, each card in a process of its own.
+  TempFolder other;
+  Process spread(quickstart_run(other, {"--processes", "2"}), other);
+  ASSERT_EQ(spread.wait(), 0) << spread.err() << spread.out();
+  EXPECT_EQ(test::hashes(test::run_folder(spread)), test::hashes(path));
 }
 
 /// verl's signature, unchanged; its score is the length of the answer, so that groups differ.

@@ -190,6 +190,7 @@ Error report(std::vector<Problem> problems, const std::vector<std::string>& args
 std::string resolved_text(VerlConfig c, const RunConfig& r) {
   c.cohort.platform = r.platform;
   c.cohort.placement.mode = r.placement.mode;
+  c.cohort.placement.offload = r.placement.offload;
   c.cohort.seed = r.seed;
   c.cohort.max_running_requests = r.max_running_requests;
   c.output_dir = r.output_dir;

@@ -319,6 +319,8 @@ void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings
   }
   if (!f.has("placement.mode"))
     r.placement.mode = c.hybrid_engine ? PlacementMode::timeshare : PlacementMode::separate;
+  if (!f.has("placement.offload") && r.placement.mode == PlacementMode::timeshare)
+    r.placement.offload = OffloadPolicy::step;
   r.actor_train.device_mapping = train;
   r.actor_infer.device_mapping = infer;
   if (r.reference.is_configured) r.reference.device_mapping = train;
