@@ -101,7 +101,8 @@ algorithms::RewardNormOptions norm_of(const config::RunConfig& config) {
       scope_of(is_rlvr ? config.norm_std_type : norm.norm_std_type));
 }
 
-/// rlvr normalises each domain by itself (ROLL).
+/// rlvr normalises each domain by itself, and grpo there by group, whatever is asked (ROLL); verl's
+/// norm_adv_by_std_in_grpo asks.
 std::vector<double> normalise(const config::RunConfig& config,
                               const algorithms::Estimator& estimator,
                               const std::vector<Trajectory>& batch,
@@ -120,7 +121,8 @@ std::vector<double> normalise(const config::RunConfig& config,
       of_domain.push_back(scores[i]);
       groups_of_domain.push_back(groups[i]);
     }
-    std::vector<double> normal = estimator.rewards({of_domain, groups_of_domain, asked, true});
+    std::vector<double> normal = estimator.rewards(
+        {of_domain, groups_of_domain, asked, config.dialect == config::Dialect::roll});
     for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
   }
   return rewards;

@@ -220,8 +220,10 @@ Expected<void> check_files(const config::RunConfig& config) {
   std::error_code failure;
   if (config.pretrain.empty() || std::filesystem::is_directory(config.pretrain, failure)) return {};
   return Error{Errc::config,
-               fmt::format("pretrain: no folder '{}' (nothing is downloaded: give a local folder "
-                           "with config.json and safetensors)",
+               fmt::format("{}: no folder '{}' (nothing is downloaded: give a local folder with "
+                           "config.json and safetensors)",
+                           config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path"
+                                                                   : "pretrain",
                            config.pretrain)};
 }
 

@@ -12,7 +12,8 @@ namespace cohort::actors {
 namespace {
 
 Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& file,
-                                                          const config::DataArgs& data) {
+                                                          const config::DataArgs& data,
+                                                          bool is_verl) {
   if (file.starts_with(tasks::k_builtin_prefix)) {
     COHORT_ASSIGN(std::vector<tasks::Sample> rows, tasks::builtin_rows(file));
     return tasks::Dataset::of(std::move(rows));
@@ -21,27 +22,36 @@ Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& fil
   options.files = {file};
   if (!data.messages.empty()) options.messages_key = data.messages;
   if (!data.prompt.empty()) options.prompt_key = data.prompt;
-  if (!data.tag.empty()) options.tag_key = data.tag;
+  if (!data.tag.empty()) (is_verl ? options.source_key : options.tag_key) = data.tag;
   options.skips_bad_rows = data.skip_bad_rows;
   return tasks::Dataset::load(options);
 }
 
+/// verl's table has this row's data_source, with a rule that is built in.
+bool has_rule(const tasks::Sample& sample) {
+  const std::string_view name = tasks::scorer_for_data_source(sample.data_source);
+  return !name.empty() && tasks::make_rule_reward(std::string(name), "{}").has_value();
+}
+
 bool scores(const config::RewardConfig& reward, const std::string& name,
             const tasks::Sample& sample) {
+  if (reward.type == config::RewardType::data_source && !has_rule(sample)) return false;
   for (const std::string& tag : reward.tag_included)
     if (tag == sample.data_source || tag == "*") return true;
   if (!sample.domain.empty()) return sample.domain == name;
   return reward.tag_included.empty();
 }
 
-Error unscored(const tasks::Sample& sample) {
+Error unscored(const tasks::Sample& sample, bool is_verl) {
   std::string_view known = tasks::scorer_for_data_source(sample.data_source);
+  const std::string remedy =
+      is_verl ? "give custom_reward_function.path"
+              : fmt::format("add it to tag_included of an entry of rewards{}",
+                            known.empty() ? "" : fmt::format(" (type {} is made for it)", known));
   return {Errc::config,
-          fmt::format("{}: no reward scores data_source '{}'{}: add it to tag_included of an entry "
-                      "of rewards{}",
-                      sample.id, sample.data_source,
+          fmt::format("{}: no reward scores data_source '{}'{}: {}", sample.id, sample.data_source,
                       sample.domain.empty() ? "" : fmt::format(" of domain '{}'", sample.domain),
-                      known.empty() ? "" : fmt::format(" (type {} is made for it)", known))};
+                      remedy)};
 }
 
 /// The domain is the first of the row's scorers that domain_interleave_probs names, else the first
@@ -49,7 +59,8 @@ Error unscored(const tasks::Sample& sample) {
 Expected<void> assign_rewards(const config::RunConfig& config, Prompt& prompt) {
   for (const auto& [name, reward] : config.rewards)
     if (scores(reward, name, *prompt.sample)) prompt.scorers.push_back(name);
-  if (prompt.scorers.empty()) return unscored(*prompt.sample);
+  if (prompt.scorers.empty())
+    return unscored(*prompt.sample, config.dialect == config::Dialect::verl);
   prompt.domain = *std::ranges::max_element(
       prompt.scorers, {}, [&](const std::string& name) { return config.rewards.at(name).weight; });
   for (const auto& [domain, share] : config.actor_train.data_args.domain_interleave_probs)
@@ -116,9 +127,8 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const config::Dat
   COHORT_ASSIGN(const tasks::Truncation truncation,
                 tasks::truncation_of(config::to_string(data.truncation)));
   for (const std::string& file : data.file_name) {
-    auto loaded = load_rows(file, data);
-    if (!loaded)
-      return Error{Errc::config, fmt::format("{}.file_name: {}", key, loaded.error().detail)};
+    auto loaded = load_rows(file, data, config.dialect == config::Dialect::verl);
+    if (!loaded) return Error{Errc::config, fmt::format("{}: {}", key, loaded.error().detail)};
     std::shared_ptr<const tasks::Dataset> rows = std::move(*loaded);
     files_.push_back(rows);
     counts_.rows += rows->size() + rows->bad_row_count();
@@ -149,23 +159,27 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const config::Dat
 Expected<std::shared_ptr<const PromptSet>> PromptSet::open(
     const config::RunConfig& config, std::shared_ptr<const tasks::ChatFormat> chat) {
   const config::DataArgs& data = config.actor_train.data_args;
+  const bool is_verl = config.dialect == config::Dialect::verl;
+  const std::string key = is_verl ? "data.train_files" : "actor_train.data_args.file_name";
+  const std::string val_key = is_verl ? "data.val_files" : "validation.data_args.file_name";
   if (data.file_name.empty())
     return Error{Errc::config,
                  "actor_train.data_args.file_name: missing; pipeline rlvr needs prompts, e.g. "
                  "file_name: [data/gsm8k_train.jsonl]"};
   std::shared_ptr<PromptSet> set(new PromptSet(std::move(chat)));
   set->system_prompt_ = data.system_prompt;
-  COHORT_TRY(set->add(config, data, "actor_train.data_args"));
+  COHORT_TRY(set->add(config, data, key));
   set->train_rows_ = set->prompts_.size();
   if (set->train_rows_ == 0)
-    return Error{Errc::config,
-                 fmt::format("actor_train.data_args.file_name: none of {} rows is left ({} of them "
-                             "have more than prompt_length {} tokens)",
-                             set->counts_.rows, set->counts_.overlong, config.prompt_length)};
+    return Error{
+        Errc::config,
+        fmt::format("{}: none of {} rows is left ({} of them have more than the prompt's {} "
+                    "tokens)",
+                    key, set->counts_.rows, set->counts_.overlong, config.prompt_length)};
   if (config.eval_steps > 0) {
-    COHORT_TRY(set->add(config, config.validation.data_args, "validation.data_args"));
+    COHORT_TRY(set->add(config, config.validation.data_args, val_key));
     if (set->prompts_.size() == set->train_rows_)
-      return Error{Errc::config, "validation.data_args.file_name: no row is left"};
+      return Error{Errc::config, val_key + ": no row is left"};
   }
   return std::shared_ptr<const PromptSet>(std::move(set));
 }

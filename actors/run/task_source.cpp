@@ -161,6 +161,7 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
   tasks::DataOrderOptions options;
   options.seed = static_cast<uint64_t>(config.seed);
   options.shares = config.actor_train.data_args.domain_interleave_probs;
+  if (config.dialect == config::Dialect::verl) options.epoch_end = tasks::EpochEnd::drop;
   const bool is_mixed = !options.shares.empty();
   if (!is_mixed) options.shares = {{"all", 1.0}};
   std::map<std::string, std::vector<size_t>> rows;

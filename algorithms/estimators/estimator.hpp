@@ -20,7 +20,7 @@ struct TrajectoryScores {
   std::span<const double> scores;
   std::span<const uint32_t> group_of;
   RewardNormOptions asked;  // by reward_normalization, or rlvr's norm_mean_type and norm_std_type
-  bool is_rlvr = false;     // the groups are answers to one prompt
+  bool is_rlvr = false;     // ROLL's: grpo compares groups whatever is asked
 };
 
 struct Estimator {

@@ -9,6 +9,7 @@
 #include "runtime/config/tree/compose.hpp"
 #include "runtime/config/tree/interpolate.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
+#include "runtime/config/verl/verl_load.hpp"
 
 namespace cohort::config {
 namespace {
@@ -57,6 +58,9 @@ Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const std::vector<std::string>& overrides,
                               const LoadOptions& options) {
   COHORT_ASSIGN(Node root, parse_yaml(text, name));
+  const Node* dialect = root.at_path("dialect");
+  if (dialect != nullptr && dialect->scalar == "verl" && overrides.empty())
+    return load_verl_tree(root);
   return load_tree(std::move(root), std::filesystem::path(name).parent_path(), overrides, options);
 }
 

@@ -26,7 +26,7 @@ Expected<RunConfig> load(const std::filesystem::path& path,
                          const LoadOptions& options = {});
 
 /// As load(), of a text; `name` stands for the file in messages, and relative files are looked up
-/// in its folder.
+/// in its folder. Without overrides also the resolved_yaml of a verl config (`dialect: verl`).
 Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const std::vector<std::string>& overrides = {},
                               const LoadOptions& options = {});

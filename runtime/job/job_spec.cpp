@@ -248,7 +248,11 @@ plan::BatchOptions verl_batch(const RunConfig& c) {
   batch.micro_batch_size = verl.use_dynamic_bsz ? 0 : count(verl.ppo_micro_batch_size_per_gpu);
   batch.log_prob_batch_size =
       verl.log_prob_use_dynamic_bsz ? 0 : count(verl.log_prob_micro_batch_size_per_gpu);
-  batch.agent_workers = count(verl.agent_workers);
+  // verl would stop where they do not share the trajectories evenly: load_verl() has warned, and
+  // here one actor drives generation.
+  const int64_t trajectories = c.derived.trajectories_per_step;
+  if (verl.agent_workers > 0 && trajectories % verl.agent_workers == 0)
+    batch.agent_workers = count(verl.agent_workers);
   batch.dataset_rows = count(verl.train_rows);
   batch.total_epochs = std::max<uint64_t>(count(verl.total_epochs), 1);
   batch.max_steps = count(verl.total_training_steps);

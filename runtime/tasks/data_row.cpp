@@ -180,8 +180,7 @@ Expected<std::string> read_answer(const Json& row, const DatasetOptions& options
 }
 
 Expected<void> read_labels(const Json& row, const DatasetOptions& options, Sample& sample) {
-  for (const std::string& name :
-       {std::string("data_source"), options.tag_key, std::string("source")}) {
+  for (const std::string& name : {options.source_key, options.tag_key, std::string("source")}) {
     if (!sample.data_source.empty()) break;
     COHORT_ASSIGN(sample.data_source, plain_text(row, name));
   }

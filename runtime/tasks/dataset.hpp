@@ -2,8 +2,9 @@
 /// Rows to learn from: prompts with the columns that score their answers. Two formats, told apart
 /// row by row: ROLL's (messages as a JSON string or list, tag, domain, ground_truth, case_type,
 /// test_cases) and verl's (data_source, prompt, ability, reward_model, extra_info), one JSON object
-/// per line (docs/data.md). Immutable after load; any thread may read. Bound: a row takes its text
-/// and its columns' text; of the bad rows the first k_bad_rows_kept are kept, all are counted.
+/// per line, or a parquet file's row as one (docs/data.md). Immutable after load; any thread may
+/// read. Bound: a row takes its text and its columns' text; of the bad rows the first
+/// k_bad_rows_kept are kept, all are counted.
 /// DATA-1: a line is a row, a counted bad row, or blank; none is passed over in silence.
 #include <cstdint>
 #include <map>
@@ -23,7 +24,7 @@ struct ChatMessage {
 
 /// One row.
 struct Sample {
-  std::string id;           // "file:line"
+  std::string id;           // "file:line", of parquet "file:row"; from 1
   std::string data_source;  // verl's data_source; ROLL's tag, else its source
   std::string domain;       // ROLL's column; empty: follows from the tag
   std::vector<ChatMessage> messages;
@@ -39,10 +40,11 @@ struct BadRow {
 };
 
 struct DatasetOptions {
-  std::vector<std::string> files = {};    // .jsonl
-  std::string messages_key = "messages";  // ROLL's column of the conversation
-  std::string prompt_key = "prompt";      // verl's conversation; ROLL's text of one user message
-  std::string tag_key = "tag";            // ROLL's
+  std::vector<std::string> files = {};     // jsonl or parquet, by their first bytes
+  std::string messages_key = "messages";   // ROLL's column of the conversation
+  std::string prompt_key = "prompt";       // verl's conversation; ROLL's text of one user message
+  std::string tag_key = "tag";             // ROLL's
+  std::string source_key = "data_source";  // verl's reward_fn_key
   std::string answer_key = {};  // worked answer; empty: extra_info.answer, answer, response,
                                 // solution, the first there is
   bool skips_bad_rows = false;  // else the first bad row is an error
@@ -53,7 +55,8 @@ class Dataset {
   static constexpr size_t k_bad_rows_kept = 1000;
 
   /// Reads the files in order. Returns Errc::not_found for a file, Errc::config naming file:line
-  /// for a bad row (unless they are skipped), Errc::config if nothing is left.
+  /// for a bad row (unless they are skipped), Errc::config if nothing is left; of a parquet file
+  /// ParquetReader's errors with file and row.
   static Expected<std::shared_ptr<const Dataset>> load(const DatasetOptions& options);
   /// For generated tasks and tests.
   static std::shared_ptr<const Dataset> of(std::vector<Sample> samples);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "runtime/base/rng.hpp"
-#include "runtime/config/verl/verl_rows.hpp"
 #include "tests/support/same_settings.hpp"
 #include "tests/support/verl_command.hpp"
 
@@ -202,17 +201,6 @@ TEST(VerlProperty, RandomWordsAreRefusedOrLoaded) {
                        random_text(rng, "a1.{}[]:,'\"$~= -", 8);
     auto run = load_verl(quickstart({word}));
     EXPECT_TRUE(run || !run.error().detail.empty()) << word;
-  }
-}
-
-TEST(VerlProperty, RandomFootersHaveNoRowsOrSome) {
-  Rng rng(test_seed() + 3);
-  const std::string footer("\x15\x02\x19\x0c\x16\xe2\x74\x00", 8);
-  for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = round % 2 == 0 ? footer : std::string(rng.below(40), '\0');
-    for (char& byte : bytes)
-      if (round % 2 != 0 || rng.below(8) == 0) byte = static_cast<char>(rng.below(256));
-    EXPECT_GE(parquet_rows(bytes).value_or(0), 0);
   }
 }
 

@@ -205,6 +205,39 @@ TEST(Dataset, KeepsAThousandBadRowsAndCountsAll) {
   EXPECT_EQ((*data)->bad_row_count(), 1500U);
 }
 
+std::string parquet_folder() {
+  const char* source = std::getenv("COHORT_SOURCE_DIR");
+  return std::string(source == nullptr ? "." : source) + "/tests/data/parquet/";
+}
+
+TEST(Dataset, RowsOfParquetAreThoseOfTheSameJsonl) {
+  const std::string path = parquet_folder() + "gsm8k.parquet";
+  const auto data = Dataset::load({.files = {path}});
+  ASSERT_TRUE(data.has_value()) << data.error().to_string();
+  const auto lines = Dataset::load({.files = {parquet_folder() + "gsm8k.jsonl"}});
+  ASSERT_TRUE(lines.has_value());
+  ASSERT_EQ((*data)->size(), (*lines)->size());
+  for (size_t i = 0; i < (*data)->size(); ++i) {
+    Sample row = (*data)->at(i);
+    EXPECT_EQ(row.id, path + ":" + std::to_string(i + 1));
+    row.id = (*lines)->at(i).id;
+    EXPECT_EQ(row, (*lines)->at(i));
+  }
+  EXPECT_EQ((*data)->at(0).data_source, "openai/gsm8k");
+  EXPECT_EQ((*data)->at(0).ground_truth, "14");
+}
+
+TEST(Dataset, NamesTheRowOfAParquetFile) {
+  const std::string mixed = parquet_folder() + "mixed_zstd_v2.parquet";
+  EXPECT_EQ(Dataset::load({.files = {mixed}}).error().detail.substr(0, mixed.size() + 15),
+            mixed + ":1: no prompt: ");
+  const std::string brotli = parquet_folder() + "refused_brotli.parquet";
+  EXPECT_EQ(Dataset::load({.files = {brotli}}).error().to_string(),
+            "unsupported: " + brotli +
+                ":1: row group 0: column text, page 0: codec BROTLI is not read; write the file "
+                "with zstd, snappy, gzip or none");
+}
+
 TEST(Dataset, RefusesWhatCannotBeRead) {
   EXPECT_EQ(Dataset::load({}).error().code, Errc::config);
   EXPECT_EQ(Dataset::load({.files = {"/nowhere/rows.jsonl"}}).error().to_string(),
@@ -212,8 +245,9 @@ TEST(Dataset, RefusesWhatCannotBeRead) {
   EXPECT_EQ(Dataset::load({.files = {"/tmp"}}).error().to_string(),
             "not found: data file /tmp: is a folder");
   const DataFile parquet("PAR1\x15\x04");
-  EXPECT_NE(Dataset::load({.files = {parquet.path}}).error().detail.find("parquet_to_jsonl.py"),
-            std::string::npos);
+  EXPECT_EQ(Dataset::load({.files = {parquet.path}}).error().to_string(),
+            "corrupt: data file " + parquet.path +
+                ": no whole parquet file: its last bytes are not those of a footer");
   const DataFile empty("\n\n"), bad("{}\n");
   EXPECT_EQ(Dataset::load({.files = {empty.path}}).error().detail, "no row in " + empty.path);
   EXPECT_EQ(Dataset::load({.files = {bad.path}, .skips_bad_rows = true}).error().detail,

@@ -267,5 +267,43 @@ TEST_F(NotFinite, SeveralInARowEndTheRun) {
   EXPECT_EQ(rig.engine->param_hash(), before);
 }
 
+/// Advantages of the last token of five answers to one prompt, with scores 1, 0, 0, 1, 0.
+std::vector<float> advantages_of(const config::RunConfig& config) {
+  std::vector<proto::Trajectory> batch;
+  for (const double score : {1, 0, 0, 1, 0}) {
+    proto::Trajectory t;
+    t.key.group = 7;
+    t.key.index = static_cast<uint32_t>(batch.size());
+    t.score = score;
+    t.tokens = {1, 2, 3};
+    t.response_mask = {0, 1, 1};
+    t.behavior_logp = {0, -1, -1};
+    batch.push_back(std::move(t));
+  }
+  PackedBatch packed = pack(batch);
+  EXPECT_TRUE(fill_advantages(config, 0, batch, packed));
+  std::vector<float> last;
+  for (size_t i = 0; i < batch.size(); ++i) last.push_back(packed.advantages[3 * i + 2]);
+  return last;
+}
+
+/// verl's numbers: sigma with n - 1 is 0.547723; norm_adv_by_std_in_grpo false leaves it out.
+TEST(FillAdvantages, VerlsGrpoDividesByTheDeviationWhereItIsAsked) {
+  config::RunConfig config;
+  config.dialect = config::Dialect::verl;
+  config.pipeline = config::Pipeline::rlvr;
+  config.adv_estimator = config::AdvEstimator::grpo;
+  config.norm_mean_type = config.norm_std_type = config::NormScope::group;
+  const std::vector<float> divided = advantages_of(config);
+  const std::vector<float> expected = {1.095443F, -.730295F, -.730295F, 1.095443F, -.730295F};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(divided[i], expected[i], 2e-6F);
+  config.norm_std_type = config::NormScope::none;
+  const std::vector<float> plain = advantages_of(config);
+  const std::vector<float> centred = {.6F, -.4F, -.4F, .6F, -.4F};
+  for (size_t i = 0; i < centred.size(); ++i) EXPECT_NEAR(plain[i], centred[i], 1e-6F);
+  config.dialect = config::Dialect::roll;  // there GRPO always divides
+  EXPECT_NEAR(advantages_of(config)[0], expected[0], 2e-6F);
+}
+
 }  // namespace
 }  // namespace cohort::actors

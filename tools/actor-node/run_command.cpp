@@ -303,6 +303,10 @@ Expected<config::RunConfig> load(const RunCommand& command) {
   COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
   if (command.sandbox.empty()) return config;
   PlanInput input = command.input;
+  if (config.dialect == config::Dialect::verl) {
+    input.overrides.push_back("++custom_reward_function.sandbox.mode=" + command.sandbox);
+    return load_config(input, true);
+  }
   for (const auto& [name, reward] : config.rewards)
     input.overrides.push_back(fmt::format("++rewards.{}.sandbox.mode={}", name, command.sandbox));
   for (const auto& [tag, environment] : config.custom_envs)

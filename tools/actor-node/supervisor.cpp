@@ -94,6 +94,21 @@ Attempt run_once(const std::vector<std::string>& words) {
   return attempt;
 }
 
+bool is_verl(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--dialect=verl" ||
+        (i > 0 && words[i - 1] == "--dialect" && words[i] == "verl"))
+      return true;
+  return false;
+}
+
+/// The overrides that go on from the run in `folder`.
+void add_resume(std::vector<std::string>& words, const std::string& folder) {
+  if (!is_verl(words)) return words.push_back("resume_from_checkpoint=" + folder);
+  words.emplace_back("trainer.resume_mode=resume_path");
+  words.push_back("trainer.resume_from_path=" + folder);
+}
+
 /// The run's own exit code; 1 for one that was lost.
 int code_of(int status) {
   const int code = WIFSIGNALED(status) ? k_exit_lost : WEXITSTATUS(status);
@@ -111,7 +126,7 @@ int supervise(char** argv, const SupervisorOptions& options) {
   std::string folder;
   for (int used = 0;;) {
     std::vector<std::string> now = words;
-    if (has_checkpoint(folder)) now.push_back("resume_from_checkpoint=" + folder);
+    if (has_checkpoint(folder)) add_resume(now, folder);
     const double began = now_seconds();
     const Attempt attempt = run_once(now);
     if (!attempt.folder.empty()) folder = attempt.folder;

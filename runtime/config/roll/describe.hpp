@@ -17,6 +17,8 @@ void describe_strategy(Visitor& visitor, StrategySettings& settings);
 void describe_data_args(Visitor& visitor, DataArgs& data);
 /// Keys of whatever can be loaded; `reader` is who uses them.
 void describe_plugin(Visitor& visitor, PluginSection& plugin, std::string_view reader);
+/// Its keys about the processes alone: timeout_s, workers, python, sandbox.
+void describe_plugin_process(Visitor& visitor, PluginSection& plugin, std::string_view reader);
 void describe_generating_args(Visitor& visitor, GeneratingArgs& sampling);
 /// A role. What it does decides which of its keys have an effect.
 struct RoleUse {

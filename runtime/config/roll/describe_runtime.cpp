@@ -61,6 +61,10 @@ void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
                    "type or env_type plugin: path.py:name or path.so, from the working directory."},
                   p.path);
   v.json_map({"args", reader, "Its own options (docs/rewards.md, docs/plugins.md)."}, p.args);
+  describe_plugin_process(v, p, reader);
+}
+
+void describe_plugin_process(Visitor& v, PluginSection& p, std::string_view reader) {
   v.key({"timeout_s", reader,
          "Deadline of one answer, which is masked then, or of one reset or step.", above(0)},
         p.timeout_s);

@@ -34,7 +34,6 @@ class List {
 };
 
 void add_run(const RunConfig& c, List& list) {
-  list.add_if(c.dialect == Dialect::verl, "dialect", "verl; write the run with ROLL's keys");
   list.add_if(c.pipeline > Pipeline::rlvr, "pipeline",
               fmt::format("{}; agentic and rlvr are built in", to_string(c.pipeline)));
   list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
@@ -205,9 +204,18 @@ void add_rlvr(const RunConfig& c, List& list) {
               "norm_mean_type", "running is not built in; use group or batch");
 }
 
+std::vector<Note> not_built_of_verl(const RunConfig& c) {
+  std::vector<Note> notes;
+  for (const Note& warning : c.warnings)
+    if (warning.text.starts_with(k_not_run))
+      notes.push_back({warning.key, warning.where, warning.text.substr(k_not_run.size())});
+  return notes;
+}
+
 }  // namespace
 
 std::vector<Note> not_built(const RunConfig& c) {
+  if (c.dialect == Dialect::verl) return not_built_of_verl(c);
   List list(c);
   add_run(c, list);
   add_cards(c, list);

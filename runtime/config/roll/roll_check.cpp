@@ -172,7 +172,7 @@ void warn_not_built(const RunConfig& c, Findings& f) {
     bool is_known = std::any_of(f.warnings.begin(), f.warnings.end(),
                                 [&](const Note& x) { return x.key == note.key; });
     if (!is_known || note.key != "adv_estimator")  // its own warning says more
-      f.warnings.push_back({note.key, note.where, "not run by this version: " + note.text});
+      f.warnings.push_back({note.key, note.where, std::string(k_not_run) + note.text});
   }
 }
 

@@ -214,37 +214,11 @@ void check_data(const VerlConfig& c, Findings& f) {
 }
 
 void warn_engines(const VerlConfig& c, Findings& f) {
-  f.warn("dialect", "verl configs are planned, not run");
   f.warn("actor_rollout_ref.actor.strategy", "{}: not built in; the built-in engine is used",
          to_string(c.actor.strategy));
   if (c.rollout.name)
     f.warn("actor_rollout_ref.rollout.name", "{}: not built in; the built-in engine is used",
            to_string(*c.rollout.name));
-}
-
-/// What a verl command asks for and this version plans but does not run, by verl's names.
-void check_built(const VerlConfig& c, Findings& f) {
-  warn_engines(c, f);
-  auto warn_if = [&](bool is_asked, const char* key, std::string_view what) {
-    if (is_asked) f.warn(key, "{} is planned, not run", what);
-  };
-  const VerlAlgorithm& a = c.algorithm;
-  warn_if(!catalog::entry(a.adv_estimator).is_built, "algorithm.adv_estimator", a.estimator_name);
-  warn_if(!catalog::entry(c.actor.loss_mode).is_built,
-          "actor_rollout_ref.actor.policy_loss.loss_mode", c.actor.loss_mode_name);
-  warn_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO");
-  warn_if(a.filter_groups.enable, "algorithm.filter_groups.enable", "dynamic sampling");
-  warn_if(a.rollout_correction.rollout_is.has_value(), "algorithm.rollout_correction.rollout_is",
-          "rollout correction");
-  warn_if(!a.rollout_correction.rollout_rs.empty(), "algorithm.rollout_correction.rollout_rs",
-          "rejection of tokens or sequences");
-  warn_if(a.rollout_correction.bypass_mode, "algorithm.rollout_correction.bypass_mode",
-          "bypass mode");
-  warn_if(c.model.lora.rank > 0, "actor_rollout_ref.model.lora_rank", "LoRA");
-  warn_if(c.rollout.multi_turn.enable, "actor_rollout_ref.rollout.multi_turn.enable",
-          "a conversation with tools");
-  warn_if(c.reward.is_model_enabled.value_or(false), "reward_model.enable", "a reward model");
-  warn_if(c.async_training.is_configured, "async_training", "training beside generation");
 }
 
 void check_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
@@ -290,13 +264,21 @@ void check_run(const VerlConfig& c, Findings& f, const InterpolationSources& sou
                  "missing: give a checkpoint folder or a Hugging Face name");
   if (t.save_freq == -1 || t.save_freq == 0)
     f.warn("trainer.save_freq",
-           "{}: no checkpoint is ever written, not even after the "
-           "last step: the trained weights are lost",
+           "{}: verl writes no checkpoint, not even after the last step: the trained weights are "
+           "lost; a run here writes the first and the last",
            t.save_freq);
   if (t.resume_mode == VerlResume::resume_path && t.resume_from_path.empty())
     verl_problem(f, "trainer.resume_from_path", "missing: resume_mode resume_path needs it");
   if (t.resume_mode != VerlResume::resume_path && !t.resume_from_path.empty())
     f.warn("trainer.resume_from_path", "has no effect without resume_mode resume_path");
+  if (t.val_before_train && t.test_freq <= 0)
+    f.warn("trainer.val_before_train", "test_freq {}: a run here evaluates nothing, not even first",
+           t.test_freq);
+  if (!t.val_before_train && t.test_freq > 0)
+    f.warn("trainer.val_before_train", "false: a run here evaluates before the first step as well");
+  if (f.has("trainer.logger"))
+    f.note("trainer.logger",
+           "metrics go to the console, metrics.jsonl and TensorBoard, whatever it names");
   if (t.val_only && !t.val_before_train)
     f.warn("trainer.val_only", "nothing will happen: val_before_train is false");
   if (!f.has("trainer.device") && !f.has("platform"))
@@ -329,7 +311,8 @@ VerlNumbers check_verl(const VerlConfig& c, Findings& f, const InterpolationSour
   check_schedule(c, f, n);
   check_rollout(c, f, n);
   check_run(c, f, sources);
-  check_built(c, f);
+  warn_engines(c, f);
+  check_verl_run(c, f, n);
   return n;
 }
 

@@ -50,5 +50,8 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
 void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_rows(const VerlConfig& c, Findings& f, VerlNumbers& n);
+/// Warns, with k_not_run in front, of what a run lacks (not_built.hpp). Last: only of a config
+/// without a problem.
+void check_verl_run(const VerlConfig& c, Findings& f, const VerlNumbers& n);
 
 }  // namespace cohort::config

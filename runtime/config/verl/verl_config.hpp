@@ -42,11 +42,12 @@ struct VerlData {
   int64_t val_max_samples = -1;
   std::string prompt_key = "prompt";
   std::string reward_fn_key = "data_source";
-  int64_t max_prompt_length = 512;        // [tokens]
-  int64_t max_response_length = 512;      // [tokens]
-  int64_t train_batch_size = 1024;        // [prompts]
-  std::optional<int64_t> gen_batch_size;  // [prompts] of one generation, DAPO
-  std::optional<int64_t> val_batch_size;  // [prompts]; none: the whole set
+  std::string apply_chat_template_kwargs = "{}";  // JSON object
+  int64_t max_prompt_length = 512;                // [tokens]
+  int64_t max_response_length = 512;              // [tokens]
+  int64_t train_batch_size = 1024;                // [prompts]
+  std::optional<int64_t> gen_batch_size;          // [prompts] of one generation, DAPO
+  std::optional<int64_t> val_batch_size;          // [prompts]; none: the whole set
   bool shuffle = true;
   std::optional<int64_t> seed;
   bool filter_overlong_prompts = false;
@@ -230,7 +231,7 @@ struct VerlOverlongBuffer {
 struct VerlReward {
   std::string function_path;
   std::string function_name = "compute_score";
-  Node reward_kwargs;             // free: of the function
+  PluginSection function;         // args: reward_kwargs; the rest is ours: its processes
   std::string manager = "naive";  // "": naive
   VerlOverlongBuffer overlong_buffer;
   std::optional<bool> is_model_enabled = false;

@@ -39,6 +39,8 @@ void describe_verl_data(Visitor& v, VerlConfig& c) {
         d.val_max_samples);
   v.key({"prompt_key", "driver", "Column with the chat of a row."}, d.prompt_key);
   v.key({"reward_fn_key", "reward", "Column whose value picks the scorer."}, d.reward_fn_key);
+  v.json_map({"apply_chat_template_kwargs", "driver", "More variables of the chat template."},
+             d.apply_chat_template_kwargs);
   v.key({"max_prompt_length", "driver", "Bound on the prompt (P).", between(1, k_tokens_max)},
         d.max_prompt_length);
   v.key({"max_response_length", "rollout", "Bound on the answer (R); generation stops there.",
@@ -67,7 +69,6 @@ void describe_verl_data(Visitor& v, VerlConfig& c) {
       "text models only");
   v.inert("trust_remote_code custom_cls sampler datagen",
           "Python classes are not loaded; rewards and environments are plugins");
-  v.inert("apply_chat_template_kwargs", "the chat template is rendered without extra variables");
   v.inert("tool_config_path function_tool_path",
           "tools come from rollout.multi_turn.tool_config_path");
   v.leave();

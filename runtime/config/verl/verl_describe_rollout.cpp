@@ -1,4 +1,5 @@
 /// verl's keys of actor_rollout_ref.rollout and of rewards.
+#include "runtime/config/roll/describe.hpp"
 #include "runtime/config/verl/verl_describe.hpp"
 
 namespace cohort::config {
@@ -166,7 +167,8 @@ void describe_function(Visitor& v, VerlReward& r) {
   v.nullable_text({"path", "reward", "Python file, loaded as a plugin; ~: by data_source."},
                   r.function_path);
   v.nullable_text({"name", "reward", "Function in it."}, r.function_name);
-  v.free_map({"reward_kwargs", "reward", "Keyword arguments of every call."}, r.reward_kwargs);
+  v.json_map({"reward_kwargs", "reward", "Keyword arguments of every call."}, r.function.args);
+  describe_plugin_process(v, r.function, "reward");  // ours
   v.leave();
 }
 

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 /// Whether the dialect has this key: one of the schema, or one inside a section of free content.
 bool is_verl_key(const std::string& path) {
   return std::any_of(verl_keys().begin(), verl_keys().end(), [&](const KeyInfo& key) {
-    bool is_open = !key.has_effect || key.type == "section of any keys";
+    bool is_open =
+        !key.has_effect || key.type == "section of any keys" || key.type == "map of options";
     return key.path == path || (is_open && path.starts_with(key.path + "."));
   });
 }
@@ -189,6 +190,7 @@ Error report(std::vector<Problem> problems, const std::vector<std::string>& args
 std::string resolved_text(VerlConfig c, const RunConfig& r) {
   c.cohort.platform = r.platform;
   c.cohort.placement.mode = r.placement.mode;
+  c.cohort.placement.offload = r.placement.offload;
   c.cohort.seed = r.seed;
   c.cohort.max_running_requests = r.max_running_requests;
   c.output_dir = r.output_dir;
@@ -223,15 +225,10 @@ void inherit_sizes(VerlConfig& config, const Findings& findings) {
   inherit("param_offload", &VerlMegatron::param_offload);
 }
 
-}  // namespace
-
-Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOptions&) {
-  COHORT_ASSIGN(Primary primary, find_primary(args));
-  COHORT_ASSIGN(Node user, read_primary(primary));
-  Findings findings;
-  for (size_t i = primary.word_count; i < args.size(); ++i)
-    COHORT_TRY(apply(user, args[i], findings));
-  VerlConfig config = defaults_of(primary.is_megatron);
+/// From the user's part, its overrides applied.
+Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findings,
+                              const std::vector<std::string>& args) {
+  VerlConfig config = defaults_of(is_megatron);
   Node tree = verl_to_node(config);
   merge(tree, user);
   tree.mark = user.mark;
@@ -252,6 +249,19 @@ Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOp
   run.resolved_yaml = resolved_text(config, run);
   return run;
 }
+
+}  // namespace
+
+Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOptions&) {
+  COHORT_ASSIGN(Primary primary, find_primary(args));
+  COHORT_ASSIGN(Node user, read_primary(primary));
+  Findings findings;
+  for (size_t i = primary.word_count; i < args.size(); ++i)
+    COHORT_TRY(apply(user, args[i], findings));
+  return load_user(user, primary.is_megatron, std::move(findings), args);
+}
+
+Expected<RunConfig> load_verl_tree(const Node& user) { return load_user(user, false, {}, {}); }
 
 const std::vector<KeyInfo>& verl_keys() {
   static const std::vector<KeyInfo> k_keys = list_keys([](Visitor& visitor) {

@@ -11,6 +11,7 @@
 #include "runtime/config/load.hpp"
 #include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/run_config.hpp"
+#include "runtime/config/tree/yaml_node.hpp"
 
 namespace cohort::config {
 
@@ -19,6 +20,9 @@ namespace cohort::config {
 /// with up to ten lines "override 'a.b=c': what", one for each problem.
 Expected<RunConfig> load_verl(const std::vector<std::string>& args,
                               const LoadOptions& options = {});
+
+/// As load_verl(), of keys that are read already: a run's resolved_yaml.
+Expected<RunConfig> load_verl_tree(const Node& user);
 
 /// All keys of the dialect in the order of the schema, defaults as verl has them.
 const std::vector<KeyInfo>& verl_keys();

@@ -1,10 +1,9 @@
 #pragma once
 /// How many rows a data file has, without reading them: a parquet file says so in its footer, a
-/// jsonl file has one per line. Reads files; no state. Bound: a footer of at most 64 MiB.
+/// jsonl file has one per line. Reads files; no state.
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "runtime/base/error.hpp"
 
@@ -14,8 +13,8 @@ namespace cohort::config {
 /// Errc::not_found, Errc::io, or Errc::corrupt if it is none of these formats.
 Expected<int64_t> count_rows(const std::string& path);
 
-/// num_rows of a parquet footer (Thrift compact FileMetaData), if `footer` is one.
-std::optional<int64_t> parquet_rows(std::string_view footer);
+/// A path whose leading ~ is $HOME.
+std::string home_expanded(const std::string& path);
 
 /// Rows of a published data set, recognised by the names its preparation scripts give:
 /// ".../gsm8k/train.parquet" has 7473.

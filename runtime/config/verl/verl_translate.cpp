@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/config/verl/verl_check.hpp"
+#include "runtime/config/verl/verl_rows.hpp"
 
 namespace cohort::config {
 namespace {
@@ -45,7 +46,8 @@ void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Find
 void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   r.rollout_batch_size = c.data.train_batch_size;
   r.num_return_sequences_in_group = c.rollout.sampling.n;
-  r.val_batch_size = c.data.val_batch_size.value_or(-1);
+  r.val_batch_size = -1;  // verl's cuts the held-out rows into batches, and leaves none out
+  if (c.rollout.val_kwargs.do_sample) r.rlvr.val_n_sample = c.rollout.val_kwargs.n;
   r.prompt_length = n.prompt;
   r.sequence_length = n.prompt + n.response;
   r.response_length = 0;
@@ -68,21 +70,26 @@ void set_algorithm(RunConfig& r, const VerlConfig& c) {
                         r.adv_estimator == AdvEstimator::reinforce_plus_plus ||
                         r.adv_estimator == AdvEstimator::reinforce_plus_plus_baseline;
   r.reward_normalization = {Grouping::batch, NormMethod::identity, {}, {}};
-  if (r.adv_estimator == AdvEstimator::grpo)
+  if (r.adv_estimator == AdvEstimator::grpo) {
+    r.norm_mean_type = NormScope::group;
+    r.norm_std_type = a.norm_adv_by_std_in_grpo ? NormScope::group : NormScope::none;
     r.reward_normalization = {Grouping::traj_group_id,
                               a.norm_adv_by_std_in_grpo ? NormMethod::mean_std : NormMethod::mean,
                               {},
                               {}};
+  }
   r.entropy_loss_coef = c.actor.entropy_coeff;
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
   r.max_grad_norm = is_megatron ? c.actor.optim.clip_grad : c.actor.grad_clip;
-  r.pg_clip = c.actor.clip_ratio;
+  r.pg_clip = (c.actor.clip_ratio_c - 1) / 2;  // beside a range it bounds the dual clip: 1 + 2 x
   r.use_pg_clip_range = true;
   r.pg_clip_low = c.actor.clip_ratio_low.value_or(c.actor.clip_ratio);
   r.pg_clip_high = c.actor.clip_ratio_high.value_or(c.actor.clip_ratio);
   r.dual_clip_loss = c.actor.loss_mode == PolicyLossKind::ppo;
   r.loss_agg_mode = c.actor.loss_agg_mode;
-  r.loss_scale_factor = c.actor.loss_scale_factor;
+  if (r.loss_agg_mode == LossAgg::seq_mean_token_sum_norm)
+    r.loss_scale_factor = c.actor.loss_scale_factor.value_or(
+        static_cast<double>(r.sequence_length - r.prompt_length));
   r.value_clip = c.critic.cliprange_value;
   r.enable_old_logprobs_recompute = c.actor.recompute_old_log_prob;
   r.force_disable_old_logprobs_recompute = !c.actor.recompute_old_log_prob;
@@ -128,7 +135,7 @@ TrainingArgs training_args(const VerlOptim& o, const VerlNumbers& n, const VerlP
 
 void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ulysses) {
   m.dtype = dtype_of(dtype);
-  m.model_name_or_path = model.path;
+  m.model_name_or_path = home_expanded(model.path);
   m.is_gradient_checkpointing = model.enable_gradient_checkpointing;
   m.ulysses_size = ulysses;
   m.lora_target.clear();
@@ -185,6 +192,20 @@ void set_passes(WorkerConfig& w, const VerlPasses& passes) {
   if (passes.per_card > 0) w.infer_batch_size = passes.per_card;
 }
 
+DataArgs data_args(const VerlData& d, const std::vector<std::string>& files) {
+  DataArgs data;
+  data.is_configured = true;
+  for (const std::string& file : files) data.file_name.push_back(home_expanded(file));
+  data.messages = d.prompt_key;  // a column of messages, as verl wants
+  data.prompt = d.prompt_key;
+  data.tag = d.reward_fn_key;
+  data.dataset_type = "parquet";
+  data.chat_template_kwargs = d.apply_chat_template_kwargs;
+  data.filter_overlong_prompts = d.filter_overlong_prompts;
+  data.truncation = d.truncation;
+  return data;
+}
+
 void set_actor(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   WorkerConfig& w = r.actor_train;
   const VerlActor& a = c.actor;
@@ -194,11 +215,7 @@ void set_actor(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   w.training_args = training_args(a.optim, n, n.train, n.mini_batch_per_rank);
   set_engine(w, a.strategy, a.fsdp_config, a.megatron, n.train_dp, true);
   set_passes(w, n.log_prob);
-  w.data_args.is_configured = true;
-  w.data_args.file_name = c.data.train_files;
-  w.data_args.prompt = c.data.prompt_key;
-  w.data_args.tag = c.data.reward_fn_key;
-  w.data_args.dataset_type = "parquet";
+  w.data_args = data_args(c.data, c.data.train_files);
 }
 
 void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
@@ -227,7 +244,7 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   s.load_format = o.load_format;
   s.sleep_level = c.model.lora.rank > 0 ? 1 : 2;  // adapters keep the base
   r.validation.is_configured = true;
-  r.validation.data_args.file_name = c.data.val_files;
+  r.validation.data_args = data_args(c.data, c.data.val_files);
   r.validation.generating_args = sampling_args(o.val_kwargs, n.response);
 }
 
@@ -302,17 +319,43 @@ void set_cards(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, Findings
   }
   if (!f.has("placement.mode"))
     r.placement.mode = c.hybrid_engine ? PlacementMode::timeshare : PlacementMode::separate;
+  if (!f.has("placement.offload") && r.placement.mode == PlacementMode::timeshare)
+    r.placement.offload = OffloadPolicy::step;
   r.actor_train.device_mapping = train;
   r.actor_infer.device_mapping = infer;
   if (r.reference.is_configured) r.reference.device_mapping = train;
+  if (r.reference.is_configured && r.platform == Platform::cpu && train.size() > 1) {
+    r.reference.device_mapping = {train.front()};
+    r.reference.strategy_args.data_parallel_size = 1;
+    f.warn("actor_rollout_ref.ref",
+           "computed on card {} alone, of the {} that verl would use: the built-in engine has one "
+           "card for it",
+           train.front(), train.size());
+  }
   if (n.has_critic) r.critic.device_mapping = train;
 }
 
+/// One scorer for all rows, and with reward manager dapo the penalty of long answers.
 void set_reward(RunConfig& r, const VerlConfig& c) {
+  const VerlReward& verl = c.reward;
+  const bool is_own = !verl.function_path.empty();
   RewardConfig reward;
-  reward.type = c.reward.function_path.empty() ? RewardType::data_source : RewardType::custom;
+  reward.type = is_own ? RewardType::plugin : RewardType::data_source;
+  reward.tag_included = {"*"};
+  if (is_own) {
+    const std::string& name = verl.function_name;
+    reward.plugin = verl.function;
+    reward.plugin.path = verl.function_path + ":" + (name.empty() ? "compute_score" : name);
+  }
   r.rewards.clear();
-  r.rewards[c.reward.function_path.empty() ? "data_source" : "custom"] = reward;
+  r.rewards[is_own ? "custom_reward_function" : "data_source"] = reward;
+  if (!verl.overlong_buffer.enable) return;
+  RewardConfig overlong;
+  overlong.type = RewardType::overlong;
+  overlong.tag_included = {"*"};
+  overlong.plugin.args = fmt::format(R"({{"buffer": {}, "factor": {}}})", verl.overlong_buffer.len,
+                                     verl.overlong_buffer.penalty_factor);
+  r.rewards["overlong"] = overlong;
 }
 
 void set_section(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
@@ -356,6 +399,7 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   Derived& d = r.derived;
   d = n;
   d.group_size = c.rollout.sampling.n;
+  d.val_group_size = r.rlvr.val_n_sample;
   d.optimizer_batch = n.mini_batch_per_rank * n.train_dp;
   d.total_optimizer_steps = n.total_steps * n.optimizer_steps_per_step;
   d.warmup_steps = r.actor_train.training_args.warmup_steps;
@@ -386,7 +430,7 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 
 RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f) {
   RunConfig r = c.cohort;
-  r.pretrain = c.model.path;
+  r.pretrain = home_expanded(c.model.path);
   set_run(r, c, n, f);
   set_batches(r, c, n);
   set_algorithm(r, c);

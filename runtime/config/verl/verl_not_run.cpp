@@ -1,0 +1,194 @@
+/// What a verl command asks for and this version plans but does not run, under verl's names. A key
+/// is in this list, or a run does with it what verl does, or it is noted as without effect.
+#include <fmt/format.h>
+
+#include "runtime/config/roll/not_built.hpp"
+#include "runtime/config/verl/verl_check.hpp"
+
+namespace cohort::config {
+namespace {
+
+class List {
+ public:
+  explicit List(Findings& findings) : findings_(findings) {}
+
+  void add_if(bool is_asked, const std::string& key, const std::string& text) {
+    if (is_asked) findings_.warn(key, "{}{}", k_not_run, text);
+  }
+
+ private:
+  Findings& findings_;
+};
+
+/// verl's names of the rows that are built, "grpo, grpo_vectorized or rloo".
+std::string built_in_verl(std::span<const catalog::Entry> rows) {
+  std::vector<std::string_view> names;
+  for (const catalog::Entry& row : rows)
+    if (row.is_built)
+      for (std::string_view name : catalog::words(row.verl)) names.push_back(name);
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  return text;
+}
+
+void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
+  const VerlAlgorithm& a = c.algorithm;
+  const catalog::Entry& estimator = catalog::entry(a.adv_estimator);
+  list.add_if(!estimator.is_built, "algorithm.adv_estimator",
+              fmt::format("{} is not built in; use {}", a.estimator_name,
+                          built_in_verl(catalog::entries(a.adv_estimator))));
+  list.add_if(estimator.is_built && n.has_critic, "critic.enable",
+              "true is not built in: no critic is trained; use False");
+  list.add_if(estimator.has(catalog::need::groups) && c.rollout.sampling.n < 2,
+              "actor_rollout_ref.rollout.n",
+              "1: a group of one gets advantage 0 here, its raw score in verl; use at least 2");
+  list.add_if(a.use_kl_in_reward, "algorithm.use_kl_in_reward",
+              "true is not built in: verl's KL goes into the score before the group is compared; "
+              "use actor_rollout_ref.actor.use_kl_loss");
+  list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
+  list.add_if(a.filter_groups.enable, "algorithm.filter_groups.enable",
+              "dynamic sampling is not built in: no group is replaced; use False");
+  const VerlRolloutCorrection& r = a.rollout_correction;
+  const std::string correction = "algorithm.rollout_correction.";
+  list.add_if(r.rollout_is.has_value(), correction + "rollout_is",
+              "rollout correction is not built in; use ~");
+  list.add_if(!r.rollout_rs.empty(), correction + "rollout_rs",
+              "rejection of tokens or sequences is not built in; use ~");
+  list.add_if(r.bypass_mode && r.loss_type == "reinforce", correction + "loss_type",
+              "reinforce is not built in; use ppo_clip");
+}
+
+void add_loss(const VerlConfig& c, List& list) {
+  const VerlActor& a = c.actor;
+  const std::string actor = "actor_rollout_ref.actor.";
+  list.add_if(!catalog::entry(a.loss_mode).is_built, actor + "policy_loss.loss_mode",
+              fmt::format("{} is not built in; use {}", a.loss_mode_name,
+                          built_in_verl(catalog::entries(a.loss_mode))));
+  list.add_if(a.use_kl_loss && (a.kl_loss_type != KlKind::k3 || a.kl_loss_name.ends_with('+')),
+              actor + "kl_loss_type",
+              fmt::format("{} is not built in; use low_var_kl", a.kl_loss_name));
+  list.add_if(a.shuffle, actor + "shuffle",
+              "true is not built in: mini-batches stand in the order of the prompts; use False");
+}
+
+void add_optimizer(const VerlOptim& o, List& list) {
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  const bool is_counted = o.lr_warmup_steps >= 0;
+  list.add_if(is_counted ? o.lr_warmup_steps > 0 : o.lr_warmup_steps_ratio > 0,
+              optim + (is_counted ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
+              "a warm-up in RL steps is not built in; use 0");
+  const bool is_cosine = o.warmup_style.value_or(o.lr_scheduler_type) == VerlScheduler::cosine;
+  list.add_if(is_cosine, optim + (o.warmup_style ? "warmup_style" : "lr_scheduler_type"),
+              "cosine in RL steps is not built in; use constant");
+}
+
+void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
+                const VerlMegatron& m, int64_t ulysses, List& list) {
+  const bool is_megatron = strategy == VerlStrategy::megatron;
+  list.add_if(dtype >= VerlDtype::float16,
+              role + (is_megatron ? ".megatron.dtype" : ".fsdp_config.dtype"),
+              "float16 is not built in; use bfloat16 or float32");
+  list.add_if(
+      !is_megatron && ulysses > 1, role + ".ulysses_sequence_parallel_size",
+      fmt::format("{} is not built in: sequences are not split over cards; use 1", ulysses));
+  if (!is_megatron) return;
+  for (const auto& [key, degree] : {std::pair{"tensor", m.tensor_model_parallel_size},
+                                    std::pair{"pipeline", m.pipeline_model_parallel_size},
+                                    std::pair{"expert", m.expert_model_parallel_size}})
+    list.add_if(
+        degree > 1, fmt::format("{}.megatron.{}_model_parallel_size", role, key),
+        fmt::format("{} is not built in: a model is cut in the rollout alone; use 1", degree));
+  list.add_if(m.context_parallel_size > 1, role + ".megatron.context_parallel_size",
+              fmt::format("{} is not built in; use 1", m.context_parallel_size));
+}
+
+void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
+  const VerlActor& a = c.actor;
+  const bool is_megatron = a.strategy == VerlStrategy::megatron;
+  add_engine("actor_rollout_ref.actor", a.strategy,
+             is_megatron ? a.megatron.dtype : a.fsdp_config.dtype, a.megatron,
+             a.ulysses_sequence_parallel_size, list);
+  if (n.is_reference_needed) {
+    const VerlStrategy strategy = c.ref.strategy.value_or(a.strategy);
+    add_engine("actor_rollout_ref.ref", strategy,
+               strategy == VerlStrategy::megatron ? c.ref.megatron.dtype : c.ref.fsdp_config.dtype,
+               c.ref.megatron, c.ref.ulysses_sequence_parallel_size.value_or(1), list);
+  }
+  list.add_if(!c.model.tokenizer_path.empty() && c.model.tokenizer_path != c.model.path,
+              "actor_rollout_ref.model.tokenizer_path",
+              "is not built in: the tokenizer is that of model.path; use ~");
+  list.add_if(c.model.lora.rank > 0, "actor_rollout_ref.model.lora_rank",
+              "LoRA is not built in: full fine-tuning only; use 0");
+  list.add_if(c.rollout.expert_parallel_size > 1, "actor_rollout_ref.rollout.expert_parallel_size",
+              fmt::format("{} is not built in; use 1", c.rollout.expert_parallel_size));
+}
+
+void add_rollout(const VerlRollout& r, List& list) {
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  const VerlSampling& s = r.sampling;
+  list.add_if(!s.do_sample, rollout + "do_sample",
+              "false is not built in: equal answers have no advantage; use True");
+  list.add_if(s.do_sample && s.temperature != 1, rollout + "temperature",
+              fmt::format("{} is not built in: log-probabilities are those of the logits as they "
+                          "are; use 1.0",
+                          s.temperature));
+  const VerlSampling& v = r.val_kwargs;
+  const bool is_same = v.temperature == s.temperature && v.top_p == s.top_p && v.top_k == s.top_k;
+  list.add_if(v.do_sample && v.temperature > 0 && !is_same, rollout + "val_kwargs.do_sample",
+              "held-out answers are sampled as those of training: give both the same temperature, "
+              "top_p and top_k, or use False");
+  list.add_if(r.multi_turn.enable, rollout + "multi_turn.enable",
+              "a conversation with tools is not built in; use False");
+}
+
+void add_data(const VerlData& d, List& list) {
+  list.add_if(!d.shuffle, "data.shuffle", "false is not built in: an epoch is shuffled; use True");
+  list.add_if(d.train_max_samples > 0, "data.train_max_samples",
+              "is not built in: all rows are used; use -1 and a shorter file");
+  list.add_if(d.val_max_samples > 0, "data.val_max_samples",
+              "is not built in: all rows are used; use -1 and a shorter file");
+}
+
+void add_reward(const VerlReward& r, List& list) {
+  const bool is_known =
+      r.manager.empty() || r.manager == "naive" || r.manager == "dapo" || r.manager == "batch";
+  list.add_if(!is_known, "reward_model.reward_manager",
+              fmt::format("{} is not built in; use naive, dapo or batch", r.manager));
+  list.add_if(r.manager == "batch" && r.function_path.empty(), "reward_model.reward_manager",
+              "batch scores by a function of the user's; use naive, or give "
+              "custom_reward_function.path");
+  list.add_if(r.overlong_buffer.enable && r.manager != "dapo",
+              "reward_model.reward_kwargs.overlong_buffer_cfg.enable",
+              "only reward manager dapo reads it; use reward_manager dapo, or False");
+  list.add_if(r.is_model_enabled.value_or(false), "reward_model.enable",
+              "a reward model is not built in; use False");
+}
+
+void add_trainer(const VerlConfig& c, const VerlNumbers& n, List& list) {
+  list.add_if(c.trainer.val_only, "trainer.val_only", "is not built in; use False");
+  list.add_if(c.trainer.critic_warmup > 0, "trainer.critic_warmup",
+              fmt::format("{} is not built in: every step updates the policy; use 0",
+                          c.trainer.critic_warmup));
+  list.add_if(n.total_steps == 0, "trainer.total_training_steps",
+              "the number of steps is not known; give it, or train_files that are here");
+  list.add_if(c.async_training.is_configured, "async_training",
+              "training beside generation is not built in; remove it");
+}
+
+}  // namespace
+
+void check_verl_run(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
+  if (!f.problems.empty()) return;
+  List list(f);
+  add_data(c.data, list);
+  add_roles(c, n, list);
+  add_loss(c, list);
+  add_optimizer(c.actor.optim, list);
+  add_rollout(c.rollout, list);
+  add_reward(c.reward, list);
+  add_algorithm(c, n, list);
+  add_trainer(c, n, list);
+}
+
+}  // namespace cohort::config

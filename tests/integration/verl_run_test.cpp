@@ -1,0 +1,148 @@
+// The quickstart command of verl, as a user runs it here: a folder with a model, a tokenizer and a
+// chat template, rows of GSM8K's form in parquet, verl's keys. Its sizes are small.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/byte_folder.hpp"
+#include "tests/support/tiny_run.hpp"
+#include "tests/support/verl_command.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Process;
+using test::TempFolder;
+
+std::string source(const std::string& path) {
+  return std::string(std::getenv("COHORT_SOURCE_DIR")) + "/" + path;
+}
+
+/// A model of 2 layers whose tokens are bytes.
+std::string model_folder(const TempFolder& folder) {
+  const fs::path path = folder.path() / "Tiny-Instruct";
+  tests::write_byte_model(path);
+  return path.string();
+}
+
+/// What changes in the quickstart command: paths, the platform, sizes and steps.
+std::vector<std::string> quickstart_run(const TempFolder& folder,
+                                        const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {test::binary("actor-node"), "run", "--plain", "--dialect",
+                                    "verl"};
+  const std::string rows = source("tests/data/parquet/gsm8k.parquet");
+  const std::vector<std::string> small = {"actor_rollout_ref.model.path=" + model_folder(folder),
+                                          "data.train_files=" + rows,
+                                          "data.val_files=" + rows,
+                                          "platform=cpu",
+                                          "cards.memory_bytes=256MiB",
+                                          "cards.reserve_bytes=16MiB",
+                                          "output_dir=" + folder.path().string(),
+                                          "trainer.n_gpus_per_node=2",
+                                          "data.train_batch_size=4",
+                                          "data.max_response_length=12",
+                                          "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+                                          "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=5",
+                                          "trainer.total_training_steps=2"};
+  for (const std::string& word : test::quickstart(small)) words.push_back(word);
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::map<uint64_t, nlohmann::json> rows_of(const std::string& run) {
+  std::map<uint64_t, nlohmann::json> rows;
+  std::ifstream in(run + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line);
+    rows[row.at("step").get<uint64_t>()] = row;
+  }
+  return rows;
+}
+
+void expect_verified(const std::string& run, const TempFolder& folder) {
+  Process verify({test::binary("traj"), "verify", run}, folder);
+  EXPECT_EQ(verify.wait(), 0) << verify.out() << verify.err();
+}
+
+TEST(VerlRun, TheQuickstartCommandTrains) {
+  TempFolder folder;
+  Process run(quickstart_run(folder), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string path = test::run_folder(run);
+  const auto rows = rows_of(path);
+  ASSERT_EQ(rows.size(), 3U);  // before the first step, and two steps
+  for (uint64_t step : {1U, 2U}) {
+    const nlohmann::json& row = rows.at(step);
+    EXPECT_TRUE(std::isfinite(row.at("loss").get<double>()));
+    EXPECT_TRUE(std::isfinite(row.at("actor/kl_loss").get<double>()));
+    EXPECT_GT(row.at("actor/grad_norm").get<double>(), 0);
+    EXPECT_TRUE(row.contains("rewards/data_source/mean")) << row.dump();
+    EXPECT_NE(row.at("param_hash"), rows.at(step - 1).at("param_hash"));
+  }
+  EXPECT_EQ(rows.at(1).at("policy_version").get<int64_t>() + 1,
+            rows.at(2).at("policy_version").get<int64_t>());
+  EXPECT_TRUE(rows.at(2).contains("val/success_greedy"));
+  expect_verified(path, folder);
+  // The same, each card in a process of its own.
+  TempFolder other;
+  Process spread(quickstart_run(other, {"--processes", "2"}), other);
+  ASSERT_EQ(spread.wait(), 0) << spread.err() << spread.out();
+  EXPECT_EQ(test::hashes(test::run_folder(spread)), test::hashes(path));
+}
+
+/// verl's signature, unchanged; its score is the length of the answer, so that groups differ.
+TEST(VerlRun, TheUsersOwnFunctionScoresAndLearns) {
+  TempFolder folder;
+  const fs::path function = folder.path() / "mine.py";
+  std::ofstream(function)
+      << "def compute_score(data_source, solution_str, ground_truth, extra_info=None, scale=1):\n"
+         "    assert data_source == 'openai/gsm8k' and extra_info['split'] == 'train'\n"
+         "    return {'score': scale * len(solution_str) / 12, 'truth': float(ground_truth)}\n";
+  Process run(quickstart_run(
+                  folder, {"custom_reward_function.path=" + function.string(),
+                           "+custom_reward_function.reward_kwargs.scale=2",
+                           "custom_reward_function.sandbox.mode=rlimits", "trainer.test_freq=-1"}),
+              folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const auto rows = rows_of(test::run_folder(run));
+  EXPECT_GT(rows.at(1).at("reward/mean").get<double>(), 0);
+  EXPECT_NE(rows.at(1).at("actor/pg_loss").get<double>(), 0);
+}
+
+TEST(VerlRun, WhatIsNotBuiltIsRefusedWithWhereKeyAndRemedy) {
+  TempFolder folder;
+  Process run(quickstart_run(folder, {"actor_rollout_ref.actor.policy_loss.loss_mode=gspo",
+                                      "algorithm.use_kl_in_reward=True"}),
+              folder);
+  EXPECT_EQ(run.wait(), 2);
+  for (const char* text :
+       {"override 'actor_rollout_ref.actor.policy_loss.loss_mode=gspo': "
+        "actor_rollout_ref.actor.policy_loss.loss_mode: gspo is not built in; use vanilla",
+        "override 'algorithm.use_kl_in_reward=True': algorithm.use_kl_in_reward: true is not "
+        "built in"})
+    EXPECT_NE(run.err().find(text), std::string::npos) << run.err();
+}
+
+TEST(VerlRun, RowsWithoutAScorerAreRefusedBeforeTheRun) {
+  TempFolder folder;
+  const fs::path rows = folder.path() / "rows.jsonl";
+  std::ofstream file(rows);
+  for (int i = 0; i < 8; ++i)
+    file << R"({"data_source": "my/own", "prompt": [{"role": "user", "content": "2 + )" << i
+         << R"(?"}], "reward_model": {"style": "rule", "ground_truth": "2"}})"
+         << "\n";
+  file.close();
+  Process run(quickstart_run(folder, {"data.train_files=" + rows.string()}), folder);
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_NE(run.err().find("rows.jsonl:1: no reward scores data_source 'my/own'"),
+            std::string::npos)
+      << run.err();
+}
+
+}  // namespace
+}  // namespace cohort
