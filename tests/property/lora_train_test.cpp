@@ -2,7 +2,7 @@
 // (docs/lora.md). Golden numbers: tests/data/lora, made by peft (tools/golden/make_lora.py).
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include "runtime/compute/model/policy_graph.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 #include "runtime/model/hf_config.hpp"
+#include "runtime/plan/estimate/memory_model.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/train_fixture.hpp"
 
@@ -161,6 +162,34 @@ TEST_P(LoraGolden, AStepIsThatOfPeft) {
   EXPECT_NEAR(after.loss, g.numbers["loss_after_step"].get<double>(), 1e-4);
 }
 
+/// Read and written again it is the same adapter, and so the same logits.
+TEST_P(LoraGolden, AnAdapterIsWrittenAsItIsRead) {
+  const Golden g = golden_of(GetParam());
+  TrainEngineOptions options;
+  options.model = g.config;
+  options.lora = g.lora;
+  TrainRig rig(options);
+  ASSERT_TRUE(rig.engine->load_model(g.base).has_value());
+  ASSERT_TRUE(rig.engine->load_adapter(g.adapter).has_value());
+  const fs::path folder = fresh_folder(GetParam());
+  ASSERT_TRUE(rig.engine->save(folder).has_value());
+  const auto config =
+      model::parse_adapter_config(text_of(folder / "adapter_config.json"), "saved").value();
+  EXPECT_EQ(model::resolve_lora(g.config, config).value(), g.lora);
+  const auto read = [](const fs::path& in) {
+    return SafetensorsFile::open(in / "adapter_model.safetensors").value();
+  };
+  const SafetensorsFile before = read(g.adapter), after = read(folder);
+  ASSERT_EQ(after.tensors().size(), before.tensors().size());
+  for (const NamedTensor& tensor : before.tensors()) {
+    const NamedTensor* found = after.find(tensor.name);
+    ASSERT_NE(found, nullptr) << tensor.name;
+    EXPECT_EQ(found->shape, tensor.shape);
+    EXPECT_TRUE(std::ranges::equal(found->bytes, tensor.bytes)) << tensor.name;
+  }
+  fs::remove_all(folder);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LoraGolden, ::testing::Values("qwen2_all", "qwen3_some"),
                          [](const auto& param) { return std::string(param.param); });
 
@@ -228,6 +257,21 @@ TEST(LoraTrain, RanksAndZeroChangeNoBit) {
       train(rig, data, 3);
       EXPECT_EQ(rig.engine->param_hash(), expected) << "rank " << rank << " stage " << stage;
     });
+  }
+}
+
+TEST(LoraTrain, BytesOnACardAreThePlans) {
+  for (tensor::Dtype dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+    const TrainEngineOptions options = lora_options(dtype);
+    const TrainRig rig(options);
+    plan::TrainMemory memory = plan::builtin_train_memory(tensor::size_of(dtype));
+    memory.lora = model::resolve_lora(options.model, *options.lora).value();
+    const auto planned = plan::train_bytes(options.model, memory);
+    EXPECT_EQ(rig.engine->object_bytes(TrainObject::train_params),
+              planned.at(plan::Object::train_params));
+    EXPECT_EQ(rig.engine->object_bytes(TrainObject::grads), planned.at(plan::Object::grads));
+    EXPECT_EQ(rig.engine->object_bytes(TrainObject::optimizer),
+              planned.at(plan::Object::optimizer));
   }
 }
 

@@ -32,7 +32,7 @@ struct EngineSetup {
   std::function<void(const Error&)> on_lost;
   std::map<std::string, std::string> settings;  // of the engine alone: engine_settings
   /// Versions are this adapter's, over the model of `base_folder`.
-  std::optional<model::LoraShape> lora;
+  std::optional<model::LoraShape> lora = {};
   std::string base_folder;
 };
 

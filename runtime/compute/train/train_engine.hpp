@@ -103,7 +103,7 @@ struct TrainEngineOptions {
   bool is_frozen = false;            // reference: parameters only, step() is an error
   ZeroOptions zero;
   /// As model::resolve_lora returns it; none: every weight is trained.
-  std::optional<model::LoraShape> lora;
+  std::optional<model::LoraShape> lora = {};
 };
 
 struct StepReport {
