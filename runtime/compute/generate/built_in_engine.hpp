@@ -47,8 +47,8 @@ struct BuiltInOptions {
   /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
   std::vector<std::shared_ptr<Collectives>> groups;
-  /// What arrives is this adapter; the model under it is read from `base_folder`; merged weights are
-  /// served (lora_base.hpp). Not with groups.
+  /// What arrives is this adapter, over the model of `base_folder`; what is served is merged
+  /// (lora_base.hpp). Not with groups.
   std::optional<model::LoraShape> lora = {};
   std::string base_folder;
   int group_beat_ms = 10000;  // an idle leader speaks so often; well below the groups' timeout
