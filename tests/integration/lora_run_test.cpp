@@ -122,6 +122,27 @@ TEST_F(LoraRun, ResumedOrInProcessesItEndsWithTheSameHash) {
   EXPECT_EQ(hashes(run_folder(processes)), expected);
 }
 
+/// What a rollout samples from is what the trainer trains: merged on one card, or on two in parts.
+TEST_F(LoraRun, RolloutsServeTheAdapterOfTheTrainer) {
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{
+           {},
+           {"num_gpus_per_node=3", "actor_infer.device_mapping=[1,2]",
+            "actor_infer.strategy_args.strategy_config={tensor_parallel_size: 2}"}}) {
+    TempFolder folder;
+    auto more = how;
+    more.emplace_back("enable_old_logprobs_recompute=true");
+    Process run(lora_run(folder, more), folder);
+    ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+    size_t steps = 0;
+    for (const auto& row : rows_of(run_folder(run)))
+      if (row.contains("old_log_probs/behavior_gap")) {
+        EXPECT_LT(row.at("old_log_probs/behavior_gap").get<double>(), 1e-4);
+        ++steps;
+      }
+    EXPECT_EQ(steps, 4U);
+  }
+}
+
 TEST_F(LoraRun, StartsFromAnAdapter) {
   TempFolder folder;
   Process first(lora_run(folder, {"max_steps=1"}), folder);

@@ -13,6 +13,7 @@
 #include "runtime/model/hf_config.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/tp_cut.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::compute {
@@ -373,6 +374,53 @@ TEST(LoraBase, MergedEqualsUnmerged) {
     for (size_t t = 0; t < apart[i].size(); ++t) EXPECT_NEAR(apart[i][t], together[i][t], 2e-5);
   merger.merge(std::vector<std::byte>(adapter.size()), merged);  // B of zero: the folder's weights
   EXPECT_EQ(merged, tests::flat_weights(*TrainRig(full).engine));
+  fs::remove_all(folder);
+}
+
+/// A rank's part of the merged model is what it merges itself, of its parts of W, A and B.
+TEST(LoraBase, ARankMergesItsPart) {  // LORA-1, TP-1
+  const fs::path folder = fresh_folder("part");
+  TrainEngineOptions options = lora_options();
+  options.lora.reset();
+  options.model.vocab_size = 20;  // over 4 ranks
+  ASSERT_TRUE(TrainRig(options).engine->save(folder).has_value());
+  const model::LoraShape lora = *lora_options().lora;
+  const LoraBase whole = LoraBase::open(folder, options.model, lora).value();
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  const at::Tensor adapter = at::randn({whole.layout().flat.total_elements}, generator);
+  const auto bytes_of = [](const at::Tensor& x) {
+    return std::span(static_cast<const std::byte*>(x.data_ptr()),
+                     static_cast<size_t>(x.numel()) * sizeof(float));
+  };
+  const auto merged_size = [](const ModelConfig& of) {
+    return static_cast<size_t>(layout_of(of).total_elements) * sizeof(float);
+  };
+  std::vector<std::byte> merged(merged_size(options.model));
+  whole.merge(bytes_of(adapter), merged);
+  for (int rank = 0; rank < 4; ++rank) {  // over two key-value heads
+    const TpRank tp{rank, 4};
+    const LoraBase part = LoraBase::open(folder, options.model, lora, tp).value();
+    at::Tensor own = at::zeros({part.layout().flat.total_elements});
+    for (size_t i = 0; i < part.layout().flat.specs.size(); ++i) {
+      const ParameterSpec &from = whole.layout().flat.specs[i], &to = part.layout().flat.specs[i];
+      at::Tensor box = adapter.narrow(0, from.offset, from.count).view({from.shape[0], -1});
+      for (int axis : {0, 1}) {
+        const int64_t size = to.shape[static_cast<size_t>(axis)];
+        const int64_t parts = from.shape[static_cast<size_t>(axis)] / size;
+        box = box.narrow(axis, tp.rank * parts / tp.size * size, size);
+      }
+      own.narrow(0, to.offset, to.count).view({to.shape[0], -1}).copy_(box);
+    }
+    const ModelConfig config = tp_config(options.model, 4).value();
+    std::vector<std::byte> found(merged_size(config)), expected(found.size());
+    part.merge(bytes_of(own), found);
+    tests::cut_flat(options.model, tp, sizeof(float), merged, expected);
+    const auto floats = [](const std::vector<std::byte>& x) {
+      return std::span(reinterpret_cast<const float*>(x.data()), x.size() / sizeof(float));
+    };
+    for (size_t i = 0; i < floats(found).size(); ++i)
+      ASSERT_NEAR(floats(found)[i], floats(expected)[i], 1e-5) << "rank " << rank << " at " << i;
+  }
   fs::remove_all(folder);
 }
 

@@ -193,7 +193,6 @@ rewards:
   EXPECT_TRUE(c.derived.is_reference_needed);  // without a role: the policy without its adapters
   EXPECT_FALSE(c.derived.is_reference_metric_only);
   EXPECT_TRUE(has(c.warnings, "actor_train.strategy_args.strategy_config", "use ZeRO 0, 1 or 2"));
-  EXPECT_TRUE(has(c.warnings, "actor_infer.strategy_args.strategy_config", "TP 2 with LoRA"));
 }
 
 TEST(RollExamples, AgenticWithStepManagersAndOtherEnvironments) {

@@ -63,11 +63,6 @@ Expected<void> validate(const BuiltInOptions& o) {
     return invalid("generation: max_context = {} exceeds the model's max_position {}",
                    o.max_context, o.model.max_position);
   COHORT_TRY(validate_groups(o));
-  if (o.lora && !o.groups.empty())
-    return invalid(
-        "generation: an adapter over a model that is cut over {} ranks: not built in; "
-        "use one card for each replica",
-        tp_rank(o).size);
   if (o.runner == RunnerKind::cpu_f32 && !can_run_cpu_f32(o))
     return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
   return {};
@@ -541,7 +536,8 @@ Expected<std::unique_ptr<GenerationEngine>> open_built_in(const BuiltInOptions& 
   COHORT_ASSIGN(std::unique_ptr<ModelRunner> runner, make_runner(resolved));
   std::optional<LoraBase> base;
   if (resolved.lora) {
-    COHORT_ASSIGN(base, LoraBase::open(resolved.base_folder, resolved.model, *resolved.lora));
+    COHORT_ASSIGN(base, LoraBase::open(resolved.base_folder, resolved.model, *resolved.lora,
+                                       tp_rank(resolved)));
   }
   std::unique_ptr<GenerationEngine> engine =
       std::make_unique<BuiltInEngine>(std::move(resolved), std::move(runner), std::move(base));

@@ -48,7 +48,7 @@ struct BuiltInOptions {
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
   std::vector<std::shared_ptr<Collectives>> groups;
   /// What arrives is this adapter, over the model of `base_folder`; what is served is merged
-  /// (lora_base.hpp). Not with groups.
+  /// (lora_base.hpp).
   std::optional<model::LoraShape> lora = {};
   std::string base_folder;
   int group_beat_ms = 10000;  // an idle leader speaks so often; well below the groups' timeout

@@ -23,19 +23,41 @@ bool is_of(const LoraPair& pair, const PartSpan& part, const ParameterSpec& spec
 
 }  // namespace
 
-LoraBase::LoraBase(WeightFolder weights, const ModelConfig& model, LoraLayout lora)
+LoraBase::LoraBase(WeightFolder weights, const ModelConfig& whole, const ModelConfig& part,
+                   TpRank tp, LoraLayout lora)
     : weights_(std::move(weights)),
-      model_(model),
-      layout_(layout_of(model)),
+      tp_(tp),
+      model_(part),
+      whole_(layout_of(whole)),
+      layout_(layout_of(part)),
       lora_(std::move(lora)) {}
 
 Expected<LoraBase> LoraBase::open(const std::filesystem::path& folder, const ModelConfig& model,
-                                  const model::LoraShape& lora) {
+                                  const model::LoraShape& lora, TpRank tp) {
   COHORT_ASSIGN(const model::LoraShape resolved, model::resolve_lora(model, lora));
+  COHORT_ASSIGN(const ModelConfig part, tp_config(model, tp.size));
   COHORT_ASSIGN(WeightFolder weights, WeightFolder::open(folder));
-  LoraBase base(std::move(weights), model, lora_layout_of(model, resolved));
-  COHORT_TRY(base.weights_.check(model, base.layout_));
-  return base;
+  COHORT_TRY(weights.check(model, layout_of(model)));
+  return LoraBase(std::move(weights), model, part, tp, lora_layout_of(part, resolved));
+}
+
+/// A part's rows are consecutive in the file; of columns each row has a piece.
+void LoraBase::read_part(size_t index, std::span<float> to) const {
+  const ParameterSpec &whole = whole_.specs[index], &part = layout_.specs[index];
+  const auto extent = [](const ParameterSpec& spec, size_t axis) {
+    return axis < spec.shape.size() ? spec.shape[axis] : 1;
+  };
+  // Parts of an axis: fewer than ranks where key-value heads are repeated.
+  const auto first = [&](size_t axis) {
+    const int64_t parts = extent(whole, axis) / extent(part, axis);
+    return tp_.rank * parts / tp_.size * extent(part, axis);
+  };
+  const int64_t stride = extent(whole, 1), begin = first(0) * stride + first(1);
+  if (extent(part, 1) == stride) return weights_.read(part.name, begin, to);
+  const auto width = static_cast<size_t>(extent(part, 1));
+  for (int64_t row = 0; row < extent(part, 0); ++row)
+    weights_.read(part.name, begin + row * stride,
+                  to.subspan(static_cast<size_t>(row) * width, width));
 }
 
 void LoraBase::merge(std::span<const std::byte> adapter, std::span<std::byte> flat) const {
@@ -47,9 +69,10 @@ void LoraBase::merge(std::span<const std::byte> adapter, std::span<std::byte> fl
   at::NoGradGuard no_grad;
   const auto dtype = model_.dtype == tensor::Dtype::bf16 ? at::kBFloat16 : at::kFloat;
   std::vector<float> values;
-  for (const ParameterSpec& spec : layout_.specs) {
+  for (size_t index = 0; index < layout_.specs.size(); ++index) {
+    const ParameterSpec& spec = layout_.specs[index];
     values.resize(static_cast<size_t>(spec.count));
-    weights_.read(spec.name, 0, values);
+    read_part(index, values);
     const Tensor weight = at::from_blob(values.data(), {spec.count}, at::dtype(at::kFloat));
     if (spec.layer >= 0)
       for (const LoraPair& pair : lora_.layers[static_cast<size_t>(spec.layer)])

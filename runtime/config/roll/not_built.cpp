@@ -106,10 +106,6 @@ void add_lora(const RunConfig& c, List& list) {
               "actor_train.strategy_args.strategy_config",
               "with LoRA parameters that come layer by layer (ZeRO 3, FSDP, offload_param) are not "
               "built in; use ZeRO 0, 1 or 2");
-  const int64_t tp = c.actor_infer.strategy_args.tensor_parallel_size;
-  list.add_if(
-      tp > 1, "actor_infer.strategy_args.strategy_config",
-      fmt::format("TP {} with LoRA is not built in: rollouts merge whole matrices; use 1", tp));
   list.add_if(
       c.actor_infer.engine != "built_in", "actor_infer.engine",
       fmt::format("{} is sent whole weights: with LoRA use built_in", c.actor_infer.engine));
