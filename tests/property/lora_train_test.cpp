@@ -292,6 +292,15 @@ TEST(LoraTrain, WhatLeavesTheCardComesBack) {
   EXPECT_EQ(log_probs_of(rig, data), before);
 }
 
+TEST(LoraTrain, AnAdapterIsDrawnThoughItsModelIsLoaded) {
+  TrainEngineOptions options = lora_options();
+  const uint64_t drawn = TrainRig(options).engine->param_hash();
+  options.draws_weights = false;
+  EXPECT_EQ(TrainRig(options).engine->param_hash(), drawn);
+  options.seed = 6;
+  EXPECT_NE(TrainRig(options).engine->param_hash(), drawn);
+}
+
 TEST(LoraTrain, RefusesWhatIsNotBuiltIn) {
   for (auto spoil : {+[](TrainEngineOptions& o) { o.zero.stage = 3; },
                      +[](TrainEngineOptions& o) { o.zero.offload_params = true; },

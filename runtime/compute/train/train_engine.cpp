@@ -105,7 +105,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
       ResidentObject(role + ".optimizer", s.optimizer_arrays() * s.swap_elements() * sizeof(float));
   COHORT_TRY(s.object(TrainObject::train_params).materialise());
   if (s.has_cut_master()) COHORT_TRY(s.optimizer.materialise());
-  if (options.draws_weights) s.initialise();
+  if (options.draws_weights || s.has_lora()) s.initialise();
   try {
     s.rope =
         ops::rope_table(options.model.max_position, options.model.head_dim, options.model.rope);

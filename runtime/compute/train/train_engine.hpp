@@ -93,7 +93,7 @@ struct TrainEngineOptions {
   model::HeadKind head = model::HeadKind::language;
   OptimizerOptions optimizer;
   uint64_t seed = 0;          // of the initial parameters
-  bool draws_weights = true;  // false: they are zero until they are loaded
+  bool draws_weights = true;  // false: the model is zero until it is loaded; adapters are drawn
   int threads = 1;            // worker threads of step() and log_probs()
   int64_t micro_batch_tokens =
       2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
@@ -129,7 +129,8 @@ class TrainEngine {
  public:
   struct State;  // the inside, private to the folder (train_state.hpp)
   /// Draws parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by
-  /// 1/sqrt(2 L), norms 1, biases 0), on the host, if options.draws_weights. Returns Errc::invalid_argument for a bad config.
+  /// 1/sqrt(2 L), norms 1, biases 0), on the host, if options.draws_weights. Returns
+  /// Errc::invalid_argument for a bad config.
   static Expected<std::unique_ptr<TrainEngine>> create(const TrainEngineOptions& options);
   TrainEngine(const TrainEngine&) = delete;
   TrainEngine& operator=(const TrainEngine&) = delete;

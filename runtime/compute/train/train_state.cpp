@@ -233,7 +233,8 @@ void TrainEngine::State::initialise() const {
   };
   const auto store_trained = [&](size_t spec) { store_parameters(spec, 0, values); };
   if (!has_lora()) return each(layout, root, store_trained);
-  each(base_layout, root, [&](size_t spec) { store_base(spec, values); });
+  if (options.draws_weights)
+    each(base_layout, root, [&](size_t spec) { store_base(spec, values); });
   each(layout, Rng(options.seed).fork(0x6C6F7261), store_trained);  // "lora"
 }
 

@@ -122,7 +122,7 @@ struct TrainEngine::State {
   bool is_on_card(TrainObject which) const;
   ResidentObject& object(TrainObject which);
   const ResidentObject& object(TrainObject which) const;
-  /// Starts every parameter from options.seed.
+  /// Starts every parameter from options.seed; of a frozen model only if options.draws_weights.
   void initialise() const;
 
   /// Every rank tells how it fares; all return the error of the first that failed, or
