@@ -70,7 +70,7 @@ Expected<void> RoleSpawner::open_exchanges() {
       seat.plan = plan;
       seat.receiver = receiver;
       seat.card = card;
-      seat.dtype = options_.plan->model.dtype;
+      seat.dtype = options_.plan->published_dtype();
       seat.rendezvous = options_.rendezvous;
       seat.epoch = options_.attempt;
       seat.hub = hub;
@@ -269,6 +269,7 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
   worker.engine = train_options(card, "actor_train", false);
+  worker.engine.lora = options_.plan->lora;
   job::ZeroSettings zero = job::zero_of(*options_.config);
   worker.engine.zero.stage = static_cast<int>(zero.stage);
   worker.engine.zero.offload_optimizer = zero.offload_optimizer;
@@ -283,6 +284,7 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.keeps = keeps(card);
   worker.pretrain = options_.config->pretrain;
   worker.engine.draws_weights = worker.pretrain.empty();
+  worker.adapter = options_.config->actor_train.model_args.adapter_name_or_path;
   worker.fail = options_.fail;
   worker.exchanges = exchanges_.at(card);
   return spawn_train_worker(system, std::move(worker));
@@ -347,6 +349,8 @@ compute::EngineSetup RoleSpawner::engine_setup(CardId card, uint32_t replica) co
   setup.max_running = static_cast<uint32_t>(config.max_running_requests);
   setup.max_context = config.sequence_length;
   setup.settings = config.actor_infer.engine_settings;
+  setup.lora = options_.plan->lora;
+  setup.base_folder = config.pretrain;
   setup.on_group = [groups = groups_](const auto& joined) { groups->add(joined); };
   setup.on_lost = [fail = options_.fail, name = role.role](const Error& error) {
     fail({name, "generation", error.to_string(), error.code == Errc::closed});

@@ -195,6 +195,19 @@ struct OldLogProbs {
   double behavior_gap = 0;  // mean |old - recorded| of a response token
 };
 
+/// LoRA has no reference role: the policy with its adapter off is the reference. Fills ref_logp.
+Expected<double> compute_reference(compute::TrainEngine& engine,
+                                   const std::vector<Trajectory>& batch, PackedBatch& packed) {
+  const double start = now_seconds();
+  std::vector<compute::TrainSample> samples;
+  for (const Trajectory& t : batch) samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
+  std::vector<std::vector<float>> found;
+  COHORT_TRY(engine.log_probs(samples, found, compute::AdapterUse::off));
+  for (const std::vector<float>& row : found)
+    packed.ref_logp.insert(packed.ref_logp.end(), row.begin(), row.end());
+  return now_seconds() - start;
+}
+
 /// One forward pass with the parameters the update starts from; the recorded ones are replaced.
 Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
                                     const std::vector<Trajectory>& batch, PackedBatch& packed) {
@@ -353,6 +366,11 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   if (source == config::OldLogProbs::recomputed) {
     COHORT_ASSIGN(old, recompute_old(engine, batch, packed));
   }
+  double reference_seconds = 0;
+  const bool is_reference = config_.derived.is_reference_needed && engine.has_adapter();
+  if (is_reference && !batch.empty()) {
+    COHORT_ASSIGN(reference_seconds, compute_reference(engine, batch, packed));
+  }
   COHORT_ASSIGN(AdvantageMetrics advantages,
                 fill_advantages(config_, kl_.coefficient(), batch, packed));
   UpdateReport report;
@@ -360,6 +378,7 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
   sum.write(report);
   write_old(source, old, report);
+  if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
   report.metrics.emplace_back(

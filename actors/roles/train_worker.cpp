@@ -28,6 +28,7 @@ class TrainWorkerState {
     }
     COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
     if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
+    if (!options_.adapter.empty()) COHORT_TRY(engine_->load_adapter(options_.adapter));
     updater_ = std::make_unique<PolicyUpdater>(options_.update);
     return {};
   }

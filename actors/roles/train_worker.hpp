@@ -27,6 +27,7 @@ struct TrainWorkerOptions {
   UpdateOptions update;
   std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role
   std::string pretrain;               // checkpoint folder to start from, or empty
+  std::string adapter;                // PEFT folder to start from, or empty
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;
 };

@@ -26,7 +26,9 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   using Start = run::RunOptions::Start;
   const config::RunConfig& config = options.config;
   run::RunOptions to;
-  const bool is_frozen = config.derived.is_reference_needed && !options.resume_first.empty();
+  const bool has_reference =
+      config.derived.is_reference_needed && !config.reference.device_mapping.empty();
+  const bool is_frozen = has_reference && !options.resume_first.empty();
   if (!options.resume_from.empty()) to.start = is_frozen ? Start::resumed_frozen : Start::resumed;
   to.steps = at_least_zero(config.max_steps);
   to.eval_steps = at_least_zero(config.eval_steps);

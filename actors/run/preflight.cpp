@@ -11,7 +11,9 @@
 #include "actors/roles/plugin_spec.hpp"
 #include "actors/run/task_source.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/read_file.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
+#include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/job/job_json.hpp"
@@ -116,7 +118,8 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
                             uint32_t zero_stage, Preflight& result) {
   constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
   const plan::PlacementPlan& placed = result.placement;
-  plan::ModelTensors tensors = plan::reshard_tensors_of(model, tensor::size_of(model.dtype));
+  plan::ModelTensors tensors =
+      plan::reshard_tensors_of(model, tensor::size_of(result.published_dtype()), result.lora);
   plan::ReshardOptions options;
   options.bucket_bytes = std::min(job.spec.update_bucket_bytes, k_bucket_bytes);
   plan::ShardLayout from;
@@ -157,6 +160,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   job::JobOptions options;
   options.card = "cpu";
   options.vocab_size = result.model.vocab_size;
+  options.lora = result.lora;
   for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
@@ -228,11 +232,31 @@ Expected<void> check_files(const config::RunConfig& config) {
 }
 
 Expected<void> check_cards(const config::RunConfig& config) {
-  if (config.derived.is_reference_needed && config.reference.device_mapping.empty())
+  const bool is_lora = !config.actor_train.model_args.lora_target.empty();  // adapter off
+  if (config.derived.is_reference_needed && !is_lora && config.reference.device_mapping.empty())
     return Error{
         Errc::config,
         "reference.device_mapping: no card; a KL to the reference needs one (or set init_kl_coef=0 "
         "and use_kl_loss=false)"};
+  return {};
+}
+
+// Of the keys, or of the adapter that the run starts from.
+Expected<void> choose_lora(const config::RunConfig& config, Preflight& result) {
+  const std::string& folder = config.actor_train.model_args.adapter_name_or_path;
+  if (folder.empty()) {
+    COHORT_ASSIGN(result.lora, job::lora_of(config, result.model));
+    return {};
+  }
+  constexpr const char* k_key = "actor_train.model_args.adapter_name_or_path: ";
+  const std::string path = folder + "/adapter_config.json";
+  auto text = read_file(path, uintmax_t{1} << 20);
+  if (!text) return Error{Errc::config, k_key + text.error().detail};
+  auto found = model::parse_adapter_config(*text, path);
+  if (!found) return Error{Errc::config, k_key + found.error().detail};
+  auto lora = model::resolve_lora(result.model, *std::move(found));
+  if (!lora) return Error{Errc::config, k_key + path + ": " + lora.error().detail};
+  result.lora = *std::move(lora);
   return {};
 }
 
@@ -295,6 +319,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   result.model.max_position = config.sequence_length;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
+  COHORT_TRY(choose_lora(config, result));
   COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)
                                                        : open_environments(config, result));
   const std::span<const int32_t> ends = result.chat->answer_ends();
@@ -306,9 +331,10 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(plan_run(config, result));
   COHORT_ASSIGN(result.devices,
                 open_card_devices(config, own_cards ? *own_cards : all_cards(result.placement)));
-  result.checkpoint_bytes =
-      12 * static_cast<uint64_t>(
-               compute::layout_of(result.model).total_elements);  // weights and two moments
+  const compute::ParameterLayout saved =
+      result.lora ? compute::lora_layout_of(result.model, *result.lora).flat
+                  : compute::layout_of(result.model);
+  result.checkpoint_bytes = 12 * static_cast<uint64_t>(saved.total_elements);  // two moments too
   return result;
 }
 

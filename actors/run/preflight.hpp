@@ -13,6 +13,7 @@
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/config/run_config.hpp"
+#include "runtime/model/lora.hpp"
 #include "runtime/plan/place/phases.hpp"
 #include "runtime/plan/place/placement.hpp"
 #include "runtime/plan/reshard/reshard.hpp"
@@ -23,6 +24,9 @@ namespace cohort::actors {
 
 struct Preflight {
   compute::ModelConfig model;
+  /// LoRA: what is trained and published in place of the model, in f32.
+  std::optional<model::LoraShape> lora = {};
+  tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   plan::PlacementPlan placement;

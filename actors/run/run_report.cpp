@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/observe/progress.hpp"
 #include "runtime/observe/report.hpp"
 #include "runtime/plan/place/residency.hpp"
@@ -83,6 +84,14 @@ std::vector<observe::TrajectoryView> pick_trajectories(const std::filesystem::pa
   return views;
 }
 
+std::string adapter_text(const Preflight& plan) {
+  if (!plan.lora) return "";
+  const auto trained = compute::lora_layout_of(plan.model, *plan.lora);
+  return fmt::format(
+      "; trained: an adapter of rank {}, {} parameters", plan.lora->rank,
+      plan::with_thousands(static_cast<uint64_t>(compute::parameter_count(trained.flat))));
+}
+
 void add_facts(const config::RunConfig& config, const Preflight& plan, const RunFolder& folder,
                const RunLog& log, const RunResult& result, observe::ReportData& report) {
   auto layout = compute::layout_of(plan.model);
@@ -93,9 +102,9 @@ void add_facts(const config::RunConfig& config, const Preflight& plan, const Run
       {"seed", std::to_string(config.seed)},
       {"config hash", hash},
       {"policy",
-       fmt::format("{} parameters, {} layers, width {}",
+       fmt::format("{} parameters, {} layers, width {}{}",
                    plan::with_thousands(static_cast<uint64_t>(compute::parameter_count(layout))),
-                   plan.model.num_hidden_layers, plan.model.hidden_size)},
+                   plan.model.num_hidden_layers, plan.model.hidden_size, adapter_text(plan))},
       {"placement",
        fmt::format("{}, {} cards, {} threads each", plan::to_string(plan.placement.mode),
                    plan.placement.cards.size(), config.cards.threads_per_card)},

@@ -336,6 +336,17 @@ std::vector<std::string> model_names(const RunConfig& config) {
   return names;
 }
 
+Expected<std::optional<model::LoraShape>> lora_of(const RunConfig& config,
+                                                  const model::ModelShape& shape) {
+  const config::ModelArgs& m = config.actor_train.model_args;
+  if (m.lora_target.empty()) return std::optional<model::LoraShape>();
+  auto lora = model::resolve_lora(
+      shape, {m.lora_rank, static_cast<double>(m.lora_alpha), false, m.lora_target});
+  if (!lora)
+    return Error{Errc::config, "actor_train.model_args.lora_target: " + lora.error().detail};
+  return std::optional<model::LoraShape>(*std::move(lora));
+}
+
 Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
   Job job;
   plan::JobSpec& spec = job.spec;
@@ -354,6 +365,12 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
   for (const Section& section : sections_of(config)) {
     COHORT_ASSIGN(model::ModelShape shape, shape_of(section, config, options));
     plan::RoleJob role = role_of(section, config, is_cpu, shape);
+    if (role.name == Role::actor_train && role.engine == plan::Engine::builtin) {
+      role.lora = options.lora;
+      if (!role.lora) {
+        COHORT_ASSIGN(role.lora, lora_of(config, shape));
+      }
+    }
     if (spec.roles.empty()) {
       spec.model = shape;
       job.model_name = first_of(section.checkpoint, "the model section");

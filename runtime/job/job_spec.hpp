@@ -6,10 +6,12 @@
 /// type, most often) is settled by a rule and said in `assumptions`. Value types, thread-safe.
 /// Bound: a role per section of the config.
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/config/run_config.hpp"
+#include "runtime/model/lora.hpp"
 #include "runtime/plan/estimate/job.hpp"
 
 namespace cohort::job {
@@ -21,6 +23,8 @@ struct JobOptions {
   /// Shapes by the name that the config gives (model_names()); what is not here is looked up in the
   /// planner's own table.
   std::map<std::string, model::ModelShape> models;
+  std::optional<model::LoraShape> lora =
+      {};  // of adapter_name_or_path; none: lora_target's, if any
 };
 
 struct Job {
@@ -42,6 +46,11 @@ struct ZeroSettings {
 /// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
 /// Megatron's distributed optimizer as stage 1.
 ZeroSettings zero_of(const config::RunConfig& config);
+
+/// Returns the adapter that actor_train trains over a model of `shape`, targets resolved; none for
+/// full fine-tuning. Returns Errc::config naming the key.
+Expected<std::optional<model::LoraShape>> lora_of(const config::RunConfig& config,
+                                                  const model::ModelShape& shape);
 
 /// Returns Errc::not_found for a card type or a model without a known shape (with the nearest
 /// names), Errc::config for what cannot be planned (a pipeline without rollout).

@@ -192,7 +192,7 @@ rewards:
   EXPECT_TRUE(c.derived.has_group_baseline);   // grpo forces it
   EXPECT_TRUE(c.derived.is_reference_needed);  // without a role: the policy without its adapters
   EXPECT_FALSE(c.derived.is_reference_metric_only);
-  EXPECT_TRUE(has(c.warnings, "actor_train.model_args.lora_target", "LoRA is not built in"));
+  EXPECT_TRUE(has(c.warnings, "actor_train.strategy_args.strategy_config", "use ZeRO 0, 1 or 2"));
 }
 
 TEST(RollExamples, AgenticWithStepManagersAndOtherEnvironments) {

@@ -222,7 +222,9 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "1 train card, and no trajectory is copied or dropped to fill a batch (ROLL's "
        "batch_adjust_mode copy would); nearest that work: 16, 24"},
       {"actor_train.model_args.dtype=fp16", "actor_train.model_args.dtype", "use bf16 or fp32"},
-      {"actor_train.model_args.lora_target=all", "actor_train.model_args.lora_target", "LoRA"},
+      {"actor_train.model_args.lora_target=all", "pretrain", "give a folder"},
+      {"actor_infer.model_args.lora_target=all", "actor_infer.model_args.lora_target",
+       "another adapter than actor_train's"},
       {"actor_train.pg_variant=topr", "actor_train.pg_variant", "topr is not built in; use ppo"},
       {"actor_train.training_args.lr_scheduler_type=polynomial",
        "actor_train.training_args.lr_scheduler_type", "use constant, linear or cosine"},

@@ -8,6 +8,7 @@
 
 #include "runtime/model/families.hpp"
 #include "runtime/model/hf_config.hpp"
+#include "runtime/model/lora.hpp"
 #include "runtime/model/tensors.hpp"
 
 namespace cohort::model {
@@ -126,6 +127,68 @@ TEST(ModelTensors, EveryCutGoesBetweenEqualParts) {
           << x.name << " " << tensor.name;
       EXPECT_EQ(tensor.kind == Kind::residual, tensor.cut == Cut::columns) << tensor.name;
     }
+}
+
+std::vector<std::string> targets_of(const ModelShape& x, std::vector<std::string> asked) {
+  return resolve_lora(x, {4, 8, false, std::move(asked)}).value().targets;
+}
+
+TEST(Lora, TargetsAreLinearLayersByName) {
+  const ModelShape x = shape_of("qwen2");
+  const std::vector<std::string> all = {"down_proj", "gate_proj", "k_proj", "o_proj",
+                                        "q_proj",    "up_proj",   "v_proj"};
+  EXPECT_EQ(targets_of(x, {"all-linear"}), all);
+  EXPECT_EQ(targets_of(x, {"all", "q_proj"}), all);
+  EXPECT_EQ(targets_of(x, {"v_proj", "q_proj", "v_proj"}),
+            (std::vector<std::string>{"q_proj", "v_proj"}));
+  for (std::vector<std::string> bad : {std::vector<std::string>{"lm_head"}, {"_proj"}, {}}) {
+    const auto refused = resolve_lora(x, {4, 8, false, bad});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, Errc::invalid_argument);
+  }
+  ModelShape experts = x;
+  experts.moe = MoeShape{.num_experts = 4, .experts_per_token = 2, .moe_intermediate_size = 8};
+  EXPECT_NE(resolve_lora(experts, {4, 8, false, {"all"}}).error().detail.find("experts"),
+            std::string::npos);
+}
+
+TEST(Lora, AIsCutAsTheColumnsAndBAsTheRows) {  // LORA-1
+  const ModelShape x = shape_of("llama");
+  const LoraShape lora = resolve_lora(x, {4, 8, false, {"k_proj", "o_proj"}}).value();
+  const std::vector<Tensor> tensors = lora_tensors_of(x, lora);
+  ASSERT_EQ(tensors.size(), 4U);
+  EXPECT_EQ(tensors[0].rows, 4);
+  EXPECT_EQ(tensors[0].columns, 36);
+  EXPECT_EQ(tensors[0].cut, Cut::whole);
+  EXPECT_EQ(tensors[1].rows, 24);
+  EXPECT_EQ(tensors[1].cut, Cut::rows);
+  EXPECT_EQ(tensors[1].parts, 3);
+  EXPECT_EQ(tensors[2].cut, Cut::columns);
+  EXPECT_EQ(tensors[2].columns, 72);
+  EXPECT_EQ(tensors[3].cut, Cut::whole);
+  EXPECT_EQ(lora_tensor_name(tensors[1], 1),
+            "base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight");
+  EXPECT_EQ(lora_modules_of(x, lora)[0].first_row, 72);  // behind q
+}
+
+TEST(Lora, ATargetMayBeOneLayers) {
+  const ModelShape x = shape_of("llama");
+  const LoraShape lora = resolve_lora(x, {4, 8, true, {"model.layers.1.mlp.up_proj"}}).value();
+  const std::vector<Tensor> tensors = lora_tensors_of(x, lora);
+  ASSERT_EQ(tensors.size(), 2U);
+  EXPECT_FALSE(tensors[0].is_in(0));
+  EXPECT_TRUE(tensors[0].is_in(1));
+  EXPECT_DOUBLE_EQ(lora.scale(), 4);
+}
+
+TEST(Lora, AdapterConfigIsReadAsItIsWritten) {
+  const LoraShape lora{16, 24, true, {"q_proj", "v_proj"}};
+  EXPECT_EQ(parse_adapter_config(write_adapter_config(lora, "base"), "x").value(), lora);
+  for (const char* bad :
+       {"[]", R"({"peft_type": "IA3"})", R"({"peft_type": "LORA", "use_dora": true})",
+        R"({"peft_type": "LORA", "r": 0})", R"({"peft_type": "LORA", "bias": "all"})",
+        R"({"peft_type": "LORA", "rank_pattern": {"q_proj": 4}})"})
+    EXPECT_FALSE(parse_adapter_config(bad, "x").has_value()) << bad;
 }
 
 TEST(ModelTensors, ACriticHasOneRowInPlaceOfTheHead) {

@@ -65,6 +65,16 @@ TEST(ModelTable, DeepSeekFamiliesAreThoseOfTheReshardTable) {
   EXPECT_EQ(model_bytes(reshard_tensors_of(x, 2)), 2 * 671'026'419'200u);
 }
 
+/// What a publish moves: an adapter of rank 8 on every linear layer, in f32.
+TEST(ModelFamilies, AnAdapterIsUnderTwoPercentOfItsModel) {
+  ModelShape x = *find_model("Qwen2.5-0.5B");
+  const auto lora = model::resolve_lora(x, {8, 16, false, {"all-linear"}}).value();
+  const uint64_t adapter = model_bytes(reshard_tensors_of(x, 4, lora));
+  EXPECT_EQ(adapter, uint64_t{4} * 24 * 8 * (2 * 1792 + 2 * 1024 + 3 * 5760));  // in + out each
+  EXPECT_LT(100 * adapter, 2 * model_bytes(reshard_tensors_of(x, 2)));          // bf16: 1.78 %
+  EXPECT_LT(100 * adapter, 1 * model_bytes(reshard_tensors_of(x, 4)));
+}
+
 TEST(ModelTable, NamesOfHubPathsAndCaches) {
   auto name = [](std::string_view path) {
     auto shape = find_model(path);

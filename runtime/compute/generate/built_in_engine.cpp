@@ -17,6 +17,7 @@
 #include "runtime/compute/generate/generation_lane.hpp"
 #include "runtime/compute/generate/generation_tp.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
+#include "runtime/compute/model/lora_base.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -78,8 +79,10 @@ Expected<std::unique_ptr<ModelRunner>> make_runner(const BuiltInOptions& o) {
 
 class BuiltInEngine final : public GenerationEngine {
  public:
-  BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner)
+  BuiltInEngine(BuiltInOptions options, std::unique_ptr<ModelRunner> runner,
+                std::optional<LoraBase> base)
       : options_(std::move(options)),
+        base_(std::move(base)),
         tp_(tp_rank(options_)),
         part_(tp_config(options_.model, tp_.size).value()),
         runner_(std::move(runner)),
@@ -99,7 +102,7 @@ class BuiltInEngine final : public GenerationEngine {
     capacity.takes_turns = !is_follower();
     capacity.max_context = options_.max_context;
     capacity.max_running = uint64_t{options_.max_running} * options_.lanes;
-    capacity.weight_bytes = runner_->flat_bytes();
+    capacity.weight_bytes = arrival_bytes();
     capacity.param_bytes = runner_->card_bytes();
     capacity.kv_block_bytes = runner_->kv_block_bytes();
     capacity.kv_token_bytes =
@@ -136,10 +139,11 @@ class BuiltInEngine final : public GenerationEngine {
   Expected<WeightArrival> begin_weights(uint64_t version) override {
     std::lock_guard lock(control_mutex_);
     arriving_.reset();
-    COHORT_ASSIGN(arriving_, allocate_host(runner_->flat_bytes()));
+    COHORT_ASSIGN(arriving_, allocate_host(arrival_bytes()));
     arriving_version_ = version;
-    return WeightArrival{std::span<std::byte>(arriving_.get(), runner_->flat_bytes()),
-                         layout_of(part_), tensor::size_of(part_.dtype)};
+    const std::span<std::byte> bytes(arriving_.get(), arrival_bytes());
+    if (base_) return WeightArrival{bytes, base_->layout().flat, sizeof(float)};
+    return WeightArrival{bytes, layout_of(part_), tensor::size_of(part_.dtype)};
   }
 
   Expected<void> commit_weights(uint64_t version) override {
@@ -150,7 +154,7 @@ class BuiltInEngine final : public GenerationEngine {
     }
     if (arriving_ == nullptr || arriving_version_ != version)
       return invalid("weights: version {} was not begun", version);
-    std::shared_ptr<std::byte> flat = std::move(arriving_);
+    COHORT_ASSIGN(std::shared_ptr<std::byte> flat, arrived_weights());
     if (params_.empty()) {
       host_weights_ = std::move(flat);
       is_on_host_ = true;
@@ -341,6 +345,16 @@ class BuiltInEngine final : public GenerationEngine {
   }
 
  private:
+  uint64_t arrival_bytes() const { return base_ ? base_->adapter_bytes() : runner_->flat_bytes(); }
+  /// Takes what has arrived as weights of the whole part.
+  Expected<std::shared_ptr<std::byte>> arrived_weights() {
+    std::shared_ptr<std::byte> arrived = std::move(arriving_);
+    if (!base_) return arrived;
+    COHORT_ASSIGN(std::shared_ptr<std::byte> merged, allocate_host(runner_->flat_bytes()));
+    base_->merge({arrived.get(), arrival_bytes()}, {merged.get(), runner_->flat_bytes()});
+    return merged;
+  }
+
   struct Entry {  // a trajectory that is not finished
     uint32_t lane = 0;
     bool is_in_flight = false;
@@ -480,6 +494,7 @@ class BuiltInEngine final : public GenerationEngine {
   std::span<std::byte> params_span() const { return {params_.data(), params_.size_bytes()}; }
 
   const BuiltInOptions options_;
+  const std::optional<LoraBase> base_;  // of an engine that is sent adapters
   const TpRank tp_;
   const ModelConfig part_;
   std::unique_ptr<ModelRunner> runner_;
@@ -519,8 +534,13 @@ Expected<std::unique_ptr<GenerationEngine>> open_built_in(const BuiltInOptions& 
   BuiltInOptions resolved = options;
   if (resolved.max_context == 0) resolved.max_context = resolved.model.max_position;
   COHORT_ASSIGN(std::unique_ptr<ModelRunner> runner, make_runner(resolved));
+  std::optional<LoraBase> base;
+  if (resolved.lora) {
+    COHORT_ASSIGN(base, LoraBase::open(resolved.base_folder, resolved.model, *resolved.lora,
+                                       tp_rank(resolved)));
+  }
   std::unique_ptr<GenerationEngine> engine =
-      std::make_unique<BuiltInEngine>(std::move(resolved), std::move(runner));
+      std::make_unique<BuiltInEngine>(std::move(resolved), std::move(runner), std::move(base));
   return engine;
 }
 
@@ -532,6 +552,8 @@ Expected<std::unique_ptr<GenerationEngine>> open_built_in(const EngineSetup& set
   options.max_running = std::max<uint32_t>(1, setup.max_running / std::max(1U, setup.threads));
   options.max_context = setup.max_context;
   options.on_group_lost = setup.on_lost;
+  options.lora = setup.lora;
+  options.base_folder = setup.base_folder;
   if (!setup.settings.empty())
     return Error{Errc::config, fmt::format("the built-in engine has no setting '{}'",
                                            setup.settings.begin()->first)};

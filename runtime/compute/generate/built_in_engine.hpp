@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "runtime/compute/collectives/collectives.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
+#include "runtime/model/lora.hpp"
 
 namespace cohort::compute {
 
@@ -45,6 +47,10 @@ struct BuiltInOptions {
   /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.
   std::vector<std::shared_ptr<Collectives>> groups;
+  /// What arrives is this adapter, over the model of `base_folder`; what is served is merged
+  /// (lora_base.hpp).
+  std::optional<model::LoraShape> lora = {};
+  std::string base_folder;
   int group_beat_ms = 10000;  // an idle leader speaks so often; well below the groups' timeout
   /// A rank died or a wait ended (COLL-2): this engine computes no more. Called once, on a lane's
   /// thread, on every rank that lives. Turns in flight end with TurnStop::error.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runtime/compute/collectives/collectives.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
+#include "runtime/model/lora.hpp"
 
 namespace cohort::compute {
 
@@ -29,6 +31,9 @@ struct EngineSetup {
   /// in flight end with TurnStop::error.
   std::function<void(const Error&)> on_lost;
   std::map<std::string, std::string> settings;  // of the engine alone: engine_settings
+  /// Versions are this adapter's, over the model of `base_folder`.
+  std::optional<model::LoraShape> lora = {};
+  std::string base_folder;
 };
 
 struct EngineRow {

@@ -3,55 +3,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/read_file.hpp"
 #include "runtime/compute/train/safetensors.hpp"
+#include "runtime/model/lora.hpp"
 
 namespace cohort::compute {
 namespace {
 
 namespace fs = std::filesystem;
 using at::Tensor;
-using Json = nlohmann::json;
 
-struct AdapterConfig {
-  int64_t rank = 0;
-  double scale = 0;
-};
-
-/// Whether a key says nothing: absent, null, false, "none", or an empty list or object.
-bool is_off(const Json& config, const char* key) {
-  auto it = config.find(key);
-  return it == config.end() || it->is_null() || *it == false || *it == "none" ||
-         (it->is_structured() && it->empty());
-}
-
-Expected<AdapterConfig> read_config(const fs::path& path) {
+Expected<model::LoraShape> read_config(const fs::path& path) {
   constexpr uintmax_t k_bytes_max = uintmax_t{1} << 20;
   COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
-  const Json config = Json::parse(text, nullptr, false);
-  if (!config.is_object()) return Error{Errc::corrupt, path.string() + ": is not a JSON object"};
-  const auto refused = [&](const std::string& what) {
-    return Error{Errc::invalid_argument, path.string() + ": " + what};
-  };
-  if (config.value("peft_type", Json()) != "LORA") return refused("peft_type is not LORA");
-  for (const char* key :
-       {"use_dora", "bias", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out",
-        "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
-        "use_qalora", "use_bdlora", "alora_invocation_tokens"})
-    if (!is_off(config, key)) return refused(fmt::format("{} is not built in", key));
-  const Json rank = config.value("r", Json(8)), alpha = config.value("lora_alpha", Json(8));
-  if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
-    return refused("r must be a number from 1, lora_alpha a number");
-  AdapterConfig out;
-  out.rank = rank.get<int64_t>();
-  const auto divisor = static_cast<double>(out.rank);
-  out.scale = alpha.get<double>() / (is_off(config, "use_rslora") ? divisor : std::sqrt(divisor));
-  return out;
+  return model::parse_adapter_config(text, path.string());
 }
 
 Expected<Tensor> matrix_of(const NamedTensor& tensor, const std::string& where) {
@@ -66,7 +34,7 @@ Expected<Tensor> matrix_of(const NamedTensor& tensor, const std::string& where) 
 }  // namespace
 
 Expected<void> merge_adapter(const fs::path& folder, const ParameterLayout& layout, Tensor& flat) {
-  COHORT_ASSIGN(const AdapterConfig config, read_config(folder / "adapter_config.json"));
+  COHORT_ASSIGN(const model::LoraShape config, read_config(folder / "adapter_config.json"));
   const fs::path path = folder / "adapter_model.safetensors";
   const std::string where = path.string();
   COHORT_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
@@ -98,7 +66,7 @@ Expected<void> merge_adapter(const fs::path& folder, const ParameterLayout& layo
                                          config.rank, fmt::join(spec->shape, ", ")));
     flat.narrow(0, spec->offset, spec->count)
         .view({spec->shape[0], spec->shape[1]})
-        .addmm_(left, right, 1, config.scale);
+        .addmm_(left, right, 1, config.scale());
   }
   return {};
 }

@@ -269,7 +269,8 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
     auto saved = ctx->get_saved_variables();
     const Tensor &h = saved[0], &weight = saved[1], &target = saved[2];
     Tensor dlogp = grads[0].contiguous(), dentropy = grads[1].contiguous();
-    Tensor dh = at::empty_like(h), dweight = at::zeros_like(weight);
+    const bool is_frozen = !ctx->needs_input_grad(1);  // under an adapter: V * H products less
+    Tensor dh = at::empty_like(h), dweight = is_frozen ? Tensor() : at::zeros_like(weight);
     for_each_chunk(h, weight, ctx->saved_data["chunk_rows"].toInt(),
                    [&](int64_t first, int64_t rows, const Tensor& logits) {
                      row_gradients(
@@ -279,7 +280,7 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
                      Tensor dlogits = logits.to(h.scalar_type());
                      Tensor dh_rows = dh.narrow(0, first, rows);
                      at::mm_out(dh_rows, dlogits, weight);
-                     dweight.addmm_(dlogits.t(), h.narrow(0, first, rows));
+                     if (!is_frozen) dweight.addmm_(dlogits.t(), h.narrow(0, first, rows));
                    });
     return {dh, dweight, Tensor(), Tensor()};
   }

@@ -5,6 +5,7 @@
 /// the needed rows only.
 #include <vector>
 
+#include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/compute/model/ops.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
@@ -14,7 +15,16 @@ namespace cohort::compute {
 /// Views into one flat parameter tensor, a tensor for each part that the model has. `leaves` are
 /// the same tensors in offset order.
 struct PolicyWeights {
-  using Layer = model::ByPart<at::Tensor>;
+  /// Adds scale * B (A x) to the rows of a part's product from `first_row` on.
+  struct Adapter {
+    Part part = Part::qkv;
+    int64_t first_row = 0;
+    at::Tensor a, b;  // [r, in], [out, r]; f32 over weights of any dtype
+    double scale = 1;
+  };
+  struct Layer : model::ByPart<at::Tensor> {
+    std::vector<Adapter> adapters;  // by first_row inside a part; empty: none
+  };
   struct Leaf {
     at::Tensor tensor;
     int64_t offset = 0;  // [elements] in the flat buffer
@@ -34,6 +44,11 @@ PolicyWeights::Layer view_layer(const at::Tensor& flat, int64_t begin, const Lay
                                 bool is_trained, std::vector<PolicyWeights::Leaf>& leaves);
 at::Tensor view_leaf(const at::Tensor& flat, int64_t begin, const PartSpan& part, bool is_trained,
                      std::vector<PolicyWeights::Leaf>& leaves);
+
+/// Puts the adapters of `flat` [layout.flat.total_elements] f32 on layers that view_weights made;
+/// with `is_trained` they become the leaves, in place of the weights.
+void attach_adapters(const at::Tensor& flat, const LoraLayout& layout, bool is_trained,
+                     PolicyWeights& weights);
 
 /// Returns x + bias; x where there is no bias.
 at::Tensor biased(const at::Tensor& x, const at::Tensor& bias);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "runtime/base/text.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
@@ -33,6 +34,12 @@ Expected<void> check(const TrainEngineOptions& options) {
                  fmt::format("train engine: reduce per_card needs whole gradients on each card, "
                              "ZeRO stage {} cuts them: use ordered",
                              zero.stage)};
+  if (options.lora && (zero.stage == 3 || zero.offload_params))
+    return Error{Errc::invalid_argument,
+                 "train engine: an adapter is small: ZeRO 3 and offload_params, which bring "
+                 "parameters layer by layer, are not built in with lora; use stage 0 to 2"};
+  if (options.lora && options.head != model::HeadKind::language)
+    return Error{Errc::invalid_argument, "train engine: lora is for a language model's head"};
   return {};
 }
 
@@ -74,6 +81,15 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   s.options = options;
   s.math = FlatMath(options.card->device().get());
   s.layout = layout_of(options.model, options.head);
+  if (options.lora) {
+    COHORT_ASSIGN(const model::LoraShape lora, model::resolve_lora(options.model, *options.lora));
+    s.lora = lora_layout_of(options.model, lora);
+    s.base_layout = std::exchange(s.layout, s.lora->flat);
+    s.base = ResidentObject(
+        options.role + ".base_params",
+        static_cast<uint64_t>(s.base_layout.total_elements) * tensor::size_of(options.model.dtype));
+    COHORT_TRY(s.base.materialise());
+  }
   const Collectives* group = options.zero.group;
   s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size());
   const bool is_cut = s.stage() == 3;
@@ -89,7 +105,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
       ResidentObject(role + ".optimizer", s.optimizer_arrays() * s.swap_elements() * sizeof(float));
   COHORT_TRY(s.object(TrainObject::train_params).materialise());
   if (s.has_cut_master()) COHORT_TRY(s.optimizer.materialise());
-  if (options.draws_weights) s.initialise();
+  if (options.draws_weights || s.has_lora()) s.initialise();
   try {
     s.rope =
         ops::rope_table(options.model.max_position, options.model.head_dim, options.model.rope);
@@ -103,12 +119,11 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
 Expected<Residency> TrainEngine::onload(TrainObject which) try {
   State& s = *state_;
   CardMemory& card = *s.options.card;
-  // f32, or stage 0, has its bf16 copy beside it; from stage 1 on the copy is the object.
-  const bool has_copy = which == TrainObject::train_params && s.is_bf16() && !s.has_cut_master();
+  ResidentObject* companion = s.companion(which);
   if (s.is_hosted(which)) {
     COHORT_TRY(s.object(which).materialise());
-    if (has_copy) {
-      COHORT_TRY(s.compute.materialise());
+    if (companion != nullptr) {
+      COHORT_TRY(companion->materialise());
       s.refresh_compute();
     }
     Residency done;
@@ -119,14 +134,15 @@ Expected<Residency> TrainEngine::onload(TrainObject which) try {
     return done;
   }
   COHORT_ASSIGN(Residency done, s.object(which).onload(card));
-  if (!has_copy) return done;
-  auto copy = s.compute.onload(card);
+  if (companion == nullptr) return done;
+  auto copy = companion->onload(card);
   if (!copy) {
     COHORT_TRY(s.master.offload());
     return copy.error();
   }
   s.refresh_compute();
   done.bytes_on_card += copy->bytes_on_card;
+  if (s.has_lora()) done.bytes_moved += copy->bytes_moved;  // a bf16 copy is made here
   done.seconds += copy->seconds;
   return done;
 } catch (const std::exception& e) {
@@ -140,22 +156,33 @@ Expected<Residency> TrainEngine::offload(TrainObject which) {
     s.is_ready[static_cast<size_t>(which)] = false;
     return which == TrainObject::optimizer ? s.swap.drop() : Residency{};
   }
-  if (which == TrainObject::train_params && !s.has_cut_master()) s.compute.drop();
-  return s.object(which).offload();
+  ResidentObject* companion = s.companion(which);
+  if (companion == nullptr) return s.object(which).offload();
+  Residency model;
+  if (s.has_lora()) {
+    COHORT_ASSIGN(model, companion->offload());
+  } else {
+    companion->drop();  // made again from the master
+  }
+  COHORT_ASSIGN(Residency done, s.object(which).offload());
+  done.bytes_moved += model.bytes_moved;
+  done.seconds += model.seconds;
+  return done;
 }
 
 uint64_t TrainEngine::object_bytes(TrainObject which) const {
-  const State& s = *state_;
+  State& s = *state_;
   if (s.is_hosted(which))
     return which == TrainObject::optimizer && s.options.zero.swap_optimizer ? s.swap.size_bytes()
                                                                             : 0;
-  const bool has_copy = which == TrainObject::train_params && s.is_bf16() && !s.has_cut_master();
-  return s.object(which).size_bytes() + (has_copy ? s.compute.size_bytes() : 0);
+  const ResidentObject* companion = s.companion(which);
+  return s.object(which).size_bytes() + (companion != nullptr ? companion->size_bytes() : 0);
 }
 
 bool TrainEngine::is_on_card(TrainObject which) const { return state_->is_on_card(which); }
 uint64_t TrainEngine::optimizer_steps() const { return state_->steps; }
 const ModelConfig& TrainEngine::config() const { return state_->options.model; }
+bool TrainEngine::has_adapter() const { return state_->has_lora(); }
 const ParameterLayout& TrainEngine::layout() const { return state_->layout; }
 
 // -- the parameters as others see them: hash, shards

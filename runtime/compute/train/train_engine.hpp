@@ -19,6 +19,11 @@
 /// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
 /// and one layer's activations.
 ///
+/// With TrainEngineOptions::lora the model is frozen and an adapter over it is trained: layout(),
+/// shards(), param_hash(), gradients, moments and checkpoints are the adapter's, in f32, whatever
+/// the model's dtype; the model is part of train_params on the card, whole on every rank. LORA-2:
+/// an adapter whose B is zero changes no bit of a log-probability.
+///
 /// Ranks: one engine per card, joined by `group`. Calls marked "collective" are made by every rank
 /// in the same order with the same arguments; each rank computes its share of the micro-batches and
 /// all of them end alike: with the same report, or with an error that names the first rank that
@@ -28,6 +33,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +42,7 @@
 #include "runtime/base/numbers.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/model/model_layout.hpp"
+#include "runtime/model/lora.hpp"
 #include "runtime/tensor/buffer.hpp"
 
 namespace cohort::compute {
@@ -86,7 +93,7 @@ struct TrainEngineOptions {
   model::HeadKind head = model::HeadKind::language;
   OptimizerOptions optimizer;
   uint64_t seed = 0;          // of the initial parameters
-  bool draws_weights = true;  // false: they are zero until they are loaded
+  bool draws_weights = true;  // false: the model is zero until it is loaded; adapters are drawn
   int threads = 1;            // worker threads of step() and log_probs()
   int64_t micro_batch_tokens =
       2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
@@ -95,6 +102,8 @@ struct TrainEngineOptions {
   std::string role = "actor_train";  // prefix of object names on the card
   bool is_frozen = false;            // reference: parameters only, step() is an error
   ZeroOptions zero;
+  /// As model::resolve_lora returns it; none: every weight is trained.
+  std::optional<model::LoraShape> lora = {};
 };
 
 struct StepReport {
@@ -103,6 +112,8 @@ struct StepReport {
   uint64_t tokens = 0, response_tokens = 0, micro_batches = 0;
   bool is_finite = true;  // false: the loss or a gradient was NaN or infinite; no step was made
 };
+
+enum class AdapterUse : uint8_t { on = 0, off = 1 };  // off: the frozen model alone
 
 enum class TrainObject : uint8_t { train_params, grads, optimizer };
 std::string_view to_string(TrainObject object);
@@ -118,7 +129,8 @@ class TrainEngine {
  public:
   struct State;  // the inside, private to the folder (train_state.hpp)
   /// Draws parameters N(0, initializer_range) from `seed` (o_proj and down_proj scaled by
-  /// 1/sqrt(2 L), norms 1, biases 0), on the host, if options.draws_weights. Returns Errc::invalid_argument for a bad config.
+  /// 1/sqrt(2 L), norms 1, biases 0), on the host, if options.draws_weights. Returns
+  /// Errc::invalid_argument for a bad config.
   static Expected<std::unique_ptr<TrainEngine>> create(const TrainEngineOptions& options);
   TrainEngine(const TrainEngine&) = delete;
   TrainEngine& operator=(const TrainEngine&) = delete;
@@ -141,8 +153,9 @@ class TrainEngine {
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
                             double learning_rate);
   /// Collective. out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.
+  /// Without an adapter `use` says nothing.
   Expected<void> log_probs(std::span<const TrainSample> samples,
-                           std::vector<std::vector<float>>& out);
+                           std::vector<std::vector<float>>& out, AdapterUse use = AdapterUse::on);
 
   /// Returns xxh3-64 of the flat f32 master parameters, however they are cut. Collective where they
   /// are (ZeRO 3; bf16 from stage 1 on); then 0 if the group is lost, which the next call explains.
@@ -150,9 +163,11 @@ class TrainEngine {
   /// Returns the number of optimizer steps taken (saved and loaded with the moments).
   uint64_t optimizer_steps() const;
   const ModelConfig& config() const;
-  const ParameterLayout& layout() const;
+  bool has_adapter() const;
+  const ParameterLayout& layout() const;  // of what is trained: the model, or its adapter
 
-  /// Returns the size of the flat buffer: layout().total_elements in the model's dtype.
+  /// Returns the size of the flat buffer: layout().total_elements in the model's dtype (an adapter:
+  /// f32).
   uint64_t weight_bytes() const;
   /// Returns what this rank holds of each tensor in the model's dtype, in layout order: whole
   /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload,
@@ -168,14 +183,20 @@ class TrainEngine {
   /// or nothing, on disk when it returns; replaces an existing folder. A frozen engine writes no
   /// optimizer. Collective: the folder must be one for all ranks; each writes its slices of the
   /// moments (optimizer-R-of-N.safetensors), rank 0 the model and, when all are on disk, the state.
+  /// An adapter is written as PEFT's adapter_config.json and adapter_model.safetensors, without the
+  /// model under it.
   Expected<void> save(const std::filesystem::path& folder) const;
   /// Collective. Reads what save() wrote, on any number of ranks and at any stage; bits are checked
   /// by hash. Returns Errc::corrupt or Errc::invalid_argument naming the first tensor that does not
-  /// fit; parameters and moments are unchanged then.
+  /// fit; parameters and moments are unchanged then. An adapter's must be over the same model
+  /// (its hash is in the checkpoint), which load_model() reads before.
   Expected<void> load(const std::filesystem::path& folder);
   /// Collective. Reads the weights of a Hugging Face folder (weight_folder.hpp); moments start at
-  /// zero. Errors are WeightFolder's.
+  /// zero. Errors are WeightFolder's. With an adapter these are the frozen weights under it.
   Expected<void> load_model(const std::filesystem::path& folder);
+  /// Collective. Reads a PEFT folder over the frozen model; moments start at zero. Returns
+  /// Errc::invalid_argument naming file and key or tensor for another rank, scale or module.
+  Expected<void> load_adapter(const std::filesystem::path& folder);
 
  private:
   explicit TrainEngine(std::unique_ptr<State> state);

@@ -2,7 +2,8 @@
 // checkpoint: the parameter hash has each unit gathered anyhow, and rank 0 writes it as it passes.
 // Moments are not gathered: alone they are whole tensors (exp_avg.<name>, exp_avg_sq.<name>) in
 // optimizer.safetensors, else each rank writes its slices. train_state.json ties them together.
-// What is loaded is checked whole, by every rank, before anything is changed.
+// What is loaded is checked whole, by every rank, before anything is changed. An adapter is saved
+// in its model's place, as a PEFT folder; the model under it is named by its hash.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "runtime/compute/train/train_state.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
 #include "runtime/model/hf_config.hpp"
+#include "runtime/model/lora.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {
@@ -27,6 +29,8 @@ using State = TrainEngine::State;
 
 constexpr int k_format_whole = 1, k_format_slices = 2;  // of train_state.json
 constexpr size_t k_path_max = 4096;
+constexpr const char *k_adapter_file = "adapter_model.safetensors",
+                     *k_adapter_config = "adapter_config.json";
 
 std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
 
@@ -89,8 +93,8 @@ Expected<uint64_t> save_model(const State& s, const fs::path& folder) {
   Expected<void> written;  // of rank 0: the others go on gathering
   std::optional<SafetensorsWriter> writer;
   if (s.rank() == 0) {
-    auto created =
-        SafetensorsWriter::create(folder / "model.safetensors", tensors, {{"format", "pt"}});
+    const char* file = s.has_lora() ? k_adapter_file : "model.safetensors";
+    auto created = SafetensorsWriter::create(folder / file, tensors, {{"format", "pt"}});
     if (created)
       writer.emplace(std::move(*created));
     else
@@ -265,9 +269,37 @@ void store_moments(const State& s, const SliceTable& table) {
     }
 }
 
+void store_base(const State& s, const WeightFolder& weights) {
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.base_layout.specs.size(); ++spec) {
+    values.resize(static_cast<size_t>(s.base_layout.specs[spec].count));
+    weights.read(s.base_layout.specs[spec].name, 0, values);
+    s.store_base(spec, values);
+  }
+}
+
+Expected<void> store_adapter(const State& s, const SafetensorsFile& file) {
+  std::vector<float> values;
+  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
+    values.resize(static_cast<size_t>(s.layout.specs[spec].count));
+    COHORT_TRY(copy_to_f32(*file.find(s.layout.specs[spec].name), values));
+    s.store_parameters(spec, 0, values);
+  }
+  return {};
+}
+
+/// The optimizer begins: moments that are there become zeros.
+void forget_moments(State& s) {
+  s.steps = 0;
+  if (s.optimizer.is_absent() || s.options.is_frozen) return;
+  for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
+    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
+}
+
 /// Everything a load reads, checked.
 struct Loaded {
   std::optional<WeightFolder> model;
+  std::optional<SafetensorsFile> adapter;  // in the place of the model
   SliceTable moments;
   uint64_t steps = 0;
 };
@@ -275,9 +307,53 @@ struct Loaded {
 Expected<void> open_model(const State& s, const fs::path& folder, Loaded& out) {
   COHORT_ASSIGN(out.model, WeightFolder::open(folder));
   COHORT_ASSIGN(const std::vector<std::string> notices,
-                out.model->check(s.options.model, s.layout));
+                out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.layout));
   for (const std::string& notice : notices)
     if (s.rank() == 0) log::info("{}", notice);
+  return {};
+}
+
+/// Adapters fit if they are of the same modules, rank and scale.
+Expected<void> open_adapter(const State& s, const fs::path& folder, Loaded& out) {
+  constexpr uintmax_t k_bytes_max = uintmax_t{1} << 20;
+  const fs::path config_path = folder / k_adapter_config, path = folder / k_adapter_file;
+  COHORT_ASSIGN(const std::string text, read_file(config_path, k_bytes_max));
+  COHORT_ASSIGN(const model::LoraShape found,
+                model::parse_adapter_config(text, config_path.string()));
+  const model::LoraShape& asked = s.lora->shape;
+  if (found.rank != asked.rank || found.scale() != asked.scale())
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("{}: rank {} and scale {}, the run's lora_rank and lora_alpha give {} "
+                    "and {}",
+                    config_path.string(), found.rank, found.scale(), asked.rank, asked.scale())};
+  COHORT_ASSIGN(out.adapter, SafetensorsFile::open(path));
+  COHORT_TRY(check_tensors(s, *out.adapter, path.string(), ""));
+  for (const NamedTensor& tensor : out.adapter->tensors())
+    if (s.layout.find(tensor.name) == nullptr)
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: tensor '{}' is of no module that the run's lora_target names",
+                               path.string(), tensor.name)};
+  return {};
+}
+
+/// What a checkpoint has of the parameters: the model, or an adapter over the model that is here.
+Expected<void> open_parameters(const State& s, const json& state, const fs::path& folder,
+                               Loaded& out) {
+  if (!s.has_lora()) return open_model(s, folder, out);
+  COHORT_TRY(open_adapter(s, folder, out));
+  if (state.value("base_hash", json()) != hex(s.base_hash()))
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("{}: its adapter was trained over another model than {}: set "
+                    "`pretrain` to the folder that it was trained from",
+                    folder.string(), s.base_folder.empty() ? "the initial one" : s.base_folder)};
+  return {};
+}
+
+Expected<void> read_parameter(const Loaded& from, const std::string& name, std::span<float> to) {
+  if (from.adapter) return copy_to_f32(*from.adapter->find(name), to);
+  from.model->read(name, 0, to);
   return {};
 }
 
@@ -289,19 +365,26 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
     return Error{Errc::corrupt, (folder / "train_state.json").string() +
                                     ": needs format 1 or 2, and optimizer_steps"};
   out.steps = steps->get<uint64_t>();
-  COHORT_TRY(open_model(s, folder, out));
+  COHORT_TRY(open_parameters(s, state, folder, out));
   if (s.rank() == 0)
     COHORT_TRY(check_flat_hash(
         s,
-        [&](const std::string& name, std::span<float> to) -> Expected<void> {
-          out.model->read(name, 0, to);
-          return {};
-        },
+        [&](const std::string& name, std::span<float> to) { return read_parameter(out, name, to); },
         state, "param_hash", folder));
   if (s.options.is_frozen) return {};
   COHORT_ASSIGN(out.moments, open_moments(s, state, folder));
   COHORT_TRY(check_moments(s, out.moments));
   return s.optimizer.materialise();
+}
+
+/// Beside the tensors: what they are of.
+Expected<void> write_description(const State& s, const fs::path& folder) {
+  const std::string text =
+      s.has_lora() ? model::write_adapter_config(s.lora->shape, s.base_folder)
+                   : model::write_hf_config(
+                         {.shape = s.options.model, .dtype = s.is_bf16() ? "bfloat16" : "float32"});
+  return write_synced(folder / (s.has_lora() ? k_adapter_config : "config.json"),
+                      std::as_bytes(std::span(text)));
 }
 
 }  // namespace
@@ -318,13 +401,12 @@ Expected<void> TrainEngine::save(const fs::path& folder) const try {
   nlohmann::ordered_json state = {{"format", has_slices ? k_format_slices : k_format_whole},
                                   {"optimizer_steps", s.steps},
                                   {"param_hash", hex(hash)}};
+  if (s.has_lora()) state["base_hash"] = hex(s.base_hash());
   if (!s.options.is_frozen) COHORT_TRY(save_moments(s, path, state));
   Expected<void> done;  // the folder gets its name when every rank's part is on disk
   if (s.rank() == 0) {
-    const std::string config = model::write_hf_config(
-        {.shape = s.options.model, .dtype = s.is_bf16() ? "bfloat16" : "float32"});
     const std::string ties = state.dump(2) + "\n";
-    done = write_synced(path / "config.json", std::as_bytes(std::span(config)));
+    done = write_description(s, path);
     if (done) done = write_synced(path / "train_state.json", std::as_bytes(std::span(ties)));
     if (done) done = output->commit();
   }
@@ -338,7 +420,10 @@ Expected<void> TrainEngine::load(const fs::path& folder) try {
   Loaded loaded;
   const auto opened = open_checkpoint(s, folder, loaded);
   COHORT_TRY(s.agree(opened, loaded.steps, "load"));
-  store_model(s, *loaded.model);
+  if (s.has_lora())
+    COHORT_TRY(store_adapter(s, *loaded.adapter));
+  else
+    store_model(s, *loaded.model);
   if (!s.options.is_frozen) store_moments(s, loaded.moments);
   s.steps = loaded.steps;
   return {};
@@ -350,14 +435,30 @@ Expected<void> TrainEngine::load_model(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
   COHORT_TRY(s.agree(open_model(s, folder, loaded), 0, "load_model"));
-  store_model(s, *loaded.model);
-  s.steps = 0;
-  if (s.optimizer.is_absent() || s.options.is_frozen) return {};
-  for (const HeldBuffer& moments : {s.m_buffer(), s.v_buffer()})
-    s.math.zero(moments.data, s.optimizer_elements() * sizeof(float));
+  if (s.has_lora()) {
+    store_base(s, *loaded.model);
+    s.base_folder = folder.string();
+  } else {
+    store_model(s, *loaded.model);
+  }
+  forget_moments(s);
   return {};
 } catch (const std::exception& e) {
   return failed("load_model", e);
+}
+
+Expected<void> TrainEngine::load_adapter(const fs::path& folder) try {
+  State& s = *state_;
+  if (!s.has_lora())
+    return Error{Errc::invalid_argument,
+                 fmt::format("{}: {} trains no adapter", folder.string(), s.options.role)};
+  Loaded loaded;
+  COHORT_TRY(s.agree(open_adapter(s, folder, loaded), 0, "load_adapter"));
+  COHORT_TRY(store_adapter(s, *loaded.adapter));
+  forget_moments(s);
+  return {};
+} catch (const std::exception& e) {
+  return failed("load_adapter", e);
 }
 
 }  // namespace cohort::compute

@@ -93,7 +93,7 @@ Expected<MicroResult> run_micro_batch(const StepInput& in, const Tensor& flat,
   const State& s = in.state;
   use_single_threaded_math();
   at::AutoGradMode grad_on(true);
-  const PolicyWeights weights = view_weights(flat, s.layout, true);
+  const PolicyWeights weights = s.weights(flat, true);
   const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
   const ops::TokenLogProbs out =
       policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);
@@ -304,9 +304,9 @@ void update_parameters(const State& s, const AdamwScale& scale) {
 // -- log-probabilities: each rank computes its micro-batches; all get all of them
 
 Expected<void> log_probs_whole(const State& s, std::span<const TrainSample> samples,
-                               const StepPlan& plan, std::vector<Tensor>& out) {
+                               const StepPlan& plan, AdapterUse use, std::vector<Tensor>& out) {
   const Tensor flat = s.compute_flat();
-  const PolicyWeights weights = view_weights(flat, s.layout, false);
+  const PolicyWeights weights = s.weights(flat, false, use);
   auto work = [&](size_t round) -> Expected<Tensor> {
     use_single_threaded_math();
     at::NoGradGuard no_grad;
@@ -372,7 +372,7 @@ Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
 }
 
 Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
-                                      std::vector<std::vector<float>>& out) try {
+                                      std::vector<std::vector<float>>& out, AdapterUse use) try {
   State& s = *state_;
   Expected<void> mine = s.require_on_card({TrainObject::train_params}, "log_probs");
   if (mine) mine = validate(samples, s.options.model);
@@ -388,7 +388,7 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   if (s.is_by_unit())
     COHORT_TRY(log_probs_by_unit(s, samples, plan, *exchange, own, mine));
   else
-    mine = log_probs_whole(s, samples, plan, own);
+    mine = log_probs_whole(s, samples, plan, use, own);
   COHORT_TRY(s.agree(mine, 0, "log_probs"));
   std::vector<size_t> sizes(plan.ranks);
   for (size_t i = 0; i < plan.spans.size(); ++i)

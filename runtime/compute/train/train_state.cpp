@@ -12,6 +12,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/compute/device/torch_device.hpp"
+#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -30,14 +31,28 @@ void fill_initial(const ParameterSpec& spec, const ModelConfig& config, Rng rng,
                   std::span<float> values) {
   if (spec.kind == model::Kind::norm) {
     std::fill(values.begin(), values.end(), 1.0f);
-  } else if (spec.kind == model::Kind::bias) {
+  } else if (spec.kind == model::Kind::bias || spec.kind == model::Kind::lora_b) {
     std::fill(values.begin(), values.end(), 0.0f);
+  } else if (spec.kind == model::Kind::lora_a) {
+    // Kaiming's uniform with a = sqrt(5), as PEFT starts it: bound 1 / sqrt(in).
+    const double bound = 1.0 / std::sqrt(static_cast<double>(spec.shape[1]));
+    for (float& value : values) value = static_cast<float>(bound * (2 * rng.uniform() - 1));
   } else {
     const bool is_residual = spec.kind == model::Kind::residual;
     const double layers = static_cast<double>(config.num_hidden_layers);
     fill_normal(values, rng,
                 config.initializer_range * (is_residual ? 1.0 / std::sqrt(2.0 * layers) : 1.0));
   }
+}
+
+at::Tensor flat_of(const TrainEngine::State& s, const ResidentObject& from, int64_t elements,
+                   bool is_half) {
+  const auto dtype = is_half ? at::kBFloat16 : at::kFloat;
+  if (s.math.has_device())
+    return tensor_at(s.options.card->device().get(), from.data(), elements, dtype);
+  auto owner = from.card_owner();  // keeps the card bytes while a tensor refers to them
+  return at::from_blob(
+      from.data(), {elements}, [owner](void*) {}, at::dtype(dtype));
 }
 
 /// What a rank tells the others before and after the work of a step.
@@ -133,14 +148,41 @@ at::Device TrainEngine::State::torch_device() const {
 }
 
 at::Tensor TrainEngine::State::compute_flat() const {
-  const ResidentObject& from = is_bf16() ? compute : master;
-  if (math.has_device())
-    return tensor_at(options.card->device().get(), from.data(), layout.total_elements,
-                     is_bf16() ? at::kBFloat16 : at::kFloat);
-  auto owner = from.card_owner();  // keeps the card bytes while a tensor refers to them
-  return at::from_blob(
-      from.data(), {layout.total_elements}, [owner](void*) {},
-      at::dtype(is_bf16() ? at::kBFloat16 : at::kFloat));
+  return flat_of(*this, is_bf16() ? compute : master, layout.total_elements, is_bf16());
+}
+
+PolicyWeights TrainEngine::State::weights(const at::Tensor& flat, bool is_trained,
+                                          AdapterUse use) const {
+  if (!has_lora()) return view_weights(flat, layout, is_trained);
+  const bool is_half = options.model.dtype == tensor::Dtype::bf16;
+  PolicyWeights out =
+      view_weights(flat_of(*this, base, base_layout.total_elements, is_half), base_layout, false);
+  if (use == AdapterUse::on) attach_adapters(flat, *lora, is_trained, out);
+  return out;
+}
+
+void TrainEngine::State::store_base(size_t spec, std::span<const float> values) const {
+  base_hash_known.reset();
+  const auto at = static_cast<size_t>(base_layout.specs[spec].offset);
+  if (options.model.dtype == tensor::Dtype::bf16)
+    math.round(reinterpret_cast<uint16_t*>(base.data()) + at, values.data(),
+               static_cast<int64_t>(values.size()));
+  else
+    math.copy(reinterpret_cast<float*>(base.data()) + at, values.data(), values.size_bytes());
+}
+
+uint64_t TrainEngine::State::base_hash() const {
+  if (!base_hash_known) {
+    std::vector<std::byte> copied;
+    base_hash_known = tensor::checksum64(math.on_host({base.data(), base.size_bytes()}, copied));
+  }
+  return *base_hash_known;
+}
+
+ResidentObject* TrainEngine::State::companion(TrainObject which) {
+  if (which != TrainObject::train_params) return nullptr;
+  if (has_lora()) return &base;
+  return is_bf16() && !has_cut_master() ? &compute : nullptr;
 }
 
 void TrainEngine::State::refresh_compute() const {
@@ -182,11 +224,18 @@ Expected<void> TrainEngine::State::require_on_card(std::initializer_list<TrainOb
 void TrainEngine::State::initialise() const {
   const Rng root = Rng(options.seed).fork(0x696E6974);  // "init"
   std::vector<float> values;
-  for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
-    values.assign(static_cast<size_t>(layout.specs[spec].count), 0.0f);
-    fill_initial(layout.specs[spec], options.model, root.fork(spec), values);
-    store_parameters(spec, 0, values);
-  }
+  const auto each = [&](const ParameterLayout& of, const Rng& rng, auto store) {
+    for (size_t spec = 0; spec < of.specs.size(); ++spec) {
+      values.assign(static_cast<size_t>(of.specs[spec].count), 0.0f);
+      fill_initial(of.specs[spec], options.model, rng.fork(spec), values);
+      store(spec);
+    }
+  };
+  const auto store_trained = [&](size_t spec) { store_parameters(spec, 0, values); };
+  if (!has_lora()) return each(layout, root, store_trained);
+  if (options.draws_weights)
+    each(base_layout, root, [&](size_t spec) { store_base(spec, values); });
+  each(layout, Rng(options.seed).fork(0x6C6F7261), store_trained);  // "lora"
 }
 
 Expected<std::vector<std::vector<std::byte>>> TrainEngine::State::gather_bytes(

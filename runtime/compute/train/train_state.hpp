@@ -5,8 +5,12 @@
 /// them; bf16 models compute on `compute`. Up to stage 0 the bf16 copy lives on the card only and
 /// is made from the master there; from stage 1 on it is train_params, and the master is cut and
 /// lies in front of the moments. "Cut" buffers have ZeroLayout's shard layout, others the flat one.
+/// With an adapter master, grads and optimizer are the adapter's, in f32, and `base` is the frozen
+/// model in its dtype, which comes and goes with train_params.
 #include <array>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/compute/collectives/collectives.hpp"
@@ -29,18 +33,24 @@ struct HeldBuffer {
 
 struct TrainEngine::State {
   TrainEngineOptions options;
-  ParameterLayout layout;
+  ParameterLayout layout;          // of what is trained
+  std::optional<LoraLayout> lora;  // its layout.flat is `layout`
+  ParameterLayout base_layout;     // with lora: the model's
   ZeroLayout zero;
   ops::RopeTable rope;  // where the graph runs
   FlatMath math;
-  ResidentObject master, compute, grads;
+  ResidentObject master, compute, grads, base;
   ResidentObject optimizer;           // [cut master], m, v
   ResidentObject swap;                // on the card: one piece of the optimizer
   std::array<bool, 3> is_ready = {};  // of objects that rest on the host
   uint64_t steps = 0;
   std::vector<std::byte> shards_copied, master_copied;  // of a card that is a device: for readers
+  std::string base_folder;                              // that load_model() has read
+  mutable std::optional<uint64_t> base_hash_known;
 
-  bool is_bf16() const { return options.model.dtype == tensor::Dtype::bf16; }
+  bool has_lora() const { return lora.has_value(); }
+  /// Parameters that are trained have a bf16 copy, which products read.
+  bool is_bf16() const { return options.model.dtype == tensor::Dtype::bf16 && !has_lora(); }
   int rank() const { return options.zero.group == nullptr ? 0 : options.zero.group->rank(); }
   int ranks() const { return zero.ranks(); }
   int stage() const { return options.zero.stage; }
@@ -51,7 +61,9 @@ struct TrainEngine::State {
   /// Parameters come to the card unit by unit.
   bool is_by_unit() const { return stage() == 3 || options.zero.offload_params; }
   bool is_hosted(TrainObject which) const;
-  size_t compute_element() const { return tensor::size_of(options.model.dtype); }
+  size_t compute_element() const {
+    return has_lora() ? sizeof(float) : tensor::size_of(options.model.dtype);
+  }
   size_t flat_elements() const { return static_cast<size_t>(layout.total_elements); }
   size_t shard_elements() const { return static_cast<size_t>(zero.shard_elements()); }
   size_t optimizer_elements() const { return stage() >= 1 ? shard_elements() : flat_elements(); }
@@ -91,6 +103,17 @@ struct TrainEngine::State {
   at::Device torch_device() const;
   /// Returns the flat parameter tensor that forward and backward read. Not by unit.
   at::Tensor compute_flat() const;
+  /// Returns views of it, over the frozen model where it is an adapter's. The leaves are what is
+  /// trained.
+  PolicyWeights weights(const at::Tensor& flat, bool is_trained,
+                        AdapterUse use = AdapterUse::on) const;
+  /// Writes elements [0, values.size()) of tensor `spec` of the frozen model, rounded to its dtype.
+  void store_base(size_t spec, std::span<const float> values) const;
+  /// Returns xxh3-64 of the frozen model as it lies in its flat buffer.
+  uint64_t base_hash() const;
+  /// Returns what comes to the card with `which` and leaves with it, or nullptr: the bf16 copy
+  /// (stage 0), the frozen model.
+  ResidentObject* companion(TrainObject which);
   /// Rounds the master parameters into the bf16 ones, as far as both are held.
   void refresh_compute() const;
   /// Returns Errc::placement naming the first of `objects` that is not on the card (PLACE-4).
@@ -99,7 +122,7 @@ struct TrainEngine::State {
   bool is_on_card(TrainObject which) const;
   ResidentObject& object(TrainObject which);
   const ResidentObject& object(TrainObject which) const;
-  /// Starts every parameter from options.seed.
+  /// Starts every parameter from options.seed; of a frozen model only if options.draws_weights.
   void initialise() const;
 
   /// Every rank tells how it fares; all return the error of the first that failed, or

@@ -52,16 +52,18 @@ void describe_model(Visitor& v, ModelSection& m) {
 }
 
 void describe_lora(Visitor& v, ModelArgs& m) {
-  v.text_or_texts({"lora_target", "plan",
+  v.text_or_texts({"lora_target", "trainer, rollout",
                    "Modules that get LoRA adapters, a list or a text with commas; ~: full "
                    "fine-tuning."},
                   m.lora_target);
-  v.key({"lora_rank", "plan", "Rank of the adapters.", between(1, 1 << 16)}, m.lora_rank);
-  v.nullable_integer({"lora_alpha", "plan", "Scale of the adapters; 0 or ~: twice lora_rank.",
-                      between(0, 1 << 20)},
-                     m.lora_alpha);
+  v.key({"lora_rank", "trainer, rollout", "Rank of the adapters.", between(1, 1 << 16)},
+        m.lora_rank);
+  v.nullable_integer(
+      {"lora_alpha", "trainer, rollout",
+       "The adapters' scale is alpha / rank; 0 or ~: twice lora_rank.", between(0, 1 << 20)},
+      m.lora_alpha);
   v.key({"lora_dropout", "plan", "Dropout in the adapters.", {0, 1, false, true}}, m.lora_dropout);
-  v.inert("additional_target autocast_adapter_dtype", "there are no adapters yet");
+  v.inert("additional_target autocast_adapter_dtype", "adapters are f32, on linear layers");
 }
 
 }  // namespace
@@ -74,7 +76,8 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
   v.nullable_text({"model_name_or_path", "plan",
                    "Model of this role; ~: `pretrain` (critic: `reward_pretrain`)."},
                   m.model_name_or_path);
-  v.nullable_text({"adapter_name_or_path", "plan", "Adapter to start from."},
+  v.nullable_text({"adapter_name_or_path", "trainer",
+                   "Folder with a PEFT adapter to start from; the lora keys then follow from it."},
                   m.adapter_name_or_path);
   v.key({"attn_implementation", "plan", "ROLL's attention kernel; the built-in engine has one."},
         m.attn_implementation);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 namespace cohort::config {
 namespace {
@@ -56,8 +57,6 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
   list.add_if(!m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain,
               model + ".model_name_or_path",
               "is not built in: all roles start from `pretrain`; set that key");
-  list.add_if(!m.adapter_name_or_path.empty() || !m.lora_target.empty(), model + ".lora_target",
-              "LoRA is not built in: full fine-tuning only; remove the key");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   list.add_if(m.model_type.has_value(), model + ".model_type",
@@ -75,6 +74,49 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
                           "actor_infer alone; use 1 for {}",
                           s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
                           s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
+}
+
+bool has_adapter(const ModelArgs& m) {
+  return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
+}
+
+bool is_same_adapter(const ModelArgs& a, const ModelArgs& b) {
+  return a.lora_target == b.lora_target && a.lora_rank == b.lora_rank &&
+         a.lora_alpha == b.lora_alpha && a.adapter_name_or_path == b.adapter_name_or_path;
+}
+
+/// LoRA: what of it does not run. ROLL's files name the adapter for each role of the policy.
+void add_lora(const RunConfig& c, List& list) {
+  const ModelArgs& m = c.actor_train.model_args;
+  for (const auto& [name, role] :
+       {std::pair{"actor_infer", &c.actor_infer}, std::pair{"reference", &c.reference}})
+    list.add_if(has_adapter(role->model_args) && !is_same_adapter(role->model_args, m),
+                std::string(name) + ".model_args.lora_target",
+                "another adapter than actor_train's is not built in; give the same keys, or none");
+  if (!has_adapter(m)) return;
+  const std::string model = "actor_train.model_args.";
+  list.add_if(c.pretrain.empty(), "pretrain",
+              "an adapter is trained over weights that rollouts can read too: give a folder (a "
+              "checkpoint of a run will do), or remove lora_target");
+  list.add_if(m.lora_dropout > 0, model + "lora_dropout",
+              "is not built in: log-probabilities would differ from those of the rollouts; use 0");
+  const StrategySettings& s = c.actor_train.strategy_args;
+  list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1) ||
+                  s.strategy == Strategy::fsdp2_train,
+              "actor_train.strategy_args.strategy_config",
+              "with LoRA parameters that come layer by layer (ZeRO 3, FSDP, offload_param) are not "
+              "built in; use ZeRO 0, 1 or 2");
+  list.add_if(
+      c.actor_infer.engine != "built_in", "actor_infer.engine",
+      fmt::format("{} is sent whole weights: with LoRA use built_in", c.actor_infer.engine));
+  list.add_if(c.derived.is_reference_needed && !c.reference.device_mapping.empty(),
+              "reference.device_mapping",
+              "with LoRA the reference is the trainer's model with its adapter off, which needs no "
+              "card; remove the key");
+  list.add_if(c.derived.is_reference_needed && !m.adapter_name_or_path.empty(),
+              model + "adapter_name_or_path",
+              "a run that starts from an adapter has no reference: with its adapter off the model "
+              "is not the start; set init_kl_coef to 0 and use_kl_loss to false");
 }
 
 void add_algorithm(const RunConfig& c, List& list) {
@@ -222,6 +264,7 @@ std::vector<Note> not_built(const RunConfig& c) {
   add_role("actor_train", c.actor_train, c, list);
   add_role("actor_infer", c.actor_infer, c, list);
   if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
+  add_lora(c, list);
   add_algorithm(c, list);
   add_sampling(c.actor_infer.generating_args, list);
   if (c.pipeline == Pipeline::agentic) {

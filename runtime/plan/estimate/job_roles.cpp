@@ -107,7 +107,13 @@ void put_builtin(RoleFacts& role, const ModelShape& shape,
     role.card_bytes[object] = size;
     uint64_t each = size / std::max<uint64_t>(elements, 1);
     std::string arithmetic = fmt::format("{} elements with padding * {} B", text(elements), each);
-    if (each * elements != size)
+    if (role.job.lora && object != Object::infer_params)
+      arithmetic = fmt::format("adapter of rank {}{}", role.job.lora->rank,
+                               object == Object::train_params
+                                   ? fmt::format(", and the model, frozen: {} elements * {} B",
+                                                 text(elements), role.job.param_bytes)
+                                   : "");
+    else if (each * elements != size)
       arithmetic = fmt::format("ZeRO {} over {} cards, each tensor's part rounded up: {} * 4 B",
                                role.job.zero_stage, role.ways, text(size / 4));
     role.numbers.push_back({std::string(to_string(object)), size, arithmetic});
@@ -237,6 +243,7 @@ TrainMemory builtin_memory(const RoleFacts& role) {
   memory.offload_optimizer = role.job.offload_optimizer;
   memory.offload_params = role.job.offload_params;
   memory.swap_optimizer = role.job.swap_optimizer && !role.job.offload_optimizer;
+  memory.lora = role.job.lora;
   return memory;
 }
 

@@ -93,6 +93,8 @@ std::optional<TrafficLine> gradients(const JobSpec& spec, const RoleFacts& role,
   uint64_t rounds = std::max<uint64_t>(plan.batch->accumulation, 1);
   bool is_ordered = is_builtin_whole(role) && !is_cut;
   uint64_t shard = role.shard.total() * std::max<uint64_t>(role.job.param_bytes, 2);
+  if (role.job.lora)
+    shard = model_bytes(reshard_tensors_of(role.shape, sizeof(float), role.job.lora));
   uint64_t volume = shard / role.ways * (role.ways - 1) *
                     (is_cut       ? 3
                      : is_ordered ? rounds + 1
@@ -119,8 +121,9 @@ std::vector<ReshardLine> work_out_reshard(const JobSpec& spec,
                                           const std::vector<RoleFacts>& roles) {
   const RoleFacts *train = find(roles, "actor_train"), *infer = find(roles, "actor_infer");
   if (train == nullptr || infer == nullptr) return {};
-  uint64_t element = std::max<uint64_t>(infer->job.param_bytes, 1);
-  ModelTensors model = reshard_tensors_of(train->shape, element);
+  const auto& lora = train->job.lora;
+  uint64_t element = lora ? sizeof(float) : std::max<uint64_t>(infer->job.param_bytes, 1);
+  ModelTensors model = reshard_tensors_of(train->shape, element, lora);
   std::vector<ReshardLine> lines;
   for (ReshardMode mode : {ReshardMode::all_gather, ReshardMode::tp_then_pp, ReshardMode::directed,
                            ReshardMode::p2p}) {

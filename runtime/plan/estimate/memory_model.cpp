@@ -26,28 +26,44 @@ void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
   }
 }
 
-/// Elements of one card's shard, as compute::ZeroLayout lays it out.
-uint64_t shard_element_count(const ModelShape& shape, HeadKind head, uint64_t shards) {
-  if (shards <= 1) return flat_element_count(shape, head);
+uint64_t flat_count(const std::vector<ShapeTensor>& tensors) {
   uint64_t sum = 0;
-  for (const ShapeTensor& tensor : families_of(shape, head))
+  for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t count) {
+    uint64_t elements = 0;
+    for (const ShapeTensor& tensor : group) elements += tensor.elements();
+    sum += round_up(elements, k_alignment_elements) * count;
+  });
+  return sum;
+}
+
+/// Elements of one card's shard, as compute::ZeroLayout lays it out.
+uint64_t shard_count(const std::vector<ShapeTensor>& tensors, uint64_t shards) {
+  if (shards <= 1) return flat_count(tensors);
+  uint64_t sum = 0;
+  for (const ShapeTensor& tensor : tensors)
     sum += divide_up(tensor.elements(), shards) * tensor.count();
   return round_up(sum, k_alignment_elements);
 }
 
+std::vector<ShapeTensor> trained_families(const ModelShape& shape, HeadKind head,
+                                          const TrainMemory& x) {
+  return x.lora ? families_of(model::lora_tensors_of(shape, *x.lora)) : families_of(shape, head);
+}
+
 StateBytes trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
-  uint64_t flat = flat_element_count(shape, head);
-  uint64_t shard = shard_element_count(shape, head, x.shards);
+  const std::vector<ShapeTensor> families = trained_families(shape, head, x);
+  uint64_t flat = flat_count(families), shard = shard_count(families, x.shards);
   return {x.zero_stage >= 3 ? shard : flat, x.zero_stage >= 2 ? shard : flat,
           x.zero_stage >= 1 ? shard : flat};
 }
 
 /// f32 arrays of the optimizer: from stage 1 on the master is cut with the moments.
 uint64_t optimizer_arrays(const TrainMemory& x) {
-  return x.has_master && x.zero_stage >= 1 ? 3 : 2;
+  return x.has_master && x.zero_stage >= 1 && !x.lora ? 3 : 2;
 }
 
 uint64_t param_element_bytes(const TrainMemory& x) {
+  if (x.lora) return 4;
   return x.param_bytes + (x.has_master && x.zero_stage == 0 ? 4 : 0);
 }
 
@@ -56,7 +72,9 @@ StateBytes card_bytes(const ModelShape& shape, HeadKind head, const TrainMemory&
   StateBytes elements = trained_elements(shape, head, x);
   if (x.swap_optimizer)
     elements.optimizer = round_up(divide_up(elements.optimizer, k_pieces), k_alignment_elements);
-  return {x.offload_params ? 0 : elements.params * param_element_bytes(x), elements.grads * 4,
+  const uint64_t frozen = x.lora ? flat_element_count(shape, head) * x.param_bytes : 0;
+  return {x.offload_params ? 0 : elements.params * param_element_bytes(x) + frozen,
+          elements.grads * 4,
           x.offload_optimizer ? 0 : elements.optimizer * 4 * optimizer_arrays(x)};
 }
 
@@ -75,10 +93,11 @@ struct UnitElements {
 struct ModelUnits {
   UnitElements embedding, layer, last;
 };
-ModelUnits units_of(const ModelShape& shape, HeadKind head, uint64_t shards) {
+ModelUnits units_of(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
   ModelUnits units;
-  std::vector<ShapeTensor> tensors = families_of(shape, head);
-  bool is_first = true;
+  const uint64_t shards = std::max<uint64_t>(x.shards, 1);
+  std::vector<ShapeTensor> tensors = trained_families(shape, head, x);
+  bool is_first = !x.lora;  // an adapter has layers alone
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
     UnitElements& unit = is_first                                    ? units.embedding
                          : group.front().spec.where == Where::layers ? units.layer
@@ -116,13 +135,7 @@ InferMemory builtin_infer_memory(uint64_t param_bytes) {
 }
 
 uint64_t flat_element_count(const ModelShape& shape, HeadKind head) {
-  uint64_t sum = 0;
-  for_each_group(families_of(shape, head), [&](std::span<const ShapeTensor> group, uint64_t count) {
-    uint64_t elements = 0;
-    for (const ShapeTensor& tensor : group) elements += tensor.elements();
-    sum += round_up(elements, k_alignment_elements) * count;
-  });
-  return sum;
+  return flat_count(families_of(shape, head));
 }
 
 uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
@@ -176,11 +189,11 @@ std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const Train
 }
 
 TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKind head) {
-  ModelUnits units = units_of(shape, head, std::max<uint64_t>(x.shards, 1));
+  ModelUnits units = units_of(shape, head, x);
   TrainBuffers out;
   if (x.shards > 1) {
     // Gradients travel as products make them; at stage 0 their f32 sums are gathered too.
-    uint64_t element = x.zero_stage == 0 ? 4 : x.param_bytes;
+    uint64_t element = x.zero_stage == 0 || x.lora ? 4 : x.param_bytes;
     uint64_t part = std::max({units.embedding.parts, units.layer.parts, units.last.parts});
     out.exchange = 2 * x.shards * part * element;
   }

@@ -15,6 +15,7 @@
 /// every degree divides and nothing is replicated.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct TrainMemory {
   uint32_t zero_stage = 0;  // 1 cuts the optimizer, 2 gradients too, 3 parameters too
   bool offload_optimizer = false, offload_params = false;  // they rest on the host
   bool swap_optimizer = false;  // likewise; a sixteenth of each array is on the card
+  /// What is trained is this adapter, in f32; the model itself is frozen and whole on each card.
+  std::optional<model::LoraShape> lora = {};
 };
 
 struct InferMemory {

@@ -41,9 +41,9 @@ uint64_t ShapeTensor::count(uint64_t layers) const {
   return layers * (spec.kind == TensorSpec::Kind::expert ? spec.experts : 1);
 }
 
-std::vector<ShapeTensor> families_of(const ModelShape& shape, HeadKind head) {
+std::vector<ShapeTensor> families_of(const std::vector<model::Tensor>& tensors) {
   std::vector<ShapeTensor> families;
-  for (const model::Tensor& tensor : model::tensors_of(shape, head)) {
+  for (const model::Tensor& tensor : tensors) {
     if (tensor.is_stacked)
       ++families.back().spec.outer;
     else
@@ -52,9 +52,15 @@ std::vector<ShapeTensor> families_of(const ModelShape& shape, HeadKind head) {
   return families;
 }
 
-ModelTensors reshard_tensors_of(const ModelShape& shape, uint64_t element_bytes) {
+std::vector<ShapeTensor> families_of(const ModelShape& shape, HeadKind head) {
+  return families_of(model::tensors_of(shape, head));
+}
+
+ModelTensors reshard_tensors_of(const ModelShape& shape, uint64_t element_bytes,
+                                const std::optional<model::LoraShape>& lora) {
   ModelTensors model{static_cast<uint32_t>(shape.num_hidden_layers), {}};
-  for (ShapeTensor& family : families_of(shape)) {
+  for (ShapeTensor& family :
+       families_of(lora ? model::lora_tensors_of(shape, *lora) : model::tensors_of(shape))) {
     family.spec.element_bytes = element_bytes;
     model.tensors.push_back(std::move(family.spec));
   }

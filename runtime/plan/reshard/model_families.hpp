@@ -1,8 +1,10 @@
 #pragma once
 /// A model's tensors (model::tensors_of) as the families that the planners move and count. Pure.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "runtime/model/lora.hpp"
 #include "runtime/model/shape.hpp"
 #include "runtime/model/tensors.hpp"
 #include "runtime/plan/reshard/reshard_layout.hpp"
@@ -25,7 +27,11 @@ struct ShapeTensor {
 /// Returns the families in the order of the flat buffer: embedding, layers, final norm, head. Gate
 /// and up are one family, [2, rows, columns].
 std::vector<ShapeTensor> families_of(const ModelShape& shape, HeadKind head = HeadKind::language);
-/// Returns the same for the reshard planner, with `element_bytes` per element.
-ModelTensors reshard_tensors_of(const ModelShape& shape, uint64_t element_bytes);
+/// The same of any list of tensors: what is stacked joins the family before it.
+std::vector<ShapeTensor> families_of(const std::vector<model::Tensor>& tensors);
+/// Returns the same for the reshard planner, with `element_bytes` per element: of the model, or of
+/// its adapter alone.
+ModelTensors reshard_tensors_of(const ModelShape& shape, uint64_t element_bytes,
+                                const std::optional<model::LoraShape>& lora = {});
 
 }  // namespace cohort::plan

@@ -1,0 +1,29 @@
+#pragma once
+/// Where the matrices of a LoRA adapter lie in a flat buffer of their own: what is trained,
+/// published and saved in place of the model (model::lora_tensors_of). Torch-free value types; pure
+/// functions. LAYOUT-1 and LAYOUT-3 of model_layout.hpp hold; each matrix is a part of its own.
+#include <cstdint>
+#include <vector>
+
+#include "runtime/compute/model/model_layout.hpp"
+#include "runtime/model/lora.hpp"
+
+namespace cohort::compute {
+
+/// A and B of one module in one layer.
+struct LoraPair {
+  Part part = Part::qkv;
+  int64_t first_row = 0;  // of the module in the part's matrix
+  PartSpan a, b;          // [r, in], [out, r]
+};
+
+struct LoraLayout {
+  model::LoraShape shape;
+  ParameterLayout flat;                       // specs have PEFT's names; no parts
+  std::vector<std::vector<LoraPair>> layers;  // pairs by first_row inside a part
+};
+
+/// REQUIRES: validate(config), and `lora` as resolve_lora returns it.
+LoraLayout lora_layout_of(const ModelConfig& config, const model::LoraShape& lora);
+
+}  // namespace cohort::compute

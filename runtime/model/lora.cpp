@@ -1,0 +1,182 @@
+#include "runtime/model/lora.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace cohort::model {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view k_weight = ".weight";
+
+bool is_adaptable(const Tensor& tensor) {
+  return (tensor.kind == Kind::linear || tensor.kind == Kind::residual) &&
+         tensor.where == Where::layers && tensor.experts == 0;
+}
+
+std::string without_weight(std::string name) {
+  if (name.ends_with(k_weight)) name.resize(name.size() - k_weight.size());
+  return name;
+}
+
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+bool is_hit(const std::string& module, const std::string& target) {
+  return module == target || module.ends_with("." + target);
+}
+
+bool is_target(const Tensor& tensor, int64_t layer, const std::vector<std::string>& targets) {
+  const std::string module = without_weight(tensor_name(tensor, layer, 0));
+  return std::ranges::any_of(targets,
+                             [&](const std::string& target) { return is_hit(module, target); });
+}
+
+/// Whether a key says nothing: absent, null, false, "none", or an empty list or object.
+bool is_off(const Json& config, const char* key) {
+  auto it = config.find(key);
+  return it == config.end() || it->is_null() || *it == false || *it == "none" ||
+         (it->is_structured() && it->empty());
+}
+
+Tensor half_of(const Tensor& weight, int64_t rank, bool is_a) {
+  Tensor half = weight;
+  half.kind = is_a ? Kind::lora_a : Kind::lora_b;
+  half.name = without_weight(weight.name) + (is_a ? ".lora_A.weight" : ".lora_B.weight");
+  half.family = without_weight(weight.name) + (is_a ? ".lora_A" : ".lora_B");
+  half.is_joined = half.is_stacked = half.tp_first = false;
+  half.kept = 0;
+  (is_a ? half.rows : half.columns) = rank;
+  const bool is_cut = weight.cut == (is_a ? Cut::columns : Cut::rows);
+  if (is_cut) return half;
+  half.cut = Cut::whole;
+  half.parts = 1;
+  half.may_repeat = false;
+  return half;
+}
+
+}  // namespace
+
+double LoraShape::scale() const {
+  const auto divisor = static_cast<double>(rank);
+  return alpha / (is_rank_stabilised ? std::sqrt(divisor) : divisor);
+}
+
+Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
+  const auto refused = [](const std::string& what) {
+    return Error{Errc::invalid_argument, "lora: " + what};
+  };
+  if (shape.moe) return refused("routed experts (num_experts) have no adapters in this version");
+  if (shape.mla) return refused("latent attention (kv_lora_rank) has no adapters in this version");
+  constexpr int64_t k_rank_max = 65536;
+  if (asked.rank < 1 || asked.rank > k_rank_max)
+    return refused(fmt::format("rank {} is not in 1..{}", asked.rank, k_rank_max));
+  if (!(asked.alpha > 0)) return refused(fmt::format("alpha {} is not positive", asked.alpha));
+  std::set<std::string> names, targets;
+  const std::vector<Tensor> tensors = tensors_of(shape);
+  for (const Tensor& tensor : tensors)
+    if (is_adaptable(tensor)) names.insert(last_part(without_weight(tensor.name)));
+  for (const std::string& target : asked.targets) {
+    if (target == "all-linear" || target == "all") {
+      targets.insert(names.begin(), names.end());
+      continue;
+    }
+    bool has_any = false;
+    for (const Tensor& tensor : tensors)
+      for (int64_t layer = tensor.first_layer; is_adaptable(tensor) && layer < tensor.end_layer;
+           ++layer)
+        has_any = has_any || is_target(tensor, layer, {target});
+    if (!has_any)
+      return refused(
+          fmt::format("target '{}' is no linear layer of the blocks; there are {}, and "
+                      "all-linear for all of them",
+                      target, fmt::join(names, ", ")));
+    targets.insert(target);
+  }
+  if (targets.empty()) return refused("no target; all-linear takes every linear layer");
+  asked.targets.assign(targets.begin(), targets.end());
+  return asked;
+}
+
+std::vector<LoraModule> lora_modules_of(const ModelShape& shape, const LoraShape& lora) {
+  std::vector<LoraModule> modules;
+  int64_t next_row = 0;
+  for (const Tensor& tensor : tensors_of(shape)) {
+    const int64_t first_row = tensor.is_joined ? next_row : 0;
+    next_row = first_row + tensor.rows;
+    if (!is_adaptable(tensor)) continue;
+    for (int64_t layer = tensor.first_layer, end = layer; layer < tensor.end_layer; layer = end) {
+      const bool is_in = is_target(tensor, layer, lora.targets);
+      for (end = layer + 1; end < tensor.end_layer; ++end)
+        if (is_target(tensor, end, lora.targets) != is_in) break;
+      if (!is_in) continue;
+      modules.push_back({tensor, first_row});
+      modules.back().weight.first_layer = layer;
+      modules.back().weight.end_layer = end;
+    }
+  }
+  return modules;
+}
+
+std::vector<Tensor> lora_tensors_of(const ModelShape& shape, const LoraShape& lora) {
+  std::vector<Tensor> tensors;
+  for (const LoraModule& module : lora_modules_of(shape, lora))
+    for (bool is_a : {true, false}) tensors.push_back(half_of(module.weight, lora.rank, is_a));
+  return tensors;
+}
+
+std::string lora_tensor_name(const Tensor& tensor, int64_t layer) {
+  return "base_model.model." + tensor_name(tensor, layer, 0);
+}
+
+Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where) {
+  const Json config = Json::parse(text, nullptr, false);
+  if (!config.is_object()) return Error{Errc::corrupt, where + ": is not a JSON object"};
+  const auto refused = [&](const std::string& what) {
+    return Error{Errc::invalid_argument, where + ": " + what};
+  };
+  if (config.value("peft_type", Json()) != "LORA") return refused("peft_type is not LORA");
+  for (const char* key :
+       {"use_dora", "bias", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out",
+        "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
+        "use_qalora", "use_bdlora", "alora_invocation_tokens"})
+    if (!is_off(config, key)) return refused(fmt::format("{} is not built in", key));
+  const Json rank = config.value("r", Json(8)), alpha = config.value("lora_alpha", Json(8));
+  if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
+    return refused("r must be a number from 1, lora_alpha a number");
+  LoraShape lora{rank.get<int64_t>(), alpha.get<double>(), !is_off(config, "use_rslora"), {}};
+  const Json targets = config.value("target_modules", Json());
+  if (targets.is_string()) lora.targets = {targets.get<std::string>()};
+  for (const Json& target : targets.is_array() ? targets : Json::array()) {
+    if (!target.is_string()) return refused("target_modules: not a list of names");
+    lora.targets.push_back(target.get<std::string>());
+  }
+  return lora;
+}
+
+std::string write_adapter_config(const LoraShape& lora, const std::string& base) {
+  const bool is_whole = lora.alpha == std::floor(lora.alpha);
+  nlohmann::ordered_json config = {
+      {"base_model_name_or_path", base},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"lora_alpha", lora.alpha},
+      {"lora_dropout", 0.0},
+      {"peft_type", "LORA"},
+      {"r", lora.rank},
+      {"target_modules", lora.targets},
+      {"task_type", "CAUSAL_LM"},
+      {"use_rslora", lora.is_rank_stabilised},
+  };
+  if (is_whole) config["lora_alpha"] = static_cast<int64_t>(lora.alpha);  // as PEFT writes it
+  return config.dump(2) + "\n";
+}
+
+}  // namespace cohort::model

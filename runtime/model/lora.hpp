@@ -1,0 +1,61 @@
+#pragma once
+/// A low-rank adapter over a frozen model: y = W x + s B (A x) with A [r, in] and B [out, r] for
+/// each module that is a target (arXiv 2106.09685). Which tensors it has, in the terms of
+/// tensors.hpp, so that its layout, its cut over cards, its bytes and its names in a file follow
+/// from one description as the model's do. Names and adapter_config.json are PEFT's. Pure value
+/// types and functions.
+///
+/// LORA-1: the modules are linear layers of the blocks; A is cut as the columns of W, B as its
+/// rows, so that a card's A and B belong to its part of W.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/model/shape.hpp"
+#include "runtime/model/tensors.hpp"
+
+namespace cohort::model {
+
+struct LoraShape {
+  int64_t rank = 8;
+  double alpha = 16;
+  bool is_rank_stabilised = false;  // use_rslora (arXiv 2312.03732)
+  /// Modules, by full name ("model.layers.0.mlp.up_proj") or by its last parts ("up_proj").
+  std::vector<std::string> targets;
+
+  /// Returns s = alpha / rank, or alpha / sqrt(rank).
+  double scale() const;
+  bool operator==(const LoraShape&) const = default;
+};
+
+/// Returns the shape with "all-linear" (also "all") written out as the model's modules, targets
+/// sorted, each once. Returns Errc::invalid_argument naming the target that no linear layer of the
+/// blocks has (with those that there are), a rank or alpha that is not positive, no target at all,
+/// or a model with routed experts or latent attention.
+Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked);
+
+/// A target of the model: runs of layers, since targets may name single ones.
+struct LoraModule {
+  Tensor weight;          // with the layers of this run
+  int64_t first_row = 0;  // of the weight in the matrix of its Part
+};
+/// Returns the modules in the order of the model's tensors. REQUIRES: resolve_lora's.
+std::vector<LoraModule> lora_modules_of(const ModelShape& shape, const LoraShape& lora);
+
+/// Returns A and B of each module, A first, in the modules' order.
+std::vector<Tensor> lora_tensors_of(const ModelShape& shape, const LoraShape& lora);
+
+/// Returns the name in adapter_model.safetensors, e.g.
+/// base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight.
+std::string lora_tensor_name(const Tensor& tensor, int64_t layer);
+
+/// Reads adapter_config.json; targets are as the file has them, not resolved. Returns Errc::corrupt
+/// or Errc::invalid_argument naming `where` and the key that asks for what is not built in
+/// (use_dora, bias, rank_pattern, modules_to_save …).
+Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where);
+/// Returns adapter_config.json as PEFT reads it.
+std::string write_adapter_config(const LoraShape& lora, const std::string& base);
+
+}  // namespace cohort::model
