@@ -5,7 +5,6 @@
 // head stay whole. Random weights; every token but the first is trained on. The ceiling is
 // libtorch's product of a gate_up layer's shape, in the same dtype, measured beside each step.
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -4,8 +4,8 @@
 
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
-#include "tests/support/child_process.hpp"
 #include "tests/support/byte_folder.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace cohort::tasks {
 namespace {
