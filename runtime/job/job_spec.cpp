@@ -136,7 +136,7 @@ namespace {
 
 /// The built-in engine has keys of its own; what the others' keys say does not change its bytes.
 void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
-  constexpr uint64_t k_logits_max = uint64_t{1} << 20;  // TrainEngineOptions::logits_max
+  constexpr uint64_t k_logits_max = uint64_t{1} << 24;  // TrainEngineOptions::logits_max
   job.packed_tokens = count(c.micro_batch_tokens);
   job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
   job.max_running = count(c.max_running_requests);

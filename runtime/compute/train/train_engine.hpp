@@ -97,7 +97,7 @@ struct TrainEngineOptions {
   int threads = 1;            // worker threads of step() and log_probs()
   int64_t micro_batch_tokens =
       2048;  // packed tokens per micro-batch; one longer sample is one micro-batch
-  int64_t logits_max = 1 << 20;  // [floats] logits alive per thread: vocabulary * rows of a chunk
+  int64_t logits_max = 1 << 24;  // [floats] logits alive per thread: vocabulary * rows of a chunk
   CardMemory* card = nullptr;    // outlives the engine; of the host, or a device
   std::string role = "actor_train";  // prefix of object names on the card
   bool is_frozen = false;            // reference: parameters only, step() is an error
