@@ -102,6 +102,7 @@ std::string write_hf_config(const HfConfig& config) {
   const ModelShape& x = config.shape;
   const Family& family = *find_family(x.family);
   Out out;
+  if (!config.name_or_path.empty()) out["_name_or_path"] = config.name_or_path;
   out["architectures"] = {architecture(config, family)};
   out["model_type"] = x.family;
   out["hidden_act"] = "silu";

@@ -180,7 +180,8 @@ class TrainEngine {
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all
-  /// or nothing, on disk when it returns; replaces an existing folder. A frozen engine writes no
+  /// or nothing, on disk when it returns; replaces an existing folder. config.json has the ids, the
+  /// length and the dtype of the folder that was loaded, and its path. A frozen engine writes no
   /// optimizer. Collective: the folder must be one for all ranks; each writes its slices of the
   /// moments (optimizer-R-of-N.safetensors), rank 0 the model and, when all are on disk, the state.
   /// An adapter is written as PEFT's adapter_config.json and adapter_model.safetensors, without the
