@@ -153,6 +153,21 @@ TEST_P(Trained, ACheckpointKnowsWhereItCameFrom) {
 INSTANTIATE_TEST_SUITE_P(All, Trained, ::testing::Values("qwen2", "qwen3", "llama", "mistral"),
                          [](const auto& param) { return std::string(param.param); });
 
+TEST(ExportFolder, AClassificationHeadGoesAlong) {
+  const TempFolder temp;
+  const fs::path from = temp.path() / "model", to = temp.path() / "out";
+  fs::copy(k_models / "qwen2_score", from);
+  add_text_files(from);
+  const ExportReport report = exported({.checkpoint = from, .folder = to});
+  EXPECT_EQ(report.copied.size(), 3U);
+  EXPECT_EQ(tensors_of(to), tensors_of(from));
+  const Ids ids = json_of(from / "golden.json")["ids"][0].get<Ids>();
+  const auto score = [&](const fs::path& folder) {
+    return LanguageModel::open({.folder = folder}).value()->head_scores(ids).value().values;
+  };
+  EXPECT_EQ(score(to), score(from));
+}
+
 TEST(ExportFolder, TheSlicesOfTwoTrainCardsAreOneFolder) {
   const TempFolder temp;
   const ModelConfig model = config_of(k_models / "llama");

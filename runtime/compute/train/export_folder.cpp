@@ -1,6 +1,7 @@
 #include "runtime/compute/train/export_folder.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,7 @@ constexpr const char* k_text_files[] = {"tokenizer.json",
                                         "chat_template.jinja",
                                         "chat_template.json",
                                         "generation_config.json"};
+constexpr const char *k_score = "score.weight", *k_score_bias = "score.bias";
 constexpr const char* k_template_folder = "additional_chat_templates";
 
 bool is_there(const fs::path& path) {
@@ -59,18 +61,45 @@ Expected<std::string> recorded_hash(const fs::path& checkpoint) {
   return state["param_hash"].get<std::string>();
 }
 
+/// A classification head's tensors, behind those of the model.
+Expected<void> add_head(const fs::path& checkpoint, Source& source) {
+  const auto add = [&](const char* name, std::vector<int64_t> shape) -> Expected<void> {
+    const NamedTensor* found = source.weights.find(name);
+    if (found == nullptr || found->shape != shape ||
+        (found->dtype != "F32" && found->dtype != "BF16" && found->dtype != "F16"))
+      return Error{Errc::invalid_argument,
+                   fmt::format("{}: no tensor '{}' of shape [{}] in F32, BF16 or F16",
+                               checkpoint.string(), name, fmt::join(shape, ", "))};
+    ParameterSpec spec;
+    spec.name = name;
+    spec.shape = std::move(shape);
+    spec.offset = source.layout.total_elements;
+    spec.count = spec.shape.front() * (spec.shape.size() > 1 ? spec.shape.back() : 1);
+    source.layout.total_elements += spec.count;
+    source.layout.specs.push_back(std::move(spec));
+    return {};
+  };
+  COHORT_TRY(add(k_score, {source.config.labels, source.config.shape.hidden_size}));
+  if (source.config.head == model::HfConfig::Head::token_score)
+    COHORT_TRY(add(k_score_bias, {source.config.labels}));
+  return {};
+}
+
 Expected<Source> open_source(const fs::path& checkpoint, std::vector<std::string>& notices) {
   Source source;
   COHORT_ASSIGN(source.config, model::read_hf_folder(checkpoint));
   notices = source.config.notices;
-  if (source.config.head != model::HfConfig::Head::language)
-    return Error{Errc::unsupported,
-                 checkpoint.string() + ": models with a classification head are not exported"};
-  source.layout = layout_of(ModelConfig{source.config.shape});
+  ModelConfig shape{source.config.shape};
+  const bool has_head = source.config.head != model::HfConfig::Head::language;
+  shape.tie_word_embeddings |= has_head;  // a classification head is in the place of lm_head
+  source.layout = layout_of(shape);
   COHORT_ASSIGN(source.weights, WeightFolder::open(checkpoint));
   COHORT_ASSIGN(const std::vector<std::string> said,
-                source.weights.check(ModelConfig{source.config.shape}, source.layout));
+                source.weights.check(shape, source.layout,
+                                     has_head ? std::vector<std::string>{k_score, k_score_bias}
+                                              : std::vector<std::string>{}));
   notices.insert(notices.end(), said.begin(), said.end());
+  if (has_head) COHORT_TRY(add_head(checkpoint, source));
   COHORT_ASSIGN(source.hash, recorded_hash(checkpoint));
   return source;
 }
@@ -206,10 +235,10 @@ Expected<fs::path> text_folder(const Source& source, const ExportOptions& option
     if (is_there(options.text_folder / "tokenizer.json")) return options.text_folder;
     return Error{Errc::not_found, options.text_folder.string() + ": has no tokenizer.json"};
   }
-  if (is_there(options.checkpoint / "tokenizer.json")) return options.checkpoint;
-  const fs::path from = source.config.name_or_path;
   const bool is_ours = !source.hash.empty();
-  if (!is_ours || from.empty()) return fs::path();
+  if (!is_ours || is_there(options.checkpoint / "tokenizer.json")) return options.checkpoint;
+  const fs::path from = source.config.name_or_path;
+  if (from.empty()) return fs::path();
   if (is_there(from)) return from;
   return Error{Errc::not_found,
                fmt::format("{}: the run started from {}, which is gone: name the folder that the "
