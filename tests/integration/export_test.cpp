@@ -1,8 +1,10 @@
 // actor-node export and save_hf as a user has them: a run's folder in, a Hugging Face folder out.
+// Runs that start from a shape without weights (pretrain: random:…).
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "tests/support/byte_folder.hpp"
 #include "tests/support/tiny_run.hpp"
 
 namespace cohort {
@@ -72,6 +74,110 @@ TEST(Export, ARunThatGoesOnWritesTheFolderThatAKillLeftOut) {
   ASSERT_EQ(again.wait(), 0) << again.err();
   EXPECT_EQ(slurp(path / "hf/step_1/model.safetensors"), before);
   EXPECT_TRUE(fs::exists(path / "hf/step_2"));
+}
+
+/// A step of two-digit addition by a policy that `pretrain` names.
+std::vector<std::string> addition_run(const TempFolder& folder, const std::string& pretrain,
+                                      const std::vector<std::string>& more = {}) {
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
+      "output_dir=" + (folder.path() / "out").string(),
+      "pretrain=" + pretrain,
+      "max_steps=1",
+      "eval_steps=-1",
+      "save_hf=true",
+      "rollout_batch_size=4",
+      "num_return_sequences_in_group=4",
+      "prompt_length=104",
+      "warm_start.steps=0",
+      "cards.memory_bytes=64MiB",
+      "cards.reserve_bytes=1MiB",
+      "recording.segment_bytes=2MiB",
+      "actor_train.training_args.per_device_train_batch_size=4",
+      "actor_train.training_args.gradient_accumulation_steps=4"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+TEST(Export, WhatWasNotTrainedIsTheFolderThatTheRunStartedFrom) {
+  const TempFolder folder;
+  const fs::path model = folder.path() / "model";
+  tests::write_byte_model(model);
+  Process run(addition_run(folder, model.string(), {"~model"}), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const fs::path path = test::run_folder(run), out = folder.path() / "exported";
+  Process exported(export_of(path / "checkpoints/step_0", out), folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  EXPECT_EQ(exported.err(), "");
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    EXPECT_EQ(slurp(out / name), slurp(model / name)) << name;
+  EXPECT_EQ(logprobs_of(out, folder), logprobs_of(model, folder));
+  EXPECT_EQ(fs::file_size(out / "model.safetensors") / 1024,
+            fs::file_size(model / "model.safetensors") / 1024);  // bf16 as there
+  const auto config = nlohmann::json::parse(slurp(out / "config.json"));
+  EXPECT_EQ(config["max_position_embeddings"], 2048);
+  EXPECT_EQ(config["eos_token_id"], tests::k_im_end);
+  EXPECT_NE(logprobs_of(path / "hf/step_1", folder), logprobs_of(model, folder));
+}
+
+TEST(RandomShape, ARunDrawsTheWeightsOfAConfigJson) {
+  const TempFolder folder;
+  const fs::path model = folder.path() / "model";
+  tests::write_byte_model(model);
+  fs::remove(model / "model.safetensors");
+  const auto first_policy = [&](const std::string& pretrain, const std::string& seed) {
+    Process run(addition_run(folder, pretrain, {"seed=" + seed}), folder);
+    EXPECT_EQ(run.wait(), 0) << run.err() << run.out();
+    EXPECT_NE(run.err().find("of the section model, tokenizer alone counts"), std::string::npos)
+        << run.err();
+    return fs::path(test::run_folder(run)) / "hf/step_0";
+  };
+  const fs::path one = first_policy("random:" + (model / "config.json").string(), "1");
+  const fs::path two = first_policy("random:" + model.string(), "1");
+  const fs::path other = first_policy("random:" + model.string(), "2");
+  EXPECT_EQ(slurp(one / "model.safetensors"), slurp(two / "model.safetensors"));
+  EXPECT_NE(slurp(one / "model.safetensors"), slurp(other / "model.safetensors"));
+  EXPECT_EQ(slurp(one / "tokenizer.json"), slurp(model / "tokenizer.json"));
+  const auto config = nlohmann::json::parse(slurp(one / "config.json"));
+  EXPECT_EQ(config["vocab_size"], 264);
+  EXPECT_EQ(config["max_position_embeddings"], 2048);
+  EXPECT_EQ(config["eos_token_id"], tests::k_im_end);
+}
+
+TEST(RandomShape, AShapeWithoutATokenizerTakesTheSections) {
+  const TempFolder folder;
+  const fs::path model = folder.path() / "model", text = folder.path() / "text";
+  tests::write_byte_model(model);
+  fs::rename(model / "config.json", folder.path() / "small.json");
+  fs::create_directory(text);
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    fs::rename(model / name, text / name);
+  const std::string pretrain = "random:" + (folder.path() / "small.json").string();
+  Process words(addition_run(folder, pretrain), folder);
+  ASSERT_EQ(words.wait(), 0) << words.err() << words.out();
+  EXPECT_EQ(names_in(fs::path(test::run_folder(words)) / "hf/step_0"),
+            (std::set<std::string>{"config.json", "model.safetensors"}));
+  Process given(addition_run(folder, pretrain, {"model.tokenizer=" + text.string()}), folder);
+  ASSERT_EQ(given.wait(), 0) << given.err() << given.out();
+  EXPECT_EQ(slurp(fs::path(test::run_folder(given)) / "hf/step_0/tokenizer.json"),
+            slurp(text / "tokenizer.json"));
+}
+
+TEST(RandomShape, ANameThatNobodyKnowsIsRefused) {
+  const TempFolder folder;
+  Process run(addition_run(folder, "random:Qwen9-1B"), folder);
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_NE(run.err().find("'Qwen9-1B': no shape ships under that name"), std::string::npos)
+      << run.err();
+  Process plan({test::binary("actor-node"), "plan",
+                std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
+                "pretrain=random:Qwen2.5-0.5B"},
+               folder);
+  EXPECT_EQ(plan.wait(), 0) << plan.err();
+  EXPECT_NE(plan.out().find("494,032,768"), std::string::npos) << plan.out();
 }
 
 TEST(Export, AKilledExportLeavesNothingUnderTheName) {  // EXPORT-2

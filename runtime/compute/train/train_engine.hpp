@@ -42,6 +42,7 @@
 #include "runtime/base/numbers.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/model/model_layout.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora.hpp"
 #include "runtime/tensor/buffer.hpp"
 
@@ -89,6 +90,9 @@ struct ZeroOptions {
 
 struct TrainEngineOptions {
   ModelConfig model;
+  /// Of config.json in checkpoints: ids, max_position, where the tokenizer is. load_model() and
+  /// load() know better.
+  model::HfConfig described = {};
   /// value: a critic, whose log-probabilities, here and in MicroOutputs, are values.
   model::HeadKind head = model::HeadKind::language;
   OptimizerOptions optimizer;

@@ -323,7 +323,10 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
     return weights.find(spec.name)->dtype == "BF16";
   });
   described.dtype = is_bf16 ? "bfloat16" : "float32";
-  described.name_or_path = fs::absolute(folder).lexically_normal().string();
+  // A folder of weights alone: the tokenizer is where the options say.
+  described.name_or_path = s.options.described.name_or_path;
+  if (described.name_or_path.empty() || fs::exists(folder / "tokenizer.json"))
+    described.name_or_path = fs::absolute(folder).lexically_normal().string();
   return described;
 }
 

@@ -22,7 +22,6 @@
 #include "runtime/compute/train/optimizer.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/compute/train/zero_layout.hpp"
-#include "runtime/model/hf_config.hpp"
 
 namespace cohort::compute {
 

@@ -43,7 +43,8 @@ void describe_run(Visitor& v, RunConfig& c) {
                      c.num_nodes);
   v.nullable_text({"pretrain", "trainer, rollout",
                    "Folder of a checkpoint to start from (config.json and safetensors), or for a "
-                   "plan the name of a model; ~: random initialisation of `model`."},
+                   "plan the name of a model; random:<model>, random:<config.json>: its shape with "
+                   "random weights; ~: those of `model`."},
                   c.pretrain);
   v.nullable_text({"reward_pretrain", "plan", "Model that the critic starts from."},
                   c.reward_pretrain);
