@@ -103,7 +103,8 @@ class TrainWorkerState {
  private:
   /// The Hugging Face folder of a checkpoint that is complete, if the run wants one.
   Expected<void> export_hf(const std::filesystem::path& checkpoint) {
-    if (!options_.update.config.save_hf) return {};
+    if (!options_.update.config.save_hf || !std::filesystem::exists(checkpoint / "config.json"))
+      return {};  // an adapter is a PEFT folder itself
     const std::filesystem::path folder = hf_folder_of(checkpoint);
     auto report =
         compute::export_folder({.checkpoint = checkpoint, .folder = folder, .replaces = true});

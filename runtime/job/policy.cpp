@@ -26,9 +26,6 @@ bool has_file(const std::string& folder, const char* name) {
 /// What config.json says, or the shape of the `model` section.
 Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::ModelSource& source,
                                   std::vector<std::string>& notices) {
-  if (source.is_random && config.model.is_configured)
-    notices.push_back("the shape is that of " + config.pretrain +
-                      "; of the section model, tokenizer alone counts");
   if (source.is_random && source.config.empty()) {
     auto named = model::find_model(config.pretrain);
     if (!named) return named.error().with_context("pretrain");

@@ -242,6 +242,14 @@ const Refusal k_refusals[] = {
      {},
      Errc::not_found,
      "config.json"},
+    {"AnAdapter",
+     [](const fs::path& temp) {
+       fs::remove(temp / "step_0/config.json");
+       write(temp / "step_0/adapter_config.json", "{}");
+     },
+     {},
+     Errc::unsupported,
+     "holds a LoRA adapter"},
     {"NoWeights",
      [](const fs::path& temp) { fs::remove(temp / "step_0/model.safetensors"); },
      {},

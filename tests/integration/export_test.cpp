@@ -120,7 +120,6 @@ TEST(Export, WhatWasNotTrainedIsTheFolderThatTheRunStartedFrom) {
   const auto config = nlohmann::json::parse(slurp(out / "config.json"));
   EXPECT_EQ(config["max_position_embeddings"], 2048);
   EXPECT_EQ(config["eos_token_id"], tests::k_im_end);
-  EXPECT_NE(logprobs_of(path / "hf/step_1", folder), logprobs_of(model, folder));
 }
 
 TEST(RandomShape, ARunDrawsTheWeightsOfAConfigJson) {
@@ -131,7 +130,7 @@ TEST(RandomShape, ARunDrawsTheWeightsOfAConfigJson) {
   const auto first_policy = [&](const std::string& pretrain, const std::string& seed) {
     Process run(addition_run(folder, pretrain, {"seed=" + seed}), folder);
     EXPECT_EQ(run.wait(), 0) << run.err() << run.out();
-    EXPECT_NE(run.err().find("of the section model, tokenizer alone counts"), std::string::npos)
+    EXPECT_NE(run.err().find("model: has no effect but for its tokenizer"), std::string::npos)
         << run.err();
     return fs::path(test::run_folder(run)) / "hf/step_0";
   };
@@ -174,7 +173,7 @@ TEST(RandomShape, ANameThatNobodyKnowsIsRefused) {
       << run.err();
   Process plan({test::binary("actor-node"), "plan",
                 std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
-                "pretrain=random:Qwen2.5-0.5B"},
+                "pretrain=random:Qwen2.5-0.5B", "cards.memory_bytes=64GiB"},
                folder);
   EXPECT_EQ(plan.wait(), 0) << plan.err();
   EXPECT_NE(plan.out().find("494,032,768"), std::string::npos) << plan.out();

@@ -79,10 +79,11 @@ int export_command(const ExportCommand& command) {
   for (const std::string& notice : report->notices)
     std::fprintf(stderr, "notice: %s\n", notice.c_str());
   const std::string said = fmt::format(
-      "{}: {} parameters in {}, {} bytes in {} file{}, {} files beside them, from {}",
+      "{}: {} parameters in {}, {} bytes in {} file{}, {} files of text beside config.json, from "
+      "{}",
       command.folder, plan::with_thousands(report->parameters), tensor::to_string(report->dtype),
       plan::with_thousands(report->bytes), report->files, report->files == 1 ? "" : "s",
-      report->copied.size() + 1, checkpoint->string());
+      report->copied.size(), checkpoint->string());
   std::printf("%s\n", said.c_str());
   return 0;
 }

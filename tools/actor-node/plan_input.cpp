@@ -7,7 +7,7 @@
 #include "runtime/base/read_file.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/verl/verl_load.hpp"
-#include "runtime/job/vocabulary.hpp"
+#include "runtime/job/policy.hpp"
 #include "runtime/model/hf_folder.hpp"
 
 namespace cohort {
@@ -30,12 +30,11 @@ Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::Run
   return shapes;
 }
 
-/// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
+/// Rows of the `model` section; 0 when every role starts from a checkpoint.
 Expected<int64_t> vocabulary_size(const config::RunConfig& config) {
   if (!job::model_names(config).empty()) return int64_t{0};
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
-  COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
-  return job::vocab_size_of(config.model, tokenizer->vocab_size());
+  COHORT_ASSIGN(const job::Policy policy, job::policy_of(config));
+  return policy.shape.vocab_size;
 }
 
 std::vector<std::string> verl_words(const PlanInput& input) {

@@ -86,6 +86,11 @@ Expected<void> add_head(const fs::path& checkpoint, Source& source) {
 }
 
 Expected<Source> open_source(const fs::path& checkpoint, std::vector<std::string>& notices) {
+  if (!is_there(checkpoint / "config.json") && is_there(checkpoint / "adapter_config.json"))
+    return Error{Errc::unsupported,
+                 checkpoint.string() +
+                     ": holds a LoRA adapter, which PEFT reads as it is; a model "
+                     "with the adapter merged is not exported yet"};
   Source source;
   COHORT_ASSIGN(source.config, model::read_hf_folder(checkpoint));
   notices = source.config.notices;
@@ -108,12 +113,7 @@ Expected<Source> open_source(const fs::path& checkpoint, std::vector<std::string
 tensor::Dtype dtype_of(const Source& source, const ExportOptions& options) {
   if (options.dtype) return *options.dtype;
   const bool is_bf16 =
-      source.hash.empty()
-          ? std::ranges::all_of(source.layout.specs,
-                                [&](const ParameterSpec& spec) {
-                                  return source.weights.find(spec.name)->dtype == "BF16";
-                                })
-          : source.config.dtype == "bfloat16";
+      source.hash.empty() ? source.weights.has_only("BF16") : source.config.dtype == "bfloat16";
   return is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32;
 }
 

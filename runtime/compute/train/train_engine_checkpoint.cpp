@@ -319,10 +319,7 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
   described.shape = s.options.model;
   if (length > 0) described.shape.max_position = length;
   if (fs::exists(folder / "train_state.json")) return described;  // of ours: it says the rest
-  const bool is_bf16 = std::ranges::all_of(s.layout.specs, [&](const ParameterSpec& spec) {
-    return weights.find(spec.name)->dtype == "BF16";
-  });
-  described.dtype = is_bf16 ? "bfloat16" : "float32";
+  described.dtype = weights.has_only("BF16") ? "bfloat16" : "float32";
   // A folder of weights alone: the tokenizer is where the options say.
   described.name_or_path = s.options.described.name_or_path;
   if (described.name_or_path.empty() || fs::exists(folder / "tokenizer.json"))
