@@ -159,8 +159,11 @@ TEST(RandomShape, AShapeWithoutATokenizerTakesTheSections) {
   ASSERT_EQ(words.wait(), 0) << words.err() << words.out();
   EXPECT_EQ(names_in(fs::path(test::run_folder(words)) / "hf/step_0"),
             (std::set<std::string>{"config.json", "model.safetensors"}));
-  Process given(addition_run(folder, pretrain, {"model.tokenizer=" + text.string()}), folder);
+  Process given(addition_run(folder, pretrain, {"~model", "+model.tokenizer=" + text.string()}),
+                folder);
   ASSERT_EQ(given.wait(), 0) << given.err() << given.out();
+  EXPECT_EQ(given.err().find("has no effect but for its tokenizer"), std::string::npos)
+      << given.err();
   EXPECT_EQ(slurp(fs::path(test::run_folder(given)) / "hf/step_0/tokenizer.json"),
             slurp(text / "tokenizer.json"));
 }

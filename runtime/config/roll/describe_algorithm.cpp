@@ -42,9 +42,9 @@ void describe_run(Visitor& v, RunConfig& c) {
                       between(0, 1 << 16)},
                      c.num_nodes);
   v.nullable_text({"pretrain", "trainer, rollout",
-                   "Folder of a checkpoint to start from (config.json and safetensors), or for a "
-                   "plan the name of a model; random:<model>, random:<config.json>: its shape with "
-                   "random weights; ~: those of `model`."},
+                   "Folder of a checkpoint to start from (config.json and safetensors); "
+                   "random:<model> or random:<config.json>: that shape, drawn; ~: `model`, drawn. "
+                   "A plan takes a name."},
                   c.pretrain);
   v.nullable_text({"reward_pretrain", "plan", "Model that the critic starts from."},
                   c.reward_pretrain);
