@@ -403,9 +403,8 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
 
 /// Beside the tensors: what they are of.
 Expected<void> write_description(const State& s, const fs::path& folder) {
-  const std::string text =
-      s.has_lora() ? model::write_adapter_config(s.lora->shape, s.base_folder)
-                   : model::write_hf_config(s.described);
+  const std::string text = s.has_lora() ? model::write_adapter_config(s.lora->shape, s.base_folder)
+                                        : model::write_hf_config(s.described);
   return write_synced(folder / (s.has_lora() ? k_adapter_config : "config.json"),
                       std::as_bytes(std::span(text)));
 }
