@@ -8,6 +8,8 @@ cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(export_integration_test integration TIMEOUT 240
+  SOURCES integration/export_test.cpp integration/chat_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 # The example is built outside the tree by native_plugin_test; here it scores a run.
 add_library(exact_answer_plugin MODULE ${PROJECT_SOURCE_DIR}/examples/cpp_reward/exact_answer.cpp)
 target_include_directories(exact_answer_plugin PRIVATE ${PROJECT_SOURCE_DIR}/include)

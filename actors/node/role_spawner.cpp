@@ -14,6 +14,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/job/job_spec.hpp"
+#include "runtime/model/hf_folder.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -282,7 +283,9 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
   worker.keeps = keeps(card);
-  worker.pretrain = options_.config->pretrain;
+  worker.engine.described = options_.plan->described;
+  if (!options_.config->pretrain.starts_with(model::k_random))
+    worker.pretrain = options_.config->pretrain;
   worker.engine.draws_weights = worker.pretrain.empty();
   worker.adapter = options_.config->actor_train.model_args.adapter_name_or_path;
   worker.fail = options_.fail;

@@ -8,6 +8,7 @@
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
+#include "runtime/compute/train/export_folder.hpp"
 #include "runtime/observe/output_file.hpp"
 
 namespace cohort::actors {
@@ -80,6 +81,7 @@ class TrainWorkerState {
       return to_caf({Errc::io, fmt::format("cannot rename {} to {}: {}", partial.string(),
                                            request.folder, error.message())});
     failpoint::hit("checkpoint.named");
+    if (auto exported = export_hf(request.folder); !exported) return to_caf(exported.error());
     return CheckpointReport{request.folder, engine_->param_hash(), request.state_json,
                             now_seconds() - start};
   }
@@ -91,11 +93,24 @@ class TrainWorkerState {
     if (!state) return to_caf(state.error());
     auto driver_state = updater_->restore(*state);
     if (!driver_state) return to_caf(driver_state.error().with_context(request.folder));
+    // A kill may have come between the checkpoint and its export.
+    if (is_first() && !std::filesystem::exists(hf_folder_of(request.folder)))
+      if (auto exported = export_hf(request.folder); !exported) return to_caf(exported.error());
     return CheckpointReport{request.folder, engine_->param_hash(), *driver_state,
                             now_seconds() - start};
   }
 
  private:
+  /// The Hugging Face folder of a checkpoint that is complete, if the run wants one.
+  Expected<void> export_hf(const std::filesystem::path& checkpoint) {
+    if (!options_.update.config.save_hf || !std::filesystem::exists(checkpoint / "config.json"))
+      return {};  // an adapter is a PEFT folder itself
+    const std::filesystem::path folder = hf_folder_of(checkpoint);
+    auto report =
+        compute::export_folder({.checkpoint = checkpoint, .folder = folder, .replaces = true});
+    if (!report) return report.error().with_context("save_hf");
+    return {};
+  }
   Expected<control::CardReply> publish(const CardCommand& command) {
     CardReply reply = reply_to(command);
     double start = now_seconds();

@@ -19,6 +19,7 @@
 #include "runtime/job/job_json.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/job/policy.hpp"
+#include "runtime/model/hf_folder.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/worlds.hpp"
@@ -222,10 +223,12 @@ Expected<void> check_built(const config::RunConfig& config) {
 
 Expected<void> check_files(const config::RunConfig& config) {
   std::error_code failure;
-  if (config.pretrain.empty() || std::filesystem::is_directory(config.pretrain, failure)) return {};
+  if (config.pretrain.empty() || config.pretrain.starts_with(model::k_random) ||
+      std::filesystem::is_directory(config.pretrain, failure))
+    return {};
   return Error{Errc::config,
                fmt::format("{}: no folder '{}' (nothing is downloaded: give a local folder with "
-                           "config.json and safetensors)",
+                           "config.json and safetensors, or random:<model>)",
                            config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path"
                                                                    : "pretrain",
                            config.pretrain)};
@@ -313,6 +316,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_ASSIGN(job::Policy policy, job::policy_of(config));
   for (const std::string& notice : policy.notices) log::info("pretrain: {}", notice);
   result.tokenizer = policy.tokenizer;
+  result.described = policy.file;
   result.chat = policy.chat;
   const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
   result.model = {policy.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
@@ -335,6 +339,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
       result.lora ? compute::lora_layout_of(result.model, *result.lora).flat
                   : compute::layout_of(result.model);
   result.checkpoint_bytes = 12 * static_cast<uint64_t>(saved.total_elements);  // two moments too
+  if (config.save_hf) result.checkpoint_bytes += result.checkpoint_bytes / 3;
   return result;
 }
 

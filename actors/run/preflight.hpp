@@ -13,6 +13,7 @@
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/config/run_config.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora.hpp"
 #include "runtime/plan/place/phases.hpp"
 #include "runtime/plan/place/placement.hpp"
@@ -24,6 +25,7 @@ namespace cohort::actors {
 
 struct Preflight {
   compute::ModelConfig model;
+  model::HfConfig described;  // what config.json of its checkpoints says besides
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }

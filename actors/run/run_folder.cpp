@@ -105,6 +105,10 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& run_folder) {
   return found;
 }
 
+fs::path hf_folder_of(const fs::path& checkpoint) {
+  return checkpoint.parent_path().parent_path() / "hf" / checkpoint.filename();
+}
+
 void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
   if (keep == 0) return;
   std::vector<Checkpoint> found = list_checkpoints(run_folder);
@@ -112,6 +116,7 @@ void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
   for (size_t i = 0; i + keep < found.size(); ++i) {
     std::error_code ignored;
     std::filesystem::remove_all(found[i].folder, ignored);
+    std::filesystem::remove_all(hf_folder_of(found[i].folder), ignored);
   }
 }
 

@@ -31,8 +31,12 @@ struct RunFolder {
 /// Returns the complete checkpoints of a run folder, oldest first (warm_* before step_*).
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder);
 
-/// Removes all checkpoints but the newest `keep` (0: none); that of step 0 stays always, because it
-/// is the reference's policy.
+/// Returns where the Hugging Face folder of a checkpoint is (`save_hf`): RUN/hf/step_N for
+/// RUN/checkpoints/step_N.
+std::filesystem::path hf_folder_of(const std::filesystem::path& checkpoint);
+
+/// Removes all checkpoints but the newest `keep` (0: none), with their Hugging Face folders; that
+/// of step 0 stays always, because it is the reference's policy.
 void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep);
 
 /// Makes the folder of a new run, or finds the run to go on with: resume_from_checkpoint true takes

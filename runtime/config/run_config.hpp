@@ -437,6 +437,7 @@ struct RunConfig {
   int64_t save_steps = 50;
   int64_t eval_steps = 10;       // <= 0: never
   int64_t keep_checkpoints = 3;  // 0: all
+  bool save_hf = false;          // each checkpoint also as a Hugging Face folder
   ResumeSection resume_from_checkpoint;
 
   int64_t rollout_batch_size = 128;  // [trajectories]

@@ -23,21 +23,36 @@ bool has_file(const std::string& folder, const char* name) {
   return !folder.empty() && fs::is_regular_file(fs::path(folder) / name, ignored);
 }
 
-Expected<model::ModelShape> shape_of(const config::RunConfig& config,
-                                     std::vector<std::string>& notices) {
-  if (config.pretrain.empty() ||
-      (config.model.is_configured && !has_file(config.pretrain, "tokenizer.json")))
-    return config.model.shape;
-  if (config.model.is_configured)
+/// What config.json says, or the shape of the `model` section.
+Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::ModelSource& source,
+                                  std::vector<std::string>& notices) {
+  if (source.is_random && source.config.empty()) {
+    auto named = model::find_model(config.pretrain);
+    if (!named) return named.error().with_context("pretrain");
+    return model::HfConfig{.shape = *std::move(named)};
+  }
+  if (config.pretrain.empty() || (!source.is_random && config.model.is_configured &&
+                                  !has_file(config.pretrain, "tokenizer.json")))
+    return model::HfConfig{.shape = config.model.shape};
+  if (!source.is_random && config.model.is_configured)
     return Error{Errc::config,
                  "model: the shape is that of pretrain's config.json; remove the section"};
-  COHORT_ASSIGN(model::HfConfig read, model::read_hf_folder(config.pretrain));
+  COHORT_ASSIGN(model::HfConfig read, source.is_random ? model::read_hf_file(source.config)
+                                                       : model::read_hf_folder(config.pretrain));
   if (read.head != model::HfConfig::Head::language)
     return Error{Errc::config,
                  fmt::format("pretrain: {} holds a classifier; the policy is a language model",
                              config.pretrain)};
-  notices = std::move(read.notices);
-  return std::move(read.shape);
+  notices.insert(notices.end(), read.notices.begin(), read.notices.end());
+  return read;
+}
+
+/// The folder whose tokenizer.json is the policy's; empty: the words are ours.
+std::string text_folder_of(const config::RunConfig& config, const model::ModelSource& source) {
+  const std::string beside = source.config.parent_path().string();
+  for (const std::string& folder : {beside, config.model.tokenizer})
+    if (has_file(folder, "tokenizer.json")) return fs::absolute(folder).lexically_normal().string();
+  return "";
 }
 
 Expected<std::shared_ptr<const tasks::Tokenizer>> words_of(const config::RunConfig& config) {
@@ -89,21 +104,25 @@ Expected<std::shared_ptr<const tasks::ChatFormat>> chat_of(
 Expected<Policy> policy_of(const config::RunConfig& config) {
   Policy policy;
   FolderPointer folder;
-  COHORT_ASSIGN(policy.shape, shape_of(config, policy.notices));
-  if (has_file(config.pretrain, "tokenizer.json")) {
-    COHORT_ASSIGN(folder, tasks::FolderTokenizer::open(config.pretrain));
+  const model::ModelSource source = model::source_of(config.pretrain);
+  COHORT_ASSIGN(policy.file, file_of(config, source, policy.notices));
+  policy.shape = policy.file.shape;
+  if (policy.file.name_or_path = text_folder_of(config, source);
+      !policy.file.name_or_path.empty()) {
+    COHORT_ASSIGN(folder, tasks::FolderTokenizer::open(policy.file.name_or_path));
     policy.tokenizer = folder;
   } else {
     COHORT_ASSIGN(policy.tokenizer, words_of(config));
   }
   COHORT_ASSIGN(policy.chat, chat_of(config, policy.tokenizer, folder));
   const int64_t ids = policy.tokenizer->vocab_size();
-  if (folder && policy.shape.vocab_size < ids)
+  const bool is_section = config.pretrain.empty();
+  if (folder && !is_section && policy.shape.vocab_size < ids)
     return Error{Errc::config,
                  fmt::format("{}: tokenizer.json has ids up to {}, config.json's vocab_size is {}: "
                              "the tokenizer is another model's",
-                             config.pretrain, ids - 1, policy.shape.vocab_size)};
-  if (!folder) {
+                             policy.file.name_or_path, ids - 1, policy.shape.vocab_size)};
+  if (!folder || is_section) {
     config::ModelSection rows = config.model;
     rows.shape.vocab_size = policy.shape.vocab_size;
     COHORT_ASSIGN(policy.shape.vocab_size, vocab_size_of(rows, ids));

@@ -1,12 +1,13 @@
 #pragma once
 /// What the policy of a run is before its first step, and how it reads and writes: the folder
-/// `pretrain`, or the `model` section. Reads the folder's small files, no weights.
+/// `pretrain`, a shape without weights (random:…), or the `model` section. Reads the folder's small
+/// files, no weights.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/config/run_config.hpp"
-#include "runtime/model/shape.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 
@@ -14,13 +15,17 @@ namespace cohort::job {
 
 struct Policy {
   model::ModelShape shape;  // with the rows of its embedding
+  /// What a config.json of it says: ids, the length of positions, and as name_or_path the folder of
+  /// its tokenizer, if there is one.
+  model::HfConfig file;
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::shared_ptr<const tasks::ChatFormat> chat;
   std::vector<std::string> notices;  // one sentence each, for the user
 };
 
-/// The shape is config.json's where `pretrain` is a folder, the tokenizer and the chat template are
-/// the folder's where it has a tokenizer.json, else the words of `model.tokenizer` in ChatML.
+/// The shape is config.json's where `pretrain` is a folder or names one. Tokenizer and chat
+/// template are those of the tokenizer.json beside it, else of the folder `model.tokenizer`, else
+/// the words of `model.tokenizer` in ChatML.
 /// Errors name the key or the file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
 Expected<Policy> policy_of(const config::RunConfig& config);
 

@@ -56,10 +56,12 @@ Expected<tasks::WordVocabulary> vocabulary_of(const config::RunConfig& config) {
     if (model.tokenizer == "arithmetic") return tasks::arithmetic_vocabulary();
     if (model.tokenizer == "word_problems") return tasks::word_problem_vocabulary();
     if (model.tokenizer == "bytes") return tasks::byte_vocabulary();
-    return Error{Errc::config,
-                 fmt::format("model.tokenizer: no built-in vocabulary '{}'; there are frozen_lake, "
-                             "arithmetic, word_problems and bytes, or give a list of words",
-                             model.tokenizer)};
+    return Error{
+        Errc::config,
+        fmt::format("model.tokenizer: no built-in vocabulary '{}'; there are frozen_lake, "
+                    "arithmetic, word_problems and bytes, or give a list of words, or a folder "
+                    "that has a tokenizer.json",
+                    model.tokenizer)};
   }
   tasks::WordVocabulary vocabulary;
   vocabulary.specials = {"<pad>", "<|im_end|>"};

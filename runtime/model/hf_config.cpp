@@ -363,6 +363,7 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   read_experts(in, *family, x);
   read_head(in, config);
   config.dtype = in.word("dtype", in.word("torch_dtype", ""));
+  config.name_or_path = in.word("_name_or_path", "");
   config.eos_ids = read_ids(in, "eos_token_id");
   config.bos_id = first_of(read_ids(in, "bos_token_id"));
   config.pad_id = first_of(read_ids(in, "pad_token_id"));

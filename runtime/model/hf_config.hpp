@@ -24,6 +24,7 @@ struct HfConfig {
   std::string dtype = {};             // "bfloat16", …; empty: not said
   std::vector<int64_t> eos_ids = {};  // any of them ends a sequence; generation_config.json wins
   std::optional<int64_t> bos_id = {}, pad_id = {};
+  std::string name_or_path = {};  // _name_or_path: what it was made from; empty: not said
   std::vector<std::string> unknown_keys = {};  // keys that may change the computation in a way that
       // nobody here knows: a planner may go on, an engine not
   std::vector<std::string> notices = {};  // one sentence each, for the user

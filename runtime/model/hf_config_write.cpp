@@ -12,7 +12,7 @@ Out written_rope(const RopeShape& rope) {
   Out out;
   out["rope_type"] = rope.type;
   out["factor"] = rope.factor;
-  if (rope.type == "linear") return out;
+  if (rope.type == "linear" || rope.type == "dynamic") return out;
   out["original_max_position_embeddings"] = static_cast<int64_t>(rope.original_max_position);
   if (rope.type == "llama3") {
     out["low_freq_factor"] = rope.low_freq_factor;
@@ -102,6 +102,7 @@ std::string write_hf_config(const HfConfig& config) {
   const ModelShape& x = config.shape;
   const Family& family = *find_family(x.family);
   Out out;
+  if (!config.name_or_path.empty()) out["_name_or_path"] = config.name_or_path;
   out["architectures"] = {architecture(config, family)};
   out["model_type"] = x.family;
   out["hidden_act"] = "silu";

@@ -7,6 +7,7 @@
 #include "runtime/base/suggest.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/model/families.hpp"
+#include "runtime/model/hf_folder.hpp"
 #include "runtime/model/shape.hpp"
 
 namespace cohort::model {
@@ -136,6 +137,7 @@ std::string nearest_names(std::string_view component) {
 
 Expected<ModelShape> find_model(std::string_view name) {
   constexpr size_t k_name_max = 4096;  // a path
+  if (name.starts_with(k_random)) name.remove_prefix(k_random.size());
   if (name.empty() || name.size() > k_name_max)
     return Error{Errc::not_found, "model: the name is empty or over 4096 characters"};
   std::vector<std::string> parts = components(name);

@@ -25,7 +25,24 @@ constexpr ByteMap make_byte_map() {
 }
 constexpr ByteMap k_byte_map = make_byte_map();
 
+/// Of each byte.
+constexpr std::array<char32_t, 256> k_characters = [] {
+  std::array<char32_t, 256> map{};
+  for (char32_t c = 0; c < 256; ++c)
+    if (stands_for_itself(c)) map[c] = c;
+  for (size_t i = 0; i < k_byte_map.size(); ++i)
+    map[k_byte_map[i]] = k_mapped + static_cast<char32_t>(i);
+  return map;
+}();
+
 }  // namespace
+
+std::string characters_of_bytes(std::string_view bytes) {
+  std::string characters;
+  for (const char byte : bytes)
+    append_utf8(characters, k_characters[static_cast<unsigned char>(byte)]);
+  return characters;
+}
 
 std::optional<std::string> bytes_of_characters(std::string_view token) {
   std::string bytes;

@@ -12,4 +12,7 @@ namespace cohort::text {
 /// REQUIRES: valid UTF-8.
 std::optional<std::string> bytes_of_characters(std::string_view token);
 
+/// Returns the characters that stand for the bytes, in UTF-8.
+std::string characters_of_bytes(std::string_view bytes);
+
 }  // namespace cohort::text

@@ -77,7 +77,7 @@ TEST(ConfigErrors, Types) {
        "resume_from_checkpoint: expected true, false or the path of a checkpoint, got a list"},
       {"model.tokenizer=qwen",
        "model.tokenizer: no built-in vocabulary 'qwen' (there is: frozen_lake, "
-       "arithmetic, word_problems, bytes)"},
+       "arithmetic, word_problems, bytes; a folder with a tokenizer.json has a / in its path)"},
   });
 }
 

@@ -73,7 +73,7 @@ TEST(Gsm8kLine, TakesTheNumberBehindTheMark) {
 TEST(DataCommand, MakesRowsThatADatasetReads) {
   const Folder folder(std::string(k_first) + "\n" + k_first + "\n", std::string(k_first) + "\n\n");
   const fs::path out = folder.path / "out" / "deep";
-  auto text = data_text({"gsm8k", folder.path, out, ""});
+  auto text = data_text({"gsm8k", folder.path, out, "", {}});
   ASSERT_TRUE(text.has_value()) << text.error().to_string();
   EXPECT_TRUE(text->starts_with((out / "gsm8k_train.jsonl").string() + ": 2 rows\n" +
                                 (out / "gsm8k_test.jsonl").string() + ": 1 rows\nfirst row: {"))
@@ -92,7 +92,7 @@ TEST(DataCommand, MakesRowsThatADatasetReads) {
 TEST(DataCommand, ABadRowIsNamedAndNothingIsWritten) {
   const Folder folder(std::string(k_first) + "\n", std::string(k_first) + "\n{\"question\": 3}\n");
   const std::vector<std::string> before = folder.names(folder.path);
-  auto text = data_text({"gsm8k", folder.path, "", ""});
+  auto text = data_text({"gsm8k", folder.path, "", "", {}});
   ASSERT_FALSE(text.has_value());
   EXPECT_EQ(text.error().detail,
             (folder.path / "test.jsonl").string() +
@@ -102,15 +102,39 @@ TEST(DataCommand, ABadRowIsNamedAndNothingIsWritten) {
 
 TEST(DataCommand, SaysWhatIsMissing) {
   const Folder folder(std::string(k_first) + "\n", "");
-  EXPECT_NE(data_text({"gsm8k", "/nowhere", folder.path, ""})
+  EXPECT_NE(data_text({"gsm8k", "/nowhere", folder.path, "", {}})
                 .error()
                 .detail.find("/nowhere/train.jsonl: No such file or directory; GSM8K's"),
             std::string::npos);
-  EXPECT_EQ(data_text({"gsm8k", folder.path, "", ""}).error().detail,
+  EXPECT_EQ(data_text({"gsm8k", folder.path, "", "", {}}).error().detail,
             (folder.path / "test.jsonl").string() + ": no rows");
-  EXPECT_EQ(data_text({"gsm8k", folder.path, "", "Q: {Question}"}).error().detail,
+  EXPECT_EQ(data_text({"gsm8k", folder.path, "", "Q: {Question}", {}}).error().detail,
             "template \"Q: {Question}\": {question} has to be in it exactly once");
-  EXPECT_EQ(data_text({"math", folder.path, "", ""}).error().code, Errc::invalid_argument);
+  EXPECT_EQ(data_text({"math", folder.path, "", "", {}}).error().code, Errc::invalid_argument);
+}
+
+TEST(DataCommand, MakesATokenizerOutOfTexts) {
+  const Folder folder("the cat\n", "the hat and the bat\n");
+  const fs::path out = folder.path / "made";
+  CLI::App app;
+  DataCommand command;
+  add_data_command(app, command);
+  const auto parse = [&](const std::string& size) {
+    app.parse("data tokenizer " + (folder.path / "train.jsonl").string() + " " +
+              (folder.path / "test.jsonl").string() + " --out " + out.string() + " --size " + size);
+  };
+  EXPECT_THROW(parse("258"), CLI::ParseError);
+  parse("262");
+  const auto text = data_text(command);
+  ASSERT_TRUE(text.has_value()) << text.error().detail;
+  EXPECT_EQ(*text, (out / "tokenizer.json").string() + ": 262 tokens of 28 bytes in 2 files\n");
+  EXPECT_EQ(folder.names(out), (std::vector<std::string>{"generation_config.json", "tokenizer.json",
+                                                         "tokenizer_config.json"}));
+  std::ifstream file(out / "tokenizer.json");
+  const std::string json((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(json.find("\"a t\",\n   \"h e\",\n   \"t he\""), std::string::npos) << json;
+  command.tokenizer.texts.push_back("/nowhere/text");
+  EXPECT_NE(data_text(command).error().detail.find("/nowhere/text"), std::string::npos);
 }
 
 TEST(DataCommand, ReadsItsOptions) {

@@ -8,6 +8,7 @@
 
 #include "runtime/model/families.hpp"
 #include "runtime/model/hf_config.hpp"
+#include "runtime/model/hf_folder.hpp"
 #include "runtime/model/lora.hpp"
 #include "runtime/model/tensors.hpp"
 
@@ -87,6 +88,19 @@ TEST(ModelTensors, NamesOfACheckpoint) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   EXPECT_EQ(std::find(names.begin(), names.end(), "model.layers.1.mlp.gate_proj.weight"),
             names.end());
+}
+
+TEST(ModelNames, RandomStandsInFrontOfANameOrOfFiles) {
+  EXPECT_EQ(*find_model("random:Qwen2.5-0.5B"), *find_model("Qwen2.5-0.5B"));
+  const ModelSource named = source_of("random:Qwen2.5-0.5B");
+  EXPECT_TRUE(named.is_random);
+  EXPECT_EQ(named.name, "Qwen2.5-0.5B");
+  EXPECT_EQ(named.config, "");
+  const ModelSource folder = source_of("/nonexistent/random:x");
+  EXPECT_FALSE(folder.is_random);
+  EXPECT_EQ(folder.name, "/nonexistent/random:x");
+  EXPECT_EQ(source_of("").config, "");
+  EXPECT_EQ(source_of("random:").config, "");
 }
 
 /// Every table shape and every family, dense and with experts.

@@ -63,7 +63,7 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
 TEST(Preflight, RefusesAModelThatIsNoFolder) {
   EXPECT_EQ(refusal({"pretrain=Qwen/Qwen2.5-0.5B"}),
             "pretrain: no folder 'Qwen/Qwen2.5-0.5B' (nothing is downloaded: give a local folder "
-            "with config.json and safetensors)");
+            "with config.json and safetensors, or random:<model>)");
 }
 
 TEST(Preflight, ListsAllOfThem) {

@@ -1,8 +1,6 @@
 #include "tools/actor-node/data_command.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -10,10 +8,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 #include <vector>
 
 #include "runtime/tasks/data_gsm8k.hpp"
+#include "tools/actor-node/data_tokenizer.hpp"
+#include "tools/actor-node/new_file.hpp"
 
 namespace cohort {
 namespace {
@@ -21,49 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<const char*, 2> k_splits{"train", "test"};
-
-Error io_error(const fs::path& path, std::string_view what) {
-  return {Errc::io, fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno))};
-}
-
-/// A file beside its target; gone with the object unless it has been put in place.
-class NewFile {
- public:
-  static Expected<NewFile> write(fs::path target, const std::string& text) {
-    NewFile file(std::move(target));
-    const int fd = ::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) return io_error(file.path_, "cannot be created");
-    size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) break;
-      done += static_cast<size_t>(wrote);
-    }
-    const bool is_whole = done == text.size() && ::fsync(fd) == 0;
-    Error error = is_whole ? Error{} : io_error(file.path_, "cannot be written");
-    if (::close(fd) != 0 && is_whole) error = io_error(file.path_, "cannot be written");
-    if (error.code != Errc::none) return error;
-    return file;
-  }
-  NewFile(NewFile&& other) noexcept
-      : target_(std::move(other.target_)), path_(std::exchange(other.path_, {})) {}
-  NewFile& operator=(NewFile&&) = delete;
-  ~NewFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-
-  Expected<void> put_in_place() {
-    if (::rename(path_.c_str(), target_.c_str()) != 0) return io_error(target_, "rename");
-    path_.clear();
-    return {};
-  }
-
- private:
-  explicit NewFile(fs::path target)
-      : target_(std::move(target)), path_(target_.string() + fmt::format(".{}.tmp", ::getpid())) {}
-  fs::path target_, path_;
-};
 
 struct Split {
   std::string text;  // of the new file
@@ -87,7 +43,7 @@ Expected<Split> convert(const fs::path& path, const char* name, std::string_view
     split.text += *row + '\n';
     ++split.rows;
   }
-  if (file.bad()) return io_error(path, "cannot be read");
+  if (file.bad()) return file_error(path, "cannot be read");
   if (split.rows == 0) return Error{Errc::config, path.string() + ": no rows"};
   return split;
 }
@@ -107,6 +63,9 @@ CLI::App* add_data_command(CLI::App& app, DataCommand& command) {
                     "text of the prompt, with {question} in it; default: verl's, which asks for "
                     "the answer after ####");
   gsm8k->callback([&command] { command.kind = "gsm8k"; });
+  add_data_tokenizer(*data, command.tokenizer)->callback([&command] {
+    command.kind = "tokenizer";
+  });
   data->footer(
       "Exit codes: 0 done, 1 a file or a row is bad (nothing is written), 2 an option is wrong.\n"
       "Formats and columns: docs/data.md.");
@@ -114,6 +73,7 @@ CLI::App* add_data_command(CLI::App& app, DataCommand& command) {
 }
 
 Expected<std::string> data_text(const DataCommand& command) {
+  if (command.kind == "tokenizer") return make_tokenizer_files(command.tokenizer);
   if (command.kind != "gsm8k")
     return Error{Errc::invalid_argument, fmt::format("no data set \"{}\"", command.kind)};
   const std::string prompt_template = command.prompt_template.empty()

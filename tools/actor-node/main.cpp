@@ -12,16 +12,30 @@
 #include "tools/actor-node/score_command.hpp"
 #include "tools/actor-node/tokenize_command.hpp"
 
+namespace {
+
+/// Its options are those of actor-node-run, which this process becomes.
+CLI::App* add_runner_command(CLI::App& app, const char* name, const char* help) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->prefix_command()->set_help_flag();
+  return command;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app{"Cohort: reinforcement-learning post-training of language models as actors"};
   app.set_version_flag("--version", std::string("actor-node ") + cohort::k_version);
   app.require_subcommand(1);
-  // Its options are those of actor-node-run, which this process becomes.
-  CLI::App* run = app.add_subcommand("run", "run a configuration, on this host or on a cluster");
-  run->prefix_command()->set_help_flag();
-  CLI::App* logprobs = app.add_subcommand(
-      "logprobs", "log-probabilities, entropies and greedy tokens that a model folder computes");
-  logprobs->prefix_command()->set_help_flag();
+  CLI::App* run =
+      add_runner_command(app, "run", "run a configuration, on this host or on a cluster");
+  CLI::App* logprobs =
+      add_runner_command(app, "logprobs",
+                         "log-probabilities, entropies and greedy tokens that a model folder "
+                         "computes");
+  CLI::App* exported =
+      add_runner_command(app, "export", "write a checkpoint as a Hugging Face folder");
+  CLI::App* chat = add_runner_command(app, "chat", "talk with the model of a Hugging Face folder");
   cohort::ClusterCommand cluster_options;
   cohort::add_cluster_commands(app, cluster_options);
   cohort::PlanCommand plan_options;
@@ -54,7 +68,7 @@ int main(int argc, char** argv) {
   if (score->parsed()) return cohort::score_command(score_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
-  if (logprobs->parsed()) return cohort::exec_runner(argv);
+  if (logprobs->parsed() || exported->parsed() || chat->parsed()) return cohort::exec_runner(argv);
   if (run->parsed()) return cohort::become_runner(argv);
   return cohort::cluster_command(cluster_options);
 }

@@ -7,8 +7,8 @@
 #include "runtime/base/read_file.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/verl/verl_load.hpp"
-#include "runtime/job/vocabulary.hpp"
-#include "runtime/model/hf_config.hpp"
+#include "runtime/job/policy.hpp"
+#include "runtime/model/hf_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -21,9 +21,8 @@ constexpr uintmax_t k_config_json_max = uintmax_t{4} << 20;
 Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::RunConfig& config) {
   std::map<std::string, model::ModelShape> shapes;
   for (const std::string& name : job::model_names(config)) {
-    fs::path file = fs::path(name) / "config.json";
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) continue;
+    const fs::path file = model::source_of(name).config;
+    if (file.empty()) continue;
     COHORT_ASSIGN(std::string text, read_file(file, k_config_json_max));
     COHORT_ASSIGN(model::HfConfig read, model::read_hf_config(text, file.string()));
     shapes[name] = std::move(read.shape);
@@ -31,12 +30,11 @@ Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::Run
   return shapes;
 }
 
-/// Of the `model` section's tokenizer; 0 when every role starts from a checkpoint.
+/// Rows of the `model` section; 0 when every role starts from a checkpoint.
 Expected<int64_t> vocabulary_size(const config::RunConfig& config) {
   if (!job::model_names(config).empty()) return int64_t{0};
-  COHORT_ASSIGN(tasks::WordVocabulary vocabulary, job::vocabulary_of(config));
-  COHORT_ASSIGN(auto tokenizer, tasks::make_word_tokenizer(vocabulary));
-  return job::vocab_size_of(config.model, tokenizer->vocab_size());
+  COHORT_ASSIGN(const job::Policy policy, job::policy_of(config));
+  return policy.shape.vocab_size;
 }
 
 std::vector<std::string> verl_words(const PlanInput& input) {

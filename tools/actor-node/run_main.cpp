@@ -7,7 +7,9 @@
 
 #include "runtime/platform/fork_server.hpp"
 #include "tools/actor-node/card_command.hpp"
+#include "tools/actor-node/chat_command.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
+#include "tools/actor-node/export_command.hpp"
 #include "tools/actor-node/logprobs_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
@@ -63,6 +65,10 @@ int main(int argc, char** argv) {
   CLI::App* card = cohort::add_card_command(app, card_options);
   cohort::LogprobsCommand logprobs_options;
   CLI::App* logprobs = cohort::add_logprobs_command(app, logprobs_options);
+  cohort::ChatCommand chat_options;
+  CLI::App* chat = cohort::add_chat_command(app, chat_options);
+  cohort::ExportCommand export_options;
+  CLI::App* exported = cohort::add_export_command(app, export_options);
   try {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) {
@@ -70,5 +76,7 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   if (logprobs->parsed()) return cohort::logprobs_command(logprobs_options);
+  if (chat->parsed()) return cohort::chat_command(chat_options);
+  if (exported->parsed()) return cohort::export_command(export_options);
   return card->parsed() ? cohort::card_command(card_options) : cohort::run_command(command);
 }

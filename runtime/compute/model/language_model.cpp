@@ -14,7 +14,6 @@
 
 namespace cohort::compute {
 
-namespace fs = std::filesystem;
 using at::Tensor;
 using model::HfConfig;
 

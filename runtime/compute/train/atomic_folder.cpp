@@ -87,4 +87,12 @@ Expected<void> AtomicFolder::commit() {
   return sync_folder(target_.parent_path());
 }
 
+Expected<void> AtomicFolder::commit_new() {
+  COHORT_TRY(sync_folder(temporary_));
+  // rename(2) replaces an empty folder, and nothing else.
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) return io_error(target_, "rename");
+  temporary_.clear();
+  return sync_folder(target_.parent_path());
+}
+
 }  // namespace cohort::compute

@@ -31,6 +31,8 @@ class AtomicFolder {
   /// Syncs the folder, puts it in the target's place (an existing target is exchanged and removed)
   /// and syncs the parent. The files must be synced already (write_synced).
   Expected<void> commit();
+  /// The same where the target must be absent or empty: Errc::io otherwise, and nothing is removed.
+  Expected<void> commit_new();
 
  private:
   AtomicFolder(std::filesystem::path target, std::filesystem::path temporary);

@@ -79,6 +79,11 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   auto owned = std::make_unique<State>();
   State& s = *owned;
   s.options = options;
+  s.described = options.described;
+  s.described.shape = options.model;
+  if (const int64_t length = options.described.shape.max_position; length > 0)
+    s.described.shape.max_position = length;
+  s.described.dtype = s.is_bf16() ? "bfloat16" : "float32";
   s.math = FlatMath(options.card->device().get());
   s.layout = layout_of(options.model, options.head);
   if (options.lora) {

@@ -42,6 +42,7 @@
 #include "runtime/base/numbers.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/model/model_layout.hpp"
+#include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora.hpp"
 #include "runtime/tensor/buffer.hpp"
 
@@ -89,6 +90,9 @@ struct ZeroOptions {
 
 struct TrainEngineOptions {
   ModelConfig model;
+  /// Of config.json in checkpoints: ids, max_position, where the tokenizer is. load_model() and
+  /// load() know better.
+  model::HfConfig described = {};
   /// value: a critic, whose log-probabilities, here and in MicroOutputs, are values.
   model::HeadKind head = model::HeadKind::language;
   OptimizerOptions optimizer;
@@ -180,7 +184,8 @@ class TrainEngine {
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all
-  /// or nothing, on disk when it returns; replaces an existing folder. A frozen engine writes no
+  /// or nothing, on disk when it returns; replaces an existing folder. config.json has the ids, the
+  /// length and the dtype of the folder that was loaded, and its path. A frozen engine writes no
   /// optimizer. Collective: the folder must be one for all ranks; each writes its slices of the
   /// moments (optimizer-R-of-N.safetensors), rank 0 the model and, when all are on disk, the state.
   /// An adapter is written as PEFT's adapter_config.json and adapter_model.safetensors, without the

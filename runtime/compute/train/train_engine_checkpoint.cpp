@@ -298,16 +298,40 @@ void forget_moments(State& s) {
 
 /// Everything a load reads, checked.
 struct Loaded {
+  model::HfConfig described;
   std::optional<WeightFolder> model;
   std::optional<SafetensorsFile> adapter;  // in the place of the model
   SliceTable moments;
   uint64_t steps = 0;
 };
 
+/// What a folder says of its model beyond the shape that the engine has: ids, the length that
+/// positions are good for, the dtype of its tensors, and where its tokenizer is.
+Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
+                                   const WeightFolder& weights) {
+  constexpr uintmax_t k_bytes_max = uintmax_t{1} << 20;
+  model::HfConfig described = s.described;
+  const Expected<std::string> text = read_file(folder / "config.json", k_bytes_max);
+  if (!text && text.error().code == Errc::not_found) return described;
+  if (!text) return text.error();
+  COHORT_ASSIGN(described, model::read_hf_config(*text, folder.string()));
+  const int64_t length = described.shape.max_position;
+  described.shape = s.options.model;
+  if (length > 0) described.shape.max_position = length;
+  if (fs::exists(folder / "train_state.json")) return described;  // of ours: it says the rest
+  described.dtype = weights.has_only("BF16") ? "bfloat16" : "float32";
+  // A folder of weights alone: the tokenizer is where the options say.
+  described.name_or_path = s.options.described.name_or_path;
+  if (described.name_or_path.empty() || fs::exists(folder / "tokenizer.json"))
+    described.name_or_path = fs::absolute(folder).lexically_normal().string();
+  return described;
+}
+
 Expected<void> open_model(const State& s, const fs::path& folder, Loaded& out) {
   COHORT_ASSIGN(out.model, WeightFolder::open(folder));
   COHORT_ASSIGN(const std::vector<std::string> notices,
                 out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.layout));
+  COHORT_ASSIGN(out.described, describe(s, folder, *out.model));
   for (const std::string& notice : notices)
     if (s.rank() == 0) log::info("{}", notice);
   return {};
@@ -379,10 +403,8 @@ Expected<void> open_checkpoint(State& s, const fs::path& folder, Loaded& out) {
 
 /// Beside the tensors: what they are of.
 Expected<void> write_description(const State& s, const fs::path& folder) {
-  const std::string text =
-      s.has_lora() ? model::write_adapter_config(s.lora->shape, s.base_folder)
-                   : model::write_hf_config(
-                         {.shape = s.options.model, .dtype = s.is_bf16() ? "bfloat16" : "float32"});
+  const std::string text = s.has_lora() ? model::write_adapter_config(s.lora->shape, s.base_folder)
+                                        : model::write_hf_config(s.described);
   return write_synced(folder / (s.has_lora() ? k_adapter_config : "config.json"),
                       std::as_bytes(std::span(text)));
 }
@@ -426,6 +448,7 @@ Expected<void> TrainEngine::load(const fs::path& folder) try {
     store_model(s, *loaded.model);
   if (!s.options.is_frozen) store_moments(s, loaded.moments);
   s.steps = loaded.steps;
+  if (!s.has_lora()) s.described = std::move(loaded.described);
   return {};
 } catch (const std::exception& e) {
   return failed("load", e);
@@ -442,6 +465,7 @@ Expected<void> TrainEngine::load_model(const fs::path& folder) try {
     store_model(s, *loaded.model);
   }
   forget_moments(s);
+  s.described = std::move(loaded.described);
   return {};
 } catch (const std::exception& e) {
   return failed("load_model", e);

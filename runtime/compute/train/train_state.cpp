@@ -68,20 +68,6 @@ Error failed(std::string_view what, const std::exception& e) {
   return {Errc::compute, fmt::format("{}: {}", what, first_line(e.what()))};
 }
 
-uint16_t to_bf16(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-float from_bf16(uint16_t half) {
-  const uint32_t bits = uint32_t{half} << 16;
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 bool TrainEngine::State::is_hosted(TrainObject which) const {
   return which == TrainObject::train_params ? options.zero.offload_params
          : which == TrainObject::optimizer  ? is_optimizer_hosted()

@@ -17,6 +17,7 @@
 #include "runtime/compute/device/resident_object.hpp"
 #include "runtime/compute/model/ops.hpp"
 #include "runtime/compute/model/policy_graph.hpp"
+#include "runtime/compute/train/bf16.hpp"
 #include "runtime/compute/train/flat_math.hpp"
 #include "runtime/compute/train/optimizer.hpp"
 #include "runtime/compute/train/train_engine.hpp"
@@ -33,6 +34,7 @@ struct HeldBuffer {
 
 struct TrainEngine::State {
   TrainEngineOptions options;
+  model::HfConfig described;       // what config.json of a checkpoint says
   ParameterLayout layout;          // of what is trained
   std::optional<LoraLayout> lora;  // its layout.flat is `layout`
   ParameterLayout base_layout;     // with lora: the model's
@@ -153,8 +155,5 @@ struct TrainEngine::State {
 /// What a card that is a device throws (FlatMath), as Errc::compute: every public call ends with
 /// it.
 Error failed(std::string_view what, const std::exception& e);
-
-uint16_t to_bf16(float value);  // to nearest, ties to even; NaN stays NaN
-float from_bf16(uint16_t half);
 
 }  // namespace cohort::compute

@@ -157,6 +157,11 @@ Expected<WeightFolder> WeightFolder::open(const fs::path& folder) {
   return out;
 }
 
+bool WeightFolder::has_only(std::string_view dtype) const {
+  return std::ranges::all_of(
+      tensors_, [&](const auto& entry) { return entry.second.tensor->dtype == dtype; });
+}
+
 const NamedTensor* WeightFolder::find(std::string_view name) const {
   auto it = tensors_.find(name);
   return it == tensors_.end() ? nullptr : it->second.tensor;

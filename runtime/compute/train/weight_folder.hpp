@@ -35,6 +35,8 @@ class WeightFolder {
   /// accepted the tensor.
   void read(std::string_view name, int64_t begin, std::span<float> to) const;
 
+  /// Returns whether every tensor is of this dtype.
+  bool has_only(std::string_view dtype) const;
   /// Returns the tensor, or nullptr.
   const NamedTensor* find(std::string_view name) const;
 

@@ -463,14 +463,18 @@ void Visitor::tokenizer(const Key& key, std::string& name, std::vector<std::stri
     }
     if (node.kind != NodeKind::scalar)
       return expected("the name of a built-in vocabulary, or a list of words", node);
-    if (std::find(k_built_in.begin(), k_built_in.end(), node.scalar) == k_built_in.end())
-      return Error{Errc::config, fmt::format("no built-in vocabulary '{}' (there is: {})",
-                                             node.scalar, fmt::join(k_built_in, ", "))};
+    const bool is_path = node.scalar.find('/') != std::string::npos;
+    if (!is_path &&
+        std::find(k_built_in.begin(), k_built_in.end(), node.scalar) == k_built_in.end())
+      return Error{Errc::config,
+                   fmt::format("no built-in vocabulary '{}' (there is: {}; a folder with a "
+                               "tokenizer.json has a / in its path)",
+                               node.scalar, fmt::join(k_built_in, ", "))};
     name = node.scalar;
     vocabulary.clear();
     return {};
   };
-  value(key, "name or list of words", read,
+  value(key, "name, folder or list of words", read,
         [&] { return vocabulary.empty() ? string_node(name) : list_of(vocabulary, string_node); });
 }
 

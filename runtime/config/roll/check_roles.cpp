@@ -189,6 +189,12 @@ void check_paths(const RunConfig& c, Findings& f, const LoadOptions& options) {
   if (is_policy && !has_model && usable(f, {"model", "pretrain"}))
     f.problem("pretrain",
               "missing: give a checkpoint folder, or a `model` section for a random start");
+  const bool has_shape = std::ranges::any_of(c.origins, [](const auto& each) {
+    return each.first.starts_with("model.") && !each.first.starts_with("model.tokenizer");
+  });
+  if (c.pretrain.starts_with("random:") && has_shape)
+    f.warn("model", "has no effect but for its tokenizer: the shape is that of pretrain {}",
+           c.pretrain);
   const std::string& checkpoint = c.resume_from_checkpoint.path;
   if (options.check_files && !checkpoint.empty() && !is_folder(checkpoint))
     f.problem("resume_from_checkpoint", "no folder '{}'", checkpoint);

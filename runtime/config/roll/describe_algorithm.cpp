@@ -25,6 +25,10 @@ void describe_run(Visitor& v, RunConfig& c) {
   v.inert("logging_steps", "every step has a console line and a row of metrics.jsonl");
   v.key({"keep_checkpoints", "driver", "Checkpoints kept, the newest ones; 0: all.", at_least(0)},
         c.keep_checkpoints);
+  v.key({"save_hf", "trainer",
+         "Each checkpoint also becomes a Hugging Face folder, RUN/hf/step_N, which goes when its "
+         "checkpoint goes (docs/models.md)."},
+        c.save_hf);
   v.resume({"resume_from_checkpoint", "driver",
             "true: go on from the newest checkpoint of output_dir/exp_name; "
             "a path: from that checkpoint."},
@@ -38,8 +42,9 @@ void describe_run(Visitor& v, RunConfig& c) {
                       between(0, 1 << 16)},
                      c.num_nodes);
   v.nullable_text({"pretrain", "trainer, rollout",
-                   "Folder of a checkpoint to start from (config.json and safetensors), or for a "
-                   "plan the name of a model; ~: random initialisation of `model`."},
+                   "Folder of a checkpoint to start from (config.json and safetensors); "
+                   "random:<model> or random:<config.json>: that shape, drawn; ~: `model`, drawn. "
+                   "A plan takes a name."},
                   c.pretrain);
   v.nullable_text({"reward_pretrain", "plan", "Model that the critic starts from."},
                   c.reward_pretrain);

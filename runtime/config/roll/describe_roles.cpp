@@ -45,8 +45,8 @@ void describe_model(Visitor& v, ModelSection& m) {
   v.key({"tie_word_embeddings", "compute", "The output matrix is the embedding."},
         m.shape.tie_word_embeddings);
   v.tokenizer({"tokenizer", "environments, rollout",
-               "Name of a built-in vocabulary, or the words in id order; "
-               "its length is vocab_size."},
+               "Name of a built-in vocabulary, the words in id order, or the path of a folder with "
+               "a tokenizer.json."},
               m.tokenizer, m.vocabulary);
   v.leave();
 }
