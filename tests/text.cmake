@@ -6,3 +6,4 @@ cohort_test(tokenizer_golden golden TSAN SOURCES golden/tokenizer_vectors_test.c
 cohort_test(chat_template_test unit TSAN SOURCES unit/chat_template_test.cpp DEPS cohort::text)
 cohort_test(chat_template_property property TSAN SOURCES property/chat_template_test.cpp DEPS cohort::text)
 cohort_test(chat_template_golden golden TSAN SOURCES golden/chat_template_test.cpp DEPS cohort::text)
+cohort_test(chat_encoder_property property TSAN SOURCES property/chat_encoder_test.cpp DEPS cohort::text nlohmann_json::nlohmann_json)
