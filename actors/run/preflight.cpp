@@ -307,6 +307,12 @@ Expected<void> open_rows(const config::RunConfig& config, Preflight& result) {
   COHORT_ASSIGN(result.rows, RowSet::open(config, result.tokenizer));
   COHORT_TRY(make_row_tasks(config, result.rows));
   result.row_steps = result.rows->steps_of(config);
+  const RowCounts& counts = result.rows->counts();
+  log::info(
+      "rows: {} to train on, {} held out; {} cannot be read, {} are cut at {} tokens, {} of "
+      "them lose their end, {} count nothing",
+      result.rows->train_rows(), result.rows->size() - result.rows->train_rows(), counts.bad,
+      counts.truncated, config.sequence_length, counts.without_end, counts.uncounted);
   return {};
 }
 

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <functional>
 #include <utility>
 
+#include "actors/run/row_encoder.hpp"
 #include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/row_lines.hpp"
 
 namespace cohort::actors {
 namespace {
-
-using Encode = std::function<Expected<tasks::MaskedTokens>(const tasks::SftRow&)>;
 
 tasks::SftColumns columns_of(const config::RunConfig& config, const config::DataArgs& data) {
   const config::SftSection& keys = config.sft;
@@ -28,17 +26,6 @@ tasks::SftColumns columns_of(const config::RunConfig& config, const config::Data
   return columns;
 }
 
-Encode encoder_of(const config::RunConfig& config,
-                  const std::shared_ptr<const tasks::Tokenizer>& tokenizer) {
-  const std::string& name = config.sft.global_template.empty()
-                                ? config.sft_train.data_args.template_name
-                                : config.sft.global_template;
-  const bool is_plain = name == "empty" || name == "base";
-  return [tokenizer, is_plain](const tasks::SftRow& row) {
-    return tasks::mask_of_chatml(row, *tokenizer, is_plain);
-  };
-}
-
 tasks::RowCut cut_of(config::PromptTruncation truncation) {
   if (truncation == config::PromptTruncation::left) return tasks::RowCut::left;
   return truncation == config::PromptTruncation::right ? tasks::RowCut::right
@@ -50,8 +37,9 @@ tasks::RowCut cut_of(config::PromptTruncation truncation) {
 /// Fills a set from one list of files.
 class RowSet::Reader {
  public:
-  Reader(RowSet& set, const config::RunConfig& config, const config::DataArgs& data, Encode encode)
-      : set_(set), data_(data), columns_(columns_of(config, data)), encode_(std::move(encode)) {
+  Reader(RowSet& set, const config::RunConfig& config, const config::DataArgs& data,
+         const RowEncoder& encode)
+      : set_(set), data_(data), columns_(columns_of(config, data)), encode_(encode) {
     room_ = static_cast<size_t>(config.sequence_length);
   }
 
@@ -69,7 +57,7 @@ class RowSet::Reader {
  private:
   Expected<void> add(const Expected<tasks::SftRow>& row, const std::string& where) {
     ++set_.counts_.rows;
-    auto encoded = row ? encode_(*row) : Expected<tasks::MaskedTokens>(row.error());
+    auto encoded = row ? encode_(with_system(*row)) : Expected<tasks::MaskedTokens>(row.error());
     if (!encoded) {
       ++set_.counts_.bad;
       if (data_.skip_bad_rows) return {};
@@ -85,17 +73,27 @@ class RowSet::Reader {
     return {};
   }
 
+  tasks::SftRow with_system(tasks::SftRow row) const {
+    const tasks::RowJson& first = row.messages.front();
+    const bool has_one =
+        first.is_object() && first.contains("role") && first.at("role") == "system";
+    if (!data_.system_prompt.empty() && !has_one)
+      row.messages.insert(row.messages.begin(),
+                          {{"role", "system"}, {"content", data_.system_prompt}});
+    return row;
+  }
+
   RowSet& set_;
   const config::DataArgs& data_;
   tasks::SftColumns columns_;
-  Encode encode_;
+  const RowEncoder& encode_;
   size_t room_ = 0;
 };
 
 Expected<std::shared_ptr<const RowSet>> RowSet::open(
     const config::RunConfig& config, std::shared_ptr<const tasks::Tokenizer> tokenizer) {
   auto set = std::make_shared<RowSet>();
-  const Encode encode = encoder_of(config, tokenizer);
+  COHORT_ASSIGN(const RowEncoder encode, row_encoder_of(config, tokenizer));
   set->tokenizer_ = std::move(tokenizer);
   const config::DataArgs& train = config.sft_train.data_args;
   const config::DataArgs& held_out = config.validation.data_args;

@@ -223,6 +223,7 @@ Expected<std::unique_ptr<TaskSource>> make_row_tasks(const config::RunConfig& co
   tasks::DataOrderOptions options;
   options.seed = static_cast<uint64_t>(config.seed);
   options.shares = {{"all", 1.0}};
+  options.is_shuffled = config.sft.shuffle;
   std::vector<size_t> all(rows->train_rows());
   std::iota(all.begin(), all.end(), size_t{0});
   const auto batch = static_cast<size_t>(config.derived.optimizer_batch);

@@ -368,6 +368,7 @@ struct SftSection {
   std::string response_key;
   std::string tools_key = "tools";
   bool ignore_input_ids_mismatch = false;
+  bool shuffle = true;  // epochs by the seed; else in the order of the files
   bool operator==(const SftSection&) const = default;
 };
 

@@ -31,7 +31,7 @@ class ChatEncoder {
     const TokenizerFolder* folder = nullptr;  // outlives the encoder; null: no ids
     std::optional<std::string> source{};      // in place of the folder's templates
     std::optional<std::string> bos{}, eos{};  // in place of the folder's
-    std::tm local_time{};                     // what strftime_now tells
+    std::optional<std::tm> local_time{};      // what strftime_now tells; none: it fails
   };
   explicit ChatEncoder(Options options) : options_(std::move(options)) {}
 

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/byte_folder.hpp"
 #include "tests/support/recovery.hpp"
 #include "tests/support/tiny_run.hpp"
 
@@ -127,6 +128,73 @@ TEST(Sft, TwoCardsAndZeroGiveTheBitsOfOneCard) {
     ASSERT_EQ(run.wait(), 0) << run.err();
     EXPECT_EQ(hashes(run_folder(run)), hashes(run_folder(reference))) << "stage " << stage;
   }
+}
+
+/// A run on a small model's folder with the rows that are given.
+std::vector<std::string> folder_run(const TempFolder& folder, const std::string& rows,
+                                    const std::vector<std::string>& more = {}) {
+  tests::write_byte_model(folder.path() / "model");
+  const std::string file = (folder.path() / "rows.jsonl").string();
+  std::ofstream(file) << rows;
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/sft_arithmetic.yaml",
+      "output_dir=" + folder.path().string(),
+      "~model",
+      "pretrain=" + (folder.path() / "model").string(),
+      "sft_train.data_args.file_name=[" + file + "]",
+      "sft_train.data_args.template=native",
+      "sft_train.training_args.per_device_train_batch_size=2",
+      "sft_train.training_args.gradient_accumulation_steps=1",
+      "sequence_length=512",
+      "++max_steps=2",
+      "eval_steps=-1"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+constexpr const char* k_tool_row =
+    R"({"messages": [{"role": "user", "content": "2+2?"}, )"
+    R"({"role": "assistant", "content": "I compute."}, )"
+    R"({"role": "tool", "content": "4"}, {"role": "assistant", "content": "It is 4."}]})";
+
+TEST(Sft, AFoldersTemplateAndTokenizerWriteTheRows) {
+  TempFolder folder;
+  const std::string rows = std::string(k_tool_row) + "\n" +
+                           R"({"instruction": "say", "input": "hi", "output": "hi"})" + "\n";
+  Process run(folder_run(folder, rows), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string jsonl = (folder.path() / "all.jsonl").string();
+  Process exported({test::binary("traj"), "export", run_folder(run), "--jsonl", jsonl}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  std::ifstream in(jsonl);
+  std::map<std::string, int> seen;  // what the mask selects, and how often
+  for (std::string line; std::getline(in, line);) {
+    const auto t = nlohmann::json::parse(line);
+    const auto tokens = t.at("tokens").get<std::vector<int32_t>>();
+    const auto mask = t.at("response_mask").get<std::vector<int>>();
+    std::string said;
+    for (size_t i = 0; i < tokens.size(); ++i)
+      if (mask[i] != 0)
+        said += tokens[i] < 256 ? std::string(1, static_cast<char>(tokens[i])) : "|";
+    ++seen[said];
+  }
+  EXPECT_EQ(seen, (std::map<std::string, int>{{"I compute.|It is 4.|", 2}, {"hi|", 2}}));
+}
+
+TEST(Sft, WhatATemplateRefusesIsNamedByRow) {
+  TempFolder folder;
+  auto command = folder_run(folder, std::string(k_tool_row) + "\n" + k_tool_row + "\n");
+  std::ofstream(folder.path() / "model" / "chat_template.jinja")
+      << "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}"
+         "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  Process run(command, folder);
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_NE(run.err().find("rows.jsonl:1: "), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("no tools"), std::string::npos) << run.err();
 }
 
 TEST(Sft, ABadRowIsNamedAndWhatToDo) {

@@ -108,6 +108,7 @@ void check_sft(RunConfig& c, Findings& f) {
       f.warn("eval_steps", "nothing is evaluated: there is no validation.data_args.file_name");
     c.eval_steps = -1;
   }
+  if (!c.sft.global_template.empty()) c.sft_train.data_args.template_name = c.sft.global_template;
   if (c.warm_start.steps > 0)
     f.problem("warm_start.steps", "pipeline sft is supervised from its first step; use 0");
   c.derived.group_size = c.derived.val_group_size = 1;
