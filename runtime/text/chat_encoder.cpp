@@ -44,9 +44,12 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// The part that two texts begin with.
-size_t common_prefix(std::string_view a, std::string_view b) {
-  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+/// The part that two texts begin with, without the tag that they tell apart: "<think>" and
+/// "<tool_call>" share a "<t" that is neither's.
+size_t common_beginning(std::string_view a, std::string_view b) {
+  const auto end = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const size_t tag = a.substr(0, end).find_last_of("<>");
+  return tag != std::string_view::npos && a[tag] == '<' ? tag : end;
 }
 
 }  // namespace
@@ -76,7 +79,12 @@ class ChatEncoder::Turns {
                      ": behind the template's generation prompt it does not write this "
                      "answer; take a template with {% generation %} blocks, or set "
                      "ignore_input_ids_mismatch");
-      header = common_prefix(asked, answered);
+      header = common_beginning(asked, answered);
+      COHORT_ASSIGN(const std::string before, text_of(0, turn, false));
+      if (header < before.size())
+        return about(turn,
+                     ": the template moves earlier turns once it is answered; take a "
+                     "template with {% generation %} blocks");
     }
     COHORT_TRY(append(asked, turn, true));
     const size_t begin = chat_.text.size();
@@ -110,8 +118,9 @@ class ChatEncoder::Turns {
   Expected<size_t> preamble_size() const {
     const DialogueJson user = {{"role", "user"}, {"content", ""}};
     COHORT_ASSIGN(const std::string one, render_messages(DialogueJson::array({user}), false));
-    COHORT_ASSIGN(const std::string two, render_messages(DialogueJson::array({user, user}), false));
-    return 2 * one.size() - std::min(2 * one.size(), two.size());
+    const auto two = render_messages(DialogueJson::array({user, user}), false);
+    if (!two) return 0;  // the template wants turns to alternate: it has no way to tell
+    return 2 * one.size() - std::min(2 * one.size(), two->size());
   }
   Expected<std::string> text_of(size_t begin, size_t end, bool is_asking) const {
     const auto first = input_.messages.begin();

@@ -156,6 +156,43 @@ TEST(ChatEncoder, ATemplateThatForgetsIsAnErrorUnlessItIsIgnored) {
             "<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n<think>b<|im_end|>\n");
 }
 
+TEST(ChatEncoder, AGenerationPromptThatThinksIsNoHeaderOfAToolCall) {
+  const TokenizerFolder folder = byte_folder(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}");
+  ChatEncoder encoder({.folder = &folder});
+  for (const char* text : {"<tool>1</tool>", "plain", "<think>\nhm</think>yes"}) {
+    ChatInput input;
+    input.messages = {{{"role", "user"}, {"content", "q"}},
+                      {{"role", "assistant"}, {"content", text}}};
+    const bool thinks = std::string_view(text).starts_with("<think>\n");
+    EXPECT_EQ(encoder.imitate(input, false).has_value(), thinks) << text;
+    const auto chat = encoder.imitate(input, true);
+    ASSERT_TRUE(chat) << chat.error().detail;
+    EXPECT_EQ(
+        said(*chat, folder.tokenizer),
+        (std::vector<std::string>{(thinks ? "hm</think>yes" : std::string(text)) + "<|im_end|>"}));
+  }
+}
+
+TEST(ChatEncoder, WhatATemplateMovesIsNeverTakenForTheAssistants) {
+  // The system message goes into the last turn of the user, as with Mistral.
+  const TokenizerFolder folder = byte_folder(
+      "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n"
+      "{% if loop.last and m.role == 'user' %}{{ messages[0].content }} {% endif %}"
+      "{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  ChatEncoder encoder({.folder = &folder});
+  ChatInput input;
+  for (const char* role : {"system", "user", "assistant"})
+    input.messages.push_back({{"role", role}, {"content", std::string(role) + "s words"}});
+  for (const bool ignores : {false, true}) {
+    const auto chat = encoder.imitate(input, ignores);
+    ASSERT_FALSE(chat);
+    EXPECT_NE(chat.error().detail.find("messages[2]: "), std::string::npos);
+  }
+}
+
 TEST(ChatEncoder, SaysWhatCannotBeImitated) {
   const TokenizerFolder folder = byte_folder(k_turns);
   ChatEncoder encoder({.folder = &folder});
