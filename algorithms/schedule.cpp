@@ -16,7 +16,23 @@ Expected<ScheduleKind> parse_schedule_kind(std::string_view name) {
                fmt::format("lr_scheduler_type: '{}' is not one of constant, linear, cosine", name)};
 }
 
+namespace {
+
+double trapezoid(const ScheduleOptions& options, uint64_t step) {
+  const auto at = static_cast<double>(step);
+  const auto total = static_cast<double>(options.total_steps);
+  double rate = options.base;
+  if (options.warmup_steps > 0)
+    rate *= std::min(1.0, (at + 1) / static_cast<double>(options.warmup_steps));
+  if (options.decay_fraction > 0)
+    rate *= std::min(1.0, (total - at) / (options.decay_fraction * total));
+  return std::max(rate, 0.0);
+}
+
+}  // namespace
+
 double learning_rate(const ScheduleOptions& options, uint64_t step) {
+  if (options.kind == ScheduleKind::trapezoid) return trapezoid(options, step);
   if (step < options.warmup_steps)
     return options.base * static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
   if (options.kind == ScheduleKind::constant || options.total_steps <= options.warmup_steps)

@@ -5,6 +5,8 @@
 /// from 0 to 1 over the steps left:
 ///   constant base | linear base (1 - (1 - min_ratio) f) | cosine base (min_ratio + (1 -
 ///   min_ratio)(1 + cos(pi f))/2)
+/// trapezoid (the warm start's): base min(1, (step + 1)/warmup_steps) min(1, (total_steps -
+/// step)/(decay_fraction total_steps)), level between the two slopes.
 #include <cstdint>
 #include <string_view>
 
@@ -12,7 +14,7 @@
 
 namespace cohort::algorithms {
 
-enum class ScheduleKind : uint8_t { constant, linear, cosine };
+enum class ScheduleKind : uint8_t { constant, linear, cosine, trapezoid };
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::constant;
@@ -21,6 +23,7 @@ struct ScheduleOptions {
   uint64_t total_steps =
       0;  // optimizer steps of the run; 0 or less than warmup: the rate stays at base
   double min_ratio = 0;
+  double decay_fraction = 0;  // trapezoid: last share of the steps; 0: it stays level
 };
 
 /// Reads constant | constant_with_warmup | linear | cosine. Returns Errc::config for anything else.

@@ -5,7 +5,8 @@ cohort_test(tasks_golden golden SOURCES golden/frozen_lake_maps_test.cpp DEPS co
 cohort_test(sokoban_unit unit SOURCES unit/sokoban_test.cpp DEPS cohort::tasks)
 cohort_test(sokoban_property property TSAN SOURCES property/sokoban_rooms_test.cpp DEPS cohort::tasks)
 cohort_test(sokoban_golden golden SOURCES golden/sokoban_rooms_test.cpp DEPS cohort::tasks)
-cohort_test(dataset_unit unit SOURCES unit/dataset_test.cpp unit/prompt_filter_test.cpp DEPS cohort::tasks)
+cohort_test(dataset_unit unit SOURCES unit/dataset_test.cpp unit/prompt_filter_test.cpp unit/sft_row_test.cpp
+  DEPS cohort::tasks nlohmann_json::nlohmann_json)
 cohort_test(data_order_property property SOURCES property/data_order_test.cpp DEPS cohort::tasks)
 cohort_test(rule_rewards_unit unit SOURCES unit/rule_rewards_test.cpp unit/math_rule_test.cpp DEPS cohort::tasks
   APART)

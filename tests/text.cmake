@@ -8,3 +8,4 @@ cohort_test(dialogue_test unit SOURCES unit/dialogue_test.cpp DEPS cohort::text 
 cohort_test(chat_template_test unit TSAN SOURCES unit/chat_template_test.cpp DEPS cohort::text)
 cohort_test(chat_template_property property TSAN SOURCES property/chat_template_test.cpp DEPS cohort::text)
 cohort_test(chat_template_golden golden TSAN SOURCES golden/chat_template_test.cpp DEPS cohort::text)
+cohort_test(chat_encoder_property property TSAN SOURCES property/chat_encoder_test.cpp DEPS cohort::text nlohmann_json::nlohmann_json)

@@ -7,6 +7,7 @@
 
 #include "actors/node/control_rendezvous.hpp"
 #include "actors/node/placement_actor.hpp"
+#include "actors/roles/row_feeder.hpp"
 #include "actors/roles/trainer_actor.hpp"
 #include "actors/run/recorder_actor.hpp"
 #include "runtime/base/check.hpp"
@@ -102,6 +103,7 @@ void NodeState::spawn_trainer() {
       options.ranks.push_back(std::move(rank));
     }
   }
+  options.is_supervised = options_.plan.rows != nullptr;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");
 }
@@ -123,6 +125,45 @@ void NodeState::spawn_reward() {
   options.fail = failure_sink();
   options.notice = notice_sink();
   reward_ = watch(actors::spawn_reward(self_->home_system(), std::move(options)), "rewards");
+}
+
+/// What stands between the cards and the trainer. Returns whether the run can begin.
+bool NodeState::spawn_producers() {
+  if (!options_.plan.rows) {
+    spawn_reward();
+    return reward_ != nullptr;  // else the run has ended with the reason
+  }
+  RowFeederOptions options;
+  options.context = spawner_->context();
+  options.output = spawner_->link("trainer", "rows->actor_train");
+  options.rows = options_.plan.rows;
+  options.run_id = options_.folder.run_id;
+  options.fail = failure_sink();
+  rows_ = watch(spawn_row_feeder(self_->home_system(), std::move(options)), "rows");
+  return true;
+}
+
+/// Those that the driver leases groups to, by replica.
+void NodeState::name_players(DriverOptions& options) const {
+  if (rows_) {
+    options.rollout_cards = {k_no_card};
+    options.rollouts = {rows_};
+    return;
+  }
+  options.infer_cards = options_.plan.placement.find(Role::actor_infer)->cards;
+  options.rollout_cards = spawner_->leading_cards();
+  for (CardId card : options.rollout_cards)
+    options.rollouts.push_back(holders_.contains({"actor_infer", card})
+                                   ? holder<RolloutActor>("actor_infer", card)
+                                   : RolloutActor{});  // of one that is away
+}
+
+std::shared_ptr<TaskSource> NodeState::open_tasks() const {
+  if (options_.plan.seeds) return make_environment_tasks(options_.config, options_.plan.seeds);
+  auto tasks = options_.plan.rows ? make_row_tasks(options_.config, options_.plan.rows)
+                                  : make_prompt_tasks(options_.config, options_.plan.prompts);
+  COHORT_CHECK(tasks.has_value(), "DATA-2: preflight has made the same");
+  return std::move(*tasks);
 }
 
 void NodeState::spawn_head() {
@@ -148,12 +189,7 @@ void NodeState::spawn_head() {
   options.resume_first = options_.folder.resume_first;
   options.attempt = options_.folder.attempt;
   options.placement = placement_;
-  options.infer_cards = options_.plan.placement.find(Role::actor_infer)->cards;
-  options.rollout_cards = spawner_->leading_cards();
-  for (CardId card : options.rollout_cards)
-    options.rollouts.push_back(holders_.contains({"actor_infer", card})
-                                   ? holder<RolloutActor>("actor_infer", card)
-                                   : RolloutActor{});  // of one that is away
+  name_players(options);
   options.train_card = train_card;
   options.trainer = trainer_;
   options.has_reference_phase = spawner_->has_reference_phase();
@@ -163,13 +199,7 @@ void NodeState::spawn_head() {
   options.judge = [address = NodeActor{self_}](const ProcessJudgement& judged) {
     caf::anon_send(address, judge_atom_v, judged);
   };
-  if (options_.plan.prompts) {
-    auto tasks = make_prompt_tasks(options_.config, options_.plan.prompts);
-    COHORT_CHECK(tasks.has_value(), "DATA-2: preflight has made the same");
-    options.tasks = std::move(*tasks);
-  } else {
-    options.tasks = make_environment_tasks(options_.config, options_.plan.seeds);
-  }
+  options.tasks = open_tasks();
   driver_ = watch(spawn_driver(self_->home_system(), std::move(options)), "driver");
 }
 

@@ -115,6 +115,9 @@ class NodeState {
   void spawn_cards();
   void spawn_trainer();
   void spawn_reward();
+  bool spawn_producers();
+  void name_players(DriverOptions& options) const;
+  std::shared_ptr<TaskSource> open_tasks() const;
   void spawn_head();
   FailureSink failure_sink();
   NoticeSink notice_sink();
@@ -141,6 +144,7 @@ class NodeState {
   RecorderActor recorder_;
   TrainerActor trainer_;
   RewardActor reward_;
+  PlayerActor rows_;  // pipeline sft
   PlacementActor placement_;
   DriverActor driver_;
   int reward_restarts_ = 0;

@@ -23,7 +23,7 @@ void NodeState::open_membership() {
   options.can_start = options_.process_control.start != nullptr;
   options.can_recover = !spawner_->has_reference_phase();
   options.absent = options_.absent;
-  const plan::ShardLayout& infer = options_.plan.weights.at("actor_infer")->to;
+  const plan::ShardLayout infer = options_.plan.infer_layout();
   const plan::PlacementPlan& plan = options_.plan.placement;
   membership_.emplace(std::move(options),
                       plan::slots_of(plan, infer.ranks, infer.tp, options_.processes));
@@ -153,8 +153,7 @@ void NodeState::execute(const member::Forget& x) {
 
 void NodeState::execute(const member::BeginRun&) {
   spawn_trainer();
-  spawn_reward();
-  if (reward_) spawn_head();  // else the run has ended with the reason
+  if (spawn_producers()) spawn_head();
 }
 
 void NodeState::execute(const member::StartRun&) {

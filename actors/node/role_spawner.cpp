@@ -250,7 +250,7 @@ std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::strin
 }
 
 std::vector<CardId> RoleSpawner::leading_cards() const {
-  const plan::ShardLayout& layout = options_.plan->weights.at("actor_infer")->to;
+  const plan::ShardLayout layout = options_.plan->infer_layout();
   std::vector<CardId> leaders;
   for (size_t i = 0; i < layout.ranks.size(); i += layout.tp) leaders.push_back(layout.ranks[i]);
   return leaders;
@@ -289,7 +289,8 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.engine.draws_weights = worker.pretrain.empty();
   worker.adapter = options_.config->actor_train.model_args.adapter_name_or_path;
   worker.fail = options_.fail;
-  worker.exchanges = exchanges_.at(card);
+  if (auto seats = exchanges_.find(card); seats != exchanges_.end())  // else nobody gets weights
+    worker.exchanges = seats->second;
   return spawn_train_worker(system, std::move(worker));
 }
 

@@ -15,7 +15,7 @@ inline constexpr std::string_view k_behavior_gap = "old_log_probs/behavior_gap";
 /// mini-batch. With old_log_probs first_pass the samples' old_logp are the recorded ones: the loss
 /// divides by its own, detached, and reports how far the recorded ones are from them.
 compute::LossFactory make_policy_loss(const config::RunConfig& config);
-/// Negative log-likelihood of the response tokens, token mean: the supervised warm start.
+/// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
 
 }  // namespace cohort::actors

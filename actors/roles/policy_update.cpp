@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "algorithms/estimators/estimator.hpp"
@@ -299,8 +300,7 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
                                              const UpdateRequest& request,
                                              const std::vector<Trajectory>& batch) {
   double start = now_seconds();
-  auto report = request.kind == TrajectoryKind::warm_start ? warm_start(engine, batch)
-                                                           : update_policy(engine, batch);
+  auto report = train_on(engine, request, batch);
   if (!report) return report;
   report->step = request.step;
   report->param_hash = engine.param_hash();
@@ -318,14 +318,33 @@ struct PolicyUpdater::Epochs {
   ReportSum& sum;
 };
 
-Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
+namespace {
+
+Expected<algorithms::ScheduleOptions> schedule_of(const config::RunConfig& config) {
   algorithms::ScheduleOptions schedule;
-  const config::TrainingArgs& args = config_.actor_train.training_args;
+  const config::TrainingArgs& args = config.actor_train.training_args;
   COHORT_ASSIGN(schedule.kind,
                 algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
   schedule.base = args.learning_rate;
-  schedule.warmup_steps = static_cast<uint64_t>(config_.derived.warmup_steps);
-  schedule.total_steps = static_cast<uint64_t>(config_.derived.total_optimizer_steps);
+  schedule.warmup_steps = static_cast<uint64_t>(config.derived.warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(config.derived.total_optimizer_steps);
+  return schedule;
+}
+
+algorithms::ScheduleOptions schedule_of(const config::WarmStartSection& warm) {
+  algorithms::ScheduleOptions schedule;
+  schedule.kind = algorithms::ScheduleKind::trapezoid;
+  schedule.base = warm.learning_rate;
+  schedule.warmup_steps = static_cast<uint64_t>(warm.warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(warm.steps);
+  schedule.decay_fraction = warm.decay_fraction;
+  return schedule;
+}
+
+}  // namespace
+
+Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
+  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, schedule_of(config_));
   compute::LossFactory loss = make_policy_loss(config_);
   auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
   for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
@@ -393,36 +412,92 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   return report;
 }
 
-Expected<UpdateReport> PolicyUpdater::warm_start(compute::TrainEngine& engine,
-                                                 const std::vector<Trajectory>& batch) {
-  const config::WarmStartSection& warm = config_.warm_start;
-  auto total = static_cast<double>(warm.steps);
+/// Supervised optimizer steps: of the warm start, and of pipeline sft.
+struct PolicyUpdater::Imitation {
+  const std::vector<Trajectory>& batch;
+  algorithms::ScheduleOptions schedule;
+  size_t size;      // trajectories of an optimizer step
+  uint64_t& steps;  // done so far
+  std::string_view name;
+};
+
+namespace {
+
+uint64_t counted_tokens(std::span<const compute::TrainSample> samples) {
+  uint64_t tokens = 0;
+  for (const compute::TrainSample& sample : samples)
+    tokens += static_cast<uint64_t>(std::ranges::count(sample.response_mask, uint8_t{1}));
+  return tokens;
+}
+
+compute::TrainSample sample_of(const Trajectory& t) {
+  return {t.tokens, t.response_mask, {}, {}, {}};
+}
+
+}  // namespace
+
+// The mean over all counted tokens of the optimizer step, however it is cut: LOSS-1. Without one
+// there is no mean, and no step.
+Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, const Imitation& run) {
   UpdateReport report;
   ReportSum sum;
-  compute::LossFactory loss = make_sft_loss();
-  auto size = static_cast<size_t>(warm.batch_size);
-  for (size_t first = 0; first < batch.size(); first += size) {
+  uint64_t counted = 0, skipped = 0;
+  const compute::LossFactory loss = make_sft_loss();
+  for (size_t first = 0; first < run.batch.size(); first += run.size) {
     std::vector<compute::TrainSample> samples;
-    for (size_t i = first; i < std::min(batch.size(), first + size); ++i)
-      if (batch[i].mask_reason.empty())
-        samples.push_back({batch[i].tokens, batch[i].response_mask, {}, {}, {}});
-    // Linear warm-up, level, then linear to zero over the last decay_fraction of the steps.
-    auto step = static_cast<double>(warm_steps_);
-    double rate = warm.learning_rate;
-    if (warm.warmup_steps > 0)
-      rate *= std::min(1.0, (step + 1) / static_cast<double>(warm.warmup_steps));
-    if (warm.decay_fraction > 0)
-      rate *= std::min(1.0, (total - step) / (warm.decay_fraction * total));
-    ++warm_steps_;
-    if (samples.empty()) continue;  // every trajectory of it is masked
-    auto done = engine.step(samples, loss, std::max(rate, 0.0));
+    for (size_t i = first; i < std::min(run.batch.size(), first + run.size); ++i)
+      if (run.batch[i].mask_reason.empty()) samples.push_back(sample_of(run.batch[i]));
+    const double rate = algorithms::learning_rate(run.schedule, run.steps);
+    ++run.steps;
+    const uint64_t tokens = counted_tokens(samples);
+    if (tokens == 0) {
+      ++skipped;
+      continue;
+    }
+    counted += tokens;
+    auto done = engine.step(samples, loss, rate);
     Expected<void> taken = done ? take(*done, sum) : done.error();
     if (!taken)
       return taken.error().with_context(
-          fmt::format("warm start, optimizer step {}", warm_steps_ - 1));
+          fmt::format("{}, optimizer step {}", run.name, run.steps - 1));
   }
   sum.write(report);
+  if (config_.pipeline != config::Pipeline::sft) return report;
+  report.metrics.emplace_back("sft/counted_tokens", static_cast<double>(counted));
+  if (skipped > 0) report.metrics.emplace_back("sft/skipped_steps", static_cast<double>(skipped));
   return report;
+}
+
+/// The mean loss of a counted token of held-out rows. Collective.
+Expected<UpdateReport> PolicyUpdater::measure(compute::TrainEngine& engine,
+                                              const std::vector<Trajectory>& batch) {
+  std::vector<compute::TrainSample> samples;
+  for (const Trajectory& t : batch) samples.push_back(sample_of(t));
+  std::vector<std::vector<float>> found;
+  COHORT_TRY(engine.log_probs(samples, found));
+  double sum = 0;
+  for (size_t i = 0; i < batch.size(); ++i)
+    for (size_t t = 0; t < found[i].size(); ++t)
+      if (batch[i].response_mask[t] != 0) sum -= static_cast<double>(found[i][t]);
+  const auto tokens = static_cast<double>(counted_tokens(samples));
+  UpdateReport report;
+  if (tokens > 0) report.metrics.emplace_back("val/loss", sum / tokens);
+  report.metrics.emplace_back("val/counted_tokens", tokens);
+  return report;
+}
+
+Expected<UpdateReport> PolicyUpdater::train_on(compute::TrainEngine& engine,
+                                               const UpdateRequest& request,
+                                               const std::vector<Trajectory>& batch) {
+  if (request.kind == TrajectoryKind::warm_start)
+    return imitate(engine,
+                   {batch, schedule_of(config_.warm_start),
+                    static_cast<size_t>(config_.warm_start.batch_size), warm_steps_, "warm start"});
+  if (config_.pipeline != config::Pipeline::sft) return update_policy(engine, batch);
+  if (request.kind != TrajectoryKind::train) return measure(engine, batch);
+  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, schedule_of(config_));
+  return imitate(engine, {batch, schedule, static_cast<size_t>(config_.derived.optimizer_batch),
+                          policy_steps_, "sft"});
 }
 
 std::string PolicyUpdater::state_json(const std::string& driver_state) const {

@@ -48,6 +48,7 @@ class PolicyUpdater {
  public:
   explicit PolicyUpdater(UpdateOptions options);
   /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
+  /// Pipeline sft: kind train imitates the rows, kind val makes no step and gives val/loss.
   /// A mini-batch whose loss or gradient is not finite makes no step (metric
   /// actor/nonfinite_steps); what it held is in the stream. Errors: compute (more than
   /// nonfinite_steps_max of them in a row, naming the mini-batch), placement (PLACE-4).
@@ -61,13 +62,18 @@ class PolicyUpdater {
 
  private:
   struct Epochs;
+  struct Imitation;
   class ReportSum;
   Expected<void> take(const compute::StepReport& report, ReportSum& sum);
   Expected<void> run_epochs(compute::TrainEngine& engine, const Epochs& run);
   Expected<control::UpdateReport> update_policy(compute::TrainEngine& engine,
                                                 const std::vector<proto::Trajectory>& batch);
-  Expected<control::UpdateReport> warm_start(compute::TrainEngine& engine,
-                                             const std::vector<proto::Trajectory>& batch);
+  Expected<control::UpdateReport> imitate(compute::TrainEngine& engine, const Imitation& run);
+  Expected<control::UpdateReport> measure(compute::TrainEngine& engine,
+                                          const std::vector<proto::Trajectory>& batch);
+  Expected<control::UpdateReport> train_on(compute::TrainEngine& engine,
+                                           const control::UpdateRequest& request,
+                                           const std::vector<proto::Trajectory>& batch);
   config::RunConfig config_;
   algorithms::KlController kl_;
   uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule

@@ -51,6 +51,13 @@ using RolloutActor = caf::typed_actor<
     caf::replies_to<control::ping_atom>::with<uint64_t>,
     caf::reacts_to<control::cancel_atom, uint64_t>>;
 
+/// What the driver leases groups to: a rollout, or the rows of pipeline sft (row_feeder.hpp).
+///   (lease, Lease), (ping), (cancel, number): as RolloutActor; (flush): from itself
+using PlayerActor = caf::typed_actor<
+    caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
+    caf::replies_to<control::ping_atom>::with<uint64_t>,
+    caf::reacts_to<control::cancel_atom, uint64_t>, caf::reacts_to<control::flush_atom>>;
+
 ///   (deliver, frame): score and pass on; the frame is acknowledged when the next hop acknowledged
 ///   it. Results of its pools come as messages. (flush): the next hop has room again. (fence,
 ///   producer): what still comes from that link end is dropped.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "actors/run/row_set.hpp"
 #include "algorithms/sample_metrics.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
@@ -312,13 +313,16 @@ class TrainerState {
     report.step = key.step;
     report.trajectories = step.trajectories.size();
     for (const proto::Trajectory& t : step.trajectories) report.tokens += t.tokens.size();
-    report.metrics = rollout_metrics(step.trajectories);
-    report.success = success_by_tag(step.trajectories);
+    report.metrics = options_.is_supervised ? row_metrics(step.trajectories)
+                                            : rollout_metrics(step.trajectories);
+    if (!options_.is_supervised) report.success = success_by_tag(step.trajectories);
     step.has_waiting = false;
     auto waiting = step.waiting;
-    // Held-out trajectories are in the stream and counted: nobody trains on them.
+    // Held-out trajectories are in the stream and counted: nobody trains on them. Of rows the loss
+    // is still to be told.
     auto kind = key.kind;
-    if (kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy) {
+    const bool is_held_out = kind == TrajectoryKind::val || kind == TrajectoryKind::val_greedy;
+    if (is_held_out && !options_.is_supervised) {
       COHORT_CHECK(collector_.close_step(key).has_value(), "FLOW-1: a complete step closes");
       steps_.erase(key);
     }
@@ -424,6 +428,24 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   }
   for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
   return metrics;
+}
+
+std::vector<std::pair<std::string, double>> row_metrics(
+    const std::vector<proto::Trajectory>& batch) {
+  const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
+  const std::string prefix = is_held_out ? "val/" : "sft/";
+  double truncated = 0, without_end = 0, uncounted = 0;
+  for (const proto::Trajectory& t : batch) {
+    uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;
+    for (const auto& [name, value] : t.metrics) {
+      if (name == k_row_truncated) truncated += value;
+      if (name == k_row_without_end) without_end += value;
+    }
+  }
+  return {{prefix + "rows", static_cast<double>(batch.size())},
+          {prefix + "truncated_rows", truncated},
+          {prefix + "rows_without_end", without_end},
+          {prefix + "rows_without_answer", uncounted}};
 }
 
 std::vector<std::pair<std::string, double>> success_by_tag(

@@ -35,6 +35,7 @@ struct TrainerOptions {
   std::vector<TrainRank> ranks;  // role by role, actor_train's first; in the order of their cards
   int record_timeout_ms = 60000;
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
+  bool is_supervised = false;        // pipeline sft: held-out rows go to the ranks, for their loss
   FailureSink fail;
 };
 
@@ -46,6 +47,11 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
 /// Metrics of a finished batch: rollout/score/*, rollout/response_length/*, reward/mean,
 /// env/<tag>/*, success.
 std::vector<std::pair<std::string, double>> rollout_metrics(
+    const std::vector<proto::Trajectory>& batch);
+
+/// Metrics of a batch of rows (pipeline sft): how many lost tokens or their end, or have nothing
+/// that counts.
+std::vector<std::pair<std::string, double>> row_metrics(
     const std::vector<proto::Trajectory>& batch);
 
 /// Returns the share of successes of each tag that has them, by tag.

@@ -39,6 +39,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.group_size = static_cast<uint32_t>(config.derived.group_size);
   to.val_group_size = static_cast<uint32_t>(config.derived.val_group_size);
   to.greedy_group_size = config.pipeline == config::Pipeline::rlvr ? 1 : to.val_group_size;
+  to.measures_loss = config.pipeline == config::Pipeline::sft;
   to.has_reference_phase = options.has_reference_phase;
   to.attempt = options.attempt;
   for (CardId card : options.rollout_cards) to.cards.push_back(card.value);
@@ -126,7 +127,7 @@ class DriverState {
       if (role.role != Role::actor_infer) continue;
       for (size_t replica = 0; replica < rollouts_.size(); ++replica)
         if (options_.rollout_cards[replica].value == role.card) {
-          rollouts_[replica] = caf::actor_cast<RolloutActor>(role.actor);
+          rollouts_[replica] = caf::actor_cast<PlayerActor>(role.actor);
           told.rollouts.push_back(role.card);
         }
     }
@@ -171,7 +172,9 @@ class DriverState {
         Role::placement, options_.placement,
         [this](const PhaseReport& report) {
           book_->phase(report);
-          tell(run::PhaseDone{report.kind, served_by(report)});
+          auto served = served_by(report);
+          if (options_.infer_cards.empty()) served.push_back(k_no_card.value);
+          tell(run::PhaseDone{report.kind, std::move(served)});
         },
         phase_atom_v, PhaseRequest{command.step, command.kind, command.version});
   }
@@ -378,7 +381,7 @@ class DriverState {
   std::optional<RunBook> book_;
   Quarantine quarantine_;
   std::optional<Error> broken_;  // what speaks against a start
-  std::vector<RolloutActor> rollouts_;
+  std::vector<PlayerActor> rollouts_;
   std::deque<plan::run::Event> events_;  // to be told, in order
   bool is_telling_ = false;
   bool is_stopping_ = false;

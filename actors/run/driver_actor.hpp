@@ -15,6 +15,9 @@
 
 namespace cohort::actors {
 
+/// In the place of a card, of a player that has none.
+inline constexpr CardId k_no_card{~uint32_t{0}};
+
 struct DriverOptions {
   config::RunConfig config;
   std::string run_id;
@@ -23,9 +26,9 @@ struct DriverOptions {
   std::string resume_first;  // checkpoint of step 0 of that run: the reference's weights; or empty
   uint32_t attempt = 0;      // 0, +1 per resume of the run
   PlacementActor placement;
-  std::vector<RolloutActor> rollouts;
-  std::vector<CardId> rollout_cards;  // of `rollouts`: each replica's first
-  std::vector<CardId> infer_cards;    // all of them
+  std::vector<PlayerActor> rollouts;
+  std::vector<CardId> rollout_cards;  // of `rollouts`: each replica's first; of rows k_no_card
+  std::vector<CardId> infer_cards;    // all of them; none: rows, which need no weights
   CardId train_card;
   TrainerActor trainer;
   bool has_reference_phase = false;  // the reference takes turns with other roles

@@ -144,7 +144,9 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
 
 // A replica of the rollout may be several cards.
 Expected<void> check_tensor_parallel(const job::Job& job, const compute::ModelConfig& model) {
-  const uint32_t tp = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name)->tp;
+  const auto role = std::ranges::find(job.spec.roles, "actor_infer", &plan::RoleJob::name);
+  if (role == job.spec.roles.end()) return {};
+  const uint32_t tp = role->tp;
   auto part = compute::tp_config(model, static_cast<int>(tp));
   if (part) return {};
   std::string hint;
@@ -303,7 +305,26 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
   return {};
 }
 
+// Told before the run: fewer rows than an optimizer batch.
+Expected<void> open_rows(const config::RunConfig& config, Preflight& result) {
+  COHORT_ASSIGN(result.rows, RowSet::open(config, result.tokenizer));
+  COHORT_TRY(make_row_tasks(config, result.rows));
+  result.row_steps = result.rows->steps_of(config);
+  const RowCounts& counts = result.rows->counts();
+  log::info(
+      "rows: {} to train on, {} held out; {} cannot be read, {} are cut at {} tokens, {} of "
+      "them lose their end, {} count nothing",
+      result.rows->train_rows(), result.rows->size() - result.rows->train_rows(), counts.bad,
+      counts.truncated, config.sequence_length, counts.without_end, counts.uncounted);
+  return {};
+}
+
 }  // namespace
+
+plan::ShardLayout Preflight::infer_layout() const {
+  const auto found = weights.find("actor_infer");
+  return found == weights.end() ? plan::ShardLayout{} : found->second->to;
+}
 
 Expected<Preflight> preflight(const config::RunConfig& config,
                               const std::optional<std::vector<CardId>>& own_cards) {
@@ -324,8 +345,17 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
   COHORT_TRY(choose_lora(config, result));
-  COHORT_TRY(config.pipeline == config::Pipeline::rlvr ? open_prompts(config, result)
-                                                       : open_environments(config, result));
+  switch (config.pipeline) {
+    case config::Pipeline::rlvr:
+      COHORT_TRY(open_prompts(config, result));
+      break;
+    case config::Pipeline::sft:
+      // A process that only holds cards gets its rows from the one that feeds them.
+      if (!own_cards || own_cards->empty()) COHORT_TRY(open_rows(config, result));
+      break;
+    default:
+      COHORT_TRY(open_environments(config, result));
+  }
   const std::span<const int32_t> ends = result.chat->answer_ends();
   result.stop_ids.assign(ends.begin(), ends.end());
   // An answer ends with its closing tag, if the tag is one token: what would follow is never read.

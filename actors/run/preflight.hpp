@@ -10,6 +10,7 @@
 
 #include "actors/roles/environment_actor.hpp"
 #include "actors/run/prompt_set.hpp"
+#include "actors/run/row_set.hpp"
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/config/run_config.hpp"
@@ -39,9 +40,14 @@ struct Preflight {
   std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
+  std::shared_ptr<const RowSet> rows;                // pipeline sft, else null
+  uint64_t row_steps = 0;                            // likewise: steps of num_train_epochs
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
   std::map<CardId, std::shared_ptr<compute::Device>> devices;  // of own cards; cpu: none
+
+  /// Returns the layout of actor_infer; without the role (pipeline sft) no rank.
+  plan::ShardLayout infer_layout() const;
 };
 
 /// Returns Errc::config (key and remedy), Errc::placement (overlap) or Errc::capacity (card, bytes,

@@ -44,7 +44,7 @@ void RunBook::on(const plan::run::AskTasks& ask) {
   const auto& warm = options_.config.warm_start;
   switch (ask.round.kind) {
     case TrajectoryKind::train:
-      return options_.log->stage("step", "generate", -1);
+      return options_.log->stage("step", is_supervised() ? "rows" : "generate", -1);
     case TrajectoryKind::warm_start:
       return options_.log->stage(
           "warm start", "supervised",
@@ -82,6 +82,7 @@ void RunBook::on(const plan::run::BeginPhase& phase) {
 }
 
 void RunBook::on(const plan::run::Update& update) {
+  if (update.round.kind == TrajectoryKind::val) return;  // only the loss is asked for
   if (auto row = rows_.find(update.round.step); row != rows_.end())
     row->second.update_started = now_seconds();
 }
@@ -91,9 +92,21 @@ void RunBook::on(const plan::run::RoundOver& over) {
   std::erase_if(rounds_, [&](const auto& each) {  // with what was told late of earlier ones
     return each.first.kind == over.round.kind && each.first.step <= over.round.step;
   });
+  if (is_supervised()) return rows_over(over, round);
   if (over.round.kind == TrajectoryKind::train) return train_over(over, round);
   if (over.round.kind != TrajectoryKind::warm_start) return held_out_over(over, round);
   warm_trajectories_ += round.collected.trajectories;
+}
+
+/// Nothing is generated: rows are read, and the trainer's numbers are the step's.
+void RunBook::rows_over(const plan::run::RoundOver& over, const Round& round) {
+  Row& row = rows_.at(over.round.step);
+  for (const auto& [key, value] : round.collected.metrics) row.numbers.set(key, value);
+  if (over.round.kind != TrajectoryKind::train) return;
+  result_.trajectories += round.collected.trajectories;
+  row.tokens += static_cast<double>(round.collected.tokens);
+  row.numbers.set("time/rows_s", over.collected - over.opened);
+  row.numbers.set("data/epoch", options_.epochs());
 }
 
 void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
@@ -223,7 +236,12 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
     row.numbers.set("train_tokens_per_s",
                     static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
   }
-  for (const auto& [name, value] : report.metrics) row.numbers.set(name, value);
+  for (const auto& [name, value] : report.metrics) {
+    row.numbers.set(name, value);
+    if (name == "val/loss") result_.loss.add(value);
+  }
+  if (key.kind == TrajectoryKind::val)
+    row.numbers.set("time/evaluate_s", now_seconds() - row.evaluate_started);
 }
 
 void RunBook::saved(const control::CheckpointReport& report) {
@@ -271,6 +289,7 @@ std::string RunBook::state(const plan::run::Cursor& cursor, const std::string& t
                         {"held_out",
                          {{"sampled", to_json(result_.sampled)},
                           {"greedy", to_json(result_.greedy)},
+                          {"loss", to_json(result_.loss)},
                           {"of_tags", of_tags}}}}
       .dump();
 }
@@ -292,6 +311,7 @@ Expected<std::pair<plan::run::Cursor, std::string>> RunBook::restore(
   const nlohmann::json held_out = state.value("held_out", nlohmann::json::object());
   result_.sampled = held_out_of(held_out.value("sampled", nlohmann::json()));
   result_.greedy = held_out_of(held_out.value("greedy", nlohmann::json()));
+  result_.loss = held_out_of(held_out.value("loss", nlohmann::json()));
   const nlohmann::json of_tags = held_out.value("of_tags", nlohmann::json::object());
   for (const auto& [tag, each] : of_tags.items()) result_.of_tags[tag] = held_out_of(each);
   options_.log->event(

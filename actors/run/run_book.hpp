@@ -18,12 +18,12 @@
 
 namespace cohort::actors {
 
-/// Success at the first and at the last evaluation.
+/// Success, or the loss, at the first and at the last evaluation.
 struct HeldOut {
   std::optional<double> before, after;
-  void add(double success) {
-    if (!before) before = success;
-    after = success;
+  void add(double value) {
+    if (!before) before = value;
+    after = value;
   }
   bool operator==(const HeldOut&) const = default;
 };
@@ -35,6 +35,7 @@ struct RunResult {
   bool is_stopped = false;
   bool is_loss = false;  // it failed because a process had gone: it can be resumed
   HeldOut sampled, greedy;
+  HeldOut loss;                            // pipeline sft
   std::map<std::string, HeldOut> of_tags;  // sampled
   uint64_t param_hash = 0;
   uint64_t trajectories = 0;  // of the policy steps
@@ -102,6 +103,8 @@ class RunBook {
     double busy = 0;  // of the busiest lane of all: the critical path of generation
     control::CollectReport collected;
   };
+  bool is_supervised() const { return options_.config.pipeline == config::Pipeline::sft; }
+  void rows_over(const plan::run::RoundOver& over, const Round& round);
   void train_over(const plan::run::RoundOver& over, const Round& round);
   void held_out_over(const plan::run::RoundOver& over, const Round& round);
   void write_held_out(Row& row, const control::CollectReport& collected);

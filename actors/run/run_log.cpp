@@ -174,6 +174,10 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
       state.success_greedy.push_back(row.number("val/success_greedy").value_or(0));
       state.success_step = row.step();
     }
+    state.held_out_loss = row.number("val/loss");
+    state.is_supervised =
+        state.is_supervised || state.held_out_loss || row.number("sft/rows").has_value();
+    if (state.is_supervised) state.loss = row.number("loss");
     state.reward_mean = row.number("reward/mean");
     if (state.reward_mean) state.reward_history.push_back(*state.reward_mean);
     state.entropy = row.number("actor/entropy");

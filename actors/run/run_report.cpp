@@ -51,7 +51,8 @@ observe::TrajectoryView view_of(const proto::Trajectory& t, const tasks::Tokeniz
     observe::TurnView shown{turn.observation, turn.response,     turn.env_reward,
                             turn.is_valid,    turn.is_effective, {}};
     for (uint32_t i = turn.response_begin; i < turn.response_end; ++i)
-      shown.tokens.push_back({tokenizer.decode({&t.tokens[i], 1}), t.behavior_logp[i]});
+      shown.tokens.push_back(
+          {tokenizer.decode({&t.tokens[i], 1}), t.behavior_logp.empty() ? 0 : t.behavior_logp[i]});
     view.turns.push_back(std::move(shown));
   }
   return view;
@@ -161,11 +162,13 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
                                 const RunFolder& folder, RunLog& log, const RunResult& result) {
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
-  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  std::string estimator(config::to_string(config.adv_estimator));
+  const bool is_agentic = config.pipeline == config::Pipeline::agentic;
+  std::string estimator(config.pipeline == config::Pipeline::sft
+                            ? config::to_string(config.pipeline)
+                            : config::to_string(config.adv_estimator));
   for (char& c : estimator) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   report.summary = fmt::format("{} on {}: {} trajectories in {} steps, placement {}.", estimator,
-                               is_rlvr ? config.exp_name : config.train_env_manager.tags.front(),
+                               is_agentic ? config.train_env_manager.tags.front() : config.exp_name,
                                plan::with_thousands(result.trajectories), result.steps,
                                plan::to_string(plan.placement.mode));
   report.status = !result.is_ok       ? "failed: " + result.error
@@ -181,6 +184,9 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   std::span<const observe::MetricRow> steps = rows;
   if (steps.size() > 1 && steps.front().step() == 0) steps = steps.subspan(1);
   report.charts = observe::standard_charts(steps);
+  for (observe::ChartSpec& chart : report.charts)
+    if (chart.title == "loss")
+      chart.series.push_back(observe::series_of(steps, "val/loss", "held-out rows"));
   report.step_times = observe::step_times_of(steps);
   if (config.recording.enabled)
     report.trajectories = pick_trajectories(folder.path / "stream", rows, *plan.tokenizer);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <utility>
 
 #include "runtime/base/rng.hpp"
 #include "runtime/tasks/data_order.hpp"
@@ -70,6 +72,20 @@ class EnvironmentTasks final : public TaskSource {
   std::shared_ptr<const tasks::EpisodeSeeds> seeds_;
 };
 
+/// Of the slowest domain.
+double epochs_of(const tasks::DataCursor& cursor) {
+  double least = 0;
+  bool is_first = true;
+  for (const auto& [domain, at] : cursor) {
+    double taken =
+        static_cast<double>(at.epoch) +
+        static_cast<double>(at.position) / static_cast<double>(std::max<uint64_t>(at.rows, 1));
+    least = is_first ? taken : std::min(least, taken);
+    is_first = false;
+  }
+  return least;
+}
+
 class PromptTasks final : public TaskSource {
  public:
   PromptTasks(const config::RunConfig& config, std::shared_ptr<const PromptSet> prompts,
@@ -107,18 +123,7 @@ class PromptTasks final : public TaskSource {
     return groups;
   }
 
-  double epochs() const override {
-    double least = 0;
-    bool is_first = true;
-    for (const auto& [domain, at] : order_.cursor()) {
-      double taken =
-          static_cast<double>(at.epoch) +
-          static_cast<double>(at.position) / static_cast<double>(std::max<uint64_t>(at.rows, 1));
-      least = is_first ? taken : std::min(least, taken);
-      is_first = false;
-    }
-    return least;
-  }
+  double epochs() const override { return epochs_of(order_.cursor()); }
 
   std::string prompt_id(const GroupTask& task) const override {
     return prompts_->at(task.seed).sample->id;
@@ -138,6 +143,38 @@ class PromptTasks final : public TaskSource {
   size_t step_prompts_;
   int64_t val_prompts_;
   uint64_t seed_;
+};
+
+class RowTasks final : public TaskSource {
+ public:
+  RowTasks(std::shared_ptr<const RowSet> rows, tasks::DataOrder order, size_t batch)
+      : rows_(std::move(rows)), order_(std::move(order)), batch_(batch) {}
+
+  Expected<std::vector<GroupTask>> train(uint64_t) override {
+    COHORT_ASSIGN(const std::vector<tasks::DrawnRow> rows, order_.next(batch_));
+    std::vector<GroupTask> groups;
+    for (const tasks::DrawnRow& drawn : rows) groups.push_back({k_row_tag, drawn.row});
+    return groups;
+  }
+  std::vector<GroupTask> warm(uint64_t, uint32_t) override { return {}; }
+  std::vector<GroupTask> held_out() const override {
+    std::vector<GroupTask> groups;
+    for (size_t row = rows_->train_rows(); row < rows_->size(); ++row)
+      groups.push_back({k_row_tag, row});
+    return groups;
+  }
+  double epochs() const override { return epochs_of(order_.cursor()); }
+  std::string prompt_id(const GroupTask& task) const override { return rows_->id(task.seed); }
+  std::string state() const override { return tasks::to_json(order_.cursor()); }
+  Expected<void> restore(const std::string& state) override {
+    COHORT_ASSIGN(tasks::DataCursor cursor, tasks::data_cursor_of(state));
+    return order_.resume(cursor);
+  }
+
+ private:
+  std::shared_ptr<const RowSet> rows_;
+  tasks::DataOrder order_;
+  size_t batch_;
 };
 
 }  // namespace
@@ -179,6 +216,29 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
   if (!order) return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
   return std::unique_ptr<TaskSource>(
       std::make_unique<PromptTasks>(config, std::move(prompts), std::move(*order)));
+}
+
+Expected<std::unique_ptr<TaskSource>> make_row_tasks(const config::RunConfig& config,
+                                                     std::shared_ptr<const RowSet> rows) {
+  tasks::DataOrderOptions options;
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.shares = {{"all", 1.0}};
+  options.is_shuffled = config.sft.shuffle;
+  std::vector<size_t> all(rows->train_rows());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const auto batch = static_cast<size_t>(config.derived.optimizer_batch);
+  auto order = tasks::DataOrder::create(std::move(options), {{"all", std::move(all)}}, batch);
+  if (!order)
+    return Error{Errc::config,
+                 fmt::format("sft_train.data_args: {} rows for an optimizer batch of {} = "
+                             "per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
+                             "cards; give more rows or smaller batches",
+                             rows->train_rows(), batch,
+                             config.sft_train.training_args.per_device_train_batch_size,
+                             config.sft_train.training_args.gradient_accumulation_steps,
+                             config.derived.train_dp)};
+  return std::unique_ptr<TaskSource>(
+      std::make_unique<RowTasks>(std::move(rows), std::move(*order), batch));
 }
 
 }  // namespace cohort::actors

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/run/prompt_set.hpp"
+#include "actors/run/row_set.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/tasks/seeds.hpp"
 
@@ -52,5 +53,10 @@ std::unique_ptr<TaskSource> make_environment_tasks(
 /// Errc::config if a domain has too few rows.
 Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig& config,
                                                         std::shared_ptr<const PromptSet> prompts);
+
+/// Rows of pipeline sft, in shuffled epochs. Returns Errc::config if there are fewer than an
+/// optimizer batch.
+Expected<std::unique_ptr<TaskSource>> make_row_tasks(const config::RunConfig& config,
+                                                     std::shared_ptr<const RowSet> rows);
 
 }  // namespace cohort::actors

@@ -43,6 +43,8 @@ struct TrainingArgs {
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
+  double num_train_epochs = 3;  // sft_train: how often each row is read, if no max_steps is given
+  int64_t max_steps = -1;       // sft_train: optimizer steps; <= 0: num_train_epochs decides
   bool operator==(const TrainingArgs&) const = default;
 };
 
@@ -356,6 +358,20 @@ struct RlvrSection {
   bool operator==(const RlvrSection&) const = default;
 };
 
+/// Columns of the rows of pipeline sft; its keys are at the top of the file. Empty: the first of
+/// the usual names that a row has (docs/sft.md).
+struct SftSection {
+  std::string global_template;  // in place of sft_train.data_args.template
+  std::string system_key;       // column with the system message
+  std::string prompt_key;
+  std::string query_key;  // column that is put behind the prompt, on a line of its own
+  std::string response_key;
+  std::string tools_key = "tools";
+  bool ignore_input_ids_mismatch = false;
+  bool shuffle = true;  // epochs by the seed; else in the order of the files
+  bool operator==(const SftSection&) const = default;
+};
+
 /// What a plan reads of verl's keys beyond ROLL's; only the verl dialect fills it.
 struct VerlSection {
   bool hybrid_engine = true;        // one pool of cards for all roles
@@ -433,7 +449,7 @@ struct RunConfig {
   Platform platform = Platform::cpu;
   Determinism determinism = Determinism::strict;
 
-  int64_t max_steps = 500;
+  int64_t max_steps = 500;  // sft, after load: -1 if the epochs decide
   int64_t save_steps = 50;
   int64_t eval_steps = 10;       // <= 0: never
   int64_t keep_checkpoints = 3;  // 0: all
@@ -494,6 +510,7 @@ struct RunConfig {
   bool force_disable_old_logprobs_recompute = false;
   TrainInferCorrection train_infer_correction;
   RlvrSection rlvr;  // its keys are at the top of the file
+  SftSection sft;    // likewise
   VerlSection verl;
 
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
@@ -504,7 +521,7 @@ struct RunConfig {
   WorkerConfig reference;
   WorkerConfig critic;        // built when adv_estimator is gae
   WorkerConfig reward_model;  // judge that several rewards share
-  WorkerConfig sft_train;     // pipeline sft
+  WorkerConfig sft_train;     // pipeline sft; after load actor_train is its copy
   WorkerConfig student;       // pipeline distill
   WorkerConfig teacher;
   std::map<std::string, RewardConfig> rewards;  // agentic: never empty after load

@@ -54,6 +54,8 @@ struct ConsoleState {
   std::vector<ReferenceLine> references;
   // of the last finished step
   std::optional<double> reward_mean, entropy, kl, clip_fraction, grad_norm, learning_rate;
+  bool is_supervised = false;  // rows are imitated: losses stand where success and reward would
+  std::optional<double> loss, held_out_loss;
   std::optional<double> generate_tokens_per_s, train_tokens_per_s, step_seconds;
   std::vector<double> reward_history;
   std::vector<PhaseTime> phases;

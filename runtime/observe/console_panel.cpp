@@ -161,6 +161,8 @@ void add_numbers(Panel& panel) {
     if (value) cells.emplace_back(label, format(*value));
   };
   auto number = [](double value) { return format_number(value); };
+  add("loss", state.loss, number);
+  add("held-out loss", state.held_out_loss, number);
   add("reward", state.reward_mean, number);
   add("entropy", state.entropy, number);
   add("KL", state.kl, number);

@@ -5,84 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include "runtime/tasks/row_json.hpp"
 
 namespace cohort::tasks {
 namespace {
 
-using Json = nlohmann::ordered_json;  // columns keep the order of the file
+using Json = RowJson;
 
-constexpr int k_depth_max = 64;                     // dump() and the destructor recurse
-constexpr size_t k_parser_text_max = 160;           // [bytes] of the parser's words in a reason
 constexpr double k_exact_max = 9007199254740992.0;  // 2^53: above it a number may have been rounded
 constexpr std::array<std::string_view, 4> k_roles{"system", "user", "assistant", "tool"};
 constexpr std::array<const char*, 3> k_media{"images", "videos", "audios"};
-
-Error bad(std::string reason) { return {Errc::config, std::move(reason)}; }
-
-std::string kind_of(const Json& value) {
-  constexpr std::array k_kinds = {"null", "an object", "a list", "a text", "true or false"};
-  auto type = static_cast<size_t>(value.type());  // the numbers follow these
-  return type < k_kinds.size() ? k_kinds[type] : "a number";
-}
-
-bool is_too_deep(std::string_view text) {
-  int depth = 0;
-  bool is_text = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_text) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        is_text = false;
-    } else if (c == '"') {
-      is_text = true;
-    } else if ((c == '[' || c == '{') && ++depth > k_depth_max) {
-      return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
-/// The parser's words without its own name and line number, in printable ASCII.
-std::string parser_text(std::string_view text) {
-  constexpr std::string_view k_lead = "parse error at line 1, ";
-  if (size_t at = text.find(k_lead); at != std::string_view::npos)
-    text.remove_prefix(at + k_lead.size());
-  std::string result(text.substr(0, k_parser_text_max));
-  std::ranges::replace_if(
-      result, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return result;
-}
-
-Expected<Json> parse(std::string_view text) {
-  if (is_too_deep(text)) return bad(fmt::format("nested deeper than {} levels", k_depth_max));
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& e) {
-    return bad("no valid JSON: " + parser_text(e.what()));
-  }
-}
-
-/// The value of a column; nothing if it is missing or null.
-const Json* column(const Json& row, const std::string& name) {
-  auto found = row.find(name);
-  return found == row.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string names_of_columns(const Json& row) {
-  constexpr size_t k_shown = 8;
-  std::string names;
-  for (size_t shown = 0; const auto& [name, value] : row.items()) {
-    if (++shown > k_shown) return names + ", …";
-    names += (shown > 1 ? ", " : "") + name;
-  }
-  return names.empty() ? "nothing" : names;
-}
 
 /// Text as it is, numbers as they are written, lists and objects as JSON.
 Expected<std::string> text_of(const Json& value, std::string_view name) {
@@ -139,7 +73,7 @@ Expected<std::vector<ChatMessage>> read_conversation(const Json& row, const Data
   used_column = options.messages_key;
   if (const Json* value = column(row, options.messages_key)) {
     if (!value->is_string()) return read_messages(*value, options.messages_key);
-    auto list = parse(value->get_ref<const std::string&>());
+    auto list = json_of(value->get_ref<const std::string&>());
     if (!list) return list.error().with_context(options.messages_key + " is a text, but");
     return read_messages(*list, options.messages_key);
   }
@@ -214,9 +148,7 @@ Expected<void> split_answer(Sample& sample) {
 }  // namespace
 
 Expected<Sample> read_row(std::string_view line, const DatasetOptions& options) {
-  COHORT_ASSIGN(Json row, parse(line));
-  if (!row.is_object())
-    return bad(fmt::format("{}: one JSON object per line is expected", kind_of(row)));
+  COHORT_ASSIGN(Json row, parse_row(line));
   for (const char* media : k_media) {
     const Json* value = column(row, media);
     if (value && !value->empty())

@@ -4,77 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string_view>
 #include <unordered_set>
 
-#include "runtime/base/text.hpp"
-#include "runtime/columnar/footer.hpp"
-#include "runtime/columnar/mapped_file.hpp"
-#include "runtime/columnar/parquet_reader.hpp"
 #include "runtime/tasks/data_row.hpp"
+#include "runtime/tasks/row_lines.hpp"
 
 namespace cohort::tasks {
 namespace {
-
-constexpr std::string_view k_byte_order_mark = "\xEF\xBB\xBF";
-
-Expected<std::ifstream> open_file(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return Error{Errc::not_found, fmt::format("data file {}: is a folder", path)};
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Error{Errc::not_found, fmt::format("data file {}: {}", path, std::strerror(errno))};
-  return file;
-}
-
-bool begins_as_parquet(std::ifstream& file) {
-  char head[4] = {};
-  file.read(head, sizeof head);
-  const bool is_parquet =
-      file.gcount() == 4 && columnar::is_parquet(std::string_view(head, sizeof head));
-  file.clear();
-  file.seekg(0);
-  return is_parquet;
-}
-
-/// Takes a row's JSON and its number in the file, from 1.
-using TakeRow = std::function<void(std::string_view, uint64_t)>;
-
-Expected<void> read_parquet(const std::string& path, const TakeRow& take) {
-  const auto at_file = [&](const Error& error) {
-    return error.with_context(fmt::format("data file {}", path));
-  };
-  auto file = columnar::MappedFile::open(path);
-  if (!file) return at_file(file.error());
-  auto reader = columnar::ParquetReader::open(file->bytes());
-  if (!reader) return at_file(reader.error());
-  std::string row;
-  for (uint64_t number = 1;; ++number) {
-    auto has_row = reader->next(row);
-    if (!has_row) return has_row.error().with_context(fmt::format("{}:{}", path, number));
-    if (!*has_row) return {};
-    take(row, number);
-  }
-}
-
-Expected<void> read_lines(const std::string& path, std::ifstream& file, const TakeRow& take) {
-  uint64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    std::string_view text = line;
-    if (++number == 1 && text.starts_with(k_byte_order_mark))
-      text.remove_prefix(k_byte_order_mark.size());
-    if (!trim(text).empty()) take(text, number);
-  }
-  if (file.bad()) return Error{Errc::io, fmt::format("data file {}: cannot be read", path)};
-  return {};
-}
 
 /// Role and content of each message, told apart by bytes that text does not hold.
 std::string conversation_key(const Sample& sample) {
@@ -102,24 +40,19 @@ Expected<std::shared_ptr<const Dataset>> Dataset::load(const DatasetOptions& opt
   auto data = std::make_shared<Dataset>();
   std::unordered_set<size_t> conversations;  // hashes: the count may be one too high, at worst
   for (const std::string& path : options.files) {
-    const auto take = [&](std::string_view text, uint64_t number) {
-      std::string where = fmt::format("{}:{}", path, number);
+    COHORT_TRY(for_each_row(path, [&](std::string_view text, std::string where) {
       auto row = read_row(text, options);
       if (!row) {
         if (++data->bad_row_count_ <= k_bad_rows_kept)
           data->bad_rows_.push_back({std::move(where), row.error().detail});
-        return;
+        return Expected<void>();
       }
       row->id = std::move(where);
       if (!conversations.insert(std::hash<std::string>()(conversation_key(*row))).second)
         ++data->repeated_count_;
       data->samples_.push_back(std::move(*row));
-    };
-    COHORT_ASSIGN(std::ifstream file, open_file(path));
-    if (begins_as_parquet(file))
-      COHORT_TRY(read_parquet(path, take));
-    else
-      COHORT_TRY(read_lines(path, file, take));
+      return Expected<void>();
+    }));
   }
   if (data->bad_row_count_ > 0 && !options.skips_bad_rows) {
     const BadRow& first = data->bad_rows_.front();

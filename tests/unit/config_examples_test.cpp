@@ -314,7 +314,7 @@ actor_train:
 reference: {device_mapping: [2, 3]}
 )");
   EXPECT_EQ(dpo.pipeline, Pipeline::dpo);
-  EXPECT_TRUE(has(dpo.warnings, "pipeline", "dpo; agentic and rlvr are built in"));
+  EXPECT_TRUE(has(dpo.warnings, "pipeline", "dpo; agentic, rlvr and sft are built in"));
 }
 
 }  // namespace

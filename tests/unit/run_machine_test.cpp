@@ -80,6 +80,27 @@ TEST(Run, AnEvaluationIsSampledThenGreedy) {
            "val_greedy 0 is over", "row 0 ends", "flush"}));
 }
 
+TEST(Run, TheLossOfHeldOutRowsIsAskedOfTheTrainer) {
+  RunOptions options = RunScript::options(1);
+  options.eval_steps = 1;
+  options.measures_loss = true;
+  RunScript script(options);
+  script.tell(Started{});
+  ASSERT_TRUE(script.answer_until_state("stepping, evaluating (admitted)"));
+  const size_t before = script.lines().size();
+  ASSERT_TRUE(script.answer_until_state("stepping, flushing"));
+  const std::vector<std::string> lines(script.lines().begin() + static_cast<ptrdiff_t>(before),
+                                       script.lines().end());
+  EXPECT_TRUE(are(lines, {"begin evaluate, step 0, version 0", "open val 0: 2 groups of 2",
+                          "lease 1 to 0: val 0, groups 0, version 0",
+                          "lease 2 to 1: val 0, groups 1, version 0", "collect val 0",
+                          "val 0 is over", "begin update, step 0, version 0",
+                          "update on val 0, to version 0", "row 0 ends", "flush"}));
+  ASSERT_TRUE(script.answer_until([&] { return script.end() != nullptr; }));
+  EXPECT_EQ(script.run().version(), 1U);
+  EXPECT_EQ(script.end()->steps, 1U);
+}
+
 TEST(Run, TheSupervisedStepsAreSpreadOverItsRounds) {
   RunOptions options = RunScript::options(0);
   options.warm_steps = 3;

@@ -42,7 +42,7 @@ Expected<plan::NodesWanted> nodes_wanted(const ClusterRun& cluster, const config
   for (const plan::RoleSpec& role : plan.placement.roles)
     for (CardId card : role.cards)
       if (role.role != Role::actor_infer) wanted.required.insert(node_of(card, config));
-  const plan::ShardLayout& layout = plan.weights.at("actor_infer")->to;
+  const plan::ShardLayout layout = plan.infer_layout();
   for (size_t i = 0; i < layout.ranks.size(); ++i) {
     if (i % layout.tp == 0) wanted.replicas.emplace_back();
     wanted.replicas.back().insert(node_of(layout.ranks[i], config));

@@ -77,9 +77,13 @@ void add_header(Page& page, const PlannedJob& job, const std::string& config_nam
   auto row = [&](std::string_view name, const std::string& text, Tone tone = Tone::plain) {
     if (!text.empty()) page.wrapped(fmt::format("  {:<9}", name), text, tone);
   };
-  row("run", fmt::format("{} · {} · {} · {}", c.exp_name,
-                         c.dialect == config::Dialect::verl ? "verl dialect" : "ROLL dialect",
-                         config::to_string(c.pipeline), config::to_string(c.adv_estimator)));
+  std::string run =
+      fmt::format("{} · {} · {}", c.exp_name,
+                  c.dialect == config::Dialect::verl ? "verl dialect" : "ROLL dialect",
+                  config::to_string(c.pipeline));
+  if (c.pipeline != config::Pipeline::sft)
+    run += fmt::format(" · {}", config::to_string(c.adv_estimator));
+  row("run", run);
   row("model", model_line(job));
   row("cards", cards_line(job));
   row("CPU", cpu_line(c));

@@ -252,6 +252,9 @@ std::string summary(const Session& session, const actors::RunResult& result) {
   if (result.greedy.before)
     text += fmt::format("held-out success, greedy:    before {}  after {}\n",
                         percent(result.greedy.before), percent(result.greedy.after));
+  if (result.loss.before)
+    text += fmt::format("held-out loss:               before {:.4f}  after {:.4f}\n",
+                        *result.loss.before, *result.loss.after);
   if (result.of_tags.size() > 1)
     for (const auto& [tag, success] : result.of_tags)
       text += fmt::format("  {:<26} before {}  after {}\n", tag, percent(success.before),
@@ -298,6 +301,17 @@ void show_end(Session& session, const actors::RunResult& result, bool is_started
   session.dashboard->linger();
 }
 
+/// Pipeline sft without a number of steps: the rows of its epochs give it.
+Expected<void> complete_steps(Session& session, const RunCommand& command) {
+  if (session.config.pipeline != config::Pipeline::sft || session.config.max_steps > 0) return {};
+  PlanInput input = command.input;
+  input.overrides.push_back(fmt::format("++max_steps={}", session.plan.row_steps));
+  std::vector<config::Note> warnings = std::move(session.config.warnings);  // of what was written
+  COHORT_ASSIGN(session.config, load_config(input, true));
+  session.config.warnings = std::move(warnings);
+  return {};
+}
+
 /// The config, with --sandbox as overrides of whatever has a child process.
 Expected<config::RunConfig> load(const RunCommand& command) {
   COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
@@ -331,6 +345,8 @@ int run_command(const RunCommand& command) {
       session.config, is_here ? std::optional<std::vector<CardId>>() : std::vector<CardId>());
   if (!plan) return fail(2, plan.error());
   session.plan = std::move(*plan);
+  if (auto completed = complete_steps(session, command); !completed)
+    return fail(2, completed.error());
   if (auto opened = open_dashboard(session, command); !opened)
     return fail(opened.error().code == Errc::io ? 1 : 2, opened.error());
   auto rewards = actors::open_rewards(session.config);

@@ -32,27 +32,12 @@ ChatJson value_at(const ChatJson& row, const char* key) {
 
 }  // namespace
 
-Expected<text::ChatTemplate> ChatRows::template_for(bool has_tools) {
-  std::string source;
-  if (options_.source) {
-    source = *options_.source;
-  } else {
-    COHORT_ASSIGN(source, options_.folder->chat_template(has_tools));
-  }
-  const auto known = compiled_.find(source);
-  if (known != compiled_.end()) return known->second;
-  COHORT_ASSIGN(const text::ChatTemplate made, text::ChatTemplate::compile(source));
-  compiled_.emplace(std::move(source), made);
-  return made;
-}
-
 Expected<ChatJson> ChatRows::answer(const ChatJson& row) {
   text::ChatInput input;
   input.messages = value_at(row, "messages");
   input.tools = value_at(row, "tools");
   input.documents = value_at(row, "documents");
   input.kwargs = value_at(row, "kwargs");
-  input.local_time = options_.local_time;
   if (input.kwargs.is_null()) input.kwargs = ChatJson::object();
   if (!input.kwargs.is_object()) return Error{Errc::invalid_argument, "kwargs must be an object"};
   COHORT_ASSIGN(input.adds_generation_prompt, take_switch(input.kwargs, "add_generation_prompt"));
@@ -60,27 +45,14 @@ Expected<ChatJson> ChatRows::answer(const ChatJson& row) {
   if (value_at(row, "parse_arguments") == true) {
     COHORT_ASSIGN(input.messages, text::with_parsed_arguments(std::move(input.messages)));
   }
-  if (options_.folder != nullptr) input.special_tokens = options_.folder->special_tokens;
-  if (options_.bos) input.special_tokens["bos_token"] = *options_.bos;
-  if (options_.eos) input.special_tokens["eos_token"] = *options_.eos;
-
-  const bool has_tools = !input.tools.is_null();
-  COHORT_ASSIGN(const text::ChatTemplate chat_template, template_for(has_tools));
-  COHORT_ASSIGN(const text::RenderedChat chat, chat_template.render(input));
+  COHORT_ASSIGN(const text::EncodedChat chat, encoder_.encode(std::move(input)));
   ChatJson out;
   out["text"] = chat.text;
   out["generation"] = json_ranges(text::character_ranges(chat.text, chat.generated));
-  if (options_.folder == nullptr) return out;
-  // The template has written bos itself.
-  COHORT_ASSIGN(const text::Encoding encoding,
-                options_.folder->tokenizer.encode(
-                    chat.text, {.adds_special_tokens = false, .wants_offsets = true}));
-  std::vector<text::ByteRange> offsets;
-  for (const auto& span : encoding.offsets) offsets.push_back({span.begin, span.end});
-  out["ids"] = encoding.ids;
+  if (!has_ids_) return out;
+  out["ids"] = chat.ids;
   out["mask"] = ChatJson::array();
-  for (const bool is_generated : text::token_mask(offsets, chat.generated))
-    out["mask"].push_back(is_generated ? 1 : 0);
+  for (const bool is_generated : chat.mask) out["mask"].push_back(is_generated ? 1 : 0);
   return out;
 }
 

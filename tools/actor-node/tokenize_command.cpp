@@ -85,7 +85,7 @@ Expected<ChatRows> chat_rows(const TokenizeContext& context) {
   }
   if (command.now.empty()) {
     const std::time_t now = std::time(nullptr);
-    localtime_r(&now, &options.local_time);
+    localtime_r(&now, &options.local_time.emplace());
   } else {
     COHORT_ASSIGN(options.local_time, text::local_time_of(command.now));
   }

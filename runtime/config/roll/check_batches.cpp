@@ -96,6 +96,34 @@ void check_prompts(RunConfig& c, Findings& f) {
   c.derived.val_group_size = c.rlvr.val_n_sample;
 }
 
+/// A step is one optimizer batch of rows, each a group of its own.
+void check_sft(RunConfig& c, Findings& f) {
+  TrainingArgs& t = c.sft_train.training_args;
+  if (!f.has("max_steps")) c.max_steps = t.max_steps > 0 ? t.max_steps : -1;
+  if (c.max_steps > 0 && f.has("sft_train.training_args.num_train_epochs"))
+    f.warn("sft_train.training_args.num_train_epochs", "has no effect beside max_steps {}",
+           c.max_steps);
+  if (c.eval_steps > 0 && c.validation.data_args.file_name.empty()) {
+    if (f.has("eval_steps"))
+      f.warn("eval_steps", "nothing is evaluated: there is no validation.data_args.file_name");
+    c.eval_steps = -1;
+  }
+  if (!c.sft.global_template.empty()) c.sft_train.data_args.template_name = c.sft.global_template;
+  if (c.warm_start.steps > 0)
+    f.problem("warm_start.steps", "pipeline sft is supervised from its first step; use 0");
+  c.derived.group_size = c.derived.val_group_size = 1;
+  c.derived.trajectories_per_step = c.derived.groups_per_step =
+      t.per_device_train_batch_size * t.gradient_accumulation_steps *
+      c.sft_train.strategy_args.data_parallel_size;
+  for (auto [key, data] : {std::pair{"sft_train", &c.sft_train.data_args},
+                           std::pair{"validation", &c.validation.data_args}}) {
+    const std::string path = std::string(key) + ".data_args.truncation";
+    if (!f.has(path)) data->truncation = PromptTruncation::right;
+    if (data->truncation == PromptTruncation::middle)
+      f.problem(path, "middle would cut a dialogue in two; use right, left or error");
+  }
+}
+
 WorkerConfig& train_role(RunConfig& c) {
   if (c.pipeline == Pipeline::sft) return c.sft_train;
   return c.pipeline == Pipeline::distill ? c.student : c.actor_train;
@@ -122,11 +150,14 @@ void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
   d.warmup_steps =
       t.warmup_steps > 0 ? t.warmup_steps : static_cast<int64_t>(std::ceil(total * t.warmup_ratio));
   if (c.max_steps > 0 && d.warmup_steps > d.total_optimizer_steps)
-    f.warn("actor_train.training_args.warmup_steps",
+    f.warn(c.pipeline == Pipeline::sft ? "sft_train.training_args.warmup_steps"
+                                       : "actor_train.training_args.warmup_steps",
            "{} is more than the run's {} optimizer steps: the learning rate never reaches its peak",
            d.warmup_steps, d.total_optimizer_steps);
   if (t.warmup_steps > 0 && t.warmup_ratio > 0)
-    f.warn("actor_train.training_args.warmup_ratio", "has no effect beside warmup_steps");
+    f.warn(c.pipeline == Pipeline::sft ? "sft_train.training_args.warmup_ratio"
+                                       : "actor_train.training_args.warmup_ratio",
+           "has no effect beside warmup_steps");
 }
 
 /// docs/config.md, Batch algebra: optimizer steps per step = ppo_epochs · N / (P·A·D).
@@ -146,7 +177,8 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
   if (!is_whole && c.pipeline == Pipeline::rlvr) return refuse_indivisible(c, f);
   // agentic: ROLL copies or drops trajectories to fill the last batch; not_built() refuses the run
   int64_t batches = (d.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch;
-  d.optimizer_steps_per_step = c.ppo_epochs * batches;
+  const int64_t epochs = c.pipeline == Pipeline::sft ? 1 : c.ppo_epochs;
+  d.optimizer_steps_per_step = epochs * batches;
   complete_schedule(c, f, t);
   int64_t scheduled =
       product(product(d.trajectories_per_step, c.ppo_epochs), std::max<int64_t>(c.max_steps, 0)) /
@@ -208,8 +240,15 @@ void check_batches(RunConfig& c, Findings& f) {
     count_environments(c);
   } else if (c.pipeline == Pipeline::rlvr) {
     check_prompts(c, f);
+  } else if (c.pipeline == Pipeline::sft) {
+    check_sft(c, f);
   }
   check_optimizer_batch(c, f);
+  if (c.pipeline == Pipeline::sft) {
+    if (f.has("actor_train")) f.note("actor_train", "pipeline sft trains sft_train");
+    c.actor_train = c.sft_train;
+    c.actor_train.is_configured = false;  // it is not in the file
+  }
   decide_recompute(c);
   decide_old_log_probs(c, f);
 }

@@ -26,6 +26,7 @@ struct RoleUse {
   bool is_infer = false;   // generates
   bool is_reward = false;  // a rule unless it has cards
   bool is_rollout = false;
+  bool is_sft = false;  // reads rows to imitate
 };
 void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
 /// The keys of a role that are not sections: cards, batch sizes, environment variables.

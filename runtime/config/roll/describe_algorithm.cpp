@@ -12,7 +12,10 @@ void describe_run(Visitor& v, RunConfig& c) {
          at_least(0)},
         c.seed);
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
-  v.key({"max_steps", "driver", "Policy iterations of the run; -1: no end (ROLL's agentic).",
+  v.key({"max_steps", "driver",
+         "Policy iterations of the run; -1: no end (ROLL's agentic). sft: optimizer steps; missing "
+         "or "
+         "-1: sft_train.training_args decides.",
          between(-1, 10'000'000)},
         c.max_steps);
   v.key({"save_steps", "driver", "A checkpoint every so many steps, and after the last.",

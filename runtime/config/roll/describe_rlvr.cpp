@@ -10,7 +10,7 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_not_run = "not run yet";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet";
 
 void describe_query_filter(Visitor& v, QueryFilter& f) {
   if (!v.enter(
@@ -72,7 +72,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
 }
 
 void describe_validation(Visitor& v, ValidationSection& x) {
-  if (!v.enter({"validation", k_rlvr, "Evaluation of pipeline rlvr."}, x.is_configured)) return;
+  if (!v.enter({"validation", "rlvr, sft", "Held-out rows of pipelines rlvr and sft."},
+               x.is_configured))
+    return;
   x.is_configured = true;
   describe_data_args(v, x.data_args);
   describe_generating_args(v, x.generating_args);
@@ -185,9 +187,33 @@ void describe_sampling_loop(Visitor& v, RlvrSection& x) {
         x.generate_opt_level);
 }
 
+void describe_sft(Visitor& v, SftSection& x) {
+  v.nullable_text({"global_template", k_sft, "In place of sft_train.data_args.template."},
+                  x.global_template);
+  v.nullable_text({"system_key", k_sft, "Column with a system message; ~: none."}, x.system_key);
+  v.nullable_text(
+      {"prompt_key", k_sft,
+       "Column with the prompt; ~: the first there is of prompt, instruction, question."},
+      x.prompt_key);
+  v.nullable_text({"query_key", k_sft,
+                   "Column that follows the prompt on a line of its own; ~: input, beside "
+                   "instruction."},
+                  x.query_key);
+  v.nullable_text({"response_key", k_sft,
+                   "Column with the answer; ~: the first there is of response, output, answer, "
+                   "solution."},
+                  x.response_key);
+  v.nullable_text({"tools_key", k_sft, "Column with the tools that the chat template shows."},
+                  x.tools_key);
+  v.key({"ignore_input_ids_mismatch", k_sft,
+         "verl's: no error if the template writes earlier turns differently later (docs/sft.md)."},
+        x.ignore_input_ids_mismatch);
+  v.key(
+      {"shuffle", k_sft, "Each epoch in an order of its own, by the seed; false: as in the files."},
+      x.shuffle);
+}
+
 void describe_other_pipelines(Visitor& v) {
-  v.inert("system_key prompt_key query_key response_key global_template",
-          "belongs to pipeline sft, which is not built in");
   v.inert("train_batch_size use_reference_model ipo beta label_smoothing chosen_key rejected_key",
           "belongs to pipeline dpo, which is not built in");
   v.inert(
@@ -224,6 +250,7 @@ void describe_rlvr(Visitor& v, RunConfig& c) {
     describe_sampling_loop(v, c.rlvr);
   }
   describe_correction(v, c.train_infer_correction);
+  if (!v.is_writing() || c.sft != SftSection{}) describe_sft(v, c.sft);
   describe_validation(v, c.validation);
   v.inert("mask_type vlm_filter save_logging_board_dir freeze_vision_tower",
           "belongs to ROLL's rlvr workers");

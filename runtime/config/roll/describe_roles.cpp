@@ -106,7 +106,24 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
 
 namespace {
 
-void describe_training_args(Visitor& v, TrainingArgs& t) {
+void describe_length(Visitor& v, TrainingArgs& t, bool is_sft) {
+  if (is_sft) {
+    v.key({"num_train_epochs", "driver",
+           "How often each row is read, where neither max_steps is given.", above(0)},
+          t.num_train_epochs);
+    v.key(
+        {"max_steps", "driver",
+         "Optimizer steps; -1: num_train_epochs decides. max_steps at the top wins.", at_least(-1)},
+        t.max_steps);
+    return;
+  }
+  v.inert(
+      "num_train_epochs",
+      "max_steps at the top decides how long the run is; ROLL's rlvr and agentic do not read it");
+  v.inert("max_steps", "max_steps at the top decides how long the run is");
+}
+
+void describe_training_args(Visitor& v, TrainingArgs& t, bool is_sft) {
   if (!v.enter({"training_args", "trainer", "Optimizer and its batches."}, true)) return;
   v.key({"learning_rate", "trainer", "Peak learning rate of AdamW.", at_least(0)}, t.learning_rate);
   v.key({"weight_decay", "trainer", "AdamW's decay; not on biases and norms.", at_least(0)},
@@ -131,10 +148,7 @@ void describe_training_args(Visitor& v, TrainingArgs& t) {
         t.adam_beta2);
   v.key({"adam_epsilon", "trainer", "Added to the root of the second moment.", above(0)},
         t.adam_epsilon);
-  v.inert(
-      "num_train_epochs",
-      "max_steps at the top decides how long the run is; ROLL's rlvr and agentic do not read it");
-  v.inert("max_steps", "max_steps at the top decides how long the run is");
+  describe_length(v, t, is_sft);
   v.inert("output_dir logging_steps save_steps max_grad_norm seed data_seed bf16 fp16 tf32",
           "the key at the top of the file, or model_args.dtype, decides");
   v.inert("dataloader_num_workers dataloader_drop_last dataloader_pin_memory",
@@ -307,7 +321,7 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
           w.engine_settings);
   }
   if (use.is_train)
-    describe_training_args(v, w.training_args);
+    describe_training_args(v, w.training_args, use.is_sft);
   else
     v.inert("training_args", "the role does not train");
   if (use.is_infer)
@@ -336,8 +350,8 @@ void describe_roles(Visitor& v, RunConfig& c) {
   describe_worker(v, c.reward_model,
                   {"reward_model", "plan", "A judge that several rewards share."},
                   {.is_infer = true});
-  describe_worker(v, c.sft_train, {"sft_train", "plan", "The role that trains in pipeline sft."},
-                  {.is_train = true});
+  describe_worker(v, c.sft_train, {"sft_train", "trainer", "The role that trains in pipeline sft."},
+                  {.is_train = true, .is_sft = true});
   describe_worker(v, c.student, {"student", "plan", "The role that trains in pipeline distill."},
                   {.is_train = true});
   describe_worker(v, c.teacher,

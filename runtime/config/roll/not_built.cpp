@@ -35,9 +35,10 @@ class List {
 };
 
 void add_run(const RunConfig& c, List& list) {
-  list.add_if(c.pipeline > Pipeline::rlvr, "pipeline",
-              fmt::format("{}; agentic and rlvr are built in", to_string(c.pipeline)));
-  list.add_if(c.max_steps < 0, "max_steps", "-1 (no end) is not built in; give a number of steps");
+  list.add_if(c.pipeline > Pipeline::sft, "pipeline",
+              fmt::format("{}; agentic, rlvr and sft are built in", to_string(c.pipeline)));
+  list.add_if(c.max_steps < 0 && c.pipeline != Pipeline::sft, "max_steps",
+              "-1 (no end) is not built in; give a number of steps");
   list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
               fmt::format("{} is not built in: generation and update take turns; use 0",
                           c.async_generation_ratio));
@@ -76,6 +77,17 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
                           s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
 }
 
+std::string train_role_of(const RunConfig& c) {
+  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
+}
+
+void add_schedule(const RunConfig& c, List& list) {
+  SchedulerType schedule = c.actor_train.training_args.lr_scheduler_type;
+  list.add_if(
+      schedule > SchedulerType::cosine, train_role_of(c) + ".training_args.lr_scheduler_type",
+      fmt::format("{} is not built in; use constant, linear or cosine", to_string(schedule)));
+}
+
 bool has_adapter(const ModelArgs& m) {
   return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
 }
@@ -94,7 +106,7 @@ void add_lora(const RunConfig& c, List& list) {
                 std::string(name) + ".model_args.lora_target",
                 "another adapter than actor_train's is not built in; give the same keys, or none");
   if (!has_adapter(m)) return;
-  const std::string model = "actor_train.model_args.";
+  const std::string model = train_role_of(c) + ".model_args.";
   list.add_if(c.pretrain.empty(), "pretrain",
               "an adapter is trained over weights that rollouts can read too: give a folder (a "
               "checkpoint of a run will do), or remove lora_target");
@@ -103,7 +115,7 @@ void add_lora(const RunConfig& c, List& list) {
   const StrategySettings& s = c.actor_train.strategy_args;
   list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1) ||
                   s.strategy == Strategy::fsdp2_train,
-              "actor_train.strategy_args.strategy_config",
+              train_role_of(c) + ".strategy_args.strategy_config",
               "with LoRA parameters that come layer by layer (ZeRO 3, FSDP, offload_param) are not "
               "built in; use ZeRO 0, 1 or 2");
   list.add_if(
@@ -145,10 +157,7 @@ void add_algorithm(const RunConfig& c, List& list) {
               "train_infer_correction",
               "is not built in; remove it, or set is_weight.enabled and each filter's to false");
   list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
-  SchedulerType schedule = c.actor_train.training_args.lr_scheduler_type;
-  list.add_if(
-      schedule > SchedulerType::cosine, "actor_train.training_args.lr_scheduler_type",
-      fmt::format("{} is not built in; use constant, linear or cosine", to_string(schedule)));
+  add_schedule(c, list);
 }
 
 void add_sampling(const GeneratingArgs& g, List& list) {
@@ -261,7 +270,12 @@ std::vector<Note> not_built(const RunConfig& c) {
   List list(c);
   add_run(c, list);
   add_cards(c, list);
-  add_role("actor_train", c.actor_train, c, list);
+  add_role(train_role_of(c), c.actor_train, c, list);
+  if (c.pipeline == Pipeline::sft) {
+    add_lora(c, list);
+    add_schedule(c, list);
+    return list.notes;
+  }
   add_role("actor_infer", c.actor_infer, c, list);
   if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
   add_lora(c, list);

@@ -72,7 +72,7 @@ struct Mask {
   uint64_t version = 0;  // of the policy that would have played
   std::string reason;
 };
-/// To the trainer: train on the round → Updated
+/// To the trainer: train on the round → Updated. Kind val: tell its loss, and train on nothing.
 struct Update {
   RoundKey round;
   uint64_t next_version = 0;

@@ -165,12 +165,22 @@ bool Run::publish(Step& step) {
 // Sampled, then greedy.
 bool Run::evaluate(Step& step) {
   if (evaluation_->state != StepState::collected) return advance(*evaluation_);
+  if (options_.measures_loss) return measure(*evaluation_);
   if (evaluation_->key.kind == TrajectoryKind::val_greedy) {
     evaluation_.reset();
     return end_step(step);
   }
   evaluation_.emplace(Step{.key = {TrajectoryKind::val_greedy, step.key.step}});
   start(*evaluation_);
+  return true;
+}
+
+// The trainer tells the loss of held-out rows, which nobody plays: an update that changes nothing.
+bool Run::measure(Step& evaluation) {
+  if (!is_ready(PhaseKind::update)) return false;
+  activity_ = Activity::evaluate;
+  evaluation.state = StepState::updating;
+  out_.emplace_back(Update{evaluation.key, version_});
   return true;
 }
 

@@ -159,6 +159,7 @@ class Run {
   bool optimize(Step& step);
   bool publish(Step& step);
   bool evaluate(Step& step);
+  bool measure(Step& evaluation);
   bool end_step(Step& step);
   void step_over();
   void finish();

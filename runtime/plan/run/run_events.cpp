@@ -113,6 +113,11 @@ void Run::told(const Updated& updated) {
     ++warm_round_;
     return step_over();
   }
+  if (step->key.kind == TrajectoryKind::val) {  // RunOptions::measures_loss
+    evaluation_.reset();
+    end_step(open_.front());
+    return;
+  }
   ++version_;
   step->state = StepState::publishing;
 }

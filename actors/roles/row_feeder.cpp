@@ -1,0 +1,164 @@
+#include "actors/roles/row_feeder.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "actors/roles/hop.hpp"
+#include "runtime/base/failpoint.hpp"
+#include "runtime/proto/codec.hpp"
+
+namespace cohort::actors {
+
+using namespace control;
+
+namespace {
+
+constexpr int k_again_ms = 1;  // after which a full link is offered a frame again
+
+class RowFeederState {
+ public:
+  static inline const char* name = "rows";
+  explicit RowFeederState(PlayerActor::pointer self) : self_(self) {}
+  Expected<void> open(RowFeederOptions options) {
+    options_ = std::move(options);
+    const std::string link = options_.output.name;
+    COHORT_ASSIGN(output_, transport::Sender::open(*options_.context, options_.output,
+                                                   [fail = options_.fail, link](const Error& e) {
+                                                     fail(failure_of_link("rows", link, e));
+                                                   }));
+    return {};
+  }
+  caf::result<LeaseReport> on_lease(const Lease& lease) {
+    if (lease.number <= last_number_)
+      return to_caf({Errc::protocol, fmt::format("LEASE-1: lease {} after lease {}: numbers rise",
+                                                 lease.number, last_number_)});
+    last_number_ = lease.number;
+    Open open;
+    open.report.number = lease.number;
+    open.report.step = lease.step;
+    for (size_t i = 0; i < lease.groups.size(); ++i) {
+      const uint64_t row = lease.seeds.at(i);
+      if (row >= options_.rows->size())
+        return to_caf(
+            {Errc::invalid_argument, fmt::format("row {} of {}", row, options_.rows->size())});
+      failpoint::hit("rows.read", row);
+      proto::Trajectory t = trajectory_of(
+          *options_.rows, row, {lease.kind, lease.step, lease.groups[i], 0}, lease.version);
+      t.run_id = options_.run_id;
+      t.attempt = lease.attempt;
+      open.report.response_tokens += options_.rows->at(row).counted();
+      open.trajectories.push_back(std::move(t));
+    }
+    open.report.trajectories = open.trajectories.size();
+    open.promise = self_->make_response_promise<LeaseReport>();
+    auto promise = open.promise;
+    leases_.push_back(std::move(open));
+    send();
+    return promise;
+  }
+  uint64_t on_ping() const { return sent_; }
+  void on_cancel(uint64_t number) {
+    for (auto lease = leases_.begin(); lease != leases_.end(); ++lease) {
+      if (lease->report.number != number) continue;
+      lease->promise.deliver(to_caf({Errc::cancelled, "another has played the group"}));
+      leases_.erase(lease);
+      return;
+    }
+  }
+  void on_flush() {
+    is_flush_queued_ = false;
+    send();
+  }
+
+ private:
+  struct Open {
+    LeaseReport report;
+    std::vector<proto::Trajectory> trajectories;
+    size_t sent = 0;
+    caf::typed_response_promise<LeaseReport> promise;
+  };
+  // A lease is over when the last of its rows has left.
+  void send() {
+    while (!leases_.empty()) {
+      Open& lease = leases_.front();
+      while (lease.sent < lease.trajectories.size()) {
+        const size_t count =
+            std::min(options_.frame_trajectories, lease.trajectories.size() - lease.sent);
+        proto::Encoded encoded =
+            proto::encode_batch(std::span(lease.trajectories).subspan(lease.sent, count));
+        auto sent =
+            output_->send({k_message_trajectories, std::move(encoded.header), encoded.columns});
+        ++sent_;  // a wait for a slow consumer is no standstill, either
+        if (!sent && sent.error().code == Errc::backpressure) return send_later();
+        if (!sent)
+          return options_.fail(failure_of_link("rows", options_.output.name, sent.error()));
+        lease.sent += count;
+      }
+      lease.promise.deliver(lease.report);
+      leases_.pop_front();
+    }
+  }
+  void send_later() {
+    if (std::exchange(is_flush_queued_, true)) return;
+    self_->delayed_send(PlayerActor{self_}, std::chrono::milliseconds(k_again_ms), flush_atom_v);
+  }
+
+  PlayerActor::pointer self_;
+  RowFeederOptions options_;
+  std::unique_ptr<transport::Sender> output_;
+  std::deque<Open> leases_;  // by number
+  uint64_t last_number_ = 0;
+  uint64_t sent_ = 0;
+  bool is_flush_queued_ = false;
+};
+
+PlayerActor::behavior_type row_feeder(PlayerActor::stateful_pointer<RowFeederState> self,
+                                      RowFeederOptions options) {
+  open_or_quit(self, "rows", std::move(options));
+  RowFeederState* state = &self->state;
+  return {
+      [state](lease_atom, const Lease& lease) { return state->on_lease(lease); },
+      [state](ping_atom) { return state->on_ping(); },
+      [state](cancel_atom, uint64_t number) { state->on_cancel(number); },
+      [state](flush_atom) { state->on_flush(); },
+  };
+}
+
+}  // namespace
+
+proto::Trajectory trajectory_of(const RowSet& rows, uint64_t row, const proto::TrajectoryKey& key,
+                                uint64_t version) {
+  const tasks::MaskedTokens& read = rows.at(row);
+  proto::Trajectory t;
+  t.key = key;
+  t.tag = k_row_tag;
+  t.seed = row;
+  t.prompt_id = rows.id(row);
+  t.weight_version_min = t.weight_version_max = version;
+  t.stop_reason = "row";
+  t.tokens = read.tokens;
+  t.response_mask = read.mask;
+  t.metrics = {{std::string(k_row_truncated), read.is_truncated ? 1.0 : 0.0},
+               {std::string(k_row_without_end), read.has_lost_end ? 1.0 : 0.0}};
+  for (size_t begin = 0; begin < read.mask.size();) {
+    size_t end = begin;
+    while (end < read.mask.size() && read.mask[end] != 0) ++end;
+    if (end > begin) {
+      proto::Turn turn;
+      turn.response_begin = static_cast<uint32_t>(begin);
+      turn.response_end = static_cast<uint32_t>(end);
+      turn.response = rows.text(std::span(read.tokens).subspan(begin, end - begin));
+      turn.is_valid = true;
+      t.turns.push_back(std::move(turn));
+    }
+    begin = end + 1;
+  }
+  return t;
+}
+
+PlayerActor spawn_row_feeder(caf::actor_system& system, RowFeederOptions options) {
+  return system.spawn(row_feeder, std::move(options));
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,59 @@
+#pragma once
+/// Rows of pipeline sft: dialogues to imitate (docs/sft.md). A row is a chat (a column of messages,
+/// with tools if there are) or a prompt with its answer. Pure but for the files.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/error.hpp"
+#include "runtime/tasks/dataset.hpp"
+#include "runtime/tasks/row_json.hpp"
+#include "runtime/tasks/tokenizer.hpp"
+
+namespace cohort::tasks {
+
+/// Names of columns; empty: the usual ones, the first there is.
+struct SftColumns {
+  std::string messages = {};  // messages
+  std::string system = {};    // none
+  std::string prompt = {};    // prompt, instruction, question
+  std::string query = {};     // beside instruction: input
+  std::string response = {};  // response, output, answer, solution
+  std::string tools = "tools";
+};
+
+struct SftRow {
+  std::string id;                         // "file:line"
+  RowJson messages = RowJson::array();    // as a chat template takes them
+  RowJson tools;                          // null: none
+  RowJson variables = RowJson::object();  // of the template: chat_template_kwargs, enable_thinking
+};
+
+/// Reads one JSON object; the id stays empty. Returns Errc::config with the error and the expected
+/// form, without file and line.
+Expected<SftRow> read_sft_row(std::string_view line, const SftColumns& columns);
+/// Returns a row of a built-in task with its worked answer.
+SftRow sft_row_of(const Sample& sample);
+
+/// A dialogue as ids. mask: 1 = the assistant says it; entry 0 is 0, nothing predicts it.
+struct MaskedTokens {
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t> mask;
+  bool is_truncated = false;  // tokens are left out
+  bool has_lost_end = false;  // the assistant's last token is among them: not to stop is taught
+  uint64_t counted() const;
+};
+
+/// Writes the dialogue in ChatML (prompt.hpp), the contents alone if `is_plain`, and counts each
+/// answer and its <|im_end|>. Returns Errc::invalid_argument for a message that is not plain text,
+/// a row without an answer, and a character the vocabulary lacks.
+Expected<MaskedTokens> mask_of_chatml(const SftRow& row, const Tokenizer& tokenizer, bool is_plain);
+
+enum class RowCut : uint8_t { error, left, right };  // what goes of a row that is too long
+
+/// Leaves at most `room` tokens: right keeps the first. Returns Errc::config under `error`, with
+/// both lengths.
+Expected<void> fit_row(MaskedTokens& row, size_t room, RowCut cut);
+
+}  // namespace cohort::tasks
