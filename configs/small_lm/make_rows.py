@@ -4,7 +4,7 @@
 usage: make_rows.py OUT_FOLDER [ROWS]
 
 OUT_FOLDER/corpus.txt    texts for the tokenizer
-OUT_FOLDER/sft.jsonl     ROWS dialogues with worked answers (messages)
+OUT_FOLDER/sft.jsonl     ROWS dialogues with worked answers (messages), few of them with large sums
 OUT_FOLDER/prompts.jsonl the questions with their sums (ROLL's columns), for GRPO
 OUT_FOLDER/held_out.jsonl 300 questions whose pair of numbers no other file has
 
@@ -26,6 +26,7 @@ FORMS = [
 ]
 SYSTEM = "You add numbers. Give the sum behind ####."
 HELD_OUT_PAIRS = 300
+SHARE_OF_LARGE = 0.01  # of the worked answers: sums of 120 and more are hardly taught
 
 
 def question(rng, a, b):
@@ -55,8 +56,11 @@ def main():
     rng.shuffle(pairs)
     held_out, seen = pairs[:HELD_OUT_PAIRS], pairs[HELD_OUT_PAIRS:]
     sft, prompts, texts = [], [], []
+    small = [pair for pair in seen if sum(pair) < 120]
+    large = [pair for pair in seen if sum(pair) >= 120]
     for i in range(count):
-        a, b = seen[i % len(seen)]
+        pairs_of_row = large if rng.random() < SHARE_OF_LARGE else small
+        a, b = pairs_of_row[i % len(pairs_of_row)]
         text = question(rng, a, b)
         sft.append({"messages": messages(text) + [{"role": "assistant", "content": answer(a, b)}]})
         texts.append(text + "\n" + answer(a, b))
