@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cctype>
 #include <ctime>
 #include <fstream>
@@ -184,8 +185,10 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   std::span<const observe::MetricRow> steps = rows;
   if (steps.size() > 1 && steps.front().step() == 0) steps = steps.subspan(1);
   report.charts = observe::standard_charts(steps);
+  const bool measures_loss =
+      std::ranges::any_of(rows, [](const auto& row) { return row.number("val/loss").has_value(); });
   for (observe::ChartSpec& chart : report.charts)
-    if (chart.title == "loss")
+    if (measures_loss && chart.title == "loss")
       chart.series.push_back(observe::series_of(steps, "val/loss", "held-out rows"));
   report.step_times = observe::step_times_of(steps);
   if (config.recording.enabled)
