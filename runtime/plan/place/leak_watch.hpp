@@ -3,8 +3,8 @@
 ///
 /// LEAK-1: when a phase has been set up, what the card's allocator has given out is what the ledger
 /// says the card's objects take. Whatever is above it belongs to nobody.
-/// LEAK-2: the memory of a process, at the same point of the same phase, does not rise without end.
-/// Readings are looked at k_window at a time, by their least: heaps keep what the longest sequence so
+/// LEAK-2: the memory of a process, at the same point of the same phase, does not rise without
+/// end. Readings are looked at k_window at a time, by their least: heaps keep what the longest sequence so
 /// far took, so memory rises by jumps, ever rarer, and stays. A leak rises in every window: after
 /// k_rising windows in a row that each rose, a least reading above
 /// level * (1 + k_rise) + k_slack_bytes is an alarm. The level is the most of the last window that
