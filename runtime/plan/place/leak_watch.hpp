@@ -4,9 +4,9 @@
 /// LEAK-1: when a phase has been set up, what the card's allocator has given out is what the ledger
 /// says the card's objects take. Whatever is above it belongs to nobody.
 /// LEAK-2: the memory of a process, at the same point of the same phase, does not rise without
-/// end. Readings are looked at k_window at a time, by their least: heaps keep what the longest sequence so
-/// far took, so memory rises by jumps, ever rarer, and stays. A leak rises in every window: after
-/// k_rising windows in a row that each rose, a least reading above
+/// end. Readings are looked at k_window at a time, by their least: heaps keep what the longest
+/// sequence so far took, so memory rises by jumps, ever rarer, and stays. A leak rises in every
+/// window: after k_rising windows in a row that each rose, a least reading above
 /// level * (1 + k_rise) + k_slack_bytes is an alarm. The level is the most of the last window that
 /// did not rise; after an alarm it is that window's most, so that a steady leak is told again when
 /// it has grown again, not every step.
