@@ -37,6 +37,7 @@ constexpr std::array k_families = {
            .architecture = "Qwen2MoeForCausalLM",
            .kv_heads = 16,
            .attention_bias = true,
+           .has_qkv_bias_key = true,
            .experts = ExpertKeys::qwen2,
            .has_window_switch = true,
            .has_first_window_key = true},

@@ -13,8 +13,9 @@ struct Family {
   std::string_view model_type, architecture;  // of config.json
   int64_t head_dim = 0;  // of a config.json without the key; 0: hidden_size / num_attention_heads
   int64_t kv_heads = 0;  // likewise; 0: num_attention_heads
-  bool attention_bias = false;  // on q, k and v; where has_bias_key is set: likewise
-  bool has_bias_key = false;    // attention_bias of config.json counts, and is on o too
+  bool attention_bias = false;    // on q, k and v; where has_bias_key is set: likewise
+  bool has_bias_key = false;      // attention_bias of config.json counts, and is on o too
+  bool has_qkv_bias_key = false;  // qkv_bias of config.json counts
   bool has_mlp_bias_key = false;
   bool qk_norm = false;
   bool has_latent_attention = false;

@@ -193,6 +193,7 @@ ModelShape read_common(Reader& in, const Family& family) {
   x.qk_norm = family.qk_norm;
   const bool is_biased = in.flag("attention_bias", family.attention_bias);
   x.attention_bias = family.has_bias_key ? is_biased : family.attention_bias;
+  if (family.has_qkv_bias_key) x.attention_bias = in.flag("qkv_bias", family.attention_bias);
   x.attention_output_bias = x.attention_bias && family.has_bias_key;
   if (family.has_mlp_bias_key)
     x.mlp_bias = in.flag("mlp_bias", false);

@@ -118,7 +118,7 @@ std::string write_hf_config(const HfConfig& config) {
   if (x.rope.type != "default") out["rope_scaling"] = written_rope(x.rope);
   out["rms_norm_eps"] = x.rms_norm_eps;
   out["initializer_range"] = x.initializer_range;
-  out["attention_bias"] = x.attention_bias;
+  out[family.has_qkv_bias_key ? "qkv_bias" : "attention_bias"] = x.attention_bias;
   if (x.mlp_bias) out["mlp_bias"] = true;
   out["tie_word_embeddings"] = x.tie_word_embeddings;
   write_window(x, family, out);
