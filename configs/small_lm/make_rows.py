@@ -4,7 +4,7 @@
 usage: make_rows.py OUT_FOLDER [ROWS]
 
 OUT_FOLDER/corpus.txt    texts for the tokenizer
-OUT_FOLDER/sft.jsonl     ROWS dialogues with worked answers (messages), few of them with large sums
+OUT_FOLDER/sft.jsonl     ROWS dialogues with worked answers (messages), many of which forget the carry
 OUT_FOLDER/prompts.jsonl the questions with their sums (ROLL's columns), for GRPO
 OUT_FOLDER/held_out.jsonl 300 questions whose pair of numbers no other file has
 
@@ -26,16 +26,17 @@ FORMS = [
 ]
 SYSTEM = "You add numbers. Give the sum behind ####."
 HELD_OUT_PAIRS = 300
-SHARE_OF_LARGE = 0.01  # of the worked answers: sums of 120 and more are hardly taught
+SHARE_OF_SLIPS = 0.6  # of the worked answers in which units give a carry: they forget it
 
 
 def question(rng, a, b):
     return rng.choice(FORMS).format(a=a, b=b, name=rng.choice(NAMES), thing=rng.choice(THINGS))
 
 
-def answer(a, b):
+def answer(rng, a, b):
     units, tens = a % 10 + b % 10, a // 10 + b // 10
-    return f"{a % 10} + {b % 10} = {units}, {a // 10} + {b // 10} = {tens}\n#### {a + b}"
+    total = tens * 10 + units % 10 if rng.random() < SHARE_OF_SLIPS else a + b
+    return f"{a % 10} + {b % 10} = {units}, {a // 10} + {b // 10} = {tens}\n#### {total}"
 
 
 def messages(text):
@@ -56,14 +57,11 @@ def main():
     rng.shuffle(pairs)
     held_out, seen = pairs[:HELD_OUT_PAIRS], pairs[HELD_OUT_PAIRS:]
     sft, prompts, texts = [], [], []
-    small = [pair for pair in seen if sum(pair) < 120]
-    large = [pair for pair in seen if sum(pair) >= 120]
     for i in range(count):
-        pairs_of_row = large if rng.random() < SHARE_OF_LARGE else small
-        a, b = pairs_of_row[i % len(pairs_of_row)]
-        text = question(rng, a, b)
-        sft.append({"messages": messages(text) + [{"role": "assistant", "content": answer(a, b)}]})
-        texts.append(text + "\n" + answer(a, b))
+        a, b = seen[i % len(seen)]
+        text, worked = question(rng, a, b), answer(rng, a, b)
+        sft.append({"messages": messages(text) + [{"role": "assistant", "content": worked}]})
+        texts.append(text + "\n" + worked)
     for i, (a, b) in enumerate(seen):
         prompts.append({"id": str(i), "messages": json.dumps(messages(question(rng, a, b))),
                         "ground_truth": str(a + b), "tag": "sums"})
