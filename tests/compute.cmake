@@ -11,13 +11,14 @@ set_source_files_properties(unit/compute_kernels_test.cpp unit/compute_storage_t
 
 # Generation: torch-free but for the agreement with the training forward.
 cohort_test(generation_unit_test unit
-  SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp
+  SOURCES unit/generation_parts_test.cpp unit/decode_kernels_test.cpp unit/row_kernels_test.cpp
   DEPS cohort::compute TSAN)
 cohort_test(generation_property_test property
   SOURCES property/generation_engine_test.cpp property/generation_invariance_test.cpp property/generation_seam_test.cpp
   DEPS cohort::compute)
 cohort_test(card_memory_test property SOURCES property/card_memory_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(language_models_test golden PCH torch SOURCES golden/language_models_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
+cohort_test(engine_greedy_test golden SOURCES golden/engine_greedy_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(lora_train_test property PCH torch SOURCES property/lora_train_test.cpp DEPS cohort::compute cohort::plan nlohmann_json::nlohmann_json)
 cohort_test(export_folder_test golden SOURCES golden/export_folder_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(compute_memory_test unit SOURCES unit/compute_memory_test.cpp DEPS cohort::compute cohort::plan)

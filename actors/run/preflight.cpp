@@ -135,6 +135,7 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
     to.name = role.name;
     to.ranks = placed.find(role.name)->cards;
     to.tp = role.tp;
+    to.expert_tp = model.moe ? role.tp : 1;  // each expert is cut, none is left out
     to.dp = static_cast<uint32_t>(to.ranks.size()) / role.tp;
     COHORT_ASSIGN(plan::ReshardPlan plan, plan::plan_reshard(tensors, from, to, options));
     result.weights[role.name] = std::make_shared<const plan::ReshardPlan>(std::move(plan));

@@ -91,6 +91,10 @@ ModelShape tp_part(const ModelShape& shape, int64_t tp) {
        {&ModelShape::num_attention_heads, &ModelShape::num_key_value_heads,
         &ModelShape::intermediate_size, &ModelShape::vocab_size})
     part.*field = (shape.*field + tp - 1) / tp;
+  if (part.moe)
+    for (int64_t MoeShape::*field :
+         {&MoeShape::moe_intermediate_size, &MoeShape::shared_intermediate_size})
+      (*part.moe).*field = ((*shape.moe).*field + tp - 1) / tp;
   return part;
 }
 

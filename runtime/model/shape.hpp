@@ -82,8 +82,8 @@ struct ModelShape {
 /// are not a multiple of the key-value heads, or a product that would not fit 64 bits.
 Expected<void> check_shape(const ModelShape& shape);
 
-/// Returns the shape of one rank's part when a dense model is cut over `tp` cards: fewer heads, a
-/// narrower MLP, a shorter vocabulary. A number that `tp` does not divide is rounded up
+/// Returns the shape of one rank's part when a model is cut over `tp` cards: fewer heads, narrower
+/// MLPs and experts, a shorter vocabulary. A number that `tp` does not divide is rounded up
 /// (compute::tp_config refuses it).
 ModelShape tp_part(const ModelShape& shape, int64_t tp);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/compute/train/bf16.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "tests/support/family_models.hpp"
 #include "tests/support/generation_rig.hpp"
@@ -68,6 +69,57 @@ TEST(GenerationInvariance, AloneAndAmong63OthersGiveTheSameBits) {
     rig.serve(weights);
     expect_equal(expected, play_all(rig, crowd(5000 + row.lanes), k_turns).at(k_subject), row.what);
   }
+}
+
+/// The weights as an engine of `dtype` gets them.
+std::vector<std::byte> published(const std::vector<float>& flat, tensor::Dtype dtype) {
+  const auto bytes = std::as_bytes(std::span(flat));
+  if (dtype == tensor::Dtype::f32) return {bytes.begin(), bytes.end()};
+  std::vector<uint16_t> half;
+  for (float value : flat) half.push_back(compute::to_bf16(value));
+  const auto halves = std::as_bytes(std::span(half));
+  return {halves.begin(), halves.end()};
+}
+
+void serve_published(GenerationRig& rig, const std::vector<float>& flat) {
+  rig.engine->onload_params().value();
+  std::ranges::copy(published(flat, rig.model.dtype),
+                    rig.engine->begin_weights(1).value().bytes.begin());
+  rig.engine->commit_weights(1).value();
+  rig.engine->init_cache(rig.cache_bytes).value();
+  rig.start();
+}
+
+/// Routed experts and latent attention, in both dtypes: the ATen runner's exact rows.
+TEST(GenerationInvariance, ExpertsAndLatentsKeepTheirBitsInAnyBatch) {
+  for (compute::ModelConfig model : expert_models(generation_model()))
+    for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+      const auto weights = random_weights(model);
+      RigOptions options;
+      options.model = model;
+      options.model.dtype = dtype;
+      GenerationRig lonely(options);
+      serve_published(lonely, weights);
+      const auto expected = play_all(lonely, {k_subject}, k_turns).at(k_subject);
+      EXPECT_FALSE(expected.front().tokens.empty());
+      std::vector<uint64_t> others = {k_subject};
+      for (uint64_t id = 1; id < 24; ++id) others.push_back(id);
+      struct Row {
+        const char* what;
+        uint32_t lanes;
+        int64_t batch_tokens, cache_blocks;
+      };
+      for (const Row& row : {Row{"two lanes", 2, 256, 1024}, Row{"chunks of 7 rows", 1, 7, 1024},
+                             Row{"small cache", 1, 64, 60}}) {
+        options.lanes = row.lanes;
+        options.batch_tokens = row.batch_tokens;
+        options.cache_blocks = row.cache_blocks;
+        GenerationRig rig(options);
+        serve_published(rig, weights);
+        expect_equal(expected, play_all(rig, others, k_turns).at(k_subject),
+                     (model.family + ", " + row.what).c_str());
+      }
+    }
 }
 
 TEST(GenerationInvariance, EvictedTrajectoriesComeBackWithTheSameBits) {
@@ -175,6 +227,8 @@ TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   expect_training_agrees(llama_model());
   for (const compute::ModelConfig& model : engine_models(generation_model()))
     expect_training_agrees(model, random_weights(model));
+  for (const compute::ModelConfig& model : expert_models(generation_model()))
+    expect_training_agrees(model, random_weights(model));
 }
 
 void expect_aten_agrees(compute::ModelConfig model, double tolerance) {
@@ -207,6 +261,29 @@ TEST(GenerationAgreement, AtenRunnerAndKernelsComputeTheSame) {
   expect_aten_agrees(llama_model(), 2e-5);
   for (const compute::ModelConfig& model : engine_models(generation_model()))
     expect_aten_agrees(model, 3e-5);
+}
+
+/// Rounded weights, f32 arithmetic: what differs from f32 weights of the same values is the cache.
+TEST(GenerationAgreement, Bf16ExpertsAndLatentsAreClose) {
+  for (compute::ModelConfig model : expert_models(generation_model())) {
+    std::vector<float> weights = random_weights(model);
+    for (float& value : weights) value = compute::from_bf16(compute::to_bf16(value));
+    RigOptions options;
+    options.model = model;
+    GenerationRig exact(options);
+    exact.serve(weights);
+    options.model.dtype = tensor::Dtype::bf16;
+    GenerationRig rig(options);
+    serve_published(rig, weights);
+    EXPECT_EQ(2 * rig.engine->capacity().kv_token_bytes, exact.engine->capacity().kv_token_bytes);
+    for (uint64_t id = 1; id <= 4; ++id) {
+      auto request = turn_request(id, 0, 20, 1);
+      request.sampling.greedy = true;
+      const TurnOutput a = exact.play(request), b = rig.play(request);
+      ASSERT_EQ(b.tokens.size(), 1U);
+      EXPECT_NEAR(a.logp[0], b.logp[0], 0.05) << model.family;
+    }
+  }
 }
 
 TEST(GenerationAgreement, Bf16RunsOnTheAtenRunner) {

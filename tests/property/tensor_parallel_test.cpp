@@ -10,6 +10,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/generate/kv_cache.hpp"
 #include "runtime/compute/generate/tp_link.hpp"
+#include "tests/support/family_models.hpp"
 #include "tests/support/tp_cut.hpp"
 #include "tests/support/tp_rig.hpp"
 
@@ -158,6 +159,12 @@ TEST(TensorParallelLogits, AgreeWithoutTiesAndBiases) {  // Llama's shape
 
 TEST(TensorParallelLogits, AgreeOnTheAtenRunner) {
   expect_agreement(tp_model(2), compute::RunnerKind::aten, 3);
+}
+
+/// Experts are cut by their width, latent attention by heads; the latents are on every rank.
+TEST(TensorParallelLogits, AgreeForExpertsAndLatents) {
+  for (const ModelConfig& model : expert_models(tp_model(4)))
+    expect_agreement(model, compute::RunnerKind::aten, 3);
 }
 
 bool same_bits(const TurnOutput& a, const TurnOutput& b) {

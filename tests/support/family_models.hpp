@@ -34,8 +34,8 @@ inline std::vector<compute::ModelConfig> engine_models(const compute::ModelConfi
   return models;
 }
 
-/// What the training graph computes besides: routed experts in one layer of two, and latent
-/// attention with experts chosen by groups.
+/// Layers of their own: routed experts in one layer of two, with a shared expert in all, and latent
+/// attention with experts chosen by groups. The generation engine runs them with exact rows.
 inline std::vector<compute::ModelConfig> expert_models(const compute::ModelConfig& base) {
   std::vector<compute::ModelConfig> models(3, base);
   models[0].family = "qwen3_moe";

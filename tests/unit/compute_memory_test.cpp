@@ -8,6 +8,7 @@
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
+#include "tests/support/family_models.hpp"
 
 namespace cohort {
 namespace {
@@ -40,6 +41,8 @@ std::vector<compute::ModelConfig> models() {
         x.tie_word_embeddings = tied;
         out.push_back(x);
       }
+  for (const compute::ModelConfig& x : tests::expert_models(config_of(19, 32, 3, 4, 2, 10, 40)))
+    out.push_back(x);
   return out;
 }
 
@@ -52,10 +55,12 @@ TEST(MemoryAgreement, FlatElementsAreThoseOfTheLayout) {
 }
 
 TEST(MemoryAgreement, ATensorParallelPartHasOneShape) {
-  const compute::ModelConfig whole = config_of(60, 64, 2, 4, 2, 16, 192);
-  for (int tp : {1, 2, 4})
-    EXPECT_EQ((compute::ModelConfig{model::tp_part(whole, tp), whole.dtype}),
-              compute::tp_config(whole, tp).value());
+  std::vector<compute::ModelConfig> all = tests::expert_models(config_of(60, 64, 2, 4, 2, 16, 192));
+  all.push_back(config_of(60, 64, 2, 4, 2, 16, 192));
+  for (const compute::ModelConfig& whole : all)
+    for (int tp : {1, 2, 4})
+      EXPECT_EQ((compute::ModelConfig{model::tp_part(whole, tp), whole.dtype}),
+                compute::tp_config(whole, tp).value());
 }
 
 TEST(MemoryAgreement, HfConfigIsReadAlike) {
@@ -67,7 +72,7 @@ TEST(MemoryAgreement, HfConfigIsReadAlike) {
 }
 
 TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
-  for (compute::ModelConfig x : {models()[1], models()[6]})
+  for (compute::ModelConfig x : {models()[1], models()[6], models()[20], models()[22]})
     for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
       x.dtype = dtype;
       compute::CardMemory card(CardId{0}, uint64_t{64} << 20);
@@ -91,7 +96,8 @@ TEST(MemoryAgreement, TrainingObjectsInBothTypes) {
 }
 
 TEST(MemoryAgreement, TrainingObjectsOfEveryStage) {  // without a group: the card's share alone
-  for (compute::ModelConfig x : {models()[1], models()[6], models()[13]})
+  for (compute::ModelConfig x :
+       {models()[1], models()[6], models()[13], models()[21], models()[22]})
     for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16})
       for (uint32_t stage : {0u, 1u, 2u, 3u})
         for (int way : {0, 1, 2, 3}) {  // nothing, offload_optimizer, swap, offload_params
@@ -126,6 +132,16 @@ TEST(MemoryAgreement, TrainingObjectsOfEveryStage) {  // without a group: the ca
           for (auto [mine, planned] : objects) ASSERT_TRUE(engine->offload(mine));
           EXPECT_EQ(card.bytes_in_use(), 0u) << stage << " " << way;
         }
+}
+
+/// What a latent is worth: 8 + 4 values of a token in place of 2 x 4 heads x (12, 6).
+TEST(MemoryAgreement, ATokenOfLatentAttentionIsItsLatentAndOneKey) {
+  const compute::ModelConfig latent = tests::expert_models(config_of(19, 32, 3, 4, 2, 10, 40))[2];
+  EXPECT_EQ(plan::kv_bytes_per_token(latent, plan::builtin_infer_memory(2)), 3u * (8 + 4) * 2);
+  EXPECT_EQ(plan::kv_bytes_per_token(latent, plan::builtin_infer_memory(4)), 3u * (8 + 4) * 4);
+  // On every card of a tensor-parallel group.
+  EXPECT_EQ(plan::kv_bytes_per_token(model::tp_part(latent, 2), plan::builtin_infer_memory(2)),
+            3u * (8 + 4) * 2);
 }
 
 TEST(MemoryAgreement, GenerationObjectsInBothTypes) {

@@ -232,17 +232,18 @@ TEST(ModelConfig, WhatHasNoOperatorIsRefusedByName) {
               c.attention_bias = false;
             }),
             "accepted");
-  for (const ModelConfig& c : tests::engine_models(small_config()))
-    EXPECT_TRUE(validate(c)) << validate(c).error().detail;
+  for (const auto& models :
+       {tests::engine_models(small_config()), tests::expert_models(small_config())})
+    for (const ModelConfig& c : models) EXPECT_TRUE(validate(c)) << validate(c).error().detail;
   const std::pair<const char*, void (*)(ModelConfig&)> rows[] = {
       {"depends on the longest sequence", [](ModelConfig& c) { c.rope.type = "dynamic"; }},
       {"rope_theta", [](ModelConfig& c) { c.rope.theta = 0; }},
-      {"routed experts",
+      {"experts_per_token 5 is over num_experts 4",
        [](ModelConfig& c) {
-         c.moe = model::MoeShape{4, 2, 8};
+         c.moe = model::MoeShape{4, 5, 8};
        }},
-      {"latent attention", [](ModelConfig& c) {
-         c.mla = model::MlaShape{8, 8, 4, 4, 4};
+      {"qk_rope_head_dim = 3 is odd", [](ModelConfig& c) {
+         c.mla = model::MlaShape{8, 8, 3, 4, 4};
        }}};
   for (const auto& [what, change] : rows)
     EXPECT_NE(refusal(change).find(what), std::string::npos) << refusal(change);

@@ -8,6 +8,7 @@
 
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
+#include "tests/support/family_models.hpp"
 #include "tests/support/reshard_models.hpp"
 #include "tests/support/tp_cut.hpp"
 
@@ -36,6 +37,7 @@ std::vector<float> planned_part(const ModelConfig& c, int rank, int size) {
   plan::ShardLayout layout;
   layout.name = "infer";
   layout.tp = static_cast<uint32_t>(size);
+  layout.expert_tp = c.moe ? layout.tp : 1;
   layout.ranks = test::consecutive_cards(layout.tp);
   plan::check_layout(tensors, layout).value();
   const plan::Shards shards(tensors, layout);
@@ -57,7 +59,8 @@ std::vector<float> planned_part(const ModelConfig& c, int rank, int size) {
     if (spec.where == Where::first_stage || spec.where == Where::both_ends) visit(spec);
   for (uint32_t layer = 0; layer < tensors.layers; ++layer)
     for (const auto& spec : tensors.tensors)
-      if (spec.where == Where::layers) visit(spec);
+      if (spec.where == Where::layers && spec.first_layer <= layer && layer < spec.end_layer)
+        for (uint32_t expert = 0; expert < plan::family_experts(spec); ++expert) visit(spec);
   for (const auto& spec : tensors.tensors)
     if (spec.where == Where::last_stage) visit(spec);
   return part;
@@ -90,6 +93,14 @@ TEST(TensorParallelModel, TheCutIsThePlanners) {
               << kv_heads << " kv heads, rank " << rank << " of " << size;
 }
 
+TEST(TensorParallelModel, ExpertsAreCutByTheirWidthAndLatentAttentionByHeads) {
+  for (const ModelConfig& c : tests::expert_models(model(4, true)))
+    for (int size : {1, 2, 4})
+      for (int rank = 0; rank < size; ++rank)
+        EXPECT_EQ(cut_part(c, rank, size), planned_part(c, rank, size))
+            << c.family << ", rank " << rank << " of " << size;
+}
+
 TEST(TensorParallelModel, ASizeThatDoesNotDivideIsNamed) {
   const auto text = [](const ModelConfig& c, int size) {
     const auto part = tp_config(c, size);
@@ -105,6 +116,12 @@ TEST(TensorParallelModel, ASizeThatDoesNotDivideIsNamed) {
   odd.num_attention_heads = 12;
   EXPECT_NE(text(odd, 4).find("num_key_value_heads = 6"), std::string::npos);
   EXPECT_EQ(tp_config(model(2, true), 1).value(), model(2, true));
+  ModelConfig experts = tests::expert_models(model(4, true))[1];
+  experts.moe->moe_intermediate_size = 9;
+  EXPECT_NE(text(experts, 2).find("moe_intermediate_size = 9"), std::string::npos);
+  experts.moe->moe_intermediate_size = 8;
+  experts.moe->shared_intermediate_size = 9;
+  EXPECT_NE(text(experts, 2).find("the shared experts = 9"), std::string::npos);
 }
 
 }  // namespace

@@ -8,49 +8,62 @@
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
+#include "tests/support/family_models.hpp"
 #include "tests/support/reshard_models.hpp"
 #include "tests/support/train_fixture.hpp"
 
 namespace cohort::actors {
 namespace {
 
-TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
+std::vector<compute::ModelConfig> models() {
+  compute::ModelConfig model = tests::tiny_model();
+  model.vocab_size = 20;
+  std::vector<compute::ModelConfig> all = tests::expert_models(model);
   for (bool is_tied : {true, false})
-    for (bool has_bias : {true, false})
-      for (int tp : {1, 2, 4}) {
-        compute::ModelConfig model = tests::tiny_model();
-        model.vocab_size = 20;
-        model.tie_word_embeddings = is_tied;
-        model.attention_bias = has_bias;
-        if (!has_bias) model.family = "llama";
-        const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
-        plan::ShardLayout layout;
-        layout.tp = static_cast<uint32_t>(tp);
-        layout.ranks = test::consecutive_cards(layout.tp);
-        const plan::Shards shards(tensors, layout);
-        const compute::ParameterLayout part =
-            compute::layout_of(compute::tp_config(model, tp).value());
-        std::vector<std::byte> flat(static_cast<size_t>(part.total_elements) * sizeof(float));
-        for (uint32_t rank = 0; rank < layout.tp; ++rank) {
-          publish::PartTable table(shards, CardId{rank});
-          auto resolved = table.resolve(target_of(tensors, part, sizeof(float), flat));
-          ASSERT_TRUE(resolved) << resolved.error().detail;
-          std::map<const std::byte*, uint64_t> spans;
-          for (const auto& each : table.parts()) spans[table.at(each.name)] = each.bytes;
-          uint64_t covered = 0;
-          const std::byte* end = flat.data();
-          for (auto [begin, bytes] : spans) {
-            EXPECT_GE(begin, end) << "parts overlap";
-            end = begin + bytes;
-            covered += bytes;
-          }
-          EXPECT_EQ(covered, static_cast<uint64_t>(compute::parameter_count(part)) * sizeof(float));
-        }
-      }
+    for (bool has_bias : {true, false}) {
+      model.tie_word_embeddings = is_tied;
+      model.attention_bias = has_bias;
+      model.family = has_bias ? "qwen2" : "llama";
+      all.push_back(model);
+    }
+  return all;
 }
 
-TEST(WeightParts, ATrainEngineOffersTheTensorsOfThatName) {
+TEST(WeightParts, CoverEveryTensorOfEveryRankOnce) {
+  for (const compute::ModelConfig& model : models())
+    for (int tp : {1, 2, 4}) {
+      const plan::ModelTensors tensors = plan::reshard_tensors_of(model, sizeof(float));
+      plan::ShardLayout layout;
+      layout.tp = static_cast<uint32_t>(tp);
+      layout.expert_tp = model.moe ? layout.tp : 1;
+      layout.ranks = test::consecutive_cards(layout.tp);
+      const plan::Shards shards(tensors, layout);
+      const compute::ParameterLayout part =
+          compute::layout_of(compute::tp_config(model, tp).value());
+      std::vector<std::byte> flat(static_cast<size_t>(part.total_elements) * sizeof(float));
+      for (uint32_t rank = 0; rank < layout.tp; ++rank) {
+        publish::PartTable table(shards, CardId{rank});
+        auto resolved = table.resolve(target_of(tensors, part, sizeof(float), flat));
+        ASSERT_TRUE(resolved) << resolved.error().detail;
+        std::map<const std::byte*, uint64_t> spans;
+        for (const auto& each : table.parts()) spans[table.at(each.name)] = each.bytes;
+        uint64_t covered = 0;
+        const std::byte* end = flat.data();
+        for (auto [begin, bytes] : spans) {
+          EXPECT_GE(begin, end) << "parts overlap";
+          end = begin + bytes;
+          covered += bytes;
+        }
+        EXPECT_EQ(covered, static_cast<uint64_t>(compute::parameter_count(part)) * sizeof(float));
+      }
+    }
+}
+
+class Offers : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Offers, OfATrainEngineAreTheTensorsOfThatName) {
   compute::TrainEngineOptions options = tests::tiny_options();
+  options.model = models()[GetParam()];
   tests::TrainRig rig(options);
   const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float));
   const publish::Source source = source_of(tensors, *rig.engine);
@@ -59,14 +72,17 @@ TEST(WeightParts, ATrainEngineOffersTheTensorsOfThatName) {
   const publish::Target target = target_of(tensors, rig.engine->layout(), sizeof(float), copy);
   for (uint32_t family = 0; family < tensors.tensors.size(); ++family) {
     const plan::Interval layers = plan::family_layers(tensors.tensors[family]);
-    for (uint64_t layer = layers.begin; layer < layers.end; ++layer) {
-      const publish::PartName part{family, layer, 0};
-      ASSERT_EQ(source(part).size(), target(part).size());
-      std::ranges::copy(source(part), target(part).begin());
-    }
+    for (uint64_t layer = layers.begin; layer < layers.end; ++layer)
+      for (uint32_t expert = 0; expert < plan::family_experts(tensors.tensors[family]); ++expert) {
+        const publish::PartName part{family, layer, expert};
+        ASSERT_EQ(source(part).size(), target(part).size());
+        std::ranges::copy(source(part), target(part).begin());
+      }
   }
   EXPECT_EQ(copy, flat);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, Offers, ::testing::Range(size_t{0}, size_t{4}));
 
 }  // namespace
 }  // namespace cohort::actors

@@ -34,7 +34,8 @@ TpRank tp_rank(const BuiltInOptions& o) {
 }
 
 bool can_run_cpu_f32(const BuiltInOptions& o) {
-  return o.model.dtype == tensor::Dtype::f32 && o.card->device() == nullptr;
+  return o.model.dtype == tensor::Dtype::f32 && o.card->device() == nullptr &&
+         has_packed_layers(o.model);
 }
 
 Expected<void> validate_groups(const BuiltInOptions& o) {
@@ -64,7 +65,9 @@ Expected<void> validate(const BuiltInOptions& o) {
                    o.max_context, o.model.max_position);
   COHORT_TRY(validate_groups(o));
   if (o.runner == RunnerKind::cpu_f32 && !can_run_cpu_f32(o))
-    return invalid("generation: the cpu_f32 runner needs dtype f32 and device cpu");
+    return invalid(
+        "generation: the cpu_f32 runner needs dtype f32, device cpu and a model without routed "
+        "experts and latent attention; leave the runner to the engine");
   return {};
 }
 

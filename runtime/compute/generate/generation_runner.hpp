@@ -1,6 +1,7 @@
 #pragma once
 /// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32
-/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device and dtype, slower). A
+/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device, dtype and kind of layer,
+/// slower). A
 /// ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
 /// Exceptions of third parties do not leave a runner. Under tensor parallelism a runner has one
 /// rank's part of the model, and its lanes exchange sums with the other ranks through a TpLink;
@@ -66,6 +67,8 @@ class ModelRunner {
   virtual std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) = 0;
 };
 
+/// Returns whether make_cpu_runner can compute the model's layers: no routed experts, no latents.
+inline bool has_packed_layers(const ModelConfig& model) { return !model.moe && !model.mla; }
 std::unique_ptr<ModelRunner> make_cpu_runner(const RunnerOptions& options);
 /// Returns Errc::invalid_argument if the device is not there.
 Expected<std::unique_ptr<ModelRunner>> make_aten_runner(const RunnerOptions& options);

@@ -3,9 +3,8 @@
 /// tokens, scores. The reference against which a user holds an engine: the training forward, whole
 /// sequences, no cache, on the host. Owner: any one thread at a time. Torch-free header.
 ///
-/// It covers more than the engines do: routed experts, latent attention, classification heads, and
-/// rope_type dynamic, whose base here is that of the sequence at hand (as transformers computes it
-/// without a cache).
+/// It covers more than the engines do: classification heads, and rope_type dynamic, whose base here
+/// is that of the sequence at hand (as transformers computes it without a cache).
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -45,13 +45,6 @@ class LayoutBuilder {
   int64_t next_ = 0;
 };
 
-/// What the shape has and no operator of this layer computes; "" if nothing.
-std::string not_computed(const model::ModelShape& x) {
-  if (x.mla) return "latent attention (kv_lora_rank)";
-  if (x.moe) return "routed experts (num_experts)";
-  return "";
-}
-
 }  // namespace
 
 Expected<void> validate(const ModelConfig& c) {
@@ -59,15 +52,12 @@ Expected<void> validate(const ModelConfig& c) {
   const auto refused = [](const std::string& what) {
     return Error{Errc::invalid_argument, "model: " + what};
   };
-  if (std::string missing = not_computed(c); !missing.empty())
-    return refused(
-        fmt::format("model_type {}: {}: planned, but the built-in engine has no "
-                    "operator for it",
-                    c.family, missing));
   constexpr int64_t k_extent_max = int64_t{1} << 24;
   if (c.max_position <= 0 || c.max_position > k_extent_max)
     return refused(fmt::format("max_position = {} is not in 1..{}", c.max_position, k_extent_max));
-  if (c.head_dim % 2 != 0) return refused(fmt::format("head_dim = {} is odd", c.head_dim));
+  if (c.rotary_dim() % 2 != 0)
+    return refused(
+        fmt::format("{} = {} is odd", c.mla ? "qk_rope_head_dim" : "head_dim", c.rotary_dim()));
   if (c.dtype != tensor::Dtype::f32 && c.dtype != tensor::Dtype::bf16)
     return refused(fmt::format("dtype {} is not f32 or bf16", tensor::to_string(c.dtype)));
   if (auto valid = model::check_rope(c.rope); !valid) return refused(valid.error().detail);

@@ -3,9 +3,9 @@
 /// buffer that training, generation and publishing share: the tensors of model::tensors_of, in
 /// their order. Torch-free value types; pure functions; no thread owns anything here.
 ///
-/// The engine's operators: pre-RMSNorm, RoPE rotate-half (default, linear, llama3, yarn), norms of
-/// q and k, grouped-query attention with or without a window, SwiGLU, biases, tied or untied
-/// embeddings. validate() refuses the rest by name.
+/// The engine's operators: pre-RMSNorm, RoPE (default, linear, llama3, yarn), norms of q and k,
+/// grouped-query attention with or without a window, latent attention, SwiGLU, routed experts,
+/// biases, tied or untied embeddings. validate() refuses the rest by name.
 ///
 /// LAYOUT-1: specs are in offset order and do not overlap. LAYOUT-2: a part (q,k,v weights of a
 /// layer; q,k,v biases; gate and up; any other tensor) starts at a multiple of k_alignment elements

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/compute/model/product.hpp"
+
 namespace cohort::compute {
 namespace {
 
@@ -12,7 +14,7 @@ using at::Tensor;
 
 constexpr double k_inner_eps = 1e-6;  // of the latents' norms, whatever rms_norm_eps is
 
-Tensor product(const Tensor& x, const Tensor& weight) { return at::mm(x, weight.t()); }
+using ops::product;
 
 Tensor wide(const Tensor& x) { return x.to(at::promote_types(at::kFloat, x.scalar_type())); }
 
@@ -86,6 +88,40 @@ double score_scale(const ModelConfig& config) {
   return scale;
 }
 
+/// Queries [N, heads, nope] and [N, heads, rope], the latter rotated.
+std::pair<Tensor, Tensor> queries_of(const Tensor& h, const PolicyWeights::Layer& layer,
+                                     const ModelConfig& config, const Tensor& position,
+                                     const ops::RopeTable& rope) {
+  const model::MlaShape& mla = *config.mla;
+  Tensor q;
+  if (mla.q_lora_rank > 0)
+    q = product(ops::rms_norm(product(h, layer[Part::q_a]), layer[Part::q_a_norm], k_inner_eps),
+                layer[Part::q_b]);
+  else
+    q = product(h, layer[Part::q_full]);
+  const auto [plain, turning] =
+      split_heads(q, config.num_attention_heads, mla.qk_nope_head_dim, mla.qk_rope_head_dim);
+  return {plain, rotate_pairs(turning, position, rope)};
+}
+
+/// The normed latent [N, kv_lora_rank], and the rotated key [N, rope] that all heads share.
+std::pair<Tensor, Tensor> latent_of(const Tensor& h, const PolicyWeights::Layer& layer,
+                                    const ModelConfig& config, const Tensor& position,
+                                    const ops::RopeTable& rope) {
+  const model::MlaShape& mla = *config.mla;
+  const Tensor both = product(h, layer[Part::kv_a]);
+  const Tensor latent = ops::rms_norm(both.narrow(1, 0, mla.kv_lora_rank).contiguous(),
+                                      layer[Part::kv_a_norm], k_inner_eps);
+  const Tensor turning = both.narrow(1, mla.kv_lora_rank, mla.qk_rope_head_dim).unsqueeze(1);
+  return {latent, rotate_pairs(turning, position, rope).squeeze(1)};
+}
+
+/// Rows of kv_b that make one head's key (nope) and value out of the latent.
+Tensor head_rows(const PolicyWeights::Layer& layer, const model::MlaShape& mla, int64_t head) {
+  const int64_t rows = mla.qk_nope_head_dim + mla.v_head_dim;
+  return layer[Part::kv_b].narrow(0, head * rows, rows);
+}
+
 /// q [M, heads, d], k [N, heads, d], v [N, heads, e] of packed sequences -> [M, heads * e].
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                         const ops::AttentionLayout& layout) {
@@ -137,25 +173,42 @@ Tensor latent_attention(const Tensor& h, const Tensor& h_q, const PolicyWeights:
                         const ops::AttentionLayout& layout) {
   const model::MlaShape& mla = *config.mla;
   const int64_t heads = config.num_attention_heads;
-  Tensor q;
-  if (mla.q_lora_rank > 0)
-    q = product(ops::rms_norm(product(h_q, layer[Part::q_a]), layer[Part::q_a_norm], k_inner_eps),
-                layer[Part::q_b]);
-  else
-    q = product(h_q, layer[Part::q_full]);
-  const auto [q_plain, q_turning] =
-      split_heads(q, heads, mla.qk_nope_head_dim, mla.qk_rope_head_dim);
-  const Tensor latent = product(h, layer[Part::kv_a]);
-  const Tensor kv = product(ops::rms_norm(latent.narrow(1, 0, mla.kv_lora_rank).contiguous(),
-                                          layer[Part::kv_a_norm], k_inner_eps),
-                            layer[Part::kv_b]);
-  const auto [k_plain, v] = split_heads(kv, heads, mla.qk_nope_head_dim, mla.v_head_dim);
-  const Tensor k_turning =
-      latent.narrow(1, mla.kv_lora_rank, mla.qk_rope_head_dim).unsqueeze(1);  // one for all heads
-  const Tensor k_turned = rotate_pairs(k_turning, layout.k_position, rope).expand({-1, heads, -1});
-  const Tensor q_turned = rotate_pairs(q_turning, layout.q_position, rope);
-  return causal_attention(at::cat({q_plain, q_turned}, 2), at::cat({k_plain, k_turned}, 2), v,
+  const auto [q_plain, q_turned] = queries_of(h_q, layer, config, layout.q_position, rope);
+  const auto [latent, k_turned] = latent_of(h, layer, config, layout.k_position, rope);
+  const auto [k_plain, v] =
+      split_heads(product(latent, layer[Part::kv_b]), heads, mla.qk_nope_head_dim, mla.v_head_dim);
+  const Tensor k_shared = k_turned.unsqueeze(1).expand({-1, heads, -1});
+  return causal_attention(at::cat({q_plain, q_turned}, 2), at::cat({k_plain, k_shared}, 2), v,
                           score_scale(config), layout);
+}
+
+Tensor latent_entries(const Tensor& h, const PolicyWeights::Layer& layer, const ModelConfig& config,
+                      const Tensor& position, const ops::RopeTable& rope) {
+  const auto [latent, turned] = latent_of(h, layer, config, position, rope);
+  return at::cat({latent, turned}, 1);
+}
+
+Tensor latent_queries(const Tensor& h, const PolicyWeights::Layer& layer, const ModelConfig& config,
+                      const Tensor& position, const ops::RopeTable& rope) {
+  const model::MlaShape& mla = *config.mla;
+  const auto [plain, turned] = queries_of(h, layer, config, position, rope);
+  std::vector<Tensor> heads;
+  for (int64_t head = 0; head < config.num_attention_heads; ++head) {
+    const Tensor up = head_rows(layer, mla, head).narrow(0, 0, mla.qk_nope_head_dim);
+    heads.push_back(product(plain.select(1, head), up.t().contiguous()));
+  }
+  return at::cat({at::stack(heads, 1), turned}, 2) * score_scale(config);
+}
+
+Tensor latent_values(const Tensor& mixed, const PolicyWeights::Layer& layer,
+                     const ModelConfig& config) {
+  const model::MlaShape& mla = *config.mla;
+  std::vector<Tensor> heads;
+  for (int64_t head = 0; head < config.num_attention_heads; ++head)
+    heads.push_back(
+        product(mixed.select(1, head),
+                head_rows(layer, mla, head).narrow(0, mla.qk_nope_head_dim, mla.v_head_dim)));
+  return at::cat(heads, 1);
 }
 
 }  // namespace cohort::compute

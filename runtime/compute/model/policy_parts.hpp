@@ -1,6 +1,7 @@
 #pragma once
 /// Blocks of a layer that not every family has: routed experts and latent attention. ATen
-/// compositions, differentiable, of any device and dtype; used by policy_graph.hpp.
+/// compositions, differentiable, of any device and dtype; used by policy_graph.hpp and, in the form
+/// that a cache asks for, by the generation runner (generation_aten.cpp).
 #include "runtime/compute/model/policy_graph.hpp"
 
 namespace cohort::compute {
@@ -21,5 +22,23 @@ at::Tensor expert_mlp(const at::Tensor& h, const PolicyWeights::Layer& layer,
 at::Tensor latent_attention(const at::Tensor& h, const at::Tensor& h_q,
                             const PolicyWeights::Layer& layer, const ModelConfig& config,
                             const ops::RopeTable& rope, const ops::AttentionLayout& layout);
+
+// -- latent attention over a cache. What is kept of a token is its latent and its rotated key, of
+// all heads together; kv_b moves to the queries and the outputs (DeepSeek-V2, arXiv 2405.04434,
+// section 2.1.2): q k = (kv_b's key rows^T q) latent, so attention is one key-value head for all.
+
+/// Returns a token's entry [N, kv_lora_rank + qk_rope_head_dim] of the cache, in `h`'s dtype.
+/// position: [N] i32.
+at::Tensor latent_entries(const at::Tensor& h, const PolicyWeights::Layer& layer,
+                          const ModelConfig& config, const at::Tensor& position,
+                          const ops::RopeTable& rope);
+/// Returns queries of such entries, scaled: [N, heads, kv_lora_rank + qk_rope_head_dim].
+at::Tensor latent_queries(const at::Tensor& h, const PolicyWeights::Layer& layer,
+                          const ModelConfig& config, const at::Tensor& position,
+                          const ops::RopeTable& rope);
+/// Returns o's input [N, heads * v_head_dim] of latents mixed by attention [N, heads,
+/// kv_lora_rank].
+at::Tensor latent_values(const at::Tensor& mixed, const PolicyWeights::Layer& layer,
+                         const ModelConfig& config);
 
 }  // namespace cohort::compute

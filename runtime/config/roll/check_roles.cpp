@@ -152,8 +152,8 @@ void check_shape(model::ModelShape& m, Findings& f) {
   if (family.experts != model::ExpertKeys::none || family.has_latent_attention)
     return f.problem(
         "model.model_type",
-        fmt::format("{} has {}, which this section cannot describe; use a family of "
-                    "dense layers",
+        fmt::format("{} has {}, which this section cannot describe; give the shape as pretrain: a "
+                    "folder, or random:<config.json>",
                     family.model_type,
                     family.has_latent_attention ? "latent attention" : "routed experts"));
   if (!f.has("model.attention_bias")) m.attention_bias = family.attention_bias;

@@ -31,15 +31,43 @@ uint64_t layer_bytes(const ModelShape& x, bool has_experts, uint64_t element_byt
   return attention.bytes(element_bytes, tp) + mlp.bytes(element_bytes, tp);
 }
 
+/// Values per row that attention of the built-in engine keeps: q, k and v, what o reads, and a
+/// log-sum-exp of each head; of latent attention the latents too, q and k before and behind their
+/// assembly, and scores over `longest` keys thrice.
+uint64_t builtin_attention_values(const ModelShape& x, uint64_t longest) {
+  const uint64_t heads = x.num_attention_heads;
+  if (!x.mla) return 2 * heads * x.head_dim + 2 * x.num_key_value_heads * x.head_dim + heads;
+  const model::MlaShape& mla = *x.mla;
+  const uint64_t qk = mla.qk_nope_head_dim + mla.qk_rope_head_dim, v = mla.v_head_dim;
+  return 2 * (mla.q_lora_rank + mla.kv_lora_rank) + mla.qk_rope_head_dim +
+         heads * (5 * qk + 3 * v + 3 * longest);
+}
+
+/// Likewise of the wider kind of MLP: gate, up and their product, for each of a token's experts,
+/// with their inputs and outputs.
+uint64_t builtin_mlp_values(const ModelShape& x) {
+  const uint64_t dense = 3 * x.intermediate_size;
+  if (!x.moe) return dense;
+  const model::MoeShape& moe = *x.moe;
+  const uint64_t experts =
+      moe.experts_per_token * (3 * moe.moe_intermediate_size + 3 * x.hidden_size) +
+      3 * moe.shared_intermediate_size + 4 * moe.num_experts;
+  const bool has_dense =
+      moe.first_moe_layer > 0 || moe.sparse_step > 1 || !moe.dense_layers.empty();
+  return has_dense ? std::max(dense, experts) : experts;
+}
+
 /// The built-in engine, per row and layer. f32: fused operations, which keep norm inputs and
 /// outputs, rotated q, k, v, the attention's output, gate_up and its product. bf16: composed ones,
 /// which keep f32 copies in the norms, expanded heads, and probabilities over `longest` keys.
 uint64_t builtin_layer_bytes(const ModelShape& x, uint64_t param_bytes, uint64_t longest) {
   uint64_t h = x.hidden_size, q = x.num_attention_heads * x.head_dim;
-  uint64_t kv = x.num_key_value_heads * x.head_dim, i = x.intermediate_size;
-  if (param_bytes == 4) return 4 * (4 * h + (q + 2 * kv) + q + 3 * i + x.num_attention_heads + 2);
+  uint64_t kv = x.num_key_value_heads * x.head_dim, mlp = builtin_mlp_values(x);
+  if (param_bytes == 4) return 4 * (4 * h + builtin_attention_values(x, longest) + mlp + 2);
   uint64_t keys = longest * (6 * x.num_attention_heads + 1);
-  return 16 * h + 2 * (q + 2 * kv) + 8 * q + 8 * i + keys;
+  uint64_t attention =
+      x.mla ? 4 * builtin_attention_values(x, longest) : 2 * (q + 2 * kv) + 8 * q + keys;
+  return 16 * h + attention + divide_up(8 * mlp, 3);
 }
 
 uint64_t expert_layers(const RoleFacts& role) {

@@ -15,23 +15,37 @@ uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Calls visit(group, count) for each run of joined families; count = times it is in the model.
+/// Calls visit(group, count) for each run of joined families; count = layers that have it, 1 for an
+/// end of the model.
 template <class Visit>
 void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
   for (size_t i = 0; i < tensors.size();) {
     size_t end = i + 1;
     while (end < tensors.size() && tensors[end].is_joined) ++end;
-    visit(std::span(tensors).subspan(i, end - i), tensors[i].count());
+    const TensorSpec& spec = tensors[i].spec;
+    const bool is_layer = spec.where == Where::layers;
+    visit(std::span(tensors).subspan(i, end - i),
+          is_layer ? uint64_t{spec.end_layer} - spec.first_layer : 1);
     i = end;
   }
+}
+
+/// Tensors of the family in one layer: one for each routed expert.
+uint64_t copies(const ShapeTensor& tensor) {
+  return tensor.spec.kind == Kind::expert ? tensor.spec.experts : 1;
+}
+
+/// Elements of one part of the flat buffer; the experts of a layer lie side by side.
+uint64_t part_elements(std::span<const ShapeTensor> group) {
+  uint64_t elements = 0;
+  for (const ShapeTensor& tensor : group) elements += tensor.elements() * copies(tensor);
+  return round_up(elements, k_alignment_elements);
 }
 
 uint64_t flat_count(const std::vector<ShapeTensor>& tensors) {
   uint64_t sum = 0;
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t count) {
-    uint64_t elements = 0;
-    for (const ShapeTensor& tensor : group) elements += tensor.elements();
-    sum += round_up(elements, k_alignment_elements) * count;
+    sum += part_elements(group) * count;
   });
   return sum;
 }
@@ -96,21 +110,36 @@ struct ModelUnits {
 ModelUnits units_of(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
   ModelUnits units;
   const uint64_t shards = std::max<uint64_t>(x.shards, 1);
-  std::vector<ShapeTensor> tensors = trained_families(shape, head, x);
+  const std::vector<ShapeTensor> tensors = trained_families(shape, head, x);
+  std::vector<UnitElements> layers(static_cast<size_t>(shape.num_hidden_layers));
   bool is_first = !x.lora;  // an adapter has layers alone
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
-    UnitElements& unit = is_first                                    ? units.embedding
-                         : group.front().spec.where == Where::layers ? units.layer
-                                                                     : units.last;
+    UnitElements one{part_elements(group), 0};
+    for (const ShapeTensor& tensor : group)
+      one.parts += divide_up(tensor.elements(), shards) * copies(tensor);
+    const auto add = [&one](UnitElements& unit) {
+      unit.flat += one.flat;
+      unit.parts += one.parts;
+    };
+    const TensorSpec& spec = group.front().spec;
+    if (is_first)
+      add(units.embedding);
+    else if (spec.where != Where::layers)
+      add(units.last);
+    else
+      for (uint64_t layer = spec.first_layer; layer < spec.end_layer; ++layer) add(layers[layer]);
     is_first = false;
-    uint64_t elements = 0;
-    for (const ShapeTensor& tensor : group) {
-      elements += tensor.elements();
-      unit.parts += divide_up(tensor.elements(), shards);
-    }
-    unit.flat += round_up(elements, k_alignment_elements);
   });
+  for (const UnitElements& layer : layers) {  // dense layers and those with experts differ
+    units.layer.flat = std::max(units.layer.flat, layer.flat);
+    units.layer.parts = std::max(units.layer.parts, layer.parts);
+  }
   return units;
+}
+
+/// Whether weights lie in panels of columns: layers that the packed runner computes.
+bool is_packed(const ModelShape& shape, const InferMemory& memory) {
+  return memory.panel_columns > 0 && !shape.moe && !shape.mla;
 }
 
 uint64_t block_tokens(const InferMemory& memory) {
@@ -171,7 +200,7 @@ uint64_t kv_bytes_per_token(const ModelShape& x, uint64_t element_bytes) {
 
 uint64_t kv_bytes_per_token(const ModelShape& x, const InferMemory& memory) {
   uint64_t bytes = kv_bytes_per_token(x, memory.kv_element_bytes);
-  if (memory.panel_columns == 0 || x.mla) return bytes;
+  if (!is_packed(x, memory)) return bytes;
   uint64_t padding = round_up(x.head_dim, k_alignment_elements) - x.head_dim;
   return bytes + x.num_hidden_layers * x.num_key_value_heads * padding * memory.kv_element_bytes;
 }
@@ -206,7 +235,7 @@ TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKi
 
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
   uint64_t tokens = round_up(memory.kv_tokens, block_tokens(memory));
-  uint64_t elements = memory.panel_columns > 0 ? panel_element_count(shape, memory.panel_columns)
+  uint64_t elements = is_packed(shape, memory) ? panel_element_count(shape, memory.panel_columns)
                                                : flat_element_count(shape);
   return {{Object::infer_params, elements * memory.param_bytes},
           {Object::kv_cache, tokens * kv_bytes_per_token(shape, memory)}};

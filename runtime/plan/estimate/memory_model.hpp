@@ -4,7 +4,8 @@
 ///
 /// Two kinds of arithmetic. The built-in engine (runtime/compute on the cpu platform), to the byte:
 /// one flat buffer in which each tensor, or fused group of tensors, starts at a multiple of
-/// k_alignment_elements; generation in f32 packs the weights into panels of columns. The named
+/// k_alignment_elements; generation in f32 packs the weights into panels of columns, but for models
+/// with routed experts or latent attention, whose weights stay as they are published. The named
 /// engines, by what they are known to hold per element (state_of): DeepSpeed keeps bf16 parameters
 /// and gradients, and f32 master and moments with the optimizer; FSDP (as verl sets it up) f32
 /// parameters, gradients and moments, all cut over the ranks; Megatron bf16 parameters, f32

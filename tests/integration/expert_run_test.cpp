@@ -1,0 +1,159 @@
+// Policies with routed experts and with latent attention as a user has them: a config.json in,
+// GRPO, a checkpoint, an export, and a run that starts from it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/byte_folder.hpp"
+#include "tests/support/tiny_run.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::hashes;
+using test::Process;
+using test::run_folder;
+using test::TempFolder;
+
+/// A tokenizer of bytes, and the shape of a model without weights.
+fs::path write_shape(const TempFolder& folder, const std::string& family) {
+  const fs::path path = folder.path() / "shape";
+  tests::write_tokenizer_folder(path);
+  json config = {{"model_type", family},
+                 {"hidden_act", "silu"},
+                 {"hidden_size", 32},
+                 {"intermediate_size", 48},
+                 {"num_hidden_layers", 3},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"vocab_size", 264},
+                 {"initializer_range", 0.1},
+                 {"rms_norm_eps", 1e-6},
+                 {"rope_theta", 10000.0},
+                 {"tie_word_embeddings", false},
+                 {"max_position_embeddings", 2048},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 16},
+                 {"norm_topk_prob", true},
+                 {"eos_token_id", tests::k_im_end}};
+  if (family == "qwen3_moe") {
+    config.update({{"architectures", {"Qwen3MoeForCausalLM"}},
+                   {"head_dim", 8},
+                   {"num_experts", 4},
+                   {"mlp_only_layers", {1}}});
+  } else {
+    config.update({{"architectures", {"DeepseekV3ForCausalLM"}},
+                   {"num_key_value_heads", 4},
+                   {"n_routed_experts", 4},
+                   {"n_shared_experts", 1},
+                   {"n_group", 2},
+                   {"topk_group", 1},
+                   {"first_k_dense_replace", 1},
+                   {"routed_scaling_factor", 2.5},
+                   {"q_lora_rank", 12},
+                   {"kv_lora_rank", 8},
+                   {"qk_rope_head_dim", 4},
+                   {"qk_nope_head_dim", 8},
+                   {"v_head_dim", 6}});
+  }
+  std::ofstream(path / "config.json") << config.dump();
+  return path;
+}
+
+/// Two steps of two-digit addition.
+std::vector<std::string> addition_run(const fs::path& out, const std::string& pretrain,
+                                      const std::vector<std::string>& more) {
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
+      "output_dir=" + out.string(),
+      "pretrain=" + pretrain,
+      "~model",
+      "max_steps=2",
+      "eval_steps=-1",
+      "save_steps=1",
+      "rollout_batch_size=4",
+      "num_return_sequences_in_group=4",
+      "prompt_length=104",
+      "warm_start.steps=0",
+      "cards.memory_bytes=64MiB",
+      "cards.reserve_bytes=1MiB",
+      "recording.segment_bytes=2MiB",
+      "actor_train.training_args.per_device_train_batch_size=4",
+      "actor_train.training_args.gradient_accumulation_steps=4"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+std::string logprobs_of(const fs::path& folder, const TempFolder& temp) {
+  const fs::path rows = temp.path() / "rows.jsonl";
+  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
+  Process process(
+      {test::binary("actor-node"), "logprobs", folder.string(), rows.string(), "--greedy", "4"},
+      temp);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  return process.out();
+}
+
+std::map<uint64_t, std::string> hashes_of(const std::vector<std::string>& words,
+                                          const TempFolder& temp, std::string& folder) {
+  Process run(words, temp);
+  EXPECT_EQ(run.wait(), 0) << run.err() << run.out();
+  folder = run_folder(run);
+  return hashes(folder);
+}
+
+class ExpertRun : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExpertRun, TrainsPublishesAndComesBackFromItsExport) {
+  const TempFolder folder;
+  const std::string shape = "random:" + (write_shape(folder, GetParam()) / "config.json").string();
+  std::string first, second, third;
+  const auto one = hashes_of(addition_run(folder.path() / "a", shape, {}), folder, first);
+  ASSERT_EQ(one.size(), 3U);
+  EXPECT_NE(one.at(1), one.at(2));
+  // The same in two processes: what is sampled does not depend on who shares a batch.
+  auto spread = addition_run(folder.path() / "b", shape, {});
+  spread.insert(spread.begin() + 2, {"--processes", "2"});
+  EXPECT_EQ(hashes_of(spread, folder, second), one);
+  Process verified({test::binary("traj"), "verify", first}, folder);
+  EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
+  const fs::path out = folder.path() / "export";
+  Process exported({test::binary("actor-node"), "export", first, out.string()}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  const std::string trained = logprobs_of(fs::path(first) / "checkpoints/step_2", folder);
+  EXPECT_EQ(logprobs_of(out, folder), trained);
+  EXPECT_NE(logprobs_of(fs::path(first) / "checkpoints/step_0", folder), trained);
+  hashes_of(addition_run(folder.path() / "c", out.string(), {"max_steps=1"}), folder, third);
+  EXPECT_EQ(logprobs_of(fs::path(third) / "checkpoints/step_0", folder), trained);
+}
+
+/// A rollout and a reference of their own cards, the rollout cut over two; the trainer by unit.
+TEST_P(ExpertRun, ReachesRolloutsThatAreCutAndAReference) {
+  const TempFolder folder;
+  const std::string shape = "random:" + (write_shape(folder, GetParam()) / "config.json").string();
+  std::string path;
+  const auto found = hashes_of(
+      addition_run(
+          folder.path() / "a", shape,
+          {"num_gpus_per_node=5", "actor_train.device_mapping=[0,1]",
+           "actor_infer.device_mapping=[2,3]", "++reference.device_mapping=[4]",
+           "init_kl_coef=0.01", "++actor_train.strategy_args.strategy_name=deepspeed_train",
+           "++actor_train.strategy_args.strategy_config.zero_optimization.stage=3",
+           "actor_train.training_args.gradient_accumulation_steps=2",
+           "++actor_infer.strategy_args.strategy_config.tensor_parallel_size=2"}),
+      folder, path);
+  EXPECT_EQ(found.size(), 3U);
+  Process verified({test::binary("traj"), "verify", path}, folder);
+  EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ExpertRun, ::testing::Values("qwen3_moe", "deepseek_v3"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace cohort
