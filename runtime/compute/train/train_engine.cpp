@@ -113,7 +113,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   if (options.draws_weights || s.has_lora()) s.initialise();
   try {
     s.rope =
-        ops::rope_table(options.model.max_position, options.model.head_dim, options.model.rope);
+        ops::rope_table(options.model.max_position, options.model.rotary_dim(), options.model.rope);
     s.rope = {s.rope.cos.to(s.torch_device()), s.rope.sin.to(s.torch_device())};
   } catch (const std::exception& e) {
     return Error{Errc::compute, fmt::format("train engine: {}", e.what())};
