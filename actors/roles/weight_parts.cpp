@@ -13,15 +13,13 @@ FamilyTensors tensors_of(const plan::ModelTensors& model, const compute::Paramet
   const bool is_in_layers = model.tensors[part.family].where == plan::TensorSpec::Where::layers;
   const int64_t layer = is_in_layers ? static_cast<int64_t>(part.layer) : -1;
   const auto is_of_part = [&](const compute::ParameterSpec& spec) {
-    return spec.family == part.family && spec.layer == layer;
+    return spec.family == part.family && spec.layer == layer &&
+           (spec.expert < 0 || spec.expert == static_cast<int64_t>(part.expert));
   };
   const auto first = std::ranges::find_if(layout.specs, is_of_part);
   const auto end = std::find_if_not(first, layout.specs.end(), is_of_part);
   COHORT_CHECK(first != end, "weights: the plan's model has more tensors than the engine's");
-  // The experts of a layer come one behind the other, each with as many tensors.
-  const auto count =
-      static_cast<size_t>(end - first) / plan::family_experts(model.tensors[part.family]);
-  return {static_cast<size_t>(first - layout.specs.begin()) + part.expert * count, count};
+  return {static_cast<size_t>(first - layout.specs.begin()), static_cast<size_t>(end - first)};
 }
 
 // The pieces of a family lie side by side: fused groups have no gap (LAYOUT-2), and a rank's cut

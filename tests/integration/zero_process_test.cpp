@@ -30,6 +30,7 @@ constexpr int k_steps = 5, k_saved = 2;
 struct Layout {
   int ranks = 1, stage = 0;
   bool offload_optimizer = false;
+  int expert_ways = 0;  // > 0: of a model with experts
 };
 
 /// One rank of a run: from `load` (or the seed) to step `last`, then saved to `save`.
@@ -61,6 +62,10 @@ int run_leg(const Leg& leg, int rank, uint16_t port) {
   options.zero.group = group.get();
   options.zero.stage = leg.layout.stage;
   options.zero.offload_optimizer = leg.layout.offload_optimizer;
+  if (leg.layout.expert_ways > 0) {
+    options.model = tests::moe_model();
+    options.zero.expert_ways = leg.layout.expert_ways;
+  }
   TrainRig rig(options);
   TrainEngine& engine = *rig.engine;
   if (!leg.load.empty()) engine.load(leg.load).value();
@@ -121,6 +126,15 @@ TEST_F(ZeroProcesses, AKilledRankIsNamedAndTheRunResumesWithTheSameBits) {
     EXPECT_LT(now_seconds() - begin, 20);
     EXPECT_EQ(run({{4, stage}, k_steps, at("half"), {}, at("hash")}), expected);
   }
+}
+
+TEST_F(ZeroProcesses, ExpertsOverRanksHaveTheBitsOfOneAndOutliveAKill) {  // TRAIN-3, EP-4
+  const std::string expected = run({{1, 0, false, 1}, k_steps, {}, {}, at("hash")});
+  ASSERT_EQ(expected.size(), 16u);
+  EXPECT_EQ(run({{2, 0, false, 2}, k_steps, {}, {}, at("hash")}), expected);
+  run({{4, 1, false, 2}, k_saved, {}, at("half"), at("half.hash"), 2});
+  EXPECT_EQ(run({{4, 1, false, 2}, k_steps, at("half"), {}, at("hash")}), expected);
+  EXPECT_EQ(run({{1, 0, false, 1}, k_steps, at("half"), {}, at("hash")}), expected);
 }
 
 TEST_F(ZeroProcesses, TheModelOfACheckpointIsOneFileForOthers) {

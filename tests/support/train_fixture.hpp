@@ -40,6 +40,22 @@ inline compute::ModelConfig llama_model() {
   return config;
 }
 
+/// Qwen3-MoE's: norms of q and k, no biases, four experts of which a token has two, and a dense
+/// layer between two with experts.
+inline compute::ModelConfig moe_model() {
+  compute::ModelConfig config = tiny_model();
+  config.family = "qwen3_moe";
+  config.attention_bias = false;
+  config.qk_norm = true;
+  config.num_hidden_layers = 3;
+  config.moe = model::MoeShape{.num_experts = 4,
+                               .experts_per_token = 2,
+                               .moe_intermediate_size = 9,
+                               .dense_layers = {1},
+                               .norm_topk_prob = true};
+  return config;
+}
+
 /// The flat buffer of an engine that holds whole tensors (below ZeRO 3), padding zero.
 inline std::vector<std::byte> flat_weights(const compute::TrainEngine& engine) {
   std::vector<std::byte> flat(engine.weight_bytes());

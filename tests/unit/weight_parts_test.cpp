@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/plan/reshard/model_families.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/family_models.hpp"
+#include "tests/support/ranks.hpp"
 #include "tests/support/reshard_models.hpp"
 #include "tests/support/train_fixture.hpp"
 
@@ -83,6 +85,38 @@ TEST_P(Offers, OfATrainEngineAreTheTensorsOfThatName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Offers, ::testing::Range(size_t{0}, size_t{4}));
+
+TEST(WeightParts, ARankWithItsExpertsOffersThePlansParts) {  // EP-1 is plan::ShardLayout's order
+  compute::TrainEngineOptions options = tests::tiny_options();
+  options.model = tests::moe_model();
+  const plan::ModelTensors tensors = plan::reshard_tensors_of(options.model, sizeof(float));
+  plan::ShardLayout layout;
+  layout.dp = 4;
+  layout.ep = 2;
+  layout.ranks = test::consecutive_cards(layout.dp);
+  const plan::Shards shards(tensors, layout);
+  tests::TrainRig whole(options);
+  const publish::Source all = source_of(tensors, *whole.engine);
+  auto rendezvous = compute::Rendezvous::in_process();
+  tests::on_threads(4, [&](int rank) {
+    auto group = compute::Collectives::join(tests::group_options(rank, 4, "g", rendezvous)).value();
+    compute::TrainEngineOptions mine = options;
+    mine.zero.group = group.get();
+    mine.zero.expert_ways = 2;
+    tests::TrainRig rig(mine);
+    const publish::Source source = source_of(tensors, *rig.engine);
+    publish::PartTable table(shards, CardId{static_cast<uint32_t>(rank)});
+    const auto resolved = table.resolve(source, 1);
+    ASSERT_TRUE(resolved) << resolved.error().detail;
+    uint64_t bytes = 0;
+    for (const auto& part : table.parts()) {
+      EXPECT_TRUE(std::ranges::equal(source(part.name), all(part.name)));
+      bytes += part.bytes;
+    }
+    EXPECT_EQ(bytes, static_cast<uint64_t>(compute::parameter_count(rig.engine->layout())) *
+                         sizeof(float));
+  });
+}
 
 }  // namespace
 }  // namespace cohort::actors

@@ -16,20 +16,21 @@ int64_t aligned(int64_t elements) {
 class LayoutBuilder {
  public:
   void add(const model::Tensor& tensor, uint32_t family, int64_t layer, PartSpan& part,
-           int64_t expert = 0) {
-    if (!tensor.is_joined && expert == 0) {
+           int64_t expert = -1, bool is_first_expert = true) {
+    if (!tensor.is_joined && is_first_expert) {
       next_ = aligned(next_);
       part = {next_, 0, tensor.columns};
     }
     part.rows += tensor.rows;
-    ParameterSpec spec{model::tensor_name(tensor, layer, expert),
+    ParameterSpec spec{model::tensor_name(tensor, layer, std::max<int64_t>(expert, 0)),
                        {tensor.rows},
                        next_,
                        tensor.elements(),
                        tensor.kind,
                        tensor.is_stacked,
                        family,
-                       layer};
+                       layer,
+                       expert};
     if (tensor.columns > 0) spec.shape.push_back(tensor.columns);
     next_ += spec.count;
     layout.specs.push_back(std::move(spec));
@@ -73,7 +74,7 @@ const ParameterSpec* ParameterLayout::find(std::string_view name) const {
   return nullptr;
 }
 
-ParameterLayout layout_of(const ModelConfig& c, model::HeadKind head) {
+ParameterLayout layout_of(const ModelConfig& c, model::HeadKind head, ExpertRange experts) {
   const std::vector<model::Tensor> tensors = model::tensors_of(c, head);
   std::vector<uint32_t> families;  // of the tensors
   for (const model::Tensor& tensor : tensors)
@@ -90,9 +91,13 @@ ParameterLayout layout_of(const ModelConfig& c, model::HeadKind head) {
       if (!tensors[i].is_in(layer)) continue;
       // What is joined is one matrix of each expert; the experts' lie one behind the other.
       while (end < tensors.size() && tensors[end].is_joined) ++end;
-      for (int64_t expert = 0; expert < std::max<int64_t>(tensors[i].experts, 1); ++expert)
+      const bool is_routed = tensors[i].experts > 0;
+      const int64_t first = is_routed ? std::max<int64_t>(experts.first, 0) : -1;
+      const int64_t last = is_routed ? std::min(experts.end, tensors[i].experts) : 0;
+      for (int64_t expert = first; expert < last; ++expert)
         for (size_t of = i; of < end; ++of)
-          builder.add(tensors[of], families[of], layer, parts[tensors[of].part], expert);
+          builder.add(tensors[of], families[of], layer, parts[tensors[of].part], expert,
+                      expert == first);
     }
   }
   for (; next < tensors.size(); ++next)

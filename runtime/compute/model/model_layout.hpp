@@ -12,6 +12,7 @@
 /// and has no gap inside, so that it can be read as one [sum of rows, columns] matrix. LAYOUT-3:
 /// padding elements are zero for ever.
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,7 @@ struct ModelConfig : model::ModelShape {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// Returns Errc::invalid_argument naming the first field that is out of range or does not divide,
-/// or the first part of the model for which there is no operator here.
+/// Returns Errc::invalid_argument naming the first field that is out of range or does not divide.
 Expected<void> validate(const ModelConfig& config);
 
 struct ParameterSpec {
@@ -46,6 +46,7 @@ struct ParameterSpec {
   bool is_stacked = false;  // cut and moved as one with the tensor before it
   uint32_t family = 0;      // index in plan::families_of
   int64_t layer = -1;       // -1: an end of the model
+  int64_t expert = -1;      // of the layer's routed experts; -1: no expert's
 
   /// Weight decay applies: not to norm weights and biases.
   bool is_decayed() const { return kind != model::Kind::norm && kind != model::Kind::bias; }
@@ -72,9 +73,16 @@ struct ParameterLayout {
   const ParameterSpec* find(std::string_view name) const;
 };
 
-/// Returns the layout of a config that passed validate().
+/// The routed experts [first, end) of every layer that has them.
+struct ExpertRange {
+  int64_t first = 0, end = std::numeric_limits<int64_t>::max();
+  bool operator==(const ExpertRange&) const = default;
+};
+
+/// Returns the layout of a config that passed validate(), of the routed experts `experts` alone.
 ParameterLayout layout_of(const ModelConfig& config,
-                          model::HeadKind head = model::HeadKind::language);
+                          model::HeadKind head = model::HeadKind::language,
+                          ExpertRange experts = {});
 
 /// Returns the number of parameters (without padding).
 int64_t parameter_count(const ParameterLayout& layout);

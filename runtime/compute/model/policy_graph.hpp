@@ -12,6 +12,15 @@
 
 namespace cohort::compute {
 
+/// Computes rows by the routed experts of one layer where they lie on several cards.
+class ExpertRows {
+ public:
+  virtual ~ExpertRows() = default;
+  /// x [n, H]: rows in the order of the experts, counts[e] of them for expert e. Returns what their
+  /// experts make of them [n, H], differentiable in x where gradients are on. Throws what ops do.
+  virtual at::Tensor apply(const at::Tensor& x, const std::vector<int64_t>& counts) = 0;
+};
+
 /// Views into one flat parameter tensor, a tensor for each part that the model has. `leaves` are
 /// the same tensors in offset order.
 struct PolicyWeights {
@@ -24,6 +33,8 @@ struct PolicyWeights {
   };
   struct Layer : model::ByPart<at::Tensor> {
     std::vector<Adapter> adapters;  // by first_row inside a part; empty: none
+    /// Of a rank that holds some of the experts: computes all of them. nullptr: the parts do.
+    ExpertRows* experts = nullptr;
   };
   struct Leaf {
     at::Tensor tensor;

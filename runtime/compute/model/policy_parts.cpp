@@ -61,6 +61,23 @@ Routing route(const Tensor& h, const PolicyWeights::Layer& layer, const model::M
   return out;
 }
 
+/// The choices of all tokens, expert after expert and token after token.
+struct ExpertOrder {
+  Tensor choices;               // [N k] i64 index into experts [N, k], taken flat
+  Tensor rows;                  // [N k] i64 the token of each
+  std::vector<int64_t> counts;  // [E]
+};
+
+ExpertOrder by_expert(const Tensor& experts, int64_t count) {
+  const Tensor flat = experts.reshape({-1});
+  ExpertOrder out;
+  out.choices = std::get<1>(at::sort(flat, /*stable=*/true, /*dim=*/0, /*descending=*/false));
+  out.rows = at::div(out.choices, experts.size(1), "floor");
+  const Tensor counts = at::bincount(flat, {}, count).cpu();
+  out.counts.assign(counts.data_ptr<int64_t>(), counts.data_ptr<int64_t>() + count);
+  return out;
+}
+
 Tensor gated(const Tensor& x, const Tensor& gate_up, const Tensor& down) {
   return product(ops::swiglu(product(x, gate_up)), down);
 }
@@ -147,20 +164,29 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
 
 }  // namespace
 
+Tensor expert_rows(const Tensor& x, const std::vector<int64_t>& counts, const Tensor& gate_up,
+                   const Tensor& down) {
+  const auto experts = static_cast<int64_t>(counts.size());
+  // Splits, not narrow views: their gradients are put together once, not one expert at a time.
+  const std::vector<Tensor> rows = at::split_with_sizes(x, counts);
+  const std::vector<Tensor> first = at::split(gate_up, gate_up.size(0) / experts);
+  const std::vector<Tensor> second = at::split(down, down.size(0) / experts);
+  std::vector<Tensor> outputs;
+  for (size_t expert = 0; expert < counts.size(); ++expert)
+    if (counts[expert] > 0) outputs.push_back(gated(rows[expert], first[expert], second[expert]));
+  return outputs.empty() ? x : at::cat(outputs, 0);
+}
+
 Tensor expert_mlp(const Tensor& h, const PolicyWeights::Layer& layer, const model::MoeShape& moe) {
   const Routing routing = route(h, layer, moe);
-  const int64_t middle = moe.moe_intermediate_size, hidden = h.size(1);
-  Tensor out = at::zeros_like(h);
-  for (int64_t expert = 0; expert < moe.num_experts; ++expert) {
-    const Tensor where = at::nonzero(routing.experts == expert);  // [tokens, 2]: row, choice
-    if (where.size(0) == 0) continue;
-    const Tensor rows = where.select(1, 0), choice = where.select(1, 1);
-    const Tensor weight = routing.weights.index({rows, choice}).unsqueeze(1);
-    const Tensor y = gated(h.index_select(0, rows),
-                           layer[Part::expert_gate_up].narrow(0, expert * 2 * middle, 2 * middle),
-                           layer[Part::expert_down].narrow(0, expert * hidden, hidden));
-    out = out.index_add(0, rows, y * weight);
-  }
+  const ExpertOrder order = by_expert(routing.experts, moe.num_experts);
+  const Tensor x = h.index_select(0, order.rows);
+  const Tensor y =
+      layer.experts != nullptr
+          ? layer.experts->apply(x, order.counts)
+          : expert_rows(x, order.counts, layer[Part::expert_gate_up], layer[Part::expert_down]);
+  const Tensor weight = routing.weights.reshape({-1}).index_select(0, order.choices).unsqueeze(1);
+  const Tensor out = at::zeros_like(h).index_add(0, order.rows, y * weight);
   if (!layer[Part::shared_gate_up].defined()) return out;
   Tensor shared = gated(h, layer[Part::shared_gate_up], layer[Part::shared_down]);
   if (layer[Part::shared_gate].defined())

@@ -8,7 +8,7 @@ namespace cohort::compute {
 
 /// Returns the experts' output [N, H] for h [N, H], which is behind the layer's second norm: each
 /// token's experts_per_token best by the router, weighted, and the shared expert. No token is
-/// dropped. Ties go to the expert of the lower index.
+/// dropped. Ties go to the expert of the lower index. A token's experts are added in their order.
 ///   Qwen: p = softmax of the router's logits over all experts in f32; weights are the chosen p,
 ///   divided by their sum if norm_topk_prob. DeepSeek-V3: s = sigmoid(logits) in f32; chosen by s +
 ///   router_bias among the best groups (a group's score: the sum of its two best); weights are the
@@ -16,6 +16,12 @@ namespace cohort::compute {
 ///   softmax, a group's score is its best, weights as they are, times routed_scaling.
 at::Tensor expert_mlp(const at::Tensor& h, const PolicyWeights::Layer& layer,
                       const model::MoeShape& moe);
+
+/// The same of rows that are sorted by their experts: x [n, H], counts[e] rows for expert e of
+/// gate_up [counts.size() * 2 F, H] and down [counts.size() * H, F]. Returns [n, H]. One product
+/// per matrix and expert.
+at::Tensor expert_rows(const at::Tensor& x, const std::vector<int64_t>& counts,
+                       const at::Tensor& gate_up, const at::Tensor& down);
 
 /// Returns o's input [M, heads * v_head_dim] of latent attention: queries of h_q [M, H] over the
 /// keys of h [N, H]; both are behind the layer's first norm.

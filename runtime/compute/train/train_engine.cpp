@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/check.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/compute/train/train_state.hpp"
@@ -15,6 +16,28 @@
 
 namespace cohort::compute {
 namespace {
+
+Expected<void> check_experts(const TrainEngineOptions& options) {
+  const ZeroOptions& zero = options.zero;
+  const int ways = zero.expert_ways, ranks = zero.group == nullptr ? 1 : zero.group->size();
+  if (ways == 1) return {};
+  const auto refused = [&](const std::string& why) {
+    return Error{Errc::invalid_argument,
+                 fmt::format("train engine: experts over {} ranks: {}", ways, why)};
+  };
+  if (ways < 1) return refused("at least 1 is needed");
+  if (!options.model.moe) return refused("the model has no routed experts; use 1");
+  if (options.model.moe->num_experts % ways != 0)
+    return refused(
+        fmt::format("does not divide the {} experts of a layer", options.model.moe->num_experts));
+  if (ranks % ways != 0) return refused(fmt::format("does not divide the {} ranks", ranks));
+  if (zero.stage == 3 || zero.offload_params)
+    return refused(
+        "ZeRO 3 and offload_params, which bring parameters layer by layer, are not built in with "
+        "it; use stage 0 to 2");
+  if (options.lora) return refused("is not built in with lora; use 1");
+  return {};
+}
 
 Expected<void> check(const TrainEngineOptions& options) {
   COHORT_TRY(validate(options.model));
@@ -40,7 +63,7 @@ Expected<void> check(const TrainEngineOptions& options) {
                  "parameters layer by layer, are not built in with lora; use stage 0 to 2"};
   if (options.lora && options.head != model::HeadKind::language)
     return Error{Errc::invalid_argument, "train engine: lora is for a language model's head"};
-  return {};
+  return check_experts(options);
 }
 
 /// Bytes of one array over all parameters, or over this rank's parts.
@@ -85,7 +108,12 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
     s.described.shape.max_position = length;
   s.described.dtype = s.is_bf16() ? "bfloat16" : "float32";
   s.math = FlatMath(options.card->device().get());
-  s.layout = layout_of(options.model, options.head);
+  const Collectives* group = options.zero.group;
+  if (const int ways = options.zero.expert_ways; ways > 1)
+    s.experts = ExpertCut(options.model, options.head, ways);
+  else
+    s.experts = ExpertCut(layout_of(options.model, options.head));
+  s.layout = s.experts.layout_of_slot(s.experts.slot_of(s.rank()));
   if (options.lora) {
     COHORT_ASSIGN(const model::LoraShape lora, model::resolve_lora(options.model, *options.lora));
     s.lora = lora_layout_of(options.model, lora);
@@ -94,9 +122,9 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
         options.role + ".base_params",
         static_cast<uint64_t>(s.base_layout.total_elements) * tensor::size_of(options.model.dtype));
     COHORT_TRY(s.base.materialise());
+    s.experts = ExpertCut(s.layout);
   }
-  const Collectives* group = options.zero.group;
-  s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size());
+  s.zero = ZeroLayout(s.layout, group == nullptr ? 1 : group->size(), s.experts.ways());
   const bool is_cut = s.stage() == 3;
   const std::string& role = options.role;
   if (!s.has_cut_master())
@@ -192,27 +220,103 @@ const ParameterLayout& TrainEngine::layout() const { return state_->layout; }
 
 // -- the parameters as others see them: hash, shards
 
-Expected<uint64_t> TrainEngine::State::hash_master(
-    const std::function<Expected<void>(const ZeroUnit&, std::span<const float>)>& visit) const {
-  const HeldBuffer from = master_buffer();
-  tensor::Checksum sum;
-  COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create(*this, sizeof(float), true));
-  std::vector<float> values;
-  std::vector<std::byte> copied;
-  for (const ZeroUnit& unit : zero.units()) {
-    std::span<const float> whole;
-    if (from.is_cut) {
-      values.assign(static_cast<size_t>(unit.elements()), 0.0f);
-      COHORT_TRY(exchange.gather(unit, from, reinterpret_cast<std::byte*>(values.data())));
-      whole = values;
-    } else {
-      const auto bytes = math.on_host({from.data + static_cast<size_t>(unit.begin) * sizeof(float),
-                                       static_cast<size_t>(unit.elements()) * sizeof(float)},
-                                      copied);
-      whole = {reinterpret_cast<const float*>(bytes.data()), static_cast<size_t>(unit.elements())};
+namespace {
+
+/// Puts units of the master together that are cut, by ZeRO or by experts.
+class MasterUnits {
+ public:
+  static Expected<MasterUnits> create(const TrainEngine::State& s) {
+    COHORT_ASSIGN(UnitExchange exchange, UnitExchange::create(s, sizeof(float), true));
+    return MasterUnits(s, std::move(exchange));
+  }
+  /// Returns a unit of this rank's layout, whole; good until the next call.
+  Expected<std::span<const float>> unit(const ZeroUnit& of) {
+    const auto count = static_cast<size_t>(of.elements());
+    if (from_.is_cut) {
+      values_.assign(count, 0.0f);
+      COHORT_TRY(exchange_.gather(of, from_, reinterpret_cast<std::byte*>(values_.data())));
+      return std::span<const float>(values_);
     }
+    const auto bytes = s_->math.on_host(
+        {from_.data + static_cast<size_t>(of.begin) * sizeof(float), count * sizeof(float)},
+        copied_);
+    return std::span(reinterpret_cast<const float*>(bytes.data()), count);
+  }
+  /// Puts a unit of this rank's layout, and the other slots' share of it, into `to`, which holds
+  /// the whole layout from element `begin` on.
+  Expected<void> put(const ZeroUnit& of, int64_t begin, std::span<float> to) {
+    COHORT_ASSIGN(const std::span<const float> mine, unit(of));
+    const int own = s_->experts.slot_of(s_->rank());
+    if (!of.is_experts) {
+      put_slot(of, own, mine, begin, to);
+      return {};
+    }
+    std::vector<std::vector<float>> slots(static_cast<size_t>(s_->experts.ways()));
+    std::vector<std::span<const std::byte>> send(static_cast<size_t>(s_->ranks()));
+    std::vector<std::span<std::byte>> receive(send.size());
+    const auto first = static_cast<size_t>(s_->experts.first_of(s_->rank()));
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      slots[slot].resize(mine.size());
+      send[first + slot] = std::as_bytes(mine);
+      receive[first + slot] = std::as_writable_bytes(std::span(slots[slot]));
+    }
+    COHORT_TRY(s_->options.zero.group->exchange(Collective::all_gather, send, receive));
+    for (size_t slot = 0; slot < slots.size(); ++slot)
+      put_slot(of, static_cast<int>(slot), slots[slot], begin, to);
+    return {};
+  }
+
+ private:
+  MasterUnits(const TrainEngine::State& s, UnitExchange exchange)
+      : s_(&s), from_(s.master_buffer()), exchange_(std::move(exchange)) {}
+
+  void put_slot(const ZeroUnit& of, int slot, std::span<const float> values, int64_t begin,
+                std::span<float> to) const {
+    for (size_t spec = of.first_spec; spec < of.end_spec; ++spec) {
+      const ParameterSpec& here = s_->layout.specs[spec];
+      const ParameterSpec& there = s_->experts.whole().specs[s_->experts.whole_spec(slot, spec)];
+      std::copy_n(values.data() + (here.offset - of.begin), here.count,
+                  to.data() + (there.offset - begin));
+    }
+  }
+
+  const TrainEngine::State* s_;
+  HeldBuffer from_;
+  UnitExchange exchange_;
+  std::vector<float> values_;
+  std::vector<std::byte> copied_;
+};
+
+}  // namespace
+
+Expected<uint64_t> TrainEngine::State::hash_master(const VisitUnit& visit) const {
+  tensor::Checksum sum;
+  COHORT_ASSIGN(MasterUnits units, MasterUnits::create(*this));
+  const auto take = [&](const ZeroUnit& unit, std::span<const float> whole) -> Expected<void> {
     sum.update(std::as_bytes(whole));
-    if (visit) COHORT_TRY(visit(unit, whole));
+    return visit ? visit(unit, whole) : Expected<void>();
+  };
+  if (!experts.is_cut()) {
+    for (const ZeroUnit& unit : zero.units()) {
+      COHORT_ASSIGN(const std::span<const float> whole, units.unit(unit));
+      COHORT_TRY(take(unit, whole));
+    }
+    return sum.digest();
+  }
+  const ZeroLayout all(experts.whole(), 1);
+  size_t next = 0;  // of this rank's units, of which several are one of all ranks
+  std::vector<float> values;
+  for (const ZeroUnit& unit : all.units()) {
+    const int64_t layer = experts.whole().specs[unit.first_spec].layer;
+    values.assign(static_cast<size_t>(unit.elements()), 0.0f);
+    const bool is_last = unit.end == experts.whole().total_elements;
+    for (; next < zero.units().size(); ++next) {
+      const ZeroUnit& part = zero.units()[next];
+      if (layout.specs[part.first_spec].layer != layer) break;
+      COHORT_TRY(units.put(part, unit.begin, values));
+    }
+    COHORT_CHECK(!is_last || next == zero.units().size(), "EP-2: units of a slot are left over");
+    COHORT_TRY(take(unit, values));
   }
   return sum.digest();
 }
@@ -223,7 +327,7 @@ uint64_t TrainEngine::param_hash() const {
 }
 
 uint64_t TrainEngine::weight_bytes() const {
-  return state_->flat_elements() * state_->compute_element();
+  return static_cast<uint64_t>(state_->experts.whole().total_elements) * state_->compute_element();
 }
 
 std::vector<ParameterShard> TrainEngine::shards() const {
@@ -251,7 +355,8 @@ Expected<void> TrainEngine::load_weights(uint64_t offset_bytes,
   const int64_t end = begin + static_cast<int64_t>(bytes.size() / element);
   std::vector<float> values;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
-    const int64_t offset = s.layout.specs[spec].offset;
+    const size_t of = s.experts.whole_spec(s.experts.slot_of(s.rank()), spec);
+    const int64_t offset = s.experts.whole().specs[of].offset;
     const int64_t first = std::max(begin, offset);
     const int64_t last = std::min(end, offset + s.layout.specs[spec].count);
     if (first >= last) continue;

@@ -15,6 +15,9 @@
 /// PLACE-4: step() and log_probs() on an object that is not on the card are Errc::placement.
 /// On a card that is a device (CardMemory) the graph and the optimizer run there; a group then has
 /// the same device in its options. TRAIN-1 and 3 hold as far as the device's own sums are ordered.
+/// With experts cut over ranks every rank works at one micro-batch at a time, in step with the
+/// others: the rows of a layer go to the owners of their experts and come back, in the forward and
+/// in the backward. An owner has the rows of each micro-batch apart, so TRAIN-3 holds.
 /// Bound: activations of `threads` micro-batches of micro_batch_tokens; at most 2 * threads
 /// gradients wait. By unit (ZeRO 3, offload_params): one micro-batch at a time, its layer inputs
 /// and one layer's activations.
@@ -86,6 +89,9 @@ struct ZeroOptions {
   bool offload_optimizer = false;  // it stays on the host, and the optimizer's arithmetic with it
   bool offload_params = false;     // they stay on the host; units come to the card when needed
   bool swap_optimizer = false;     // it stays on the host; the step streams it through the card
+  /// Ranks over which the routed experts of a layer are cut (expert_cut.hpp); divides the ranks of
+  /// the group and the experts. Stages 0 to 2, parameters on the card, no adapter.
+  int expert_ways = 1;
 };
 
 struct TrainEngineOptions {
@@ -162,16 +168,18 @@ class TrainEngine {
                            std::vector<std::vector<float>>& out, AdapterUse use = AdapterUse::on);
 
   /// Returns xxh3-64 of the flat f32 master parameters, however they are cut. Collective where they
-  /// are (ZeRO 3; bf16 from stage 1 on); then 0 if the group is lost, which the next call explains.
+  /// are (ZeRO 3; bf16 from stage 1 on; experts); then 0 if the group is lost, which the next call
+  /// explains.
   uint64_t param_hash() const;
   /// Returns the number of optimizer steps taken (saved and loaded with the moments).
   uint64_t optimizer_steps() const;
   const ModelConfig& config() const;
   bool has_adapter() const;
-  const ParameterLayout& layout() const;  // of what is trained: the model, or its adapter
+  /// Of what this rank trains: the model with its share of the experts, or an adapter.
+  const ParameterLayout& layout() const;
 
-  /// Returns the size of the flat buffer: layout().total_elements in the model's dtype (an adapter:
-  /// f32).
+  /// Returns the size of the flat buffer of all that is trained, every expert's share included, in
+  /// the model's dtype (an adapter: f32).
   uint64_t weight_bytes() const;
   /// Returns what this rank holds of each tensor in the model's dtype, in layout order: whole
   /// tensors below ZeRO 3, else plan::Shards' cut. Pointers are good until the next onload,
@@ -179,8 +187,8 @@ class TrainEngine {
   std::vector<ParameterShard> shards() const;
   /// The same of the f32 master: whole tensors at stage 0 and, in f32, below stage 3.
   std::vector<ParameterShard> master_shards() const;
-  /// Overwrites a piece of the parameters (of which each rank takes what it holds), in the model's
-  /// dtype; offset and size in whole elements.
+  /// Overwrites a piece of the flat buffer of weight_bytes() (of which each rank takes what it
+  /// holds), in the model's dtype; offset and size in whole elements.
   Expected<void> load_weights(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   /// Writes folder/{config.json, model.safetensors, optimizer.safetensors, train_state.json}: all

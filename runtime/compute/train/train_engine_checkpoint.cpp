@@ -88,7 +88,7 @@ Expected<void> save_moments(State& s, const fs::path& folder, nlohmann::ordered_
 /// Gathers the model unit by unit; rank 0 writes it on the way. Returns its hash.
 Expected<uint64_t> save_model(const State& s, const fs::path& folder) {
   std::vector<NamedTensor> tensors;
-  for (const ParameterSpec& spec : s.layout.specs)
+  for (const ParameterSpec& spec : s.experts.whole().specs)
     tensors.push_back({spec.name, "F32", spec.shape, {}});
   Expected<void> written;  // of rank 0: the others go on gathering
   std::optional<SafetensorsWriter> writer;
@@ -102,7 +102,7 @@ Expected<uint64_t> save_model(const State& s, const fs::path& folder) {
   }
   auto visit = [&](const ZeroUnit& unit, std::span<const float> values) -> Expected<void> {
     for (size_t spec = unit.first_spec; writer && written && spec < unit.end_spec; ++spec) {
-      const ParameterSpec& of = s.layout.specs[spec];
+      const ParameterSpec& of = s.experts.whole().specs[spec];
       written = writer->append(std::as_bytes(values.subspan(
           static_cast<size_t>(of.offset - unit.begin), static_cast<size_t>(of.count))));
     }
@@ -153,7 +153,7 @@ Expected<json> read_json(const fs::path& path) {
 /// Checks that the file has every tensor called prefix + name in its shape, f32 or bf16.
 Expected<void> check_tensors(const State& s, const SafetensorsFile& file, const std::string& where,
                              const std::string& prefix) {
-  for (const ParameterSpec& spec : s.layout.specs) {
+  for (const ParameterSpec& spec : s.experts.whole().specs) {
     const NamedTensor* tensor = file.find(prefix + spec.name);
     if (tensor == nullptr)
       return Error{Errc::invalid_argument,
@@ -175,10 +175,11 @@ Expected<void> check_flat_hash(const State& s, const ReadTensor& read, const jso
                                const char* key, const fs::path& folder) {
   tensor::Checksum sum;
   std::vector<float> values;
-  for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
-    const ParameterSpec& of = s.layout.specs[spec];
-    const int64_t end = spec + 1 < s.layout.specs.size() ? s.layout.specs[spec + 1].offset
-                                                         : s.layout.total_elements;
+  const ParameterLayout& layout = s.experts.whole();
+  for (size_t spec = 0; spec < layout.specs.size(); ++spec) {
+    const ParameterSpec& of = layout.specs[spec];
+    const int64_t end =
+        spec + 1 < layout.specs.size() ? layout.specs[spec + 1].offset : layout.total_elements;
     values.assign(static_cast<size_t>(end - of.offset), 0.0f);
     COHORT_TRY(read(of.name, std::span(values).first(static_cast<size_t>(of.count))));
     sum.update(std::as_bytes(std::span(values)));
@@ -329,8 +330,9 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
 
 Expected<void> open_model(const State& s, const fs::path& folder, Loaded& out) {
   COHORT_ASSIGN(out.model, WeightFolder::open(folder));
-  COHORT_ASSIGN(const std::vector<std::string> notices,
-                out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.layout));
+  COHORT_ASSIGN(
+      const std::vector<std::string> notices,
+      out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.experts.whole()));
   COHORT_ASSIGN(out.described, describe(s, folder, *out.model));
   for (const std::string& notice : notices)
     if (s.rank() == 0) log::info("{}", notice);

@@ -19,12 +19,6 @@ namespace {
 using at::Tensor;
 using State = TrainEngine::State;
 
-/// Gradient of one micro-batch and the loss's numbers.
-struct MicroResult {
-  LeafGradients gradients;
-  MicroNumbers numbers;
-};
-
 template <class T>
 void add_bytes(tensor::Checksum& sum, std::span<const T> values) {
   sum.update(std::as_bytes(values));
@@ -88,40 +82,16 @@ Expected<double> global_norm(const State& s) {
   return norm_of(total, largest);
 }
 
-Expected<MicroResult> run_micro_batch(const StepInput& in, const Tensor& flat,
-                                      const MicroSpan& span) {
-  const State& s = in.state;
-  use_single_threaded_math();
-  at::AutoGradMode grad_on(true);
-  const PolicyWeights weights = s.weights(flat, true);
-  const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
-  const ops::TokenLogProbs out =
-      policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);
-  MicroLoss loss =
-      in.loss(to_device(loss_columns(in.samples, span), s.torch_device()), {out.logp, out.entropy});
-  torch::autograd::variable_list leaves;
-  for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
-  MicroResult result;
-  result.numbers = {loss.total.item<double>(), loss.numbers};
-  result.gradients = LeafGradients(
-      torch::autograd::grad({loss.total}, leaves, {}, false, false, true), weights.leaves);
-  loss.total.reset();  // frees the graph on this thread
-  return result;
-}
-
 /// One exchange per step: each rank has summed its own micro-batches.
 Expected<void> accumulate_per_card(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;
   const Tensor flat = s.compute_flat();
-  auto work = [&](size_t round) { return run_micro_batch(in, flat, in.plan.own(round)); };
+  auto work = [&](size_t round) -> Expected<MicroResult> {
+    return run_micro_batch(in, s.weights(flat, true), in.plan.own(round));
+  };
   auto commit = [&](size_t round, MicroResult&& result) {
     in.numbers[round] = result.numbers;
-    for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
-      const FlatSource from = result.gradients.find(s.layout.specs[spec].offset);
-      if (!from) continue;
-      s.math.add(s.find_float(s.grads_buffer(), spec, 0), from, s.layout.specs[spec].count,
-                 s.is_bf16());
-    }
+    for (const ZeroUnit& unit : s.zero.units()) in.exchange.add_own(unit, result.gradients);
   };
   OrderedWork<MicroResult> workers(s.options.threads, in.plan.own_count());
   mine = workers.run(work, commit);
@@ -182,7 +152,7 @@ Expected<void> accumulate_whole(const StepInput& in, Expected<void>& mine) {
   };
   auto work = [&](size_t round) -> Expected<MicroResult> {
     if (is_lost) return Error{Errc::closed, "the group is lost"};
-    return run_micro_batch(in, flat, in.plan.own(round));
+    return run_micro_batch(in, s.weights(flat, true), in.plan.own(round));
   };
   auto commit = [&](size_t round, MicroResult&& result) {
     in.numbers[round] = result.numbers;
@@ -198,6 +168,7 @@ Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
   const State& s = in.state;
   s.math.zero(s.grads.data(), s.grads.size_bytes());
   if (s.is_by_unit()) return accumulate_by_unit(in, mine);
+  if (s.experts.is_cut()) return accumulate_with_experts(in, mine);
   if (s.options.zero.reduce == GradientReduce::per_card && s.ranks() > 1)
     return accumulate_per_card(in, mine);
   return accumulate_whole(in, mine);
@@ -328,6 +299,26 @@ size_t response_count(std::span<const TrainSample> samples, const MicroSpan& spa
 
 }  // namespace
 
+MicroResult run_micro_batch(const StepInput& in, const PolicyWeights& weights,
+                            const MicroSpan& span) {
+  const State& s = in.state;
+  use_single_threaded_math();
+  at::AutoGradMode grad_on(true);
+  const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
+  const ops::TokenLogProbs out =
+      policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);
+  MicroLoss loss =
+      in.loss(to_device(loss_columns(in.samples, span), s.torch_device()), {out.logp, out.entropy});
+  torch::autograd::variable_list leaves;
+  for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
+  MicroResult result;
+  result.numbers = {loss.total.item<double>(), loss.numbers};
+  result.gradients = LeafGradients(
+      torch::autograd::grad({loss.total}, leaves, {}, false, false, true), weights.leaves);
+  loss.total.reset();  // frees the graph on this thread
+  return result;
+}
+
 Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
                                        const LossFactory& loss, double learning_rate) try {
   const double begin = now_seconds();
@@ -387,6 +378,8 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   std::vector<Tensor> own(plan.own_count());
   if (s.is_by_unit())
     COHORT_TRY(log_probs_by_unit(s, samples, plan, *exchange, own, mine));
+  else if (s.experts.is_cut())
+    COHORT_TRY(log_probs_with_experts(s, samples, plan, own, mine));
   else
     mine = log_probs_whole(s, samples, plan, use, own);
   COHORT_TRY(s.agree(mine, 0, "log_probs"));

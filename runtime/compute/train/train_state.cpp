@@ -210,18 +210,23 @@ Expected<void> TrainEngine::State::require_on_card(std::initializer_list<TrainOb
 void TrainEngine::State::initialise() const {
   const Rng root = Rng(options.seed).fork(0x696E6974);  // "init"
   std::vector<float> values;
-  const auto each = [&](const ParameterLayout& of, const Rng& rng, auto store) {
+  const auto each = [&](const ParameterLayout& of, const Rng& rng, auto number, auto store) {
     for (size_t spec = 0; spec < of.specs.size(); ++spec) {
       values.assign(static_cast<size_t>(of.specs[spec].count), 0.0f);
-      fill_initial(of.specs[spec], options.model, rng.fork(spec), values);
+      fill_initial(of.specs[spec], options.model, rng.fork(number(spec)), values);
       store(spec);
     }
   };
   const auto store_trained = [&](size_t spec) { store_parameters(spec, 0, values); };
-  if (!has_lora()) return each(layout, root, store_trained);
+  // A tensor's values are those that it has when no expert is elsewhere.
+  const auto in_whole = [&](size_t spec) {
+    return experts.whole_spec(experts.slot_of(rank()), spec);
+  };
+  if (!has_lora()) return each(layout, root, in_whole, store_trained);
+  const auto as_it_is = [](size_t spec) { return spec; };
   if (options.draws_weights)
-    each(base_layout, root, [&](size_t spec) { store_base(spec, values); });
-  each(layout, Rng(options.seed).fork(0x6C6F7261), store_trained);  // "lora"
+    each(base_layout, root, as_it_is, [&](size_t spec) { store_base(spec, values); });
+  each(layout, Rng(options.seed).fork(0x6C6F7261), as_it_is, store_trained);  // "lora"
 }
 
 Expected<std::vector<std::vector<std::byte>>> TrainEngine::State::gather_bytes(

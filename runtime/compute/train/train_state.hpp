@@ -18,6 +18,7 @@
 #include "runtime/compute/model/ops.hpp"
 #include "runtime/compute/model/policy_graph.hpp"
 #include "runtime/compute/train/bf16.hpp"
+#include "runtime/compute/train/expert_cut.hpp"
 #include "runtime/compute/train/flat_math.hpp"
 #include "runtime/compute/train/optimizer.hpp"
 #include "runtime/compute/train/train_engine.hpp"
@@ -35,9 +36,10 @@ struct HeldBuffer {
 struct TrainEngine::State {
   TrainEngineOptions options;
   model::HfConfig described;       // what config.json of a checkpoint says
-  ParameterLayout layout;          // of what is trained
+  ParameterLayout layout;          // of what is trained, on this rank
   std::optional<LoraLayout> lora;  // its layout.flat is `layout`
   ParameterLayout base_layout;     // with lora: the model's
+  ExpertCut experts;               // experts.whole(): the layout over all ranks
   ZeroLayout zero;
   ops::RopeTable rope;  // where the graph runs
   FlatMath math;
@@ -131,10 +133,10 @@ struct TrainEngine::State {
   /// Errc::invalid_argument if `fingerprint` differs.
   Expected<void> agree(const Expected<void>& mine, uint64_t fingerprint,
                        std::string_view what) const;
-  /// Returns xxh3-64 of the flat master; collective where it is cut. `visit`, if any, sees each
-  /// unit whole, padding included.
-  Expected<uint64_t> hash_master(
-      const std::function<Expected<void>(const ZeroUnit&, std::span<const float>)>& visit) const;
+  using VisitUnit = std::function<Expected<void>(const ZeroUnit&, std::span<const float>)>;
+  /// Returns xxh3-64 of the flat master over all ranks; collective where it is cut. `visit`, if
+  /// any, sees each unit of experts.whole() whole, padding included.
+  Expected<uint64_t> hash_master(const VisitUnit& visit) const;
   /// Returns everybody's `mine`, by rank; sizes[r] is known to all.
   Expected<std::vector<std::vector<std::byte>>> gather_bytes(
       std::span<const std::byte> mine, const std::vector<size_t>& sizes) const;

@@ -51,6 +51,22 @@ struct StepInput {
   std::vector<MicroNumbers>& numbers;
 };
 
+/// Gradient of one micro-batch and the loss's numbers.
+struct MicroResult {
+  LeafGradients gradients;
+  MicroNumbers numbers;
+};
+/// Forward and backward of one micro-batch on this thread. Throws what ops and the loss do.
+MicroResult run_micro_batch(const StepInput& in, const PolicyWeights& weights,
+                            const MicroSpan& span);
+
+/// Adds the gradients of all micro-batches of ranks that hold different experts, one micro-batch of
+/// each rank at a time. Errors as below.
+Expected<void> accumulate_with_experts(const StepInput& in, Expected<void>& mine);
+Expected<void> log_probs_with_experts(const TrainEngine::State& state,
+                                      std::span<const TrainSample> samples, const StepPlan& plan,
+                                      std::vector<at::Tensor>& out, Expected<void>& mine);
+
 /// Adds the gradients of all micro-batches with parameters gathered unit by unit and layers
 /// computed again for the backward. Returns an error of the group; what fails in this rank alone
 /// goes to `mine`, and this rank goes on exchanging zeros (ZERO-5).

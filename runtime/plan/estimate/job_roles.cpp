@@ -114,7 +114,10 @@ void put_builtin(RoleFacts& role, const ModelShape& shape,
                                                  text(elements), role.job.param_bytes)
                                    : "");
     else if (each * elements != size)
-      arithmetic = fmt::format("ZeRO {} over {} cards, each tensor's part rounded up: {} * 4 B",
+      arithmetic = fmt::format("{}ZeRO {} over {} cards, each tensor's part rounded up: {} * 4 B",
+                               role.trains() && role.cut.ep > 1
+                                   ? fmt::format("experts over {} cards, ", role.cut.ep)
+                                   : "",
                                role.job.zero_stage, role.ways, text(size / 4));
     role.numbers.push_back({std::string(to_string(object)), size, arithmetic});
   }
@@ -244,6 +247,7 @@ TrainMemory builtin_memory(const RoleFacts& role) {
   memory.offload_params = role.job.offload_params;
   memory.swap_optimizer = role.job.swap_optimizer && !role.job.offload_optimizer;
   memory.lora = role.job.lora;
+  memory.expert_ways = role.trains() ? role.cut.ep : 1;
   return memory;
 }
 

@@ -30,32 +30,41 @@ void for_each_group(const std::vector<ShapeTensor>& tensors, Visit visit) {
   }
 }
 
-/// Tensors of the family in one layer: one for each routed expert.
-uint64_t copies(const ShapeTensor& tensor) {
-  return tensor.spec.kind == Kind::expert ? tensor.spec.experts : 1;
+bool is_expert(const ShapeTensor& tensor) { return tensor.spec.kind == Kind::expert; }
+
+/// Tensors of the family in one layer that a card holds: one for each routed expert there.
+uint64_t copies(const ShapeTensor& tensor, uint64_t expert_ways) {
+  return is_expert(tensor) ? tensor.spec.experts / expert_ways : 1;
 }
 
 /// Elements of one part of the flat buffer; the experts of a layer lie side by side.
-uint64_t part_elements(std::span<const ShapeTensor> group) {
+uint64_t part_elements(std::span<const ShapeTensor> group, uint64_t expert_ways) {
   uint64_t elements = 0;
-  for (const ShapeTensor& tensor : group) elements += tensor.elements() * copies(tensor);
+  for (const ShapeTensor& tensor : group)
+    elements += tensor.elements() * copies(tensor, expert_ways);
   return round_up(elements, k_alignment_elements);
 }
 
-uint64_t flat_count(const std::vector<ShapeTensor>& tensors) {
+uint64_t flat_count(const std::vector<ShapeTensor>& tensors, uint64_t expert_ways = 1) {
   uint64_t sum = 0;
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t count) {
-    sum += part_elements(group) * count;
+    sum += part_elements(group, expert_ways) * count;
   });
   return sum;
 }
 
+/// Cards that share the tensors of a family.
+uint64_t sharers(const ShapeTensor& tensor, const TrainMemory& x) {
+  return std::max<uint64_t>(x.shards, 1) / (is_expert(tensor) ? x.expert_ways : 1);
+}
+
 /// Elements of one card's shard, as compute::ZeroLayout lays it out.
-uint64_t shard_count(const std::vector<ShapeTensor>& tensors, uint64_t shards) {
-  if (shards <= 1) return flat_count(tensors);
+uint64_t shard_count(const std::vector<ShapeTensor>& tensors, const TrainMemory& x) {
+  if (x.shards <= 1) return flat_count(tensors);
   uint64_t sum = 0;
   for (const ShapeTensor& tensor : tensors)
-    sum += divide_up(tensor.elements(), shards) * tensor.count();
+    sum += divide_up(tensor.elements(), sharers(tensor, x)) * tensor.count() /
+           (is_expert(tensor) ? x.expert_ways : 1);
   return round_up(sum, k_alignment_elements);
 }
 
@@ -66,7 +75,7 @@ std::vector<ShapeTensor> trained_families(const ModelShape& shape, HeadKind head
 
 StateBytes trained_elements(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
   const std::vector<ShapeTensor> families = trained_families(shape, head, x);
-  uint64_t flat = flat_count(families), shard = shard_count(families, x.shards);
+  uint64_t flat = flat_count(families, x.expert_ways), shard = shard_count(families, x);
   return {x.zero_stage >= 3 ? shard : flat, x.zero_stage >= 2 ? shard : flat,
           x.zero_stage >= 1 ? shard : flat};
 }
@@ -102,38 +111,60 @@ StateBytes host_bytes(const ModelShape& shape, HeadKind head, const TrainMemory&
 /// The model in the pieces that ranks exchange.
 struct UnitElements {
   uint64_t flat = 0;   // whole, with padding
-  uint64_t parts = 0;  // of one rank
+  uint64_t parts = 0;  // of one rank, of what several share
+  void take_larger(const UnitElements& other) {
+    flat = std::max(flat, other.flat);
+    parts = std::max(parts, other.parts);
+  }
 };
 struct ModelUnits {
   UnitElements embedding, layer, last;
 };
+
+/// A layer's units one after the other: experts that are cut over cards are one of their own.
+class LayerUnits {
+ public:
+  void add(const UnitElements& one, bool is_apart) {
+    if (units_.empty() || is_apart != is_last_apart_) units_.emplace_back();
+    is_last_apart_ = is_apart;
+    units_.back().flat += one.flat;
+    units_.back().parts += one.parts;
+  }
+  UnitElements largest() const {
+    UnitElements out;
+    for (const UnitElements& unit : units_) out.take_larger(unit);
+    return out;
+  }
+
+ private:
+  std::vector<UnitElements> units_;
+  bool is_last_apart_ = false;
+};
+
 ModelUnits units_of(const ModelShape& shape, HeadKind head, const TrainMemory& x) {
-  ModelUnits units;
-  const uint64_t shards = std::max<uint64_t>(x.shards, 1);
   const std::vector<ShapeTensor> tensors = trained_families(shape, head, x);
-  std::vector<UnitElements> layers(static_cast<size_t>(shape.num_hidden_layers));
+  LayerUnits embedding, last;
+  std::vector<LayerUnits> layers(static_cast<size_t>(shape.num_hidden_layers));
   bool is_first = !x.lora;  // an adapter has layers alone
   for_each_group(tensors, [&](std::span<const ShapeTensor> group, uint64_t) {
-    UnitElements one{part_elements(group), 0};
+    UnitElements one{part_elements(group, x.expert_ways), 0};
     for (const ShapeTensor& tensor : group)
-      one.parts += divide_up(tensor.elements(), shards) * copies(tensor);
-    const auto add = [&one](UnitElements& unit) {
-      unit.flat += one.flat;
-      unit.parts += one.parts;
-    };
+      if (const uint64_t ways = sharers(tensor, x); ways > 1 || x.expert_ways == 1)
+        one.parts += divide_up(tensor.elements(), ways) * copies(tensor, x.expert_ways);
     const TensorSpec& spec = group.front().spec;
+    const bool is_apart = x.expert_ways > 1 && is_expert(group.front());
     if (is_first)
-      add(units.embedding);
+      embedding.add(one, false);
     else if (spec.where != Where::layers)
-      add(units.last);
+      last.add(one, false);
     else
-      for (uint64_t layer = spec.first_layer; layer < spec.end_layer; ++layer) add(layers[layer]);
+      for (uint64_t layer = spec.first_layer; layer < spec.end_layer; ++layer)
+        layers[layer].add(one, is_apart);
     is_first = false;
   });
-  for (const UnitElements& layer : layers) {  // dense layers and those with experts differ
-    units.layer.flat = std::max(units.layer.flat, layer.flat);
-    units.layer.parts = std::max(units.layer.parts, layer.parts);
-  }
+  ModelUnits units{embedding.largest(), {}, last.largest()};
+  for (const LayerUnits& layer : layers)  // dense layers and those with experts differ
+    units.layer.take_larger(layer.largest());
   return units;
 }
 

@@ -43,6 +43,7 @@ struct TrainMemory {
   bool swap_optimizer = false;  // likewise; a sixteenth of each array is on the card
   /// What is trained is this adapter, in f32; the model itself is frozen and whole on each card.
   std::optional<model::LoraShape> lora = {};
+  uint64_t expert_ways = 1;  // cards over which routed experts are cut; the stage is below 3 then
 };
 
 struct InferMemory {
