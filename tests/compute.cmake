@@ -19,6 +19,7 @@ cohort_test(generation_property_test property
 cohort_test(card_memory_test property SOURCES property/card_memory_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(language_models_test golden PCH torch SOURCES golden/language_models_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(engine_greedy_test golden SOURCES golden/engine_greedy_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
+cohort_test(train_gradients_test golden PCH torch SOURCES golden/train_gradients_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)
 cohort_test(expert_train_test property PCH torch SOURCES property/expert_train_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(lora_train_test property PCH torch SOURCES property/lora_train_test.cpp DEPS cohort::compute cohort::plan nlohmann_json::nlohmann_json)
 cohort_test(export_folder_test golden SOURCES golden/export_folder_test.cpp DEPS cohort::compute nlohmann_json::nlohmann_json)

@@ -90,7 +90,9 @@ TEST_P(Families, GradientsOfTheMeanLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Families,
-                         ::testing::Values("qwen2", "qwen3", "llama", "mistral", "qwen3_moe",
+                         ::testing::Values("qwen2", "qwen2_plain", "qwen3", "llama", "llama2",
+                                           "llama_linear", "mistral", "qwen3_moe",
+                                           "qwen3_moe_mixed", "qwen2_moe", "deepseek_v2",
                                            "deepseek_v3"),
                          [](const auto& param) { return std::string(param.param); });
 

@@ -5,7 +5,7 @@ Needs torch 2.8 and transformers 4.57 (pip install); neither the build nor a tes
 come from whole sequences without a cache, in f32 on the weights of the folder. Of each model the
 first two random prompts whose choices are no near ties (gap of the two best logits above 1e-3) are
 kept. deepseek_v2, qwen2_moe and qwen3_moe_mixed, which make_language_models.py has not, are drawn
-here. Run it after that script, which empties the folder.
+here. Run it after that script.
 """
 import json
 import pathlib
