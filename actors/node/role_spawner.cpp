@@ -279,6 +279,7 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
   worker.engine.zero.reduce = options_.config->determinism == config::Determinism::strict
                                   ? compute::GradientReduce::ordered
                                   : compute::GradientReduce::per_card;
+  worker.engine.zero.expert_ways = static_cast<int>(zero.expert_ways);
   worker.group = train_group(card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;

@@ -116,7 +116,7 @@ Expected<void> check_prompt(const std::string& tag,
 
 // What the p2p line of the plan's reshard table counts, with its transfers.
 Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& model,
-                            uint32_t zero_stage, Preflight& result) {
+                            const job::ZeroSettings& zero, Preflight& result) {
   constexpr uint64_t k_bucket_bytes = uint64_t{64} << 20;  // two of them are staged on a card
   const plan::PlacementPlan& placed = result.placement;
   plan::ModelTensors tensors =
@@ -127,7 +127,8 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
   from.name = "train";
   from.ranks = placed.find(Role::actor_train)->cards;
   from.dp = static_cast<uint32_t>(from.ranks.size());
-  from.zero_stage = zero_stage >= 3 ? 3 : 0;
+  from.ep = zero.expert_ways;
+  from.zero_stage = zero.stage >= 3 ? 3 : 0;
   for (const plan::RoleJob& role : job.spec.roles) {
     if (role.cards.empty() || (role.name != Role::actor_infer && role.name != Role::reference))
       continue;
@@ -179,7 +180,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   result.placement = std::move(plan.placement);
   result.offload = job.spec.offload;
   COHORT_TRY(check_tensor_parallel(job, result.model));
-  return plan_weights(job, result.model, job::zero_of(config).stage, result);
+  return plan_weights(job, result.model, job::zero_of(config), result);
 }
 
 // A process that has all cards sees as many devices: 0 to the highest that a role has.

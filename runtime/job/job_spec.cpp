@@ -126,6 +126,7 @@ ZeroSettings zero_of(const RunConfig& c) {
   zero.offload_params = s.offload_param;
   zero.swap_optimizer = c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
   if (c.actor_train.device_mapping.size() < 2) return zero;
+  zero.expert_ways = degree(s.expert_parallel_size);
   zero.stage = static_cast<uint32_t>(count(s.zero_stage));
   if (s.strategy == Strategy::fsdp2_train) zero.stage = 3;
   if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;

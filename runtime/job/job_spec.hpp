@@ -41,10 +41,11 @@ std::vector<std::string> model_names(const config::RunConfig& config);
 struct ZeroSettings {
   uint32_t stage = 0;  // 0 on one card: there is nothing to cut
   bool offload_optimizer = false, offload_params = false, swap_optimizer = false;
+  uint32_t expert_ways = 1;  // cards over which routed experts are cut
 };
 
 /// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
-/// Megatron's distributed optimizer as stage 1.
+/// Megatron's distributed optimizer as stage 1; ep_size or expert_model_parallel_size.
 ZeroSettings zero_of(const config::RunConfig& config);
 
 /// Returns the adapter that actor_train trains over a model of `shape`, targets resolved; none for

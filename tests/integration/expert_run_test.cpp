@@ -152,6 +152,27 @@ TEST_P(ExpertRun, ReachesRolloutsThatAreCutAndAReference) {
   EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
 }
 
+/// Experts over two cards, two replicas: rollouts get each expert from a card that holds it.
+TEST_P(ExpertRun, ExpertsOverTrainCardsChangeNoHash) {  // TRAIN-3
+  const TempFolder folder;
+  const std::string shape = "random:" + (write_shape(folder, GetParam()) / "config.json").string();
+  std::string first, second;
+  const auto one = hashes_of(addition_run(folder.path() / "a", shape, {"micro_batch_tokens=256"}),
+                             folder, first);
+  auto cut =
+      addition_run(folder.path() / "b", shape,
+                   {"micro_batch_tokens=256", "num_gpus_per_node=6",
+                    "actor_train.device_mapping=[0,1,2,3]", "actor_infer.device_mapping=[4,5]",
+                    "actor_train.training_args.gradient_accumulation_steps=1",
+                    "++actor_train.strategy_args.strategy_name=megatron_train",
+                    "++actor_train.strategy_args.strategy_config={expert_model_parallel_size: 2, "
+                    "use_distributed_optimizer: true}"});
+  cut.insert(cut.begin() + 2, {"--processes", "3"});
+  EXPECT_EQ(hashes_of(cut, folder, second), one);
+  Process verified({test::binary("traj"), "verify", second}, folder);
+  EXPECT_EQ(verified.wait(), 0) << verified.out() << verified.err();
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ExpertRun, ::testing::Values("qwen3_moe", "deepseek_v3"),
                          [](const auto& param) { return std::string(param.param); });
 

@@ -130,6 +130,47 @@ TEST(Sft, TwoCardsAndZeroGiveTheBitsOfOneCard) {
   }
 }
 
+// EP 2, EP 2 x DP 2 and one card: the same hashes (TRAIN-3).
+TEST(Sft, ExpertsOverCardsGiveTheBitsOfOneCard) {
+  TempFolder folder;
+  const std::filesystem::path shape = folder.path() / "config.json";
+  std::ofstream(shape) << R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"],
+    "vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 8, "intermediate_size": 32, "num_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 12, "norm_topk_prob": true,
+    "mlp_only_layers": [1], "rope_theta": 10000, "rms_norm_eps": 1e-6, "hidden_act": "silu",
+    "initializer_range": 0.05, "max_position_embeddings": 64, "tie_word_embeddings": true})";
+  const auto run_of = [&](const std::string& name, const std::string& cards, int batch,
+                          const std::string& strategy) {
+    return sft_run(folder,
+                   {"pretrain=random:" + shape.string(), "micro_batch_tokens=24",
+                    "num_gpus_per_node=4", "sft_train.device_mapping=[" + cards + "]",
+                    "sft_train.training_args.gradient_accumulation_steps=1",
+                    "sft_train.training_args.per_device_train_batch_size=" + std::to_string(batch),
+                    "sft_train.strategy_args={strategy_name: megatron_train, "
+                    "strategy_config: {" +
+                        strategy + "}}",
+                    "exp_name=" + name});
+  };
+  Process reference(run_of("one", "0", 8, ""), folder);
+  ASSERT_EQ(reference.wait(), 0) << reference.err();
+  Process two(run_of("two", "0,1", 4, "expert_model_parallel_size: 2"), folder);
+  ASSERT_EQ(two.wait(), 0) << two.err();
+  EXPECT_EQ(hashes(run_folder(two)), hashes(run_folder(reference)));
+  Process four(test::in_processes(run_of("four", "0,1,2,3", 2,
+                                         "expert_model_parallel_size: 2, "
+                                         "use_distributed_optimizer: true"),
+                                  4),
+               folder);
+  ASSERT_EQ(four.wait(), 0) << four.err();
+  EXPECT_EQ(hashes(run_folder(four)), hashes(run_folder(reference)));
+  Process refused(run_of("no", "0,1,2", 2, "expert_model_parallel_size: 3"), folder);
+  EXPECT_NE(refused.wait(), 0);
+  EXPECT_NE(refused.err().find("expert parallel 3 does not divide num_experts 4"),
+            std::string::npos)
+      << refused.err();
+}
+
 /// A run on a small model's folder with the rows that are given.
 std::vector<std::string> folder_run(const TempFolder& folder, const std::string& rows,
                                     const std::vector<std::string>& more = {}) {

@@ -256,6 +256,28 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
   EXPECT_TRUE(not_built(loaded(load_small())).empty());
 }
 
+TEST(ConfigLoad, ExpertsAreCutInTrainingAlone) {
+  const auto missing = [](const std::vector<std::string>& overrides) {
+    return not_built(loaded(load_small(overrides)));
+  };
+  const std::string train = "actor_train.strategy_args={strategy_name: ";
+  const RunConfig config = loaded(load_small({train + "megatron_train, strategy_config: "
+                                                      "{expert_model_parallel_size: 2}}"}));
+  EXPECT_EQ(config.actor_train.strategy_args.expert_parallel_size, 2);
+  EXPECT_TRUE(not_built(config).empty());
+  const std::string key = ".strategy_args.strategy_config";
+  const auto by_layer = missing({train + "fsdp2_train, strategy_config: {ep_size: 2}}"});
+  ASSERT_NE(find_note(by_layer, "actor_train" + key), nullptr);
+  EXPECT_NE(find_note(by_layer, "actor_train" + key)->text.find("use ZeRO 0, 1 or 2"),
+            std::string::npos);
+  const auto adapted = missing({train + "megatron_train, strategy_config: "
+                                        "{expert_model_parallel_size: 2}}",
+                                "actor_train.model_args.lora_target=all"});
+  ASSERT_NE(find_note(adapted, "actor_train.model_args.lora_target"), nullptr);
+  EXPECT_NE(find_note(adapted, "actor_train.model_args.lora_target")->text.find("with EP 2"),
+            std::string::npos);
+}
+
 TEST(ConfigLoad, DefinitionsForInterpolationNeedNoSchema) {
   std::string text = std::string(test::k_small_config) + "my_rate: 2e-5\n";
   auto result = load_text(text, "t.yaml", {"actor_train.training_args.learning_rate=${my_rate}"});

@@ -50,6 +50,19 @@ void add_cards(const RunConfig& c, List& list) {
               fmt::format("{} cards; this version computes the reference on one card", reference));
 }
 
+std::string train_role_of(const RunConfig& c) {
+  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
+}
+
+bool has_adapter(const ModelArgs& m) {
+  return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
+}
+
+/// Parameters come to a card unit by unit.
+bool is_by_layer(const StrategySettings& s, size_t cards) {
+  return s.offload_param || (s.zero_stage >= 3 && cards > 1) || s.strategy == Strategy::fsdp2_train;
+}
+
 void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c, List& list) {
   const ModelArgs& m = w.model_args;
   std::string model = name + ".model_args";
@@ -67,18 +80,26 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
   const StrategySettings& s = w.strategy_args;
   std::string strategy = name + ".strategy_args.strategy_config";
-  const bool may_cut = name == "actor_infer";
-  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size * s.expert_parallel_size *
-                (may_cut ? 1 : s.tensor_parallel_size);
+  const bool is_rollout = name == "actor_infer", is_trained = name == train_role_of(c);
+  int64_t cut = s.pipeline_parallel_size * s.context_parallel_size *
+                (is_rollout ? 1 : s.tensor_parallel_size) *
+                (is_trained ? 1 : s.expert_parallel_size);
   list.add_if(cut > 1, strategy,
-              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP, in "
-                          "actor_infer alone; use 1 for {}",
+              fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP in "
+                          "actor_infer alone, and experts by EP in {} alone; use 1 for {}",
                           s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
-                          s.expert_parallel_size, may_cut ? "PP, CP and EP" : "each"));
-}
-
-std::string train_role_of(const RunConfig& c) {
-  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
+                          s.expert_parallel_size, train_role_of(c),
+                          is_rollout   ? "PP, CP and EP"
+                          : is_trained ? "TP, PP and CP"
+                                       : "each"));
+  if (!is_trained || s.expert_parallel_size == 1) return;
+  list.add_if(is_by_layer(s, w.device_mapping.size()), strategy,
+              fmt::format("EP {} with parameters that come layer by layer (ZeRO 3, FSDP, "
+                          "offload_param) is not built in; use ZeRO 0, 1 or 2",
+                          s.expert_parallel_size));
+  list.add_if(has_adapter(m), model + ".lora_target",
+              fmt::format("is not built in with EP {}; use EP 1, or train every weight",
+                          s.expert_parallel_size));
 }
 
 void add_schedule(const RunConfig& c, List& list) {
@@ -86,10 +107,6 @@ void add_schedule(const RunConfig& c, List& list) {
   list.add_if(
       schedule > SchedulerType::cosine, train_role_of(c) + ".training_args.lr_scheduler_type",
       fmt::format("{} is not built in; use constant, linear or cosine", to_string(schedule)));
-}
-
-bool has_adapter(const ModelArgs& m) {
-  return !m.lora_target.empty() || !m.adapter_name_or_path.empty();
 }
 
 bool is_same_adapter(const ModelArgs& a, const ModelArgs& b) {
@@ -113,8 +130,7 @@ void add_lora(const RunConfig& c, List& list) {
   list.add_if(m.lora_dropout > 0, model + "lora_dropout",
               "is not built in: log-probabilities would differ from those of the rollouts; use 0");
   const StrategySettings& s = c.actor_train.strategy_args;
-  list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1) ||
-                  s.strategy == Strategy::fsdp2_train,
+  list.add_if(is_by_layer(s, c.actor_train.device_mapping.size()),
               train_role_of(c) + ".strategy_args.strategy_config",
               "with LoRA parameters that come layer by layer (ZeRO 3, FSDP, offload_param) are not "
               "built in; use ZeRO 0, 1 or 2");

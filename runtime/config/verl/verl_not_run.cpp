@@ -93,9 +93,12 @@ void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
       !is_megatron && ulysses > 1, role + ".ulysses_sequence_parallel_size",
       fmt::format("{} is not built in: sequences are not split over cards; use 1", ulysses));
   if (!is_megatron) return;
-  for (const auto& [key, degree] : {std::pair{"tensor", m.tensor_model_parallel_size},
-                                    std::pair{"pipeline", m.pipeline_model_parallel_size},
-                                    std::pair{"expert", m.expert_model_parallel_size}})
+  // The trainer cuts routed experts; the reference is one card's.
+  const bool is_trained = role == "actor_rollout_ref.actor";
+  for (const auto& [key, degree] :
+       {std::pair{"tensor", m.tensor_model_parallel_size},
+        std::pair{"pipeline", m.pipeline_model_parallel_size},
+        std::pair{"expert", is_trained ? int64_t{1} : m.expert_model_parallel_size}})
     list.add_if(
         degree > 1, fmt::format("{}.megatron.{}_model_parallel_size", role, key),
         fmt::format("{} is not built in: a model is cut in the rollout alone; use 1", degree));
