@@ -102,11 +102,14 @@ void put(RoleFacts& role, Object object, CutBytes value, bool is_on_host) {
 
 void put_builtin(RoleFacts& role, const ModelShape& shape,
                  const std::map<Object, uint64_t>& bytes) {
-  uint64_t elements = flat_element_count(shape, role.head);
+  const uint32_t ways = role.trains() ? role.cut.ep : 1;
+  const std::string experts = ways > 1 ? fmt::format(", experts over {} cards", ways) : "";
+  uint64_t elements = flat_element_count(shape, role.head, ways);
   for (auto [object, size] : bytes) {
     role.card_bytes[object] = size;
     uint64_t each = size / std::max<uint64_t>(elements, 1);
-    std::string arithmetic = fmt::format("{} elements with padding * {} B", text(elements), each);
+    std::string arithmetic =
+        fmt::format("{} elements with padding{} * {} B", text(elements), experts, each);
     if (role.job.lora && object != Object::infer_params)
       arithmetic = fmt::format("adapter of rank {}{}", role.job.lora->rank,
                                object == Object::train_params
@@ -114,11 +117,8 @@ void put_builtin(RoleFacts& role, const ModelShape& shape,
                                                  text(elements), role.job.param_bytes)
                                    : "");
     else if (each * elements != size)
-      arithmetic = fmt::format("{}ZeRO {} over {} cards, each tensor's part rounded up: {} * 4 B",
-                               role.trains() && role.cut.ep > 1
-                                   ? fmt::format("experts over {} cards, ", role.cut.ep)
-                                   : "",
-                               role.job.zero_stage, role.ways, text(size / 4));
+      arithmetic = fmt::format("ZeRO {} over {} cards{}, each tensor's part rounded up: {} * 4 B",
+                               role.job.zero_stage, role.ways, experts, text(size / 4));
     role.numbers.push_back({std::string(to_string(object)), size, arithmetic});
   }
 }

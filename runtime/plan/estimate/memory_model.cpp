@@ -194,8 +194,8 @@ InferMemory builtin_infer_memory(uint64_t param_bytes) {
   return memory;
 }
 
-uint64_t flat_element_count(const ModelShape& shape, HeadKind head) {
-  return flat_count(families_of(shape, head));
+uint64_t flat_element_count(const ModelShape& shape, HeadKind head, uint64_t expert_ways) {
+  return flat_count(families_of(shape, head), expert_ways);
 }
 
 uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {

@@ -59,8 +59,10 @@ TrainMemory builtin_train_memory(uint64_t param_bytes);
 /// Likewise; kv_tokens is left at 0.
 InferMemory builtin_infer_memory(uint64_t param_bytes);
 
-/// Returns the elements of the flat buffer, as compute::layout_of lays it out.
-uint64_t flat_element_count(const ModelShape& shape, HeadKind head = HeadKind::language);
+/// Returns the elements of the flat buffer, as compute::layout_of lays it out, of a card that holds
+/// 1 / expert_ways of the routed experts.
+uint64_t flat_element_count(const ModelShape& shape, HeadKind head = HeadKind::language,
+                            uint64_t expert_ways = 1);
 /// Returns the floats of the CPU f32 runner's weights, whose matrices are panels of columns.
 uint64_t panel_element_count(const ModelShape& shape, uint64_t panel_columns);
 /// Returns bytes of keys and values of one token over all layers (of the latent with MLA).
