@@ -1,11 +1,14 @@
 // The planner's bytes against what the built-in engines take, to the byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
 #include "runtime/compute/train/train_engine.hpp"
+#include "runtime/compute/train/zero_layout.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 #include "tests/support/family_models.hpp"
@@ -132,6 +135,27 @@ TEST(MemoryAgreement, TrainingObjectsOfEveryStage) {  // without a group: the ca
           for (auto [mine, planned] : objects) ASSERT_TRUE(engine->offload(mine));
           EXPECT_EQ(card.bytes_in_use(), 0u) << stage << " " << way;
         }
+}
+
+/// Ranks exchange by unit, and dense layers and those with experts are units of other sizes.
+TEST(MemoryAgreement, BuffersAreThoseOfTheLargestUnit) {
+  for (const compute::ModelConfig& x : tests::expert_models(config_of(19, 32, 3, 4, 2, 10, 40)))
+    for (int ranks : {1, 2, 3}) {
+      const compute::ZeroLayout zero(compute::layout_of(x), ranks);
+      plan::TrainMemory memory = plan::builtin_train_memory(sizeof(float));
+      memory.shards = static_cast<uint64_t>(ranks);
+      memory.zero_stage = 3;
+      const plan::TrainBuffers buffers = plan::train_buffers(x, memory);
+      const int64_t part = ranks > 1 ? zero.largest_unit_part() : 0;
+      EXPECT_EQ(buffers.exchange, sizeof(float) * static_cast<uint64_t>(2 * ranks * part))
+          << x.family << " " << ranks;
+      const std::vector<compute::ZeroUnit>& units = zero.units();
+      int64_t largest = units.back().elements();
+      if (x.tie_word_embeddings) largest += units.front().elements();
+      for (const compute::ZeroUnit& unit : units) largest = std::max(largest, unit.elements());
+      EXPECT_EQ(buffers.gathered, sizeof(float) * static_cast<uint64_t>(largest))
+          << x.family << " " << ranks;
+    }
 }
 
 /// What a latent is worth: 8 + 4 values of a token in place of 2 x 4 heads x (12, 6).
