@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+
+#include "runtime/text/regex.hpp"
 
 namespace cohort::model {
 namespace {
@@ -35,6 +39,42 @@ bool is_target(const Tensor& tensor, int64_t layer, const std::vector<std::strin
   const std::string module = without_weight(tensor_name(tensor, layer, 0));
   return std::ranges::any_of(targets,
                              [&](const std::string& target) { return is_hit(module, target); });
+}
+
+/// Calls `on_module` with the full name of each linear layer of the blocks.
+template <class OnModule>
+void each_module(const std::vector<Tensor>& tensors, OnModule on_module) {
+  for (const Tensor& tensor : tensors)
+    for (int64_t layer = tensor.first_layer; is_adaptable(tensor) && layer < tensor.end_layer;
+         ++layer)
+      on_module(without_weight(tensor_name(tensor, layer, 0)));
+}
+
+/// Returns the modules that the pattern matches whole: by last part where it matches all of them.
+Expected<std::set<std::string>> matching(const std::vector<Tensor>& tensors,
+                                         const std::string& pattern) {
+  constexpr uint64_t k_steps = 100'000;  // of one name
+  COHORT_ASSIGN(const text::Regex regex, text::Regex::compile("\\A(?:" + pattern + ")\\z"));
+  std::map<std::string, std::vector<std::string>> hits, all;
+  bool is_too_long = false;
+  each_module(tensors, [&](const std::string& module) {
+    text::StepBudget budget{k_steps};
+    text::Span span{};
+    const auto found = regex.find(module, 0, span, budget);
+    is_too_long = is_too_long || found == text::Regex::Result::out_of_steps;
+    if (found == text::Regex::Result::found) hits[last_part(module)].push_back(module);
+    all[last_part(module)].push_back(module);
+  });
+  if (is_too_long)
+    return Error{Errc::invalid_argument, fmt::format("'{}' takes too long to match", pattern)};
+  std::set<std::string> targets;
+  for (const auto& [part, modules] : hits) {
+    if (modules.size() == all[part].size())
+      targets.insert(part);
+    else
+      targets.insert(modules.begin(), modules.end());
+  }
+  return targets;
 }
 
 /// Whether a key says nothing: absent, null, false, "none", or an empty list or object.
@@ -82,24 +122,31 @@ Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked) {
   for (const Tensor& tensor : tensors)
     if (is_adaptable(tensor)) names.insert(last_part(without_weight(tensor.name)));
   for (const std::string& target : asked.targets) {
+    std::set<std::string> hit;
     if (target == "all-linear" || target == "all") {
-      targets.insert(names.begin(), names.end());
-      continue;
+      hit = names;
+    } else if (asked.is_pattern) {
+      auto matched = matching(tensors, target);
+      if (!matched) return refused(matched.error().detail);
+      hit = *std::move(matched);
+    } else {
+      each_module(tensors, [&](const std::string& module) {
+        if (is_hit(module, target)) hit = {target};
+      });
     }
-    bool has_any = false;
-    for (const Tensor& tensor : tensors)
-      for (int64_t layer = tensor.first_layer; is_adaptable(tensor) && layer < tensor.end_layer;
-           ++layer)
-        has_any = has_any || is_target(tensor, layer, {target});
-    if (!has_any)
+    if (hit.empty())
       return refused(
           fmt::format("target '{}' is no linear layer of the blocks; there are {}, and "
-                      "all-linear for all of them",
-                      target, fmt::join(names, ", ")));
-    targets.insert(target);
+                      "all-linear for all of them{}",
+                      target, fmt::join(names, ", "),
+                      asked.is_pattern ? "; an expression must match a module's full name, as "
+                                         "model.layers.0.self_attn.q_proj"
+                                       : ""));
+    targets.merge(hit);
   }
   if (targets.empty()) return refused("no target; all-linear takes every linear layer");
   asked.targets.assign(targets.begin(), targets.end());
+  asked.is_pattern = false;
   return asked;
 }
 
@@ -144,19 +191,33 @@ Expected<LoraShape> parse_adapter_config(std::string_view text, const std::strin
   for (const char* key :
        {"use_dora", "bias", "rank_pattern", "alpha_pattern", "modules_to_save", "fan_in_fan_out",
         "lora_bias", "layer_replication", "target_parameters", "trainable_token_indices",
-        "use_qalora", "use_bdlora", "alora_invocation_tokens"})
+        "use_qalora", "use_bdlora", "alora_invocation_tokens", "exclude_modules",
+        "layers_to_transform", "layers_pattern"})
     if (!is_off(config, key)) return refused(fmt::format("{} is not built in", key));
   const Json rank = config.value("r", Json(8)), alpha = config.value("lora_alpha", Json(8));
   if (!rank.is_number_integer() || rank.get<int64_t>() < 1 || !alpha.is_number())
     return refused("r must be a number from 1, lora_alpha a number");
   LoraShape lora{rank.get<int64_t>(), alpha.get<double>(), !is_off(config, "use_rslora"), {}};
   const Json targets = config.value("target_modules", Json());
-  if (targets.is_string()) lora.targets = {targets.get<std::string>()};
+  if (targets.is_string()) {
+    lora.targets = {targets.get<std::string>()};
+    lora.is_pattern = lora.targets.front() != "all-linear";
+  }
   for (const Json& target : targets.is_array() ? targets : Json::array()) {
     if (!target.is_string()) return refused("target_modules: not a list of names");
     lora.targets.push_back(target.get<std::string>());
   }
   return lora;
+}
+
+std::string adapter_base_of(std::string_view text) {
+  const Json config = Json::parse(text, nullptr, false);
+  const Json base = config.is_object() ? config.value("base_model_name_or_path", Json()) : Json();
+  return base.is_string() ? base.get<std::string>() : "";
+}
+
+bool is_target_pattern(std::string_view text) {
+  return text.find_first_of("*+?|([^$\\") != std::string_view::npos;
 }
 
 std::string write_adapter_config(const LoraShape& lora, const std::string& base) {

@@ -24,16 +24,20 @@ struct LoraShape {
   bool is_rank_stabilised = false;  // use_rslora (arXiv 2312.03732)
   /// Modules, by full name ("model.layers.0.mlp.up_proj") or by its last parts ("up_proj").
   std::vector<std::string> targets;
+  /// The one target is a regular expression, and hits the modules whose full name matches it from
+  /// end to end (PEFT's rule for a text). False once resolved.
+  bool is_pattern = false;
 
   /// Returns s = alpha / rank, or alpha / sqrt(rank).
   double scale() const;
   bool operator==(const LoraShape&) const = default;
 };
 
-/// Returns the shape with "all-linear" (also "all") written out as the model's modules, targets
-/// sorted, each once. Returns Errc::invalid_argument naming the target that no linear layer of the
-/// blocks has (with those that there are), a rank or alpha that is not positive, no target at all,
-/// or a model with routed experts or latent attention.
+/// Returns the shape with "all-linear" (also "all") and a pattern written out as the model's
+/// modules, targets sorted, each once: a module of all layers by its last part, others by full
+/// name. Returns Errc::invalid_argument naming the target that no linear layer of the blocks has
+/// (with those that there are), a rank or alpha that is not positive, no target at all, or a model
+/// with routed experts or latent attention; for a pattern also text::Regex's errors.
 Expected<LoraShape> resolve_lora(const ModelShape& shape, LoraShape asked);
 
 /// A target of the model: runs of layers, since targets may name single ones.
@@ -55,6 +59,11 @@ std::string lora_tensor_name(const Tensor& tensor, int64_t layer);
 /// or Errc::invalid_argument naming `where` and the key that asks for what is not built in
 /// (use_dora, bias, rank_pattern, modules_to_save …).
 Expected<LoraShape> parse_adapter_config(std::string_view text, const std::string& where);
+/// Returns base_model_name_or_path, which is not checked; empty: the file does not say it.
+std::string adapter_base_of(std::string_view text);
+/// Returns whether a text of `lora_target` is a regular expression: names have none of * + ? | ( [
+/// ^ $ and backslash.
+bool is_target_pattern(std::string_view text);
 /// Returns adapter_config.json as PEFT reads it.
 std::string write_adapter_config(const LoraShape& lora, const std::string& base);
 

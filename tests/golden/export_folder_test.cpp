@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/compute/model/language_model.hpp"
+#include "runtime/compute/model/lora_base.hpp"
+#include "runtime/compute/model/lora_folder.hpp"
 #include "runtime/compute/train/safetensors.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/train_fixture.hpp"
@@ -212,6 +214,49 @@ TEST(ExportFolder, ARunGoesOnFromACheckpointOfARunThatIsItsPretrain) {
   const ExportReport report =
       exported({.checkpoint = temp.path() / "second", .folder = temp.path() / "out"});
   EXPECT_EQ(report.copied.front(), "tokenizer.json");
+}
+
+/// The values of a folder's tensors in the order of the layout.
+std::vector<float> flat_of(const fs::path& folder, const ModelConfig& model) {
+  const WeightFolder weights = WeightFolder::open(folder).value();
+  const ParameterLayout layout = layout_of(model);
+  std::vector<float> flat(static_cast<size_t>(layout.total_elements));
+  for (const ParameterSpec& spec : layout.specs)
+    weights.read(
+        spec.name, 0,
+        std::span(flat).subspan(static_cast<size_t>(spec.offset), static_cast<size_t>(spec.count)));
+  return flat;
+}
+
+TEST(ExportFolder, AnAdapterIsMergedToTheBitsThatARolloutServes) {
+  const TempFolder temp;
+  const fs::path adapter = k_models / "qwen3_lora", base = k_models / "qwen3",
+                 to = temp.path() / "out";
+  const ExportReport report = exported({.checkpoint = adapter,
+                                        .folder = to,
+                                        .merges_adapter = true,
+                                        .base = base,
+                                        .dtype = tensor::Dtype::f32});
+  EXPECT_EQ(report.dtype, tensor::Dtype::f32);
+  // Equal to the adapter over its base, whose numbers language_models_test holds against PEFT.
+  auto merged = LanguageModel::open({.folder = base, .adapter = adapter}).value();
+  const Ids ids = json_of(k_models / "qwen3/golden.json")["ids"][0].get<Ids>();
+  const auto expected = merged->score(ids, 1).value().log_probs;
+  EXPECT_EQ(LanguageModel::open({.folder = to}).value()->score(ids, 1).value().log_probs, expected);
+  EXPECT_NE(LanguageModel::open({.folder = base}).value()->score(ids, 1).value().log_probs,
+            expected);
+  const ModelConfig model = config_of(base);
+  const LoraFolder read = LoraFolder::open(adapter, layout_of(model)).value();
+  EXPECT_GT(read.modules(), 0U);
+  const LoraBase served = LoraBase::open(base, model, read.shape()).value();
+  std::vector<float> halves(static_cast<size_t>(served.layout().flat.total_elements));
+  for (const ParameterSpec& spec : served.layout().flat.specs)
+    ASSERT_TRUE(copy_to_f32(*read.file().find(spec.name),
+                            std::span(halves).subspan(static_cast<size_t>(spec.offset),
+                                                      static_cast<size_t>(spec.count))));
+  std::vector<float> flat(static_cast<size_t>(layout_of(model).total_elements));
+  served.merge(std::as_bytes(std::span(halves)), std::as_writable_bytes(std::span(flat)));
+  EXPECT_EQ(flat_of(to, model), flat);
 }
 
 /// One thing that is wrong.

@@ -1,4 +1,5 @@
 // The one description of a model: its tensors by family, and config.json in both spellings.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -166,6 +167,32 @@ TEST(Lora, TargetsAreLinearLayersByName) {
             std::string::npos);
 }
 
+Expected<LoraShape> matched(const ModelShape& x, const std::string& pattern) {
+  return resolve_lora(x, {4, 8, false, {pattern}, true});
+}
+
+TEST(Lora, APatternMatchesFullNamesFromEndToEnd) {
+  const ModelShape x = shape_of("qwen2");  // several layers
+  ASSERT_GE(x.num_hidden_layers, 2);
+  EXPECT_EQ(matched(x, R"(.*\.(q|v)_proj)").value().targets,
+            (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_EQ(
+      matched(x, R"(model\.layers\.1\.mlp\.(up|down)_proj)").value().targets,
+      (std::vector<std::string>{"model.layers.1.mlp.down_proj", "model.layers.1.mlp.up_proj"}));
+  EXPECT_EQ(matched(x, R"(.*\.self_attn\..*|.*\.0\.mlp\.up_proj)").value().targets,
+            (std::vector<std::string>{"k_proj", "model.layers.0.mlp.up_proj", "o_proj", "q_proj",
+                                      "v_proj"}));
+  EXPECT_FALSE(matched(x, ".*proj").value().is_pattern);
+  // As re.fullmatch has it: a part of a name is no match.
+  EXPECT_NE(matched(x, "q_proj").error().detail.find("must match a module's full name"),
+            std::string::npos);
+  EXPECT_FALSE(matched(x, "lm_head|.*embed.*").has_value());
+  EXPECT_FALSE(matched(x, "(q_proj").has_value());
+  EXPECT_FALSE(matched(x, R"((?<=x)q_proj)").has_value());
+  EXPECT_NE(matched(x, "(?:(?:[a-z_.0-9]+)+)+!").error().detail.find("too long"),
+            std::string::npos);
+}
+
 TEST(Lora, AIsCutAsTheColumnsAndBAsTheRows) {  // LORA-1
   const ModelShape x = shape_of("llama");
   const LoraShape lora = resolve_lora(x, {4, 8, false, {"k_proj", "o_proj"}}).value();
@@ -200,9 +227,25 @@ TEST(Lora, AdapterConfigIsReadAsItIsWritten) {
   EXPECT_EQ(parse_adapter_config(write_adapter_config(lora, "base"), "x").value(), lora);
   for (const char* bad :
        {"[]", R"({"peft_type": "IA3"})", R"({"peft_type": "LORA", "use_dora": true})",
-        R"({"peft_type": "LORA", "r": 0})", R"({"peft_type": "LORA", "bias": "all"})",
+        R"({"peft_type": "LORA", "modules_to_save": ["lm_head"]})",
+        R"({"peft_type": "LORA", "exclude_modules": "lm_head"})",
+        R"({"peft_type": "LORA", "layers_to_transform": [0]})", R"({"peft_type": "LORA", "r": 0})",
+        R"({"peft_type": "LORA", "bias": "all"})",
         R"({"peft_type": "LORA", "rank_pattern": {"q_proj": 4}})"})
     EXPECT_FALSE(parse_adapter_config(bad, "x").has_value()) << bad;
+}
+
+TEST(Lora, ATextOfTargetModulesIsAPattern) {
+  const auto read = [](const char* targets) {
+    return parse_adapter_config(
+               fmt::format(R"({{"peft_type": "LORA", "target_modules": {}}})", targets), "x")
+        .value();
+  };
+  EXPECT_TRUE(read(R"(".*_proj")").is_pattern);
+  EXPECT_FALSE(read(R"("all-linear")").is_pattern);
+  EXPECT_FALSE(read(R"(["q_proj"])").is_pattern);
+  EXPECT_TRUE(is_target_pattern(".*_proj"));
+  EXPECT_FALSE(is_target_pattern("model.layers.0.mlp.up_proj"));
 }
 
 TEST(ModelTensors, ACriticHasOneRowInPlaceOfTheHead) {

@@ -18,17 +18,21 @@ using compute::ExportOptions;
 /// A folder with a model in it is the checkpoint; a run's folder means its newest one.
 Expected<fs::path> checkpoint_of(const fs::path& from) {
   std::error_code ignored;
-  if (fs::exists(from / "config.json", ignored)) return from;
+  for (const char* file : {"config.json", "adapter_config.json"})
+    if (fs::exists(from / file, ignored)) return from;
   if (const auto found = actors::list_checkpoints(from); !found.empty()) return found.back().folder;
   return Error{Errc::not_found, from.string() +
                                     ": neither a checkpoint (a folder with config.json and "
-                                    "model.safetensors) nor a run's folder with checkpoints/"};
+                                    "model.safetensors, or a LoRA adapter) nor a run's folder with "
+                                    "checkpoints/"};
 }
 
 ExportOptions options_of(const ExportCommand& command, const fs::path& checkpoint) {
   ExportOptions options{.checkpoint = checkpoint, .folder = command.folder};
   if (command.dtype != "source")
     options.dtype = command.dtype == "bf16" ? tensor::Dtype::bf16 : tensor::Dtype::f32;
+  options.merges_adapter = command.merges;
+  options.base = command.base;
   options.shard_bytes_max = command.shard_bytes_max;
   if (command.has_no_text) options.text = ExportOptions::Text::none;
   if (!command.tokenizer.empty()) {
@@ -49,7 +53,7 @@ CLI::App* add_export_command(CLI::App& app, ExportCommand& command) {
   CLI::App* sub = app.add_subcommand("export", "write a checkpoint as a Hugging Face folder");
   sub->add_option("from", command.from,
                   "a run's folder (its newest checkpoint), a checkpoint (RUN/checkpoints/step_N), "
-                  "or a Hugging Face folder")
+                  "a Hugging Face folder, or with --merge a LoRA adapter (PEFT folder)")
       ->required();
   sub->add_option("folder", command.folder, "the folder to make; it may exist if it is empty")
       ->required();
@@ -57,6 +61,12 @@ CLI::App* add_export_command(CLI::App& app, ExportCommand& command) {
                   "of the weights; source: bf16 if training started from bf16, else f32")
       ->check(CLI::IsMember({"source", "f32", "bf16"}))
       ->capture_default_str();
+  CLI::Option* merge = sub->add_flag("--merge", command.merges,
+                                     "write the model with its LoRA adapter merged, W + s B A");
+  sub->add_option("--base", command.base,
+                  "folder of the model under the adapter (default: the one that "
+                  "adapter_config.json names)")
+      ->needs(merge);
   sub->add_option("--shard-size", command.shard_bytes_max,
                   "bytes of a safetensors file, as 5GB or 512MiB; a larger model is several files")
       ->transform(CLI::AsSizeValue(true))

@@ -1,5 +1,6 @@
 #pragma once
-/// `actor-node export RUN|CHECKPOINT DIR`: a checkpoint as a Hugging Face folder (docs/models.md).
+/// `actor-node export RUN|CHECKPOINT|ADAPTER DIR`: a checkpoint as a Hugging Face folder
+/// (docs/models.md).
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,8 @@ struct ExportCommand {
   std::string dtype = "source";
   std::string tokenizer;  // --tokenizer; empty: the source's
   bool has_no_text = false;
+  bool merges = false;  // --merge: `from` is a LoRA adapter
+  std::string base;     // --base; empty: what adapter_config.json names
   uint64_t shard_bytes_max = 5'000'000'000;
 };
 

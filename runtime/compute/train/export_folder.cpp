@@ -8,6 +8,9 @@
 
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/read_file.hpp"
+#include "runtime/compute/device/cpu_setup.hpp"
+#include "runtime/compute/model/lora_folder.hpp"
+#include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/train/atomic_folder.hpp"
 #include "runtime/compute/train/bf16.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
@@ -45,20 +48,24 @@ bool is_there(const fs::path& path) {
 
 /// What is exported, checked.
 struct Source {
+  fs::path folder;
   model::HfConfig config;
   ParameterLayout layout;
   WeightFolder weights;
   std::string hash;  // of the flat f32 parameters; empty: not known
+  std::optional<LoraFolder> adapter = {};
+  std::string base_hash = {};  // of the weights that the adapter was trained over; empty: not known
 };
 
-Expected<std::string> recorded_hash(const fs::path& checkpoint) {
+/// `key`: param_hash, or an adapter's base_hash.
+Expected<std::string> recorded_hash(const fs::path& checkpoint, const char* key) {
   const fs::path path = checkpoint / "train_state.json";
   if (!is_there(path)) return std::string();
   COHORT_ASSIGN(const std::string text, read_file(path, k_json_bytes_max));
   const Json state = Json::parse(text, nullptr, false);
-  if (!state.is_object() || !state.contains("param_hash") || !state["param_hash"].is_string())
-    return Error{Errc::corrupt, path.string() + ": has no text 'param_hash'"};
-  return state["param_hash"].get<std::string>();
+  if (!state.is_object() || !state.contains(key) || !state[key].is_string())
+    return Error{Errc::corrupt, fmt::format("{}: has no text '{}'", path.string(), key)};
+  return state[key].get<std::string>();
 }
 
 /// A classification head's tensors, behind those of the model.
@@ -86,12 +93,8 @@ Expected<void> add_head(const fs::path& checkpoint, Source& source) {
 }
 
 Expected<Source> open_source(const fs::path& checkpoint, std::vector<std::string>& notices) {
-  if (!is_there(checkpoint / "config.json") && is_there(checkpoint / "adapter_config.json"))
-    return Error{Errc::unsupported,
-                 checkpoint.string() +
-                     ": holds a LoRA adapter, which PEFT reads as it is; a model "
-                     "with the adapter merged is not exported yet"};
   Source source;
+  source.folder = checkpoint;
   COHORT_ASSIGN(source.config, model::read_hf_folder(checkpoint));
   notices = source.config.notices;
   ModelConfig shape{source.config.shape};
@@ -105,8 +108,37 @@ Expected<Source> open_source(const fs::path& checkpoint, std::vector<std::string
                                               : std::vector<std::string>{}));
   notices.insert(notices.end(), said.begin(), said.end());
   if (has_head) COHORT_TRY(add_head(checkpoint, source));
-  COHORT_ASSIGN(source.hash, recorded_hash(checkpoint));
+  COHORT_ASSIGN(source.hash, recorded_hash(checkpoint, "param_hash"));
   return source;
+}
+
+bool is_adapter(const fs::path& folder) {
+  return !is_there(folder / "config.json") && is_there(folder / "adapter_config.json");
+}
+
+/// The folder whose weights are exported: the checkpoint, or the model under an adapter.
+Expected<fs::path> weights_folder(const ExportOptions& options) {
+  const fs::path& from = options.checkpoint;
+  if (!is_adapter(from)) {
+    if (!options.merges_adapter) return from;
+    return Error{Errc::invalid_argument, from.string() +
+                                             ": --merge: is no LoRA adapter (a folder "
+                                             "with adapter_config.json)"};
+  }
+  if (!options.merges_adapter)
+    return Error{Errc::unsupported, from.string() +
+                                        ": holds a LoRA adapter, which PEFT reads as it is; "
+                                        "--merge writes the whole model with it"};
+  fs::path base = options.base;
+  if (base.empty()) {
+    COHORT_ASSIGN(const std::string text,
+                  read_file(from / "adapter_config.json", k_json_bytes_max));
+    base = model::adapter_base_of(text);
+  }
+  if (!base.empty() && is_there(base / "config.json")) return base;
+  return Error{Errc::not_found, fmt::format("{}: no folder '{}' of the model under the adapter "
+                                            "(base_model_name_or_path): --base FOLDER names it",
+                                            from.string(), base.string())};
 }
 
 /// A checkpoint of ours is in f32 and says what it came from; others are what they are.
@@ -145,22 +177,25 @@ std::vector<Shard> shards_of(const ParameterLayout& layout, tensor::Dtype dtype,
   return shards;
 }
 
-/// The flat f32 buffer that a checkpoint's hash is of, as it passes: gaps between tensors are zero.
+/// The flat buffer that a hash is of, as it passes: gaps between tensors are zero.
 class FlatHash {
  public:
-  void pass(const ParameterSpec& spec, int64_t begin, std::span<const float> values) {
-    fill(spec.offset + begin);
+  template <class Element>
+  void pass(const ParameterSpec& spec, int64_t begin, std::span<const Element> values) {
+    fill<Element>(spec.offset + begin);
     sum_.update(std::as_bytes(values));
     next_ += static_cast<int64_t>(values.size());
   }
+  template <class Element>
   std::string finish(int64_t total) {
-    fill(total);
+    fill<Element>(total);
     return fmt::format("{:016x}", sum_.digest());
   }
 
  private:
+  template <class Element>
   void fill(int64_t until) {
-    const std::vector<float> zeros(static_cast<size_t>(until - next_));
+    const std::vector<Element> zeros(static_cast<size_t>(until - next_));
     sum_.update(std::as_bytes(std::span(zeros)));
     next_ = until;
   }
@@ -168,14 +203,30 @@ class FlatHash {
   int64_t next_ = 0;
 };
 
+/// What passes on its way: the flat parameters, and as bf16 what an adapter was trained over.
+struct PassedHashes {
+  FlatHash whole, rounded;
+  void pass(const Source& source, const ParameterSpec& spec, int64_t begin,
+            std::span<const float> values, std::vector<uint16_t>& halves) {
+    whole.pass(spec, begin, values);
+    if (source.base_hash.empty()) return;
+    halves.resize(values.size());
+    std::ranges::transform(values, halves.begin(), to_bf16);
+    rounded.pass(spec, begin, std::span<const uint16_t>(halves));
+  }
+};
+
 Expected<void> write_tensor(const Source& source, const ParameterSpec& spec, tensor::Dtype dtype,
-                            FlatHash& hash, SafetensorsWriter& writer) {
+                            PassedHashes& hashes, SafetensorsWriter& writer) {
   std::vector<float> values;
   std::vector<uint16_t> halves;
-  for (int64_t begin = 0; begin < spec.count; begin += k_piece) {
-    values.resize(static_cast<size_t>(std::min(k_piece, spec.count - begin)));
+  const bool is_merged = source.adapter && source.adapter->has(spec);
+  const int64_t piece = is_merged ? spec.count : k_piece;
+  for (int64_t begin = 0; begin < spec.count; begin += piece) {
+    values.resize(static_cast<size_t>(std::min(piece, spec.count - begin)));
     source.weights.read(spec.name, begin, values);
-    hash.pass(spec, begin, values);
+    hashes.pass(source, spec, begin, values, halves);
+    if (is_merged) source.adapter->add_to(spec, values);
     if (dtype == tensor::Dtype::f32) {
       COHORT_TRY(writer.append(std::as_bytes(std::span(values))));
       continue;
@@ -201,28 +252,72 @@ Expected<void> write_index(const fs::path& folder, const std::vector<Shard>& sha
   return write_synced(folder / "model.safetensors.index.json", std::as_bytes(std::span(text)));
 }
 
+Expected<void> check_hashes(const Source& source, const ExportOptions& options,
+                            PassedHashes& hashes) {
+  const int64_t total = source.layout.total_elements;
+  const std::string found = hashes.whole.finish<float>(total);
+  if (!source.hash.empty() && source.hash != found)
+    return Error{Errc::corrupt,
+                 fmt::format("{}: the weights have the hash {}, train_state.json says {}: the "
+                             "checkpoint is damaged, take another one",
+                             source.folder.string(), found, source.hash)};
+  // The model under an adapter is held in f32 or in bf16.
+  if (source.base_hash.empty() || source.base_hash == found ||
+      source.base_hash == hashes.rounded.finish<uint16_t>(total))
+    return {};
+  return Error{Errc::invalid_argument,
+               fmt::format("{}: its adapter was trained over another model than {}: --base FOLDER "
+                           "names the one that the run started from",
+                           options.checkpoint.string(), source.folder.string())};
+}
+
 Expected<void> write_weights(const Source& source, const ExportOptions& options,
                              const fs::path& folder, ExportReport& report) {
   const std::vector<Shard> shards = shards_of(source.layout, report.dtype, options.shard_bytes_max);
-  FlatHash hash;
+  PassedHashes hashes;
   for (const Shard& shard : shards) {
     COHORT_ASSIGN(
         SafetensorsWriter writer,
         SafetensorsWriter::create(folder / shard.file, shard.tensors, {{"format", "pt"}}));
     for (const ParameterSpec* spec : shard.specs)
-      COHORT_TRY(write_tensor(source, *spec, report.dtype, hash, writer));
+      COHORT_TRY(write_tensor(source, *spec, report.dtype, hashes, writer));
     COHORT_TRY(writer.finish());
     report.bytes += shard.bytes;
   }
   report.files = shards.size();
   report.parameters = static_cast<uint64_t>(parameter_count(source.layout));
-  if (const std::string found = hash.finish(source.layout.total_elements);
-      !source.hash.empty() && source.hash != found)
-    return Error{Errc::corrupt,
-                 fmt::format("{}: the weights have the hash {}, train_state.json says {}: the "
-                             "checkpoint is damaged, take another one",
-                             options.checkpoint.string(), found, source.hash)};
+  COHORT_TRY(check_hashes(source, options, hashes));
   if (shards.size() > 1) COHORT_TRY(write_index(folder, shards, report));
+  return {};
+}
+
+/// The adapter that is merged, with the hashes of a checkpoint of ours checked and kept.
+Expected<void> add_adapter(const fs::path& folder, Source& source) {
+  use_single_threaded_math();  // as the engine that serves it
+  COHORT_ASSIGN(source.adapter, LoraFolder::open(folder, source.layout));
+  COHORT_ASSIGN(const std::string expected, recorded_hash(folder, "param_hash"));
+  if (expected.empty()) return {};  // PEFT's
+  COHORT_ASSIGN(source.base_hash, recorded_hash(folder, "base_hash"));
+  COHORT_ASSIGN(const model::LoraShape lora,
+                model::resolve_lora(source.config.shape, source.adapter->shape()));
+  const ParameterLayout layout = lora_layout_of({source.config.shape}, lora).flat;
+  FlatHash hash;
+  std::vector<float> values;
+  for (const ParameterSpec& spec : layout.specs) {
+    const NamedTensor* tensor = source.adapter->file().find(spec.name);
+    values.resize(static_cast<size_t>(spec.count));
+    if (tensor == nullptr || tensor->shape != spec.shape)
+      return Error{Errc::corrupt,
+                   fmt::format("{}: has no tensor '{}' of shape [{}]", folder.string(), spec.name,
+                               fmt::join(spec.shape, ", "))};
+    COHORT_TRY(copy_to_f32(*tensor, values));
+    hash.pass(spec, 0, std::span<const float>(values));
+  }
+  if (const std::string found = hash.finish<float>(layout.total_elements); found != expected)
+    return Error{Errc::corrupt,
+                 fmt::format("{}: the adapter has the hash {}, train_state.json says {}: the "
+                             "checkpoint is damaged, take another one",
+                             folder.string(), found, expected)};
   return {};
 }
 
@@ -236,7 +331,7 @@ Expected<fs::path> text_folder(const Source& source, const ExportOptions& option
     return Error{Errc::not_found, options.text_folder.string() + ": has no tokenizer.json"};
   }
   const bool is_ours = !source.hash.empty();
-  if (!is_ours || is_there(options.checkpoint / "tokenizer.json")) return options.checkpoint;
+  if (!is_ours || is_there(source.folder / "tokenizer.json")) return source.folder;
   const fs::path from = source.config.name_or_path;
   if (from.empty()) return fs::path();
   if (is_there(from)) return from;
@@ -244,7 +339,7 @@ Expected<fs::path> text_folder(const Source& source, const ExportOptions& option
                fmt::format("{}: the run started from {}, which is gone: name the folder that the "
                            "tokenizer files are in now (--tokenizer FOLDER), or do without them "
                            "(--no-tokenizer)",
-                           options.checkpoint.string(), from.string())};
+                           source.folder.string(), from.string())};
 }
 
 Expected<void> copy_synced(const fs::path& from, const fs::path& to) {
@@ -282,7 +377,9 @@ Expected<void> check_target(const ExportOptions& options) {
 Expected<ExportReport> export_folder(const ExportOptions& options) {
   ExportReport report;
   COHORT_TRY(check_target(options));
-  COHORT_ASSIGN(Source source, open_source(options.checkpoint, report.notices));
+  COHORT_ASSIGN(const fs::path weights, weights_folder(options));
+  COHORT_ASSIGN(Source source, open_source(weights, report.notices));
+  if (options.merges_adapter) COHORT_TRY(add_adapter(options.checkpoint, source));
   COHORT_ASSIGN(const fs::path text, text_folder(source, options));
   report.dtype = dtype_of(source, options);
   COHORT_ASSIGN(AtomicFolder output, AtomicFolder::create(options.folder));
