@@ -69,6 +69,10 @@ struct FolderChatOptions {
   std::optional<std::tm> date = {};
 };
 
+/// Returns `kwargs` (a JSON object) with what ROLL's template of this name sets besides, where the
+/// user does not: qwen3 thinks. REQUIRES: an object.
+std::string template_variables(std::string_view template_name, const std::string& kwargs);
+
 /// The chat template of the tokenizer's folder. Returns Errc::config naming the folder if it has no
 /// template, if the template refuses a plain question, an answer and another question, or if
 /// nothing says how an answer ends.

@@ -6,6 +6,7 @@
 
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
+#include "runtime/tasks/row_json.hpp"
 #include "runtime/text/added_tokens.hpp"
 #include "runtime/text/template/chat_template.hpp"
 
@@ -183,6 +184,13 @@ Expected<std::shared_ptr<const ChatFormat>> make_folder_chat(
   if (!made)
     return Error{Errc::config, fmt::format("{}: chat template: {}", path, made.error().detail)};
   return made;
+}
+
+std::string template_variables(std::string_view template_name, const std::string& kwargs) {
+  RowJson variables = RowJson::parse(kwargs);
+  if (template_name == "qwen3" && !variables.contains("enable_thinking"))
+    variables["enable_thinking"] = true;
+  return variables.dump();
 }
 
 }  // namespace cohort::tasks

@@ -68,8 +68,12 @@ Expected<RowJson> parse_row(std::string_view line) {
 }
 
 const RowJson* column(const RowJson& row, const std::string& name) {
-  auto found = row.find(name);
-  return found == row.end() || found->is_null() ? nullptr : &*found;
+  if (auto found = row.find(name); found != row.end()) return found->is_null() ? nullptr : &*found;
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos) return nullptr;
+  auto outer = row.find(name.substr(0, dot));
+  const bool is_inside = outer != row.end() && outer->is_object();
+  return is_inside ? column(*outer, name.substr(dot + 1)) : nullptr;
 }
 
 std::string names_of_columns(const RowJson& row) {

@@ -17,7 +17,8 @@ std::string kind_of(const RowJson& value);
 Expected<RowJson> json_of(std::string_view text);
 /// Reads a line: json_of, and Errc::config for anything but an object.
 Expected<RowJson> parse_row(std::string_view line);
-/// Returns the value of a column; nothing if it is missing or null.
+/// Returns the value of a column, "a.b" also that of b in an object a; nothing if it is missing or
+/// null.
 const RowJson* column(const RowJson& row, const std::string& name);
 /// Returns the first columns' names.
 std::string names_of_columns(const RowJson& row);

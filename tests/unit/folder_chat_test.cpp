@@ -4,6 +4,7 @@
 
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
+#include "runtime/tasks/stop_strings.hpp"
 #include "tests/support/byte_folder.hpp"
 #include "tests/support/child_process.hpp"
 
@@ -123,6 +124,39 @@ TEST(FolderChat, ADateIsPinned) {
                   {.kwargs = "", .date = date});
   ASSERT_TRUE(chat.made) << chat.made.error().detail;
   EXPECT_EQ(chat.text(chat.format().opening(k_question)).find("2024-07-26<|im_start|>system"), 0U);
+}
+
+/// The tokens of `text`, one a byte, up to and with the one that ends the answer.
+std::string answered(const std::shared_ptr<const Tokenizer>& tokenizer, const std::string& text,
+                     const std::vector<std::string>& stops) {
+  const auto ends = watch_for(tokenizer, stops);
+  const auto tokens = tokenizer->encode(text).value();
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (ends && ends(tokens[i])) return tokenizer->decode(std::span(tokens).first(i + 1));
+  return "all of it";
+}
+
+TEST(StopStrings, TheTokenThatCompletesOneIsTheLast) {
+  test::TempFolder folder;
+  tests::write_tokenizer_folder(folder.path());
+  const std::shared_ptr<const Tokenizer> bytes =
+      FolderTokenizer::open(folder.path().string()).value();
+  EXPECT_EQ(answered(bytes, "one\n\ntwo\n", {"\n\n"}), "one\n\n");
+  EXPECT_EQ(answered(bytes, "a User: b", {"Question:", "User:"}), "a User:");
+  EXPECT_EQ(answered(bytes, "aaab", {"aab"}), "aaab");
+  EXPECT_EQ(answered(bytes, "caf\u00e9 noir", {"\u00e9"}), "caf\u00e9") << "several bytes";
+  EXPECT_EQ(answered(bytes, "abc", {"x"}), "all of it");
+  EXPECT_EQ(answered(bytes, "abc", {""}), "all of it");
+  EXPECT_EQ(answered(bytes, "abc", {}), "all of it");
+  const std::string far = std::string(5000, 'x') + "END";
+  EXPECT_EQ(answered(bytes, far + "more", {"END"}), far);
+}
+
+TEST(TemplateVariables, Qwen3ThinksUnlessTheUserSaysNo) {
+  EXPECT_EQ(template_variables("qwen3", "{}"), R"({"enable_thinking":true})");
+  EXPECT_EQ(template_variables("qwen3", R"({"enable_thinking": false})"),
+            R"({"enable_thinking":false})");
+  EXPECT_EQ(template_variables("native", R"({"x": 1})"), R"({"x":1})");
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ TEST(SftRow, ReadsChatsAndPairs) {
       messages_of(R"({"x": "q", "y": "a", "prompt": "other"})", {.prompt = "x", .response = "y"}),
       chat);
   EXPECT_EQ(messages_of(R"({"prompt": [{"role":"user","content":"q"}], "output": "a"})"), chat);
+  EXPECT_EQ(messages_of(R"({"info": {"q": "q", "deep": {"a": "a"}}})",
+                        {.prompt = "info.q", .response = "info.deep.a"}),
+            chat);
+  EXPECT_EQ(messages_of(R"({"a.b": "q", "a": {"b": "x"}, "output": "a"})", {.prompt = "a.b"}),
+            chat);
   EXPECT_EQ(messages_of(R"({"instruction": "do", "input": "x", "output": "a", "s": "be brief"})",
                         {.system = "s"}),
             R"([{"role":"system","content":"be brief"},{"role":"user","content":"do\nx"},)"

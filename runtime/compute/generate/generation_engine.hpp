@@ -29,6 +29,9 @@ struct TurnRequest {
   std::vector<int32_t> append_tokens;
   int max_new_tokens = 1;
   std::vector<int32_t> stop_ids;  // a sampled stop id ends the turn and is part of its tokens
+  /// Asked about each sampled token that is no stop id, in order, on a thread of the engine; true
+  /// ends the turn behind it, with TurnStop::stop. May be empty. It must answer at once.
+  std::function<bool(int32_t token)> ends_turn = {};
   SamplingOptions sampling;
   uint64_t rng_key = 0;  // of (seed, step, kind, group, index)
   uint32_t turn = 0;
@@ -42,7 +45,7 @@ Expected<void> validate(const TurnRequest& request, int64_t vocab_size);
 
 enum class TurnStop : uint8_t {
   none,     // of no turn
-  stop,     // a stop id
+  stop,     // a stop id, or ends_turn said so
   length,   // max_new_tokens, or the context is full
   aborted,  // abort() or pause(PauseMode::abort)
   error,

@@ -200,7 +200,8 @@ void LaneScheduler::sample(Slot& slot, std::span<const float> logits, uint64_t w
   slot.versions.push_back(static_cast<uint32_t>(weight_version));
   ++tokens_sampled_;
   const auto& stops = request.stop_ids;
-  if (std::find(stops.begin(), stops.end(), drawn.token) != stops.end())
+  if (std::find(stops.begin(), stops.end(), drawn.token) != stops.end() ||
+      (request.ends_turn && request.ends_turn(drawn.token)))
     end_turn(slot, TurnStop::stop, now);
   else if (position + 1 >= static_cast<size_t>(request.max_new_tokens) ||
            slot.tokens.size() >= static_cast<size_t>(context_limit()))
