@@ -67,14 +67,17 @@ std::vector<PlacementPlan> small_plans() {
   std::vector<PlacementPlan> plans;
   for (uint32_t train = 1; train <= 2; ++train)
     for (uint32_t infer = 1; infer <= 2; ++infer)
-      for (int reference = 0; reference <= 2; ++reference)  // none, beside infer, own card
+      // none, beside infer, own card, and both again with weights of its own
+      for (int reference = 0; reference <= 4; ++reference)
         for (bool has_critic : {false, true}) {
           std::vector<RoleSpec> roles = {
               make_role("actor_train", 0, train, test::k_train_objects, 7),
               make_role("actor_infer", train, infer, test::k_infer_objects, 11)};
-          if (reference > 0)
-            roles.push_back(make_role("reference", reference == 1 ? train : train + infer, 1,
+          if (reference > 0) {
+            roles.push_back(make_role("reference", reference % 2 == 1 ? train : train + infer, 1,
                                       {Object::ref_params}, 13));
+            roles.back().has_own_weights = reference > 2;
+          }
           if (has_critic) roles.push_back(make_role("critic", 0, train, test::k_critic_objects, 3));
           std::vector<uint64_t> need(train + infer + 1, 1);
           for (const RoleSpec& role : roles)

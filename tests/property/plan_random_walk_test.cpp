@@ -73,6 +73,7 @@ PlacementPlan random_plan(Rng& rng) {
     if (role.cards.empty()) role.cards.push_back({first});
     for (Object object : kind.objects) role.bytes_per_card[object] = 1 + rng.below(1000);
     role.is_optimizer_swapped = rng.below(4) == 0;
+    role.has_own_weights = role.has(Object::ref_params) && rng.below(2) == 0;
     roles.push_back(std::move(role));
   }
   auto cache = rng.below(4) == 0 ? CacheArrival::early : CacheArrival::late;
@@ -325,7 +326,8 @@ void Walk::check_ready(const TrueAgent& agent, PhaseKind phase) {
     if (phase == PhaseKind::publish) continue;
     require(object != Object::infer_params || agent.version == version_,
             "PLACE-5: rollout with another version");
-    require(object != Object::ref_params || agent.version == 1,
+    const uint64_t frozen = agent.role->has_own_weights ? 0 : 1;
+    require(object != Object::ref_params || agent.version == frozen,
             "PLACE-5: the reference is not the first version");
   }
 }

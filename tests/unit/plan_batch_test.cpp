@@ -10,6 +10,29 @@ std::string refusal(const BatchOptions& options) {
   return plan ? "accepted" : plan.error().detail;
 }
 
+TEST(Batch, AStepOfSftIsOneOptimizerStep) {
+  const auto plan = plan_batch({.rollout_batch_size = 256,
+                                .per_device_train_batch_size = 4,
+                                .gradient_accumulation_steps = 8,
+                                .train_cards = 8,
+                                .max_steps = 50,
+                                .kind = BatchKind::sft});
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->optimizer_batch, 256u);
+  EXPECT_EQ(plan->per_rank, 32u);
+  EXPECT_EQ(plan->accumulation, 8u);
+  EXPECT_EQ(plan->steps, 50u);
+  ASSERT_EQ(plan->numbers.size(), 4u);
+  EXPECT_EQ(plan->numbers[0], (PlanNumber{"rows per optimizer step", 256,
+                                          "4 per_device_train_batch_size * 8 "
+                                          "gradient_accumulation_steps * 8 train cards"}));
+  const auto by_epochs =
+      plan_batch({.rollout_batch_size = 8, .max_steps = 0, .kind = BatchKind::sft});
+  ASSERT_TRUE(by_epochs) << by_epochs.error().detail;
+  EXPECT_EQ(by_epochs->steps, 0u);
+  EXPECT_EQ(by_epochs->numbers.size(), 2u) << "the rows are not known before they are read";
+}
+
 TEST(Batch, SeedOneOfRoll) {  // 1024 trajectories (128*8), P*A*D = 2*64*4
   auto plan = plan_batch({.rollout_batch_size = 1024,
                           .group_size = 8,

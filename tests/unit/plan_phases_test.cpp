@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/plan/place/phases.hpp"
 #include "tests/support/plan_gen.hpp"
 
@@ -69,6 +71,22 @@ TEST_F(Phases, OneStepUnderPolicyStep) {
                    "begin_phase publish actor_infer on card 1",
                    "reshard actor_infer.infer_params on card 1 (100 bytes)"}));
   EXPECT_EQ(run(PhaseKind::checkpoint), (Texts{"begin_phase checkpoint actor_train on card 0"}));
+}
+
+TEST_F(Phases, AReferenceWithItsOwnWeightsIsNeverFilled) {
+  given_roles(true);
+  plan_.roles.back().has_own_weights = true;
+  const Texts init = run(PhaseKind::init);
+  EXPECT_EQ(std::ranges::count(init, "offload reference.ref_params on card 1 to host"), 1);
+  EXPECT_EQ(run(PhaseKind::publish),
+            (Texts{"begin_phase publish actor_train on card 0",
+                   "begin_phase publish actor_infer on card 1",
+                   "onload actor_train.train_params on card 0 (100 bytes)",
+                   "onload actor_infer.infer_params on card 1 (100 bytes)",
+                   "onload reference.ref_params on card 1 (100 bytes)",
+                   "reshard actor_infer.infer_params on card 1 (100 bytes)"}));
+  const Texts generate = run(PhaseKind::generate);
+  EXPECT_EQ(std::ranges::count(generate, "begin_phase generate reference on card 1"), 1);
 }
 
 TEST_F(Phases, EvaluateAfterPublishFreesTheTrainCard) {

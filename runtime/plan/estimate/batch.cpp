@@ -66,7 +66,8 @@ Expected<void> check_ranges(const BatchOptions& x) {
                            {"agent workers", x.agent_workers},
                            {"test_freq", x.test_freq}},
                           true));
-  if (x.max_steps == 0 && x.kind != BatchKind::verl) return refusal("max_steps is 0");
+  if (x.max_steps == 0 && x.kind != BatchKind::verl && x.kind != BatchKind::sft)
+    return refusal("max_steps is 0");
   uint64_t batch = x.per_device_train_batch_size * x.gradient_accumulation_steps * x.train_cards;
   if (batch > k_max_count)
     return refusal("P*A*D = " + text(x.per_device_train_batch_size) + "*" +
@@ -316,6 +317,34 @@ std::string nearest_divisors(uint64_t value, uint64_t near,
   return text(below) + (above == 0 ? "" : ", " + text(above));
 }
 
+namespace {
+
+/// A step is one optimizer step over its rows.
+BatchPlan plan_sft(const BatchOptions& x) {
+  const uint64_t per_card = x.per_device_train_batch_size * x.gradient_accumulation_steps;
+  BatchPlan plan;
+  plan.optimizer_steps_per_step = 1;
+  plan.per_rank = plan.mini_per_rank = per_card;
+  plan.micro_batch = x.per_device_train_batch_size;
+  plan.accumulation = x.gradient_accumulation_steps;
+  plan.trajectories = plan.groups = plan.optimizer_batch = per_card * x.train_cards;
+  plan.steps = plan.optimizer_steps_total = x.max_steps;
+  plan.numbers = {
+      {"rows per optimizer step", plan.optimizer_batch,
+       text(x.per_device_train_batch_size) + " per_device_train_batch_size * " +
+           text(x.gradient_accumulation_steps) + " gradient_accumulation_steps * " +
+           text(x.train_cards) + (x.train_cards == 1 ? " train card" : " train cards")},
+      {"rows per card", per_card, "of it"},
+  };
+  if (plan.steps > 0) plan.numbers.push_back({"optimizer steps", plan.steps, "max_steps"});
+  if (plan.steps > 0)
+    plan.numbers.push_back({"rows read", plan.steps * plan.optimizer_batch,
+                            text(plan.steps) + " steps * " + text(plan.optimizer_batch)});
+  return plan;
+}
+
+}  // namespace
+
 Expected<BatchPlan> plan_batch(const BatchOptions& x) {
   COHORT_TRY(check_ranges(x));
   COHORT_TRY(check_replicas(x));
@@ -323,6 +352,7 @@ Expected<BatchPlan> plan_batch(const BatchOptions& x) {
     COHORT_TRY(check_verl(x));
     return plan_verl(x);
   }
+  if (x.kind == BatchKind::sft) return plan_sft(x);
   const bool is_agentic = x.kind == BatchKind::agentic;
   if (is_agentic) COHORT_TRY(check_groups(x));
   COHORT_TRY(check_optimizer_batch(x, is_agentic ? 1 : x.group_size));

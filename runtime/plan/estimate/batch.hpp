@@ -1,7 +1,7 @@
 #pragma once
-/// Batch algebra of agentic and rlvr as ROLL counts, and of verl (docs/config.md, Batch algebra).
-/// Pure. With P = per_device_train_batch_size, A = gradient_accumulation_steps, D = data-parallel
-/// training ranks, one optimizer step takes P*A*D trajectories.
+/// Batch algebra of agentic, rlvr and sft as ROLL counts, and of verl (docs/config.md). Pure. With
+/// P = per_device_train_batch_size, A = gradient_accumulation_steps, D = data-parallel training
+/// ranks, one optimizer step takes P*A*D trajectories.
 ///
 /// BATCH-1: every trajectory of a step enters exactly one optimizer mini-batch per epoch: P*A*D
 /// divides the trajectories of a step. The error names the nearest values that work.
@@ -17,7 +17,8 @@ namespace cohort::plan {
 enum class BatchKind : uint8_t {
   agentic = 0,  // rollout_batch_size counts trajectories
   rlvr = 1,     // … counts prompts, each answered group_size times
-  verl = 2      // … is data.train_batch_size, prompts; mini- and micro-batches are given
+  verl = 2,     // … is data.train_batch_size, prompts; mini- and micro-batches are given
+  sft = 3,      // … follows: P*A*D rows, one optimizer step
 };
 
 struct BatchOptions {
@@ -26,7 +27,7 @@ struct BatchOptions {
   uint64_t num_env_groups = 1;      // agentic: groups that run at once
   uint64_t per_device_train_batch_size = 1, gradient_accumulation_steps = 1;  // not verl
   uint64_t train_cards = 1;                // D: data-parallel ranks (cards / (TP * PP * CP))
-  uint64_t ppo_epochs = 1, max_steps = 1;  // verl: 0 = by epochs
+  uint64_t ppo_epochs = 1, max_steps = 1;  // verl, sft: 0 = by epochs
   uint64_t val_batch_size = 0;             // 0 = no validation; agentic only
   uint64_t val_group_size = 1, val_num_env_groups = 1;
   bool has_kl = false;  // init_kl_coef > 0 or use_kl_loss: forces old log-probs and a reference

@@ -15,6 +15,7 @@ RoleSpec spec_of(const RoleFacts& role) {
   out.cards = role.job.cards;
   out.bytes_per_card = role.card_bytes;
   out.is_optimizer_swapped = role.job.swap_optimizer && !role.job.offload_optimizer;
+  out.has_own_weights = role.job.has_own_weights;
   return out;
 }
 

@@ -15,6 +15,11 @@ bool generates(PhaseKind phase) {
   return phase == PhaseKind::generate || phase == PhaseKind::evaluate;
 }
 
+/// Returns true for what is filled in init: the trainer's objects, and a reference's own weights.
+bool comes_in_init(const RoleSpec& role, Object object) {
+  return is_train_class(object) || (object == Object::ref_params && role.has_own_weights);
+}
+
 /// The first head table: train-class objects of cards of one class.
 std::optional<Place> train_target(PhaseKind phase, Object object) {
   if (phase == PhaseKind::publish && object == Object::train_params) return Place::card;
@@ -78,7 +83,9 @@ std::vector<HeldObject> held_while_publishing(const PlacementPlan& plan, CardId 
   const bool is_early = plan.cache == CacheArrival::early;
   auto moment = [&](Object arriving) {
     return objects_on(plan, card, [&](const RoleSpec& role, Object object) {
-      return object == Object::train_params || object == arriving ||
+      const bool arrives =
+          object == arriving && !(object == Object::ref_params && role.has_own_weights);
+      return object == Object::train_params || arrives ||
              (is_early && arriving == Object::infer_params && object == Object::kv_cache) ||
              (with_stayers && may_stay(role, object));
     });
@@ -108,7 +115,9 @@ bool is_held_alone(CacheArrival cache, PhaseKind phase, Object object) {
 std::optional<Place> target_of(const PlacementPlan& plan, OffloadPolicy policy, PhaseKind phase,
                                const ObjectState& x) {
   if (policy == OffloadPolicy::never && phase == PhaseKind::init)
-    return is_train_class(x.object) ? std::optional{Place::card} : std::nullopt;
+    return comes_in_init(x.role, x.object) ? std::optional{Place::card} : std::nullopt;
+  if (phase == PhaseKind::init && x.object == Object::ref_params)
+    return x.role.has_own_weights ? std::optional{Place::host} : std::nullopt;
   if (!x.role.is_shared(x.card)) {
     auto target = is_train_class(x.object) ? train_target(phase, x.object)
                                            : infer_target(plan.cache, phase, x.object);

@@ -31,6 +31,8 @@
 /// leaves before infer_params come (a swapped optimizer's window always leaves). In checkpoint
 /// train_params leave because infer_params may be there, and PLACE-3 lets them meet only in
 /// publish. Infer-class objects without weights yet (absent) are not sent to the host.
+/// ref_params of a role that has_own_weights: host in init, as train_params; publish never fills
+/// them.
 #include <optional>
 #include <vector>
 

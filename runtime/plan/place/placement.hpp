@@ -26,6 +26,8 @@ struct RoleSpec {
   /// Master weights and moments stay on the host and are streamed through the card in update:
   /// bytes_per_card of optimizer (critic_optimizer) is then the streaming window.
   bool is_optimizer_swapped = false;
+  /// Its ref_params are read from a folder in init; else the first publish fills them.
+  bool has_own_weights = false;
   /// Set by lay_out: the cards of this role that both classes use, ascending.
   std::vector<CardId> shared_cards = {};
   bool has(Object object) const { return bytes_per_card.contains(object); }
