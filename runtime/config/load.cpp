@@ -54,6 +54,10 @@ Expected<RunConfig> load(const std::filesystem::path& path,
   return load_tree(std::move(root), path.parent_path(), overrides, options);
 }
 
+Expected<RunConfig> load_node(Node root, const LoadOptions& options) {
+  return load_tree(std::move(root), "", {}, options);
+}
+
 Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const std::vector<std::string>& overrides,
                               const LoadOptions& options) {

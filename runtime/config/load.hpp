@@ -11,6 +11,7 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/config/run_config.hpp"
+#include "runtime/config/tree/yaml_node.hpp"
 
 namespace cohort::config {
 
@@ -30,5 +31,8 @@ Expected<RunConfig> load(const std::filesystem::path& path,
 Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const std::vector<std::string>& overrides = {},
                               const LoadOptions& options = {});
+
+/// As load(), of a tree that is read already, overrides applied.
+Expected<RunConfig> load_node(Node root, const LoadOptions& options = {});
 
 }  // namespace cohort::config

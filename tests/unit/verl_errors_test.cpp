@@ -163,7 +163,7 @@ TEST(VerlErrors, WordsThatAreNoOverrides) {
       {{"--config-name"}, "command line: '--config-name' without a value"},
       {{"--config-name=mine"},
        "command line: --config-name mine needs its --config-path (known without: ppo_trainer, "
-       "ppo_megatron_trainer)"},
+       "ppo_megatron_trainer, sft_trainer, sft_trainer_engine)"},
       {{"/nowhere/x.yaml"}, "/nowhere/x.yaml: no such file"},
   };
   for (const auto& [words, message] : cases) {

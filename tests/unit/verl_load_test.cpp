@@ -186,12 +186,11 @@ TEST(VerlLoad, RemovalOfADefaultIsANote) {
 }
 
 TEST(VerlLoad, KeysWithoutEffectAreNotedOneByOne) {
-  RunConfig run = loaded(quickstart({"actor_rollout_ref.actor.checkpoint.save_contents=[model]",
-                                     "+ray_kwargs.ray_init.num_cpus=8"}));
+  RunConfig run = loaded(quickstart(
+      {"actor_rollout_ref.actor.profiler.enable=True", "+ray_kwargs.ray_init.num_cpus=8"}));
   ASSERT_EQ(run.notes.size(), 3u);  // the last: trainer.logger of the quickstart
-  EXPECT_EQ(run.notes[0].key, "actor_rollout_ref.actor.checkpoint.save_contents");
-  EXPECT_EQ(run.notes[0].where,
-            "override 'actor_rollout_ref.actor.checkpoint.save_contents=[model]'");
+  EXPECT_EQ(run.notes[0].key, "actor_rollout_ref.actor.profiler.enable");
+  EXPECT_EQ(run.notes[0].where, "override 'actor_rollout_ref.actor.profiler.enable=True'");
   EXPECT_EQ(run.notes[1].key, "ray_kwargs.ray_init.num_cpus");
   EXPECT_EQ(run.notes[1].text, "belongs to verl's Hydra and Ray set-up");
 }
@@ -443,7 +442,10 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
         "actor_rollout_ref.ref.ulysses_sequence_parallel_size=1"},
        actor + "ulysses_sequence_parallel_size"},
       {{"actor_rollout_ref.model.tokenizer_path=/t"}, "actor_rollout_ref.model.tokenizer_path"},
-      {{"actor_rollout_ref.model.lora_rank=8"}, "actor_rollout_ref.model.lora_rank"},
+      {{"actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.exclude_modules=q_proj"},
+       "actor_rollout_ref.model.exclude_modules"},
+      {{"actor_rollout_ref.model.lora_adapter_path=/x"},
+       "actor_rollout_ref.model.lora_adapter_path"},
       {{rollout + "temperature=0.7"}, rollout + "temperature"},
       {{rollout + "do_sample=False"}, rollout + "do_sample"},
       {{rollout + "val_kwargs.do_sample=True", rollout + "val_kwargs.temperature=0.6"},

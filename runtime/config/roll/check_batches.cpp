@@ -109,6 +109,14 @@ void check_sft(RunConfig& c, Findings& f) {
     c.eval_steps = -1;
   }
   if (!c.sft.global_template.empty()) c.sft_train.data_args.template_name = c.sft.global_template;
+  // Held-out rows are written as those of training, unless their section says otherwise.
+  DataArgs& held_out = c.validation.data_args;
+  const DataArgs& train = c.sft_train.data_args;
+  if (!f.has("validation.data_args.template")) held_out.template_name = train.template_name;
+  if (!f.has("validation.data_args.chat_template_kwargs"))
+    held_out.chat_template_kwargs = train.chat_template_kwargs;
+  if (!f.has("validation.data_args.chat_template_date"))
+    held_out.chat_template_date = train.chat_template_date;
   if (c.warm_start.steps > 0)
     f.problem("warm_start.steps", "pipeline sft is supervised from its first step; use 0");
   c.derived.group_size = c.derived.val_group_size = 1;

@@ -53,8 +53,8 @@ void describe_model(Visitor& v, ModelSection& m) {
 
 void describe_lora(Visitor& v, ModelArgs& m) {
   v.text_or_texts({"lora_target", "trainer, rollout",
-                   "Modules that get LoRA adapters, a list or a text with commas; ~: full "
-                   "fine-tuning."},
+                   "Modules that get LoRA adapters: a list, a text with commas, or an expression "
+                   "that a module's full name matches; ~: full fine-tuning."},
                   m.lora_target);
   v.key({"lora_rank", "trainer, rollout", "Rank of the adapters.", between(1, 1 << 16)},
         m.lora_rank);
@@ -73,9 +73,11 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
     return;
   v.key({"dtype", "compute, plan", "Type of the weights in computation; master weights are fp32."},
         m.dtype);
-  v.nullable_text({"model_name_or_path", "plan",
-                   "Model of this role; ~: `pretrain` (critic: `reward_pretrain`)."},
-                  m.model_name_or_path);
+  v.nullable_text(
+      {"model_name_or_path", "plan",
+       "Model of this role; ~: `pretrain` (critic: `reward_pretrain`). Of the reference "
+       "a folder of its own with the policy's tokenizer; others run on `pretrain`."},
+      m.model_name_or_path);
   v.nullable_text({"adapter_name_or_path", "trainer",
                    "Folder with a PEFT adapter to start from; the lora keys then follow from it."},
                   m.adapter_name_or_path);
@@ -184,7 +186,9 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
   v.key({"repetition_penalty", "rollout", "Above 1: repeated tokens become less likely; 1: off.",
          above(0)},
         g.repetition_penalty);
-  v.text_or_texts({"stop_strings", "rollout", "Texts that end an answer."}, g.stop_strings);
+  v.text_or_texts(
+      {"stop_strings", "rollout", "Texts that end an answer behind the token that completes one."},
+      g.stop_strings);
   v.inert("logprobs include_stop_str_in_output",
           "behaviour log-probabilities of every sampled token are always kept");
   v.inert("do_sample", "temperature decides: 0 is greedy");

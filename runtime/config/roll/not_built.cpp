@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
+
+#include "runtime/config/role_weights.hpp"
 
 namespace cohort::config {
 namespace {
@@ -68,9 +71,11 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
   std::string model = name + ".model_args";
   list.add_if(m.dtype == ModelDtype::fp16, model + ".dtype",
               "fp16 is not built in; use bf16 or fp32");
-  list.add_if(!m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain,
-              model + ".model_name_or_path",
-              "is not built in: all roles start from `pretrain`; set that key");
+  list.add_if(
+      !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference",
+      model + ".model_name_or_path",
+      "is not built in: the policy starts from `pretrain` in every role; set that key (a "
+      "reference may have a folder of its own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   list.add_if(m.model_type.has_value(), model + ".model_type",
@@ -130,13 +135,14 @@ void add_lora(const RunConfig& c, List& list) {
   list.add_if(m.lora_dropout > 0, model + "lora_dropout",
               "is not built in: log-probabilities would differ from those of the rollouts; use 0");
   const StrategySettings& s = c.actor_train.strategy_args;
-  list.add_if(is_by_layer(s, c.actor_train.device_mapping.size()),
+  list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1),
               train_role_of(c) + ".strategy_args.strategy_config",
-              "with LoRA parameters that come layer by layer (ZeRO 3, FSDP, offload_param) are not "
-              "built in; use ZeRO 0, 1 or 2");
+              "with LoRA parameters that come layer by layer (ZeRO 3, offload_param) are not built "
+              "in; use ZeRO 0, 1 or 2, or fsdp2_train, which then cuts the adapter alone");
   list.add_if(
       c.actor_infer.engine != "built_in", "actor_infer.engine",
       fmt::format("{} is sent whole weights: with LoRA use built_in", c.actor_infer.engine));
+  if (!own_reference(c).empty()) return;
   list.add_if(c.derived.is_reference_needed && !c.reference.device_mapping.empty(),
               "reference.device_mapping",
               "with LoRA the reference is the trainer's model with its adapter off, which needs no "
@@ -144,7 +150,8 @@ void add_lora(const RunConfig& c, List& list) {
   list.add_if(c.derived.is_reference_needed && !m.adapter_name_or_path.empty(),
               model + "adapter_name_or_path",
               "a run that starts from an adapter has no reference: with its adapter off the model "
-              "is not the start; set init_kl_coef to 0 and use_kl_loss to false");
+              "is not the start; set init_kl_coef to 0 and use_kl_loss to false, or name the "
+              "reference's folder in reference.model_args.model_name_or_path");
 }
 
 void add_algorithm(const RunConfig& c, List& list) {
@@ -181,8 +188,8 @@ void add_sampling(const GeneratingArgs& g, List& list) {
   list.add_if(g.num_beams > 1, key + "num_beams",
               fmt::format("{} is not built in: sampling only; use 1", g.num_beams));
   list.add_if(g.repetition_penalty != 1.0, key + "repetition_penalty", "is not built in; use 1");
-  list.add_if(!g.stop_strings.empty(), key + "stop_strings",
-              "are not built in: a turn ends with the end-of-turn token; use ~");
+  list.add_if(std::ranges::count(g.stop_strings, "") > 0, key + "stop_strings",
+              "an empty text is in every answer; remove it");
 }
 
 void add_manager(const std::string& name, const EnvManagerConfig& m, List& list) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/config/role_weights.hpp"
 #include "runtime/config/roll/not_built.hpp"
 
 namespace cohort::config {
@@ -76,7 +77,8 @@ void check_kl(RunConfig& c, Findings& f) {
   std::string coefficient =
       fmt::format("{}{}", c.init_kl_coef, f.has("init_kl_coef") ? "" : " (ROLL's default)");
   bool is_lora = !c.actor_train.model_args.lora_target.empty();  // the policy without its adapter
-  if (d.is_reference_needed && !is_lora && c.reference.device_mapping.empty() &&
+  const bool has_role = !is_lora || !own_reference(c).empty();
+  if (d.is_reference_needed && has_role && c.reference.device_mapping.empty() &&
       usable(f, {"reference", "reference.device_mapping"})) {
     std::string key = c.init_kl_coef > 0 ? "init_kl_coef"
                       : c.use_kl_loss    ? "use_kl_loss"
@@ -177,6 +179,11 @@ void warn_not_built(const RunConfig& c, Findings& f) {
 }
 
 }  // namespace
+
+std::string own_reference(const RunConfig& c) {
+  const std::string& folder = c.reference.model_args.model_name_or_path;
+  return c.derived.is_reference_needed && folder != c.pretrain ? folder : "";
+}
 
 bool set_own_baseline(RunConfig& c, Findings& f, const std::string& group_key, int64_t group_size) {
   const catalog::Entry& estimator = catalog::entry(c.adv_estimator);

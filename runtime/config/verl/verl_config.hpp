@@ -59,6 +59,9 @@ struct VerlLora {
   int64_t rank = 0;
   int64_t alpha = 16;
   std::vector<std::string> targets = {"all-linear"};
+  std::vector<std::string> excluded;
+  std::string adapter_path;  // a PEFT folder to start from
+  bool is_asked() const { return rank > 0 || !adapter_path.empty(); }
 };
 
 /// fsdp_config of an engine.
@@ -120,6 +123,7 @@ struct VerlMicro {
 };
 
 struct VerlActor {
+  std::vector<std::string> save_contents = {"model", "optimizer", "extra"};
   VerlStrategy strategy = VerlStrategy::fsdp;
   int64_t ppo_mini_batch_size = 256;  // [prompts]
   VerlMicro micro;
@@ -155,6 +159,7 @@ struct VerlActor {
 };
 
 struct VerlRef {
+  std::string path;                      // ref.model.path; empty: the policy's
   std::optional<VerlStrategy> strategy;  // none: the actor's
   VerlMicro micro;
   std::optional<int64_t> ulysses_sequence_parallel_size;

@@ -102,7 +102,13 @@ void describe_actor(Visitor& v, VerlActor& a) {
   describe_verl_optim(v, a.optim);
   describe_verl_fsdp(v, {"fsdp_config", "plan", "The actor's FSDP engine."}, a.fsdp_config);
   describe_verl_megatron(v, a.megatron);
-  v.inert("checkpoint", k_checkpoint);
+  if (v.enter({"checkpoint", "trainer", "What a checkpoint holds."}, true)) {
+    v.text_or_texts({"save_contents", "trainer",
+                     "With hf_model each checkpoint also becomes a Hugging Face folder."},
+                    a.save_contents);
+    v.rest(k_checkpoint, "");
+    v.leave();
+  }
   v.inert("profiler", k_profiler);
   v.inert("use_remove_padding rollout_n use_fused_kernels",
           "follows from actor_rollout_ref.model and rollout");
@@ -129,7 +135,16 @@ void describe_ref(Visitor& v, VerlRef& r) {
                       "host and streams them."},
                      r.fsdp_config);
   describe_verl_megatron(v, r.megatron);
-  v.inert("model", "the reference is the policy's starting point");
+  if (v.enter({"model", "reference", "The reference's own model; ~: the policy's start."},
+              !r.path.empty())) {
+    v.nullable_text(
+        {"path", "reference",
+         "Its folder; ~: actor_rollout_ref.model.path. The tokenizer must be the same."},
+        r.path);
+    v.inert("override_config external_lib trust_remote_code",
+            "a folder's config.json and weights alone are read");
+    v.leave();
+  }
   v.inert("profiler", k_profiler);
   v.inert("use_torch_compile router_replay rollout_n pad_to_length load_weight veomni qat",
           "the built-in engine has no such part");

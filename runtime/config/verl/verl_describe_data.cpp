@@ -87,13 +87,22 @@ void describe_verl_model(Visitor& v, const Key& key, VerlModel& m, bool is_criti
   v.key({"enable_activation_offload", "plan", "Kept activations go to the host."},
         m.enable_activation_offload);
   v.key({"use_remove_padding", "config",
-         "verl's packing. Batches are always packed here, whatever it says."},
+         "verl's packing. Batches are packed here with either value."},
         m.use_remove_padding);
   v.key({"lora_rank", "trainer", "Rank of LoRA adapters; 0: full fine-tuning.", between(0, 65536)},
         m.lora.rank);
   v.key({"lora_alpha", "trainer", "LoRA's scale is alpha / rank.", at_least(0)}, m.lora.alpha);
-  v.text_or_texts({"target_modules", "trainer", "Modules with an adapter."}, m.lora.targets);
-  v.inert("exclude_modules lora_adapter_path lora", "use lora_rank, lora_alpha and target_modules");
+  v.text_or_texts({"target_modules", "trainer",
+                   "Modules with an adapter: names, all-linear, or an expression that full names "
+                   "match."},
+                  m.lora.targets);
+  v.text_or_texts({"exclude_modules", "config", "Modules that get no adapter all the same."},
+                  m.lora.excluded);
+  v.nullable_text(
+      {"lora_adapter_path", "trainer",
+       "Folder with a PEFT adapter to start from; rank, alpha and modules are then its."},
+      m.lora.adapter_path);
+  v.inert("lora", "use lora_rank, lora_alpha and target_modules");
   v.inert("hf_config_path override_config", "the shape is that of config.json in path");
   v.inert("use_shm external_lib trust_remote_code input_tokenizer",
           "no Python code of the model is loaded");

@@ -9,9 +9,11 @@
 
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/tree/compose.hpp"
+#include "runtime/config/tree/override.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_describe.hpp"
+#include "runtime/config/verl/verl_sft.hpp"
 
 namespace cohort::config {
 namespace {
@@ -69,11 +71,16 @@ Error wrong(std::string_view text) { return {Errc::config, fmt::format("command 
 struct Primary {
   fs::path file;
   bool is_megatron = false;  // verl's ppo_megatron_trainer
+  std::string sft;           // the name of one of verl's supervised configs, or empty
   size_t word_count = 0;     // taken from the front of the arguments
 };
 
 bool is_own_config(std::string_view name) {
   return name == "ppo_trainer" || name == "ppo_megatron_trainer";
+}
+
+bool is_sft_config(std::string_view name) {
+  return name == "sft_trainer" || name == "sft_trainer_engine";
 }
 
 std::string_view option_name(std::string_view word) {
@@ -113,11 +120,12 @@ Expected<Primary> find_primary(const std::vector<std::string>& args) {
     return primary;
   }
   if (name.ends_with(".yaml")) name.resize(name.size() - 5);
-  if (folder.empty() && !name.empty() && !is_own_config(name))
+  if (folder.empty() && !name.empty() && !is_own_config(name) && !is_sft_config(name))
     return wrong(
         fmt::format("--config-name {} needs its --config-path (known without: "
-                    "ppo_trainer, ppo_megatron_trainer)",
+                    "ppo_trainer, ppo_megatron_trainer, sft_trainer, sft_trainer_engine)",
                     name));
+  if (is_sft_config(name)) primary.sft = name;
   if (!folder.empty()) primary.file = folder / ((name.empty() ? "ppo_trainer" : name) + ".yaml");
   primary.is_megatron = folder.empty() && name == "ppo_megatron_trainer";
   return primary;
@@ -133,7 +141,8 @@ void drop_own_defaults(Node& root, Primary& primary) {
     if (item.kind == NodeKind::map && item.entries.size() == 1)
       text = item.entries.front().key + ": " + item.entries.front().node().scalar;
     if (text.find("megatron") != std::string::npos) primary.is_megatron = true;
-    return item.kind == NodeKind::map || is_own_config(text);
+    if (is_sft_config(text)) primary.sft = text;
+    return item.kind == NodeKind::map || is_own_config(text) || is_sft_config(text);
   });
 }
 
@@ -250,11 +259,32 @@ Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findi
   return run;
 }
 
+Expected<RunConfig> load_sft(Node user, const Primary& primary,
+                             const std::vector<std::string>& args, const LoadOptions& options) {
+  for (size_t i = primary.word_count; i < args.size(); ++i)
+    COHORT_TRY(apply_override(user, args[i]));
+  COHORT_ASSIGN(SftTree tree, translate_verl_sft(user, primary.sft == "sft_trainer_engine"));
+  COHORT_ASSIGN(RunConfig run, load_node(std::move(tree.root), options));
+  run.notes.insert(run.notes.begin(), tree.notes.begin(), tree.notes.end());
+  return run;
+}
+
+/// Whether the words before the overrides, or the keys of these, are a supervised trainer's.
+bool is_sft(const Primary& primary, const Node& user, const std::vector<std::string>& args) {
+  if (!primary.sft.empty() || is_verl_sft(user)) return true;
+  Node keys = Node::make_map(command_line());
+  for (size_t i = primary.word_count; i < args.size(); ++i)
+    if (auto word = parse_override(args[i]); word && word->kind != Override::Kind::remove)
+      keys.set(word->path.front(), command_line(), Node{});
+  return is_verl_sft(keys);
+}
+
 }  // namespace
 
-Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOptions&) {
+Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOptions& options) {
   COHORT_ASSIGN(Primary primary, find_primary(args));
   COHORT_ASSIGN(Node user, read_primary(primary));
+  if (is_sft(primary, user, args)) return load_sft(std::move(user), primary, args, options);
   Findings findings;
   for (size_t i = primary.word_count; i < args.size(); ++i)
     COHORT_TRY(apply(user, args[i], findings));

@@ -1,5 +1,6 @@
 #pragma once
 /// The second dialect: the words that follow `python3 -m verl.trainer.main_ppo`, to a RunConfig.
+/// Those of verl's supervised trainers (verl_sft.hpp) become a config of pipeline sft.
 /// Stages: read (an optional YAML file) -> override -> lay on verl's defaults -> interpolate ->
 /// bind to verl's schema -> check -> translate. Pure but for reading files (the YAML, the row
 /// counts of data files) and the environment. No global state. CONF-1 and CONF-2 of load.hpp hold

@@ -121,10 +121,23 @@ void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
   list.add_if(!c.model.tokenizer_path.empty() && c.model.tokenizer_path != c.model.path,
               "actor_rollout_ref.model.tokenizer_path",
               "is not built in: the tokenizer is that of model.path; use ~");
-  list.add_if(c.model.lora.rank > 0, "actor_rollout_ref.model.lora_rank",
-              "LoRA is not built in: full fine-tuning only; use 0");
   list.add_if(c.rollout.expert_parallel_size > 1, "actor_rollout_ref.rollout.expert_parallel_size",
               fmt::format("{} is not built in; use 1", c.rollout.expert_parallel_size));
+}
+
+void add_lora(const VerlConfig& c, const VerlNumbers& n, List& list) {
+  const VerlLora& lora = c.model.lora;
+  if (!lora.is_asked()) return;
+  const std::string model = "actor_rollout_ref.model.";
+  list.add_if(!lora.excluded.empty(), model + "exclude_modules",
+              "is not built in; name the others in target_modules");
+  list.add_if(n.is_reference_needed && !lora.adapter_path.empty() && c.ref.path.empty(),
+              model + "lora_adapter_path",
+              "a run that starts from an adapter has no reference: with its adapter off the model "
+              "is not the start; set actor.use_kl_loss=False, or name a folder in ref.model.path");
+  list.add_if(c.actor.fsdp_config.offload_policy,
+              "actor_rollout_ref.actor.fsdp_config.offload_policy",
+              "with LoRA parameters that come layer by layer are not built in; use False");
 }
 
 void add_rollout(const VerlRollout& r, List& list) {
@@ -186,6 +199,7 @@ void check_verl_run(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   List list(f);
   add_data(c.data, list);
   add_roles(c, n, list);
+  add_lora(c, n, list);
   add_loss(c, list);
   add_optimizer(c.actor.optim, list);
   add_rollout(c.rollout, list);

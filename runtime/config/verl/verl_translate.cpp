@@ -36,6 +36,7 @@ void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Find
   r.eval_steps = t.test_freq;
   r.keep_checkpoints = t.max_actor_ckpt_to_keep.value_or(0);
   r.resume_from_checkpoint = {t.resume_mode != VerlResume::disable, t.resume_from_path};
+  r.save_hf = std::ranges::count(c.actor.save_contents, "hf_model") > 0;
   r.track_with = t.logger.empty() ? "" : t.logger.front();
   r.critic_warmup = t.critic_warmup;
   r.model_update_buffer_size_mb = c.rollout.bucket_megabytes;
@@ -142,6 +143,7 @@ void set_model(ModelArgs& m, const VerlModel& model, VerlDtype dtype, int64_t ul
   m.lora_rank = model.lora.rank;
   m.lora_alpha = model.lora.alpha;
   if (model.lora.rank > 0) m.lora_target = model.lora.targets;
+  m.adapter_name_or_path = home_expanded(model.lora.adapter_path);
 }
 
 /// Engine of a training role, or of the reference.
@@ -242,7 +244,7 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   s.enable_chunked_prefill = o.enable_chunked_prefill;
   s.free_cache_engine = o.free_cache_engine;
   s.load_format = o.load_format;
-  s.sleep_level = c.model.lora.rank > 0 ? 1 : 2;  // adapters keep the base
+  s.sleep_level = c.model.lora.is_asked() ? 1 : 2;  // adapters keep the base
   r.validation.is_configured = true;
   r.validation.data_args = data_args(c.data, c.data.val_files);
   r.validation.generating_args = sampling_args(o.val_kwargs, n.response);
@@ -250,13 +252,16 @@ void set_rollout(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 
 void set_reference(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   // with adapters the reference is the policy with its adapter off: no weights of its own
-  if (!n.is_reference_needed || c.model.lora.rank > 0) return;
+  if (!n.is_reference_needed || (c.model.lora.is_asked() && c.ref.path.empty())) return;
   WorkerConfig& w = r.reference;
   VerlStrategy strategy = c.ref.strategy.value_or(c.actor.strategy);
   w.is_configured = true;
   set_model(w.model_args, c.model, engine_dtype(strategy, c.ref.fsdp_config, c.ref.megatron),
             c.ref.ulysses_sequence_parallel_size.value_or(c.actor.ulysses_sequence_parallel_size));
   w.model_args.is_gradient_checkpointing = false;
+  w.model_args.lora_target.clear();
+  w.model_args.adapter_name_or_path.clear();
+  if (!c.ref.path.empty()) w.model_args.model_name_or_path = home_expanded(c.ref.path);
   set_engine(w, strategy, c.ref.fsdp_config, c.ref.megatron, n.ref_dp, false);
   set_passes(w, n.ref);
 }

@@ -1,0 +1,13 @@
+#pragma once
+/// Where the weights of a role come from. Pure.
+#include <string>
+
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::config {
+
+/// Returns the folder of a reference that is another model than the policy's start, as the config
+/// names it; empty: it is the policy of step 0, or none is built.
+std::string own_reference(const RunConfig& config);
+
+}  // namespace cohort::config
