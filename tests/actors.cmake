@@ -19,6 +19,8 @@ add_dependencies(run_integration_test exact_answer_plugin)
 target_compile_definitions(run_integration_test PRIVATE COHORT_EXACT_ANSWER_PLUGIN="$<TARGET_FILE:exact_answer_plugin>")
 cohort_test(processes_integration_test integration TIMEOUT 240
   SOURCES integration/processes_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(bad_folder_test integration TIMEOUT 240
+  SOURCES integration/bad_folder_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(folder_run_test integration TIMEOUT 240
   SOURCES integration/folder_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(cluster_test integration TIMEOUT 300

@@ -314,8 +314,14 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   ReferenceOptions options;
   auto [input, output] = hop_links(Role::reference);
   options.hop = {context_.get(), std::move(input), std::move(output)};
-  options.exchange = exchanges_.at(card).at("reference");
   options.engine = train_options(card, "reference", true);
+  if (const auto& own = options_.plan->reference) {
+    options.engine.model = own->model;
+    options.weights_from = own->folder;
+  } else {
+    options.exchange = exchanges_.at(card).at("reference");
+    if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
+  }
   options.engine.draws_weights = false;  // the trainer's come before the first log-probability
   // Which trajectories come in one frame is a matter of time, and OpenBLAS's kernels for small
   // products give a row other bits in another shape (seen on AVX-512): each sample is its own
@@ -324,7 +330,6 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
   options.takes_turns = has_reference_phase();
-  if (options_.attempt > 0) options.weights_from = first_policy(options_.run_folder);
   options.fail = options_.fail;
   return spawn_reference(system, std::move(options));
 }
@@ -392,6 +397,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.sequence_length = static_cast<int>(config.sequence_length);
   options.stop_ids = plan.stop_ids;
+  options.stop_strings = sampling.stop_strings;
   options.tokenizer = plan.tokenizer;
   options.environments = plan.environments;
   options.exchange = exchanges_.at(card).at(role.role);

@@ -14,6 +14,7 @@
 #include "algorithms/estimators/estimator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
+#include "runtime/config/role_weights.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -102,8 +103,8 @@ algorithms::RewardNormOptions norm_of(const config::RunConfig& config) {
       scope_of(is_rlvr ? config.norm_std_type : norm.norm_std_type));
 }
 
-/// rlvr normalises each domain by itself, and grpo there by group, whatever is asked (ROLL); verl's
-/// norm_adv_by_std_in_grpo asks.
+/// rlvr normalises each domain by itself, and grpo there by group, as ROLL does against the
+/// keys of reward_normalization; of verl's keys norm_adv_by_std_in_grpo counts.
 std::vector<double> normalise(const config::RunConfig& config,
                               const algorithms::Estimator& estimator,
                               const std::vector<Trajectory>& batch,
@@ -386,7 +387,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
     COHORT_ASSIGN(old, recompute_old(engine, batch, packed));
   }
   double reference_seconds = 0;
-  const bool is_reference = config_.derived.is_reference_needed && engine.has_adapter();
+  const bool is_reference = config_.derived.is_reference_needed && engine.has_adapter() &&
+                            config::own_reference(config_).empty();
   if (is_reference && !batch.empty()) {
     COHORT_ASSIGN(reference_seconds, compute_reference(engine, batch, packed));
   }

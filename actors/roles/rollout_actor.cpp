@@ -11,6 +11,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
+#include "runtime/tasks/stop_strings.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
@@ -353,6 +354,7 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   const auto& environment = options_.environments.at(episode.trajectory.tag);
   request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
   request.stop_ids = options_.stop_ids;
+  request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
   request.sampling = options_.sampling;
   if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
   request.rng_key = episode.rng_key;

@@ -42,11 +42,12 @@ struct RolloutOptions {
   std::function<Expected<std::unique_ptr<compute::GenerationEngine>>()> open_engine;
   const compute::CardMemory* card = nullptr;  // outlives the actor
   compute::SamplingOptions sampling;
-  size_t max_open_games = 256;     // trajectories between their first and last turn
-  int sequence_length = 256;       // [tokens] context limit of a trajectory
-  std::vector<int32_t> stop_ids;   // each ends a turn
-  size_t frame_trajectories = 32;  // a frame leaves when so many are finished, ...
-  int flush_delay_ms = 5;          // ... or so long after the first of them
+  size_t max_open_games = 256;            // trajectories between their first and last turn
+  int sequence_length = 256;              // [tokens] context limit of a trajectory
+  std::vector<int32_t> stop_ids;          // each ends a turn
+  std::vector<std::string> stop_strings;  // so does each of these texts
+  size_t frame_trajectories = 32;         // a frame leaves when so many are finished, ...
+  int flush_delay_ms = 5;                 // ... or so long after the first of them
   std::shared_ptr<const tasks::Tokenizer> tokenizer;
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   std::shared_ptr<WeightExchange> exchange;

@@ -10,6 +10,7 @@
 #include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/run/run.hpp"
 
@@ -26,9 +27,10 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   using Start = run::RunOptions::Start;
   const config::RunConfig& config = options.config;
   run::RunOptions to;
-  const bool has_reference =
-      config.derived.is_reference_needed && !config.reference.device_mapping.empty();
-  const bool is_frozen = has_reference && !options.resume_first.empty();
+  const bool is_first_policy = config.derived.is_reference_needed &&
+                               !config.reference.device_mapping.empty() &&
+                               config::own_reference(config).empty();
+  const bool is_frozen = is_first_policy && !options.resume_first.empty();
   if (!options.resume_from.empty()) to.start = is_frozen ? Start::resumed_frozen : Start::resumed;
   to.steps = at_least_zero(config.max_steps);
   to.eval_steps = at_least_zero(config.eval_steps);

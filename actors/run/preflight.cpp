@@ -15,6 +15,8 @@
 #include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_tp.hpp"
+#include "runtime/compute/train/weight_folder.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/job/job_json.hpp"
 #include "runtime/job/job_spec.hpp"
@@ -130,7 +132,8 @@ Expected<void> plan_weights(const job::Job& job, const compute::ModelConfig& mod
   from.ep = zero.expert_ways;
   from.zero_stage = zero.stage >= 3 ? 3 : 0;
   for (const plan::RoleJob& role : job.spec.roles) {
-    if (role.cards.empty() || (role.name != Role::actor_infer && role.name != Role::reference))
+    if (role.cards.empty() || (role.name != Role::actor_infer && role.name != Role::reference) ||
+        role.has_own_weights)
       continue;
     plan::ShardLayout to;
     to.name = role.name;
@@ -167,6 +170,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   options.vocab_size = result.model.vocab_size;
   options.lora = result.lora;
   for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
+  if (result.reference) options.models[result.reference->folder] = result.reference->model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
@@ -233,18 +237,42 @@ Expected<void> check_files(const config::RunConfig& config) {
   return Error{Errc::config,
                fmt::format("{}: no folder '{}' (nothing is downloaded: give a local folder with "
                            "config.json and safetensors, or random:<model>)",
-                           config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path"
-                                                                   : "pretrain",
-                           config.pretrain)};
+                           job::pretrain_key(config), config.pretrain)};
 }
 
 Expected<void> check_cards(const config::RunConfig& config) {
   const bool is_lora = !config.actor_train.model_args.lora_target.empty();  // adapter off
-  if (config.derived.is_reference_needed && !is_lora && config.reference.device_mapping.empty())
+  const bool has_role = !is_lora || !config::own_reference(config).empty();
+  if (config.derived.is_reference_needed && has_role && config.reference.device_mapping.empty())
     return Error{
         Errc::config,
         "reference.device_mapping: no card; a KL to the reference needs one (or set init_kl_coef=0 "
         "and use_kl_loss=false)"};
+  return {};
+}
+
+// The headers of a folder's files: what the engine would refuse when the cards are taken.
+Expected<void> check_weights(const std::string& key, const std::string& folder,
+                             const compute::ModelConfig& model) {
+  if (folder.empty() || folder.starts_with(model::k_random)) return {};
+  auto weights = compute::WeightFolder::open(folder);
+  if (!weights) return Error{Errc::config, key + ": " + weights.error().detail};
+  if (auto fits = weights->check(model, compute::layout_of(model)); !fits)
+    return Error{Errc::config, key + ": " + fits.error().detail};
+  return {};
+}
+
+// One dtype for all roles; a folder's weights are converted when they are read.
+Expected<void> choose_reference(const config::RunConfig& config, const job::Policy& policy,
+                                Preflight& result) {
+  COHORT_ASSIGN(const auto found, job::own_reference_of(config, policy));
+  if (!found) return {};
+  compute::ModelConfig model = {found->shape, result.model.dtype};
+  model.max_position = result.model.max_position;
+  if (auto valid = compute::validate(model); !valid)
+    return Error{Errc::config, found->folder + ": " + valid.error().detail};
+  COHORT_TRY(check_weights(job::reference_key(config), found->folder, model));
+  result.reference = {std::move(model), found->folder};
   return {};
 }
 
@@ -346,6 +374,8 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   result.model.max_position = config.sequence_length;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
+  COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model));
+  COHORT_TRY(choose_reference(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {
     case config::Pipeline::rlvr:

@@ -27,6 +27,12 @@ namespace cohort::actors {
 struct Preflight {
   compute::ModelConfig model;
   model::HfConfig described;  // what config.json of its checkpoints says besides
+  /// A reference that is another model: its shape, and the folder of its weights.
+  struct OwnReference {
+    compute::ModelConfig model;
+    std::string folder;
+  };
+  std::optional<OwnReference> reference = {};
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }
@@ -34,7 +40,8 @@ struct Preflight {
   std::map<std::string, std::shared_ptr<const EnvironmentOptions>> environments;  // by tag
   plan::PlacementPlan placement;
   plan::OffloadPolicy offload = plan::OffloadPolicy::step;
-  /// How weights go from the train cards to those of a role, by its name.
+  /// How weights go from the train cards to those of a role, by its name; none for a reference of
+  /// its own.
   std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
   std::shared_ptr<const tasks::ChatFormat> chat;
   std::vector<int32_t> stop_ids;                     // each ends an answer

@@ -7,6 +7,7 @@
 #include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/prompt_filter.hpp"
 #include "runtime/tasks/rule_rewards.hpp"
+#include "runtime/tasks/stop_strings.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -84,8 +85,10 @@ class PromptWorld final : public tasks::Environment {
     is_over_ = true;
     tasks::StepResult result;
     result.is_done = true;
-    result.is_valid = result.is_effective = prompts_->chat().is_ended(response);
-    result.stop_reason = result.is_valid ? "answered" : "length";
+    const bool is_ended = prompts_->chat().is_ended(response);
+    const bool is_cut = tasks::has_stop_string(response, prompts_->stop_strings());
+    result.is_valid = result.is_effective = is_ended || is_cut;
+    result.stop_reason = is_ended ? "answered" : is_cut ? "stop_string" : "length";
     return result;
   }
   std::string instructions() const override { return ""; }
@@ -168,6 +171,7 @@ Expected<std::shared_ptr<const PromptSet>> PromptSet::open(
                  "file_name: [data/gsm8k_train.jsonl]"};
   std::shared_ptr<PromptSet> set(new PromptSet(std::move(chat)));
   set->system_prompt_ = data.system_prompt;
+  set->stop_strings_ = config.actor_infer.generating_args.stop_strings;
   COHORT_TRY(set->add(config, data, key));
   set->train_rows_ = set->prompts_.size();
   if (set->train_rows_ == 0)

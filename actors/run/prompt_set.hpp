@@ -46,6 +46,8 @@ class PromptSet {
   /// Returns the text the model reads.
   std::string text(size_t row) const;
   const tasks::ChatFormat& chat() const { return *chat_; }
+  /// generating_args.stop_strings: each ends an answer.
+  const std::vector<std::string>& stop_strings() const { return stop_strings_; }
 
  private:
   explicit PromptSet(std::shared_ptr<const tasks::ChatFormat> chat) : chat_(std::move(chat)) {}
@@ -55,6 +57,7 @@ class PromptSet {
   std::vector<tasks::ChatMessage> dialogue(const tasks::Sample& sample) const;
   std::shared_ptr<const tasks::ChatFormat> chat_;
   std::string system_prompt_;
+  std::vector<std::string> stop_strings_;
   std::vector<std::shared_ptr<const tasks::Dataset>> files_;
   std::vector<Prompt> prompts_;
   size_t train_rows_ = 0;

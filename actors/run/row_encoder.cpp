@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/text/chat_encoder.hpp"
 #include "runtime/text/local_time.hpp"
@@ -25,6 +26,12 @@ constexpr const char* k_plain =
 
 bool is_plain_name(const std::string& name) { return name == "empty" || name == "base"; }
 
+/// qwen2_5 and qwen3 are the folder's own, as native.
+bool is_known_name(const std::string& name) {
+  return is_plain_name(name) || name.empty() || name == "native" || name == "chatml" ||
+         name == "qwen2_5" || name == "qwen3";
+}
+
 /// What the tokenizer puts in front of a text, if it is the beginning's token.
 std::string bos_of(const text::TokenizerFolder& folder) {
   const auto nothing = folder.tokenizer.encode("");
@@ -38,27 +45,31 @@ std::string bos_of(const text::TokenizerFolder& folder) {
 class FolderRows {
  public:
   static Expected<std::shared_ptr<FolderRows>> open(
-      const config::RunConfig& config, const std::string& name,
+      const config::RunConfig& config, const config::DataArgs& data, const std::string& key,
       std::shared_ptr<const tasks::FolderTokenizer> tokenizer) {
+    const std::string& name = data.template_name;
     text::ChatEncoder::Options options;
     options.folder = &tokenizer->folder();
-    const std::string& date = config.sft_train.data_args.chat_template_date;
+    const std::string& date = data.chat_template_date;
     if (!date.empty()) {
       auto day = text::local_time_of(date);
-      if (!day) return day.error().with_context("sft_train.data_args.chat_template_date");
+      if (!day) return day.error().with_context(key + ".chat_template_date");
       options.local_time = *day;
     }
+    if (!is_known_name(name))
+      return Error{Errc::config, fmt::format("{}.template: '{}' is not built in; use native, "
+                                             "chatml, empty or base",
+                                             key, name)};
     if (name == "chatml")
       options.source = k_chatml;
     else if (is_plain_name(name))
       options.source = k_plain;
     else if (auto own = options.folder->chat_template(false); !own)
-      return Error{Errc::config,
-                   fmt::format("{}: {}; data_args.template: chatml or empty writes rows without "
-                               "one",
-                               tokenizer->path(), own.error().detail)};
+      return Error{Errc::config, fmt::format("{}: {}; {}.template: chatml or empty writes rows "
+                                             "without one",
+                                             tokenizer->path(), own.error().detail, key)};
     return std::shared_ptr<FolderRows>(
-        new FolderRows(config, name, std::move(tokenizer), std::move(options)));
+        new FolderRows(config, data, std::move(tokenizer), std::move(options)));
   }
 
   Expected<tasks::MaskedTokens> encode(const tasks::SftRow& row) {
@@ -79,16 +90,15 @@ class FolderRows {
   }
 
  private:
-  FolderRows(const config::RunConfig& config, const std::string& name,
+  FolderRows(const config::RunConfig& config, const config::DataArgs& data,
              std::shared_ptr<const tasks::FolderTokenizer> tokenizer,
              text::ChatEncoder::Options options)
       : tokenizer_(std::move(tokenizer)),
         encoder_(std::move(options)),
         ignores_(config.sft.ignore_input_ids_mismatch) {
-    variables_ = tasks::RowJson::parse(config.sft_train.data_args.chat_template_kwargs);
-    if (name == "qwen3" && !variables_.contains("enable_thinking"))
-      variables_["enable_thinking"] = true;  // what ROLL's template of this name sets
-    if (is_plain_name(name)) variables_["bos"] = bos_of(tokenizer_->folder());
+    variables_ = tasks::RowJson::parse(
+        tasks::template_variables(data.template_name, data.chat_template_kwargs));
+    if (is_plain_name(data.template_name)) variables_["bos"] = bos_of(tokenizer_->folder());
   }
 
   std::shared_ptr<const tasks::FolderTokenizer> tokenizer_;
@@ -99,17 +109,17 @@ class FolderRows {
 
 }  // namespace
 
-Expected<RowEncoder> row_encoder_of(const config::RunConfig& config,
+Expected<RowEncoder> row_encoder_of(const config::RunConfig& config, const config::DataArgs& data,
+                                    const std::string& key,
                                     std::shared_ptr<const tasks::Tokenizer> tokenizer) {
-  const std::string& name = config.sft_train.data_args.template_name;
   if (auto of_folder = std::dynamic_pointer_cast<const tasks::FolderTokenizer>(tokenizer)) {
-    COHORT_ASSIGN(auto rows, FolderRows::open(config, name, std::move(of_folder)));
+    COHORT_ASSIGN(auto rows, FolderRows::open(config, data, key, std::move(of_folder)));
     return RowEncoder([rows](const tasks::SftRow& row) { return rows->encode(row); });
   }
-  return RowEncoder(
-      [tokenizer = std::move(tokenizer), is_plain = is_plain_name(name)](const tasks::SftRow& row) {
-        return tasks::mask_of_chatml(row, *tokenizer, is_plain);
-      });
+  return RowEncoder([tokenizer = std::move(tokenizer),
+                     is_plain = is_plain_name(data.template_name)](const tasks::SftRow& row) {
+    return tasks::mask_of_chatml(row, *tokenizer, is_plain);
+  });
 }
 
 }  // namespace cohort::actors

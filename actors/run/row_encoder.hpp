@@ -3,6 +3,7 @@
 /// ChatML for the words of the demos (docs/sft.md). One thread.
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "runtime/config/run_config.hpp"
 #include "runtime/tasks/sft_row.hpp"
@@ -13,8 +14,11 @@ namespace cohort::actors {
 /// Errors name the turn and what to do, not the row.
 using RowEncoder = std::function<Expected<tasks::MaskedTokens>(const tasks::SftRow&)>;
 
-/// Returns Errc::config for a template name that is none, or a folder without a chat template.
-Expected<RowEncoder> row_encoder_of(const config::RunConfig& config,
+/// `data`: the section whose rows are written, which the config calls `key` (sft_train.data_args,
+/// validation.data_args). Returns Errc::config for a template name that is none, or a folder
+/// without a chat template.
+Expected<RowEncoder> row_encoder_of(const config::RunConfig& config, const config::DataArgs& data,
+                                    const std::string& key,
                                     std::shared_ptr<const tasks::Tokenizer> tokenizer);
 
 }  // namespace cohort::actors

@@ -93,8 +93,6 @@ class RowSet::Reader {
 Expected<std::shared_ptr<const RowSet>> RowSet::open(
     const config::RunConfig& config, std::shared_ptr<const tasks::Tokenizer> tokenizer) {
   auto set = std::make_shared<RowSet>();
-  COHORT_ASSIGN(const RowEncoder encode, row_encoder_of(config, tokenizer));
-  set->tokenizer_ = std::move(tokenizer);
   const config::DataArgs& train = config.sft_train.data_args;
   const config::DataArgs& held_out = config.validation.data_args;
   if (train.file_name.empty())
@@ -105,6 +103,8 @@ Expected<std::shared_ptr<const RowSet>> RowSet::open(
        {std::pair{"sft_train", &train}, std::pair{"validation", &held_out}}) {
     if (data == &held_out && config.eval_steps <= 0) break;
     const size_t before = set->size();
+    const std::string section = std::string(key) + ".data_args";
+    COHORT_ASSIGN(const RowEncoder encode, row_encoder_of(config, *data, section, tokenizer));
     Reader reader(*set, config, *data, encode);
     for (const std::string& file : data->file_name)
       if (auto read = reader.read(file); !read)
@@ -119,6 +119,7 @@ Expected<std::shared_ptr<const RowSet>> RowSet::open(
                  fmt::format("sequence_length {}: nothing of what the assistant says is left of "
                              "any row; give more, or truncation: left",
                              config.sequence_length)};
+  set->tokenizer_ = std::move(tokenizer);
   return std::shared_ptr<const RowSet>(std::move(set));
 }
 

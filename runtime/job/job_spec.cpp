@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
+
+#include "runtime/config/role_weights.hpp"
 
 namespace cohort::job {
 namespace {
@@ -128,7 +131,10 @@ ZeroSettings zero_of(const RunConfig& c) {
   if (c.actor_train.device_mapping.size() < 2) return zero;
   zero.expert_ways = degree(s.expert_parallel_size);
   zero.stage = static_cast<uint32_t>(count(s.zero_stage));
-  if (s.strategy == Strategy::fsdp2_train) zero.stage = 3;
+  // Under an adapter the model is whole on each card: FSDP cuts what is trained alone.
+  const bool is_lora = !c.actor_train.model_args.lora_target.empty() ||
+                       !c.actor_train.model_args.adapter_name_or_path.empty();
+  if (s.strategy == Strategy::fsdp2_train) zero.stage = is_lora ? 2 : 3;
   if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
   return zero;
 }
@@ -167,6 +173,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
+  job.has_own_weights = job.name == Role::reference && !config::own_reference(c).empty();
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
     fill_builtin(job, c, count(shape.vocab_size));
@@ -268,13 +275,17 @@ plan::BatchOptions batch_of(const RunConfig& c) {
     batch = verl_batch(c);
   } else {
     const config::TrainingArgs& t = c.actor_train.training_args;
-    batch.kind = c.pipeline == Pipeline::agentic ? plan::BatchKind::agentic : plan::BatchKind::rlvr;
+    batch.kind = c.pipeline == Pipeline::agentic ? plan::BatchKind::agentic
+                 : c.pipeline == Pipeline::sft   ? plan::BatchKind::sft
+                                                 : plan::BatchKind::rlvr;
     batch.per_device_train_batch_size = count(t.per_device_train_batch_size);
     batch.gradient_accumulation_steps = count(t.gradient_accumulation_steps);
     batch.max_steps = count(c.max_steps);
     batch.log_prob_batch_size = count(c.actor_train.infer_batch_size);
   }
   batch.rollout_batch_size = count(c.rollout_batch_size);
+  if (batch.kind == plan::BatchKind::sft)
+    batch.rollout_batch_size = count(c.derived.optimizer_batch);
   batch.group_size = std::max<uint64_t>(count(c.derived.group_size), 1);
   batch.train_cards = std::max<uint64_t>(count(c.derived.train_dp), 1);
   batch.ppo_epochs = std::max<uint64_t>(count(c.ppo_epochs), 1);
@@ -317,12 +328,13 @@ void say_what_is_left_out(Job& job, const RunConfig& c) {
          fmt::format("{}{} needs a critic and the config has none: planned without one",
                      config::to_string(c.adv_estimator),
                      has_origin(c, "adv_estimator") ? "" : ", the default,")});
-  if (c.pipeline > Pipeline::rlvr)
+  if (c.pipeline == Pipeline::sft)
+    job.assumptions.push_back({"pipeline", "sft: sft_train stands as actor_train"});
+  if (c.pipeline > Pipeline::sft)
     job.assumptions.push_back(
         {"pipeline", fmt::format("{}: cards and bytes are planned, batch numbers are not{}",
                                  config::to_string(c.pipeline),
-                                 c.pipeline == Pipeline::sft ? "; sft_train stands as actor_train"
-                                 : c.pipeline == Pipeline::distill
+                                 c.pipeline == Pipeline::distill
                                      ? "; student stands as actor_train, teacher as reference"
                                      : "")});
 }
@@ -337,12 +349,34 @@ std::vector<std::string> model_names(const RunConfig& config) {
   return names;
 }
 
+namespace {
+
+/// "q_proj, v_proj" is two names; so is a list of them.
+std::vector<std::string> split_names(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts) {
+    std::istringstream parts(text);
+    for (std::string name; std::getline(parts, name, ',');) {
+      std::erase(name, ' ');
+      if (!name.empty()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 Expected<std::optional<model::LoraShape>> lora_of(const RunConfig& config,
                                                   const model::ModelShape& shape) {
   const config::ModelArgs& m = config.actor_train.model_args;
   if (m.lora_target.empty()) return std::optional<model::LoraShape>();
-  auto lora = model::resolve_lora(
-      shape, {m.lora_rank, static_cast<double>(m.lora_alpha), false, m.lora_target});
+  model::LoraShape asked{m.lora_rank, static_cast<double>(m.lora_alpha), false, {}};
+  asked.is_pattern = m.lora_target.size() == 1 && model::is_target_pattern(m.lora_target.front());
+  if (asked.is_pattern)
+    asked.targets = m.lora_target;
+  else
+    asked.targets = split_names(m.lora_target);
+  auto lora = model::resolve_lora(shape, std::move(asked));
   if (!lora)
     return Error{Errc::config, "actor_train.model_args.lora_target: " + lora.error().detail};
   return std::optional<model::LoraShape>(*std::move(lora));
@@ -380,7 +414,7 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
     }
     spec.roles.push_back(std::move(role));
   }
-  if (config.pipeline <= Pipeline::rlvr) spec.batch = batch_of(config);
+  if (config.pipeline <= Pipeline::sft) spec.batch = batch_of(config);
   spec.sequence_length = count(config.sequence_length);
   if (config.pipeline != Pipeline::agentic) {  // there turns share the context
     spec.prompt_length = count(config.prompt_length);

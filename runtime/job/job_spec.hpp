@@ -1,6 +1,6 @@
 #pragma once
-/// From a validated config to the numbers that the planner plans (plan::JobSpec), whatever dialect
-/// it was written in: which roles there are and on which cards, whose arithmetic their bytes
+/// From a validated config, of either dialect, to the numbers that the planner plans
+/// (plan::JobSpec): which roles there are and on which cards, whose arithmetic their bytes
 /// follow, which shape, which batch. Pure: reads no file and needs no torch, so that `actor-node
 /// plan` and a run's preflight have one source of truth. What the config leaves open (the card
 /// type, most often) is settled by a rule and said in `assumptions`. Value types, thread-safe.
@@ -45,7 +45,8 @@ struct ZeroSettings {
 };
 
 /// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
-/// Megatron's distributed optimizer as stage 1; ep_size or expert_model_parallel_size.
+/// Megatron's distributed optimizer as stage 1; ep_size or expert_model_parallel_size. Under an
+/// adapter the model is whole on each card, and FSDP is stage 2.
 ZeroSettings zero_of(const config::RunConfig& config);
 
 /// Returns the adapter that actor_train trains over a model of `shape`, targets resolved; none for

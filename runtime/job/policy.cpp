@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/config/role_weights.hpp"
 #include "runtime/job/vocabulary.hpp"
 #include "runtime/model/hf_folder.hpp"
 #include "runtime/tasks/folder_tokenizer.hpp"
@@ -15,7 +16,6 @@ namespace cohort::job {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using FolderPointer = std::shared_ptr<const tasks::FolderTokenizer>;
 
 bool has_file(const std::string& folder, const char* name) {
@@ -62,16 +62,18 @@ Expected<std::shared_ptr<const tasks::Tokenizer>> words_of(const config::RunConf
   return words;
 }
 
-Expected<tasks::FolderChatOptions> chat_options(const config::DataArgs& data) {
+/// The section of the role that trains, as the user names it.
+std::string data_key(const config::RunConfig& config) {
+  return config.pipeline == config::Pipeline::sft ? "sft_train.data_args" : "actor_train.data_args";
+}
+
+Expected<tasks::FolderChatOptions> chat_options(const config::RunConfig& config) {
+  const config::DataArgs& data = config.actor_train.data_args;
   tasks::FolderChatOptions options;
-  Json kwargs = Json::parse(data.chat_template_kwargs);
-  // What ROLL's template of this name sets.
-  if (data.template_name == "qwen3" && !kwargs.contains("enable_thinking"))
-    kwargs["enable_thinking"] = true;
-  options.kwargs = kwargs.dump();
+  options.kwargs = tasks::template_variables(data.template_name, data.chat_template_kwargs);
   if (!data.chat_template_date.empty()) {
     auto date = text::local_time_of(data.chat_template_date);
-    if (!date) return date.error().with_context("actor_train.data_args.chat_template_date");
+    if (!date) return date.error().with_context(data_key(config) + ".chat_template_date");
     options.date = *date;
   }
   return options;
@@ -92,10 +94,10 @@ Expected<std::shared_ptr<const tasks::ChatFormat>> chat_of(
   }
   if (name != "native" && name != "qwen2_5" && name != "qwen3" && !name.empty())
     return Error{Errc::config,
-                 fmt::format("actor_train.data_args.template: '{}' is not built in; native takes "
-                             "the chat template of {}, chatml, empty and base need none",
-                             name, folder->path())};
-  COHORT_ASSIGN(const tasks::FolderChatOptions options, chat_options(data));
+                 fmt::format("{}.template: '{}' is not built in; native takes the chat template "
+                             "of {}, chatml, empty and base need none",
+                             data_key(config), name, folder->path())};
+  COHORT_ASSIGN(const tasks::FolderChatOptions options, chat_options(config));
   return tasks::make_folder_chat(folder, options);
 }
 
@@ -128,6 +130,86 @@ Expected<Policy> policy_of(const config::RunConfig& config) {
     COHORT_ASSIGN(policy.shape.vocab_size, vocab_size_of(rows, ids));
   }
   return policy;
+}
+
+const char* pretrain_key(const config::RunConfig& config) {
+  return config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path" : "pretrain";
+}
+
+const char* reference_key(const config::RunConfig& config) {
+  return config.dialect == config::Dialect::verl ? "actor_rollout_ref.ref.model.path"
+                                                 : "reference.model_args.model_name_or_path";
+}
+
+namespace {
+
+/// Errors name the first id that stands for two tokens.
+Expected<void> check_same_ids(const text::Tokenizer& policy, const text::Tokenizer& reference,
+                              const std::string& folder) {
+  const text::TokenId end = std::max(policy.id_end(), reference.id_end());
+  for (text::TokenId id = 0; id < end; ++id) {
+    const auto a = policy.token(id), b = reference.token(id);
+    if (a == b) continue;
+    return Error{Errc::config,
+                 fmt::format("{}: id {} is '{}', and of the policy's tokenizer '{}'; a reference "
+                             "reads the policy's ids, so that its tokenizer must be the same",
+                             folder, id, b.value_or("none"), a.value_or("none"))};
+  }
+  return {};
+}
+
+Expected<void> check_tokenizer(const Policy& policy, const std::string& folder,
+                               const std::string& name_or_path) {
+  const std::string& own = policy.file.name_or_path;
+  std::string text;
+  for (const std::string& each : {folder, name_or_path})
+    if (text.empty() && has_file(each, "tokenizer.json")) text = each;
+  if (own.empty() && text.empty()) return {};  // words: rows are all that can be compared
+  if (own.empty() || text.empty())
+    return Error{Errc::config,
+                 own.empty()
+                     ? fmt::format("{} has a tokenizer.json, and the policy speaks the words of "
+                                   "model.tokenizer",
+                                   text)
+                     : fmt::format("{} has no tokenizer.json to hold against the policy's; copy "
+                                   "the one that it was trained with into it",
+                                   folder)};
+  std::error_code ignored;
+  if (fs::equivalent(fs::path(own) / "tokenizer.json", fs::path(text) / "tokenizer.json", ignored))
+    return {};
+  COHORT_ASSIGN(const FolderPointer ours, tasks::FolderTokenizer::open(own));
+  COHORT_ASSIGN(const FolderPointer theirs, tasks::FolderTokenizer::open(text));
+  return check_same_ids(ours->folder().tokenizer, theirs->folder().tokenizer, text);
+}
+
+Expected<OwnReference> read_reference(const std::string& folder, const Policy& policy) {
+  if (folder.starts_with(model::k_random))
+    return Error{Errc::config, fmt::format("'{}': a reference has weights; give a folder", folder)};
+  if (!has_file(folder, "config.json"))
+    return Error{Errc::config,
+                 fmt::format("no folder '{}' with a config.json (nothing is downloaded)", folder)};
+  COHORT_ASSIGN(const model::HfConfig read, model::read_hf_folder(folder));
+  if (read.head != model::HfConfig::Head::language)
+    return Error{Errc::config,
+                 fmt::format("{} holds a classifier; a reference is a language model", folder)};
+  COHORT_TRY(check_tokenizer(policy, folder, read.name_or_path));
+  if (read.shape.vocab_size < policy.shape.vocab_size)
+    return Error{Errc::config,
+                 fmt::format("{}/config.json: vocab_size {} is below the policy's {}: the policy "
+                             "may sample an id that the reference has no row for",
+                             folder, read.shape.vocab_size, policy.shape.vocab_size)};
+  return OwnReference{folder, read.shape};
+}
+
+}  // namespace
+
+Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
+                                                       const Policy& policy) {
+  const std::string folder = config::own_reference(config);
+  if (folder.empty()) return std::optional<OwnReference>();
+  auto found = read_reference(folder, policy);
+  if (!found) return found.error().with_context(reference_key(config));
+  return std::optional(*std::move(found));
 }
 
 }  // namespace cohort::job

@@ -3,6 +3,7 @@
 /// `pretrain`, a shape without weights (random:…), or the `model` section. Reads the folder's small
 /// files, no weights.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,23 @@ struct Policy {
 /// the words of `model.tokenizer` in ChatML.
 /// Errors name the key or the file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
 Expected<Policy> policy_of(const config::RunConfig& config);
+
+/// The keys that name the policy's folder and the reference's, as the config's dialect spells them.
+const char* pretrain_key(const config::RunConfig& config);
+const char* reference_key(const config::RunConfig& config);
+
+/// A reference that is another model than the policy's start.
+struct OwnReference {
+  std::string folder;
+  model::ModelShape shape;
+};
+
+/// Returns what `reference.model_args.model_name_or_path` names, if it is not `pretrain`; none: the
+/// reference is the policy of step 0. Its ids must be the policy's: the tokenizer.json beside its
+/// config.json, else of the folder that this one names (_name_or_path), has the same token for each
+/// id, and its embedding has a row for each id that the policy can sample. Errors name key and
+/// file: Errc::config, and those of policy_of.
+Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
+                                                       const Policy& policy);
 
 }  // namespace cohort::job

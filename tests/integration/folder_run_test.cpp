@@ -55,12 +55,9 @@ std::string write_rows(const TempFolder& folder) {
   for (int i = 0; i < 12; ++i) {
     const nlohmann::json messages = {{{"role", "user"}, {"content", "Write f."}}};
     const nlohmann::json cases = {{{"assert_code", "assert f() == 1"}}};
-    out << nlohmann::json{{"id", "c" + std::to_string(i)},
-                          {"messages", messages.dump()},
-                          {"ground_truth", ""},
-                          {"tag", "KodCode"},
-                          {"case_type", "assert"},
-                          {"test_cases", cases.dump()}}
+    out << nlohmann::json{{"id", "c" + std::to_string(i)}, {"messages", messages.dump()},
+                          {"ground_truth", "1"},           {"tag", "KodCode"},
+                          {"case_type", "assert"},         {"test_cases", cases.dump()}}
                .dump()
         << "\n";
   }
@@ -159,6 +156,106 @@ TEST(FolderRun, TheAgenticSeedPlaysInTheFoldersTemplate) {
     EXPECT_EQ(mask.front(), 0);
   }
   EXPECT_GT(turns_of_several, 0);
+}
+
+/// The log-probabilities of each token after the first, as `actor-node logprobs` has them.
+std::vector<std::vector<double>> logprobs_of(const std::string& model,
+                                             const std::vector<nlohmann::json>& rows,
+                                             const TempFolder& temp) {
+  const std::string path = (temp.path() / "ids.jsonl").string();
+  std::ofstream out(path);
+  for (const auto& row : rows) out << nlohmann::json{{"ids", row.at("tokens")}}.dump() << "\n";
+  out.close();
+  Process asked({test::binary("actor-node"), "logprobs", model, path}, temp);
+  EXPECT_EQ(asked.wait(), 0) << asked.err();
+  std::istringstream in(asked.out());
+  std::vector<std::vector<double>> found;
+  for (std::string line; std::getline(in, line);)
+    found.push_back(nlohmann::json::parse(line).at("logprobs").get<std::vector<double>>());
+  return found;
+}
+
+void expect_reference(const std::string& run, const std::string& model, const TempFolder& temp) {
+  std::vector<nlohmann::json> trained;
+  for (const auto& t : trajectories(run, temp))
+    if (!t.at("ref_logp").empty()) trained.push_back(t);
+  const auto expected = logprobs_of(model, trained, temp);
+  ASSERT_EQ(expected.size(), trained.size());
+  size_t tokens = 0;
+  for (size_t i = 0; i < trained.size(); ++i)
+    for (size_t t = 1; t < trained[i].at("tokens").size(); ++t) {
+      if (trained[i].at("response_mask")[t] == 0) continue;
+      EXPECT_NEAR(trained[i].at("ref_logp")[t].get<double>(), expected[i][t - 1], 1e-4);
+      ++tokens;
+    }
+  EXPECT_GT(tokens, 0U);
+}
+
+TEST(FolderRun, AReferenceOfItsOwnIsAnotherModel) {
+  TempFolder folder, frozen;
+  const std::string reference = (frozen.path() / "reference").string();
+  tests::write_byte_model(reference, 3, 7);  // a layer more, and other weights
+  std::vector<std::string> more = k_rlvr_sizes;
+  more.insert(more.end(), {"actor_train.data_args.file_name=[" + write_rows(folder) + "]",
+                           "actor_train.model_args.dtype=fp32", "save_steps=1", "use_kl_loss=true",
+                           "+reference.model_args.model_name_or_path=" + reference});
+  const auto words = seed_run("rlvr_npu_multinode.yaml", folder, more);
+  Process run(words, folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  expect_sound(run_folder(run), folder);
+  expect_reference(run_folder(run), reference, folder);
+  const auto expected = hashes(run_folder(run));
+  // The same in two starts, each card in a process of its own.
+  TempFolder other;
+  more.push_back("max_steps=1");
+  auto again = seed_run("rlvr_npu_multinode.yaml", other, more);
+  again.insert(again.begin() + 2, {"--processes", "4"});
+  Process first(again, other);
+  ASSERT_EQ(first.wait(), 0) << first.err() << first.out();
+  again.insert(again.end(), {"max_steps=2", "resume_from_checkpoint=true"});
+  Process resumed(again, other);
+  ASSERT_EQ(resumed.wait(), 0) << resumed.err() << resumed.out();
+  EXPECT_EQ(hashes(run_folder(resumed)), expected);
+  expect_reference(run_folder(resumed), reference, other);
+}
+
+TEST(FolderRun, AReferenceThatReadsOtherIdsIsRefused) {
+  struct Case {
+    std::function<void(const std::filesystem::path&)> harm;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {[](const auto& model) { std::filesystem::remove(model / "tokenizer.json"); },
+       "has no tokenizer.json to hold against the policy's"},
+      {[](const auto& model) {
+         auto json = nlohmann::json::parse(test::slurp(model / "tokenizer.json"));
+         json["added_tokens"][1]["content"] = "<|turn|>";
+         std::ofstream(model / "tokenizer.json") << json.dump();
+       },
+       "id 257 is '<|turn|>', and of the policy's tokenizer '<|im_start|>'"},
+      {[](const auto& model) {
+         auto json = nlohmann::json::parse(test::slurp(model / "config.json"));
+         json["vocab_size"] = 260;
+         std::ofstream(model / "config.json") << json.dump();
+       },
+       "vocab_size 260 is below the policy's 264"},
+      {[](const auto& model) { std::filesystem::remove(model / "config.json"); },
+       "with a config.json (nothing is downloaded)"}};
+  for (const Case& x : cases) {
+    TempFolder folder;
+    const auto reference = folder.path() / "reference";
+    tests::write_byte_model(reference, 3, 7);
+    x.harm(reference);
+    std::vector<std::string> more = k_rlvr_sizes;
+    more.push_back("actor_train.data_args.file_name=[" + write_rows(folder) + "]");
+    more.push_back("+reference.model_args.model_name_or_path=" + reference.string());
+    Process run(seed_run("rlvr_npu_multinode.yaml", folder, more), folder);
+    EXPECT_EQ(run.wait(), 2) << run.err();
+    EXPECT_NE(run.err().find("reference.model_args.model_name_or_path: "), std::string::npos)
+        << run.err();
+    EXPECT_NE(run.err().find(x.message), std::string::npos) << run.err();
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "out"));
+  }
 }
 
 TEST(FolderRun, AFolderThatDoesNotFitIsRefusedBeforeACardIsTouched) {

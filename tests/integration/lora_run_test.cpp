@@ -58,13 +58,6 @@ class LoraRun : public ::testing::Test {
 TempFolder* LoraRun::warm_ = nullptr;
 std::string LoraRun::base_;
 
-std::vector<nlohmann::json> rows_of(const std::string& folder) {
-  std::vector<nlohmann::json> rows;
-  std::ifstream in(folder + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
-}
-
 /// Bytes that a publish has moved, of each span of the trace.
 std::vector<uint64_t> published_bytes(const std::string& folder) {
   std::ifstream in(folder + "/trace.json");
@@ -81,7 +74,7 @@ TEST_F(LoraRun, TrainsAnAdapterAgainstItsBase) {
   Process run(lora_run(folder), folder);
   ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
   std::vector<double> kl;
-  for (const auto& row : rows_of(run_folder(run)))
+  for (const auto& row : test::metric_rows(run_folder(run)))
     if (row.contains("critic/kl")) kl.push_back(row.at("critic/kl").get<double>());
   ASSERT_EQ(kl.size(), 4U);
   EXPECT_NEAR(kl.front(), 0, 1e-5) << "before the first update the adapter changes nothing";
@@ -134,7 +127,7 @@ TEST_F(LoraRun, RolloutsServeTheAdapterOfTheTrainer) {
     Process run(lora_run(folder, more), folder);
     ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
     size_t steps = 0;
-    for (const auto& row : rows_of(run_folder(run)))
+    for (const auto& row : test::metric_rows(run_folder(run)))
       if (row.contains("old_log_probs/behavior_gap")) {
         EXPECT_LT(row.at("old_log_probs/behavior_gap").get<double>(), 1e-4);
         ++steps;
@@ -160,6 +153,80 @@ TEST_F(LoraRun, StartsFromAnAdapter) {
   EXPECT_NE(third.wait(), 0);
   EXPECT_NE(third.err().find("starts from an adapter has no reference"), std::string::npos)
       << third.err();
+}
+
+/// What `actor-node logprobs` prints of a fixed row; `more` may name an adapter.
+std::string logprobs_of(const fs::path& model, const TempFolder& temp,
+                        const std::vector<std::string>& more = {}) {
+  const fs::path rows = temp.path() / "rows.jsonl";
+  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
+  std::vector<std::string> words = {test::binary("actor-node"), "logprobs", model, rows};
+  words.insert(words.end(), more.begin(), more.end());
+  Process process(words, temp);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  return process.out();
+}
+
+TEST_F(LoraRun, ExportsTheModelWithItsAdapterMerged) {
+  TempFolder folder;
+  Process run(lora_run(folder, {"max_steps=2"}), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  const fs::path adapter = fs::path(run_folder(run)) / "checkpoints/step_2";
+  const auto exported = [&](const std::string& from, const std::string& name,
+                            std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {test::binary("actor-node"), "export", from, (folder.path() / name).string()});
+    return Process(more, folder);
+  };
+  Process merged = exported(run_folder(run), "merged", {"--merge", "--dtype", "f32"});
+  ASSERT_EQ(merged.wait(), 0) << merged.err();
+  EXPECT_EQ(logprobs_of(folder.path() / "merged", folder),
+            logprobs_of(base_, folder, {"--adapter", adapter}));
+  EXPECT_NE(logprobs_of(folder.path() / "merged", folder), logprobs_of(base_, folder));
+  // Without --merge, over another model, or without one, nothing is written.
+  const std::string first = fs::path(base_).parent_path() / "step_0";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--merge writes the whole model"},
+      {{"--merge", "--base", first}, "was trained over another model than"},
+      {{"--merge", "--base", folder.path()}, "--base FOLDER names it"}};
+  for (const auto& [more, message] : cases) {
+    Process refused = exported(adapter, "refused", more);
+    EXPECT_EQ(refused.wait(), 2);
+    EXPECT_NE(refused.err().find(message), std::string::npos) << refused.err();
+    EXPECT_FALSE(fs::exists(folder.path() / "refused"));
+  }
+  Process whole = exported(base_, "refused", {"--merge"});
+  EXPECT_EQ(whole.wait(), 2);
+  EXPECT_NE(whole.err().find("is no LoRA adapter"), std::string::npos) << whole.err();
+}
+
+TEST_F(LoraRun, AReferenceOfItsOwnStandsBesideAnAdapter) {
+  TempFolder folder, other;
+  Process stranger(rlvr_run(other, {"max_steps=1", "warm_start.steps=0", "seed=5"}), other);
+  ASSERT_EQ(stranger.wait(), 0) << stranger.err();
+  const std::string first = run_folder(stranger) + "/checkpoints/step_0";
+  Process run(lora_run(folder, {"max_steps=1", "num_gpus_per_node=3",
+                                "+reference.model_args.model_name_or_path=" + first,
+                                "+reference.device_mapping=[2]"}),
+              folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  for (const auto& row : test::metric_rows(run_folder(run)))
+    if (row.contains("critic/kl")) {
+      EXPECT_GT(std::abs(row.at("critic/kl").get<double>()), 1e-3);
+    }
+}
+
+TEST_F(LoraRun, ATextWithCommasAndAPatternNameModules) {
+  for (const auto& [target, expected] : std::vector<std::pair<std::string, nlohmann::json>>{
+           {"'q_proj, v_proj'", {"q_proj", "v_proj"}},
+           {"'.*mlp\\.(up|down)_proj'", {"down_proj", "up_proj"}}}) {
+    TempFolder folder;
+    Process run(lora_run(folder, {"max_steps=1", "actor_train.model_args.lora_target=" + target}),
+                folder);
+    ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+    std::ifstream in(run_folder(run) + "/checkpoints/step_1/adapter_config.json");
+    EXPECT_EQ(nlohmann::json::parse(in).at("target_modules"), expected);
+  }
 }
 
 TEST_F(LoraRun, WhatIsNotBuiltInIsRefusedByName) {

@@ -86,6 +86,39 @@ TEST(Rlvr, ARunTrainsEvaluatesAndNamesItsMetricsAsVerlDoes) {
   EXPECT_EQ(trajectories.size(), 32U);
 }
 
+/// Answers of arithmetic are written out in digits; each of these texts ends one.
+TEST(Rlvr, StopStringsEndAnswersAndTokensStayAsSampled) {
+  TempFolder folder;
+  const std::vector<std::string> more = {"warm_start.steps=0", "max_steps=1", "eval_steps=-1",
+                                         "++actor_infer.generating_args.stop_strings=['7','12']"};
+  Process run(rlvr_run(folder, more), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string jsonl = (folder.path() / "all.jsonl").string();
+  Process exported({test::binary("traj"), "export", run_folder(run), "--jsonl", jsonl}, folder);
+  ASSERT_EQ(exported.wait(), 0) << exported.err();
+  std::ifstream in(jsonl);
+  std::map<std::string, int> ends;
+  for (std::string line; std::getline(in, line);) {
+    const auto t = nlohmann::json::parse(line);
+    const std::string reason = t.at("stop_reason"), text = t.at("turns").back().at("response");
+    ++ends[reason];
+    const bool has_stop = text.ends_with("7") || text.ends_with("12");
+    EXPECT_EQ(reason == "stop_string", has_stop) << reason << ": " << text;
+    const size_t seven = text.find('7'), twelve = text.find("12");
+    EXPECT_TRUE(seven == std::string::npos || seven + 1 == text.size()) << text;
+    EXPECT_TRUE(twelve == std::string::npos || twelve + 2 == text.size()) << text;
+  }
+  EXPECT_GT(ends["stop_string"], 0);
+  EXPECT_GT(ends["answered"] + ends["length"], 0);
+  // Each card in a process of its own: the same answers.
+  TempFolder other;
+  auto spread = rlvr_run(other, more);
+  spread.insert(spread.begin() + 2, {"--processes", "2"});
+  Process again(spread, other);
+  ASSERT_EQ(again.wait(), 0) << again.err();
+  EXPECT_EQ(hashes(run_folder(again)), hashes(run_folder(run)));
+}
+
 TEST(Rlvr, ResumedAfterAKillItTakesTheNextRowsAndEndsWithTheSameHash) {  // DATA-2
   TempFolder whole;
   Process reference(rlvr_run(whole), whole);

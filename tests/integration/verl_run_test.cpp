@@ -56,11 +56,7 @@ std::vector<std::string> quickstart_run(const TempFolder& folder,
 
 std::map<uint64_t, nlohmann::json> rows_of(const std::string& run) {
   std::map<uint64_t, nlohmann::json> rows;
-  std::ifstream in(run + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    const auto row = nlohmann::json::parse(line);
-    rows[row.at("step").get<uint64_t>()] = row;
-  }
+  for (const auto& row : test::metric_rows(run)) rows[row.at("step").get<uint64_t>()] = row;
   return rows;
 }
 
@@ -93,6 +89,27 @@ TEST(VerlRun, TheQuickstartCommandTrains) {
   Process spread(quickstart_run(other, {"--processes", "2"}), other);
   ASSERT_EQ(spread.wait(), 0) << spread.err() << spread.out();
   EXPECT_EQ(test::hashes(test::run_folder(spread)), test::hashes(path));
+}
+
+/// Only A and B are trained and published; the reference is the model with them off, and FSDP over
+/// two cards cuts the adapter alone.
+TEST(VerlRun, LoraTrainsAnAdapter) {
+  TempFolder folder;
+  Process run(quickstart_run(folder, {"actor_rollout_ref.model.lora_rank=4",
+                                      "actor_rollout_ref.model.lora_alpha=8",
+                                      "actor_rollout_ref.model.target_modules=.*\\.(q|v)_proj",
+                                      "actor_rollout_ref.actor.optim.lr=1e-2"}),
+              folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string path = test::run_folder(run);
+  const auto rows = rows_of(path);
+  EXPECT_NEAR(rows.at(1).at("actor/kl_loss").get<double>(), 0, 1e-3);
+  EXPECT_GT(rows.at(1).at("actor/grad_norm").get<double>(), 0);
+  std::ifstream in(path + "/checkpoints/step_2/adapter_config.json");
+  const auto adapter = nlohmann::json::parse(in);
+  EXPECT_EQ(adapter.at("target_modules"), (nlohmann::json{"q_proj", "v_proj"}));
+  EXPECT_EQ(adapter.at("lora_alpha"), 8);
+  expect_verified(path, folder);
 }
 
 /// verl's signature, unchanged; its score is the length of the answer, so that groups differ.

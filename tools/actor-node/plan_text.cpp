@@ -118,9 +118,10 @@ void add_batch(Page& page, const PlannedJob& job) {
   for (const plan::PlanNumber& x : job.plan.batch->numbers)
     rows.push_back({{x.name, with_thousands(x.value), x.arithmetic}, Tone::plain});
   page.table(2, {{}, {true, 0}, {}}, rows);
-  if (!job.config.derived.recompute_reason.empty())
+  const bool is_sft = job.config.pipeline == config::Pipeline::sft;
+  if (!job.config.derived.recompute_reason.empty() && !is_sft)
     page.wrapped("  ", old_log_probs_text(job.config));
-  if (!job.config.derived.group_baseline.empty())
+  if (!job.config.derived.group_baseline.empty() && !is_sft)
     page.wrapped("  ", "group baseline: " + job.config.derived.group_baseline);
 }
 
