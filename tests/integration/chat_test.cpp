@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/child_process.hpp"
+#include "tests/support/tokenizer_file.hpp"
 
 namespace cohort {
 namespace {
@@ -29,33 +30,12 @@ class Chat : public ::testing::Test {
   Chat() : folder_(temp_.path() / "model") {
     fs::copy(fs::path(std::getenv("COHORT_SOURCE_DIR")) / "tests/data/language_models/qwen2",
              folder_);
-    json vocabulary;
+    tests::TokenizerFile file{.specials = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}};
     for (char letter = 'a'; letter <= 'z'; ++letter)
-      vocabulary[std::string(1, letter)] = letter - 'a' + 3;
-    vocabulary["\u0120"] = 29;
-    vocabulary["\u010a"] = 30;
-    json added;
-    const char* k_special[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
-    for (int id = 0; id < 3; ++id)
-      added.push_back({{"id", id},
-                       {"content", k_special[id]},
-                       {"special", true},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false}});
-    const json byte_level = {{"type", "ByteLevel"},
-                             {"add_prefix_space", false},
-                             {"trim_offsets", true},
-                             {"use_regex", true}};
-    put("tokenizer.json",
-        {{"version", "1.0"},
-         {"added_tokens", added},
-         {"normalizer", nullptr},
-         {"pre_tokenizer", byte_level},
-         {"post_processor", nullptr},
-         {"decoder", byte_level},
-         {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}});
+      file.vocabulary[std::string(1, letter)] = letter - 'a' + 3;
+    file.vocabulary["\u0120"] = 29;
+    file.vocabulary["\u010a"] = 30;
+    put("tokenizer.json", tests::tokenizer_json(file));
     put("generation_config.json", {{"eos_token_id", {2}}});
     set_template(k_chat_ml);
   }

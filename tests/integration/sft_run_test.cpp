@@ -24,28 +24,19 @@ std::vector<std::string> sft_run(const TempFolder& folder,
       "--plain",
       std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/sft_arithmetic.yaml",
       "output_dir=" + folder.path().string(),
-      "model.hidden_size=16",
-      "model.num_attention_heads=2",
-      "model.num_key_value_heads=1",
-      "model.head_dim=8",
-      "model.intermediate_size=32",
-      "model.num_hidden_layers=1",
       "sft_train.training_args.per_device_train_batch_size=4",
       "sft_train.training_args.gradient_accumulation_steps=2",
-      "cards.memory_bytes=64MiB",
-      "cards.reserve_bytes=1MiB",
       "++max_steps=6",
       "eval_steps=3",
       "save_steps=2"};
+  const std::vector<std::string> model = test::small_model();
+  command.insert(command.end(), model.begin(), model.end());
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
 
 std::vector<nlohmann::json> metrics(const Process& run) {
-  std::vector<nlohmann::json> rows;
-  std::ifstream in(run_folder(run) + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
+  return test::metric_rows(run_folder(run));
 }
 
 TEST(Sft, TheShippedConfigTrainsMeasuresAndRecords) {
@@ -223,6 +214,79 @@ TEST(Sft, AFoldersTemplateAndTokenizerWriteTheRows) {
     ++seen[said];
   }
   EXPECT_EQ(seen, (std::map<std::string, int>{{"I compute.|It is 4.|", 2}, {"hi|", 2}}));
+}
+
+/// verl's command, and the same run in the keys of ROLL: one hash for each step.
+TEST(Sft, VerlsCommandIsTheSameRun) {
+  TempFolder folder, other;
+  std::string rows;
+  for (int i = 0; i < 8; ++i)
+    rows += nlohmann::json{{"extra_info",
+                            {{"question", std::to_string(i) + " + 1?"},
+                             {"answer", std::to_string(i + 1)}}}}
+                .dump() +
+            "\n";
+  auto roll = folder_run(
+      folder, rows,
+      {"prompt_key=extra_info.question", "response_key=extra_info.answer", "++max_steps=4",
+       "seed=1", "sft_train.model_args.dtype=bf16", "sft_train.training_args.learning_rate=1.0e-2",
+       "sft_train.training_args.warmup_ratio=0.1", "sft_train.training_args.weight_decay=0.01",
+       "micro_batch_tokens=2048", "cards.threads_per_card=1"});
+  Process expected(roll, folder);
+  ASSERT_EQ(expected.wait(), 0) << expected.err() << expected.out();
+  Process run({test::binary("actor-node"),
+               "run",
+               "--plain",
+               "--dialect",
+               "verl",
+               "data.train_files=" + (folder.path() / "rows.jsonl").string(),
+               "data.prompt_key=extra_info",
+               "data.response_key=extra_info",
+               "data.prompt_dict_keys=[question]",
+               "data.response_dict_keys=[answer]",
+               "data.train_batch_size=2",
+               "data.max_length=512",
+               "model.partial_pretrain=" + (folder.path() / "model").string(),
+               "optim.lr=1e-2",
+               "trainer.n_gpus_per_node=1",
+               "trainer.total_epochs=1",
+               "trainer.device=cpu",
+               "trainer.experiment_name=sft",
+               "trainer.checkpoint.save_contents=[model,hf_model]",
+               "trainer.default_local_dir=" + other.path().string(),
+               "cards.memory_bytes=64MiB",
+               "cards.reserve_bytes=1MiB",
+               "determinism=strict"},
+              other);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  EXPECT_EQ(hashes(run_folder(run)), hashes(run_folder(expected)));
+  EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/hf/step_4/model.safetensors"));
+  EXPECT_EQ(std::filesystem::path(run_folder(run)).parent_path(), other.path() / "sft");
+}
+
+TEST(Sft, HeldOutRowsMayHaveATemplateOfTheirOwn) {
+  const std::string row = "{\"prompt\": \"2 + 2?\", \"response\": \"4\"}\n";
+  const auto first_loss = [&](const std::vector<std::string>& more) {
+    TempFolder folder;
+    auto words = folder_run(folder, row + row, more);
+    words.insert(words.end(), {"eval_steps=1", "validation.data_args.file_name=[" +
+                                                   (folder.path() / "rows.jsonl").string() + "]"});
+    Process run(words, folder);
+    EXPECT_EQ(run.wait(), 0) << run.err() << run.out();
+    return metrics(run).front().at("val/loss").get<double>();
+  };
+  const double as_trained = first_loss({});
+  EXPECT_EQ(first_loss({"+validation.data_args.template=native"}), as_trained);
+  EXPECT_NE(first_loss({"+validation.data_args.template=empty"}), as_trained);
+  TempFolder folder;
+  Process refused(folder_run(folder, row + row,
+                             {"+validation.data_args.template=alpaca", "eval_steps=1",
+                              "validation.data_args.file_name=[builtin:arithmetic/held_out]"}),
+                  folder);
+  EXPECT_EQ(refused.wait(), 2);
+  EXPECT_NE(refused.err().find("validation.data_args.template: 'alpaca' is not built in"),
+            std::string::npos)
+      << refused.err();
 }
 
 TEST(Sft, WhatATemplateRefusesIsNamedByRow) {

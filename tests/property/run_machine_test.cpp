@@ -25,10 +25,18 @@ std::string tail(const RunWorld& world) {
   return text;
 }
 
+/// Steps after which the run is evaluated, to its end.
+std::vector<uint64_t> evaluated(const plan::run::RunOptions& run) {
+  std::vector<uint64_t> steps;
+  for (uint64_t step = 0; run.eval_steps > 0 && step <= run.steps; ++step)
+    if (step % run.eval_steps == 0 || step == run.steps) steps.push_back(step);
+  return steps;
+}
+
 TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   const uint64_t first = first_seed();
   const uint64_t seeds = std::getenv("COHORT_SEED") == nullptr ? 3000 : 1;
-  uint64_t faults = 0, twice = 0, stopped = 0, quarantined = 0, convicted = 0;
+  uint64_t faults = 0, twice = 0, stopped = 0, quarantined = 0, convicted = 0, measured = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const WorldOptions options = world_of(seed);
     RunWorld world(options);
@@ -42,6 +50,11 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
     }
     if (world.end()->how == End::How::finished) {
       ASSERT_EQ(world.trained().size(), options.run.steps) << "seed " << seed;
+      // Replicas may die; the loss is measured once after each of them.
+      if (options.run.measures_loss) {
+        ASSERT_EQ(world.measured(), evaluated(options.run)) << "seed " << seed;
+      }
+      measured += world.measured().size();
     }
     ASSERT_EQ(world.end()->steps, world.trained().size()) << "seed " << seed;
     faults += world.faults();
@@ -54,6 +67,7 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   // The worlds reach what they are for.
   EXPECT_GT(faults, seeds);
   EXPECT_GT(twice, seeds / 20);
+  EXPECT_GT(measured, seeds / 20);
   EXPECT_GT(stopped, 0U);
   EXPECT_GT(quarantined, 0U);
   EXPECT_LT(convicted, seeds / 500);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/tokenizer_file.hpp"
+
 namespace cohort::tests {
 
 inline constexpr const char* k_chatml_template =
@@ -39,28 +41,20 @@ inline void write_tokenizer_folder(const std::filesystem::path& folder,
                                    const std::string& eos = "<|im_end|>") {
   using Json = nlohmann::ordered_json;
   std::filesystem::create_directories(folder);
-  Json vocabulary, added = Json::array();
-  for (int byte = 0; byte < 256; ++byte) vocabulary[byte_character(byte)] = byte;
-  int id = 256;
-  for (const char* token : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"})
-    added.push_back({{"id", id++}, {"content", token}, {"special", true}, {"normalized", false}});
-  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  const Json tokenizer = {
-      {"version", "1.0"},
-      {"added_tokens", added},
-      {"pre_tokenizer", byte_level},
-      {"decoder", byte_level},
-      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
-  std::ofstream(folder / "tokenizer.json") << tokenizer.dump();
+  TokenizerFile file{.first_special = 256,
+                     .specials = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}};
+  for (int byte = 0; byte < 256; ++byte) file.vocabulary[byte_character(byte)] = byte;
+  std::ofstream(folder / "tokenizer.json") << tokenizer_json(file).dump();
   Json config = {{"eos_token", eos}, {"pad_token", "<|endoftext|>"}};
   if (!chat_template.empty()) config["chat_template"] = chat_template;
   std::ofstream(folder / "tokenizer_config.json") << config.dump();
 }
 
-/// Adds a qwen2 model of two layers with small random weights in bf16.
-inline void write_byte_model(const std::filesystem::path& folder) {
+/// Adds a qwen2 model with small random weights in bf16, drawn from `seed`.
+inline void write_byte_model(const std::filesystem::path& folder, int64_t layers = 2,
+                             uint32_t seed = 1) {
   using Json = nlohmann::ordered_json;
-  constexpr int64_t k_rows = 264, k_hidden = 32, k_inner = 64, k_kv = 16, k_layers = 2;
+  constexpr int64_t k_rows = 264, k_hidden = 32, k_inner = 64, k_kv = 16;
   write_tokenizer_folder(folder);
   std::ofstream(folder / "config.json") << Json{
       {"architectures", {"Qwen2ForCausalLM"}},
@@ -68,7 +62,7 @@ inline void write_byte_model(const std::filesystem::path& folder) {
       {"hidden_act", "silu"},
       {"hidden_size", k_hidden},
       {"intermediate_size", k_inner},
-      {"num_hidden_layers", k_layers},
+      {"num_hidden_layers", layers},
       {"num_attention_heads", 4},
       {"num_key_value_heads", 2},
       {"vocab_size", k_rows},
@@ -80,7 +74,7 @@ inline void write_byte_model(const std::filesystem::path& folder) {
       {"torch_dtype", "bfloat16"}}.dump();
   std::vector<std::pair<std::string, std::vector<int64_t>>> tensors = {
       {"model.embed_tokens.weight", {k_rows, k_hidden}}};
-  for (int64_t layer = 0; layer < k_layers; ++layer) {
+  for (int64_t layer = 0; layer < layers; ++layer) {
     const std::string at = "model.layers." + std::to_string(layer) + ".";
     for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
       tensors.push_back({at + norm + ".weight", {k_hidden}});
@@ -96,7 +90,7 @@ inline void write_byte_model(const std::filesystem::path& folder) {
   tensors.push_back({"model.norm.weight", {k_hidden}});
   Json header;
   std::string bytes;
-  uint32_t state = 1;
+  uint32_t state = seed;
   for (const auto& [name, shape] : tensors) {
     const size_t begin = bytes.size();
     int64_t count = 1;

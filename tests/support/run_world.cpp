@@ -44,6 +44,7 @@ WorldOptions world_of(uint64_t seed) {
   if (run.cards.size() > 1 && rng.below(3) > 0) world.fault_every_s = 1 + 10 * rng.uniform();
   if (world.fault_every_s > 0 && rng.below(3) == 0) world.killers.insert("Lake/2/0");
   world.may_stop = rng.below(8) == 0;
+  run.measures_loss = run.steps_ahead == 0 && rng.below(3) == 0;
   return world;
 }
 
@@ -137,6 +138,8 @@ void RunWorld::execute(const AskTasks& x) {
 }
 
 void RunWorld::execute(const OpenRound& x) {
+  check(!options_.run.measures_loss || x.round.kind != TrajectoryKind::val_greedy,
+        "a measured loss has one round");
   auto opened = collector_.open_step(step_key(x.round), x.groups, x.group_size);
   check(opened.has_value(), opened ? "" : opened.error().detail);
   group_sizes_[x.round] = x.group_size;
@@ -203,6 +206,11 @@ void RunWorld::execute(const Mask& x) {
 
 void RunWorld::execute(const Update& x) {
   check(!is_open(x.round), "an update begins before its step is whole");
+  if (x.round.kind == TrajectoryKind::val) {
+    check(options_.run.measures_loss, "the trainer is to measure what replicas evaluate");
+    check(x.next_version == policy_, "a measured loss makes a version");
+    measured_.push_back(x.round.step);
+  }
   if (x.round.kind == TrajectoryKind::train) {
     const uint64_t last = trained_.empty() ? 0 : trained_.back();
     check(x.round.step == last + 1, "FLOW-1: steps enter the optimizer out of order");

@@ -38,6 +38,8 @@ class RunWorld {
   const std::string& violation() const { return violation_; }  // empty: none
   const plan::run::End* end() const { return has_ended_ ? &end_ : nullptr; }
   const std::vector<uint64_t>& trained() const { return trained_; }  // steps, in order
+  /// Steps whose held-out loss the trainer was asked for, in order.
+  const std::vector<uint64_t>& measured() const { return measured_; }
   uint64_t faults() const { return faults_; }
   uint64_t played_twice() const { return duplicates_; }
   uint64_t ahead_max() const { return ahead_max_; }  // most steps between a token and its update
@@ -116,7 +118,7 @@ class RunWorld {
   int64_t served_step_ = -1;  // by the version that is served
   std::map<uint64_t, int64_t> step_of_version_;
   std::set<uint64_t> asked_leaves_;
-  std::vector<uint64_t> trained_;
+  std::vector<uint64_t> trained_, measured_;
   uint64_t faults_ = 0, duplicates_ = 0, ahead_max_ = 0;
   std::string violation_;
   std::vector<std::string> trace_;

@@ -11,6 +11,13 @@ inline std::string config_path() {
   return std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/frozen_lake.yaml";
 }
 
+/// A policy as small as it can be, and cards for it.
+inline std::vector<std::string> small_model() {
+  return {"model.hidden_size=16",     "model.num_attention_heads=2", "model.num_key_value_heads=1",
+          "model.head_dim=8",         "model.intermediate_size=32",  "model.num_hidden_layers=1",
+          "cards.memory_bytes=64MiB", "cards.reserve_bytes=1MiB"};
+}
+
 /// `actor-node run CONFIG` with a policy and a run as small as they can be.
 inline std::vector<std::string> small_run(const std::string& config, const TempFolder& folder,
                                           const std::vector<std::string>& more) {
@@ -19,12 +26,6 @@ inline std::vector<std::string> small_run(const std::string& config, const TempF
                                       "--plain",
                                       config,
                                       "output_dir=" + folder.path().string(),
-                                      "model.hidden_size=16",
-                                      "model.num_attention_heads=2",
-                                      "model.num_key_value_heads=1",
-                                      "model.head_dim=8",
-                                      "model.intermediate_size=32",
-                                      "model.num_hidden_layers=1",
                                       "max_steps=4",
                                       "eval_steps=2",
                                       "save_steps=1",
@@ -33,10 +34,10 @@ inline std::vector<std::string> small_run(const std::string& config, const TempF
                                       "warm_start.steps=6",
                                       "warm_start.batch_size=8",
                                       "warm_start.rounds=3",
-                                      "cards.memory_bytes=64MiB",
-                                      "cards.reserve_bytes=1MiB",
                                       "recording.segment_bytes=2MiB",
                                       "warm_start.warmup_steps=2"};
+  const std::vector<std::string> model = small_model();
+  command.insert(command.end(), model.begin(), model.end());
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -63,14 +64,20 @@ inline std::string run_folder(const Process& process) {
   return out.substr(at + 5, out.find('\n', at) - at - 5);
 }
 
+/// The rows of metrics.jsonl that are whole.
+inline std::vector<nlohmann::json> metric_rows(const std::string& folder) {
+  std::vector<nlohmann::json> rows;
+  std::ifstream in(folder + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);)
+    if (auto row = nlohmann::json::parse(line, nullptr, false); !row.is_discarded())
+      rows.push_back(std::move(row));
+  return rows;
+}
+
 inline std::map<uint64_t, std::string> hashes(const std::string& folder) {
   std::map<uint64_t, std::string> result;
-  std::ifstream in(folder + "/metrics.jsonl");
-  for (std::string line; std::getline(in, line);) {
-    auto row = nlohmann::json::parse(line, nullptr, false);
-    if (!row.is_discarded())
-      result[row.at("step").get<uint64_t>()] = row.at("param_hash").get<std::string>();
-  }
+  for (const auto& row : metric_rows(folder))
+    result[row.at("step").get<uint64_t>()] = row.at("param_hash").get<std::string>();
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/child_process.hpp"
+#include "tests/support/tokenizer_file.hpp"
 
 namespace cohort::text {
 namespace {
@@ -33,36 +34,16 @@ constexpr const char* k_raising =
 class Dialogues : public ::testing::Test {
  protected:
   Dialogue begin(const char* source, const std::string& system = "") {
-    json vocabulary;
+    tests::TokenizerFile file{.merges = {{"a", "b"}},
+                              .first_special = 12,
+                              .specials = {"<s>", "<u>", "<a>", "<e>", "<f>"},
+                              .splits_words = false};
     for (char letter = 'a'; letter <= 'h'; ++letter)
-      vocabulary[std::string(1, letter)] = letter - 'a' + 1;
-    vocabulary["/"] = 9;
-    vocabulary["\u0120"] = 10;
-    vocabulary["ab"] = 11;
-    json added;
-    TokenId id = 12;
-    for (const char* content : {"<s>", "<u>", "<a>", "<e>", "<f>"})
-      added.push_back({{"id", id++},
-                       {"content", content},
-                       {"special", true},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false}});
-    const json byte_level = {{"type", "ByteLevel"},
-                             {"add_prefix_space", false},
-                             {"trim_offsets", true},
-                             {"use_regex", false}};
-    put("tokenizer.json", {{"version", "1.0"},
-                           {"added_tokens", added},
-                           {"normalizer", nullptr},
-                           {"pre_tokenizer", byte_level},
-                           {"post_processor", nullptr},
-                           {"decoder", byte_level},
-                           {"model",
-                            {{"type", "BPE"},
-                             {"vocab", vocabulary},
-                             {"merges", json::array({json::array({"a", "b"})})}}}});
+      file.vocabulary[std::string(1, letter)] = letter - 'a' + 1;
+    file.vocabulary["/"] = 9;
+    file.vocabulary["\u0120"] = 10;
+    file.vocabulary["ab"] = 11;
+    put("tokenizer.json", tests::tokenizer_json(file));
     put("tokenizer_config.json", {{"chat_template", source}, {"eos_token", "<e>"}});
     put("generation_config.json", {{"eos_token_id", {15, 16}}});
     folder_.emplace(TokenizerFolder::read(temp_.path().string()).value());
