@@ -1,5 +1,5 @@
 #pragma once
-/// Text without its edges, its first line, in lower case; names of enumerators. ASCII, whatever the
+/// Text without its edges, its first line, in lower case; names of enumerators. ASCII in every
 /// locale. Pure.
 #include <algorithm>
 #include <cstddef>

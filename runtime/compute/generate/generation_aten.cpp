@@ -133,7 +133,7 @@ class AtenLane final : public LaneRunner {
     try {
       at::NoGradGuard no_grad;
       at::set_num_threads(1);  // the lane is the thread
-      // This thread: else the compositions, whatever the dtype.
+      // This thread: else the compositions, in every dtype.
       ops::set_fused(runner_.is_row_exact_);
       ops::set_row_exact(runner_.is_row_exact_);
       return run(batch);

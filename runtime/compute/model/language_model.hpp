@@ -43,8 +43,8 @@ class LanguageModel {
   /// vocabulary, fewer than one id, or a model with a classification head.
   Expected<Scores> score(std::span<const int32_t> ids, double temperature) const;
 
-  /// Returns the `count` tokens that follow, each the most likely one (ties: the lowest id),
-  /// whatever ends a sequence. Errors as score().
+  /// Returns the `count` tokens that follow, each the most likely one (ties: the lowest id);
+  /// a token that ends a sequence ends nothing here. Errors as score().
   Expected<std::vector<int32_t>> greedy(std::span<const int32_t> ids, int64_t count) const;
 
   struct HeadScores {

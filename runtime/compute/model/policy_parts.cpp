@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr double k_inner_eps = 1e-6;  // of the latents' norms, whatever rms_norm_eps is
+constexpr double k_inner_eps = 1e-6;  // of the latents' norms; rms_norm_eps is not theirs
 
 using ops::product;
 
