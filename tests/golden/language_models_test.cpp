@@ -347,6 +347,13 @@ TEST(WeightFolder, HalvesAndEighths) {
   EXPECT_EQ(found, (std::vector<float>{1, -2, 0x1p-24F, 65504, 0x1p-14F, -0.0F}));
   folder.read("e", 0, found);
   EXPECT_EQ(found, (std::vector<float>{2, -2, 0x1p-8F, 896, 0x1p-5F, 0}));
+  const auto bytes_of = [](auto& values) { return std::as_writable_bytes(std::span(values)); };
+  std::vector<uint16_t> rounded(3);
+  folder.read_as(tensor::Dtype::bf16, "h", 1, bytes_of(rounded));
+  EXPECT_EQ(rounded, (std::vector<uint16_t>{0xc000, 0x3380, 0x4780}));  // 65504 becomes 65536
+  std::vector<float> wide(2);
+  folder.read_as(tensor::Dtype::f32, "e", 1, bytes_of(wide));
+  EXPECT_EQ(wide, (std::vector<float>{-2, 0x1p-8F}));
 }
 
 }  // namespace

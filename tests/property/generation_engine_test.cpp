@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
+#include "tests/support/family_models.hpp"
 #include "tests/support/generation_rig.hpp"
 
 namespace cohort::tests {
@@ -54,6 +55,49 @@ TEST(GenerationWeights, AnArrivalBeginsEmptyAndOneAtATime) {
   EXPECT_TRUE(std::ranges::all_of(second, [](std::byte x) { return x == std::byte{0}; }));
   EXPECT_EQ(rig.engine->commit_weights(1).error().code, Errc::invalid_argument);
   EXPECT_EQ(rig.engine->weight_version(), 0U);
+}
+
+/// Reads parameters of a flat buffer of 2 or 4 bytes an element.
+compute::WeightReader reader_of(const std::vector<std::byte>& flat, size_t element) {
+  return
+      [&flat, element](const compute::ParameterSpec& spec, int64_t begin, std::span<std::byte> to) {
+        const size_t at = static_cast<size_t>(spec.offset + begin) * element;
+        ASSERT_LE(static_cast<size_t>(begin) * element + to.size(),
+                  static_cast<size_t>(spec.count) * element);
+        std::ranges::copy(std::span(flat).subspan(at, to.size()), to.begin());
+      };
+}
+
+TEST(GenerationWeights, ReadStraightToTheCardOrToTheHostTheyAreThoseThatArrive) {
+  for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16})
+    for (const compute::ModelConfig& model : engine_models(generation_model())) {
+      RigOptions options;
+      options.model = model;
+      options.model.dtype = dtype;
+      options.threads_per_lane = 2;
+      const auto weights = random_weights(model);
+      std::vector<std::byte> flat;
+      for (float weight : weights) {
+        const uint16_t half = compute::to_bf16(weight);
+        const auto bytes = dtype == tensor::Dtype::bf16 ? std::as_bytes(std::span(&half, 1))
+                                                        : std::as_bytes(std::span(&weight, 1));
+        flat.insert(flat.end(), bytes.begin(), bytes.end());
+      }
+      GenerationRig arrived(options);
+      const TurnOutput expected = arrived.serve(weights).play(turn_request(1, 0, 12, 6));
+      for (bool is_on_card : {true, false}) {
+        GenerationRig rig(options);
+        if (is_on_card) rig.engine->onload_params().value();
+        rig.engine->load_weights(1, reader_of(flat, tensor::size_of(dtype))).value();
+        rig.engine->onload_params().value();
+        rig.engine->init_cache(rig.cache_bytes).value();
+        rig.start();
+        const TurnOutput found = rig.play(turn_request(1, 0, 12, 6));
+        EXPECT_EQ(found.tokens, expected.tokens) << model.family;
+        EXPECT_EQ(found.logp, expected.logp) << model.family;
+        EXPECT_EQ(found.versions, expected.versions) << model.family;
+      }
+    }
 }
 
 TEST(GenerationResidency, OffloadAndFreeGiveTheBytesBack) {

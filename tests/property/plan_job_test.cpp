@@ -111,7 +111,7 @@ TEST(MemoryProperty, BytesGrowWithTheShape) {
     for (auto [object, bytes] : train_bytes(small, builtin_train_memory(2)))
       ASSERT_LE(bytes, train_bytes(large, builtin_train_memory(2)).at(object));
     ASSERT_LE(kv_bytes_per_token(small, 2), kv_bytes_per_token(large, 2));
-    ASSERT_LE(panel_element_count(small, 32), panel_element_count(large, 32));
+    ASSERT_LE(panel_word_count(small, 32, 4), panel_word_count(large, 32, 4));
   }
 }
 

@@ -145,8 +145,8 @@ void expect_agreement(const ModelConfig& whole, compute::RunnerKind kind, size_t
 }
 
 TEST(TensorParallelLogits, AgreeWithTheWholeModel) {
-  expect_agreement(tp_model(4), compute::RunnerKind::cpu_f32, 12);
-  expect_agreement(tp_model(2), compute::RunnerKind::cpu_f32, 12);  // on 4 ranks twice each
+  expect_agreement(tp_model(4), compute::RunnerKind::cpu_packed, 12);
+  expect_agreement(tp_model(2), compute::RunnerKind::cpu_packed, 12);  // on 4 ranks twice each
 }
 
 TEST(TensorParallelLogits, AgreeWithoutTiesAndBiases) {  // Llama's shape
@@ -154,7 +154,7 @@ TEST(TensorParallelLogits, AgreeWithoutTiesAndBiases) {  // Llama's shape
   untied.family = "llama";
   untied.tie_word_embeddings = false;
   untied.attention_bias = false;
-  expect_agreement(untied, compute::RunnerKind::cpu_f32, 5);
+  expect_agreement(untied, compute::RunnerKind::cpu_packed, 5);
 }
 
 TEST(TensorParallelLogits, AgreeOnTheAtenRunner) {

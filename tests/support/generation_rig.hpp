@@ -15,6 +15,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/model/model_tp.hpp"
+#include "runtime/compute/train/bf16.hpp"
 #include "tests/support/tp_cut.hpp"
 
 namespace cohort::tests {
@@ -50,6 +51,7 @@ inline std::vector<float> random_weights(const compute::ModelConfig& config, uin
 struct RigOptions {
   compute::ModelConfig model = generation_model();
   uint32_t lanes = 1;
+  uint32_t threads_per_lane = 1;
   uint32_t max_running = 64;
   int64_t batch_tokens = 256;
   uint32_t max_waiting = 65536;
@@ -73,6 +75,7 @@ class GenerationRig {
     o.model = options.model;
     o.card = &card;
     o.lanes = options.lanes;
+    o.threads_per_lane = options.threads_per_lane;
     o.max_running = options.max_running;
     o.batch_tokens = options.batch_tokens;
     o.max_waiting = options.max_waiting;
@@ -112,8 +115,15 @@ class GenerationRig {
       arrived_.notify_all();
     });
   }
+  /// A bf16 model gets them rounded.
   void publish(uint64_t version, const std::vector<float>& flat) {
-    tests::cut_flat(model, part, sizeof(float), std::as_bytes(std::span(flat)),
+    std::vector<uint16_t> halves;
+    auto bytes = std::as_bytes(std::span(flat));
+    if (model.dtype == tensor::Dtype::bf16) {
+      for (float weight : flat) halves.push_back(compute::to_bf16(weight));
+      bytes = std::as_bytes(std::span(halves));
+    }
+    tests::cut_flat(model, part, tensor::size_of(model.dtype), bytes,
                     engine->begin_weights(version).value().bytes);
     engine->commit_weights(version).value();
   }

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "runtime/base/rng.hpp"
+#include "runtime/compute/train/bf16.hpp"
 
 namespace cohort::compute::cpu {
 namespace {
@@ -78,24 +80,114 @@ TEST_P(DecodeKernelsTest, ExpSumIsAccurateAndMaskedIsZero) {
   EXPECT_NEAR(sum, exact_sum, 1e-6 * exact_sum);
 }
 
+/// bf16 of `count` numbers, in words of two along each run of `depth`.
+std::vector<uint16_t> halves_of(const std::vector<float>& values) {
+  std::vector<uint16_t> halves;
+  for (float value : values) halves.push_back(to_bf16(value));
+  return halves;
+}
+
+TEST_P(DecodeKernelsTest, ABf16ProductIsThatOfItsNumbersAndItsBitsDoNotDependOnRowsOrPanels) {
+  const int64_t panel = kernels_->panel;
+  for (const auto& [depth, panels] : {std::pair<int64_t, int64_t>{64, 5}, {36, 1}, {201, 7}}) {
+    const int64_t words = words_of<Bf16Words>(depth), columns = panels * panel, lda = 2 * words;
+    auto wide = noise(static_cast<size_t>(60 * lda), 1);
+    for (int64_t r = 0; r < 60; ++r)
+      for (int64_t k = depth; k < lda; ++k) wide[static_cast<size_t>(r * lda + k)] = 0;
+    const auto a = halves_of(wide);
+    const auto w = halves_of(noise(static_cast<size_t>(depth * columns), 2));  // [column][depth]
+    std::vector<uint32_t> packed(static_cast<size_t>(words * columns), 0);
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t k = 0; k < depth; ++k)
+        packed[static_cast<size_t>((c / panel * words + k / 2) * panel + c % panel)] |=
+            static_cast<uint32_t>(w[static_cast<size_t>(c * depth + k)]) << (k % 2 * 16);
+    std::vector<float> all(static_cast<size_t>(60 * columns)), some(all.size());
+    Bf16MatmulArgs args{a.data(), lda,     60,         depth,   packed.data(),
+                        panels,   nullptr, all.data(), columns, MatmulMode::store};
+    kernels_->matmul_bf16(args);
+    for (int64_t rows = 1; rows < 60; rows += rows < 14 ? 1 : 11) {
+      args.rows = rows;
+      args.a = a.data() + (60 - rows) * lda;
+      args.out = some.data();
+      for (int64_t begin = 0; begin < panels; begin += 3) {  // as threads share it
+        args.first_panel = begin;
+        args.panels = std::min(panels, begin + 3);
+        kernels_->matmul_bf16(args);
+      }
+      ASSERT_EQ(std::memcmp(some.data(), all.data() + (60 - rows) * columns,
+                            static_cast<size_t>(rows * columns) * sizeof(float)),
+                0)
+          << "rows " << rows << " depth " << depth;
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      double exact = 0;
+      for (int64_t k = 0; k < depth; ++k)
+        exact += double{from_bf16(a[static_cast<size_t>(5 * lda + k)])} *
+                 double{from_bf16(w[static_cast<size_t>(c * depth + k)])};
+      EXPECT_NEAR(all[static_cast<size_t>(5 * columns + c)], exact, 1e-5);
+    }
+  }
+}
+
+TEST_P(DecodeKernelsTest, RoundingToBf16IsToNearestEvenAndANanStaysOne) {
+  std::vector<float> x = noise(75, 9);
+  for (uint32_t bits : {0x3F808000U, 0x3F818000U, 0x3F808001U, 0x7F7FFFFFU, 0x7F800000U,
+                        0x7F800001U, 0xFFFFFFFFU, 0x00000001U, 0x80000000U}) {
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    x.insert(x.begin() + 3, value);
+  }
+  std::vector<uint16_t> found(x.size());
+  kernels_->to_bf16(x.data(), static_cast<int64_t>(x.size()), found.data());
+  EXPECT_EQ(found, halves_of(x));
+}
+
+TEST_P(DecodeKernelsTest, TheLargestOfARowIsFoundWhereverItIs) {
+  for (size_t count : {1U, 15U, 64U, 151U})
+    for (size_t at = 0; at < count; ++at) {
+      std::vector<float> x(count, -3.F);
+      x[at] = -2.F;
+      EXPECT_EQ(kernels_->row_max(x.data(), static_cast<int64_t>(count)), -2.F) << at;
+    }
+}
+
 struct Shape {
   int64_t heads, kv_heads, head_dim;
 };
 
-/// A sequence of `rows` tokens in scattered blocks, computed in chunks.
+/// Numbers that bf16 holds, so that both kinds of words compute with the same.
+std::vector<float> coarse_noise(size_t count) {
+  std::vector<float> values = noise(count, 5);
+  for (float& x : values) x = from_bf16(to_bf16(x));
+  return values;
+}
+
+void run(const DecodeKernels& kernels, const CachedAttention& args) {
+  kernels.rope_and_cache(args);
+  kernels.attention(args);
+}
+void run(const DecodeKernels& kernels, const Bf16CachedAttention& args) {
+  kernels.rope_and_cache_bf16(args);
+  kernels.attention_bf16(args);
+}
+
+/// A sequence of `rows` tokens in scattered blocks, computed in chunks, and head by head where
+/// `is_by_head`.
+template <class Words>
 std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t rows,
-                          const std::vector<int64_t>& chunks, float stale) {
+                          const std::vector<int64_t>& chunks, bool is_stale, bool is_by_head) {
   const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
   const int64_t padded = (s.head_dim + 15) / 16 * 16;
-  auto qkv = noise(static_cast<size_t>(rows * width), 5);
+  auto qkv = coarse_noise(static_cast<size_t>(rows * width));
   std::vector<float> out(static_cast<size_t>(rows * s.heads * s.head_dim));
   std::vector<float> cosines(static_cast<size_t>(rows * s.head_dim / 2), 1.F),
       sines(cosines.size());
-  std::vector<float> scratch(static_cast<size_t>(k_attention_rows * (rows + 16)));
+  std::vector<float> scratch(static_cast<size_t>(cached_attention_floats(rows, s.head_dim)));
   const std::vector<int32_t> blocks{7, 2, 5, 0, 3};
-  CachedAttention args;
-  args.block_stride = s.kv_heads * 16 * (s.head_dim + padded);
-  std::vector<float> cache(static_cast<size_t>(8 * args.block_stride), stale);
+  CachedAttentionOf<Words> args;
+  args.block_stride = s.kv_heads * 16 * (s.head_dim + padded) / Words::k_per_word;
+  std::vector<typename Words::Word> cache(static_cast<size_t>(8 * args.block_stride), 0);
+  if (is_stale) std::memset(cache.data(), 0xFF, cache.size() * sizeof cache[0]);  // NaN
   args.ld_qkv = width;
   args.ldo = s.heads * s.head_dim;
   args.cache = cache.data();
@@ -113,8 +205,11 @@ std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t 
     args.first_position = first;
     args.qkv = qkv.data() + first * width;
     args.out = out.data() + first * args.ldo;
-    kernels.rope_and_cache(args);
-    kernels.attention(args);
+    const int64_t heads = is_by_head ? 1 : s.kv_heads;
+    for (args.first_kv_head = 0; args.first_kv_head < s.kv_heads; args.first_kv_head += heads) {
+      args.end_kv_head = args.first_kv_head + heads;
+      run(kernels, args);
+    }
     first += args.rows;
   }
   return out;
@@ -123,7 +218,7 @@ std::vector<float> attend(const DecodeKernels& kernels, const Shape& s, int64_t 
 /// Row `row`, head `head`, in f64, for the same noise (rotation by zero).
 std::vector<double> attend_exactly(const Shape& s, int64_t rows, int64_t row, int64_t head) {
   const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
-  const auto qkv = noise(static_cast<size_t>(rows * width), 5);
+  const auto qkv = coarse_noise(static_cast<size_t>(rows * width));
   auto at = [&](int64_t r, int64_t h, int64_t d) {
     return double{qkv[static_cast<size_t>(r * width + h * s.head_dim + d)]};
   };
@@ -143,13 +238,14 @@ std::vector<double> attend_exactly(const Shape& s, int64_t rows, int64_t row, in
   return out;
 }
 
-TEST_P(DecodeKernelsTest, AttentionIsExactAndItsBitsDoNotDependOnChunksOrStaleBlocks) {
+template <class Words>
+void expect_exact_attention(const DecodeKernels& kernels) {
   for (const Shape& s : {Shape{4, 2, 16}, Shape{6, 1, 12}, Shape{3, 3, 20}, Shape{2, 2, 64}}) {
     constexpr int64_t k_rows = 70;
-    const auto whole = attend(*kernels_, s, k_rows, {k_rows}, 0.F);
+    const auto whole = attend<Words>(kernels, s, k_rows, {k_rows}, false, false);
     const std::vector<std::vector<int64_t>> cuts{{1}, {3, 1, 17}, {16}, {50}};
     for (const auto& cut : cuts) {
-      const auto chunked = attend(*kernels_, s, k_rows, cut, NAN);
+      const auto chunked = attend<Words>(kernels, s, k_rows, cut, true, cut[0] == 3);
       EXPECT_EQ(std::memcmp(whole.data(), chunked.data(), whole.size() * sizeof(float)), 0)
           << "head_dim " << s.head_dim << " chunks of " << cut[0];
     }
@@ -163,8 +259,16 @@ TEST_P(DecodeKernelsTest, AttentionIsExactAndItsBitsDoNotDependOnChunksOrStaleBl
   }
 }
 
+TEST_P(DecodeKernelsTest, AttentionIsExactAndItsBitsDoNotDependOnChunksOrStaleBlocks) {
+  expect_exact_attention<F32Words>(*kernels_);
+}
+
+TEST_P(DecodeKernelsTest, AttentionOverABf16CacheIsExactForNumbersThatBf16Holds) {
+  expect_exact_attention<Bf16Words>(*kernels_);
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, DecodeKernelsTest,
-                         ::testing::Values("generic", "avx2", "avx512"));
+                         ::testing::Values("generic", "avx2", "avx512", "avx512_bf16"));
 
 }  // namespace
 }  // namespace cohort::compute::cpu

@@ -117,12 +117,16 @@ TEST(MemoryModel, BuiltInEngineHoldsTheMasterWithItsParameters) {
 TEST(MemoryModel, PanelsOfThirtyTwoColumnsByHand) {
   // embedding and head 32*4 each; norms 3 * 32; qkv 32*4, its bias 32; o 32*4; gate and up in one
   // panel 32*4, down 32*8
-  EXPECT_EQ(panel_element_count(tiny(), 32), 2u * 128 + 96 + 128 + 32 + 128 + 128 + 256);
+  EXPECT_EQ(panel_word_count(tiny(), 32, 4), 2u * 128 + 96 + 128 + 32 + 128 + 128 + 256);
   InferMemory memory = builtin_infer_memory(4);
   EXPECT_EQ(infer_bytes(tiny(), memory).at(Object::infer_params), 4u * 1024);
   // a key of 2 floats, a value of 2 padded to 16
   EXPECT_EQ(kv_bytes_per_token(tiny(), memory), (2u + 16) * 4);
-  EXPECT_EQ(kv_bytes_per_token(tiny(), builtin_infer_memory(2)), (2u + 2) * 2);
+  // in bf16 a word is two of a column's numbers; norms and the bias stay f32
+  EXPECT_EQ(panel_word_count(tiny(), 32, 2), 2u * 64 + 96 + 64 + 32 + 64 + 64 + 128);
+  memory = builtin_infer_memory(2);
+  EXPECT_EQ(infer_bytes(tiny(), memory).at(Object::infer_params), 4u * 576);
+  EXPECT_EQ(kv_bytes_per_token(tiny(), memory), (2u + 16) * 2);
 }
 
 TEST(MemoryModel, LatentCacheKeepsOneVectorPerLayer) {  // arXiv 2412.19437: 512 + 64

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "runtime/base/clock.hpp"
@@ -70,7 +71,8 @@ Expected<std::unique_ptr<Session>> open_session(const ChatCommand& command) {
                 FolderEngine::open(
                     {.folder = command.folder,
                      .dtype = command.dtype == "bf16" ? tensor::Dtype::bf16 : tensor::Dtype::f32,
-                     .context_max = command.context}));
+                     .context_max = command.context,
+                     .threads = std::max(1U, std::thread::hardware_concurrency())}));
   if (session->folder.tokenizer.id_end() > session->engine->vocab_size())
     return Error{Errc::config, fmt::format("{}: tokenizer.json has ids up to {}, the model {} rows",
                                            command.folder, session->folder.tokenizer.id_end() - 1,

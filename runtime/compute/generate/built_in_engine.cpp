@@ -13,7 +13,6 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/compute/generate/generation_lane.hpp"
 #include "runtime/compute/generate/generation_tp.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
@@ -33,9 +32,10 @@ TpRank tp_rank(const BuiltInOptions& o) {
   return {o.groups.front()->rank(), o.groups.front()->size()};
 }
 
-bool can_run_cpu_f32(const BuiltInOptions& o) {
-  return o.model.dtype == tensor::Dtype::f32 && o.card->device() == nullptr &&
-         has_packed_layers(o.model);
+bool can_run_packed(const BuiltInOptions& o) {
+  const bool has_kernels =
+      o.model.dtype == tensor::Dtype::f32 || o.model.dtype == tensor::Dtype::bf16;
+  return has_kernels && has_packed_layers(o.model) && o.card->device() == nullptr;
 }
 
 Expected<void> validate_groups(const BuiltInOptions& o) {
@@ -64,19 +64,22 @@ Expected<void> validate(const BuiltInOptions& o) {
     return invalid("generation: max_context = {} exceeds the model's max_position {}",
                    o.max_context, o.model.max_position);
   COHORT_TRY(validate_groups(o));
-  if (o.runner == RunnerKind::cpu_f32 && !can_run_cpu_f32(o))
+  if (o.threads_per_lane == 0 || o.threads_per_lane > 1024)
+    return invalid("generation: threads_per_lane = {} is not in 1..1024", o.threads_per_lane);
+  if (o.runner == RunnerKind::cpu_packed && !can_run_packed(o))
     return invalid(
-        "generation: the cpu_f32 runner needs dtype f32, device cpu and a model without routed "
-        "experts and latent attention; leave the runner to the engine");
+        "generation: the cpu_packed runner needs dtype f32 or bf16, device cpu and a model without "
+        "routed experts and latent attention; leave the runner to the engine");
   return {};
 }
 
 Expected<std::unique_ptr<ModelRunner>> make_runner(const BuiltInOptions& o) {
   const TpRank tp = tp_rank(o);
   COHORT_ASSIGN(ModelConfig part, tp_config(o.model, tp.size));
-  const RunnerOptions options{part, o.max_context,         o.batch_tokens, cpu::k_kv_block_tokens,
-                              tp,   o.card->device().get()};
-  if (o.runner == RunnerKind::aten || !can_run_cpu_f32(o)) return make_aten_runner(options);
+  const RunnerOptions options{
+      part, o.max_context,      o.batch_tokens,        cpu::k_kv_block_tokens,
+      tp,   o.threads_per_lane, o.card->device().get()};
+  if (o.runner == RunnerKind::aten || !can_run_packed(o)) return make_aten_runner(options);
   return make_cpu_runner(options);
 }
 
@@ -174,6 +177,11 @@ class BuiltInEngine final : public GenerationEngine {
   }
 
   uint64_t weight_version() const override { return version_.load(); }
+
+  Expected<void> load_weights(uint64_t version, const WeightReader& read) override {
+    if (!load_to_card(version, read)) return GenerationEngine::load_weights(version, read);
+    return {};
+  }
 
   Expected<void> reset_cache() override {
     std::lock_guard lock(control_mutex_);
@@ -356,6 +364,25 @@ class BuiltInEngine final : public GenerationEngine {
     COHORT_ASSIGN(std::shared_ptr<std::byte> merged, allocate_host(runner_->flat_bytes()));
     base_->merge({arrived.get(), arrival_bytes()}, {merged.get(), runner_->flat_bytes()});
     return merged;
+  }
+
+  /// Returns false, and changes nothing, if the weights must arrive on the host first: they are not
+  /// of the card, of a part of the model, or under an adapter, or the runner wants them whole.
+  bool load_to_card(uint64_t version, const WeightReader& read) {
+    std::lock_guard lock(control_mutex_);
+    if (params_.empty() || !links_.empty() || base_) return false;
+    arriving_.reset();
+    const ParameterLayout layout = layout_of(part_);
+    Pause pause(gate_);
+    if (!runner_->load_from([&](int64_t begin, std::span<std::byte> to) {
+          read_flat(layout, tensor::size_of(part_.dtype), read, begin, to);
+        }))
+      return false;
+    version_ = version;
+    has_version_ = true;
+    std::lock_guard registry(registry_mutex_);
+    are_params_ready_ = true;
+    return true;
   }
 
   struct Entry {  // a trajectory that is not finished
@@ -545,27 +572,6 @@ Expected<std::unique_ptr<GenerationEngine>> open_built_in(const BuiltInOptions& 
   std::unique_ptr<GenerationEngine> engine =
       std::make_unique<BuiltInEngine>(std::move(resolved), std::move(runner), std::move(base));
   return engine;
-}
-
-Expected<std::unique_ptr<GenerationEngine>> open_built_in(const EngineSetup& setup) {
-  BuiltInOptions options;
-  options.model = setup.model;
-  options.card = setup.card;
-  options.lanes = setup.threads;
-  options.max_running = std::max<uint32_t>(1, setup.max_running / std::max(1U, setup.threads));
-  options.max_context = setup.max_context;
-  options.on_group_lost = setup.on_lost;
-  options.lora = setup.lora;
-  options.base_folder = setup.base_folder;
-  if (!setup.settings.empty())
-    return Error{Errc::config, fmt::format("the built-in engine has no setting '{}'",
-                                           setup.settings.begin()->first)};
-  for (const GroupOptions& group : setup.groups) {
-    COHORT_ASSIGN(std::shared_ptr<Collectives> joined, Collectives::join(group));
-    setup.on_group(joined);
-    options.groups.push_back(std::move(joined));
-  }
-  return open_built_in(options);
 }
 
 }  // namespace cohort::compute

@@ -7,8 +7,9 @@
 /// idle and then younger trajectories lose theirs and are computed again later, with the same bits.
 /// Bound: at most max_waiting requests wait (FLOW-4); KV bytes are those of init_cache(). Contract:
 /// GenerationEngine, and
-/// GEN-1: on CPU f32, tokens and log-prob bits of a turn are a function of (weights, tokens so far,
-/// request) only: not of the batch, the lane, the chunking of the prefill, or an eviction.
+/// GEN-1: with the CPU kernels (decode_kernels.hpp), f32 and bf16, tokens and log-prob bits of a
+/// turn are a function of (weights, tokens so far, request) only: not of the batch, the lane, its
+/// threads, the chunking of the prefill, or an eviction.
 ///
 /// Tensor parallelism: one engine per card, all with the same options but for card and groups. Each
 /// takes its part of the weights (model_tp.hpp) and of the KV cache; weights, residency commands
@@ -33,16 +34,17 @@ namespace cohort::compute {
 
 struct EngineSetup;
 
-enum class RunnerKind : uint8_t { automatic, cpu_f32, aten };
+enum class RunnerKind : uint8_t { automatic, cpu_packed, aten };
 
 struct BuiltInOptions {
   ModelConfig model;
   CardMemory* card = nullptr;  // outlives the engine
   uint32_t lanes = 1;
-  uint32_t max_running = 64;     // trajectories in the cache, per lane
-  int64_t max_context = 0;       // [tokens] 0: the model's max_position
-  int64_t batch_tokens = 256;    // rows of one iteration, per lane; decode rows go first
-  uint32_t max_waiting = 65536;  // requests, per lane
+  uint32_t threads_per_lane = 1;  // that share an iteration (CPU kernels); 1 with groups
+  uint32_t max_running = 64;      // trajectories in the cache, per lane
+  int64_t max_context = 0;        // [tokens] 0: the model's max_position
+  int64_t batch_tokens = 256;     // rows of one iteration, per lane; decode rows go first
+  uint32_t max_waiting = 65536;   // requests, per lane
   RunnerKind runner = RunnerKind::automatic;
   /// Tensor parallelism: `model` is cut over the ranks of a group. One group per lane, since lanes
   /// iterate on their own; every engine has the same rank in all of them. Empty: not cut.

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "runtime/compute/generate/built_in_engine.hpp"
-#include "runtime/compute/train/bf16.hpp"
 #include "runtime/compute/train/weight_folder.hpp"
 #include "runtime/model/hf_folder.hpp"
 
@@ -37,23 +35,6 @@ struct FolderEngine::State {
 };
 
 namespace {
-
-void fill(const WeightFolder& weights, const WeightArrival& arrival) {
-  std::vector<float> values;
-  for (const ParameterSpec& spec : arrival.layout.specs) {
-    values.resize(static_cast<size_t>(spec.count));
-    weights.read(spec.name, 0, values);
-    std::byte* to = arrival.bytes.data() + static_cast<size_t>(spec.offset) * arrival.element_bytes;
-    if (arrival.element_bytes == sizeof(float)) {
-      std::memcpy(to, values.data(), values.size() * sizeof(float));
-      continue;
-    }
-    for (size_t i = 0; i < values.size(); ++i) {
-      const uint16_t half = to_bf16(values[i]);
-      std::memcpy(to + i * sizeof half, &half, sizeof half);
-    }
-  }
-}
 
 Expected<ModelConfig> model_of(const FolderEngine::Options& options,
                                std::vector<std::string>& notices) {
@@ -92,12 +73,14 @@ Expected<std::unique_ptr<FolderEngine>> FolderEngine::open(const Options& option
   built_in.model = s.config;
   built_in.card = s.card.get();
   built_in.max_running = 1;
+  built_in.threads_per_lane = options.threads;
   built_in.max_context = s.context_max;
   COHORT_ASSIGN(s.engine, open_built_in(built_in));
   COHORT_TRY(s.engine->onload_params());
-  COHORT_ASSIGN(const WeightArrival arrival, s.engine->begin_weights(1));
-  fill(weights, arrival);
-  COHORT_TRY(s.engine->commit_weights(1));
+  COHORT_TRY(s.engine->load_weights(
+      1, [&](const ParameterSpec& spec, int64_t begin, std::span<std::byte> to) {
+        weights.read_as(s.config.dtype, spec.name, begin, to);
+      }));
   const EngineCapacity capacity = s.engine->capacity();
   COHORT_TRY(s.engine->init_cache(static_cast<uint64_t>(s.context_max) * capacity.kv_token_bytes +
                                   capacity.kv_block_bytes));

@@ -21,6 +21,7 @@ class FolderEngine {
     std::filesystem::path folder;
     tensor::Dtype dtype = tensor::Dtype::f32;  // f32 or bf16: what products are computed in
     int64_t context_max = 0;                   // [tokens] bound; 0: the model's
+    uint32_t threads = 1;                      // they change no token
   };
   /// Returns the errors of LanguageModel::open, Errc::invalid_argument for a model that the engine
   /// does not compute, and Errc::capacity or Errc::compute if memory is short.

@@ -57,6 +57,35 @@ double EngineStats::busiest_since(const EngineStats& start) const {
   return busiest;
 }
 
+void read_flat(const ParameterLayout& layout, size_t element_bytes, const WeightReader& read,
+               int64_t begin, std::span<std::byte> to) {
+  const int64_t end = begin + static_cast<int64_t>(to.size() / element_bytes);
+  const auto range = [&](int64_t from, int64_t until) {
+    return to.subspan(static_cast<size_t>(from - begin) * element_bytes,
+                      static_cast<size_t>(until - from) * element_bytes);
+  };
+  auto spec = std::upper_bound(
+      layout.specs.begin(), layout.specs.end(), begin,
+      [](int64_t at, const ParameterSpec& one) { return at < one.offset + one.count; });
+  int64_t at = begin;
+  for (; spec != layout.specs.end() && spec->offset < end; ++spec) {
+    const int64_t from = std::max(at, spec->offset);
+    std::ranges::fill(range(at, from), std::byte{0});
+    at = std::min(end, spec->offset + spec->count);
+    read(*spec, from - spec->offset, range(from, at));
+  }
+  std::ranges::fill(range(at, end), std::byte{0});
+}
+
+Expected<void> GenerationEngine::load_weights(uint64_t version, const WeightReader& read) {
+  COHORT_ASSIGN(const WeightArrival arrival, begin_weights(version));
+  for (const ParameterSpec& spec : arrival.layout.specs)
+    read(spec, 0,
+         arrival.bytes.subspan(static_cast<size_t>(spec.offset) * arrival.element_bytes,
+                               static_cast<size_t>(spec.count) * arrival.element_bytes));
+  return commit_weights(version);
+}
+
 Expected<void> serve_weights(GenerationEngine& engine, uint64_t version) {
   engine.pause(PauseMode::keep);
   Expected<void> done = engine.commit_weights(version);

@@ -108,6 +108,16 @@ struct WeightArrival {
   size_t element_bytes = 0;
 };
 
+/// Writes elements of a parameter of the layout, from `begin` on, as many as `to` holds, in the
+/// element type of the arrival. Called from several threads at once.
+using WeightReader =
+    std::function<void(const ParameterSpec& spec, int64_t begin, std::span<std::byte> to)>;
+
+/// Reads elements of the flat buffer from `begin` on, as many as `to` holds, parameter by
+/// parameter; what lies between two of them is zero.
+void read_flat(const ParameterLayout& layout, size_t element_bytes, const WeightReader& read,
+               int64_t begin, std::span<std::byte> to);
+
 enum class PauseMode : uint8_t {
   keep,   // turns in flight stay as they are, with their KV, and go on after resume()
   abort,  // turns in flight end with what they have sampled, as after abort()
@@ -136,6 +146,9 @@ class GenerationEngine {
   /// After another error it serves none.
   virtual Expected<void> commit_weights(uint64_t version) = 0;
   virtual uint64_t weight_version() const = 0;
+  /// begin_weights() and commit_weights() of what `read` gives; an engine that can take it straight
+  /// to the card holds no second copy of the model.
+  virtual Expected<void> load_weights(uint64_t version, const WeightReader& read);
   /// Forgets what was computed from earlier weights: the tokens of every trajectory are computed
   /// again before it goes on. Returns when that is so, or Errc::timeout: a mixture would be served.
   virtual Expected<void> reset_cache() = 0;

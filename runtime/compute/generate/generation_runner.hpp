@@ -1,13 +1,13 @@
 #pragma once
-/// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU f32
-/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device, dtype and kind of layer,
-/// slower). A
-/// ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
+/// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU
+/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device and kind of layer, slower).
+/// A ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
 /// Exceptions of third parties do not leave a runner. Under tensor parallelism a runner has one
 /// rank's part of the model, and its lanes exchange sums with the other ranks through a TpLink;
 /// then every rank's forward must be given the same batches.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -48,6 +48,7 @@ struct RunnerOptions {
   int64_t batch_tokens = 0;
   int64_t block_tokens = 0;
   TpRank tp;
+  uint32_t threads = 1;           // of a lane, its own included; results do not depend on them
   Device* card_device = nullptr;  // the card is one: weights and cache lie in its blocks; null: cpu
 };
 
@@ -61,7 +62,15 @@ class ModelRunner {
   virtual void attach(std::span<std::byte> card) = 0;
   /// Writes the weights of `flat` to the attached card bytes.
   virtual Expected<void> load(std::span<const std::byte> flat) = 0;
-  /// The inverse, exact to the bit.
+  /// Likewise, of the flat buffer that `read` reads, and which need not be there whole: elements
+  /// from `begin` on, as many as `to` holds; from several threads at once. Returns false, and reads
+  /// nothing, where a runner takes flat buffers only.
+  using FlatReader = std::function<void(int64_t begin, std::span<std::byte> to)>;
+  virtual bool load_from(const FlatReader& read) {
+    (void)read;
+    return false;
+  }
+  /// The inverse of load(), exact to the bit.
   virtual Expected<void> store(std::span<std::byte> flat) const = 0;
   /// `link` is null unless tp.size > 1; it outlives the lane.
   virtual std::unique_ptr<LaneRunner> make_lane(std::span<std::byte> cache, TpLink* link) = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -31,6 +32,17 @@ double sampling_uniform(uint64_t rng_key, uint32_t turn, uint64_t position) {
   rng.seek(position);
   return rng.uniform();
 }
+
+namespace {
+
+/// In a fixed order: lanes, then the lanes from the first on.
+double sum_of(std::span<const float> values) {
+  std::array<double, 8> lanes{};
+  for (size_t i = 0; i < values.size(); ++i) lanes[i % lanes.size()] += values[i];
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+
+}  // namespace
 
 Sampler::Sampler(int64_t vocab_size) : weights_(static_cast<size_t>(vocab_size)) {}
 
@@ -87,19 +99,30 @@ void Sampler::filter(const SamplingOptions& options) {
   for (auto it = kept_end; it != order_.end(); ++it) weights_[static_cast<size_t>(*it)] = 0.F;
 }
 
-/// Inverse of the cumulative distribution in order of token id.
+/// Inverse of the cumulative distribution in order of token id. A large vocabulary is walked in
+/// blocks, whose sums need no chain of additions, and then inside one block.
 int32_t Sampler::pick(double total, double uniform) const {
+  constexpr size_t k_block = 1024, k_small = 4 * k_block;
   const double target = uniform * total;
   double reached = 0;
-  int32_t last = 0;
-  for (size_t i = 0; i < weights_.size(); ++i) {
+  size_t i = 0;
+  while (weights_.size() > k_small && i + k_block <= weights_.size()) {
+    const double with_block = reached + sum_of({weights_.data() + i, k_block});
+    if (with_block > target) break;
+    reached = with_block;
+    i += k_block;
+  }
+  int32_t last = -1;
+  for (; i < weights_.size(); ++i) {
     if (weights_[i] == 0.F) continue;
     reached += weights_[i];
     last = static_cast<int32_t>(i);
     if (reached > target) break;
   }
-  return last;  // rounding may leave `reached` a hair below `target`: then the last token with
-                // weight
+  // Rounding may leave `reached` a hair below `target`: then the last token with weight.
+  for (i = weights_.size(); last < 0 && i > 0; --i)
+    if (weights_[i - 1] != 0.F) last = static_cast<int32_t>(i - 1);
+  return last;
 }
 
 }  // namespace cohort::compute

@@ -1,6 +1,7 @@
 #pragma once
-/// The fp32 CPU kernels of generation, chosen once per process for the instruction set that is
-/// there. Pure functions on raw float buffers; thread-safe; no allocation, no torch.
+/// The CPU kernels of generation, chosen once per process for the instruction set that is there.
+/// Pure functions on raw buffers; thread-safe; no allocation, no torch. Weights and cached keys and
+/// values are f32 or bf16 (words of two); sums, norms, residuals and logits are f32 in both.
 ///
 /// Batch invariance (docs/architecture.md, Determinism) holds by construction: every output element
 /// is one chain of multiply-adds in ascending order of the summed index, whatever the row's
@@ -21,24 +22,51 @@ enum class MatmulMode : uint8_t {
   swiglu,  // out = silu(gate) * up      (panel = gate columns, then as many up columns)
 };
 
-/// a [rows, depth] times packed weights. Weights: `panels` panels of [depth][panel] floats.
-struct MatmulArgs {
-  const float* a = nullptr;
+/// f32 as it lies in memory: a word of weights is one number.
+struct F32Words {
+  using Activation = float;
+  using Word = float;
+  static constexpr int64_t k_per_word = 1;
+};
+/// bf16: a word holds two neighbours of the summed index, the earlier one in its low half. Where
+/// their count is odd the last high half is zero. Activations are bf16 too, two at a time, and a
+/// zero follows an odd count.
+struct Bf16Words {
+  using Activation = uint16_t;
+  using Word = uint32_t;
+  static constexpr int64_t k_per_word = 2;
+};
+/// Returns the words that hold `count` neighbours.
+template <class Words>
+constexpr int64_t words_of(int64_t count) {
+  return (count + Words::k_per_word - 1) / Words::k_per_word;
+}
+
+/// a [rows, depth] times packed weights: panels of [words_of(depth)][panel] words. Computes the
+/// panels first_panel … panels - 1; `out` and `bias` begin at panel 0.
+template <class Words>
+struct MatmulArgsOf {
+  const typename Words::Activation* a = nullptr;
   int64_t lda = 0;
   int64_t rows = 0;
   int64_t depth = 0;
-  const float* weights = nullptr;
+  const typename Words::Word* weights = nullptr;
   int64_t panels = 0;
   const float* bias = nullptr;  // panels * panel floats, or null
   float* out = nullptr;         // each row: panels * panel floats (half of it for swiglu)
   int64_t ldo = 0;
   MatmulMode mode = MatmulMode::store;
+  int64_t first_panel = 0;
 };
+using MatmulArgs = MatmulArgsOf<F32Words>;
+using Bf16MatmulArgs = MatmulArgsOf<Bf16Words>;
 
 /// Rows of ONE sequence at consecutive positions; the keys of all of them are in the cache already.
-/// A block of one layer is K [kv_heads][head_dim][16] followed by V
-/// [kv_heads][16][head_dim_padded].
-struct CachedAttention {
+/// A block of one layer is K [kv_heads][words_of(head_dim)][16 keys] followed by
+/// V [kv_heads][words_of(16 keys)][head_dim_padded], in words. Computes the heads of the KV heads
+/// first_kv_head … end_kv_head - 1.
+template <class Words>
+struct CachedAttentionOf {
   float* qkv = nullptr;  // [rows][q | k | v], rotated by rope_and_cache
   int64_t ld_qkv = 0;
   int64_t rows = 0;
@@ -46,39 +74,55 @@ struct CachedAttention {
   int64_t window = 0;          // above 0: only the last `window` of them
   float* out = nullptr;        // [rows][heads * head_dim]
   int64_t ldo = 0;
-  float* cache = nullptr;           // block 0 of this layer
-  const int32_t* blocks = nullptr;  // block ids in order of position
-  int64_t block_stride = 0;         // [floats] between two blocks of one layer
+  typename Words::Word* cache = nullptr;  // block 0 of this layer
+  const int32_t* blocks = nullptr;        // block ids in order of position
+  int64_t block_stride = 0;               // [words] between two blocks of one layer
   int64_t heads = 0;
   int64_t kv_heads = 0;
+  int64_t first_kv_head = 0;
+  int64_t end_kv_head = 0;
   int64_t head_dim = 0;
   int64_t head_dim_padded = 0;     // multiple of 16
   const float* cosines = nullptr;  // [position][head_dim / 2]
   const float* sines = nullptr;
-  float* scratch = nullptr;  // scores: k_attention_rows * (keys rounded up to 16) floats
+  float* scratch = nullptr;  // cached_attention_floats()
 };
+using CachedAttention = CachedAttentionOf<F32Words>;
+using Bf16CachedAttention = CachedAttentionOf<Bf16Words>;
 
 inline constexpr int64_t k_attention_rows = 12;  // most query rows of one tile in any variant
 
+/// Returns the floats of CachedAttentionOf::scratch: scores of a tile, and its queries in bf16.
+constexpr int64_t cached_attention_floats(int64_t keys, int64_t head_dim) {
+  constexpr int64_t k_unit = 16;
+  return k_attention_rows * ((keys + k_unit - 1) / k_unit * k_unit + head_dim);
+}
+
 struct DecodeKernels {
-  const char* name;  // "generic" | "avx2" | "avx512"
+  const char* name;  // "generic" | "avx2" | "avx512" | "avx512_bf16"
   int64_t panel;     // columns of a packed panel
   void (*matmul)(const MatmulArgs& args);
+  void (*matmul_bf16)(const Bf16MatmulArgs& args);
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight; `padded` (multiple of 16) columns, zeros
   /// behind `dim`.
   void (*rms_norm)(const float* x, int64_t rows, int64_t dim, int64_t padded, const float* weight,
                    float eps, float* out);
   /// Rotates q and k of the rows in place and writes k and v into the cache.
   void (*rope_and_cache)(const CachedAttention& args);
-  /// out = softmax(q k^T / sqrt(head_dim)) v over the cached keys, causal.
+  void (*rope_and_cache_bf16)(const Bf16CachedAttention& args);
+  /// out = softmax(q k^T / sqrt(head_dim)) v over the cached keys, causal. bf16: q is rounded, the
+  /// probabilities are not.
   void (*attention)(const CachedAttention& args);
+  void (*attention_bf16)(const Bf16CachedAttention& args);
+  /// Rounds to nearest, ties to even; a NaN stays one.
+  void (*to_bf16)(const float* from, int64_t count, uint16_t* to);
   float (*row_max)(const float* x, int64_t count);
   /// out[i] = exp((x[i] - shift) * scale); returns the sum in a fixed order.
   float (*exp_sum)(const float* x, int64_t count, float shift, float scale, float* out);
 };
 
-/// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512 asks for
-/// another.
+/// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512|
+/// avx512_bf16 asks for another.
 const DecodeKernels& decode_kernels();
 /// Returns a variant by name, or null if this CPU cannot run it or it was not built.
 const DecodeKernels* decode_kernels_by_name(std::string_view name);
@@ -86,5 +130,7 @@ const DecodeKernels* decode_kernels_by_name(std::string_view name);
 const DecodeKernels& decode_kernels_generic();
 const DecodeKernels& decode_kernels_avx2();    // only if the CPU has AVX2 and FMA
 const DecodeKernels& decode_kernels_avx512();  // only if the CPU has AVX-512 F
+/// As avx512, to the bit, but for products of bf16. Only if the CPU has AVX512-BF16, BW and VL.
+const DecodeKernels& decode_kernels_avx512_bf16();
 
 }  // namespace cohort::compute::cpu

@@ -1,8 +1,10 @@
 // Body of the decode kernels; compiled once per instruction set (decode_generic.cpp,
-// decode_avx2.cpp, decode_avx512.cpp), each of which sets COHORT_DECODE_WIDTH (floats of a vector),
-// COHORT_DECODE_NAME and COHORT_DECODE_ENTRY. Everything is in an anonymous namespace and uses no
-// std templates: an inline function compiled for AVX-512 must not be the copy that the linker keeps
-// for all. Built with -ffp-contract=off: the only fused operations are the written ones.
+// decode_avx2.cpp, decode_avx512.cpp, decode_avx512_bf16.cpp), each of which sets
+// COHORT_DECODE_WIDTH (floats of a vector), COHORT_DECODE_NAME and COHORT_DECODE_ENTRY, the last
+// also COHORT_DECODE_BF16_DOT (products of bf16 pairs in one instruction). Everything is in an
+// anonymous namespace and uses no std templates: an inline function compiled for AVX-512 must not
+// be the copy that the linker keeps for all. Built with -ffp-contract=off: the only fused
+// operations are the written ones.
 #include <cmath>
 #include <cstring>
 
@@ -88,88 +90,12 @@ inline Vec vexp(Vec x) {
 
 inline Vec silu(Vec x) { return x / (splat(1.F) + vexp(-x)); }
 
-// -- matmul ---------------------------------------------------------------------------------------
+#include "runtime/compute/kernels/decode_matmul.inl"
 
-/// One tile: ROWS rows times PANELS neighbouring panels; one accumulator chain per output element.
-template <int ROWS, int PANELS>
-inline void matmul_tile(const MatmulArgs& m, int64_t row, int64_t panel) {
-  constexpr int columns = PANELS * k_vectors;
-  Vec acc[ROWS][columns];
-  for (int r = 0; r < ROWS; ++r)
-    for (int v = 0; v < columns; ++v) acc[r][v] = splat(0.F);
-  const float* a = m.a + row * m.lda;
-  const float* w = m.weights + panel * m.depth * k_panel;
-  const int64_t panel_stride = m.depth * k_panel;
-  for (int64_t k = 0; k < m.depth; ++k) {
-    Vec b[columns];
-#pragma GCC unroll 16
-    for (int v = 0; v < columns; ++v)
-      b[v] = load(w + (v / k_vectors) * panel_stride + (v % k_vectors) * k_width);
-#pragma GCC unroll 16
-    for (int r = 0; r < ROWS; ++r) {
-      Vec x = splat(a[r * m.lda + k]);
-#pragma GCC unroll 16
-      for (int v = 0; v < columns; ++v) acc[r][v] = fma(x, b[v], acc[r][v]);
-    }
-    w += k_panel;
-  }
-  for (int r = 0; r < ROWS; ++r) {
-    if (m.mode == MatmulMode::swiglu) {
-      float* out = m.out + (row + r) * m.ldo + panel * (k_panel / 2);
-      for (int p = 0; p < PANELS; ++p)
-        for (int v = 0; v < k_vectors / 2; ++v) {
-          Vec gate = acc[r][p * k_vectors + v];
-          Vec up = acc[r][p * k_vectors + k_vectors / 2 + v];
-          if (m.bias != nullptr) {
-            const float* bias = m.bias + (panel + p) * k_panel + v * k_width;
-            gate = gate + load(bias);
-            up = up + load(bias + k_panel / 2);
-          }
-          store(out + (p * k_vectors / 2 + v) * k_width, silu(gate) * up);
-        }
-      continue;
-    }
-    float* out = m.out + (row + r) * m.ldo + panel * k_panel;
-    for (int v = 0; v < columns; ++v) {
-      Vec y = acc[r][v];
-      if (m.mode == MatmulMode::add) y = load(out + v * k_width) + y;
-      if (m.bias != nullptr) y = y + load(m.bias + panel * k_panel + v * k_width);
-      store(out + v * k_width, y);
-    }
-  }
-}
+// Uses the kinds of words of the products.
+#include "runtime/compute/kernels/decode_attention.inl"
 
-/// Few rows: several panels at once, so that enough chains are in flight to hide the latency.
-template <int ROWS, int PANELS>
-inline void matmul_thin(const MatmulArgs& m, int64_t row) {
-  int64_t panel = 0;
-  for (; panel + PANELS <= m.panels; panel += PANELS) matmul_tile<ROWS, PANELS>(m, row, panel);
-  for (; panel < m.panels; ++panel) matmul_tile<ROWS, 1>(m, row, panel);
-}
-
-template <int ROWS>
-inline void matmul_tail(const MatmulArgs& m, int64_t row, int64_t rest) {
-  if constexpr (ROWS > 0) {
-    if (rest < ROWS) return matmul_tail<ROWS - 1>(m, row, rest);
-    if constexpr (k_width > 4 && ROWS == 1)
-      matmul_thin<1, 4>(m, row);
-    else if constexpr (k_width > 4 && ROWS <= 3)
-      matmul_thin<ROWS, 2>(m, row);
-    else
-      matmul_thin<ROWS, 1>(m, row);
-  }
-}
-
-void matmul(const MatmulArgs& m) {
-  const int64_t whole = m.rows / k_tile_rows * k_tile_rows;
-  if (whole > 0)
-    for (int64_t panel = 0; panel < m.panels; ++panel)
-      for (int64_t row = 0; row < whole; row += k_tile_rows)
-        matmul_tile<k_tile_rows, 1>(m, row, panel);
-  if (whole < m.rows) matmul_tail<k_tile_rows - 1>(m, whole, m.rows - whole);
-}
-
-// -- norm, rope -----------------------------------------------------------------------------------
+// -- norm -----------------------------------------------------------------------------------------
 
 void rms_norm(const float* x, int64_t rows, int64_t dim, int64_t padded, const float* weight,
               float eps, float* out) {
@@ -187,170 +113,18 @@ void rms_norm(const float* x, int64_t rows, int64_t dim, int64_t padded, const f
   }
 }
 
-/// Rotate-half: (x_i, x_{i+h/2}) -> (x_i cos - x_{i+h/2} sin, x_{i+h/2} cos + x_i sin).
-inline void rotate(float* head, const float* cosines, const float* sines, int64_t half) {
-  for (int64_t i = 0; i < half; ++i) {
-    float first = head[i];
-    float second = head[half + i];
-    head[i] = first * cosines[i] - second * sines[i];
-    head[half + i] = second * cosines[i] + first * sines[i];
-  }
-}
-
-void rope_and_cache(const CachedAttention& a) {
-  const int64_t half = a.head_dim / 2;
-  const int64_t value_base = a.kv_heads * a.head_dim * k_block;
-  for (int64_t r = 0; r < a.rows; ++r) {
-    const int64_t position = a.first_position + r;
-    const float* cosines = a.cosines + position * half;
-    const float* sines = a.sines + position * half;
-    float* row = a.qkv + r * a.ld_qkv;
-    for (int64_t h = 0; h < a.heads + a.kv_heads; ++h)
-      rotate(row + h * a.head_dim, cosines, sines, half);
-    const int64_t slot = position % k_block;
-    float* block = a.cache + a.blocks[position / k_block] * a.block_stride;
-    const float* keys = row + a.heads * a.head_dim;
-    const float* values = keys + a.kv_heads * a.head_dim;
-    for (int64_t i = 0; i < a.kv_heads * a.head_dim; ++i) block[i * k_block + slot] = keys[i];
-    for (int64_t h = 0; h < a.kv_heads; ++h)
-      memcpy(block + value_base + (h * k_block + slot) * a.head_dim_padded, values + h * a.head_dim,
-             static_cast<size_t>(a.head_dim) * sizeof(float));
-  }
-}
-
-// -- attention ------------------------------------------------------------------------------------
-
-/// A tile: TILE consecutive (row, query head) pairs of one KV head.
-struct Tile {
-  const float* query[k_tile_rows];
-  float* out[k_tile_rows];
-  int64_t first[k_tile_rows], keys[k_tile_rows];  // this pair sees the keys first … keys
-  int64_t keys_max;
-  int64_t begin;  // of the first block that a pair sees
-  int64_t kv_head;
-};
-
-template <int TILE>
-inline void score_block(const CachedAttention& a, const Tile& t, int64_t begin, Vec scale,
-                        int64_t ld_scores, Vec (&best)[TILE]) {
-  const float* keys =
-      a.cache + a.blocks[begin / k_block] * a.block_stride + t.kv_head * a.head_dim * k_block;
-  Vec acc[TILE][k_block_vectors];
-  for (int j = 0; j < TILE; ++j)
-    for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
-  for (int64_t d = 0; d < a.head_dim; ++d) {
-    Vec k[k_block_vectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < k_block_vectors; ++v) k[v] = load(keys + d * k_block + v * k_width);
-#pragma GCC unroll 16
-    for (int j = 0; j < TILE; ++j) {
-      Vec q = splat(t.query[j][d]);
-#pragma GCC unroll 16
-      for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = fma(q, k[v], acc[j][v]);
-    }
-  }
-  for (int j = 0; j < TILE; ++j) {
-    float* scores = a.scratch + j * ld_scores + begin;
-    const bool is_whole = begin + k_block <= t.keys[j];
-    for (int v = 0; v < k_block_vectors; ++v) store(scores + v * k_width, acc[j][v] * scale);
-    for (int64_t i = 0; i < t.first[j] - begin && i < k_block; ++i) scores[i] = -INFINITY;
-    if (!is_whole)
-      for (int64_t i = t.keys[j] > begin ? t.keys[j] - begin : 0; i < k_block; ++i)
-        scores[i] = -INFINITY;
-    for (int v = 0; v < k_block_vectors; ++v) best[j] = vmax(load(scores + v * k_width), best[j]);
-  }
-}
-
-template <int TILE>
-inline void attend(const CachedAttention& a, const Tile& t) {
-  const int64_t padded = (t.keys_max + k_block - 1) / k_block * k_block;
-  const Vec scale = splat(1.F / std::sqrt(static_cast<float>(a.head_dim)));
-  Vec best[TILE];
-  for (int j = 0; j < TILE; ++j) best[j] = splat(-INFINITY);
-  for (int64_t begin = t.begin; begin < padded; begin += k_block)
-    score_block<TILE>(a, t, begin, scale, padded, best);
-  float inverse[TILE];
-  for (int j = 0; j < TILE; ++j) {
-    float* scores = a.scratch + j * padded;
-    const Vec shift = splat(max_lanes(best[j]));
-    Vec sum = splat(0.F);
-    for (int64_t i = t.begin; i < padded; i += k_width) {
-      Vec e = vexp(load(scores + i) - shift);
-      store(scores + i, e);
-      sum = sum + e;
-    }
-    inverse[j] = 1.F / sum_lanes(sum);
-  }
-  const int64_t value_base =
-      a.kv_heads * a.head_dim * k_block + t.kv_head * k_block * a.head_dim_padded;
-  for (int64_t column = 0; column < a.head_dim; column += k_block) {
-    Vec acc[TILE][k_block_vectors];
-    for (int j = 0; j < TILE; ++j)
-      for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
-    for (int64_t begin = t.begin; begin < t.keys_max; begin += k_block) {
-      const float* values =
-          a.cache + a.blocks[begin / k_block] * a.block_stride + value_base + column;
-      const int64_t count = t.keys_max - begin < k_block ? t.keys_max - begin : k_block;
-      for (int64_t i = 0; i < count; ++i) {
-        Vec x[k_block_vectors];
-#pragma GCC unroll 16
-        for (int v = 0; v < k_block_vectors; ++v)
-          x[v] = load(values + i * a.head_dim_padded + v * k_width);
-#pragma GCC unroll 16
-        for (int j = 0; j < TILE; ++j) {
-          Vec p = splat(a.scratch[j * padded + begin + i]);
-#pragma GCC unroll 16
-          for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = fma(p, x[v], acc[j][v]);
-        }
-      }
-    }
-    for (int j = 0; j < TILE; ++j) {
-      float result[k_block];
-      for (int v = 0; v < k_block_vectors; ++v)
-        store(result + v * k_width, acc[j][v] * splat(inverse[j]));
-      const int64_t count = a.head_dim - column < k_block ? a.head_dim - column : k_block;
-      memcpy(t.out[j] + column, result, static_cast<size_t>(count) * sizeof(float));
-    }
-  }
-}
-
-template <int TILE>
-inline void attend_tail(const CachedAttention& a, const Tile& t, int64_t count) {
-  if constexpr (TILE > 0) {
-    if (count == TILE) return attend<TILE>(a, t);
-    attend_tail<TILE - 1>(a, t, count);
-  }
-}
-
-void attention(const CachedAttention& a) {
-  const int64_t group = a.heads / a.kv_heads;
-  const int64_t pairs = a.rows * group;
-  for (int64_t kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
-    for (int64_t first = 0; first < pairs; first += k_tile_rows) {
-      Tile tile;
-      const int64_t count = pairs - first < k_tile_rows ? pairs - first : k_tile_rows;
-      for (int64_t j = 0; j < count; ++j) {
-        const int64_t row = (first + j) / group;
-        const int64_t head = kv_head * group + (first + j) % group;
-        tile.query[j] = a.qkv + row * a.ld_qkv + head * a.head_dim;
-        tile.out[j] = a.out + row * a.ldo + head * a.head_dim;
-        tile.keys[j] = a.first_position + row + 1;
-        tile.first[j] = a.window > 0 && tile.keys[j] > a.window ? tile.keys[j] - a.window : 0;
-        tile.keys_max = tile.keys[j];
-      }
-      tile.kv_head = kv_head;
-      tile.begin = tile.first[0] / k_block * k_block;
-      attend_tail<k_tile_rows>(a, tile, count);
-    }
-  }
-}
-
 // -- sampling -------------------------------------------------------------------------------------
 
 float row_max(const float* x, int64_t count) {
-  float best = -INFINITY;
-  for (int64_t i = 0; i < count; ++i) best = x[i] > best ? x[i] : best;
-  return best;
+  constexpr int chains = 4;
+  Vec best[chains];
+  for (int c = 0; c < chains; ++c) best[c] = splat(-INFINITY);
+  int64_t i = 0;
+  for (; i + chains * k_width <= count; i += chains * k_width)
+    for (int c = 0; c < chains; ++c) best[c] = vmax(load(x + i + c * k_width), best[c]);
+  float top = max_lanes(vmax(vmax(best[0], best[1]), vmax(best[2], best[3])));
+  for (; i < count; ++i) top = x[i] > top ? x[i] : top;
+  return top;
 }
 
 float exp_sum(const float* x, int64_t count, float shift, float scale, float* out) {
@@ -372,8 +146,9 @@ float exp_sum(const float* x, int64_t count, float shift, float scale, float* ou
   return sum_lanes(sum);
 }
 
-constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME, k_panel,   matmul,  rms_norm,
-                                  rope_and_cache,     attention, row_max, exp_sum};
+constexpr DecodeKernels k_kernels{
+    COHORT_DECODE_NAME,  k_panel,   matmul,         matmul_bf16, rms_norm, rope_and_cache,
+    rope_and_cache_bf16, attention, attention_bf16, to_bf16,     row_max,  exp_sum};
 
 }  // namespace
 

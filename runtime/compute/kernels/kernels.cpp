@@ -51,6 +51,9 @@ const DecodeKernels* decode_kernels_by_name(std::string_view name) {
 #if defined(COHORT_KERNELS_X86)
   if (name == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     return &decode_kernels_avx2();
+  if (name == "avx512_bf16" && __builtin_cpu_supports("avx512bf16") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return &decode_kernels_avx512_bf16();
   if (name == "avx512" && __builtin_cpu_supports("avx512f")) return &decode_kernels_avx512();
 #endif
   return name == "generic" ? &decode_kernels_generic() : nullptr;
@@ -59,7 +62,8 @@ const DecodeKernels* decode_kernels_by_name(std::string_view name) {
 const DecodeKernels& decode_kernels() {
   static const DecodeKernels* const chosen = [] {
     const char* asked = std::getenv("COHORT_CPU_KERNELS");
-    for (const char* name : {asked == nullptr ? "avx512" : asked, "avx512", "avx2"})
+    for (const char* name :
+         {asked == nullptr ? "avx512_bf16" : asked, "avx512_bf16", "avx512", "avx2"})
       if (const DecodeKernels* kernels = decode_kernels_by_name(name)) return kernels;
     return &decode_kernels_generic();
   }();

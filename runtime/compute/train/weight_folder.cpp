@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "runtime/base/read_file.hpp"
+#include "runtime/compute/train/bf16.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -213,6 +215,30 @@ Expected<std::vector<std::string>> WeightFolder::check(const ModelConfig& model,
                    model.family + "' has; is it the config.json of another model?");
   }
   return notices;
+}
+
+void WeightFolder::read_as(tensor::Dtype dtype, std::string_view name, int64_t begin,
+                           std::span<std::byte> to) const {
+  const NamedTensor& tensor = *find(name);
+  const size_t element = tensor::size_of(dtype), count = to.size() / element;
+  if (tensor.dtype == (dtype == tensor::Dtype::bf16 ? "BF16" : "F32")) {
+    std::memcpy(to.data(), tensor.bytes.data() + static_cast<size_t>(begin) * element, to.size());
+    return;
+  }
+  std::array<float, 1024> values;
+  for (size_t done = 0; done < count; done += values.size()) {
+    const std::span<float> block(values.data(), std::min(values.size(), count - done));
+    read(name, begin + static_cast<int64_t>(done), block);
+    std::byte* at = to.data() + done * element;
+    if (dtype == tensor::Dtype::f32) {
+      std::memcpy(at, block.data(), block.size_bytes());
+      continue;
+    }
+    for (size_t i = 0; i < block.size(); ++i) {
+      const uint16_t half = to_bf16(block[i]);
+      std::memcpy(at + i * sizeof half, &half, sizeof half);
+    }
+  }
 }
 
 void WeightFolder::read(std::string_view name, int64_t begin, std::span<float> to) const {

@@ -35,6 +35,11 @@ class WeightFolder {
   /// accepted the tensor.
   void read(std::string_view name, int64_t begin, std::span<float> to) const;
 
+  /// The same as `dtype`, f32 or bf16 (rounded to nearest, ties to even): as many elements as `to`
+  /// holds.
+  void read_as(tensor::Dtype dtype, std::string_view name, int64_t begin,
+               std::span<std::byte> to) const;
+
   /// Returns whether every tensor is of this dtype.
   bool has_only(std::string_view dtype) const;
   /// Returns the tensor, or nullptr.

@@ -41,7 +41,7 @@ std::string engine_note(const RoleFacts& role) {
                 ? critic_bytes(role.shape, builtin_train_memory(role.job.param_bytes))
                 : train_bytes(role.shape, builtin_train_memory(role.job.param_bytes));
   else if (role.kind == RoleKind::infer)
-    bytes = infer_bytes(role.shape, builtin_infer_memory(role.job.param_bytes));
+    bytes = infer_bytes(role.shape, builtin_infer_memory(role.job.param_bytes, role.is_on_cpu));
   else
     bytes = reference_bytes(role.shape, state_of(Engine::builtin, role.job.param_bytes).params);
   std::string list;

@@ -61,7 +61,7 @@ struct RoleJob {
   uint64_t max_running = 256;       // sequences in one replica
   uint64_t max_batched_tokens = 8192;
   uint64_t kv_element_bytes = 0;  // 0: param_bytes
-  uint64_t panel_columns = 32;    // builtin, f32: columns of a panel (compute's decode_kernels())
+  uint64_t panel_columns = 32;    // builtin: columns of a panel (compute's decode_kernels())
   /// builtin: the cache asked for, cut to what fits; 0: max_running * max_model_len.
   uint64_t kv_tokens = 0;
 };

@@ -30,6 +30,7 @@ struct RoleFacts {
   std::vector<TransientBytes> update, log_prob, generate;
   uint64_t kv_tokens = 0, kv_token_bytes = 0, max_model_len = 0;
   bool is_cache_too_small = false;
+  bool is_on_cpu = false;
   bool trains() const { return kind == RoleKind::train || kind == RoleKind::critic; }
 };
 

@@ -168,7 +168,7 @@ void put_served(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (job.engine == Engine::builtin && job.pp == 1) {
     const ModelShape part = model::tp_part(role.shape, job.tp);
-    InferMemory memory = builtin_infer_memory(job.param_bytes);
+    InferMemory memory = builtin_infer_memory(job.param_bytes, role.is_on_cpu);
     memory.kv_block_tokens = job.block_tokens;
     if (memory.panel_columns > 0) memory.panel_columns = std::max<uint64_t>(job.panel_columns, 2);
     auto bytes = infer_bytes(part, memory);
@@ -186,6 +186,7 @@ Expected<RoleFacts> work_out_role(const JobSpec& spec, const RoleJob& job) {
   RoleFacts role;
   role.job = job;
   role.kind = kind_of(job);
+  role.is_on_cpu = spec.card.name == "cpu";
   role.shape = job.model ? *job.model : spec.model;
   role.head = role.kind == RoleKind::critic ? HeadKind::value : HeadKind::language;
   if (auto valid = check_shape(role.shape); !valid) return valid.error().with_context(job.name);

@@ -186,11 +186,11 @@ TrainMemory builtin_train_memory(uint64_t param_bytes) {
   return memory;
 }
 
-InferMemory builtin_infer_memory(uint64_t param_bytes) {
+InferMemory builtin_infer_memory(uint64_t param_bytes, bool is_on_cpu) {
   InferMemory memory;
   memory.param_bytes = memory.kv_element_bytes = param_bytes;
   // Panels of the AVX-512 kernels; the AVX2 ones are 16 wide and take at most as much.
-  memory.panel_columns = param_bytes == 4 ? 32 : 0;
+  memory.panel_columns = is_on_cpu ? 32 : 0;
   return memory;
 }
 
@@ -198,7 +198,9 @@ uint64_t flat_element_count(const ModelShape& shape, HeadKind head, uint64_t exp
   return flat_count(families_of(shape, head), expert_ways);
 }
 
-uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
+uint64_t panel_word_count(const ModelShape& shape, uint64_t panel, uint64_t param_bytes) {
+  constexpr uint64_t k_word_bytes = 4;
+  const uint64_t per_word = k_word_bytes / param_bytes;
   uint64_t sum = 0;
   for_each_group(families_of(shape), [&](std::span<const ShapeTensor> group, uint64_t count) {
     uint64_t columns = 0;  // output features of the fused matrix
@@ -208,7 +210,7 @@ uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
     if (first.kind == Kind::replicated || depth == 1) {
       bool is_matrix = depth == 1 && first.outer > 1;  // o and down: cut by columns
       if (is_matrix) {
-        sum += round_up(first.outer, panel) * first.split * count;
+        sum += round_up(first.outer, panel) * divide_up(first.split, per_word) * count;
         return;
       }
       uint64_t elements = 0;
@@ -218,9 +220,9 @@ uint64_t panel_element_count(const ModelShape& shape, uint64_t panel) {
     }
     // gate and up lie side by side: a panel is half gate columns, half up columns
     if (first.outer == 2)
-      sum += divide_up(first.split, panel / 2) * panel * depth * count;
+      sum += divide_up(first.split, panel / 2) * panel * divide_up(depth, per_word) * count;
     else
-      sum += round_up(columns, panel) * depth * count;
+      sum += round_up(columns, panel) * divide_up(depth, per_word) * count;
   });
   return sum;
 }
@@ -266,9 +268,12 @@ TrainBuffers train_buffers(const ModelShape& shape, const TrainMemory& x, HeadKi
 
 std::map<Object, uint64_t> infer_bytes(const ModelShape& shape, const InferMemory& memory) {
   uint64_t tokens = round_up(memory.kv_tokens, block_tokens(memory));
-  uint64_t elements = is_packed(shape, memory) ? panel_element_count(shape, memory.panel_columns)
-                                               : flat_element_count(shape);
-  return {{Object::infer_params, elements * memory.param_bytes},
+  constexpr uint64_t k_word_bytes = 4;
+  const uint64_t params =
+      is_packed(shape, memory)
+          ? panel_word_count(shape, memory.panel_columns, memory.param_bytes) * k_word_bytes
+          : flat_element_count(shape) * memory.param_bytes;
+  return {{Object::infer_params, params},
           {Object::kv_cache, tokens * kv_bytes_per_token(shape, memory)}};
 }
 

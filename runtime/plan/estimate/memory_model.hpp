@@ -51,20 +51,21 @@ struct InferMemory {
   uint64_t kv_element_bytes = 4;  // per element of the KV cache
   uint64_t kv_tokens = 0;         // token slots of one card's cache, rounded up to whole blocks
   uint64_t kv_block_tokens = 16;
-  uint64_t panel_columns = 0;  // >0: weights in panels, value vectors padded to 16 (CPU f32 runner)
+  uint64_t panel_columns = 0;  // >0: weights in panels, value vectors padded to 16 (CPU runner)
 };
 
 /// Returns what runtime/compute allocates for parameters of `param_bytes` (2 or 4) per element.
 TrainMemory builtin_train_memory(uint64_t param_bytes);
-/// Likewise; kv_tokens is left at 0.
-InferMemory builtin_infer_memory(uint64_t param_bytes);
+/// Likewise; kv_tokens is left at 0. On other cards than the host's the weights lie flat.
+InferMemory builtin_infer_memory(uint64_t param_bytes, bool is_on_cpu = true);
 
 /// Returns the elements of the flat buffer, as compute::layout_of lays it out, of a card that holds
 /// 1 / expert_ways of the routed experts.
 uint64_t flat_element_count(const ModelShape& shape, HeadKind head = HeadKind::language,
                             uint64_t expert_ways = 1);
-/// Returns the floats of the CPU f32 runner's weights, whose matrices are panels of columns.
-uint64_t panel_element_count(const ModelShape& shape, uint64_t panel_columns);
+/// Returns the words of 4 bytes of the CPU runner's weights: its matrices are panels of columns, a
+/// word holds one f32 or two bf16 of a column; norm weights and biases are f32.
+uint64_t panel_word_count(const ModelShape& shape, uint64_t panel_columns, uint64_t param_bytes);
 /// Returns bytes of keys and values of one token over all layers (of the latent with MLA).
 uint64_t kv_bytes_per_token(const ModelShape& shape, uint64_t element_bytes);
 /// Returns the same as `memory` lays it out.
