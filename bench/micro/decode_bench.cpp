@@ -3,10 +3,13 @@
 // as many threads, measured beside every repeat. One JSON line per shape, dtype and batch.
 //   decode_bench [threads] [0.5b|25m|all] [f32|bf16|all] [repeats]
 // 0.5b is the shape of Qwen2.5-0.5B. Tokens are sampled at temperature 1 and end no sequence.
+// Rates and shares are per second of wall, and again (`…_cpu`) per second of CPU of each thread: on
+// a machine with other work the latter tell more.
 // `read_share`: the bytes of all weights for each iteration over what is read in that time.
 // `gemm_share`: two operations per weight and token over those of the fastest product, libtorch's
 // or our kernels', whichever is faster. COHORT_CPU_KERNELS picks the kernels (decode_kernels.hpp).
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -45,15 +48,37 @@ ModelConfig model_of(const std::string& name, tensor::Dtype dtype) {
   return c;
 }
 
+/// Seconds of wall, and of CPU of the whole process.
+struct Seconds {
+  double wall = 0, cpu = 0;
+  static Seconds now() {
+    timespec cpu{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    return {now_seconds(),
+            static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) * 1e-9};
+  }
+  Seconds since(const Seconds& begin) const { return {wall - begin.wall, cpu - begin.cpu}; }
+};
+
+/// What is done in a second of wall, and of CPU of each of `threads` threads.
+struct Rate {
+  double wall = 0, cpu = 0;
+  static Rate of(double work, const Seconds& seconds, uint32_t threads) {
+    return {work / seconds.wall, work * threads / seconds.cpu};
+  }
+  Rate times(double factor) const { return {wall * factor, cpu * factor}; }
+  Rate over(const Rate& other) const { return {wall / other.wall, cpu / other.cpu}; }
+};
+
 /// Runs the same on `threads` threads at once; returns the seconds.
 template <class Work>
-double timed_on(uint32_t threads, const Work& work) {
+Seconds timed_on(uint32_t threads, const Work& work) {
   std::vector<std::thread> workers;
-  const double begin = now_seconds();
+  const Seconds begin = Seconds::now();
   for (uint32_t t = 1; t < threads; ++t) workers.emplace_back([&work, t] { work(t); });
   work(0);
   for (std::thread& worker : workers) worker.join();
-  return now_seconds() - begin;
+  return Seconds::now().since(begin);
 }
 
 /// What the machine does, one part of it per thread.
@@ -62,24 +87,28 @@ class Ceilings {
   Ceilings(tensor::Dtype dtype, uint32_t threads)
       : dtype_(dtype), threads_(threads), buffer_(k_floats, 1.F) {}
 
-  double read_gb_per_s() const {
+  Rate read_gb_per_s() const {
     const auto part = static_cast<int64_t>(buffer_.size()) / threads_;
-    const double seconds = timed_on(threads_, [&](uint32_t t) {
+    const Seconds seconds = timed_on(threads_, [&](uint32_t t) {
       if (cpu::decode_kernels().row_max(buffer_.data() + t * part, part) != 1.F) std::abort();
     });
-    return static_cast<double>(buffer_.size()) * sizeof(float) / seconds * 1e-9;
+    return Rate::of(static_cast<double>(buffer_.size()) * sizeof(float) * 1e-9, seconds, threads_);
   }
-  double gflops() const { return std::max(torch_gflops(), kernel_gflops()); }
+  Rate gflops() const {
+    const Rate torch = torch_gflops(), kernel = kernel_gflops();
+    return {std::max(torch.wall, kernel.wall), std::max(torch.cpu, kernel.cpu)};
+  }
 
  private:
   static constexpr size_t k_floats = size_t{96} << 20;  // more than any cache
   static constexpr int64_t k_rows = 192, k_depth = 1024, k_columns = 2048;
   static constexpr int k_rounds = 8;
-  double gflops_in(double seconds) const {
-    return 2e-9 * k_rounds * threads_ * k_rows * k_depth * k_columns / seconds;
+  Rate gflops_in(const Seconds& seconds) const {
+    const double work = 2e-9 * k_rounds * threads_ * k_rows * k_depth * k_columns;
+    return Rate::of(work, seconds, threads_);
   }
 
-  double torch_gflops() const {
+  Rate torch_gflops() const {
     const auto dtype = dtype_ == tensor::Dtype::bf16 ? at::kBFloat16 : at::kFloat;
     const at::Tensor a = at::ones({k_rows, k_depth}).to(dtype);
     const at::Tensor b = at::ones({k_columns, k_depth}).to(dtype);
@@ -89,7 +118,7 @@ class Ceilings {
     }));
   }
 
-  double kernel_gflops() const {
+  Rate kernel_gflops() const {
     const cpu::DecodeKernels& kernels = cpu::decode_kernels();
     return gflops_in(timed_on(threads_, [&](uint32_t) {
       std::vector<float> out(k_rows * k_columns);
@@ -150,11 +179,11 @@ class Server {
 
   double publish_seconds() const { return publish_seconds_; }
 
-  /// Returns the seconds of turn `turn` of the sequences: `append` tokens each in, `sampled` out.
-  double run(uint32_t sequences, uint32_t turn, int append, int sampled) {
+  /// Returns the time of turn `turn` of the sequences: `append` tokens each in, `sampled` out.
+  Seconds run(uint32_t sequences, uint32_t turn, int append, int sampled) {
     std::unique_lock lock(mutex_);
     left_ = sequences;
-    const double begin = now_seconds();
+    const Seconds begin = Seconds::now();
     for (uint32_t id = 0; id < sequences; ++id) {
       TurnRequest request;
       request.request_id = id;
@@ -169,7 +198,7 @@ class Server {
       engine_->submit(std::move(request)).value();
     }
     done_.wait(lock, [this] { return left_ == 0; });
-    return now_seconds() - begin;
+    return Seconds::now().since(begin);
   }
 
  private:
@@ -198,10 +227,25 @@ class Server {
   size_t left_ = 0;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
+/// Medians of what repeats measure.
+class Rates {
+ public:
+  void add(const Rate& rate) {
+    wall_.push_back(rate.wall);
+    cpu_.push_back(rate.cpu);
+  }
+  std::string json(const char* name, int digits) const {
+    return fmt::format(",\"{0}\":{1:.{3}f},\"{0}_cpu\":{2:.{3}f}", name, median(wall_),
+                       median(cpu_), digits);
+  }
+
+ private:
+  static double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  }
+  std::vector<double> wall_, cpu_;
+};
 
 struct Case {
   std::string shape;
@@ -216,31 +260,32 @@ std::string measure(const Case& c, Server& server, const Ceilings& ceilings) {
   const int prompt = c.batch == 1 ? 256 : c.batch == 8 ? 64 : 32;
   const int sampled = c.shape == "0.5b" ? (c.batch == 1 ? 16 : 8) : 48;
   const auto weights = static_cast<double>(parameter_count(layout_of(model)));
-  const double bytes = weights * static_cast<double>(tensor::size_of(c.dtype));
+  const double gigabytes = weights * static_cast<double>(tensor::size_of(c.dtype)) * 1e-9;
+  const double head = static_cast<double>(model.vocab_size * model.hidden_size);
   const auto rows = static_cast<double>(c.batch);
-  std::vector<double> prefill, decode, read_shares, decode_shares, prefill_shares;
+  Rates prefill, decode, read_shares, decode_shares, prefill_shares, reads, products;
   for (int i = 0; i <= c.repeats; ++i) {
-    const double read = ceilings.read_gb_per_s(), gflops = ceilings.gflops();
-    const double filled = rows * prompt / server.run(c.batch, 0, prompt, 1);
-    const double decoded = rows * sampled / server.run(c.batch, 1, 0, sampled);
+    const Rate read = ceilings.read_gb_per_s(), gflops = ceilings.gflops();
+    const Rate filled = Rate::of(rows * prompt, server.run(c.batch, 0, prompt, 1), c.threads);
+    const Rate decoded = Rate::of(rows * sampled, server.run(c.batch, 1, 0, sampled), c.threads);
     if (i == 0) continue;  // warm-up
-    prefill.push_back(filled);
-    decode.push_back(decoded);
-    read_shares.push_back(decoded / rows * bytes * 1e-9 / read);
-    decode_shares.push_back(decoded * 2e-9 * weights / gflops);
-    const double head = static_cast<double>(model.vocab_size * model.hidden_size);
-    prefill_shares.push_back(filled * 2e-9 * (weights - head * (1 - 1. / prompt)) / gflops);
+    prefill.add(filled);
+    decode.add(decoded);
+    reads.add(read);
+    products.add(gflops);
+    read_shares.add(decoded.times(gigabytes / rows).over(read));
+    decode_shares.add(decoded.times(2e-9 * weights).over(gflops));
+    prefill_shares.add(filled.times(2e-9 * (weights - head * (1 - 1. / prompt))).over(gflops));
   }
-  return fmt::format(
+  std::string line = fmt::format(
       "{{\"bench\":\"decode\",\"shape\":\"{}\",\"dtype\":\"{}\",\"kernels\":\"{}\",\"threads\":{},"
-      "\"batch\":{},\"repeats\":{},\"prompt\":{},\"prefill_tokens_per_s\":{:.1f},"
-      "\"prefill_gemm_share\":{:.3f},\"decode_tokens_per_s\":{:.2f},\"decode_read_share\":{:.3f},"
-      "\"decode_gemm_share\":{:.3f},\"read_gb_per_s\":{:.1f},\"gflops\":{:.0f},"
-      "\"commit_seconds\":{:.3f}}}",
+      "\"batch\":{},\"repeats\":{},\"prompt\":{},\"commit_seconds\":{:.3f}",
       c.shape, c.dtype == tensor::Dtype::bf16 ? "bf16" : "f32", cpu::decode_kernels().name,
-      c.threads, c.batch, c.repeats, prompt, median(prefill), median(prefill_shares),
-      median(decode), median(read_shares), median(decode_shares), ceilings.read_gb_per_s(),
-      ceilings.gflops(), server.publish_seconds());
+      c.threads, c.batch, c.repeats, prompt, server.publish_seconds());
+  line += prefill.json("prefill_tokens_per_s", 1) + prefill_shares.json("prefill_gemm_share", 3);
+  line += decode.json("decode_tokens_per_s", 2) + read_shares.json("decode_read_share", 3);
+  line += decode_shares.json("decode_gemm_share", 3) + reads.json("read_gb_per_s", 1);
+  return line + products.json("gflops", 0) + "}";
 }
 
 void run(const std::string& shape, tensor::Dtype dtype, uint32_t threads, int repeats) {

@@ -197,6 +197,13 @@ class CpuLane final : public LaneRunner {
     return sampled_logits();
   }
 
+  uint32_t members() const override { return team_.size(); }
+  void share(int64_t count, const Work& work) override {
+    team_.run(count, 1, [&work](int64_t begin, int64_t end, uint32_t member) {
+      for (int64_t item = begin; item < end; ++item) work(item, member);
+    });
+  }
+
  private:
   struct Piece {  // rows of one chunk inside a block of rows
     const BatchChunk* chunk;

@@ -113,7 +113,7 @@ std::vector<LaneOutput> GenerationLane::iterate(std::vector<Command>& commands) 
   has_rows_ = !batch.empty();
   if (has_rows_) {
     if (auto logits = runner_->forward(batch)) {
-      scheduler_.complete(*logits, hooks_.weight_version(), now_seconds());
+      scheduler_.complete(*logits, hooks_.weight_version(), now_seconds(), runner_.get());
     } else {
       log::error("generation iteration of {} sequences failed: {}", batch.size(),
                  logits.error().to_string());

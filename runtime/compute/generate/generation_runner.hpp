@@ -40,6 +40,14 @@ class LaneRunner {
   /// Computes the rows, writes their KV, returns the logits of the sampled chunks in order (over
   /// the whole vocabulary; on rank 0 only).
   virtual Expected<LogitsView> forward(std::span<const BatchChunk> batch) = 0;
+  /// The threads that compute for the lane, its own included.
+  virtual uint32_t members() const { return 1; }
+  /// Calls work(item, member) once for each of `count` items, shared by the members: each has one
+  /// item at a time. Returns when all are done.
+  using Work = std::function<void(int64_t item, uint32_t member)>;
+  virtual void share(int64_t count, const Work& work) {
+    for (int64_t item = 0; item < count; ++item) work(item, 0);
+  }
 };
 
 struct RunnerOptions {

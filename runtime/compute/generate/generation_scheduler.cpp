@@ -8,7 +8,7 @@
 namespace cohort::compute {
 
 LaneScheduler::LaneScheduler(const SchedulerOptions& options)
-    : options_(options), sampler_(options.vocab_size) {}
+    : options_(options), samplers_(1, Sampler(options.vocab_size)) {}
 
 void LaneScheduler::set_cache(int32_t block_count) {
   forget_cache();
@@ -185,15 +185,21 @@ std::span<const BatchChunk> LaneScheduler::plan(double now) {
   return batch_;
 }
 
-void LaneScheduler::sample(Slot& slot, std::span<const float> logits, uint64_t weight_version,
-                           double now) {
+SampledToken LaneScheduler::draw(const Slot& slot, const float* logits, Sampler& sampler) const {
   const TurnRequest& request = slot.turn.request;
   const size_t position = slot.tokens.size() - slot.answer_begin;
   const double uniform =
       request.sampling.greedy
           ? 0.0
           : sampling_uniform(request.rng_key, request.turn, request.first_position + position);
-  const SampledToken drawn = sampler_.sample(logits, request.sampling, uniform);
+  return sampler.sample({logits, static_cast<size_t>(options_.vocab_size)}, request.sampling,
+                        uniform);
+}
+
+void LaneScheduler::accept(Slot& slot, const SampledToken& drawn, uint64_t weight_version,
+                           double now) {
+  const TurnRequest& request = slot.turn.request;
+  const size_t position = slot.tokens.size() - slot.answer_begin;
   if (drawn.token < 0) return end_turn(slot, TurnStop::error, now);
   slot.tokens.push_back(drawn.token);
   slot.logp.push_back(drawn.logp);
@@ -208,16 +214,30 @@ void LaneScheduler::sample(Slot& slot, std::span<const float> logits, uint64_t w
     end_turn(slot, TurnStop::length, now);
 }
 
-void LaneScheduler::complete(const LogitsView& logits, uint64_t weight_version, double now) {
-  int64_t row = 0;
+void LaneScheduler::complete(const LogitsView& logits, uint64_t weight_version, double now,
+                             LaneRunner* lane) {
+  drawing_.clear();
+  for (size_t i = 0; i < batch_.size(); ++i)
+    if (batch_[i].is_sampled) drawing_.push_back(batch_slots_[i]);
+  drawn_.assign(drawing_.size(), {});
+  const auto draw_row = [&](int64_t row, uint32_t member) {
+    const auto at = static_cast<size_t>(row);
+    drawn_[at] = draw(*drawing_[at], logits.data + row * logits.ld, samplers_[member]);
+  };
+  const auto rows = static_cast<int64_t>(drawing_.size());
+  if (lane != nullptr) {
+    if (samplers_.size() < lane->members())
+      samplers_.resize(lane->members(), Sampler(options_.vocab_size));
+    lane->share(rows, draw_row);
+  } else {
+    for (int64_t row = 0; row < rows; ++row) draw_row(row, 0);
+  }
+  size_t row = 0;
   for (size_t i = 0; i < batch_.size(); ++i) {
     Slot& slot = *batch_slots_[i];
     slot.cached += static_cast<size_t>(batch_[i].count);
     prefill_tokens_ += static_cast<uint64_t>(batch_[i].count) - (batch_[i].is_sampled ? 1 : 0);
-    if (!batch_[i].is_sampled) continue;
-    sample(slot, {logits.data + row * logits.ld, static_cast<size_t>(options_.vocab_size)},
-           weight_version, now);
-    ++row;
+    if (batch_[i].is_sampled) accept(slot, drawn_[row++], weight_version, now);
   }
   ++iterations_;
   clear_batch();

@@ -58,8 +58,10 @@ class LaneScheduler {
   /// Chooses the rows of the next iteration; empty if no turn can run now. Valid until the next
   /// call.
   std::span<const BatchChunk> plan(double now);
-  /// Takes the logits of the planned rows: samples, ends turns.
-  void complete(const LogitsView& logits, uint64_t weight_version, double now);
+  /// Takes the logits of the planned rows: samples (on the threads of `lane`, if there is one: each
+  /// row is drawn by itself), ends turns.
+  void complete(const LogitsView& logits, uint64_t weight_version, double now,
+                LaneRunner* lane = nullptr);
   /// The planned rows could not be computed: their turns end with stop "error".
   void fail(double now);
   /// Returns the turns that ended since the last call.
@@ -92,12 +94,15 @@ class LaneScheduler {
   void reserve(Slot& slot, size_t token_count);
   bool evict_younger_than(uint64_t sequence);
   void drop_blocks(Slot& slot);
-  void sample(Slot& slot, std::span<const float> logits, uint64_t weight_version, double now);
+  SampledToken draw(const Slot& slot, const float* logits, Sampler& sampler) const;
+  void accept(Slot& slot, const SampledToken& drawn, uint64_t weight_version, double now);
   void clear_batch();
 
   SchedulerOptions options_;
   BlockPool pool_;
-  Sampler sampler_;
+  std::vector<Sampler> samplers_;    // one per member of the lane
+  std::vector<SampledToken> drawn_;  // of the iteration, by sampled chunk
+  std::vector<Slot*> drawing_;       // likewise
   std::unordered_map<uint64_t, std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> active_;  // slots with a turn, in order of admission
   std::deque<LaneTurn> waiting_;
