@@ -1,6 +1,6 @@
 #pragma once
 /// How a packed forward is computed: the seam between scheduling and arithmetic. Runners: CPU
-/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device and kind of layer, slower).
+/// kernels (decode_runner.cpp) and ATen (generation_aten.cpp; any device, any layer, slower).
 /// A ModelRunner is shared by the lanes: forward only reads it. A LaneRunner belongs to one lane.
 /// Exceptions of third parties do not leave a runner. Under tensor parallelism a runner has one
 /// rank's part of the model, and its lanes exchange sums with the other ranks through a TpLink;
