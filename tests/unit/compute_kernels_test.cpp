@@ -82,7 +82,7 @@ std::vector<float> attend(const Kernels& table, const std::vector<float>& qkv, i
   std::vector<int32_t> cu_q{0, queries}, cu_k{0, keys}, position;
   for (int32_t t = keys - queries; t < keys; ++t) position.push_back(t);
   std::vector<float> out(static_cast<size_t>(queries) * 16), lse(static_cast<size_t>(queries));
-  std::vector<float> scratch(static_cast<size_t>(attention_scratch_floats(keys, 16)));
+  std::vector<float> scratch(static_cast<size_t>(attention_scratch_floats(keys, 16)), NAN);
   AttentionArgs args;
   args.q = qkv.data() + (keys - queries) * 48;
   args.k = qkv.data() + 16;
@@ -109,6 +109,35 @@ TEST(Kernels, AQueryIsTheSameBitsInAnyBlock) {
       auto some = attend(*table, qkv, 50, queries);
       EXPECT_EQ(std::memcmp(some.data(), all.data() + (50 - queries) * 16, some.size() * 4), 0)
           << table->name << queries;
+    }
+  }
+}
+
+/// Row t of attend(), in f64.
+std::vector<double> attend_f64(const std::vector<float>& qkv, size_t t) {
+  std::vector<double> weights(t + 1), out(16);
+  double sum = 0;
+  for (size_t key = 0; key <= t; ++key) {
+    double score = 0;
+    for (size_t d = 0; d < 16; ++d)
+      score += 0.25 * double{qkv[t * 48 + d]} * double{qkv[key * 48 + 16 + d]};
+    sum += weights[key] = std::exp(score);
+  }
+  for (size_t key = 0; key <= t; ++key)
+    for (size_t d = 0; d < 16; ++d) out[d] += weights[key] / sum * double{qkv[key * 48 + 32 + d]};
+  return out;
+}
+
+TEST(Kernels, AttentionMatchesF64WhereverTheLastTileEnds) {
+  for (const Kernels* table : tables()) {
+    for (int32_t keys = 1; keys <= 35; ++keys) {  // a tile is 16 keys
+      const auto qkv = random(static_cast<size_t>(keys) * 48, static_cast<uint64_t>(keys), 2);
+      const auto out = attend(*table, qkv, keys, keys);
+      for (size_t t = 0; t < static_cast<size_t>(keys); ++t) {
+        const auto expected = attend_f64(qkv, t);
+        for (size_t d = 0; d < 16; ++d)
+          ASSERT_NEAR(out[t * 16 + d], expected[d], 1e-5) << table->name << keys << " " << t;
+      }
     }
   }
 }

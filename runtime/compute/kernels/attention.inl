@@ -93,7 +93,8 @@ inline void hide(float* scores, int64_t count) {
   for (int64_t j = 0; j < count; ++j) scores[j] = -INFINITY;
 }
 
-/// scores[row, :] -> exp(scores - shift) for the `visible` first keys, 0 beyond; returns the sum.
+/// scores[row, :] -> exp(scores - shift) for the `visible` first keys, 0 beyond to `padded`, a
+/// whole number of tiles; returns the sum.
 inline float exponentials(float* scores, int64_t visible, int64_t padded, float shift) {
   Vec sum = {};
   int64_t j = 0;
@@ -103,7 +104,7 @@ inline float exponentials(float* scores, int64_t visible, int64_t padded, float 
     sum += e;
   }
   if (j < visible) {
-    Vec e = exponential(load_part(scores + j, visible - j, shift - 1000.0f) - splat(shift));
+    Vec e = exponential(first_lanes(load(scores + j), visible - j, shift - 1000.0f) - splat(shift));
     store(scores + j, e);
     sum += e;
     j += k_lanes;
@@ -112,12 +113,13 @@ inline float exponentials(float* scores, int64_t visible, int64_t padded, float 
   return lane_sum(sum);
 }
 
+/// REQUIRES: a whole tile can be read from the last column on, as from every row of scores.
 inline float row_max(const float* x, int64_t columns) {
   const float lowest = -INFINITY;
   Vec top = splat(lowest);
   int64_t c = 0;
   for (; c + k_lanes <= columns; c += k_lanes) top = maximum(load(x + c), top);
-  if (c < columns) top = maximum(load_part(x + c, columns - c, lowest), top);
+  if (c < columns) top = maximum(first_lanes(load(x + c), columns - c, lowest), top);
   return lane_max(top);
 }
 

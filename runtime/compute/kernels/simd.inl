@@ -27,20 +27,42 @@ static inline Vec select(IntVec mask, Vec yes, Vec no) {
 }
 static inline Vec maximum(Vec a, Vec b) { return select(a > b, a, b); }
 
+/// Lane i is x's lane (i + by) % k_lanes. In registers: a sum of lanes through memory waits for the
+/// stores.
+#if COHORT_KERNEL_LANES == 16
+#define COHORT_ROTATED(x, by)                                                                  \
+  __builtin_shufflevector(x, x, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,    \
+                          by + 8, by + 9, by + 10, by + 11, by + 12, by + 13, by + 14, by + 15)
+#elif COHORT_KERNEL_LANES == 8
+#define COHORT_ROTATED(x, by) \
+  __builtin_shufflevector(x, x, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7)
+#else
+#define COHORT_ROTATED(x, by) __builtin_shufflevector(x, x, by, by + 1, by + 2, by + 3)
+#endif
+
 /// Lanes are folded in halves: a fixed tree.
 static inline float lane_sum(Vec x) {
-  float lane[k_lanes];
-  store(lane, x);
-  for (int64_t half = k_lanes / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) lane[i] += lane[i + half];
-  }
-  return lane[0];
+  if constexpr (k_lanes > 8) x += COHORT_ROTATED(x, 8 % k_lanes);
+  if constexpr (k_lanes > 4) x += COHORT_ROTATED(x, 4 % k_lanes);
+  x += COHORT_ROTATED(x, 2);
+  x += COHORT_ROTATED(x, 1);
+  return x[0];
 }
 static inline float lane_max(Vec x) {
-  float lane[k_lanes];
-  store(lane, x);
-  for (int64_t i = 1; i < k_lanes; ++i) lane[0] = lane[i] > lane[0] ? lane[i] : lane[0];
-  return lane[0];
+  if constexpr (k_lanes > 8) x = maximum(x, COHORT_ROTATED(x, 8 % k_lanes));
+  if constexpr (k_lanes > 4) x = maximum(x, COHORT_ROTATED(x, 4 % k_lanes));
+  x = maximum(x, COHORT_ROTATED(x, 2));
+  x = maximum(x, COHORT_ROTATED(x, 1));
+  return x[0];
+}
+#undef COHORT_ROTATED
+
+/// The first n lanes of x (0 < n <= k_lanes), the others are `fill`.
+static inline Vec first_lanes(Vec x, int64_t n, float fill) {
+  constexpr int32_t k_index[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  IntVec index;
+  __builtin_memcpy(&index, k_index, sizeof index);
+  return select(index < static_cast<int32_t>(n), x, splat(fill));
 }
 
 /// e^x, relative error < 2e-7; 0 below -87.3 (no denormals), saturates at e^88.
