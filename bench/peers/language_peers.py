@@ -172,7 +172,7 @@ def print_table(a, rows):
             ours, theirs = row[f"ours_{key}"], row[f"trl_{key}"]
             name = f"{row['shape']} {row['dtype']}"
             said = verdict(ours / theirs, row["bar"])
-            print(f"{name:24} {'GRPO':8} {ours:10.1f} / {'TRL':13} {theirs:10.1f} {said}")
+            print(f"{name:24} {'GRPO':8} {ours:10.2f} / {'TRL':13} {theirs:10.2f} {said}")
 
 
 def words(text):

@@ -233,7 +233,7 @@ def grpo(a, job):
             steps = [step for report in reports for step in report[clock][1:]]  # without warm-up
             row[f"{name}_steps_by_{unit}"] = len(steps)
             middle = statistics.median(steps) if steps else float("nan")
-            row[f"{name}_samples_per_{unit}"] = round(job["samples"] / middle, 1)
+            row[f"{name}_samples_per_{unit}"] = round(job["samples"] / middle, 3)
         row[f"{name}_response_tokens"] = statistics.mean(r["response_tokens"] for r in reports)
     for part in ("generate_s", "update_s"):
         values = [value for report in found["ours"] for value in report[part][1:]]
