@@ -103,6 +103,11 @@ class Builder {
   int64_t first_ = 0, end_ = 0;
 };
 
+void add_output_bias(Builder& to, const ModelShape& x) {
+  if (x.attention_output_bias)
+    to.whole(Part::o_bias, Kind::bias, "attention.o_bias", "self_attn.o_proj.bias", x.hidden_size);
+}
+
 /// A step keeps q, k and v, q and k once more after the rotation, and what o reads.
 void add_grouped_attention(Builder& to, const ModelShape& x) {
   const int64_t heads = x.num_attention_heads, kv_heads = x.num_key_value_heads;
@@ -130,8 +135,7 @@ void add_grouped_attention(Builder& to, const ModelShape& x) {
     to.whole(Part::k_norm, Kind::norm, "attention.k_norm", "self_attn.k_norm.weight", x.head_dim);
   }
   to.residual(Part::o, "attention.o", "self_attn.o_proj.weight", x.q_size(), heads).tp_first = true;
-  if (x.attention_output_bias)
-    to.whole(Part::o_bias, Kind::bias, "attention.o_bias", "self_attn.o_proj.bias", x.hidden_size);
+  add_output_bias(to, x);
 }
 
 /// A step keeps the latents before and after their norms, q, k and v of all heads (q and k once
@@ -145,6 +149,9 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
     to.whole(Part::q_a, Kind::linear, "attention.q_a", "self_attn.q_a_proj.weight", mla.q_lora_rank,
              h)
         .kept = mla.q_lora_rank;
+    if (x.attention_bias)
+      to.whole(Part::q_a_bias, Kind::bias, "attention.q_a_bias", "self_attn.q_a_proj.bias",
+               mla.q_lora_rank);
     to.whole(Part::q_a_norm, Kind::norm, "attention.q_a_norm", "self_attn.q_a_layernorm.weight",
              mla.q_lora_rank)
         .kept = mla.q_lora_rank;
@@ -158,6 +165,9 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
   to.whole(Part::kv_a, Kind::linear, "attention.kv_a", "self_attn.kv_a_proj_with_mqa.weight",
            mla.kv_lora_rank + mla.qk_rope_head_dim, h)
       .kept = mla.kv_lora_rank + mla.qk_rope_head_dim;
+  if (x.attention_bias)
+    to.whole(Part::kv_a_bias, Kind::bias, "attention.kv_a_bias",
+             "self_attn.kv_a_proj_with_mqa.bias", mla.kv_lora_rank + mla.qk_rope_head_dim);
   to.whole(Part::kv_a_norm, Kind::norm, "attention.kv_a_norm", "self_attn.kv_a_layernorm.weight",
            mla.kv_lora_rank)
       .kept = mla.kv_lora_rank;
@@ -167,6 +177,7 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
   kv_b.tp_first = true;
   to.residual(Part::o, "attention.o", "self_attn.o_proj.weight", heads * mla.v_head_dim, heads)
       .tp_first = true;
+  add_output_bias(to, x);
 }
 
 void add_experts(Builder& to, const ModelShape& x) {

@@ -26,9 +26,11 @@ enum class Part : uint8_t {
   k_norm,
   q_full,  // latent attention without a latent of queries
   q_a,
+  q_a_bias,
   q_a_norm,
   q_b,
   kv_a,
+  kv_a_bias,
   kv_a_norm,
   kv_b,
   o,

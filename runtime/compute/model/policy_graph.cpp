@@ -63,9 +63,8 @@ Tensor full_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
   const ops::HeadShape shape = head_shape(config, index);
   Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
   if (config.mla)
-    return mlp(
-        add_product(x, latent_attention(h, h, layer, config, rope, batch.all), layer[Part::o]),
-        layer, config);
+    return mlp(add_attention(x, latent_attention(h, h, layer, config, rope, batch.all), layer),
+               layer, config);
   Tensor qkv = placed_heads(adapted(product(h, layer[Part::qkv]), h, layer, Part::qkv),
                             layer[Part::qkv_bias], layer, {shape.q_heads, shape.kv_heads}, config,
                             batch.all.q_position, rope);
@@ -80,8 +79,7 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
     Tensor h = ops::rms_norm(x, layer[Part::input_norm], config.rms_norm_eps);
     Tensor mixed = latent_attention(h, ops::select_rows(h, batch.query_rows), layer, config, rope,
                                     batch.needed);
-    return mlp(add_product(ops::select_rows(x, batch.query_rows), mixed, layer[Part::o]), layer,
-               config);
+    return mlp(add_attention(ops::select_rows(x, batch.query_rows), mixed, layer), layer, config);
   }
   const int64_t q_size = config.q_size(), kv_size = 2 * config.kv_size();
   Tensor q_bias, kv_bias;

@@ -112,7 +112,8 @@ std::pair<Tensor, Tensor> queries_of(const Tensor& h, const PolicyWeights::Layer
   const model::MlaShape& mla = *config.mla;
   Tensor q;
   if (mla.q_lora_rank > 0)
-    q = product(ops::rms_norm(product(h, layer[Part::q_a]), layer[Part::q_a_norm], k_inner_eps),
+    q = product(ops::rms_norm(biased(product(h, layer[Part::q_a]), layer[Part::q_a_bias]),
+                              layer[Part::q_a_norm], k_inner_eps),
                 layer[Part::q_b]);
   else
     q = product(h, layer[Part::q_full]);
@@ -126,7 +127,7 @@ std::pair<Tensor, Tensor> latent_of(const Tensor& h, const PolicyWeights::Layer&
                                     const ModelConfig& config, const Tensor& position,
                                     const ops::RopeTable& rope) {
   const model::MlaShape& mla = *config.mla;
-  const Tensor both = product(h, layer[Part::kv_a]);
+  const Tensor both = biased(product(h, layer[Part::kv_a]), layer[Part::kv_a_bias]);
   const Tensor latent = ops::rms_norm(both.narrow(1, 0, mla.kv_lora_rank).contiguous(),
                                       layer[Part::kv_a_norm], k_inner_eps);
   const Tensor turning = both.narrow(1, mla.kv_lora_rank, mla.qk_rope_head_dim).unsqueeze(1);
