@@ -4,6 +4,8 @@
 // MODEL is one of the planner's table (Qwen2.5-0.5B), cut to `layers` layers: the embedding and the
 // head stay whole. Random weights; every token but the first is trained on. The ceiling is
 // libtorch's product of a gate_up layer's shape, in the same dtype, measured beside each step.
+// gemm_share counts the model's operations, 6 for each parameter and token; hardware_share counts
+// the head's product that the backward repeats as well, 2 more for each of its weights.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +91,8 @@ std::string measure(ModelConfig model, const Data& data, int repeats) {
   const auto dtype = model.dtype == tensor::Dtype::bf16 ? at::kBFloat16 : at::kFloat;
   const double tokens = static_cast<double>(data.samples.size() * data.tokens[0].size());
   const auto parameters = static_cast<double>(layout_of(model).total_elements);
-  std::vector<double> rates, shares;
+  const auto head = static_cast<double>(model.vocab_size * model.hidden_size);
+  std::vector<double> rates, shares, hardware;
   for (int i = 0; i < repeats + 1; ++i) {
     const double ceiling =
         product_gflops(dtype, 512, model.hidden_size, 2 * model.intermediate_size);
@@ -97,9 +100,11 @@ std::string measure(ModelConfig model, const Data& data, int repeats) {
     if (i == 0) continue;  // warm-up
     rates.push_back(tokens / report.seconds);
     shares.push_back(6e-9 * parameters * rates.back() / ceiling);
+    hardware.push_back(1e-9 * (6 * parameters + 2 * head) * rates.back() / ceiling);
   }
-  return fmt::format("\"{0}_tokens_per_s\":{1:.1f},\"{0}_gemm_share\":{2:.3f}",
-                     dtype == at::kFloat ? "f32" : "bf16", median(rates), median(shares));
+  return fmt::format(
+      "\"{0}_tokens_per_s\":{1:.1f},\"{0}_gemm_share\":{2:.3f},\"{0}_hardware_share\":{3:.3f}",
+      dtype == at::kFloat ? "f32" : "bf16", median(rates), median(shares), median(hardware));
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // Every instruction set's kernels compute the same functions, row by row (KERNEL-1).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/kernels/kernels.hpp"
+#include "runtime/compute/train/bf16.hpp"
+#include "runtime/compute/train/gradient_norm.hpp"
 
 namespace cohort::compute::cpu {
 namespace {
@@ -73,6 +77,129 @@ TEST(Kernels, ARowIsTheSameBitsWithAnyNeighbours) {
       EXPECT_EQ(std::memcmp(one.data(), all.data() + row * k_columns, k_columns * 4), 0)
           << table->name << row;
     }
+  }
+}
+
+TEST(Kernels, Bf16IsRoundedToNearestEvenAndNanStays) {
+  std::vector<float> x = {1, 1.00390625f, 1.01171875f, -1.00390626f, 3.4e38f, INFINITY, NAN, 0};
+  auto more = random(29, 8, 1e3);
+  x.insert(x.end(), more.begin(), more.end());
+  for (const Kernels* table : tables()) {
+    std::vector<uint16_t> half(x.size());
+    std::vector<float> back(x.size());
+    table->narrow(x.data(), half.data(), static_cast<int64_t>(x.size()));
+    table->widen(half.data(), back.data(), static_cast<int64_t>(x.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(half[i], to_bf16(x[i])) << table->name << i;
+      EXPECT_EQ(std::bit_cast<uint32_t>(back[i]), uint32_t{half[i]} << 16) << table->name << i;
+    }
+    EXPECT_TRUE(std::isnan(back[6])) << table->name;
+  }
+}
+
+/// x through a row kernel in bf16, and in f32 with one rounding after it.
+TEST(Kernels, ABf16RowIsTheF32RowRoundedOnce) {
+  constexpr int64_t k_rows = 3, k_columns = 37;
+  std::vector<float> x = random(k_rows * 2 * k_columns, 9, 4), y(k_rows * k_columns);
+  std::vector<uint16_t> half_x(x.size()), half_y(y.size());
+  for (const Kernels* table : tables()) {
+    table->narrow(x.data(), half_x.data(), static_cast<int64_t>(x.size()));
+    table->widen(half_x.data(), x.data(), static_cast<int64_t>(x.size()));
+    table->swiglu(x.data(), y.data(), k_rows, k_columns);
+    table->bf16.swiglu(half_x.data(), half_y.data(), k_rows, k_columns);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(half_y[i], to_bf16(y[i])) << table->name << i;
+    table->rms_norm(x.data(), x.data(), y.data(), nullptr, k_rows, k_columns, 1e-6f);
+    table->bf16.rms_norm(half_x.data(), half_x.data(), half_y.data(), nullptr, k_rows, k_columns,
+                         1e-6f);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(half_y[i], to_bf16(y[i])) << table->name << i;
+  }
+}
+
+/// Softmax of one row by blocks of `width` columns.
+std::vector<float> stats_by_blocks(const Kernels& table, const std::vector<float>& logits,
+                                   int32_t target, int64_t width) {
+  float running[4] = {};
+  const auto columns = static_cast<int64_t>(logits.size());
+  for (int64_t first = 0; first < columns; first += width)
+    table.softmax_block(
+        {logits.data() + first, 1, std::min(width, columns - first), first, &target}, running);
+  std::vector<float> out(3);
+  table.softmax_finish(running, &out[0], &out[1], &out[2], 1);
+  return out;
+}
+
+TEST(Kernels, SoftmaxByBlocksMatchesWholeRows) {
+  auto logits = random(101, 10, 30);
+  for (const Kernels* table : tables()) {
+    for (int32_t target : {0, 40, 100}) {
+      std::vector<float> whole(3);
+      table->softmax_stats(logits.data(), &target, &whole[0], &whole[1], &whole[2], 1, 101);
+      EXPECT_EQ(stats_by_blocks(*table, logits, target, 101), whole) << table->name;
+      for (int64_t width : {1, 7, 64}) {
+        const std::vector<float> some = stats_by_blocks(*table, logits, target, width);
+        for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(some[i], whole[i], 2e-5) << table->name << width;
+      }
+    }
+  }
+}
+
+TEST(Kernels, ANanLogitIsNotLostBetweenBlocks) {
+  auto logits = random(40, 11);
+  for (size_t at : {0, 15, 39}) {
+    logits[at] = NAN;
+    for (const Kernels* table : tables())
+      EXPECT_TRUE(std::isnan(stats_by_blocks(*table, logits, 20, 16)[0])) << table->name << at;
+    logits[at] = 0;
+  }
+}
+
+TEST(Kernels, SoftmaxGradientByBlocksMatchesWholeRows) {
+  auto logits = random(101, 12, 10);
+  const int32_t target = 70;
+  const float dlogp = 0.7f, dentropy = -0.3f;
+  for (const Kernels* table : tables()) {
+    float logp = 0, entropy = 0, lse = 0;
+    table->softmax_stats(logits.data(), &target, &logp, &entropy, &lse, 1, 101);
+    std::vector<float> whole = logits, some = logits;
+    table->softmax_stats_backward(whole.data(), &target, &lse, &entropy, &dlogp, &dentropy, 1, 101);
+    for (int64_t first = 0; first < 101; first += 64) {
+      float* at = some.data() + first;
+      table->softmax_block_backward({at, 1, std::min<int64_t>(64, 101 - first), first, &target},
+                                    {&lse, &entropy, &dlogp, &dentropy}, at);
+    }
+    for (size_t i = 0; i < some.size(); ++i)
+      EXPECT_NEAR(some[i], whole[i], 1e-6) << table->name << i;
+  }
+}
+
+/// NORM-1's arithmetic, one element at a time.
+SquareSum reference_squares(const std::vector<float>& values, double scale) {
+  SquareSum sum;
+  for (const float value : values) {
+    const double scaled = double{value} * scale, square = scaled * scaled * 67108864.0;
+    const double whole = std::nearbyint(square);
+    sum.high += static_cast<uint64_t>(whole) - 1;
+    sum.low += static_cast<uint64_t>(std::nearbyint((square - whole) * 67108864.0) + 67108864.0);
+  }
+  return sum;
+}
+
+TEST(Kernels, TheNormsSumsAreTheSameInEveryTable) {
+  const std::vector<float> x = random(1003, 13, 3e-5);
+  const double scale = std::ldexp(1.0, -std::ilogb(3e-5) - 1);
+  const SquareSum expected = reference_squares(x, scale);
+  uint32_t largest = 0;
+  for (float value : x) largest = std::max(largest, std::bit_cast<uint32_t>(std::abs(value)));
+  for (const Kernels* table : tables()) {
+    for (int64_t cut : {0, 5, 512}) {
+      uint64_t sums[2] = {};
+      table->square_sums(x.data(), cut, scale, sums);
+      table->square_sums(x.data() + cut, 1003 - cut, scale, sums);
+      EXPECT_EQ((SquareSum{sums[0], sums[1]}), expected) << table->name << cut;
+    }
+    EXPECT_EQ(table->largest_magnitude(x.data(), 1003), largest) << table->name;
+    const float odd[] = {1, -INFINITY, 2};
+    EXPECT_EQ(table->largest_magnitude(odd, 3), k_not_finite) << table->name;
   }
 }
 

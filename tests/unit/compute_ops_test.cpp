@@ -1,10 +1,11 @@
-// Each op's f32 kernels, forward and backward, against the f64 ATen composition of the same op.
+// Each op's f32 and bf16 kernels, forward and backward, against the f64 ATen composition of the
+// same op.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <vector>
 
-#include "runtime/compute/model/ops.hpp"
+#include "runtime/compute/model/tied_table.hpp"
 
 namespace cohort::compute::ops {
 namespace {
@@ -22,30 +23,40 @@ Tensor i32(const std::vector<int32_t>& values) {
   return at::tensor(at::ArrayRef<int32_t>(values), at::kInt);
 }
 
-/// Outputs, then gradients of sum(weight_i * output_i) for fixed pseudo-random weights.
-Tensors run(const Op& op, const Tensors& inputs, at::ScalarType type) {
+/// Outputs, then gradients of sum(weight_i * output_i) for fixed pseudo-random weights. Inputs and
+/// weights are numbers that `held` can hold.
+Tensors run(const Op& op, const Tensors& inputs, at::ScalarType type, at::ScalarType held) {
   Tensors leaves;
   for (const Tensor& input : inputs)
-    leaves.push_back(input.to(type).detach().set_requires_grad(true));
+    leaves.push_back(input.to(held).to(type).detach().set_requires_grad(true));
   Tensors outputs = op(leaves);
-  Tensor total = at::zeros({}, type);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    total = total + (outputs[i] * random(outputs[i].sizes(), 90 + i).to(type)).sum();
+  Tensor total = at::zeros({}, at::kDouble);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor weight = random(outputs[i].sizes(), 90 + i).to(held).to(at::kDouble);
+    total = total + (outputs[i].to(at::kDouble) * weight).sum();
+  }
   for (Tensor& gradient : torch::autograd::grad({total}, leaves, {}, false, false, true))
     outputs.push_back(gradient);
   return outputs;
 }
 
-void expect_agree(const Op& op, const Tensors& inputs, double tolerance = 2e-5) {
-  Tensors fused = run(op, inputs, at::kFloat), exact = run(op, inputs, at::kDouble);
+void expect_agree(const Op& op, const Tensors& inputs, at::ScalarType type, double tolerance) {
+  Tensors fused = run(op, inputs, type, type), exact = run(op, inputs, at::kDouble, type);
   ASSERT_EQ(fused.size(), exact.size());
   for (size_t i = 0; i < fused.size(); ++i) {
     ASSERT_TRUE(fused[i].sizes() == exact[i].sizes()) << "tensor " << i;
     const double scale = std::max(1.0, exact[i].abs().max().item<double>());
     const double error = (fused[i].to(at::kDouble) - exact[i]).abs().max().item<double>();
-    EXPECT_LE(error, tolerance * scale) << "tensor " << i;
+    EXPECT_LE(error, tolerance * scale) << type << " tensor " << i;
   }
 }
+
+/// bf16: 2^-8 for the rounding of a result, as much again for what it was computed from.
+void expect_agree(const Op& op, const Tensors& inputs, double half_tolerance = 8e-3) {
+  expect_agree(op, inputs, at::kFloat, 2e-5);
+  expect_agree(op, inputs, at::kBFloat16, half_tolerance);
+}
+constexpr double k_logit_tolerance = 2.5e-2;  // bf16 logits of 16 to 32 are rounded to an eighth
 
 /// Three sequences of 1, 37 and 14 tokens; queries are all rows, or those of `step`.
 AttentionLayout layout_of(const std::vector<int32_t>& lengths, int32_t step) {
@@ -138,7 +149,7 @@ TEST(Ops, TokenLogProbsAgreeForAnyChunk) {
           TokenLogProbs out = token_log_probs(x[0], x[1], target, chunk);
           return Tensors{out.logp, out.entropy};
         },
-        {random({7, 24}, 13), random({41, 24}, 14)});
+        {random({7, 24}, 13), random({41, 24}, 14)}, k_logit_tolerance);
   }
 }
 
@@ -150,14 +161,14 @@ TEST(Ops, TokenLogProbsMatchAtenAutograd) {
         TokenLogProbs out = token_log_probs(x[0], x[1], target, 3);
         return Tensors{out.logp, out.entropy};
       },
-      inputs, at::kDouble);
+      inputs, at::kDouble, at::kDouble);
   Tensors aten = run(
       [&](const Tensors& x) {
         Tensor log_p = at::log_softmax(at::mm(x[0], x[1].t()), 1);
         Tensor picked = log_p.gather(1, target.to(at::kLong).unsqueeze(1)).squeeze(1);
         return Tensors{picked, -(log_p.exp() * log_p).sum(1)};
       },
-      inputs, at::kDouble);
+      inputs, at::kDouble, at::kDouble);
   for (size_t i = 0; i < ours.size(); ++i)
     EXPECT_TRUE(at::allclose(ours[i], aten[i], 1e-9, 1e-10)) << i;
 }
@@ -168,11 +179,62 @@ TEST(Ops, SelectRowsAgrees) {
                {random({6, 10}, 15)});
 }
 
-TEST(Ops, Bf16TakesTheComposition) {
-  Tensor x = random({4, 32}, 16).to(at::kBFloat16), weight = at::ones({32}, at::kBFloat16);
-  EXPECT_FALSE(is_fused(x));
-  Tensor exact = rms_norm(x.to(at::kDouble), weight.to(at::kDouble), 1e-6);
-  EXPECT_TRUE(at::allclose(rms_norm(x, weight, 1e-6).to(at::kDouble), exact, 2e-2, 2e-2));
+/// Log-probabilities and entropies of `rows` tokens over a vocabulary of more than two blocks.
+struct WideHead {
+  static constexpr int64_t k_rows = 7, k_width = 24, k_vocabulary = 2 * 8192 + 37;
+  Tensor target = i32({3, 8191, 8192, 16384, 16420, 12, 12});
+  Tensors inputs{random({k_rows, k_width}, 17), random({k_vocabulary, k_width}, 18)};
+  Tensors operator()(const Tensors& x, int64_t chunk_rows) const {
+    TokenLogProbs out = token_log_probs(x[0], x[1], target.narrow(0, 0, x[0].size(0)), chunk_rows);
+    return {out.logp, out.entropy};
+  }
+};
+
+TEST(Ops, TokenLogProbsAgreeByBlocksOfTheVocabulary) {
+  const WideHead head;
+  for (int64_t chunk : {1, 16})  // blocks of 2 rows, of all
+    expect_agree([&](const Tensors& x) { return head(x, chunk); }, head.inputs, k_logit_tolerance);
+}
+
+/// Small whole numbers: their products are exact, whatever order a BLAS sums them in.
+Tensor whole_numbers(const Tensor& x) { return x.round().clamp(-2, 2); }
+
+TEST(Ops, ATokensLogProbIsTheSameBitsInAnyBlockOfRows) {
+  const WideHead head;
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Tensors x{whole_numbers(head.inputs[0]).to(type), whole_numbers(head.inputs[1]).to(type)};
+    const Tensors all = head(x, 16);
+    for (int64_t chunk : {1, 2}) EXPECT_TRUE(at::equal(head(x, chunk)[0], all[0])) << type << chunk;
+    const Tensors first = head({x[0].narrow(0, 0, 3), x[1]}, 16);
+    EXPECT_TRUE(at::equal(first[0], all[0].narrow(0, 0, 3))) << type;
+    EXPECT_TRUE(at::equal(first[1], all[1].narrow(0, 0, 3))) << type;
+  }
+}
+
+TEST(Ops, ATiedTableGetsBothGradientsInOneTensor) {
+  const Tensor ids = i32({5, 2, 5, 16384}), target = i32({2, 5, 9000, 7});
+  for (int64_t vocabulary : {41, 16421}) {  // the head by rows, by blocks of the vocabulary
+    const Tensor at = at::remainder(ids, vocabulary), to = at::remainder(target, vocabulary);
+    for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      auto run_with = [&, type](const TiedGradientRef& tied) {
+        return run(
+            [&](const Tensors& x) {
+              Tensor h = embedding(x[0], at, tied);
+              return Tensors{token_log_probs(h, x[0], to, 16, tied).logp};
+            },
+            {random({vocabulary, 24}, 19)}, type, type);
+      };
+      const Tensors apart = run_with(TiedGradientRef()),
+                    tied = run_with(c10::make_intrusive<TiedGradient>());
+      EXPECT_TRUE(at::equal(apart[1], tied[1])) << vocabulary << type;
+    }
+  }
+}
+
+TEST(Ops, OtherDtypesTakeTheComposition) {
+  Tensor x = random({4, 32}, 16);
+  EXPECT_TRUE(is_fused(x.to(at::kFloat)) && is_fused(x.to(at::kBFloat16)));
+  EXPECT_FALSE(is_fused(x) || is_fused(x.to(at::kHalf)));
 }
 
 }  // namespace

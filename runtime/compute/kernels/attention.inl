@@ -114,7 +114,7 @@ inline float exponentials(float* scores, int64_t visible, int64_t padded, float 
 }
 
 /// REQUIRES: a whole tile can be read from the last column on, as from every row of scores.
-inline float row_max(const float* x, int64_t columns) {
+inline float padded_row_max(const float* x, int64_t columns) {
   const float lowest = -INFINITY;
   Vec top = splat(lowest);
   int64_t c = 0;
@@ -147,7 +147,7 @@ void attention(const AttentionArgs& a) {
             float* row = scores + r * padded + begin;
             hide(row, block.first_key(r, a.window) - begin);
             const int64_t visible = block.position[r] + 1 - begin;
-            const float top = row_max(row, visible);
+            const float top = padded_row_max(row, visible);
             const float sum = exponentials(row, visible, block.keys_padded - begin, top);
             inverse[r] = 1.0f / sum;
             a.lse[(first + r) * a.q_heads + head] = top + logf(sum);

@@ -23,18 +23,6 @@ static inline Vec fused(Vec a, Vec b, Vec c) { return a * b + c; }
 #endif
 
 using Half = uint16_t;  // bf16
-using HalfVec =
-    uint16_t __attribute__((vector_size(COHORT_KERNEL_LANES * 2), aligned(2), may_alias));
-
-static inline Vec load(const Half* p) {
-  const HalfVec half = *reinterpret_cast<const HalfVec*>(p);
-  return reinterpret_cast<Vec>(__builtin_convertvector(half, IntVec) << 16);
-}
-static inline Vec load_part(const Half* p, int64_t n) {
-  IntVec x = {};
-  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<int32_t>(p[i]) << 16;
-  return reinterpret_cast<Vec>(x);
-}
 
 /// k_rows rows of x by k_outputs rows of weights: one accumulator for each pair.
 template <int k_rows, int k_outputs, class Weight>

@@ -7,18 +7,55 @@ using IntVec = int32_t __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));
 using VecUnaligned =
     float __attribute__((vector_size(COHORT_KERNEL_LANES * 4), aligned(4), may_alias));
 
+using UintVec = uint32_t __attribute__((vector_size(COHORT_KERNEL_LANES * 4)));
+using HalfVec = uint16_t __attribute__((vector_size(COHORT_KERNEL_LANES * 2)));
+using HalfVecUnaligned =
+    uint16_t __attribute__((vector_size(COHORT_KERNEL_LANES * 2), aligned(2), may_alias));
+
 static inline Vec load(const float* p) { return *reinterpret_cast<const VecUnaligned*>(p); }
 static inline void store(float* p, Vec x) { *reinterpret_cast<VecUnaligned*>(p) = x; }
 static inline Vec splat(float x) { return Vec{} + x; }
 
+/// bf16: the upper half of an f32.
+static inline Vec load(const uint16_t* p) {
+  const HalfVec half = *reinterpret_cast<const HalfVecUnaligned*>(p);
+  return reinterpret_cast<Vec>(__builtin_convertvector(half, UintVec) << 16);
+}
+/// Rounds to nearest, ties to even; NaN stays NaN.
+static inline void store(uint16_t* p, Vec x) {
+  const UintVec bits = reinterpret_cast<UintVec>(x), high = bits >> 16;
+  const UintVec is_nan = reinterpret_cast<UintVec>((bits & 0x7FFFFFFF) > 0x7F800000);
+  const UintVec rounded = (bits + 0x7FFF + (high & 1)) >> 16;
+  const UintVec half = (is_nan & (high | 0x40)) | (~is_nan & rounded);
+  *reinterpret_cast<HalfVecUnaligned*>(p) = __builtin_convertvector(half, HalfVec);
+}
+
+static inline float value_of(float x) { return x; }
+static inline float value_of(uint16_t x) {
+  const uint32_t bits = uint32_t{x} << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+static inline void put(float* p, float x) { *p = x; }
+static inline void put(uint16_t* p, float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+  const uint32_t high = bits >> 16;
+  *p = static_cast<uint16_t>(is_nan ? high | 0x40 : (bits + 0x7FFF + (high & 1)) >> 16);
+}
+
 /// Loads the first n lanes (0 < n <= k_lanes), the others are `fill`.
-static inline Vec load_part(const float* p, int64_t n, float fill = 0) {
+template <class T>
+static inline Vec load_part(const T* p, int64_t n, float fill = 0) {
   Vec x = splat(fill);
-  for (int64_t i = 0; i < n; ++i) x[i] = p[i];
+  for (int64_t i = 0; i < n; ++i) x[i] = value_of(p[i]);
   return x;
 }
-static inline void store_part(float* p, Vec x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) p[i] = x[i];
+template <class T>
+static inline void store_part(T* p, Vec x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) put(p + i, x[i]);
 }
 
 static inline Vec select(IntVec mask, Vec yes, Vec no) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "runtime/compute/kernels/kernels.hpp"
+#include "runtime/compute/model/tied_table.hpp"
 
 namespace cohort::compute::ops {
 namespace {
@@ -22,36 +24,96 @@ OptionalTensor if_defined(const Tensor& x) {
 
 thread_local bool is_fused_enabled = true;
 
-const float* data(const Tensor& x) { return x.defined() ? x.data_ptr<float>() : nullptr; }
-float* mutable_data(const Tensor& x) { return x.data_ptr<float>(); }
 const int32_t* indices(const Tensor& x) { return x.data_ptr<int32_t>(); }
 
-/// Rows of x [N, columns] by index. Rows that come once are copied back, others are added in order.
+/// Elements of x as the kernels read them: float, or uint16_t for bf16.
+template <class T>
+T* elements(const Tensor& x) {
+  return x.defined() ? static_cast<T*>(x.data_ptr()) : nullptr;
+}
+float* floats(const Tensor& x) { return elements<float>(x); }
+
+/// Calls body(zero of the kernels' element type of x).
+template <class Body>
+void by_element(const Tensor& x, Body body) {
+  if (x.scalar_type() == at::kBFloat16)
+    body(uint16_t{});
+  else
+    body(float{});
+}
+
+Tensor empty_floats(at::IntArrayRef sizes, const Tensor& like) {
+  return at::empty(sizes, like.options().dtype(at::kFloat));
+}
+
+/// Sums of f32 as a gradient of x's dtype.
+Tensor as_gradient(const Tensor& sums, const Tensor& x) { return sums.to(x.scalar_type()); }
+
+void put_row(const std::vector<float>& sum, float* to) { std::ranges::copy(sum, to); }
+void put_row(const std::vector<float>& sum, uint16_t* to) {
+  cpu::kernels().narrow(sum.data(), to, static_cast<int64_t>(sum.size()));
+}
+
+/// to += row in T's arithmetic: a sum is rounded before it is added, as two gradients of T are.
+template <class T>
+void add_row(std::vector<float>& sum, std::vector<T>& rounded, T* to) {
+  const auto columns = static_cast<int64_t>(sum.size());
+  put_row(sum, rounded.data());
+  std::ranges::fill(sum, 0.0F);
+  cpu::kernels().rows<T>().add(sum.data(), to, columns);
+  cpu::kernels().rows<T>().add(sum.data(), rounded.data(), columns);
+  put_row(sum, to);
+}
+
+/// Rows of x [N, columns] by index. Gradients of one row are summed in f32, in order, and rounded
+/// once.
 template <class Index, bool k_is_once>
 struct FusedRows : Function<FusedRows<Index, k_is_once>> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& index) {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& index,
+                        const TiedGradientRef& tied) {
     Tensor x = x_in.contiguous(), y = at::empty({index.size(0), x.size(1)}, x.options());
     const int64_t columns = x.size(1);
     const Index* rows = index.data_ptr<Index>();
-    for (int64_t i = 0; i < index.size(0); ++i)
-      std::copy_n(data(x) + rows[i] * columns, columns, mutable_data(y) + i * columns);
+    by_element(x, [&]<class T>(T) {
+      for (int64_t i = 0; i < index.size(0); ++i)
+        std::copy_n(elements<T>(x) + rows[i] * columns, columns, elements<T>(y) + i * columns);
+    });
     ctx->save_for_backward({index});
     ctx->saved_data["rows"] = x.size(0);
+    if (tied) ctx->saved_data["tied"] = c10::IValue::make_capsule(tied);
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    Tensor index = ctx->get_saved_variables()[0], dy = grads[0].contiguous();
+    Tensor index = ctx->get_saved_variables()[0], dy = grads[0].contiguous(), sum;
+    if (ctx->saved_data.count("tied") != 0) {
+      const auto holder = ctx->saved_data["tied"].toCapsule();
+      std::swap(sum, static_cast<TiedGradient*>(holder.get())->of_head);
+    }
+    const bool is_added = sum.defined();
+    if (!is_added) sum = at::zeros({ctx->saved_data["rows"].toInt(), dy.size(1)}, dy.options());
+    by_element(dy, [&]<class T>(T) { scatter<T>(dy, index, sum, is_added); });
+    return {is_added ? Tensor() : sum, Tensor(), Tensor()};
+  }
+  template <class T>
+  static void scatter(const Tensor& dy, const Tensor& index, const Tensor& dx, bool is_added) {
     const int64_t columns = dy.size(1);
     const Index* rows = index.data_ptr<Index>();
-    Tensor dx = at::zeros({ctx->saved_data["rows"].toInt(), columns}, dy.options());
-    for (int64_t i = 0; i < index.size(0); ++i) {
-      float* to = mutable_data(dx) + rows[i] * columns;
-      if constexpr (k_is_once)
-        std::copy_n(data(dy) + i * columns, columns, to);
+    std::vector<int64_t> order(static_cast<size_t>(index.size(0)));
+    std::iota(order.begin(), order.end(), 0);
+    if (!k_is_once) std::ranges::stable_sort(order, {}, [&](int64_t i) { return rows[i]; });
+    std::vector<float> sum(static_cast<size_t>(columns));
+    std::vector<T> rounded(sum.size());
+    for (size_t i = 0; i < order.size();) {
+      const Index row = rows[order[i]];
+      std::ranges::fill(sum, 0.0F);
+      for (; i < order.size() && rows[order[i]] == row; ++i)
+        cpu::kernels().rows<T>().add(sum.data(), elements<T>(dy) + order[i] * columns, columns);
+      T* to = elements<T>(dx) + row * columns;
+      if (is_added)
+        add_row(sum, rounded, to);
       else
-        cpu::kernels().add(to, data(dy) + i * columns, columns);
+        put_row(sum, to);
     }
-    return {dx, Tensor()};
   }
 };
 using FusedEmbedding = FusedRows<int32_t, false>;
@@ -60,19 +122,26 @@ using FusedSelectRows = FusedRows<int64_t, true>;
 struct FusedRmsNorm : Function<FusedRmsNorm> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight,
                         double eps) {
-    Tensor x = x_in.contiguous(), y = at::empty_like(x), rstd = at::empty({x.size(0)}, x.options());
-    cpu::kernels().rms_norm(data(x), data(weight), mutable_data(y), mutable_data(rstd), x.size(0),
-                            x.size(1), static_cast<float>(eps));
+    Tensor x = x_in.contiguous(), y = at::empty_like(x), rstd = empty_floats({x.size(0)}, x);
+    by_element(x, [&]<class T>(T) {
+      cpu::kernels().rows<T>().rms_norm(elements<T>(x), elements<T>(weight), elements<T>(y),
+                                        floats(rstd), x.size(0), x.size(1),
+                                        static_cast<float>(eps));
+    });
     ctx->save_for_backward({x, weight, rstd});
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
-    Tensor dy = grads[0].contiguous(), dx = at::empty_like(x), dweight = at::zeros_like(weight);
-    cpu::kernels().rms_norm_backward(data(dy), data(x), data(weight), data(rstd), mutable_data(dx),
-                                     mutable_data(dweight), x.size(0), x.size(1));
-    return {dx, dweight, Tensor()};
+    Tensor dy = grads[0].contiguous(), dx = at::empty_like(x);
+    Tensor dweight = empty_floats({x.size(1)}, x).zero_();
+    by_element(x, [&]<class T>(T) {
+      cpu::kernels().rows<T>().rms_norm_backward(elements<T>(dy), elements<T>(x),
+                                                 elements<T>(weight), floats(rstd), elements<T>(dx),
+                                                 floats(dweight), x.size(0), x.size(1));
+    });
+    return {dx, as_gradient(dweight, weight), Tensor()};
   }
 };
 
@@ -80,28 +149,29 @@ struct RopeShape {
   int64_t rotated_heads, head_dim;
 };
 
+template <class T>
 void run_rope(const Tensor& x, const Tensor& bias, const Tensor& y, const Tensor& positions,
               const RopeTable& table, RopeShape shape, bool is_inverse) {
-  cpu::RopeArgs args;
-  args.x = data(x);
-  args.bias = data(bias);
-  args.y = mutable_data(y);
+  cpu::RopeArgs<T> args;
+  args.x = elements<T>(x);
+  args.bias = elements<T>(bias);
+  args.y = elements<T>(y);
   args.positions = indices(positions);
-  args.cos = data(table.cos);
-  args.sin = data(table.sin);
+  args.cos = floats(table.cos);
+  args.sin = floats(table.sin);
   args.rows = x.size(0);
   args.rotated_heads = shape.rotated_heads;
   args.head_dim = shape.head_dim;
   args.plain_heads = x.size(1) / shape.head_dim - shape.rotated_heads;
   args.is_inverse = is_inverse;
-  cpu::kernels().rope(args);
+  cpu::kernels().rows<T>().rope(args);
 }
 
 struct FusedRope : Function<FusedRope> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const OptionalTensor& bias_in,
                         const Tensor& positions, const RopeTable& table, RopeShape shape) {
     Tensor bias = bias_in.value_or(Tensor()), x = x_in.contiguous(), y = at::empty_like(x);
-    run_rope(x, bias, y, positions, table, shape, false);
+    by_element(x, [&]<class T>(T) { run_rope<T>(x, bias, y, positions, table, shape, false); });
     ctx->save_for_backward({positions, table.cos, table.sin});
     ctx->saved_data["has_bias"] = bias.defined();
     ctx->saved_data["shape"] = std::vector<int64_t>{shape.rotated_heads, shape.head_dim};
@@ -111,24 +181,42 @@ struct FusedRope : Function<FusedRope> {
     auto saved = ctx->get_saved_variables();
     const std::vector<int64_t> sizes = ctx->saved_data["shape"].toIntVector();
     const RopeShape shape{sizes[0], sizes[1]};
+    const bool has_bias = ctx->saved_data["has_bias"].toBool();
     Tensor dy = grads[0].contiguous(), dx = at::empty_like(dy), dbias;
-    run_rope(dy, Tensor(), dx, saved[0], {saved[1], saved[2]}, shape, true);
-    if (ctx->saved_data["has_bias"].toBool()) {
-      dbias = at::zeros({dy.size(1)}, dy.options());
-      cpu::kernels().column_sum(data(dx), mutable_data(dbias), dx.size(0), dx.size(1));
-    }
-    return {dx, dbias, Tensor(), Tensor(), Tensor()};
+    if (has_bias) dbias = empty_floats({dy.size(1)}, dy).zero_();
+    by_element(dy, [&]<class T>(T) {
+      run_rope<T>(dy, Tensor(), dx, saved[0], {saved[1], saved[2]}, shape, true);
+      if (has_bias)
+        cpu::kernels().rows<T>().column_sum(elements<T>(dx), floats(dbias), dx.size(0), dx.size(1));
+    });
+    return {dx, has_bias ? as_gradient(dbias, dy) : dbias, Tensor(), Tensor(), Tensor()};
   }
 };
+
+/// x in f32: itself, or its elements widened.
+Tensor widened(const Tensor& x) {
+  if (!x.defined() || x.scalar_type() == at::kFloat) return x;
+  Tensor wide = empty_floats(x.sizes(), x);
+  cpu::kernels().widen(elements<uint16_t>(x), floats(wide), x.numel());
+  return wide;
+}
+
+/// wide in the dtype of `like`: itself, or its elements rounded.
+Tensor narrowed(const Tensor& wide, const Tensor& like) {
+  if (!wide.defined() || like.scalar_type() == at::kFloat) return wide;
+  Tensor x = at::empty(wide.sizes(), like.options());
+  cpu::kernels().narrow(floats(wide), elements<uint16_t>(x), wide.numel());
+  return x;
+}
 
 /// Queries, keys and values of one call: both in one packed tensor, or apart (kv defined).
 cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& kv, const AttentionLayout& layout,
                                   const HeadShape& shape) {
   const int64_t q_size = shape.q_heads * shape.head_dim, kv_size = shape.kv_heads * shape.head_dim;
   cpu::AttentionArgs args;
-  args.q = data(q);
+  args.q = floats(q);
   args.q_stride = q.size(1);
-  args.k = kv.defined() ? data(kv) : data(q) + q_size;
+  args.k = kv.defined() ? floats(kv) : floats(q) + q_size;
   args.v = args.k + kv_size;
   args.kv_stride = kv.defined() ? kv.size(1) : q.size(1);
   args.cu_q = indices(layout.cu_q);
@@ -146,43 +234,47 @@ cpu::AttentionArgs attention_args(const Tensor& q, const Tensor& kv, const Atten
 struct FusedAttention : Function<FusedAttention> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q_in, const OptionalTensor& kv_in,
                         const AttentionLayout& layout, const HeadShape& shape) {
-    Tensor q = q_in.contiguous(), kv = kv_in ? kv_in->contiguous() : Tensor();
+    const Tensor given_q = q_in.contiguous(), given_kv = kv_in ? kv_in->contiguous() : Tensor();
+    const Tensor q = widened(given_q), kv = widened(given_kv);
     Tensor out = at::empty({q.size(0), shape.q_heads * shape.head_dim}, q.options());
     Tensor lse = at::empty({q.size(0), shape.q_heads}, q.options());
     Tensor scratch =
         at::empty({cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
     cpu::AttentionArgs args = attention_args(q, kv, layout, shape);
-    args.out = mutable_data(out);
-    args.lse = mutable_data(lse);
-    args.scratch = mutable_data(scratch);
+    args.out = floats(out);
+    args.lse = floats(lse);
+    args.scratch = floats(scratch);
     cpu::kernels().attention(args);
-    ctx->save_for_backward({q, kv, out, lse, layout.cu_q, layout.cu_k, layout.q_position});
+    out = narrowed(out, given_q);
+    ctx->save_for_backward(
+        {given_q, given_kv, out, lse, layout.cu_q, layout.cu_k, layout.q_position});
     ctx->saved_data["sizes"] = std::vector<int64_t>{layout.keys_max, shape.q_heads, shape.kv_heads,
                                                     shape.head_dim, shape.window};
     return out;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto saved = ctx->get_saved_variables();
-    const Tensor &q = saved[0], &kv = saved[1], &out = saved[2], &lse = saved[3];
+    const Tensor q = widened(saved[0]), kv = widened(saved[1]), out = widened(saved[2]);
+    const Tensor& lse = saved[3];
     const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
     const AttentionLayout layout{saved[4], saved[5], saved[6], Tensor(), sizes[0]};
     const HeadShape shape{sizes[1], sizes[2], sizes[3], sizes[4]};
-    Tensor dout = grads[0].contiguous(), dq = at::empty_like(q);
+    Tensor dout = widened(grads[0].contiguous()), dq = at::empty_like(q);
     Tensor dkv = kv.defined() ? at::empty_like(kv) : Tensor();
     Tensor scratch =
         at::empty({cpu::attention_scratch_floats(layout.keys_max, shape.head_dim)}, q.options());
     cpu::AttentionArgs args = attention_args(q, kv, layout, shape);
-    args.out = mutable_data(out);
-    args.lse = mutable_data(lse);
-    args.dout = data(dout);
-    args.dq = mutable_data(dq);
+    args.out = floats(out);
+    args.lse = floats(lse);
+    args.dout = floats(dout);
+    args.dq = floats(dq);
     args.dq_stride = q.size(1);
-    args.dk = kv.defined() ? mutable_data(dkv) : args.dq + shape.q_heads * shape.head_dim;
+    args.dk = kv.defined() ? floats(dkv) : args.dq + shape.q_heads * shape.head_dim;
     args.dv = args.dk + shape.kv_heads * shape.head_dim;
     args.dkv_stride = args.kv_stride;
-    args.scratch = mutable_data(scratch);
+    args.scratch = floats(scratch);
     cpu::kernels().attention_backward(args);
-    return {dq, dkv, Tensor(), Tensor()};
+    return {narrowed(dq, saved[0]), narrowed(dkv, saved[0]), Tensor(), Tensor()};
   }
 };
 
@@ -191,98 +283,20 @@ struct FusedSwiglu : Function<FusedSwiglu> {
     Tensor gate_up = x.contiguous();
     const int64_t n = gate_up.size(1) / 2;
     Tensor y = at::empty({gate_up.size(0), n}, gate_up.options());
-    cpu::kernels().swiglu(data(gate_up), mutable_data(y), gate_up.size(0), n);
+    by_element(gate_up, [&]<class T>(T) {
+      cpu::kernels().rows<T>().swiglu(elements<T>(gate_up), elements<T>(y), gate_up.size(0), n);
+    });
     ctx->save_for_backward({gate_up});
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     Tensor gate_up = ctx->get_saved_variables()[0], dy = grads[0].contiguous();
     Tensor dx = at::empty_like(gate_up);
-    cpu::kernels().swiglu_backward(data(dy), data(gate_up), mutable_data(dx), dy.size(0),
-                                   dy.size(1));
-    return {dx};
-  }
-};
-
-/// One chunk of rows of token_log_probs; each tensor is f32 or wider and narrow to the chunk.
-struct LogProbRows {
-  Tensor logits, target, logp, entropy, lse;
-};
-
-void row_stats(const LogProbRows& rows) {
-  if (is_fused(rows.logits)) {
-    cpu::kernels().softmax_stats(data(rows.logits), indices(rows.target), mutable_data(rows.logp),
-                                 mutable_data(rows.entropy), mutable_data(rows.lse),
-                                 rows.logits.size(0), rows.logits.size(1));
-    return;
-  }
-  Tensor lse = at::logsumexp(rows.logits, 1), log_p = rows.logits - lse.unsqueeze(1);
-  rows.lse.copy_(lse);
-  rows.logp.copy_(log_p.gather(1, rows.target.to(at::kLong).unsqueeze(1)).squeeze(1));
-  rows.entropy.copy_(-(log_p.exp() * log_p).sum(1));
-}
-
-/// logits become d loss / d logits.
-void row_gradients(const LogProbRows& rows, const Tensor& dlogp, const Tensor& dentropy) {
-  if (is_fused(rows.logits)) {
-    cpu::kernels().softmax_stats_backward(mutable_data(rows.logits), indices(rows.target),
-                                          data(rows.lse), data(rows.entropy), data(dlogp),
-                                          data(dentropy), rows.logits.size(0), rows.logits.size(1));
-    return;
-  }
-  Tensor log_p = rows.logits - rows.lse.unsqueeze(1);
-  Tensor gain = dlogp.unsqueeze(1) + dentropy.unsqueeze(1) * (log_p + rows.entropy.unsqueeze(1));
-  rows.logits.copy_(-log_p.exp() * gain);
-  Tensor target = rows.target.to(at::kLong).unsqueeze(1);
-  rows.logits.scatter_add_(1, target, dlogp.unsqueeze(1));
-}
-
-/// Calls body(first row, rows, logits of those rows in f32 or wider) for each chunk.
-template <class Body>
-void for_each_chunk(const Tensor& h, const Tensor& weight, int64_t chunk_rows, Body body) {
-  const auto wide = at::promote_types(at::kFloat, h.scalar_type());
-  Tensor buffer = at::empty({std::min(chunk_rows, h.size(0)), weight.size(0)}, h.options());
-  for (int64_t first = 0; first < h.size(0); first += chunk_rows) {
-    const int64_t rows = std::min(chunk_rows, h.size(0) - first);
-    Tensor logits = buffer.narrow(0, 0, rows);
-    at::mm_out(logits, h.narrow(0, first, rows), weight.t());
-    body(first, rows, logits.to(wide));
-  }
-}
-
-struct ChunkedLogProbs : Function<ChunkedLogProbs> {
-  static variable_list forward(AutogradContext* ctx, const Tensor& h_in, const Tensor& weight,
-                               const Tensor& target, int64_t chunk_rows) {
-    Tensor h = h_in.contiguous();
-    auto options = h.options().dtype(at::promote_types(at::kFloat, h.scalar_type()));
-    Tensor logp = at::empty({h.size(0)}, options), entropy = at::empty({h.size(0)}, options);
-    Tensor lse = at::empty({h.size(0)}, options);
-    for_each_chunk(h, weight, chunk_rows, [&](int64_t first, int64_t rows, const Tensor& logits) {
-      row_stats({logits, target.narrow(0, first, rows), logp.narrow(0, first, rows),
-                 entropy.narrow(0, first, rows), lse.narrow(0, first, rows)});
+    by_element(gate_up, [&]<class T>(T) {
+      cpu::kernels().rows<T>().swiglu_backward(elements<T>(dy), elements<T>(gate_up),
+                                               elements<T>(dx), dy.size(0), dy.size(1));
     });
-    ctx->save_for_backward({h, weight, target, entropy, lse});
-    ctx->saved_data["chunk_rows"] = chunk_rows;
-    return {logp, entropy};
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    auto saved = ctx->get_saved_variables();
-    const Tensor &h = saved[0], &weight = saved[1], &target = saved[2];
-    Tensor dlogp = grads[0].contiguous(), dentropy = grads[1].contiguous();
-    const bool is_frozen = !ctx->needs_input_grad(1);  // under an adapter: V * H products less
-    Tensor dh = at::empty_like(h), dweight = is_frozen ? Tensor() : at::zeros_like(weight);
-    for_each_chunk(h, weight, ctx->saved_data["chunk_rows"].toInt(),
-                   [&](int64_t first, int64_t rows, const Tensor& logits) {
-                     row_gradients(
-                         {logits, target.narrow(0, first, rows), Tensor(),
-                          saved[3].narrow(0, first, rows), saved[4].narrow(0, first, rows)},
-                         dlogp.narrow(0, first, rows), dentropy.narrow(0, first, rows));
-                     Tensor dlogits = logits.to(h.scalar_type());
-                     Tensor dh_rows = dh.narrow(0, first, rows);
-                     at::mm_out(dh_rows, dlogits, weight);
-                     if (!is_frozen) dweight.addmm_(dlogits.t(), h.narrow(0, first, rows));
-                   });
-    return {dh, dweight, Tensor(), Tensor()};
+    return {dx};
   }
 };
 
@@ -330,7 +344,8 @@ Tensor attention_composed(const Tensor& q, const Tensor& kv, const AttentionLayo
 }  // namespace
 
 bool is_fused(const Tensor& x) {
-  return is_fused_enabled && x.device().is_cpu() && x.scalar_type() == at::kFloat;
+  return is_fused_enabled && x.device().is_cpu() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
 void set_fused(bool is_enabled) { is_fused_enabled = is_enabled; }
@@ -344,7 +359,11 @@ RopeTable rope_table(int64_t max_position, int64_t head_dim, const model::RopeSh
 }
 
 Tensor embedding(const Tensor& table, const Tensor& ids) {
-  if (is_fused(table)) return FusedEmbedding::apply(table, ids);
+  return embedding(table, ids, TiedGradientRef());  // {} would be at::embedding's padding_idx
+}
+
+Tensor embedding(const Tensor& table, const Tensor& ids, const TiedGradientRef& tied) {
+  if (is_fused(table)) return FusedEmbedding::apply(table, ids, tied);
   return at::embedding(table, ids.to(at::kLong));
 }
 
@@ -406,14 +425,8 @@ Tensor swiglu(const Tensor& gate_up) {
   return at::silu(gate_up.narrow(1, 0, n)) * gate_up.narrow(1, n, n);
 }
 
-TokenLogProbs token_log_probs(const Tensor& h, const Tensor& weight, const Tensor& target,
-                              int64_t chunk_rows) {
-  auto outputs = ChunkedLogProbs::apply(h, weight, target, chunk_rows);
-  return {outputs[0], outputs[1]};
-}
-
 Tensor select_rows(const Tensor& x, const Tensor& index) {
-  if (is_fused(x)) return FusedSelectRows::apply(x, index);
+  if (is_fused(x)) return FusedSelectRows::apply(x, index, TiedGradientRef());
   return x.index_select(0, index);
 }
 

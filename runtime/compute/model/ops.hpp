@@ -1,7 +1,7 @@
 #pragma once
 /// The operations a policy is made of, on packed sequences: N tokens of S sequences one after the
-/// other, no padding. Each is differentiable. f32 tensors on the CPU run the kernels of
-/// kernels.hpp; any other device or dtype runs an ATen composition that computes the same
+/// other, no padding. Each is differentiable. f32 and bf16 tensors on the CPU run kernels.hpp's, in
+/// f32, rounding a result once; other devices and dtypes run an ATen composition of the same
 /// function (is_fused() tells which). Pure functions on tensors, callable from any thread; errors
 /// are c10::Error exceptions, which the engines turn into Errc::compute.
 #include <cstdint>
@@ -70,8 +70,8 @@ struct TokenLogProbs {
   at::Tensor entropy;  // [M] f32 entropy of softmax(h W^T), in nats
 };
 
-/// h: [M, H], weight: [V, H], target: [M] i32. Logits exist for `chunk_rows` rows at a time; the
-/// forward keeps their log-sum-exp, the backward computes them again.
+/// h: [M, H], weight: [V, H], target: [M] i32. As many logits exist at a time as chunk_rows rows
+/// have; the forward keeps their log-sum-exp, the backward computes them again.
 TokenLogProbs token_log_probs(const at::Tensor& h, const at::Tensor& weight,
                               const at::Tensor& target, int64_t chunk_rows);
 

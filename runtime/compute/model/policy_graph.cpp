@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/compute/model/policy_parts.hpp"
+#include "runtime/compute/model/tied_table.hpp"
 
 namespace cohort::compute {
 namespace {
@@ -99,6 +100,17 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
   return mlp(add_attention(ops::select_rows(x, batch.query_rows), mixed, layer), layer, config);
 }
 
+/// run_head(); `tied` is what the embedding was given.
+ops::TokenLogProbs head_log_probs(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
+                                  const ModelConfig& config, const PackedBatch& batch,
+                                  int64_t logits_max, const ops::TiedGradientRef& tied) {
+  Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
+  if (lm_head.size(0) == 1) return {product(h, lm_head).squeeze(1).to(at::kFloat), {}};
+  constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
+  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
+  return ops::token_log_probs(h, lm_head, batch.target, chunk_rows, tied);
+}
+
 }  // namespace
 
 Tensor biased(const Tensor& x, const Tensor& bias) { return bias.defined() ? x + bias : x; }
@@ -166,20 +178,19 @@ Tensor run_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Model
 ops::TokenLogProbs run_head(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
                             const ModelConfig& config, const PackedBatch& batch,
                             int64_t logits_max) {
-  Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
-  if (lm_head.size(0) == 1) return {product(h, lm_head).squeeze(1).to(at::kFloat), {}};
-  constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
-  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
-  return ops::token_log_probs(h, lm_head, batch.target, chunk_rows);
+  return head_log_probs(x, final_norm, lm_head, config, batch, logits_max, {});
 }
 
 ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
                                     const ops::RopeTable& rope, const PackedBatch& batch,
                                     int64_t logits_max) {
-  Tensor x = ops::embedding(weights.embedding, batch.ids);
+  ops::TiedGradientRef tied;
+  if (weights.lm_head.is_same(weights.embedding) && ops::is_fused(weights.embedding))
+    tied = c10::make_intrusive<ops::TiedGradient>();
+  Tensor x = ops::embedding(weights.embedding, batch.ids, tied);
   for (size_t i = 0; i < weights.layers.size(); ++i)
     x = run_layer(x, weights.layers[i], config, rope, batch, static_cast<int64_t>(i));
-  return run_head(x, weights.final_norm, weights.lm_head, config, batch, logits_max);
+  return head_log_probs(x, weights.final_norm, weights.lm_head, config, batch, logits_max, tied);
 }
 
 }  // namespace cohort::compute

@@ -16,11 +16,6 @@ using at::Tensor;
 
 constexpr int64_t k_piece = int64_t{1} << 22;  // [elements] f64 temporaries of a norm on a device
 
-void add_half(float* to, const std::byte* from, int64_t count) {
-  const auto* values = reinterpret_cast<const uint16_t*>(from);
-  for (int64_t i = 0; i < count; ++i) to[i] += from_bf16(values[i]);
-}
-
 Tensor floats_at(const Device* device, const float* address, int64_t count) {
   return tensor_at(device, reinterpret_cast<const std::byte*>(address), count, at::kFloat);
 }
@@ -109,7 +104,7 @@ void FlatMath::add(float* to, const FlatSource& from, int64_t count, bool is_hal
                                                            is_half ? at::kBFloat16 : at::kFloat);
     floats_at(device_, to, count).add_(source);
   } else if (is_half) {
-    add_half(to, from.data, count);
+    cpu::kernels().bf16.add(to, reinterpret_cast<const uint16_t*>(from.data), count);
   } else {
     cpu::kernels().add(to, reinterpret_cast<const float*>(from.data), count);
   }
@@ -125,7 +120,7 @@ void FlatMath::adamw(const AdamwPiece& piece, const AdamwScale& scale) const {
 void FlatMath::round(uint16_t* to, const float* from, int64_t count) const {
   const bool is_from_device = is_on_device(from), is_to_device = is_on_device(to);
   if (!is_from_device && !is_to_device) {
-    for (int64_t i = 0; i < count; ++i) to[i] = to_bf16(from[i]);
+    cpu::kernels().narrow(from, to, count);
     return;
   }
   at::NoGradGuard no_grad;

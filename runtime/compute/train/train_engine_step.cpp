@@ -176,7 +176,8 @@ Expected<void> accumulate(const StepInput& in, Expected<void>& mine) {
 
 // -- the optimizer: on the card, on the host, or streamed between
 
-constexpr int64_t k_host_piece = int64_t{1} << 18;  // [elements] one copy to the host and back
+constexpr int64_t k_host_piece = int64_t{1} << 18;   // [elements] one copy to the host and back
+constexpr int64_t k_cache_piece = int64_t{1} << 15;  // [elements] a master that is still in L2
 
 /// The arrays of one piece of a tensor, where they rest.
 struct Piece {
@@ -251,6 +252,7 @@ void update_parameters(const State& s, const AdamwScale& scale) {
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
     const TensorPart part = s.held(m, spec);
     int64_t most = part.count();
+    if (s.is_bf16() && !s.math.has_device()) most = k_cache_piece;  // refresh() reads it again
     if (goes_up) most = k_host_piece;
     if (is_host) most = is_swapped ? static_cast<int64_t>(s.swap_elements()) : k_host_piece;
     for (int64_t begin = part.begin; begin < part.end; begin += most) {
