@@ -247,8 +247,8 @@ void read_positions(Reader& in, const Family& family, ModelShape& x) {
   }
 }
 
-/// A window in all layers (Mistral; Qwen3-MoE by its switch), or from max_window_layers on, or
-/// where layer_types says so.
+/// A window in all layers (Mistral; Qwen2-MoE and Qwen3-MoE by their switch), or from
+/// max_window_layers on, or where layer_types says so.
 void read_window(Reader& in, const Family& family, ModelShape& x) {
   constexpr int64_t k_qwen_window = 4096, k_qwen_first = 28;  // the classes' defaults
   if (family.has_window_switch) {
@@ -257,11 +257,13 @@ void read_window(Reader& in, const Family& family, ModelShape& x) {
   } else if (family.sliding_window > 0 && !in.is_null("sliding_window")) {
     x.sliding_window = in.optional("sliding_window", family.sliding_window);
   }
-  if (x.sliding_window == 0 || !family.has_first_window_key) return;
+  const Json* types = in.find("layer_types");
+  if (x.sliding_window == 0 || (!family.has_first_window_key && types == nullptr)) return;
   const int64_t layers = std::min<int64_t>(x.num_hidden_layers, 4096);
-  const int64_t first = in.optional("max_window_layers", k_qwen_first);
+  const int64_t first =
+      family.has_first_window_key ? in.optional("max_window_layers", k_qwen_first) : 0;
   for (int64_t i = 0; i < layers; ++i) x.windowed.push_back(i >= first);
-  if (const Json* types = in.find("layer_types")) {
+  if (types != nullptr) {
     if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
       in.fail("'layer_types' is not a list of num_hidden_layers entries");
       return;

@@ -301,10 +301,13 @@ TEST(HfConfig, WhatAFileLeavesToItsFamily) {
   EXPECT_FALSE(read("qwen2").attention_output_bias);
   EXPECT_FALSE(read("llama").attention_bias);
   EXPECT_TRUE(read("llama", R"("attention_bias": true)").attention_output_bias);
-  const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2,
+  const std::string qwen2_experts = R"("num_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 8, "shared_expert_intermediate_size": 8)";
-  EXPECT_TRUE(read("qwen2_moe", experts).attention_bias);
-  EXPECT_FALSE(read("qwen2_moe", experts + R"(, "qkv_bias": false)").attention_bias);
+  EXPECT_TRUE(read("qwen2_moe", qwen2_experts).attention_bias);
+  const ModelShape all = read("qwen2_moe", qwen2_experts + R"(, "use_sliding_window": true,
+      "sliding_window": 8, "max_window_layers": 1)");  // transformers 4 windows every layer
+  EXPECT_EQ(all.window_of(0), 8);
+  EXPECT_FALSE(read("qwen2_moe", qwen2_experts + R"(, "qkv_bias": false)").attention_bias);
   EXPECT_EQ(read("llama").head_dim, 6);
   EXPECT_EQ(read("qwen3").head_dim, 128);
   EXPECT_TRUE(read("qwen3").qk_norm);
