@@ -135,6 +135,19 @@ TEST(Ops, AttentionWithoutAKernelForTheHeadSizeIsComposed) {
                {random({14, 40}, 11)});
 }
 
+TEST(Ops, AddProductAgrees) {
+  const Tensors inputs{random({7, 24}, 1), random({7, 40}, 2), random({40, 24}, 3)};
+  expect_agree([](const Tensors& x) { return Tensors{add_product(x[0], x[1], x[2])}; }, inputs,
+               1.6e-2);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    Tensor sum = inputs[0].to(type).clone();
+    const Tensor a = inputs[1].to(type), b = inputs[2].to(type);
+    const Tensor expected = add_product(sum, a, b);
+    accumulate_product(sum, a, b);
+    EXPECT_TRUE(at::equal(sum, expected)) << type;
+  }
+}
+
 TEST(Ops, SwigluAgrees) {
   for (int64_t n : {48, 19})
     expect_agree([](const Tensors& x) { return Tensors{swiglu(x[0])}; },

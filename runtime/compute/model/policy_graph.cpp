@@ -13,7 +13,7 @@ using at::Tensor;
 Tensor product(const Tensor& x, const Tensor& weight) { return at::mm(x, weight.t()); }
 
 Tensor add_product(const Tensor& residual, const Tensor& x, const Tensor& weight) {
-  return at::addmm(residual, x, weight.t());
+  return ops::add_product(residual, x, weight.t());
 }
 
 /// `y` = x W^T of the rows of `part` from `first_row` on, and what adapters add to them: products

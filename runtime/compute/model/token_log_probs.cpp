@@ -106,7 +106,8 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
                      Tensor dlogits = logits.to(h.scalar_type());
                      Tensor dh_rows = dh.narrow(0, first, rows);
                      at::mm_out(dh_rows, dlogits, weight);
-                     if (!is_frozen) dweight.addmm_(dlogits.t(), h.narrow(0, first, rows));
+                     if (!is_frozen)
+                       accumulate_product(dweight, dlogits.t(), h.narrow(0, first, rows));
                    });
     offer(ctx, dweight);
     return {dh, dweight, Tensor(), Tensor(), Tensor()};
@@ -205,7 +206,7 @@ struct BlockLogProbs : Function<BlockLogProbs> {
           if (at.first_row == 0)
             at::mm_out(rows_of_weight, logits.t(), of_h);
           else
-            rows_of_weight.addmm_(logits.t(), of_h);
+            accumulate_product(rows_of_weight, logits.t(), of_h);
         });
     offer(ctx, dweight);
     return {dh.to(h.scalar_type()), dweight, Tensor(), Tensor(), Tensor()};
