@@ -1,6 +1,6 @@
 // The generation engine on a paged cache gives the greedy tokens that transformers gives: of each
 // model of tests/data/language_models (greedy.json, made by tools/golden/make_greedy_tokens.py),
-// whatever the chunks of the prompt, on one card and cut over two.
+// for several chunk sizes of the prompt, on one card and cut over two.
 // COHORT_LANGUAGE_MODELS names another folder of such models.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -209,7 +209,7 @@ TEST(Ops, TokenLogProbsAgreeByBlocksOfTheVocabulary) {
     expect_agree([&](const Tensors& x) { return head(x, chunk); }, head.inputs, k_logit_tolerance);
 }
 
-/// Small whole numbers: their products are exact, whatever order a BLAS sums them in.
+/// Small whole numbers: a BLAS sums their products exactly in any order.
 Tensor whole_numbers(const Tensor& x) { return x.round().clamp(-2, 2); }
 
 TEST(Ops, ATokensLogProbIsTheSameBitsInAnyBlockOfRows) {

@@ -4,7 +4,7 @@
 //
 // Models that the packed runner cannot compute (routed experts, latent attention) run here on the
 // CPU too, with exact rows (GEN-1): products and attention are the row kernels', activations f32
-// whatever the weights' dtype, and norms and rotations the f32 kernels of training.
+// with weights of either dtype, and norms and rotations the f32 kernels of training.
 //
 // A token's cache entry: keys and values of the key-value heads; of latent attention its latent and
 // its rotated key, in every layer.

@@ -4,7 +4,7 @@
 /// Pure functions on raw buffers; thread-safe; no allocation, no torch.
 ///
 /// KERNEL-1 holds by construction: an output element is one chain of multiply-adds over the summed
-/// index and one fixed tree over the lanes, whatever the row's neighbours, tile or chunk.
+/// index and one fixed tree over the lanes; the neighbours, tile and chunk of a row do not count.
 #include <cstdint>
 #include <string_view>
 

@@ -212,7 +212,7 @@ struct BlockLogProbs : Function<BlockLogProbs> {
     return {dh.to(h.scalar_type()), dweight, Tensor(), Tensor(), Tensor()};
   }
 
-  /// dh += dlogits W of one block: blocks are summed in f32, whatever the dtype of the product.
+  /// dh += dlogits W of one block: blocks are summed in f32; a product may be bf16.
   static void add_block(const LogitBlock& at, const Tensor& dlogits, const Tensor& weight,
                         const Tensor& part, const Tensor& dh) {
     Tensor rows = part.narrow(0, at.first_row, at.rows);
