@@ -147,7 +147,7 @@ std::vector<double> segment_returns(const TokenRewards& in) {
   return returns;
 }
 
-void whiten(std::span<double> x, std::span<const uint8_t> mask) {
+void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean) {
   COHORT_CHECK(x.size() == mask.size(), "whiten: one mask entry per value");
   const MaskedMoments moments = masked_moments<double>(x, mask);
   const bool is_whitened = moments.count > 1;
@@ -156,7 +156,7 @@ void whiten(std::span<double> x, std::span<const uint8_t> mask) {
     if (mask[t] == 0)
       x[t] = 0;
     else if (is_whitened)
-      x[t] = (x[t] - moments.mean) * scale;
+      x[t] = (x[t] - moments.mean) * scale + (shift_mean ? 0 : moments.mean);
   }
 }
 

@@ -72,7 +72,8 @@ Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
                                                     std::span<float> advantages);
 
 /// x <- (x - mean)/sqrt(var + 1e-8) over the valid tokens, var unbiased; masked entries become 0.
-/// With at most one valid token x is left as it is there.
-void whiten(std::span<double> x, std::span<const uint8_t> mask);
+/// Without `shift_mean` the mean is added again (verl's masked_whiten). With at most one valid
+/// token x is left as it is there.
+void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean = true);
 
 }  // namespace cohort::algorithms

@@ -9,36 +9,6 @@ namespace {
 
 using at::Tensor;
 
-/// Returns x where mask is 1 and 0 elsewhere; where() and not a product, since NaN * 0 is NaN
-/// (ALG-4).
-Tensor live(const Tensor& x, const Tensor& mask) {
-  return mask.defined() ? at::where(mask, x, at::zeros({}, x.options())) : x;
-}
-
-/// Returns w [M] with agg(x) = sum w x; 0 where masked.
-Tensor aggregation_weights(const PolicyLossInput& input, const Tensor& mask, LossAgg agg,
-                           const GlobalCounts& counts) {
-  const at::TensorOptions options = input.logp.options().requires_grad(false);
-  Tensor ones = live(at::ones({input.logp.size(0)}, options), mask);
-  auto over = [](double count) { return count > 0 ? 1 / count : 0; };
-  switch (agg) {
-    case LossAgg::token_mean:
-      return ones * over(counts.tokens);
-    case LossAgg::seq_mean_token_sum:
-      return ones * over(counts.sequences);
-    case LossAgg::seq_mean_token_sum_norm:
-      return ones * over(counts.norm_length);
-    case LossAgg::seq_mean_token_constant:
-      return ones * (over(counts.norm_length) * over(counts.sequences));
-    case LossAgg::seq_mean_token_mean:
-      break;
-  }
-  COHORT_CHECK(input.seq_id.defined(), "ALG-3: seq-mean-token-mean needs seq_id");
-  Tensor per_sequence = at::zeros({input.seq_count}, options).index_add(0, input.seq_id, ones);
-  Tensor per_token = per_sequence.index_select(0, input.seq_id).clamp_min(1);
-  return ones / per_token * over(counts.sequences);
-}
-
 Tensor kl_tensor(KlKind kind, const Tensor& logp, const Tensor& ref_logp) {
   Tensor d = ref_logp - logp;
   switch (kind) {
@@ -74,7 +44,9 @@ PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& op
   const Tensor mask = input.mask.defined() ? input.mask.to(at::kBool) : Tensor();
   const Tensor logp = live(input.logp, mask);
   const Tensor old_logp = input.old_logp.defined() ? live(input.old_logp, mask) : logp.detach();
-  const Tensor weights = aggregation_weights(input, mask, options.loss_agg, counts);
+  const Tensor weights =
+      aggregation_weights(input.logp.size(0), input.logp.options().requires_grad(false),
+                          {mask, input.seq_id, input.seq_count}, options.loss_agg, counts);
   const Surrogate s = surrogate_of(options.kind)(
       {logp, old_logp, live(input.advantages, mask), mask, input.seq_id, input.seq_count}, options);
 

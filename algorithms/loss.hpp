@@ -11,21 +11,13 @@
 /// reach neither a value nor a gradient.
 #include <cstdint>
 
+#include "algorithms/aggregation.hpp"
 #include "algorithms/kl.hpp"
 #include "runtime/base/numbers.hpp"
 #include "runtime/catalog/catalog.hpp"
 #include "runtime/tensor/torch.hpp"
 
 namespace cohort::algorithms {
-
-using catalog::LossAgg;
-
-/// Counts of the optimizer mini-batch, the same for each of its micro-batches.
-struct GlobalCounts {
-  double tokens = 0;       // T: positions with mask 1
-  double sequences = 0;    // S: sequences with such a position
-  double norm_length = 1;  // L; used by the aggregations over a constant
-};
 
 struct PolicyLossOptions {
   catalog::PolicyLossKind kind = catalog::PolicyLossKind::ppo;

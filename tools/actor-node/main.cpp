@@ -35,6 +35,8 @@ int main(int argc, char** argv) {
                          "computes");
   CLI::App* exported =
       add_runner_command(app, "export", "write a checkpoint as a Hugging Face folder");
+  CLI::App* evaluated = add_runner_command(
+      app, "evaluate", "outputs of advantages, losses and other formulas for given inputs");
   CLI::App* chat = add_runner_command(app, "chat", "talk with the model of a Hugging Face folder");
   cohort::ClusterCommand cluster_options;
   cohort::add_cluster_commands(app, cluster_options);
@@ -68,7 +70,8 @@ int main(int argc, char** argv) {
   if (score->parsed()) return cohort::score_command(score_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
-  if (logprobs->parsed() || exported->parsed() || chat->parsed()) return cohort::exec_runner(argv);
+  if (logprobs->parsed() || exported->parsed() || evaluated->parsed() || chat->parsed())
+    return cohort::exec_runner(argv);
   if (run->parsed()) return cohort::become_runner(argv);
   return cohort::cluster_command(cluster_options);
 }

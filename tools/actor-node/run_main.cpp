@@ -9,6 +9,7 @@
 #include "tools/actor-node/card_command.hpp"
 #include "tools/actor-node/chat_command.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
+#include "tools/actor-node/evaluate_command.hpp"
 #include "tools/actor-node/export_command.hpp"
 #include "tools/actor-node/logprobs_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
@@ -69,6 +70,8 @@ int main(int argc, char** argv) {
   CLI::App* chat = cohort::add_chat_command(app, chat_options);
   cohort::ExportCommand export_options;
   CLI::App* exported = cohort::add_export_command(app, export_options);
+  cohort::EvaluateCommand evaluate_options;
+  CLI::App* evaluated = cohort::add_evaluate_command(app, evaluate_options);
   try {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& e) {
@@ -78,5 +81,6 @@ int main(int argc, char** argv) {
   if (logprobs->parsed()) return cohort::logprobs_command(logprobs_options);
   if (chat->parsed()) return cohort::chat_command(chat_options);
   if (exported->parsed()) return cohort::export_command(export_options);
+  if (evaluated->parsed()) return cohort::evaluate_command(evaluate_options);
   return card->parsed() ? cohort::card_command(card_options) : cohort::run_command(command);
 }

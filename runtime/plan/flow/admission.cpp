@@ -1,0 +1,34 @@
+#include "runtime/plan/flow/admission.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cohort::plan {
+
+int64_t areal_capacity(const ArealAdmission& rule, int64_t version, int64_t running,
+                       int64_t accepted) {
+  const int64_t at_once = std::max<int64_t>(1, rule.max_concurrent) - running;
+  const int64_t ahead =
+      (rule.max_head_offpolicyness + version + 1) * rule.batch - (accepted + running);
+  return std::min(at_once, ahead);
+}
+
+FullyAsyncWindow fully_async_window(const FullyAsyncAdmission& rule, int64_t active, int64_t queued,
+                                    int64_t replicas) {
+  FullyAsyncWindow window;
+  window.required = rule.mini_batch * rule.require_batches;
+  // In verl's order of operations: the product is cut off to an integer.
+  window.samples_max =
+      static_cast<int64_t>(static_cast<double>(window.required) * (rule.staleness_threshold + 1) *
+                           static_cast<double>(rule.steps_per_publish));
+  window.concurrent_max = std::min(replicas * rule.concurrent_per_replica, window.samples_max);
+  window.counter = active + queued;
+  return window;
+}
+
+ReplayAdmission replay_admission(int64_t batch, double async_generation_ratio) {
+  return {static_cast<int64_t>(std::ceil(static_cast<double>(batch) * async_generation_ratio)),
+          static_cast<int64_t>(std::ceil(async_generation_ratio))};
+}
+
+}  // namespace cohort::plan

@@ -1,0 +1,118 @@
+#include "tools/actor-node/evaluate_command.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "tools/actor-node/evaluate/kinds.hpp"
+
+namespace cohort {
+namespace {
+
+using evaluate::Json;
+
+/// JSON has no word for what is not finite; Python writes these three. Returns the text with each
+/// of them, outside strings, in quotes.
+std::string with_quoted_words(const std::string& text) {
+  std::string out;
+  bool is_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (is_string && text[i] == '\\' && i + 1 < text.size()) {
+      out += text[i++];
+    } else if (text[i] == '"') {
+      is_string = !is_string;
+    } else if (!is_string) {
+      const char* found = nullptr;
+      for (const char* word : {"NaN", "Infinity", "-Infinity"})
+        if (text.compare(i, std::char_traits<char>::length(word), word) == 0) found = word;
+      if (found != nullptr) {
+        out.append("\"").append(found).append("\"");
+        i += std::char_traits<char>::length(found) - 1;
+        continue;
+      }
+    }
+    out += text[i];
+  }
+  return out;
+}
+
+void write(const Json& value, std::string& out) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const double x = value.get<double>();
+    out += std::isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity";
+  } else if (value.is_structured()) {
+    out += value.is_array() ? '[' : '{';
+    bool is_first = true;
+    for (const auto& [name, part] : value.items()) {
+      if (!is_first) out += ", ";
+      is_first = false;
+      if (value.is_object()) out += Json(name).dump() + ": ";
+      write(part, out);
+    }
+    out += value.is_array() ? ']' : '}';
+  } else {
+    out += value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+}
+
+Expected<Json> cases_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{Errc::io, path + ": cannot be opened"};
+  std::stringstream text;
+  text << file.rdbuf();
+  Json root;
+  try {
+    root = Json::parse(with_quoted_words(text.str()));
+  } catch (const Json::parse_error& e) {
+    return Error{Errc::config, path + ": " + e.what()};
+  }
+  if (root.is_object() && root.contains("cases")) root = Json(root["cases"]);
+  if (!root.is_array())
+    return Error{Errc::config, path + ": no list of cases, and no object with a list 'cases'"};
+  return root;
+}
+
+}  // namespace
+
+CLI::App* add_evaluate_command(CLI::App& app, EvaluateCommand& command) {
+  CLI::App* sub = app.add_subcommand(
+      "evaluate", "outputs of advantages, losses and other formulas for given inputs");
+  sub->add_option("cases", command.files,
+                  "JSON: a list of {\"id\", \"kind\", \"params\", \"inputs\"}, or {\"cases\": […]}")
+      ->required();
+  sub->add_option("--dtype", command.dtype, "what the cases are computed in; a run takes f32")
+      ->check(CLI::IsMember({"f64", "f32"}))
+      ->capture_default_str();
+  sub->footer(
+      "Prints {\"id\", \"outputs\"} a line. Exit codes: 0, 1 some cases have an error, 2 a "
+      "file cannot be read.");
+  return sub;
+}
+
+int evaluate_command(const EvaluateCommand& command) {
+  const auto precision =
+      command.dtype == "f32" ? evaluate::Precision::f32 : evaluate::Precision::f64;
+  bool has_error = false;
+  for (const std::string& path : command.files) {
+    const Expected<Json> cases = cases_of(path);
+    if (!cases) {
+      std::fprintf(stderr, "error: %s\n", cases.error().detail.c_str());
+      return 2;
+    }
+    for (const Json& object : *cases) {
+      evaluate::Case in(object, precision);
+      const Expected<Json> outputs = evaluate::outputs_of(in);
+      has_error = has_error || !outputs;
+      const Json line = outputs ? Json{{"id", in.id()}, {"outputs", *outputs}}
+                                : Json{{"id", in.id()}, {"error", outputs.error().detail}};
+      std::string text;
+      write(line, text);
+      std::printf("%s\n", text.c_str());
+      std::fflush(stdout);
+    }
+  }
+  return has_error ? 1 : 0;
+}
+
+}  // namespace cohort
