@@ -1,7 +1,7 @@
 // Prefill and decode of language models with random weights by the engine that a rollout opens,
 // against what this machine can do: bytes read per second, and products per second of the dtype, on
 // as many threads, measured beside every repeat. One JSON line per shape, dtype and batch.
-//   decode_bench [threads] [0.5b|25m|all] [f32|bf16|all] [repeats]
+//   decode_bench [threads] [0.5b|25m|all] [f32|bf16|all] [repeats] [batch]
 // 0.5b is the shape of Qwen2.5-0.5B. Tokens are sampled at temperature 1 and end no sequence.
 // Rates and shares are per second of wall, and again (`…_cpu`) per second of CPU of each thread: on
 // a machine with other work the latter tell more.
@@ -288,11 +288,14 @@ std::string measure(const Case& c, Server& server, const Ceilings& ceilings) {
   return line + products.json("gflops", 0) + "}";
 }
 
-void run(const std::string& shape, tensor::Dtype dtype, uint32_t threads, int repeats) {
+/// `only`: the batch to measure; 0: all.
+void run(const std::string& shape, tensor::Dtype dtype, uint32_t threads, int repeats,
+         uint32_t only) {
   const Ceilings ceilings(dtype, threads);
   constexpr uint32_t k_running = 64;
   Server server(model_of(shape, dtype), threads, k_running);
   for (uint32_t batch : {1U, 8U, 64U}) {
+    if (only != 0 && only != batch) continue;
     std::puts(measure({shape, dtype, threads, batch, repeats}, server, ceilings).c_str());
     std::fflush(stdout);
   }
@@ -310,10 +313,11 @@ int main(int argc, char** argv) {
   const auto threads = static_cast<uint32_t>(std::max(1, std::atoi(argument(1, "2").c_str())));
   const std::string shape = argument(2, "all"), dtype = argument(3, "all");
   const int repeats = std::max(1, std::atoi(argument(4, "7").c_str()));
+  const auto batch = static_cast<uint32_t>(std::max(0, std::atoi(argument(5, "0").c_str())));
   for (const char* name : {"25m", "0.5b"}) {
     if (shape != "all" && shape != name) continue;
-    if (dtype != "bf16") compute::run(name, tensor::Dtype::f32, threads, repeats);
-    if (dtype != "f32") compute::run(name, tensor::Dtype::bf16, threads, repeats);
+    if (dtype != "bf16") compute::run(name, tensor::Dtype::f32, threads, repeats, batch);
+    if (dtype != "f32") compute::run(name, tensor::Dtype::bf16, threads, repeats, batch);
   }
   return 0;
 }

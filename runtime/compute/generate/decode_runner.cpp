@@ -27,6 +27,10 @@ int64_t padded(int64_t count, int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
+/// Rows a multiple of 4 KiB apart share the sets of the CPU's caches, and drive one another out as
+/// a product writes a column of them: one cache line more keeps them apart.
+int64_t spread(int64_t floats) { return floats % 1024 == 0 ? floats + k_pad : floats; }
+
 /// The kernels of one kind of words.
 template <class Words>
 struct KernelsOf;
@@ -149,7 +153,7 @@ class CpuLane final : public LaneRunner {
     qkv_width_ = padded(model_.qkv_size(), unit);
     attention_width_ = padded(model_.q_size(), unit);
     ffn_width_ = padded(model_.intermediate_size, unit);
-    vocab_width_ = padded(model_.vocab_size, unit);
+    vocab_width_ = spread(padded(model_.vocab_size, unit));
     block_rows_ = runner.rows_of_a_block();
     auto floats = [](int64_t rows, int64_t columns) {
       return std::vector<float>(static_cast<size_t>(rows * columns), 0.F);

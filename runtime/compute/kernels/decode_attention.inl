@@ -30,7 +30,14 @@ void to_bf16(const float* from, int64_t count, uint16_t* to) {
 
 /// Rotate-half: (x_i, x_{i+h/2}) -> (x_i cos - x_{i+h/2} sin, x_{i+h/2} cos + x_i sin).
 inline void rotate(float* head, const float* cosines, const float* sines, int64_t half) {
-  for (int64_t i = 0; i < half; ++i) {
+  int64_t i = 0;
+  for (; i + k_width <= half; i += k_width) {
+    const Vec first = load(head + i), second = load(head + half + i);
+    const Vec c = load(cosines + i), s = load(sines + i);
+    store(head + i, first * c - second * s);
+    store(head + half + i, second * c + first * s);
+  }
+  for (; i < half; ++i) {
     float first = head[i];
     float second = head[half + i];
     head[i] = first * cosines[i] - second * sines[i];
@@ -110,79 +117,154 @@ struct Tile {
   int64_t kv_head;
 };
 
-template <class Kind, class W, int TILE>
-inline void score_block(const CachedAttentionOf<W>& a, const Tile<W>& t, int64_t begin, Vec scale,
-                        int64_t ld_scores, Vec (&best)[TILE]) {
-  const typename W::Word* keys =
-      a.cache + a.blocks[begin / k_block] * a.block_stride + t.kv_head * key_words(a);
-  Vec acc[TILE][k_block_vectors];
-  for (int j = 0; j < TILE; ++j)
-    for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
+/// Blocks of keys, or of columns, that a tile takes at once: a tile of few pairs would have too few
+/// chains in flight.
+template <int TILE>
+constexpr int blocks_at_once() {
+  constexpr int fit = k_tile_rows * k_vectors / (TILE * k_block_vectors);
+  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+/// The scores of one pair and the 16 keys from `begin` on: -inf for those that it does not see.
+inline void put_scores(const Vec (&sums)[k_block_vectors], int64_t begin, int64_t first,
+                       int64_t keys, Vec scale, float* scores, Vec& best) {
+  constexpr int32_t k_index[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const bool is_whole = first <= begin && begin + k_block <= keys;
+  for (int v = 0; v < k_block_vectors; ++v) {
+    Vec score = sums[v] * scale;
+    if (!is_whole) {
+      IntVec key;
+      memcpy(&key, k_index + v * k_width, sizeof key);
+      const IntVec is_seen = (key >= static_cast<int32_t>(first - begin)) &
+                             (key < static_cast<int32_t>(keys - begin));
+      score = is_seen ? score : splat(-INFINITY);
+    }
+    store(scores + v * k_width, score);
+    best = vmax(score, best);
+  }
+}
+
+/// The scores of BLOCKS blocks of keys from `begin` on.
+template <class Kind, class W, int TILE, int BLOCKS>
+inline void score_blocks(const CachedAttentionOf<W>& a, const Tile<W>& t, int64_t begin, Vec scale,
+                         int64_t ld_scores, Vec (&best)[TILE]) {
+  const typename W::Word* keys[BLOCKS];
+  for (int b = 0; b < BLOCKS; ++b)
+    keys[b] = a.cache + a.blocks[begin / k_block + b] * a.block_stride + t.kv_head * key_words(a);
+  Vec acc[BLOCKS][TILE][k_block_vectors];
+  for (int b = 0; b < BLOCKS; ++b)
+    for (int j = 0; j < TILE; ++j)
+      for (int v = 0; v < k_block_vectors; ++v) acc[b][j][v] = splat(0.F);
   const int64_t words = words_in<W>(a.head_dim);
   for (int64_t d = 0; d < words; ++d) {
-    typename Kind::Loaded k[k_block_vectors];
+    typename Kind::Loaded k[BLOCKS][k_block_vectors];
 #pragma GCC unroll 16
-    for (int v = 0; v < k_block_vectors; ++v)
-      k[v] = Kind::load_words(keys + d * k_block + v * k_width);
+    for (int b = 0; b < BLOCKS; ++b)
+#pragma GCC unroll 16
+      for (int v = 0; v < k_block_vectors; ++v)
+        k[b][v] = Kind::load_words(keys[b] + d * k_block + v * k_width);
 #pragma GCC unroll 16
     for (int j = 0; j < TILE; ++j) {
       const typename Kind::Spread q = Kind::spread(t.query[j], d);
 #pragma GCC unroll 16
-      for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = Kind::add(acc[j][v], q, k[v]);
+      for (int b = 0; b < BLOCKS; ++b)
+#pragma GCC unroll 16
+        for (int v = 0; v < k_block_vectors; ++v)
+          acc[b][j][v] = Kind::add(acc[b][j][v], q, k[b][v]);
     }
   }
-  for (int j = 0; j < TILE; ++j) {
-    float* scores = a.scratch + j * ld_scores + begin;
-    const bool is_whole = begin + k_block <= t.keys[j];
-    for (int v = 0; v < k_block_vectors; ++v) store(scores + v * k_width, acc[j][v] * scale);
-    for (int64_t i = 0; i < t.first[j] - begin && i < k_block; ++i) scores[i] = -INFINITY;
-    if (!is_whole)
-      for (int64_t i = t.keys[j] > begin ? t.keys[j] - begin : 0; i < k_block; ++i)
-        scores[i] = -INFINITY;
-    for (int v = 0; v < k_block_vectors; ++v) best[j] = vmax(load(scores + v * k_width), best[j]);
-  }
+#pragma GCC unroll 16
+  for (int b = 0; b < BLOCKS; ++b)
+#pragma GCC unroll 16
+    for (int j = 0; j < TILE; ++j)
+      put_scores(acc[b][j], begin + b * k_block, t.first[j], t.keys[j], scale,
+                 a.scratch + j * ld_scores + begin + b * k_block, best[j]);
+}
+
+/// The scores of all keys up to `end`, BLOCKS blocks at a time, then fewer.
+template <class Kind, class W, int TILE, int BLOCKS>
+inline void score_keys(const CachedAttentionOf<W>& a, const Tile<W>& t, int64_t begin, int64_t end,
+                       Vec scale, Vec (&best)[TILE]) {
+  for (; begin + BLOCKS * k_block <= end; begin += BLOCKS * k_block)
+    score_blocks<Kind, W, TILE, BLOCKS>(a, t, begin, scale, end, best);
+  if constexpr (BLOCKS > 1)
+    if (begin < end) score_keys<Kind, W, TILE, BLOCKS / 2>(a, t, begin, end, scale, best);
 }
 
 /// Adds probability times value of the Part-th keys of the words.
-template <class Kind, int TILE, int Part>
+template <class Kind, int TILE, int VECTORS, int Part>
 inline void add_values(const float* scores, int64_t ld_scores,
-                       const typename Kind::Loaded (&words)[k_block_vectors],
-                       Vec (&acc)[TILE][k_block_vectors]) {
-  Vec x[k_block_vectors];
+                       const typename Kind::Loaded (&words)[VECTORS], Vec (&acc)[TILE][VECTORS]) {
+  Vec x[VECTORS];
 #pragma GCC unroll 16
-  for (int v = 0; v < k_block_vectors; ++v) x[v] = Kind::template part<Part>(words[v]);
+  for (int v = 0; v < VECTORS; ++v) x[v] = Kind::template part<Part>(words[v]);
 #pragma GCC unroll 16
   for (int j = 0; j < TILE; ++j) {
     Vec p = splat(scores[j * ld_scores + Part]);
 #pragma GCC unroll 16
-    for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = fma(p, x[v], acc[j][v]);
+    for (int v = 0; v < VECTORS; ++v) acc[j][v] = fma(p, x[v], acc[j][v]);
   }
 }
 
-/// acc += the probabilities of `count` keys from `scores` on times their values, 16 columns. What
-/// lies behind the last key is not read as a number: it may be anything.
-template <class Kind, class W, int TILE>
+/// acc += the probabilities of `count` keys from `scores` on times their values. What lies behind
+/// the last key is not read as a number: it may be anything.
+template <class Kind, class W, int TILE, int VECTORS>
 inline void mix_block(const float* scores, int64_t ld_scores, const typename W::Word* values,
-                      int64_t ld_values, int64_t count, Vec (&acc)[TILE][k_block_vectors]) {
+                      int64_t ld_values, int64_t count, Vec (&acc)[TILE][VECTORS]) {
   for (int64_t i = 0; i < count; i += W::k_per_word) {
-    typename Kind::Loaded words[k_block_vectors];
+    typename Kind::Loaded words[VECTORS];
 #pragma GCC unroll 16
-    for (int v = 0; v < k_block_vectors; ++v)
+    for (int v = 0; v < VECTORS; ++v)
       words[v] = Kind::load_words(values + i / W::k_per_word * ld_values + v * k_width);
-    add_values<Kind, TILE, 0>(scores + i, ld_scores, words, acc);
+    add_values<Kind, TILE, VECTORS, 0>(scores + i, ld_scores, words, acc);
     if constexpr (W::k_per_word == 2)
-      if (i + 1 < count) add_values<Kind, TILE, 1>(scores + i, ld_scores, words, acc);
+      if (i + 1 < count) add_values<Kind, TILE, VECTORS, 1>(scores + i, ld_scores, words, acc);
   }
+}
+
+/// The outputs of BLOCKS blocks of columns from `column` on.
+template <class Kind, class W, int TILE, int BLOCKS>
+inline void mix_columns(const CachedAttentionOf<W>& a, const Tile<W>& t, int64_t column,
+                        int64_t ld_scores, const float (&inverse)[TILE]) {
+  constexpr int vectors = BLOCKS * k_block_vectors;
+  const int64_t value_base = a.kv_heads * key_words(a) + t.kv_head * value_words(a) + column;
+  Vec acc[TILE][vectors];
+  for (int j = 0; j < TILE; ++j)
+    for (int v = 0; v < vectors; ++v) acc[j][v] = splat(0.F);
+  for (int64_t begin = t.begin; begin < t.keys_max; begin += k_block) {
+    const typename W::Word* values =
+        a.cache + a.blocks[begin / k_block] * a.block_stride + value_base;
+    const int64_t count = t.keys_max - begin < k_block ? t.keys_max - begin : k_block;
+    mix_block<Kind, W, TILE>(a.scratch + begin, ld_scores, values, a.head_dim_padded, count, acc);
+  }
+  const int64_t left = a.head_dim - column;
+  const int64_t count = left < BLOCKS * k_block ? left : BLOCKS * k_block;
+  for (int j = 0; j < TILE; ++j) {
+    float result[BLOCKS * k_block];
+    for (int v = 0; v < vectors; ++v) store(result + v * k_width, acc[j][v] * splat(inverse[j]));
+    memcpy(t.out[j] + column, result, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
+/// The outputs of all columns, BLOCKS blocks at a time, then fewer.
+template <class Kind, class W, int TILE, int BLOCKS>
+inline void mix_values(const CachedAttentionOf<W>& a, const Tile<W>& t, int64_t column,
+                       int64_t ld_scores, const float (&inverse)[TILE]) {
+  for (; column + BLOCKS * k_block <= a.head_dim_padded; column += BLOCKS * k_block)
+    mix_columns<Kind, W, TILE, BLOCKS>(a, t, column, ld_scores, inverse);
+  if constexpr (BLOCKS > 1)
+    if (column < a.head_dim_padded)
+      mix_values<Kind, W, TILE, BLOCKS / 2>(a, t, column, ld_scores, inverse);
 }
 
 template <class Kind, class W, int TILE>
 inline void attend(const CachedAttentionOf<W>& a, const Tile<W>& t) {
+  constexpr int blocks = blocks_at_once<TILE>();
   const int64_t padded = (t.keys_max + k_block - 1) / k_block * k_block;
   const Vec scale = splat(1.F / std::sqrt(static_cast<float>(a.head_dim)));
   Vec best[TILE];
   for (int j = 0; j < TILE; ++j) best[j] = splat(-INFINITY);
-  for (int64_t begin = t.begin; begin < padded; begin += k_block)
-    score_block<Kind, W, TILE>(a, t, begin, scale, padded, best);
+  score_keys<Kind, W, TILE, blocks>(a, t, t.begin, padded, scale, best);
   float inverse[TILE];
   for (int j = 0; j < TILE; ++j) {
     float* scores = a.scratch + j * padded;
@@ -195,25 +277,7 @@ inline void attend(const CachedAttentionOf<W>& a, const Tile<W>& t) {
     }
     inverse[j] = 1.F / sum_lanes(sum);
   }
-  const int64_t value_base = a.kv_heads * key_words(a) + t.kv_head * value_words(a);
-  for (int64_t column = 0; column < a.head_dim; column += k_block) {
-    Vec acc[TILE][k_block_vectors];
-    for (int j = 0; j < TILE; ++j)
-      for (int v = 0; v < k_block_vectors; ++v) acc[j][v] = splat(0.F);
-    for (int64_t begin = t.begin; begin < t.keys_max; begin += k_block) {
-      const typename W::Word* values =
-          a.cache + a.blocks[begin / k_block] * a.block_stride + value_base + column;
-      const int64_t count = t.keys_max - begin < k_block ? t.keys_max - begin : k_block;
-      mix_block<Kind, W, TILE>(a.scratch + begin, padded, values, a.head_dim_padded, count, acc);
-    }
-    for (int j = 0; j < TILE; ++j) {
-      float result[k_block];
-      for (int v = 0; v < k_block_vectors; ++v)
-        store(result + v * k_width, acc[j][v] * splat(inverse[j]));
-      const int64_t count = a.head_dim - column < k_block ? a.head_dim - column : k_block;
-      memcpy(t.out[j] + column, result, static_cast<size_t>(count) * sizeof(float));
-    }
-  }
+  mix_values<Kind, W, TILE, blocks>(a, t, 0, padded, inverse);
 }
 
 template <class Kind, class W, int TILE>

@@ -51,20 +51,33 @@ inline Vec splat(float x) { return Vec{x, x, x, x}; }
 #endif
 inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
 
+/// Lane i is v's lane (i + by) % k_width. In registers: lanes through memory wait for the stores.
+#if COHORT_DECODE_WIDTH == 16
+#define COHORT_ROTATED(v, by)                                                                  \
+  __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,    \
+                          by + 8, by + 9, by + 10, by + 11, by + 12, by + 13, by + 14, by + 15)
+#elif COHORT_DECODE_WIDTH == 8
+#define COHORT_ROTATED(v, by) \
+  __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7)
+#else
+#define COHORT_ROTATED(v, by) __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3)
+#endif
+
 inline float sum_lanes(Vec v) {  // pairwise, fixed order
-  float lane[k_width];
-  store(lane, v);
-  for (int half = k_width / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
+  if constexpr (k_width > 8) v = v + COHORT_ROTATED(v, 8 % k_width);
+  if constexpr (k_width > 4) v = v + COHORT_ROTATED(v, 4 % k_width);
+  v = v + COHORT_ROTATED(v, 2);
+  v = v + COHORT_ROTATED(v, 1);
+  return v[0];
 }
 inline float max_lanes(Vec v) {
-  float lane[k_width];
-  store(lane, v);
-  float best = lane[0];
-  for (int i = 1; i < k_width; ++i) best = lane[i] > best ? lane[i] : best;
-  return best;
+  if constexpr (k_width > 8) v = vmax(COHORT_ROTATED(v, 8 % k_width), v);
+  if constexpr (k_width > 4) v = vmax(COHORT_ROTATED(v, 4 % k_width), v);
+  v = vmax(COHORT_ROTATED(v, 2), v);
+  v = vmax(COHORT_ROTATED(v, 1), v);
+  return v[0];
 }
+#undef COHORT_ROTATED
 
 /// e^x, 1-2 ulp: Cody-Waite reduction by ln 2 in two parts, degree-6 polynomial (Cephes expf).
 /// Exactly 0 below -86.5, so that a masked key adds nothing.

@@ -79,9 +79,23 @@ inline void finish_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel,
   }
 }
 
+/// Words to ask memory for while a tile is computed: a step of bytes further for each of its words.
+struct Ahead {
+  const char* from;
+  int64_t step;
+  void ask() {
+    __builtin_prefetch(from);
+    from += step;
+  }
+};
+/// Where the words come in one stream, which the hardware foresees.
+struct NotAhead {
+  void ask() {}
+};
+
 /// One tile: ROWS rows times PANELS neighbouring panels; one accumulator chain per output element.
-template <class Kind, class W, int ROWS, int PANELS>
-inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel) {
+template <class Kind, class W, int ROWS, int PANELS, class AheadOf>
+inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, AheadOf ahead) {
   constexpr int columns = PANELS * k_vectors;
   Vec acc[ROWS][columns];
   for (int r = 0; r < ROWS; ++r)
@@ -91,6 +105,7 @@ inline void matmul_tile(const MatmulArgsOf<W>& m, int64_t row, int64_t panel) {
   const int64_t panel_stride = words * k_panel;
   const typename W::Word* w = m.weights + panel * panel_stride;
   for (int64_t k = 0; k < words; ++k) {
+    ahead.ask();
     typename Kind::Loaded b[columns];
 #pragma GCC unroll 16
     for (int v = 0; v < columns; ++v)
@@ -111,19 +126,21 @@ template <class Kind, class W, int ROWS, int PANELS>
 inline void matmul_thin(const MatmulArgsOf<W>& m) {
   int64_t panel = m.first_panel;
   for (; panel + PANELS <= m.panels; panel += PANELS)
-    matmul_tile<Kind, W, ROWS, PANELS>(m, 0, panel);
-  for (; panel < m.panels; ++panel) matmul_tile<Kind, W, ROWS, 1>(m, 0, panel);
+    matmul_tile<Kind, W, ROWS, PANELS>(m, 0, panel, NotAhead());
+  for (; panel < m.panels; ++panel) matmul_tile<Kind, W, ROWS, 1>(m, 0, panel, NotAhead());
 }
 
 template <class Kind, class W, int ROWS>
-inline void tile_of_rows(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, int64_t rows) {
+inline void tile_of_rows(const MatmulArgsOf<W>& m, int64_t row, int64_t panel, int64_t rows,
+                         Ahead ahead) {
   if constexpr (ROWS > 0) {
-    if (rows == ROWS) return matmul_tile<Kind, W, ROWS, 1>(m, row, panel);
-    tile_of_rows<Kind, W, ROWS - 1>(m, row, panel, rows);
+    if (rows == ROWS) return matmul_tile<Kind, W, ROWS, 1>(m, row, panel, ahead);
+    tile_of_rows<Kind, W, ROWS - 1>(m, row, panel, rows, ahead);
   }
 }
 
-/// Rows are cut evenly: a last tile of few rows would have too few chains in flight.
+/// Rows are cut evenly: a last tile of few rows would have too few chains in flight. The tiles of a
+/// panel ask for the next one in equal parts: else its first tile would wait for memory.
 template <class Kind, class W>
 inline void matmul_of(const MatmulArgsOf<W>& m) {
   if constexpr (k_width > 4) {
@@ -132,12 +149,17 @@ inline void matmul_of(const MatmulArgsOf<W>& m) {
     if (m.rows == 3) return matmul_thin<Kind, W, 3, 2>(m);
   }
   const int64_t tiles = (m.rows + k_tile_rows - 1) / k_tile_rows;
+  const int64_t words = words_in<W>(m.depth);
+  constexpr int64_t k_word_bytes = sizeof(typename W::Word);
   for (int64_t panel = m.first_panel; panel < m.panels; ++panel) {
+    const typename W::Word* next = m.weights + (panel + 1) * words * k_panel;
+    Ahead ahead = {reinterpret_cast<const char*>(next), k_panel * k_word_bytes / tiles};
     int64_t row = 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t rows = m.rows / tiles + (tile < m.rows % tiles ? 1 : 0);
-      tile_of_rows<Kind, W, k_tile_rows>(m, row, panel, rows);
+      tile_of_rows<Kind, W, k_tile_rows>(m, row, panel, rows, ahead);
       row += rows;
+      ahead.from += ahead.step * words;
     }
   }
 }
