@@ -112,7 +112,7 @@ void expect_kernels_agree_with_f64(const ModelConfig& config) {
 
 TEST(TrainEngine, KernelsAgreeWithTheF64Composition) {
   expect_kernels_agree_with_f64(tiny_model());
-  expect_kernels_agree_with_f64(tests::llama_model());
+  expect_kernels_agree_with_f64(tests::llama_of(tests::tiny_model()));
   for (const ModelConfig& config : tests::engine_models(tiny_model()))
     expect_kernels_agree_with_f64(config);
 }
@@ -153,7 +153,7 @@ TEST(TrainEngine, GradientsMatchFiniteDifferences) {
   ModelConfig untied = tiny_model();
   untied.tie_word_embeddings = false;
   expect_finite_differences(untied);
-  expect_finite_differences(tests::llama_model());
+  expect_finite_differences(tests::llama_of(tests::tiny_model()));
   for (const ModelConfig& config : tests::engine_models(tiny_model()))
     expect_finite_differences(config);
   for (const ModelConfig& config : tests::expert_models(tiny_model()))

@@ -14,36 +14,26 @@
 #include "runtime/compute/train/zero_layout.hpp"
 #include "runtime/plan/estimate/memory_model.hpp"
 #include "tests/support/ranks.hpp"
-#include "tests/support/train_fixture.hpp"
+#include "tests/support/train_outcome.hpp"
 
 namespace cohort::compute {
 namespace {
 
 namespace fs = std::filesystem;
 using tests::cross_entropy;
-using tests::group_options;
 using tests::moe_model;
-using tests::on_threads;
+using tests::nan_for_sample_zero;
 using tests::policy_gradient;
 using tests::random_samples;
 using tests::SampleSet;
+using tests::throws_for_sample_zero;
+using tests::TrainOutcome;
 using tests::TrainRig;
 
-/// DeepSeek-V3's kind: sigmoid scores, a bias of the choice, groups, a shared expert.
 ModelConfig shared_expert_model() {
   ModelConfig config = moe_model();
   config.family = "deepseek_v3";
-  config.moe = model::MoeShape{.num_experts = 8,
-                               .experts_per_token = 3,
-                               .moe_intermediate_size = 5,
-                               .shared_intermediate_size = 7,
-                               .first_moe_layer = 1,
-                               .router_bias = true,
-                               .norm_topk_prob = true,
-                               .is_sigmoid = true,
-                               .num_groups = 4,
-                               .topk_groups = 2,
-                               .routed_scaling = 2.5};
+  config.moe = tests::deepseek_experts(5, 7);
   return config;
 }
 
@@ -55,14 +45,6 @@ struct Case {
                        threads, offload_optimizer ? ", offload_optimizer" : "",
                        swap ? ", swap" : "", is_per_card ? ", per_card" : "");
   }
-};
-
-/// What every rank must report alike.
-struct Outcome {
-  std::vector<uint64_t> hashes;
-  std::vector<double> numbers;  // loss, norm of each step
-  std::vector<std::vector<float>> log_probs;
-  bool operator==(const Outcome&) const = default;
 };
 
 TrainEngineOptions options_of(const Case& x, const ModelConfig& model, Collectives* group) {
@@ -81,50 +63,24 @@ TrainEngineOptions options_of(const Case& x, const ModelConfig& model, Collectiv
   return options;
 }
 
-Outcome train(TrainEngine& engine, const SampleSet& data, int steps) {
-  Outcome out;
-  out.hashes.push_back(engine.param_hash());
-  for (int i = 0; i < steps; ++i) {
-    auto report = engine.step(data.samples, policy_gradient, 1e-2);
-    if (!report) ADD_FAILURE() << report.error().to_string();
-    if (!report) return out;
-    out.numbers.insert(out.numbers.end(), {report->loss, report->grad_norm});
-    out.hashes.push_back(engine.param_hash());
-  }
-  auto done = engine.log_probs(data.samples, out.log_probs);
-  if (!done) ADD_FAILURE() << done.error().to_string();
-  return out;
-}
-
-/// Calls body(rank, group) on a thread per rank; group is nullptr for one.
 void on_ranks(int ranks, const std::function<void(int, Collectives*)>& body) {
-  auto rendezvous = Rendezvous::in_process();
-  on_threads(ranks, [&](int rank) {
-    std::unique_ptr<Collectives> group;
-    if (ranks > 1) {
-      GroupOptions options = group_options(rank, ranks, "g", rendezvous);
-      options.backend = CollectiveBackend::memory;
-      group = Collectives::join(options).value();
-      group->barrier().value();  // a rank that leaves early is gone for those still joining
-    }
-    body(rank, group.get());
-  });
+  tests::on_group(ranks, CollectiveBackend::memory, body);
 }
 
-Outcome run(const Case& x, const ModelConfig& model, const SampleSet& data, int steps = 2) {
-  std::vector<Outcome> outcomes(static_cast<size_t>(x.ranks));
+TrainOutcome run(const Case& x, const ModelConfig& model, const SampleSet& data, int steps = 2) {
+  std::vector<TrainOutcome> outcomes(static_cast<size_t>(x.ranks));
   on_ranks(x.ranks, [&](int rank, Collectives* group) {
     TrainRig rig(options_of(x, model, group));
     rig.onload_all();
-    outcomes[static_cast<size_t>(rank)] = train(*rig.engine, data, steps);
+    outcomes[static_cast<size_t>(rank)] = tests::train(*rig.engine, data, steps);
   });
-  for (const Outcome& other : outcomes) EXPECT_TRUE(other == outcomes[0]) << x.name();
+  for (const TrainOutcome& other : outcomes) EXPECT_TRUE(other == outcomes[0]) << x.name();
   return outcomes[0];
 }
 
 TEST(ExpertTrain, BitsDoNotDependOnWaysRanksOrStage) {  // TRAIN-3, EP-4
   const SampleSet data = random_samples(30, 1);
-  const Outcome expected = run({}, moe_model(), data);
+  const TrainOutcome expected = run({}, moe_model(), data);
   ASSERT_EQ(expected.numbers.size(), 4u);
   ASSERT_GT(expected.numbers[1], 0.05);
   ASSERT_NE(expected.hashes[0], expected.hashes[2]);
@@ -141,7 +97,7 @@ TEST(ExpertTrain, BitsDoNotDependOnWaysRanksOrStage) {  // TRAIN-3, EP-4
 
 TEST(ExpertTrain, SharedExpertsAndFewMicroBatches) {  // idle ranks serve; a way per expert
   const SampleSet data = random_samples(5, 2);
-  const Outcome expected = run({}, shared_expert_model(), data);
+  const TrainOutcome expected = run({}, shared_expert_model(), data);
   for (const Case& x : std::vector<Case>{{2, 2}, {4, 4, 1}, {8, 8}, {8, 2, 2}})
     EXPECT_TRUE(run(x, shared_expert_model(), data) == expected) << x.name();
 }
@@ -150,17 +106,17 @@ TEST(ExpertTrain, Bf16WithItsMasterCut) {  // TRAIN-3
   ModelConfig model = moe_model();
   model.dtype = tensor::Dtype::bf16;
   const SampleSet data = random_samples(20, 3);
-  const Outcome expected = run({}, model, data);
+  const TrainOutcome expected = run({}, model, data);
   for (const Case& x : std::vector<Case>{{2, 2}, {2, 2, 1}, {4, 2, 2}, {4, 4, 1, 2}})
     EXPECT_TRUE(run(x, model, data) == expected) << x.name();
 }
 
 TEST(ExpertTrain, PerCardSumsAreCloseAndRepeat) {
   const SampleSet data = random_samples(40, 4);
-  const Outcome ordered = run({}, moe_model(), data, 1);
+  const TrainOutcome ordered = run({}, moe_model(), data, 1);
   for (const Case& x :
        std::vector<Case>{{4, 2, 0, 1, false, false, true}, {2, 2, 1, 1, false, false, true}}) {
-    const Outcome once = run(x, moe_model(), data, 1), again = run(x, moe_model(), data, 1);
+    const TrainOutcome once = run(x, moe_model(), data, 1), again = run(x, moe_model(), data, 1);
     EXPECT_TRUE(once == again) << x.name();
     for (size_t i = 0; i < once.numbers.size(); ++i)
       EXPECT_NEAR(once.numbers[i], ordered.numbers[i], 1e-6 * (1 + std::abs(ordered.numbers[i])));
@@ -220,21 +176,6 @@ TEST(ExpertTrain, BytesOnEveryCardAreThePlans) {
     }
 }
 
-LossFunction nan_for_sample_zero(const StepCounts& counts) {
-  return [inner = cross_entropy(counts)](const MicroBatch& batch, const MicroOutputs& out) {
-    MicroLoss loss = inner(batch, out);
-    if (batch.seq_id[0].item<int64_t>() == 0) loss.total = loss.total * NAN;
-    return loss;
-  };
-}
-
-LossFunction throws_for_sample_zero(const StepCounts& counts) {
-  return [inner = cross_entropy(counts)](const MicroBatch& batch, const MicroOutputs& out) {
-    if (batch.seq_id[0].item<int64_t>() == 0) throw std::runtime_error("no such loss");
-    return inner(batch, out);
-  };
-}
-
 TEST(ExpertTrain, WhatFailsInOneRankFailsInAllAndChangesNothing) {  // TRAIN-2, EP-5
   const SampleSet data = random_samples(30, 6);
   for (const int stage : {0, 2})
@@ -283,7 +224,7 @@ TEST(ExpertTrain, CheckpointsOfOneCutLoadInAnother) {
   const fs::path folder =
       fs::temp_directory_path() / fmt::format("cohort_expert_train_{}", ::getpid());
   fs::create_directories(folder);
-  const Outcome expected = run({}, moe_model(), data, 2);
+  const TrainOutcome expected = run({}, moe_model(), data, 2);
   const std::vector<Case> cuts = {{1, 1}, {2, 2, 1}, {4, 2, 0}, {4, 4, 2}, {2, 1, 1}};
   for (size_t i = 0; i < cuts.size(); ++i)
     on_ranks(cuts[i].ranks, [&](int, Collectives* group) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <string>
 
 #include "runtime/compute/generate/packed_weights.hpp"
 #include "runtime/compute/train/bf16.hpp"
@@ -26,16 +28,16 @@ constexpr uint32_t k_turns = 3;
 constexpr uint64_t k_subject = 1000;
 
 std::vector<TurnOutput> alone(const std::vector<float>& weights,
-                              tensor::Dtype dtype = tensor::Dtype::f32) {
+                              const compute::ModelConfig& model) {
   RigOptions options;
-  options.model.dtype = dtype;
+  options.model = model;
   GenerationRig rig(options);
   rig.serve(weights);
   return play_all(rig, {k_subject}, k_turns).at(k_subject);
 }
 
 void expect_equal(const std::vector<TurnOutput>& expected, const std::vector<TurnOutput>& found,
-                  const char* what) {
+                  const std::string& what) {
   ASSERT_EQ(expected.size(), found.size()) << what;
   for (size_t turn = 0; turn < expected.size(); ++turn)
     EXPECT_TRUE(same_bits(expected[turn], found[turn])) << what << ", turn " << turn;
@@ -48,73 +50,60 @@ std::vector<uint64_t> crowd(uint64_t first) {
   return ids;
 }
 
-void expect_the_same_in_any_crowd(tensor::Dtype dtype) {
-  const auto weights = random_weights(generation_model());
-  const auto expected = alone(weights, dtype);
+/// How an engine cuts its work.
+struct Cut {
+  const char* what;
+  uint32_t lanes;
+  uint32_t threads_per_lane;
+  int64_t batch_tokens;
+  int64_t cache_blocks;
+};
+
+/// Plays the subject alone, and in every cut among `others`.
+void expect_the_same_in_any_crowd(const compute::ModelConfig& model,
+                                  const std::vector<uint64_t>& others, std::span<const Cut> cuts) {
+  const auto weights = random_weights(model);
+  const auto expected = alone(weights, model);
   EXPECT_FALSE(expected.front().tokens.empty());
-  struct Row {
-    const char* what;
-    uint32_t lanes;
-    uint32_t threads_per_lane;
-    int64_t batch_tokens;
-    int64_t cache_blocks;
-  };
-  const Row rows[] = {
+  for (const Cut& cut : cuts) {
+    RigOptions options;
+    options.model = model;
+    options.lanes = cut.lanes;
+    options.threads_per_lane = cut.threads_per_lane;
+    options.batch_tokens = cut.batch_tokens;
+    options.cache_blocks = cut.cache_blocks;
+    GenerationRig rig(options);
+    rig.serve(weights);
+    expect_equal(expected, play_all(rig, others, k_turns).at(k_subject),
+                 model.family + ", " + cut.what);
+  }
+}
+
+TEST(GenerationInvariance, AloneAndAmong63OthersGiveTheSameBits) {
+  const Cut cuts[] = {
       {"one lane", 1, 1, 256, 1024},       {"two lanes", 2, 1, 256, 1024},
       {"chunks of 7 rows", 1, 1, 7, 1024}, {"one row at a time", 1, 1, 1, 1024},
       {"large batch", 1, 1, 1000, 1024},   {"three lanes, small cache", 3, 1, 64, 160},
       {"two threads", 1, 2, 256, 1024},    {"two threads, one row", 1, 2, 1, 1024},
       {"five threads", 1, 5, 19, 1024},    {"two lanes of two", 2, 2, 256, 1024}};
-  for (const Row& row : rows) {
-    RigOptions options;
-    options.model.dtype = dtype;
-    options.lanes = row.lanes;
-    options.threads_per_lane = row.threads_per_lane;
-    options.batch_tokens = row.batch_tokens;
-    options.cache_blocks = row.cache_blocks;
-    GenerationRig rig(options);
-    rig.serve(weights);
-    expect_equal(expected, play_all(rig, crowd(5000 + row.lanes), k_turns).at(k_subject), row.what);
+  for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
+    compute::ModelConfig model = generation_model();
+    model.dtype = dtype;
+    expect_the_same_in_any_crowd(model, crowd(5000), cuts);
   }
-}
-
-TEST(GenerationInvariance, AloneAndAmong63OthersGiveTheSameBits) {
-  expect_the_same_in_any_crowd(tensor::Dtype::f32);
-}
-
-TEST(GenerationInvariance, Bf16AloneAndAmong63OthersGivesTheSameBits) {
-  expect_the_same_in_any_crowd(tensor::Dtype::bf16);
 }
 
 /// Routed experts and latent attention, in both dtypes: the ATen runner's exact rows.
 TEST(GenerationInvariance, ExpertsAndLatentsKeepTheirBitsInAnyBatch) {
+  const Cut cuts[] = {{"two lanes", 2, 1, 256, 1024},
+                      {"chunks of 7 rows", 1, 1, 7, 1024},
+                      {"small cache", 1, 1, 64, 60}};
+  std::vector<uint64_t> others = {k_subject};
+  for (uint64_t id = 1; id < 24; ++id) others.push_back(id);
   for (compute::ModelConfig model : expert_models(generation_model()))
     for (auto dtype : {tensor::Dtype::f32, tensor::Dtype::bf16}) {
-      const auto weights = random_weights(model);
-      RigOptions options;
-      options.model = model;
-      options.model.dtype = dtype;
-      GenerationRig lonely(options);
-      lonely.serve(weights);
-      const auto expected = play_all(lonely, {k_subject}, k_turns).at(k_subject);
-      EXPECT_FALSE(expected.front().tokens.empty());
-      std::vector<uint64_t> others = {k_subject};
-      for (uint64_t id = 1; id < 24; ++id) others.push_back(id);
-      struct Row {
-        const char* what;
-        uint32_t lanes;
-        int64_t batch_tokens, cache_blocks;
-      };
-      for (const Row& row : {Row{"two lanes", 2, 256, 1024}, Row{"chunks of 7 rows", 1, 7, 1024},
-                             Row{"small cache", 1, 64, 60}}) {
-        options.lanes = row.lanes;
-        options.batch_tokens = row.batch_tokens;
-        options.cache_blocks = row.cache_blocks;
-        GenerationRig rig(options);
-        rig.serve(weights);
-        expect_equal(expected, play_all(rig, others, k_turns).at(k_subject),
-                     (model.family + ", " + row.what).c_str());
-      }
+      model.dtype = dtype;
+      expect_the_same_in_any_crowd(model, others, cuts);
     }
 }
 
@@ -134,10 +123,10 @@ TEST(GenerationInvariance, EvictedTrajectoriesComeBackWithTheSameBits) {
 }
 
 void expect_the_same_after_a_freed_cache(tensor::Dtype dtype) {
-  const auto weights = random_weights(generation_model());
-  const auto expected = alone(weights, dtype);
   RigOptions options;
   options.model.dtype = dtype;
+  const auto weights = random_weights(options.model);
+  const auto expected = alone(weights, options.model);
   GenerationRig rig(options);
   rig.serve(weights);
   for (uint32_t turn = 0; turn < k_turns; ++turn) {
@@ -211,23 +200,9 @@ void expect_training_agrees(const compute::ModelConfig& model,
   }
 }
 
-/// Nine query heads over three of keys and values, no bias, an untied head.
-compute::ModelConfig llama_model() {
-  compute::ModelConfig model = generation_model();
-  model.family = "llama";
-  model.attention_bias = false;
-  model.tie_word_embeddings = false;
-  model.hidden_size = 36;
-  model.num_attention_heads = 9;
-  model.num_key_value_heads = 3;
-  model.head_dim = 8;
-  model.rms_norm_eps = 1e-5;
-  return model;
-}
-
 TEST(GenerationAgreement, LogProbsAreThoseOfTheTrainingForward) {
   expect_training_agrees(generation_model());
-  expect_training_agrees(llama_model());
+  expect_training_agrees(llama_of(generation_model()));
   for (const compute::ModelConfig& model : engine_models(generation_model()))
     expect_training_agrees(model, random_weights(model));
   for (const compute::ModelConfig& model : expert_models(generation_model()))
@@ -261,7 +236,7 @@ TEST(GenerationAgreement, AtenRunnerAndKernelsComputeTheSame) {
   untied.attention_bias = false;
   untied.num_key_value_heads = 1;
   expect_aten_agrees(untied, 2e-5);
-  expect_aten_agrees(llama_model(), 2e-5);
+  expect_aten_agrees(llama_of(generation_model()), 2e-5);
   for (const compute::ModelConfig& model : engine_models(generation_model()))
     expect_aten_agrees(model, 3e-5);
 }
@@ -307,7 +282,7 @@ double log_prob_error(GenerationRig& exact, GenerationRig& rounded) {
 /// bf16 rounds where ATen rounds, and nowhere else: sums, residuals and norms stay f32, so it is
 /// nearer to f32 arithmetic on the same rounded weights than ATen's bf16 is.
 TEST(GenerationAgreement, Bf16KernelsAreNearerToF32OnTheSameWeightsThanAten) {
-  for (compute::ModelConfig model : {generation_model(), llama_model()}) {
+  for (compute::ModelConfig model : {generation_model(), llama_of(generation_model())}) {
     std::vector<float> weights = random_weights(model);
     for (float& weight : weights) weight = compute::from_bf16(compute::to_bf16(weight));
     RigOptions options;

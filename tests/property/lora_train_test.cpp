@@ -231,7 +231,7 @@ void expect_finite_differences(const ModelConfig& config, const model::LoraShape
 
 TEST(LoraTrain, GradientsMatchFiniteDifferences) {
   expect_finite_differences(tests::tiny_model(), {3, 5, false, {"all-linear"}});
-  expect_finite_differences(tests::llama_model(), {2, 3, true, {"all-linear"}});
+  expect_finite_differences(tests::llama_of(tests::tiny_model()), {2, 3, true, {"all-linear"}});
   expect_finite_differences(tests::tiny_model(), {3, 5, false, {"k_proj", "up_proj"}});
   expect_finite_differences(tests::tiny_model(), {3, 5, false, {"layers.1.self_attn.v_proj"}});
 }

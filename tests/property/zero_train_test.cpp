@@ -14,18 +14,20 @@
 #include "runtime/plan/estimate/memory_model.hpp"
 #include "runtime/plan/reshard/reshard_shards.hpp"
 #include "tests/support/ranks.hpp"
-#include "tests/support/train_fixture.hpp"
+#include "tests/support/train_outcome.hpp"
 
 namespace cohort::compute {
 namespace {
 
 using tests::cross_entropy;
 using tests::group_options;
+using tests::nan_for_sample_zero;
 using tests::on_threads;
-using tests::policy_gradient;
 using tests::random_samples;
 using tests::SampleSet;
+using tests::throws_for_sample_zero;
 using tests::tiny_options;
+using tests::TrainOutcome;
 using tests::TrainRig;
 
 struct Case {
@@ -40,14 +42,6 @@ struct Case {
   }
 };
 
-/// What every rank must report alike.
-struct Outcome {
-  std::vector<uint64_t> hashes;
-  std::vector<double> numbers;  // loss, norm, entropy of each step
-  std::vector<std::vector<float>> log_probs;
-  bool operator==(const Outcome&) const = default;
-};
-
 void set_zero(TrainEngineOptions& options, const Case& x, Collectives* group) {
   options.threads = x.threads;
   options.zero = {group,
@@ -58,43 +52,22 @@ void set_zero(TrainEngineOptions& options, const Case& x, Collectives* group) {
                   x.swap};
 }
 
-Outcome train(TrainEngine& engine, const SampleSet& data, int steps) {
-  Outcome out;
-  for (int i = 0; i < steps; ++i) {
-    auto report = engine.step(data.samples, policy_gradient, 1e-2);
-    if (!report) ADD_FAILURE() << report.error().to_string();
-    if (!report) return out;
-    out.numbers.insert(out.numbers.end(), {report->loss, report->grad_norm});
-    for (const Number& number : report->numbers.all()) out.numbers.push_back(number.value);
-    out.hashes.push_back(engine.param_hash());
-  }
-  auto done = engine.log_probs(data.samples, out.log_probs);
-  if (!done) ADD_FAILURE() << done.error().to_string();
-  return out;
-}
-
-/// Calls body(rank, group) on a thread per rank; group is nullptr for one.
 void on_ranks(int ranks, const std::function<void(int, Collectives*)>& body) {
-  auto rendezvous = Rendezvous::in_process();
-  on_threads(ranks, [&](int rank) {
-    std::unique_ptr<Collectives> group;
-    if (ranks > 1) group = Collectives::join(group_options(rank, ranks, "g", rendezvous)).value();
-    body(rank, group.get());
-  });
+  tests::on_group(ranks, CollectiveBackend::gloo, body);
 }
 
 /// Runs the cases (of one number of ranks) in one group. All ranks must have the same outcomes.
-std::vector<Outcome> run_all(const std::vector<Case>& all, TrainEngineOptions options,
-                             const SampleSet& data, int steps = 2) {
+std::vector<TrainOutcome> run_all(const std::vector<Case>& all, TrainEngineOptions options,
+                                  const SampleSet& data, int steps = 2) {
   const int ranks = all[0].ranks;
-  std::vector<std::vector<Outcome>> outcomes(static_cast<size_t>(ranks));
+  std::vector<std::vector<TrainOutcome>> outcomes(static_cast<size_t>(ranks));
   on_ranks(ranks, [&](int rank, Collectives* group) {
     for (const Case& x : all) {
       TrainEngineOptions mine = options;
       set_zero(mine, x, group);
       TrainRig rig(mine);
       rig.onload_all();
-      outcomes[static_cast<size_t>(rank)].push_back(train(*rig.engine, data, steps));
+      outcomes[static_cast<size_t>(rank)].push_back(tests::train(*rig.engine, data, steps));
     }
   });
   for (const auto& other : outcomes)
@@ -103,7 +76,7 @@ std::vector<Outcome> run_all(const std::vector<Case>& all, TrainEngineOptions op
   return outcomes[0];
 }
 
-Outcome run(const Case& x, const TrainEngineOptions& options, const SampleSet& data) {
+TrainOutcome run(const Case& x, const TrainEngineOptions& options, const SampleSet& data) {
   return run_all({x}, options, data)[0];
 }
 
@@ -128,11 +101,11 @@ TEST(ZeroTrain, BitsDoNotDependOnRanksStageOffloadOrSwap) {  // TRAIN-3
   TrainEngineOptions options = tiny_options();
   options.optimizer.weight_decay = 0.1;
   options.optimizer.max_grad_norm = 0.05;  // clips in every step
-  const Outcome expected = run({}, options, data);
+  const TrainOutcome expected = run({}, options, data);
   ASSERT_GT(expected.numbers[1], 0.05);
   for (int ranks : {1, 2, 4}) {
     const std::vector<Case> all = of_ranks(cases(), ranks);
-    const std::vector<Outcome> outcomes = run_all(all, options, data);
+    const std::vector<TrainOutcome> outcomes = run_all(all, options, data);
     for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(outcomes[i] == expected) << all[i].name();
   }
 }
@@ -149,7 +122,7 @@ TEST(ZeroTrain, UntiedOddSizesAndFewMicroBatches) {  // TRAIN-3: parts that are 
   const SampleSet data = random_samples(5, 2, 7);
   for (int64_t rows : {int64_t{1}, int64_t{1} << 20}) {  // 5 micro-batches, and 1: idle ranks
     options.micro_batch_tokens = rows;
-    const Outcome expected = run({}, options, data);
+    const TrainOutcome expected = run({}, options, data);
     for (int stage : {0, 1, 2, 3})
       for (int ranks : {2, 4})
         EXPECT_TRUE(run({ranks, stage}, options, data) == expected) << ranks << " " << stage;
@@ -160,7 +133,7 @@ TEST(ZeroTrain, Bf16WithItsMasterCut) {  // TRAIN-3
   TrainEngineOptions options = tiny_options();
   options.model.dtype = tensor::Dtype::bf16;
   const SampleSet data = random_samples(30, 3);
-  const Outcome expected = run({}, options, data);
+  const TrainOutcome expected = run({}, options, data);
   for (const Case& x : std::vector<Case>{{1, 1},
                                          {1, 3},
                                          {2, 0},
@@ -180,10 +153,10 @@ TEST(ZeroTrain, PerCardSumsAreCloseAndRepeat) {
   const SampleSet data = random_samples(60, 4);
   TrainEngineOptions options = tiny_options();
   options.optimizer.eps = 1;  // keeps AdamW from blowing a zero gradient's rounding up to +-1
-  const Outcome ordered = run({}, options, data);
+  const TrainOutcome ordered = run({}, options, data);
   for (int stage : {0, 1}) {
     const Case x{4, stage, false, false, false, true};
-    const Outcome once = run(x, options, data), again = run(x, options, data);
+    const TrainOutcome once = run(x, options, data), again = run(x, options, data);
     EXPECT_TRUE(once == again);
     ASSERT_EQ(once.numbers.size(), ordered.numbers.size());
     for (size_t i = 0; i < once.numbers.size(); ++i)
@@ -193,32 +166,17 @@ TEST(ZeroTrain, PerCardSumsAreCloseAndRepeat) {
 
 TEST(ZeroTrain, AccumulationSplitsAgreeToRounding) {  // acceptance: <= 1e-6 relative
   const SampleSet data = random_samples(60, 5);
-  std::vector<Outcome> outcomes;
+  std::vector<TrainOutcome> outcomes;
   for (int64_t rows : {64, 256, 1 << 20}) {
     TrainEngineOptions options = tiny_options();
     options.micro_batch_tokens = rows;
     options.optimizer.eps = 1;
     outcomes.push_back(run({2, 2}, options, data));
   }
-  for (const Outcome& other : outcomes)
+  for (const TrainOutcome& other : outcomes)
     for (size_t i = 0; i < other.numbers.size(); ++i)
       EXPECT_NEAR(other.numbers[i], outcomes[0].numbers[i],
                   1e-6 * (1 + std::abs(outcomes[0].numbers[i])));
-}
-
-LossFunction nan_for_sample_zero(const StepCounts& counts) {
-  return [inner = cross_entropy(counts)](const MicroBatch& batch, const MicroOutputs& out) {
-    MicroLoss loss = inner(batch, out);
-    if (batch.seq_id[0].item<int64_t>() == 0) loss.total = loss.total * NAN;
-    return loss;
-  };
-}
-
-LossFunction throws_for_sample_zero(const StepCounts& counts) {
-  return [inner = cross_entropy(counts)](const MicroBatch& batch, const MicroOutputs& out) {
-    if (batch.seq_id[0].item<int64_t>() == 0) throw std::runtime_error("no such loss");
-    return inner(batch, out);
-  };
 }
 
 TEST(ZeroTrain, WhatFailsInOneRankFailsInAllAndChangesNothing) {  // TRAIN-2

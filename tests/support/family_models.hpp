@@ -15,6 +15,35 @@ inline model::RopeShape scaled_rope(const std::string& type) {
   return rope;
 }
 
+/// Llama's: no biases, an untied head, nine query heads over three of keys and values (SmolLM2).
+inline compute::ModelConfig llama_of(const compute::ModelConfig& base) {
+  compute::ModelConfig model = base;
+  model.family = "llama";
+  model.attention_bias = false;
+  model.tie_word_embeddings = false;
+  model.hidden_size = 36;
+  model.num_attention_heads = 9;
+  model.num_key_value_heads = 3;
+  model.head_dim = 8;
+  model.rms_norm_eps = 1e-5;
+  return model;
+}
+
+/// DeepSeek-V3's: sigmoid scores, a bias of the choice, groups, shared experts; one dense layer.
+inline model::MoeShape deepseek_experts(int64_t width, int64_t shared_width) {
+  return {.num_experts = 8,
+          .experts_per_token = 3,
+          .moe_intermediate_size = width,
+          .shared_intermediate_size = shared_width,
+          .first_moe_layer = 1,
+          .router_bias = true,
+          .norm_topk_prob = true,
+          .is_sigmoid = true,
+          .num_groups = 4,
+          .topk_groups = 2,
+          .routed_scaling = 2.5};
+}
+
 /// What the engines compute: norms of q and k; a window in all layers; biases everywhere with
 /// llama3's positions; a window in one layer with yarn's.
 inline std::vector<compute::ModelConfig> engine_models(const compute::ModelConfig& base) {
@@ -63,17 +92,7 @@ inline std::vector<compute::ModelConfig> expert_models(const compute::ModelConfi
                                   .qk_nope_head_dim = 8,
                                   .v_head_dim = 6};
   models[2].head_dim = 12;
-  models[2].moe = model::MoeShape{.num_experts = 8,
-                                  .experts_per_token = 3,
-                                  .moe_intermediate_size = 12,
-                                  .shared_intermediate_size = 12,
-                                  .first_moe_layer = 1,
-                                  .router_bias = true,
-                                  .norm_topk_prob = true,
-                                  .is_sigmoid = true,
-                                  .num_groups = 4,
-                                  .topk_groups = 2,
-                                  .routed_scaling = 2.5};
+  models[2].moe = deepseek_experts(12, 12);
   return models;
 }
 

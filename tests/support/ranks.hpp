@@ -38,6 +38,22 @@ inline void on_threads(int size, const std::function<void(int)>& body) {
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
 }
 
+/// Calls body(rank, group) on a thread per rank; group is nullptr for one.
+inline void on_group(int size, compute::CollectiveBackend backend,
+                     const std::function<void(int, compute::Collectives*)>& body) {
+  auto rendezvous = compute::Rendezvous::in_process();
+  on_threads(size, [&](int rank) {
+    std::unique_ptr<compute::Collectives> group;
+    if (size > 1) {
+      compute::GroupOptions options = group_options(rank, size, "g", rendezvous);
+      options.backend = backend;
+      group = compute::Collectives::join(options).value();
+      group->barrier().value();  // a rank that leaves early is gone for those still joining
+    }
+    body(rank, group.get());
+  });
+}
+
 /// One forked process per rank. The child runs body(rank) and leaves with its result; stdout and
 /// stderr are the parent's. Fork before this process has threads that hold locks.
 class ForkedRanks {

@@ -8,6 +8,7 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/train/loss_factory.hpp"
 #include "runtime/compute/train/train_engine.hpp"
+#include "tests/support/family_models.hpp"
 
 namespace cohort::tests {
 
@@ -23,20 +24,6 @@ inline compute::ModelConfig tiny_model() {
   config.max_position = 64;
   config.rope.theta = 100;
   config.initializer_range = 0.05;
-  return config;
-}
-
-/// Llama's: no biases, an untied head, nine query heads over three of keys and values (SmolLM2).
-inline compute::ModelConfig llama_model() {
-  compute::ModelConfig config = tiny_model();
-  config.family = "llama";
-  config.attention_bias = false;
-  config.tie_word_embeddings = false;
-  config.hidden_size = 36;
-  config.num_attention_heads = 9;
-  config.num_key_value_heads = 3;
-  config.head_dim = 8;
-  config.rms_norm_eps = 1e-5;
   return config;
 }
 
