@@ -246,6 +246,28 @@ TEST(PlanCommand, ExplainWithoutAndWithAConfig) {
   EXPECT_EQ(run({"--dialect", "verl", "--explain", "actor_rollout_ref.rollout.n"}).exit_code, 0);
 }
 
+TEST(PlanCommand, ExplainKnowsVerlsSupervisedTrainers) {
+  // A key that the RL trainer has not is theirs; one that both have is that of the config's.
+  PlanOutput own = run({"--dialect", "verl", "--explain", "optim.lr"});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_NE(own.out.find("verl's supervised one"), std::string::npos) << own.out;
+  EXPECT_NE(own.out.find("1e-05"), std::string::npos) << own.out;
+  PlanOutput shared = run({"--dialect", "verl", "--explain", "data.train_files"});
+  EXPECT_EQ(shared.out.find("verl's supervised one"), std::string::npos) << shared.out;
+  const std::vector<std::string> words = {"--dialect", "verl", "optim.lr=2e-4",
+                                          "model.path=/models/x", "--explain"};
+  for (const auto& [key, text] : {std::pair{"data.train_files", "Parquet or jsonl files"},
+                                  std::pair{"optim.lr", "set at override 'optim.lr=2e-4'"}}) {
+    std::vector<std::string> command = words;
+    command.emplace_back(key);
+    PlanOutput output = run(command);
+    EXPECT_EQ(output.exit_code, 0) << output.err;
+    EXPECT_NE(output.out.find(text), std::string::npos) << output.out;
+  }
+  PlanOutput unknown = run({"--dialect", "verl", "--explain", "optim.lrr"});
+  EXPECT_EQ(unknown.exit_code, 2);
+}
+
 TEST(PlanCommand, ExplainOfAnUnknownKeyNamesTheNearest) {
   PlanOutput output = run({"--explain", "actor_train.training_args.learning_rat"});
   EXPECT_EQ(output.exit_code, 2);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "runtime/config/roll/not_built.hpp"
 #include "tests/support/verl_command.hpp"
 
 namespace cohort::config {
@@ -68,6 +69,31 @@ TEST(VerlErrors, Types) {
       {"actor_rollout_ref.actor.optim.betas=[0.9]",
        "actor_rollout_ref.actor.optim.betas: 1 numbers; AdamW has 2"},
   });
+}
+
+TEST(VerlErrors, MegatronsExpertParallelismIsTheTrainersAlone) {
+  const std::string size = ".megatron.expert_model_parallel_size=";
+  const std::string of_actor = "actor_rollout_ref.actor" + size;
+  std::vector<std::string> words = {"actor_rollout_ref.actor.strategy=megatron", of_actor + "2"};
+  // The reference has the actor's size unless it is given one.
+  std::vector<Note> refused = not_built(load_verl(quickstart(words)).value());
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].key, "actor_rollout_ref.ref.megatron.expert_model_parallel_size");
+  EXPECT_NE(refused[0].text.find("experts are cut in the trainer alone; use 1"), std::string::npos)
+      << refused[0].text;
+  words.push_back("actor_rollout_ref.ref" + size + "1");
+  const RunConfig run = load_verl(quickstart(words)).value();
+  EXPECT_TRUE(not_built(run).empty());
+  EXPECT_EQ(run.actor_train.strategy_args.expert_parallel_size, 2);
+  EXPECT_EQ(run.reference.strategy_args.expert_parallel_size, 1);
+  EXPECT_EQ(run.actor_train.strategy_args.strategy, Strategy::megatron_train);
+  words[1] = of_actor + "3";
+  const auto odd = load_verl(quickstart(words));
+  ASSERT_FALSE(odd);
+  EXPECT_NE(odd.error().detail.find("8 cards = nnodes 1 x n_gpus_per_node 8 are not a multiple of "
+                                    "3 = expert 3 x expert tensor 1 x pipeline 1"),
+            std::string::npos)
+      << odd.error().detail;
 }
 
 TEST(VerlErrors, DivisibilityShowsTheArithmetic) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/config/bind/schema.hpp"
 #include "runtime/config/roll/roll_schema.hpp"
 #include "runtime/config/tree/yaml_reader.hpp"
 #include "runtime/config/verl/verl_load.hpp"
+#include "runtime/config/verl/verl_sft.hpp"
 
 namespace cohort {
 namespace {
@@ -70,20 +72,46 @@ void add_names(Page& page, const KeyInfo& info, config::Dialect dialect) {
   if (!rows.empty()) page.table(2, {{}, {}, {}, {}}, rows);
 }
 
+struct Found {
+  const KeyInfo* info;
+  const std::vector<KeyInfo>* keys;  // that it stands among
+};
+
+/// Whether `key` is the key's whole path, not its end.
+bool is_whole(const std::string& key, const KeyInfo& info) {
+  return config::split_path(key).size() == config::split_path(info.path).size();
+}
+
+/// verl has two trainers with keys of their own; the one that `config` is of is asked first. A
+/// whole path wins over an end.
+Expected<Found> find_in_dialect(const std::string& key, config::Dialect dialect,
+                                const config::RunConfig* config) {
+  std::vector<const std::vector<KeyInfo>*> lists = {&config::all_keys()};
+  if (dialect == config::Dialect::verl) {
+    lists = {&config::verl_keys(), &config::verl_sft_keys()};
+    if (config != nullptr && config->pipeline == config::Pipeline::sft) std::ranges::reverse(lists);
+  }
+  std::optional<Found> ending;
+  std::optional<Error> error;
+  for (const std::vector<KeyInfo>* keys : lists) {
+    auto found = config::find_key(*keys, key);
+    if (found && is_whole(key, **found)) return Found{*found, keys};
+    if (found && !ending) ending = Found{*found, keys};
+    if (!found && !ending && !error) error = found.error();
+  }
+  if (ending && (!error || error->code == Errc::not_found)) return *ending;
+  return error->with_context(fmt::format("{} dialect", config::to_string(dialect)));
+}
+
 }  // namespace
 
 Expected<std::string> explain_key(const std::string& key, config::Dialect dialect,
                                   const config::RunConfig* config, const PageStyle& style) {
-  bool is_verl = dialect == config::Dialect::verl;
-  const std::vector<KeyInfo>& keys = is_verl ? config::verl_keys() : config::all_keys();
-  auto found = config::find_key(keys, key);
-  if (!found)
-    return found.error().with_context(fmt::format("{} dialect", config::to_string(dialect)));
-  const KeyInfo* info = *found;
+  COHORT_ASSIGN(const Found found, find_in_dialect(key, dialect, config));
+  const KeyInfo* info = found.info;
   Page page(style);
   // A whole path keeps the names of the file; an ending is shown as the key that it stands for.
-  bool is_whole = config::split_path(key).size() == config::split_path(info->path).size();
-  const std::string path = is_whole ? key : info->path;
+  const std::string path = is_whole(key, *info) ? key : info->path;
   page.heading(path);
   auto row = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) page.wrapped(fmt::format("  {:<9}", name), text);
@@ -92,9 +120,10 @@ Expected<std::string> explain_key(const std::string& key, config::Dialect dialec
   row("type", info->is_section ? "section" : info->type);
   row("default", info->default_text);
   row("read by", info->reader);
+  if (found.keys == &config::verl_sft_keys()) row("trainer", "verl's supervised one");
   if (config != nullptr) add_value(page, path, *config);
   add_names(page, *info, dialect);
-  if (info->is_section) add_children(page, *info, keys);
+  if (info->is_section) add_children(page, *info, *found.keys);
   return page.text();
 }
 

@@ -266,6 +266,7 @@ Expected<RunConfig> load_sft(Node user, const Primary& primary,
   COHORT_ASSIGN(SftTree tree, translate_verl_sft(user, primary.sft == "sft_trainer_engine"));
   COHORT_ASSIGN(RunConfig run, load_node(std::move(tree.root), options));
   run.notes.insert(run.notes.begin(), tree.notes.begin(), tree.notes.end());
+  run.origins.merge(tree.origins);
   return run;
 }
 

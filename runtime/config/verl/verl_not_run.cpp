@@ -93,15 +93,17 @@ void add_engine(const std::string& role, VerlStrategy strategy, VerlDtype dtype,
       !is_megatron && ulysses > 1, role + ".ulysses_sequence_parallel_size",
       fmt::format("{} is not built in: sequences are not split over cards; use 1", ulysses));
   if (!is_megatron) return;
-  // The trainer cuts routed experts; the reference is one card's.
-  const bool is_trained = role == "actor_rollout_ref.actor";
-  for (const auto& [key, degree] :
-       {std::pair{"tensor", m.tensor_model_parallel_size},
-        std::pair{"pipeline", m.pipeline_model_parallel_size},
-        std::pair{"expert", is_trained ? int64_t{1} : m.expert_model_parallel_size}})
+  for (const auto& [key, degree] : {std::pair{"tensor", m.tensor_model_parallel_size},
+                                    std::pair{"pipeline", m.pipeline_model_parallel_size}})
     list.add_if(
         degree > 1, fmt::format("{}.megatron.{}_model_parallel_size", role, key),
         fmt::format("{} is not built in: a model is cut in the rollout alone; use 1", degree));
+  const bool is_trained = role == "actor_rollout_ref.actor";
+  list.add_if(!is_trained && m.expert_model_parallel_size > 1,
+              role + ".megatron.expert_model_parallel_size",
+              fmt::format("{} is not built in: experts are cut in the trainer alone; use 1 (it is "
+                          "the actor's unless it is given)",
+                          m.expert_model_parallel_size));
   list.add_if(m.context_parallel_size > 1, role + ".megatron.context_parallel_size",
               fmt::format("{} is not built in; use 1", m.context_parallel_size));
 }

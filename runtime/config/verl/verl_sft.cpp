@@ -301,7 +301,18 @@ Expected<SftTree> translate_verl_sft(const Node& user, bool is_engine) {
     own.set(entry.key, entry.mark, entry.node());
     merge(to.root, own);
   }
-  return SftTree{std::move(to.root), std::move(findings.notes)};
+  SftTree result{std::move(to.root), std::move(findings.notes), {}};
+  for (const auto& [path, mark] : findings.present)
+    if (!path.empty()) result.origins[path] = mark.file_line();
+  return result;
+}
+
+const std::vector<KeyInfo>& verl_sft_keys() {
+  static const std::vector<KeyInfo> k_keys = list_keys([](Visitor& visitor) {
+    VerlSft defaults;
+    describe_verl_sft(visitor, defaults);
+  });
+  return k_keys;
 }
 
 }  // namespace cohort::config
