@@ -13,6 +13,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/config/group_filters.hpp"
 
 namespace cohort::actors {
 
@@ -103,6 +104,7 @@ void NodeState::spawn_trainer() {
       options.ranks.push_back(std::move(rank));
     }
   }
+  if (config::has_group_filter(options_.config)) options.sieve.emplace(options_.config);
   options.is_supervised = options_.plan.rows != nullptr;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "actors/roles/policy_loss_bridge.hpp"
+#include "actors/roles/sample_masks.hpp"
 #include "algorithms/estimators/estimator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -49,11 +50,16 @@ compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const Packe
   size_t count = t.tokens.size();
   compute::TrainSample sample;
   sample.tokens = t.tokens;
-  sample.response_mask = t.response_mask;
+  sample.response_mask = std::span(packed.mask).subspan(first, count);
   sample.old_logp = std::span(packed.old_logp).subspan(first, count);
   sample.advantages = std::span(packed.advantages).subspan(first, count);
   if (!packed.ref_logp.empty()) sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
   return sample;
+}
+
+/// A mask has taken all its tokens: it costs no pass.
+bool is_untrained(const PackedBatch& packed, size_t index) {
+  return !packed.trained.empty() && packed.trained[index] == 0;
 }
 
 // reward_normalization.grouping: trajectories of one group id are compared with each other.
@@ -130,6 +136,21 @@ std::vector<double> normalise(const config::RunConfig& config,
   return rewards;
 }
 
+/// Takes the tokens of trajectories that do not train out of the mask. Returns their share.
+double mask_samples(const config::RunConfig& config, const std::vector<Trajectory>& batch,
+                    const std::vector<double>& scores, const std::vector<uint32_t>& groups,
+                    PackedBatch& packed) {
+  packed.trained = trained_samples(config.rlvr, batch, scores, groups);
+  double untrained = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (packed.trained[i] != 0) continue;
+    ++untrained;
+    std::fill(packed.mask.begin() + packed.cu_seqlens[i],
+              packed.mask.begin() + packed.cu_seqlens[i + 1], uint8_t{0});
+  }
+  return untrained / std::max<double>(1, static_cast<double>(batch.size()));
+}
+
 }  // namespace
 
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
@@ -145,6 +166,8 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
                                                 config::to_string(config.adv_estimator))};
   const std::vector<double> rewards = normalise(config, *estimator, batch, scores, groups);
   metrics.groups = algorithms::group_stats(scores, groups);
+  if (has_sample_masks(config))
+    metrics.untrained = mask_samples(config, batch, scores, groups, packed);
   algorithms::AdvantageInput input{
       {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp, packed.values};
   algorithms::AdvantageOptions options;
@@ -355,7 +378,8 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
       for (; next < run.batch.size() &&
              (run.places.empty() ? next : run.places[next]) < first + mini_batch;
            ++next)
-        samples.push_back(sample_of(run.batch, run.packed, next));
+        if (!is_untrained(run.packed, next))
+          samples.push_back(sample_of(run.batch, run.packed, next));
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
       ++policy_steps_;
       if (samples.empty()) continue;  // every trajectory of it is masked
@@ -402,6 +426,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
+  if (has_sample_masks(config_))
+    report.metrics.emplace_back("actor/untrained", advantages.untrained);
   report.metrics.emplace_back(
       "critic/mixed_groups",
       static_cast<double>(advantages.groups.mixed_groups) /

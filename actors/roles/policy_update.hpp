@@ -27,6 +27,8 @@ struct PackedBatch {
   std::vector<int32_t> cu_seqlens = {0};
   std::vector<uint8_t> mask;
   std::vector<float> old_logp, ref_logp, values, advantages;
+  /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
+  std::vector<uint8_t> trained = {};
 };
 PackedBatch pack(const std::vector<proto::Trajectory>& batch);
 
@@ -34,6 +36,7 @@ struct AdvantageMetrics {
   algorithms::AdvantageSummary summary;
   algorithms::GroupStats groups;
   double kl = 0;
+  double untrained = 0;  // share of trajectories that count in their group alone (sample_masks.hpp)
 };
 /// Scores to advantages, as the config asks. Errc::unsupported: the estimator is not built in.
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,

@@ -96,13 +96,17 @@ using TrainRankActor = caf::typed_actor<
 /// Collector and front of the trainer.
 ///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
 ///   stream; (recorded, kind, step) -> RecordedReport | not_found once the step is over;
-///   (mask, MaskRequest) -> true once the group's places are in the stream, masked | not_found
+///   (sift, kind, step, n) -> SiftReport when its filter has left out more than n groups, or the
+///   step is over | not_found; (mask, MaskRequest) -> true once the group's places are in the
+///   stream, masked | not_found
 using TrainerActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
     caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
     caf::replies_to<control::collect_atom, TrajectoryKind, uint64_t>::with<control::CollectReport>,
     caf::replies_to<control::recorded_atom, TrajectoryKind,
                     uint64_t>::with<control::RecordedReport>,
+    caf::replies_to<control::sift_atom, TrajectoryKind, uint64_t,
+                    uint32_t>::with<control::SiftReport>,
     caf::replies_to<control::mask_atom, control::MaskRequest>::with<bool>,
     caf::replies_to<control::update_atom, control::UpdateRequest>::with<control::UpdateReport>,
     caf::replies_to<control::save_atom,

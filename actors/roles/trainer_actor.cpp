@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "actors/run/row_set.hpp"
 #include "algorithms/sample_metrics.hpp"
@@ -100,10 +102,12 @@ class TrainerState {
     });
   }
   caf::result<bool> on_expect(const CollectRequest& request) {
-    auto opened =
-        collector_.open_step({request.kind, request.step}, request.groups, request.group_size);
+    const plan::StepKey key{request.kind, request.step};
+    const bool is_more = !request.in_place.empty();
+    auto opened = is_more ? collector_.extend_step(key, request.in_place)
+                          : collector_.open_step(key, request.groups, request.group_size);
     if (!opened) return to_caf(opened.error());
-    steps_[{request.kind, request.step}].group_size = request.group_size;
+    steps_[key].group_size = request.group_size;
     return true;
   }
   caf::result<control::CollectReport> on_collect(TrajectoryKind kind, uint64_t step_number) {
@@ -115,6 +119,17 @@ class TrainerState {
     step->second.has_waiting = true;
     auto promise = step->second.waiting;
     maybe_complete(step->first, step->second);
+    return promise;
+  }
+  caf::result<control::SiftReport> on_sift(TrajectoryKind kind, uint64_t step_number,
+                                           uint32_t known) {
+    auto step = steps_.find({kind, step_number});
+    if (step == steps_.end())
+      return to_caf({Errc::not_found, fmt::format("sift of step {} before expect", step_number)});
+    step->second.sifting = self_->make_response_promise<SiftReport>();
+    step->second.known = known;
+    auto promise = *step->second.sifting;
+    answer_sift(step->second, false);
     return promise;
   }
   caf::result<control::RecordedReport> on_recorded_asked(TrajectoryKind kind,
@@ -144,6 +159,7 @@ class TrainerState {
       masked->push_back(std::move(*it));
     }
     here.erase(rest, here.end());
+    step->second.counts[request.group] -= static_cast<uint32_t>(masked->size());
     for (uint32_t index = 0; index < step->second.group_size; ++index) {
       TrajectoryKey place{request.kind, request.step, request.group, index};
       if (collector_.offer(place, request.attempt) != plan::Verdict::accepted) continue;
@@ -161,9 +177,12 @@ class TrainerState {
     auto closed = collector_.close_step({request.kind, request.step});
     if (!closed) return to_caf(closed.error().with_context("update"));
     auto step = steps_.find({request.kind, request.step});
+    answer_sift(step->second, true);
     auto batch =
         std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
     steps_.erase(step);
+    // What was played in the place of others takes their place in the optimizer's batches, too.
+    std::erase_if(*batch, proto::is_left_out);
     // Steps are synchronous: what the present version did not generate is not trained on.
     if (request.kind == TrajectoryKind::train)
       if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
@@ -272,6 +291,11 @@ class TrainerState {
     uint32_t group_size = 0;
     std::vector<proto::Trajectory> trajectories;  // recorded
     std::map<uint32_t, std::string> masks;        // reason by group that is not played
+    std::map<uint32_t, uint32_t> counts;          // of recorded trajectories, by group
+    std::set<uint32_t> left_out;                  // groups without a signal, recorded as such
+    std::map<uint32_t, algorithms::GroupVerdict> verdicts;  // by group
+    std::optional<caf::typed_response_promise<control::SiftReport>> sifting;
+    uint32_t known = 0;  // to who asked
     caf::typed_response_promise<control::CollectReport> waiting;
     bool has_waiting = false;
   };
@@ -295,10 +319,43 @@ class TrainerState {
         again->push_back(std::move(t));
         continue;
       }
+      const uint32_t group = t.key.group;
       step->second.trajectories.push_back(std::move(t));
+      if (++step->second.counts[group] == step->second.group_size) judge(key, step->second, group);
       maybe_complete(key, step->second);
     }
     if (!again->empty()) record(again, [this, again] { keep(again); });
+  }
+  /// All of the group is recorded. Without a signal it is recorded again, as left out; it counts
+  /// once it is there.
+  void judge(plan::StepKey key, Step& step, uint32_t group) {
+    if (!options_.sieve || key.kind != TrajectoryKind::train) return;
+    const auto is_of_group = [group](const proto::Trajectory& t) { return t.key.group == group; };
+    std::vector<const proto::Trajectory*> members;
+    for (const proto::Trajectory& t : step.trajectories)
+      if (is_of_group(t)) members.push_back(&t);
+    const GroupSieve::Verdict verdict = options_.sieve->judge(members);
+    step.verdicts[group] = verdict.verdict;
+    if (verdict.reason.empty()) return;
+    auto again = std::make_shared<std::vector<proto::Trajectory>>();
+    for (proto::Trajectory& t : step.trajectories)
+      if (is_of_group(t)) again->push_back(std::move(t));
+    std::erase_if(step.trajectories, is_of_group);
+    for (proto::Trajectory& t : *again)
+      t.mask_reason = fmt::format("{}{}", proto::k_left_out, verdict.reason);
+    record(again, [this, again, key, group] {
+      auto found = steps_.find(key);
+      if (found == steps_.end()) return;
+      found->second.left_out.insert(group);
+      std::ranges::move(*again, std::back_inserter(found->second.trajectories));
+      answer_sift(found->second, false);
+      maybe_complete(key, found->second);
+    });
+  }
+  void answer_sift(Step& step, bool is_over) {
+    if (!step.sifting || (!is_over && step.left_out.size() <= step.known)) return;
+    auto promise = *std::exchange(step.sifting, std::nullopt);
+    promise.deliver(SiftReport{{step.left_out.begin(), step.left_out.end()}});
   }
   void maybe_complete(plan::StepKey key, Step& step) {
     // Complete means recorded: what the collector has accepted may still be on its way to the
@@ -316,6 +373,10 @@ class TrainerState {
     report.metrics = options_.is_supervised ? row_metrics(step.trajectories)
                                             : rollout_metrics(step.trajectories);
     if (!options_.is_supervised) report.success = success_by_tag(step.trajectories);
+    if (options_.sieve && key.kind == TrajectoryKind::train)
+      for (auto& number : filter_metrics(step.verdicts))
+        report.metrics.push_back(std::move(number));
+    report.left_out.assign(step.left_out.begin(), step.left_out.end());
     step.has_waiting = false;
     auto waiting = step.waiting;
     // Held-out trajectories are in the stream and counted: nobody trains on them. Of rows the loss
@@ -395,7 +456,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   double tokens = 0;
   for (const proto::Trajectory& t : batch) {
     score += t.score;
-    masked += t.mask_reason.empty() ? 0 : 1;
+    masked += t.mask_reason.empty() || proto::is_left_out(t) ? 0 : 1;
     score_min = std::min(score_min, t.score);
     score_max = std::max(score_max, t.score);
     tokens += static_cast<double>(t.tokens.size());
@@ -475,6 +536,9 @@ TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState>
       },
       [state](recorded_atom, TrajectoryKind kind, uint64_t step) {
         return state->on_recorded_asked(kind, step);
+      },
+      [state](sift_atom, TrajectoryKind kind, uint64_t step, uint32_t known) {
+        return state->on_sift(kind, step, known);
       },
       [state](mask_atom, const MaskRequest& request) { return state->on_mask(request); },
       [state](update_atom, const UpdateRequest& request) { return state->on_update(request); },

@@ -7,13 +7,16 @@
 /// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
 /// event, and acknowledged. A group that is not played (mask) has its places filled with masked
 /// trajectories, so that the step is whole; one of it that came before is recorded again, masked,
-/// and the later record counts. FLOW-1: a trajectory (kind, step, group, index) is handed to the
+/// and the later record counts. A group that the sieve leaves out is recorded again likewise, and
+/// what trains is the others. FLOW-1: a trajectory (kind, step, group, index) is handed to the
 /// engine at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages:
 /// TrainerActor in role_handles.hpp.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/roles/group_sieve.hpp"
 #include "actors/roles/role_parts.hpp"
 
 namespace cohort::actors {
@@ -35,6 +38,7 @@ struct TrainerOptions {
   std::vector<TrainRank> ranks;  // role by role, actor_train's first; in the order of their cards
   int record_timeout_ms = 60000;
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
+  std::optional<GroupSieve> sieve;   // which groups of training carry a signal; none: all train
   bool is_supervised = false;        // pipeline sft: held-out rows go to the ranks, for their loss
   FailureSink fail;
 };

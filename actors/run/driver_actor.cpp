@@ -10,6 +10,7 @@
 #include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/config/group_filters.hpp"
 #include "runtime/config/role_weights.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/run/run.hpp"
@@ -41,6 +42,8 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.group_size = static_cast<uint32_t>(config.derived.group_size);
   to.val_group_size = static_cast<uint32_t>(config.derived.val_group_size);
   to.greedy_group_size = config.pipeline == config::Pipeline::rlvr ? 1 : to.val_group_size;
+  if (config::has_group_filter(config))
+    to.gen_batches_max = static_cast<uint32_t>(config.dynamic_sampling.max_num_gen_batches);
   to.measures_loss = config.pipeline == config::Pipeline::sft;
   to.has_reference_phase = options.has_reference_phase;
   to.attempt = options.attempt;
@@ -181,6 +184,7 @@ class DriverState {
         phase_atom_v, PhaseRequest{command.step, command.kind, command.version});
   }
   void execute(const run::AskTasks& command) {
+    if (!command.in_place.empty()) return draw_in_place(command);
     book_->on(command);
     const auto [kind, step] = command.round;
     std::vector<GroupTask> groups;
@@ -194,15 +198,30 @@ class DriverState {
                                                   : options_.tasks->held_out();
     }
     run::TasksReady ready{command.round, {}};
-    for (const GroupTask& group : groups)
-      ready.tasks.push_back({group.tag, group.seed, options_.tasks->prompt_id(group)});
+    for (const GroupTask& group : groups) ready.tasks.push_back(told_of(group));
+    tell(std::move(ready));
+  }
+  run::GroupTask told_of(const GroupTask& group) const {
+    return {group.tag, group.seed, options_.tasks->prompt_id(group), group.lane};
+  }
+  // A checkpoint of the step has the data's cursor behind them.
+  void draw_in_place(const run::AskTasks& command) {
+    run::TasksReady ready{command.round, {}};
+    for (const plan::Refill::Next& next : command.in_place) {
+      auto drawn = options_.tasks->in_place(command.round.step, next.group, next.lane);
+      if (!drawn) return tell(run::CommandFailed{"driver", drawn.error()});
+      ready.tasks.push_back(told_of(*drawn));
+      ready.in_place.push_back(next.group);
+    }
+    cursors_[command.round.step] = options_.tasks->state();
     tell(std::move(ready));
   }
   void execute(const run::OpenRound& command) {
     ask(
         Role::actor_train, options_.trainer,
         [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
-        CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size});
+        CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size,
+                       command.in_place});
   }
   void execute(const run::Lease& command) {
     Lease lease;
@@ -247,9 +266,23 @@ class DriverState {
         Role::actor_train, options_.trainer,
         [this, round = command.round](const CollectReport& report) {
           book_->collected(round, report);
-          tell(run::Collected{round, share_of_masked(report)});
+          tell(run::Collected{round, share_of_masked(report), report.left_out});
         },
         collect_atom_v, command.round.kind, command.round.step);
+  }
+  // Its answer may take as long as the step: one that does not come in time is asked for again.
+  void execute(const run::Sift& command) {
+    send_request(
+        self_, options_.trainer, std::chrono::milliseconds(options_.request_timeout_ms),
+        [this, round = command.round](const SiftReport& report) {
+          tell(run::Sifted{round, report.left_out});
+        },
+        [this, round = command.round](caf::error& e) {
+          Error error = from_caf(e);
+          if (error.code == Errc::timeout) return tell(run::Sifted{round, {}});
+          tell(run::CommandFailed{"actor_train", std::move(error)});
+        },
+        sift_atom_v, command.round.kind, command.round.step, command.known);
   }
   void execute(const run::AskRecorded& command) {
     send_request(

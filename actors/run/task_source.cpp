@@ -27,10 +27,16 @@ class EnvironmentTasks final : public TaskSource {
 
   Expected<std::vector<GroupTask>> train(uint64_t step) override {
     std::vector<GroupTask> groups;
-    for (uint32_t group = 0; group < groups_; ++group)
-      groups.push_back(
-          {place(train_, group).tag, seeds_->seed(tasks::EpisodeUse::train, step, group)});
+    for (uint32_t group = 0; group < groups_; ++group) {
+      const Place at = place(train_, group);
+      groups.push_back({at.tag, seeds_->seed(tasks::EpisodeUse::train, step, group), at.lane});
+    }
     return groups;
+  }
+
+  // The lane is the tag's number.
+  Expected<GroupTask> in_place(uint64_t step, uint32_t group, uint32_t lane) override {
+    return GroupTask{train_.tags[lane], seeds_->seed(tasks::EpisodeUse::train, step, group), lane};
   }
 
   std::vector<GroupTask> warm(uint64_t round, uint32_t count) override {
@@ -55,6 +61,7 @@ class EnvironmentTasks final : public TaskSource {
   struct Place {
     std::string tag;
     uint32_t number = 0;  // among the groups of this tag
+    uint32_t lane = 0;    // number of the tag
   };
   /// Groups go to tags by num_groups_partition, again and again.
   static Place place(const config::EnvManagerConfig& manager, uint32_t group) {
@@ -64,7 +71,8 @@ class EnvironmentTasks final : public TaskSource {
     while (tag + 1 < manager.tags.size() && position >= manager.num_groups_partition[tag])
       position -= manager.num_groups_partition[tag++];
     auto before = static_cast<uint32_t>(manager.num_groups_partition[tag]) * (group / round);
-    return {manager.tags[tag], before + static_cast<uint32_t>(position)};
+    return {manager.tags[tag], before + static_cast<uint32_t>(position),
+            static_cast<uint32_t>(tag)};
   }
 
   config::EnvManagerConfig train_, val_;
@@ -102,8 +110,13 @@ class PromptTasks final : public TaskSource {
   Expected<std::vector<GroupTask>> train(uint64_t) override {
     COHORT_ASSIGN(std::vector<tasks::DrawnRow> rows, order_.next(step_prompts_));
     std::vector<GroupTask> groups;
-    for (const tasks::DrawnRow& drawn : rows) groups.push_back(task(drawn.row));
+    for (const tasks::DrawnRow& drawn : rows) groups.push_back(task(drawn.row, drawn.lane));
     return groups;
+  }
+
+  // The lane is the domain's number in the order of the data.
+  Expected<GroupTask> in_place(uint64_t, uint32_t, uint32_t lane) override {
+    return task(order_.next_of(lane).row, lane);
   }
 
   // Draws with replacement: a round is a function of the seed and its number alone.
@@ -135,7 +148,9 @@ class PromptTasks final : public TaskSource {
   }
 
  private:
-  GroupTask task(size_t row) const { return {prompts_->at(row).domain, row}; }
+  GroupTask task(size_t row, uint32_t lane = 0) const {
+    return {prompts_->at(row).domain, row, lane};
+  }
 
   std::shared_ptr<const PromptSet> prompts_;
   tasks::DataOrder order_;
@@ -181,6 +196,12 @@ class RowTasks final : public TaskSource {
 
 std::string TaskSource::prompt_id(const GroupTask& task) const {
   return fmt::format("{}/{}", task.tag, task.seed);
+}
+
+Expected<GroupTask> TaskSource::in_place(uint64_t step, uint32_t group, uint32_t) {
+  return Error{Errc::unsupported,
+               fmt::format("step {}: nothing takes the place of group {}: rows are all imitated",
+                           step, group)};
 }
 
 Expected<void> TaskSource::restore(const std::string& state) {

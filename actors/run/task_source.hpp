@@ -19,6 +19,7 @@ namespace cohort::actors {
 struct GroupTask {
   std::string tag;    // an entry of custom_envs; rlvr: the domain
   uint64_t seed = 0;  // of the world; rlvr: row of the PromptSet
+  uint32_t lane = 0;  // the environment's number, or the domain's: see in_place()
 };
 
 class TaskSource {
@@ -30,6 +31,9 @@ class TaskSource {
 
   /// Returns the groups of training step `step`. Called once per step, in order.
   virtual Expected<std::vector<GroupTask>> train(uint64_t step) = 0;
+  /// Returns the group with this number of training step `step`, in the place of one of the same
+  /// lane: the lane's next. Called for each lane in the order of its groups' numbers.
+  virtual Expected<GroupTask> in_place(uint64_t step, uint32_t group, uint32_t lane);
   /// Returns what round `round` of the supervised start imitates.
   virtual std::vector<GroupTask> warm(uint64_t round, uint32_t count) = 0;
   /// Returns the held-out groups: the same at every evaluation.

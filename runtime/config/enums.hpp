@@ -40,6 +40,9 @@ enum class CorrectionType : uint8_t { token, segment, geometric, sequence };
 constexpr std::string_view names_of(CorrectionType) { return "token segment geometric sequence"; }
 enum class ImportanceSampling : uint8_t { token, seq };
 constexpr std::string_view names_of(ImportanceSampling) { return "token seq"; }
+/// Of a trajectory, what its group is judged by.
+enum class FilterMetric : uint8_t { score, reward, acc };
+constexpr std::string_view names_of(FilterMetric) { return "score reward acc"; }
 enum class BatchAdjustMode : uint8_t { copy, remove, automatic, random_sample };
 constexpr std::string_view names_of(BatchAdjustMode) { return "copy delete auto random_sample"; }
 enum class SchedulerType : uint8_t {

@@ -171,13 +171,21 @@ struct RewardNormalization {
   bool operator==(const RewardNormalization&) const = default;
 };
 
-/// Which prompts of a domain are dropped by the scores of their group.
+/// Which groups are left out of a step, by their scores.
 struct QueryFilter {
   GroupFilter type = GroupFilter::no_filter;
   double threshold_down = 0.0;  // mean_filter keeps down < mean < up
   double threshold_up = 1.0;
   double std_threshold = 0.0;  // std_filter keeps deviation > this
   bool operator==(const QueryFilter&) const = default;
+};
+
+/// Groups that carry no signal, and those that take their places (docs/leases.md).
+struct DynamicSampling {
+  QueryFilter filter;  // where a domain's query_filter_config says no other
+  FilterMetric metric = FilterMetric::score;
+  int64_t max_num_gen_batches = 10;  // of a step, the first one included
+  bool operator==(const DynamicSampling&) const = default;
 };
 
 /// What a child process of a reward, or of an environment, may do.
@@ -509,6 +517,7 @@ struct RunConfig {
   bool enable_old_logprobs_recompute = false;
   bool force_disable_old_logprobs_recompute = false;
   TrainInferCorrection train_infer_correction;
+  DynamicSampling dynamic_sampling;
   RlvrSection rlvr;  // its keys are at the top of the file
   SftSection sft;    // likewise
   VerlSection verl;

@@ -85,6 +85,7 @@ struct CollectRequest {
   uint64_t step = 0;
   uint32_t groups = 0;
   uint32_t group_size = 0;
+  std::vector<uint32_t> in_place = {};  // not empty: these groups too, of a step that is open
 };
 
 /// Trainer → driver: the step's trajectories in the stream, as (group, index).
@@ -97,8 +98,14 @@ struct CollectReport {
   uint64_t step = 0;
   uint64_t trajectories = 0;
   uint64_t tokens = 0;
-  NamedNumbers metrics;       // rollout/*, env/*, reward/*
-  NamedNumbers success = {};  // share of successes, by tag
+  NamedNumbers metrics;                 // rollout/*, env/*, reward/*
+  NamedNumbers success = {};            // share of successes, by tag
+  std::vector<uint32_t> left_out = {};  // groups that the filter has left out
+};
+
+/// Trainer → driver: the groups of a step that its filter has left out so far, ascending.
+struct SiftReport {
+  std::vector<uint32_t> left_out;
 };
 
 /// Driver → trainer: update the policy on the collected trajectories of (kind, step).
@@ -240,12 +247,14 @@ COHORT_MESSAGE(Lease, x.kind, x.step, x.attempt, x.groups, x.group_size, x.seeds
                exact(x.expert_fraction), x.indices, x.number)
 COHORT_MESSAGE(LeaseReport, x.step, x.trajectories, x.response_tokens, x.generated_tokens,
                x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds), x.number)
-COHORT_MESSAGE(CollectRequest, x.kind, x.step, x.groups, x.group_size)
+COHORT_MESSAGE(CollectRequest, x.kind, x.step, x.groups, x.group_size, x.in_place)
 COHORT_MESSAGE(MaskRequest, x.kind, x.step, x.group, x.attempt, x.version, x.run_id, x.tag, x.seed,
                x.prompt_id, x.reason)
 COHORT_MESSAGE(ProcessJudgement, x.card, x.judgement, x.text)
 COHORT_MESSAGE(RecordedReport, x.trajectories)
-COHORT_MESSAGE(CollectReport, x.step, x.trajectories, x.tokens, exact(x.metrics), exact(x.success))
+COHORT_MESSAGE(CollectReport, x.step, x.trajectories, x.tokens, exact(x.metrics), exact(x.success),
+               x.left_out)
+COHORT_MESSAGE(SiftReport, x.left_out)
 COHORT_MESSAGE(UpdateRequest, x.kind, x.step, x.next_version, x.trajectories)
 COHORT_MESSAGE(UpdateReport, x.step, x.param_hash, exact(x.compute_seconds), x.tokens,
                exact(x.metrics))
@@ -361,4 +370,6 @@ CAF_BEGIN_TYPE_ID_BLOCK(cohort_cluster, caf::id_block::cohort::end)
   CAF_ADD_ATOM(cohort_cluster, cohort::control, judge_atom, "judge")
   CAF_ADD_ATOM(cohort_cluster, cohort::control, cancel_atom, "cancel")
   CAF_ADD_TYPE_ID(cohort_cluster, (cohort::TrajectoryKind))
+  CAF_ADD_TYPE_ID(cohort_cluster, (cohort::control::SiftReport))
+  CAF_ADD_ATOM(cohort_cluster, cohort::control, sift_atom, "sift")
 CAF_END_TYPE_ID_BLOCK(cohort_cluster)

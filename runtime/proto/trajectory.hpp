@@ -48,7 +48,7 @@ struct Trajectory {
   std::string stop_reason;  // "goal" | "hole" | "max_turns" | "length" | …
   double generate_seconds = 0, env_seconds = 0;
   double score = 0;          // weighted sum of the reward parts, set by the reward actor
-  std::string mask_reason;   // not empty: a reward failed, nobody trains on it, and why
+  std::string mask_reason;   // not empty: nobody trains on it, and why; see is_left_out
   std::string data_source;   // of the prompt's row; empty for environments
   std::string ground_truth;  // likewise
   std::vector<RewardPart> reward_parts;
@@ -68,6 +68,13 @@ inline constexpr std::string_view k_success = "success";
 inline constexpr std::string_view k_accuracy = "acc";
 /// Returns the accuracy that a scorer gave the trajectory, the last of several.
 std::optional<double> accuracy_of(const Trajectory& trajectory);
+
+/// mask_reason begins so if the trajectory's group is left out of its step (dynamic sampling). Its
+/// score stands; that of others that are masked, because a reward failed, is 0.
+inline constexpr std::string_view k_left_out = "filtered: ";
+inline bool is_left_out(const Trajectory& trajectory) {
+  return trajectory.mask_reason.starts_with(k_left_out);
+}
 
 /// Checks one trajectory before it is sent and after it is received: column lengths, mask values,
 /// finite behaviour log-probs where the mask is 1, finite score, turn ranges in order and inside,

@@ -127,12 +127,16 @@ Expected<std::vector<DrawnRow>> DataOrder::next(size_t prompts) {
     Domain& domain = domains_[i];
     const bool is_short = domain.order.size() - domain.position < split[i];
     if (is_short && options_.epoch_end == EpochEnd::drop) begin_epoch(domain, domain.epoch + 1);
-    for (size_t taken = 0; taken < split[i]; ++taken) {
-      if (domain.position == domain.order.size()) begin_epoch(domain, domain.epoch + 1);
-      drawn.push_back({domain.order[domain.position++], domain.name, domain.epoch});
-    }
+    for (size_t taken = 0; taken < split[i]; ++taken)
+      drawn.push_back(next_of(static_cast<uint32_t>(i)));
   }
   return drawn;
+}
+
+DrawnRow DataOrder::next_of(uint32_t lane) {
+  Domain& domain = domains_[lane];
+  if (domain.position == domain.order.size()) begin_epoch(domain, domain.epoch + 1);
+  return {domain.order[domain.position++], domain.name, domain.epoch, lane};
 }
 
 Expected<uint64_t> DataOrder::steps_per_epoch(size_t prompts) const {

@@ -55,6 +55,7 @@ struct DrawnRow {
   size_t row = 0;  // as in rows_of_domain
   std::string domain;
   uint64_t epoch = 0;
+  uint32_t lane = 0;  // number of the domain, in the order of the shares
   bool operator==(const DrawnRow&) const = default;
 };
 
@@ -70,6 +71,8 @@ class DataOrder {
   /// Returns the rows of the next step, domain by domain in the order of the shares. Returns
   /// Errc::config, and changes nothing, if a domain has fewer rows than its share.
   Expected<std::vector<DrawnRow>> next(size_t prompts);
+  /// Returns the next row of domain number `lane`, which the step takes beyond its share.
+  DrawnRow next_of(uint32_t lane);
   /// Returns the steps until the first domain has begun its second epoch: an epoch of the run.
   Expected<uint64_t> steps_per_epoch(size_t prompts) const;
 

@@ -60,9 +60,9 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
              caf::make_message(
                  lease_atom_v,
                  Lease{k_kind, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
-  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}));
-  round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4}));
-  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}}));
+  round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}, SiftReport{{1}}));
+  round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4, {5, 6}}));
+  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}, {4, 5}}));
   round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4}));
   round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));

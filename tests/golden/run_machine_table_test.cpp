@@ -128,6 +128,7 @@ std::vector<std::function<Told(RunScript&)>> events() {
       lease_failed("LeaseFailed: timeout", Errc::timeout),
       lease_failed("LeaseFailed: compute", Errc::compute),
       [](RunScript& s) { return answered<Collect>(s, "Collected"); },
+      plain("Sifted", Sifted{{TrajectoryKind::train, 1}, {0}}),
       [](RunScript& s) { return answered<AskRecorded>(s, "Recorded"); },
       [](RunScript& s) { return answered<Mask>(s, "Masked"); },
       [](RunScript& s) { return answered<Ping>(s, "Pong"); },
@@ -156,6 +157,7 @@ std::vector<Event> strangers() {
   return {PhaseDone{plan::PhaseKind::checkpoint},
           TasksReady{round, {}},
           RoundOpened{round},
+          Sifted{round, {0}},
           LeaseEnded{999, 1, 1},
           LeaseFailed{999, {Errc::compute, "x"}},
           Pong{999, 1},
@@ -230,7 +232,7 @@ TEST(RunMachineTable, HasEveryState) {
       return name.find(", " + step) != std::string::npos;
     })) << step;
   }
-  EXPECT_EQ(std::variant_size_v<Event>, 22U) << "a new event needs its lines in events()";
+  EXPECT_EQ(std::variant_size_v<Event>, 23U) << "a new event needs its lines in events()";
 }
 
 TEST(RunMachineTable, AnAnswerThatNobodyAskedForChangesNothing) {

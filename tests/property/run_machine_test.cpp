@@ -37,6 +37,7 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   const uint64_t first = first_seed();
   const uint64_t seeds = std::getenv("COHORT_SEED") == nullptr ? 3000 : 1;
   uint64_t faults = 0, twice = 0, stopped = 0, quarantined = 0, convicted = 0, measured = 0;
+  uint64_t in_place = 0, short_steps = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const WorldOptions options = world_of(seed);
     RunWorld world(options);
@@ -59,15 +60,20 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
     ASSERT_EQ(world.end()->steps, world.trained().size()) << "seed " << seed;
     faults += world.faults();
     twice += world.played_twice();
+    in_place += world.in_place();
     stopped += world.end()->how == End::How::stopped ? 1 : 0;
-    for (const std::string& line : world.trace())
+    for (const std::string& line : world.trace()) {
       quarantined += line.find("quarantine Lake") != std::string::npos ? 1 : 0;
+      short_steps += line.find("note refill") != std::string::npos ? 1 : 0;
+    }
   }
   if (seeds == 1) return;
   // The worlds reach what they are for.
   EXPECT_GT(faults, seeds);
   EXPECT_GT(twice, seeds / 20);
   EXPECT_GT(measured, seeds / 20);
+  EXPECT_GT(in_place, seeds);
+  EXPECT_GT(short_steps, seeds / 10);
   EXPECT_GT(stopped, 0U);
   EXPECT_GT(quarantined, 0U);
   EXPECT_LT(convicted, seeds / 500);

@@ -13,15 +13,25 @@ namespace {
 
 std::string name(RoundKey round) { return fmt::format("{} {}", to_string(round.kind), round.step); }
 
+std::string numbers(const std::vector<plan::Refill::Next>& groups) {
+  std::vector<uint32_t> all;
+  for (const plan::Refill::Next& each : groups) all.push_back(each.group);
+  return fmt::format("{}", fmt::join(all, " "));
+}
+
 struct Text {
   std::string operator()(const BeginPhase& x) {
     return fmt::format("begin {}, step {}, version {}", plan::to_string(x.kind), x.step, x.version);
   }
   std::string operator()(const AskTasks& x) {
+    if (!x.in_place.empty())
+      return fmt::format("ask tasks of {} for groups {}", name(x.round), numbers(x.in_place));
     return fmt::format("ask tasks of {}{}", name(x.round),
                        x.count > 0 ? fmt::format(", {} groups", x.count) : "");
   }
   std::string operator()(const OpenRound& x) {
+    if (!x.in_place.empty())
+      return fmt::format("open {} for groups {} too", name(x.round), fmt::join(x.in_place, " "));
     return fmt::format("open {}: {} groups of {}", name(x.round), x.groups, x.group_size);
   }
   std::string operator()(const Lease& x) {
@@ -36,6 +46,9 @@ struct Text {
   }
   std::string operator()(const Ping& x) { return fmt::format("ping {}", x.replica); }
   std::string operator()(const Collect& x) { return "collect " + name(x.round); }
+  std::string operator()(const Sift& x) {
+    return fmt::format("sift {}, {} known", name(x.round), x.known);
+  }
   std::string operator()(const AskRecorded& x) {
     return fmt::format("ask what is recorded of {}", name(x.round));
   }
@@ -79,6 +92,11 @@ struct Answer {
   }
   Result operator()(const AskTasks& x) {
     TasksReady ready{x.round, {}};
+    for (const plan::Refill::Next& next : x.in_place) {
+      ready.tasks.push_back({"Lake", next.group, fmt::format("Lake/{}", next.group), next.lane});
+      ready.in_place.push_back(next.group);
+    }
+    if (!x.in_place.empty()) return ready;
     for (uint32_t i = 0; i < (x.count > 0 ? x.count : groups); ++i)
       ready.tasks.push_back({"Lake", i, fmt::format("Lake/{}", i)});
     return ready;

@@ -45,6 +45,10 @@ WorldOptions world_of(uint64_t seed) {
   if (world.fault_every_s > 0 && rng.below(3) == 0) world.killers.insert("Lake/2/0");
   world.may_stop = rng.below(8) == 0;
   run.measures_loss = run.steps_ahead == 0 && rng.below(3) == 0;
+  static constexpr uint32_t k_batches[] = {0, 0, 1, 2, 5};
+  run.gen_batches_max = k_batches[rng.below(5)];
+  world.left_out_percent = rng.below(90);
+  world.lanes = static_cast<uint32_t>(1 + rng.below(3));
   return world;
 }
 
@@ -131,15 +135,27 @@ void RunWorld::publish() {
 
 void RunWorld::execute(const AskTasks& x) {
   TasksReady ready{x.round, {}};
+  const auto add = [&](uint32_t group, uint32_t lane) {
+    ready.tasks.push_back({"Lake", group, fmt::format("Lake/{}/{}", x.round.step, group), lane});
+  };
+  for (const plan::Refill::Next& next : x.in_place) {
+    add(next.group, next.lane);
+    ready.in_place.push_back(next.group);
+    ++in_place_;
+  }
   const uint32_t groups = x.count > 0 ? x.count : options_.groups;
-  for (uint32_t i = 0; i < groups; ++i)
-    ready.tasks.push_back({"Lake", i, fmt::format("Lake/{}/{}", x.round.step, i)});
+  for (uint32_t i = 0; i < groups && x.in_place.empty(); ++i) add(i, i % options_.lanes);
   after(0, [this, ready] { tell(ready); });
 }
 
 void RunWorld::execute(const OpenRound& x) {
   check(!options_.run.measures_loss || x.round.kind != TrajectoryKind::val_greedy,
         "a measured loss has one round");
+  if (!x.in_place.empty()) {
+    check(collector_.extend_step(step_key(x.round), x.in_place).has_value(),
+          "groups take places that others have");
+    return after(brief(), [this, x] { tell(RoundOpened{x.round}); });
+  }
   auto opened = collector_.open_step(step_key(x.round), x.groups, x.group_size);
   check(opened.has_value(), opened ? "" : opened.error().detail);
   group_sizes_[x.round] = x.group_size;
@@ -158,7 +174,56 @@ void RunWorld::arrive(RoundKey round, uint32_t group, uint32_t index, int64_t se
   }
   recorded_[round].emplace(group, index);
   oldest_[round] = std::min(oldest_[round], served_step);
+  judge(round, group);
   collect_whole();
+}
+
+/// The verdicts are a function of the seed and the group.
+bool RunWorld::is_left_out(RoundKey round, uint32_t group) const {
+  return round.kind == TrajectoryKind::train && options_.run.gen_batches_max > 0 &&
+         Rng(options_.seed).fork(3).fork(round.step).fork(group).below(100) <
+             options_.left_out_percent;
+}
+
+void RunWorld::judge(RoundKey round, uint32_t group) {
+  const auto& all = recorded_.at(round);
+  const auto count = std::distance(all.lower_bound({group, 0}), all.lower_bound({group + 1, 0}));
+  if (count < group_sizes_.at(round) || !is_left_out(round, group)) return;
+  left_out_[round].push_back(group);
+  answer_sift(round);
+}
+
+void RunWorld::answer_sift(RoundKey round) {
+  auto asked = sifting_.find(round);
+  if (asked == sifting_.end() || left_out_[round].size() <= asked->second) return;
+  sifting_.erase(asked);
+  after(brief(), [this, sifted = Sifted{round, left_out_[round]}] { tell(sifted); });
+}
+
+void RunWorld::execute(const Sift& x) {
+  check(options_.run.gen_batches_max > 1, "nobody could take a place");
+  after(brief(), [this, x] {
+    check(sifting_.emplace(x.round, x.known).second, "the trainer is asked twice at once");
+    answer_sift(x.round);
+  });
+}
+
+// REFILL-1, told another way: of each lane the groups in order, until enough are kept.
+void RunWorld::check_groups(RoundKey round) {
+  const uint32_t batch = options_.groups;
+  std::set<uint32_t> expected, played;
+  for (const auto& [group, index] : recorded_.at(round)) played.insert(group);
+  for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
+    uint32_t wanted = 0, kept = 0;
+    for (uint32_t place = lane; place < batch; place += options_.lanes) ++wanted;
+    for (uint32_t group = 0; group < batch * std::max(1U, options_.run.gen_batches_max); ++group) {
+      if (group % batch % options_.lanes != lane || (kept == wanted && group >= batch)) continue;
+      expected.insert(group);
+      kept += is_left_out(round, group) ? 0 : 1;
+    }
+  }
+  check(played == expected, fmt::format("REFILL-1: step {} has {} groups, not {}", round.step,
+                                        played.size(), expected.size()));
 }
 
 /// The collector expects trajectories of it.
@@ -175,8 +240,11 @@ void RunWorld::collect_whole() {
     }
     it = collecting_.erase(it);
     after(brief(), [this, round] {
-      check(collector_.close_step(step_key(round)).has_value(), "FLOW-1: a step is closed twice");
-      tell(Collected{round, 0});
+      const bool is_held_out =
+          round.kind != TrajectoryKind::train && round.kind != TrajectoryKind::warm_start;
+      if (is_held_out && !options_.run.measures_loss)
+        check(collector_.close_step(step_key(round)).has_value(), "FLOW-1: a step is closed twice");
+      tell(Collected{round, 0, left_out_[round]});
     });
   }
 }
@@ -205,13 +273,15 @@ void RunWorld::execute(const Mask& x) {
 }
 
 void RunWorld::execute(const Update& x) {
-  check(!is_open(x.round), "an update begins before its step is whole");
+  check(collector_.close_step(step_key(x.round)).has_value(),
+        "FLOW-1: an update begins before its step is whole, or again");
   if (x.round.kind == TrajectoryKind::val) {
     check(options_.run.measures_loss, "the trainer is to measure what replicas evaluate");
     check(x.next_version == policy_, "a measured loss makes a version");
     measured_.push_back(x.round.step);
   }
   if (x.round.kind == TrajectoryKind::train) {
+    check_groups(x.round);
     const uint64_t last = trained_.empty() ? 0 : trained_.back();
     check(x.round.step == last + 1, "FLOW-1: steps enter the optimizer out of order");
     const int64_t oldest = oldest_.at(x.round);

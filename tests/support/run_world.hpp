@@ -23,6 +23,8 @@ struct WorldOptions {
   double calm_after_s = 60;       // from then on there are none
   std::set<std::string> killers;  // prompts that kill their players
   bool may_stop = false;
+  uint32_t lanes = 1;             // of the groups of a step
+  uint64_t left_out_percent = 0;  // of the groups carry no signal, if run.gen_batches_max > 0
 };
 
 /// Draws a run from a seed: size, warm start, evaluations, steps_ahead in {0, 1, 4}, faults.
@@ -42,6 +44,7 @@ class RunWorld {
   const std::vector<uint64_t>& measured() const { return measured_; }
   uint64_t faults() const { return faults_; }
   uint64_t played_twice() const { return duplicates_; }
+  uint64_t in_place() const { return in_place_; }    // groups that took the place of others
   uint64_t ahead_max() const { return ahead_max_; }  // most steps between a token and its update
   const std::vector<std::string>& trace() const { return trace_; }
 
@@ -77,6 +80,7 @@ class RunWorld {
   void execute(const plan::run::Cancel& x);
   void execute(const plan::run::Ping& x);
   void execute(const plan::run::Collect& x);
+  void execute(const plan::run::Sift& x);
   void execute(const plan::run::AskRecorded& x);
   void execute(const plan::run::Mask& x);
   void execute(const plan::run::Update& x);
@@ -95,6 +99,10 @@ class RunWorld {
   void arrive(plan::run::RoundKey round, uint32_t group, uint32_t index, int64_t served_step);
   void collect_whole();
   bool is_open(plan::run::RoundKey round) const;
+  bool is_left_out(plan::run::RoundKey round, uint32_t group) const;
+  void judge(plan::run::RoundKey round, uint32_t group);
+  void answer_sift(plan::run::RoundKey round);
+  void check_groups(plan::run::RoundKey round);
   void fault();
   void kill(uint32_t replica, const std::string& text, bool is_away);
 
@@ -111,7 +119,9 @@ class RunWorld {
   std::set<plan::run::RoundKey> collecting_;
   std::map<plan::run::RoundKey, std::set<std::pair<uint32_t, uint32_t>>> recorded_;
   std::map<plan::run::RoundKey, uint32_t> group_sizes_;
-  std::map<plan::run::RoundKey, int64_t> oldest_;  // served step of what is in it
+  std::map<plan::run::RoundKey, std::vector<uint32_t>> left_out_;
+  std::map<plan::run::RoundKey, uint32_t> sifting_;  // asked by whom knows so many
+  std::map<plan::run::RoundKey, int64_t> oldest_;    // served step of what is in it
   std::set<uint64_t> numbers_;
   uint64_t last_number_ = 0;
   uint64_t policy_ = 0;       // version of the trainer
@@ -119,7 +129,7 @@ class RunWorld {
   std::map<uint64_t, int64_t> step_of_version_;
   std::set<uint64_t> asked_leaves_;
   std::vector<uint64_t> trained_, measured_;
-  uint64_t faults_ = 0, duplicates_ = 0, ahead_max_ = 0;
+  uint64_t faults_ = 0, duplicates_ = 0, ahead_max_ = 0, in_place_ = 0;
   std::string violation_;
   std::vector<std::string> trace_;
   plan::run::End end_;

@@ -44,6 +44,28 @@ TEST(Collector, ClosedStepAnswersLate) {  // FLOW-1
   collector.assert_invariants();
 }
 
+TEST(Collector, AStepMayGetMoreGroups) {  // FLOW-1
+  Collector collector;
+  EXPECT_EQ(collector.extend_step(k_step, {1}).error().code, Errc::not_found);
+  ASSERT_TRUE(collector.open_step(k_step, 1, 1));
+  ASSERT_EQ(collector.offer(key(0, 0)), Verdict::accepted);
+  ASSERT_TRUE(collector.is_step_complete(k_step));
+  EXPECT_EQ(collector.extend_step(k_step, {0}).error().code, Errc::invalid_argument);
+  EXPECT_EQ(collector.extend_step(k_step, {3, 3}).error().code, Errc::invalid_argument);
+  ASSERT_TRUE(collector.extend_step(k_step, {3}));
+  EXPECT_FALSE(collector.is_step_complete(k_step));
+  EXPECT_EQ(collector.missing(k_step, 9), std::vector<TrajectoryKey>{key(3, 0)});
+  EXPECT_EQ(collector.offer(key(2, 0)), Verdict::unknown);  // a gap
+  ASSERT_TRUE(collector.extend_step(k_step, {2}));
+  EXPECT_EQ(collector.offer(key(2, 0)), Verdict::accepted);
+  EXPECT_EQ(collector.offer(key(3, 0)), Verdict::accepted);
+  EXPECT_EQ(collector.offer(key(3, 0)), Verdict::duplicate);
+  collector.assert_invariants();
+  EXPECT_EQ(collector.progress(k_step), (std::pair<uint64_t, uint64_t>{3, 3}));
+  EXPECT_EQ(*collector.close_step(k_step),
+            (std::vector<TrajectoryKey>{key(0, 0), key(2, 0), key(3, 0)}));
+}
+
 TEST(Collector, WhatWasNeverAskedForIsUnknown) {
   Collector collector;
   EXPECT_EQ(collector.offer(key(0, 0)), Verdict::unknown);

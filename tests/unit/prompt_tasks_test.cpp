@@ -137,6 +137,41 @@ TEST(TaskSource, AResumedRunTakesTheRowsThatWouldHaveCome) {  // DATA-2
     EXPECT_GE(group.seed, plan->prompts->train_rows());
 }
 
+TEST(TaskSource, AGroupInThePlaceOfAnotherTakesTheNextRowOfItsDomain) {  // DATA-2
+  std::string lines;
+  for (int i = 0; i < 8; ++i) lines += row(i % 2 == 0 ? "even" : "odd", std::to_string(i));
+  Rows rows(lines);
+  auto set =
+      rows.open({"~rewards.answer", "+rewards.even.type=exact", "+rewards.even.tag_included=[even]",
+                 "+rewards.odd.type=exact", "+rewards.odd.tag_included=[odd]",
+                 "actor_train.training_args.gradient_accumulation_steps=2", "rollout_batch_size=4",
+                 "warm_start.steps=0",
+                 "+actor_train.data_args.domain_interleave_probs={even: 0.5, odd: 0.5}"});
+  ASSERT_TRUE(set) << set.error().detail;
+  auto tasks = make_prompt_tasks(rows.config, *set);
+  ASSERT_TRUE(tasks) << tasks.error().detail;
+  const auto first = (*tasks)->train(1);
+  ASSERT_EQ(first->size(), 4U);
+  std::set<uint64_t> seen;
+  for (const GroupTask& group : *first) {
+    EXPECT_EQ(group.tag, group.lane == 0 ? "even" : "odd");
+    seen.insert(group.seed);
+  }
+  const std::string state = (*tasks)->state();
+  std::vector<uint64_t> later;
+  for (uint32_t lane : {1U, 0U, 1U}) {
+    const auto next = (*tasks)->in_place(1, 4 + lane, lane);
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->tag, lane == 0 ? "even" : "odd");
+    later.push_back(next->seed);
+    EXPECT_TRUE(seen.insert(next->seed).second) << "ORDER-1: a row comes once in an epoch";
+  }
+  auto resumed = make_prompt_tasks(rows.config, *set).value();
+  ASSERT_TRUE(resumed->restore(state));
+  EXPECT_EQ(resumed->in_place(1, 4, 0)->seed, later[1]) << "a domain's rows are its own";
+  EXPECT_EQ(resumed->in_place(1, 5, 1)->seed, later[0]);
+}
+
 TEST(TaskSource, EveryTagOfEvaluationPlaysTheSameHeldOutSeeds) {
   auto config = config::load(test::source_path("configs/frozen_lake_sokoban.yaml"), {});
   ASSERT_TRUE(config) << config.error().detail;

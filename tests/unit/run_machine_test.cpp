@@ -369,8 +369,8 @@ TEST(Run, ALeaseIsSplitBeforeItsMessageIsTooLarge) {
 }
 
 TEST(Run, AGroupThatNoLeaseHoldsIsSplitToo) {
-  Round round{{TrajectoryKind::train, 1}, {{"Lake", 0, "Lake/0"}}, 30000,
-              plan::Dispatcher({}),       plan::Suspects(1),       plan::GroupClock({})};
+  Round round{{TrajectoryKind::train, 1}, {{0, {"Lake", 0, "Lake/0"}}}, 30000, plan::Dispatcher({}),
+              plan::Suspects(1),          plan::GroupClock({})};
   plan::DispatchPart part{0, 0, {}};
   for (uint32_t i = 0; i < 30000; ++i) part.indices.push_back(i);
   const auto leases = pack_leases(round, {part});

@@ -426,8 +426,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{"critic.enable=True", "critic.ppo_micro_batch_size_per_gpu=20"}, "critic.enable"},
       {{rollout + "n=1", actor + "ppo_micro_batch_size_per_gpu=8"}, rollout + "n"},
       {{"algorithm.use_kl_in_reward=True"}, "algorithm.use_kl_in_reward"},
-      {{"algorithm.filter_groups.enable=True", "algorithm.filter_groups.metric=acc"},
-       "algorithm.filter_groups.enable"},
       {{"+algorithm.rollout_correction.rollout_is=token"},
        "algorithm.rollout_correction.rollout_is"},
       {{"+algorithm.rollout_correction.rollout_rs=token_k1"},

@@ -40,6 +40,7 @@ class Cluster final : public Surroundings {
     world_.is_loud = options.is_loud;
     job_ =
         draw_job(world_, options.steps_ahead.value_or(k_steps_ahead[seed % k_steps_ahead.size()]));
+    draw_filter(seed, job_);
     faults_ = draw_faults(world_, job_);
     processes_.push_back({"head", 1, false, 0, 0});
     processes_.push_back({"reward", 1, false, 0, 0});
@@ -137,7 +138,7 @@ class Cluster final : public Surroundings {
     using How = plan::run::End::How;
     if (end.how == How::finished) {
       world_.note("run ends", parameters % 1000);
-      audit_.on_ended(job_.steps, job_.groups, job_.group_size);
+      audit_.on_ended(job_);
       if (job_.steps_ahead == 0 && parameters != calm_parameters())
         world_.violate("REPLAY", "the run ends with other parameters than an undisturbed one");
       return world_.stop();
@@ -350,29 +351,54 @@ class Cluster final : public Surroundings {
     disk_.full_until = 0;
     for (Process& process : processes_) process.slow_until = 0;
   }
+  /// A group as it is played and scored.
+  std::vector<Item> calm_group(TrajectoryKey first, uint32_t group_size,
+                               uint64_t parameters) const {
+    std::vector<Item> items;
+    for (; first.index < group_size; ++first.index) {
+      Item item;
+      item.step = first.step;
+      item.kind = static_cast<uint32_t>(first.kind);
+      item.group = first.group;
+      item.index = first.index;
+      item.is_masked =
+          audit_.masked_groups().contains({first.kind, first.step, first.group, 0}) ? 1 : 0;
+      item.content = content_of(parameters, key_of(item));
+      item.score = score_of(item.content);
+      items.push_back(item);
+    }
+    return items;
+  }
+  /// What a step trains on if nothing is disturbed: of each lane the first groups that carry a
+  /// signal, as many as the lane has in a batch (REFILL-1).
+  std::vector<Item> calm_step(uint64_t step, uint64_t parameters) const {
+    std::vector<Item> batch;
+    for (uint32_t lane = 0; lane < job_.lanes; ++lane) {
+      uint32_t wanted = 0;
+      for (uint32_t group = 0; group < job_.groups; ++group)
+        wanted += job_.lane_of(group) == lane ? 1 : 0;
+      const uint32_t end = job_.groups * std::max(1U, job_.gen_batches_max);
+      for (uint32_t group = 0; group < end && wanted > 0; ++group) {
+        if (job_.lane_of(group) != lane) continue;
+        const auto items = calm_group({Kind::train, step, group, 0}, job_.group_size, parameters);
+        if (is_left_out(job_, items)) continue;
+        batch.insert(batch.end(), items.begin(), items.end());
+        --wanted;
+      }
+    }
+    std::ranges::sort(batch, {}, [](const Item& item) { return key_of(item); });
+    return batch;
+  }
   uint64_t calm_parameters() const {
     uint64_t parameters = Checkpoint{}.parameters;
-    auto train = [&](Kind kind, uint64_t step, uint32_t groups, uint32_t group_size) {
+    for (uint64_t round = 0; round < job_.warm_rounds; ++round) {
       std::vector<Item> batch;
-      for (uint32_t group = 0; group < groups; ++group)
-        for (uint32_t index = 0; index < group_size; ++index) {
-          Item item;
-          item.step = step;
-          item.kind = static_cast<uint32_t>(kind);
-          item.group = group;
-          item.index = index;
-          const bool is_warm = kind == Kind::warm_start;
-          item.is_masked = audit_.masked_groups().contains({kind, step, group, 0}) ? 1 : 0;
-          item.content = content_of(is_warm ? 0 : parameters, key_of(item));
-          item.score = score_of(item.content);
-          batch.push_back(item);
-        }
+      for (uint32_t group = 0; group < Job::k_warm_batch; ++group)
+        batch.push_back(calm_group({Kind::warm_start, round, group, 0}, 1, 0).front());
       parameters = next_parameters(parameters, batch);
-    };
-    for (uint64_t round = 0; round < job_.warm_rounds; ++round)
-      train(Kind::warm_start, round, Job::k_warm_batch, 1);
+    }
     for (uint64_t step = 1; step <= job_.steps; ++step)
-      train(Kind::train, step, job_.groups, job_.group_size);
+      parameters = next_parameters(parameters, calm_step(step, parameters));
     return parameters;
   }
   Process& head_process() { return processes_[0]; }

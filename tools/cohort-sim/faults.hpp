@@ -1,7 +1,9 @@
 #pragma once
 /// What a seed draws: the job, which faults, and when. Pure.
+#include <algorithm>
 #include <cstdint>
 
+#include "runtime/base/rng.hpp"
 #include "tools/cohort-sim/sim_job.hpp"
 #include "tools/cohort-sim/sim_network.hpp"
 
@@ -46,6 +48,15 @@ inline Job draw_job(World& world, uint32_t steps_ahead) {
   link.peer_timeout_ms = static_cast<int>(world.pick(4000, 10000));
   if (world.chance(0.5)) link.disconnect_grace_ms = link.peer_timeout_ms / 2;
   return job;
+}
+
+/// Dynamic sampling in half of the runs. Its draws are its own: what a seed draws besides stays.
+inline void draw_filter(uint64_t seed, Job& job) {
+  Rng rng = Rng(seed).fork(1);
+  if (rng.below(2) == 0) return;
+  job.gen_batches_max = static_cast<uint32_t>(1 + rng.below(4));
+  job.left_out_of_ten = static_cast<uint32_t>(rng.below(10));
+  job.lanes = static_cast<uint32_t>(1 + rng.below(std::min(3U, job.groups)));
 }
 
 /// It may ask more of the job.

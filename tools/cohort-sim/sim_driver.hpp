@@ -63,6 +63,7 @@ class SimDriver {
     options.group_size = job.group_size;
     options.val_group_size = 2;
     options.steps_ahead = job.steps_ahead;
+    options.gen_batches_max = job.gen_batches_max;
     options.attempt = attempt;
     for (uint32_t replica = 0; replica < job.replicas; ++replica)
       options.cards.push_back(1 + replica * job.tensor_parallel);
@@ -95,15 +96,24 @@ class SimDriver {
     const uint32_t count = ask.round.kind == Kind::warm_start ? ask.count
                            : is_held_out                      ? parts_.job.eval_groups
                                                               : parts_.job.groups;
-    for (uint32_t group = 0; group < count; ++group) {
+    for (const plan::Refill::Next& next : ask.in_place) {
+      const uint64_t row = (7 + ask.round.step * count + next.group) % k_prompts;
+      ready.tasks.push_back({"task", row, fmt::format("t{}", row), next.lane});
+      ready.in_place.push_back(next.group);
+    }
+    for (uint32_t group = 0; group < count && ask.in_place.empty(); ++group) {
       const uint64_t row = (ask.round.step * count + group) % k_prompts;
-      ready.tasks.push_back({"task", row, fmt::format("{}{}", is_held_out ? "v" : "t", row)});
+      ready.tasks.push_back({"task", row, fmt::format("{}{}", is_held_out ? "v" : "t", row),
+                             parts_.job.lane_of(group)});
     }
     tell_later(std::move(ready));
   }
   void obey(const OpenRound& open) {
     to_trainer([this, open] {
-      auto opened = trainer_.expect(open.round.kind, open.round.step, open.groups, open.group_size);
+      auto opened =
+          open.in_place.empty()
+              ? trainer_.expect(open.round.kind, open.round.step, open.groups, open.group_size)
+              : trainer_.expect_too(open.round.kind, open.round.step, open.in_place);
       opened ? tell_later(RoundOpened{open.round}) : failed(k_train_role, opened.error());
     });
   }
@@ -132,9 +142,18 @@ class SimDriver {
   }
   void obey(const Collect& collect) {
     to_trainer([this, round = collect.round] {
-      trainer_.collect(round.kind, round.step, [this, round](const Expected<double>& share) {
-        share ? tell_later(Collected{round, *share}) : failed(k_train_role, share.error());
+      trainer_.collect(round.kind, round.step, [this, round](const auto& whole) {
+        whole ? tell_later(Collected{round, whole->first, whole->second})
+              : failed(k_train_role, whole.error());
       });
+    });
+  }
+  void obey(const Sift& sift) {
+    to_trainer([this, sift] {
+      trainer_.sift(sift.round.kind, sift.round.step, sift.known,
+                    [this, round = sift.round](std::vector<uint32_t> left_out) {
+                      tell_later(Sifted{round, std::move(left_out)});
+                    });
     });
   }
   void obey(const AskRecorded& ask) {

@@ -45,7 +45,10 @@ struct Job {
   uint32_t eval_every = 0, eval_groups = 2;  // [steps]; 0: never
   uint32_t save_every = 1;                   // [steps]
   bool has_reference = false;
-  uint32_t running_max = 4;  // trajectories at once on a replica, as the run is told
+  uint32_t lanes = 1;            // of the groups of a step
+  uint32_t gen_batches_max = 0;  // 0: every group trains
+  uint32_t left_out_of_ten = 0;  // else so many groups of ten carry no signal
+  uint32_t running_max = 4;      // trajectories at once on a replica, as the run is told
   double straggler_factor = 3, straggler_floor_s = 0.2;  // factor 0: no hedges
   double long_games = 0;       // share of trajectories that take twenty times as long
   double group_timeout_s = 0;  // 0: a rollout may hang for ever
@@ -57,6 +60,7 @@ struct Job {
   /// in a process of its own: slot = card - 1.
   uint32_t rollout_cards() const { return replicas * tensor_parallel; }
   uint32_t slots() const { return rollout_cards() + (has_reference ? 1 : 0); }
+  uint32_t lane_of(uint32_t group) const { return group % groups % lanes; }
   bool is_reference(uint32_t slot) const { return slot == rollout_cards(); }
 };
 

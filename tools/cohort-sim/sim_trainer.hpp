@@ -22,6 +22,8 @@ namespace cohort::sim {
 class SimTrainer {
  public:
   using Done = std::function<void(Expected<void>)>;
+  using Sieved = std::function<void(std::vector<uint32_t> left_out)>;
+  using Collected = std::function<void(Expected<std::pair<double, std::vector<uint32_t>>>)>;
   SimTrainer(Stage& stage, const Job& job, Process& self, Disk& disk, std::function<void()> on_full,
              SimReceiver::OnPeerLost on_peer_lost)
       : stage_(stage),
@@ -39,13 +41,22 @@ class SimTrainer {
   Expected<void> expect(Kind kind, uint64_t step, uint32_t groups, uint32_t group_size) {
     if (auto opened = collector_.open_step(key_of(kind, step), groups, group_size); !opened)
       return opened.error();
-    Step& open = steps_[key_of(kind, step)];
-    open.groups = groups;
-    open.group_size = group_size;
+    steps_[key_of(kind, step)].group_size = group_size;
     return {};
   }
+  Expected<void> expect_too(Kind kind, uint64_t step, const std::vector<uint32_t>& groups) {
+    return collector_.extend_step(key_of(kind, step), groups);
+  }
+  /// Answers when more than `known` groups are left out, or the step is over.
+  void sift(Kind kind, uint64_t step, uint32_t known, Sieved done) {
+    auto found = steps_.find(key_of(kind, step));
+    if (found == steps_.end()) return done({});
+    found->second.sifting = std::move(done);
+    found->second.known = known;
+    answer_sift(found->second, false);
+  }
   /// Answers when every trajectory of the step is recorded.
-  void collect(Kind kind, uint64_t step, std::function<void(Expected<double>)> done) {
+  void collect(Kind kind, uint64_t step, Collected done) {
     auto found = steps_.find(key_of(kind, step));
     if (found == steps_.end()) return done(Error{Errc::not_found, "collect before expect"});
     found->second.waiting = std::move(done);
@@ -85,16 +96,17 @@ class SimTrainer {
   /// Trains the step: version `next_version` is then in the engine.
   void update(Kind kind, uint64_t step, uint64_t next_version, Done done) {
     const plan::StepKey key = key_of(kind, step);
-    if (auto closed = collector_.close_step(key); !closed) return done(closed.error());
+    const auto closed = collector_.close_step(key);
+    if (!closed) return done(closed.error());
     auto batch = steps_.extract(key);
-    std::vector<Item> items = std::move(batch.mapped().items);
+    Step& whole = batch.mapped();
+    answer_sift(whole, true);
+    std::vector<Item> items = std::move(whole.items);
+    TrainedStep trained{kind, step, {}, whole.group_size, next_version - 1, job_.steps_ahead};
+    for (const TrajectoryKey& each : *closed)
+      if (!whole.left_out.contains(each.group)) trained.groups.insert(each.group);
+    std::erase_if(items, [&](const Item& item) { return whole.left_out.contains(item.group); });
     std::ranges::sort(items, {}, [](const Item& item) { return sim::key_of(item); });
-    const TrainedStep trained{kind,
-                              step,
-                              batch.mapped().groups,
-                              batch.mapped().group_size,
-                              next_version - 1,
-                              job_.steps_ahead};
     in_worker([this, trained, items = std::move(items), done = std::move(done)](
                   uint64_t, const std::function<void()>& is_over) {
       stage_.world.post(self_, stage_.world.pick(20, 200), [this, trained, items, done, is_over] {
@@ -127,10 +139,12 @@ class SimTrainer {
 
  private:
   struct Step {
-    uint32_t groups = 0, group_size = 0;
+    uint32_t group_size = 0;
     std::vector<Item> items;  // recorded
-    std::set<uint32_t> masks;
-    std::function<void(Expected<double>)> waiting;
+    std::set<uint32_t> masks, left_out;
+    Collected waiting;
+    Sieved sifting;
+    uint32_t known = 0;  // to who sifts
   };
   static plan::StepKey key_of(Kind kind, uint64_t step) { return {kind, step}; }
   void on_delivery(const SimTicket& ticket) {
@@ -168,10 +182,27 @@ class SimTrainer {
       }
       stage_.world.note("collected", item.step, item.group, item.index);
       step->second.items.push_back(item);
+      judge(step->second, item);
       maybe_complete(key);
     }
     collector_.assert_invariants();
     if (!again.empty()) record(again, [this, again] { keep(again); });
+  }
+  void judge(Step& step, const Item& last) {
+    std::vector<Item> group;
+    for (const Item& item : step.items)
+      if (item.group == last.group) group.push_back(item);
+    if (group.size() != step.group_size) return;
+    std::ranges::sort(group, {}, [](const Item& item) { return sim::key_of(item); });
+    if (!is_left_out(job_, group)) return;
+    stage_.world.note("left out", last.step, last.group);
+    stage_.audit.on_left_out(group);
+    step.left_out.insert(last.group);
+    answer_sift(step, false);
+  }
+  static void answer_sift(Step& step, bool is_over) {
+    if (!step.sifting || (!is_over && step.left_out.size() <= step.known)) return;
+    std::exchange(step.sifting, {})({step.left_out.begin(), step.left_out.end()});
   }
   // Complete means recorded: what the collector has accepted may still be on its way to the disk.
   void maybe_complete(plan::StepKey key) {
@@ -183,11 +214,12 @@ class SimTrainer {
     const auto masked = static_cast<double>(
         std::ranges::count_if(step.items, [](const Item& item) { return item.is_masked != 0; }));
     const double share = masked / static_cast<double>(step.items.size());
+    const std::vector<uint32_t> left_out(step.left_out.begin(), step.left_out.end());
     if (key.kind == Kind::val || key.kind == Kind::val_greedy) {
       collector_.close_step(key).value();
       steps_.erase(key);
     }
-    waiting(share);
+    waiting(std::pair{share, left_out});
   }
   void train(const TrainedStep& trained, const std::vector<Item>& batch) {
     stage_.world.note("trains", trained.step, trained.version, parameters_ % 1000);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/base/suggest.hpp"
+#include "runtime/config/group_filters.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 
 namespace cohort::config {
@@ -122,6 +123,20 @@ void note_rlvr_keys(const RunConfig& c, Findings& f) {
       f.note(std::string(key), "only pipeline rlvr reads it");
 }
 
+void check_dynamic_sampling(const RunConfig& c, Findings& f) {
+  const RlvrSection& x = c.rlvr;
+  if (x.is_use_additional_prompts)
+    f.note("is_use_additional_prompts",
+           "no prompt starts that would be dropped: one that is filtered out is replaced at once "
+           "(docs/leases.md)");
+  if (f.has("dynamic_sampling") && !has_group_filter(c))
+    f.warn("dynamic_sampling", "no groups are left out: give it a type");
+  const int64_t group = c.pipeline == Pipeline::rlvr ? c.num_return_sequences_in_group
+                                                     : c.train_env_manager.group_size;
+  if (c.dynamic_sampling.filter.type == GroupFilter::std_filter && group < 2)
+    f.warn("dynamic_sampling.type", "std_filter keeps every group of one");
+}
+
 void check_data(const RunConfig& c, Findings& f, const std::string& path, const DataArgs& data) {
   if (!data.messages.empty() && !data.prompt.empty() && usable(f, {path + ".messages"}))
     f.problem(path + ".messages", "not together with prompt: give the column of one of them");
@@ -144,6 +159,7 @@ void note_role(const RunConfig& c, Findings& f, const NamedRole& x) {
 
 void check_rlvr(RunConfig& c, Findings& f) {
   complete_rewards(c, f);
+  check_dynamic_sampling(c, f);
   if (c.pipeline != Pipeline::rlvr) {
     bool is_agentic = c.pipeline == Pipeline::agentic;
     for (const auto& [key, scope] : {std::pair{"norm_mean_type", c.norm_mean_type},

@@ -10,24 +10,56 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet",
+                           k_trainer = "trainer";
+
+void describe_thresholds(Visitor& v, QueryFilter& f) {
+  v.key({"threshold_down", k_trainer, "Lower bound of the group's mean."}, f.threshold_down);
+  v.key({"threshold_up", k_trainer, "Upper bound of the group's mean."}, f.threshold_up);
+  v.key({"std_threshold", k_trainer, "Lower bound of the group's deviation.", at_least(0)},
+        f.std_threshold);
+}
 
 void describe_query_filter(Visitor& v, QueryFilter& f) {
-  if (!v.enter(
-          {"query_filter_config", k_not_run, "Which prompts are dropped by their group's scores."},
-          true))
+  if (!v.enter({"query_filter_config", k_trainer,
+                "Which prompts are left out of a step by their group's scores, and replaced "
+                "(dynamic_sampling)."},
+               true))
     return;
-  v.key({"type", k_not_run,
+  v.key({"type", k_trainer,
          "mean_filter keeps groups with threshold_down < mean < threshold_up, std_filter those "
          "with a deviation above std_threshold."},
         f.type);
-  if (v.enter({"filter_args", k_not_run, "Thresholds of the filter."},
+  if (v.enter({"filter_args", k_trainer, "Thresholds of the filter."},
               f != QueryFilter{} || v.is_listing())) {
-    v.key({"threshold_down", k_not_run, "Lower bound of the group's mean."}, f.threshold_down);
-    v.key({"threshold_up", k_not_run, "Upper bound of the group's mean."}, f.threshold_up);
-    v.key({"std_threshold", k_not_run, "Lower bound of the group's deviation."}, f.std_threshold);
+    describe_thresholds(v, f);
     v.leave();
   }
+  v.leave();
+}
+
+void describe_dynamic_sampling(Visitor& v, DynamicSampling& x) {
+  if (!v.enter({"dynamic_sampling", "driver, trainer",
+                "Groups that carry no signal are left out of a step, and others of the data order "
+                "take their places (docs/leases.md)."},
+               x != DynamicSampling{} || v.is_listing()))
+    return;
+  v.key({"type", k_trainer,
+         "Which are kept: std_filter those with a deviation above std_threshold (DAPO: 0), "
+         "mean_filter those with threshold_down < mean < threshold_up. A domain's "
+         "query_filter_config goes before it."},
+        x.filter.type);
+  describe_thresholds(v, x.filter);
+  v.key({"metric", k_trainer,
+         "What of a trajectory is compared. score: without the parts that shape its length "
+         "(overlong, length); reward: with them; acc: whether the answer is right, where a scorer "
+         "says so."},
+        x.metric);
+  v.key({"max_num_gen_batches", "driver",
+         "Batches of groups that a step plays at most, the first one included; then it trains on "
+         "what there is. 1: nothing is replaced.",
+         between(1, 1 << 10)},
+        x.max_num_gen_batches);
   v.leave();
 }
 
@@ -153,20 +185,23 @@ void describe_masks(Visitor& v, RlvrSection& x) {
         x.difficulty_loss_weight);
   v.key({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},
         x.length_loss_weight);
-  v.key({"max_len_mask", k_not_run, "Answers that fill the padded width do not train."},
-        x.max_len_mask);
-  v.key({"difficulty_mask", k_not_run,
+  v.key(
+      {"max_len_mask", k_trainer,
+       "Answers that their token budget cut do not train; their scores count in their group (TRL: "
+       "mask_truncated_completions)."},
+      x.max_len_mask);
+  v.key({"difficulty_mask", k_trainer,
          "Only prompts with difficulty_low_threshold < mean score < difficulty_high_threshold "
          "train."},
         x.difficulty_mask);
-  v.key({"difficulty_low_threshold", k_not_run, "Lower bound of difficulty_mask."},
+  v.key({"difficulty_low_threshold", k_trainer, "Lower bound of difficulty_mask."},
         x.difficulty_low_threshold);
-  v.key({"difficulty_high_threshold", k_not_run, "Upper bound of difficulty_mask."},
+  v.key({"difficulty_high_threshold", k_trainer, "Upper bound of difficulty_mask."},
         x.difficulty_high_threshold);
-  v.key({"error_max_len_clip", k_not_run,
-         "Wrong answers longer than error_max_len_threshold do not train."},
+  v.key({"error_max_len_clip", k_trainer,
+         "Answers without a score that are longer than error_max_len_threshold do not train."},
         x.error_max_len_clip);
-  v.key({"error_max_len_threshold", k_not_run, "Tokens of error_max_len_clip.", at_least(0)},
+  v.key({"error_max_len_threshold", k_trainer, "Tokens of error_max_len_clip.", at_least(0)},
         x.error_max_len_threshold);
 }
 
@@ -177,11 +212,13 @@ void describe_sampling_loop(Visitor& v, RlvrSection& x) {
   v.key({"is_num_return_sequences_expand", k_not_run,
          "The answers to a prompt are requests of their own; forced when async."},
         x.is_num_return_sequences_expand);
-  v.key({"is_use_additional_prompts", k_not_run,
-         "Further prompts start while some of the step are filtered out."},
+  v.key({"is_use_additional_prompts", "config",
+         "ROLL: further prompts start before some are filtered out, and what is too much is "
+         "dropped. Here each that is left out is replaced at once, and nothing is dropped."},
         x.is_use_additional_prompts);
-  v.key({"max_additional_running_prompts", k_not_run, "How many of them at once.", at_least(0)},
-        x.max_additional_running_prompts);
+  v.key(
+      {"max_additional_running_prompts", "config", "ROLL: how many of them at once.", at_least(0)},
+      x.max_additional_running_prompts);
   v.key({"generate_opt_level", k_not_run, "ROLL: 1 schedules requests, 0 whole batches.",
          between(0, 1)},
         x.generate_opt_level);
@@ -249,6 +286,7 @@ void describe_rlvr(Visitor& v, RunConfig& c) {
     describe_masks(v, c.rlvr);
     describe_sampling_loop(v, c.rlvr);
   }
+  describe_dynamic_sampling(v, c.dynamic_sampling);
   describe_correction(v, c.train_infer_correction);
   if (!v.is_writing() || c.sft != SftSection{}) describe_sft(v, c.sft);
   describe_validation(v, c.validation);

@@ -258,7 +258,6 @@ void add_rewards(const RunConfig& c, List& list) {
                     reward.judge_model_type != "api",
                 key + ".judge_model_type",
                 fmt::format("{} is not built in; use api", reward.judge_model_type));
-    list.add_row(key + ".query_filter_config.type", reward.query_filter_config.type);
   }
 }
 
@@ -268,11 +267,6 @@ void add_rlvr(const RunConfig& c, List& list) {
               "seq is not built in; the ratio is per token");
   list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight", "is not built in; use false");
   list.add_if(x.length_loss_weight, "length_loss_weight", "is not built in; use false");
-  list.add_if(x.max_len_mask, "max_len_mask", "is not built in; use false");
-  list.add_if(x.difficulty_mask, "difficulty_mask", "is not built in; use false");
-  list.add_if(x.error_max_len_clip, "error_max_len_clip", "is not built in; use false");
-  list.add_if(x.is_use_additional_prompts, "is_use_additional_prompts",
-              "is not built in; use false");
   list.add_if(x.rl_loss_coef != 1, "rl_loss_coef", "is not built in; use 1");
   list.add_if(c.norm_mean_type == NormScope::running || c.norm_std_type == NormScope::running,
               "norm_mean_type", "running is not built in; use group or batch");

@@ -131,10 +131,17 @@ void check_filter(const VerlConfig& c, Findings& f) {
                  "missing: filter_groups.enable needs acc, score, seq_reward or seq_final_reward");
   if (!g.enable && c.data.gen_batch_size)
     f.warn("data.gen_batch_size", "has no effect without algorithm.filter_groups.enable");
-  if (g.enable && c.data.gen_batch_size && *c.data.gen_batch_size < c.data.train_batch_size)
+  if (g.enable && c.data.gen_batch_size)
     f.warn("data.gen_batch_size",
-           "{} is less than train_batch_size {}: every step generates at least twice",
-           *c.data.gen_batch_size, c.data.train_batch_size);
+           "has no effect: a step plays train_batch_size prompts, and one more at once for each "
+           "that is left out, so that none is played in vain (docs/leases.md)");
+  const std::string bound = "algorithm.filter_groups.max_num_gen_batches";
+  if (g.enable && g.max_num_gen_batches > 0)
+    f.warn(bound, "after {} batches the step trains on what there is; verl ends the run",
+           g.max_num_gen_batches);
+  else if (g.enable)
+    f.warn(bound, "{} is no bound in verl; here a step trains on what there is after {} batches",
+           g.max_num_gen_batches, DynamicSampling{}.max_num_gen_batches);
   const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
   if (r.loss_type != "ppo_clip" && r.loss_type != "reinforce")
     verl_problem(f, "algorithm.rollout_correction.loss_type",

@@ -47,8 +47,6 @@ void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
               "true is not built in: verl's KL goes into the score before the group is compared; "
               "use actor_rollout_ref.actor.use_kl_loss");
   list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
-  list.add_if(a.filter_groups.enable, "algorithm.filter_groups.enable",
-              "dynamic sampling is not built in: no group is replaced; use False");
   const VerlRolloutCorrection& r = a.rollout_correction;
   const std::string correction = "algorithm.rollout_correction.";
   list.add_if(r.rollout_is.has_value(), correction + "rollout_is",

@@ -363,6 +363,18 @@ void set_reward(RunConfig& r, const VerlConfig& c) {
   r.rewards["overlong"] = overlong;
 }
 
+/// DAPO's dynamic sampling. seq_final_reward is less verl's KL in the reward, which is not run.
+void set_filter(RunConfig& r, const VerlFilterGroups& verl) {
+  if (!verl.enable) return;
+  DynamicSampling& sampling = r.dynamic_sampling;
+  sampling.filter.type = GroupFilter::std_filter;
+  const VerlGroupMetric metric = verl.metric.value_or(VerlGroupMetric::acc);
+  sampling.metric = metric == VerlGroupMetric::acc     ? FilterMetric::acc
+                    : metric == VerlGroupMetric::score ? FilterMetric::score
+                                                       : FilterMetric::reward;
+  if (verl.max_num_gen_batches > 0) sampling.max_num_gen_batches = verl.max_num_gen_batches;
+}
+
 void set_section(VerlSection& v, const VerlConfig& c, const VerlNumbers& n) {
   v.hybrid_engine = c.hybrid_engine;
   v.ppo_mini_batch_size = c.actor.ppo_mini_batch_size;
@@ -445,6 +457,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_critic(r, c, n);
   set_cards(r, c, n, f);
   set_reward(r, c);
+  set_filter(r, c.algorithm.filter_groups);
   set_section(r.verl, c, n);
   set_derived(r, c, n);
   return r;

@@ -1,6 +1,7 @@
 #include "runtime/plan/flow/collector.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/base/text.hpp"
 
@@ -31,10 +32,36 @@ Expected<void> Collector::open_step(StepKey step, uint32_t groups, uint32_t grou
   Step state;
   state.groups = groups;
   state.group_size = group_size;
-  state.has.assign(size_t{groups} * group_size, 0);
+  state.places.assign(size_t{groups} * group_size, Place::missing);
   state.group_count.assign(groups, 0);
+  state.expected = state.places.size();
   steps_.emplace(step, std::move(state));
   last_opened_[step.kind] = step.step;
+  return {};
+}
+
+Expected<void> Collector::extend_step(StepKey key, const std::vector<uint32_t>& groups) {
+  auto found = steps_.find(key);
+  if (found == steps_.end())
+    return Error{Errc::not_found, "collector: " + describe(key) + " is not open"};
+  Step& step = found->second;
+  std::set<uint32_t> fresh;
+  for (uint32_t group : groups)
+    if ((group < step.groups && step.places[size_t{group} * step.group_size] != Place::gap) ||
+        !fresh.insert(group).second)
+      return Error{Errc::invalid_argument, "collector: " + describe(key) + " has group " +
+                                               std::to_string(group) + " already"};
+  for (uint32_t group : fresh) {
+    if (group >= step.groups) {
+      step.groups = group + 1;
+      step.places.resize(size_t{step.groups} * step.group_size, Place::gap);
+      step.group_count.resize(step.groups, 0);
+    }
+    const auto first =
+        step.places.begin() + static_cast<ptrdiff_t>(size_t{group} * step.group_size);
+    std::fill_n(first, step.group_size, Place::missing);
+    step.expected += step.group_size;
+  }
   return {};
 }
 
@@ -47,11 +74,11 @@ Verdict Collector::offer(const TrajectoryKey& key, uint32_t) {
   }
   Step& step = found->second;
   if (key.group >= step.groups || key.index >= step.group_size) return Verdict::unknown;
-  uint8_t& has = step.has[size_t{key.group} * step.group_size + key.index];
-  if (has) {
+  Place& place = step.places[size_t{key.group} * step.group_size + key.index];
+  if (place == Place::gap) return Verdict::unknown;
+  if (place == Place::accepted)
     return plant_ == Plant::dedupe_off ? Verdict::accepted : Verdict::duplicate;
-  }
-  has = 1;
+  place = Place::accepted;
   ++step.group_count[key.group];
   ++step.count;
   ++accepted_total_;
@@ -65,12 +92,12 @@ const Collector::Step* Collector::find(StepKey step) const {
 
 bool Collector::is_step_complete(StepKey step) const {
   const Step* state = find(step);
-  return state && state->count == state->has.size();
+  return state && state->count == state->expected;
 }
 
 std::pair<uint64_t, uint64_t> Collector::progress(StepKey step) const {
   const Step* state = find(step);
-  return state ? std::pair<uint64_t, uint64_t>{state->count, state->has.size()}
+  return state ? std::pair<uint64_t, uint64_t>{state->count, state->expected}
                : std::pair<uint64_t, uint64_t>{0, 0};
 }
 
@@ -78,8 +105,8 @@ std::vector<TrajectoryKey> Collector::missing(StepKey step, size_t limit) const 
   std::vector<TrajectoryKey> keys;
   const Step* state = find(step);
   if (!state) return keys;
-  for (size_t i = 0; i < state->has.size() && keys.size() < limit; ++i)
-    if (!state->has[i])
+  for (size_t i = 0; i < state->places.size() && keys.size() < limit; ++i)
+    if (state->places[i] == Place::missing)
       keys.push_back({step.kind, step.step, static_cast<uint32_t>(i / state->group_size),
                       static_cast<uint32_t>(i % state->group_size)});
   return keys;
@@ -88,18 +115,19 @@ std::vector<TrajectoryKey> Collector::missing(StepKey step, size_t limit) const 
 Expected<std::vector<TrajectoryKey>> Collector::close_step(StepKey step) {
   const Step* state = find(step);
   if (!state) return Error{Errc::not_found, "collector: " + describe(step) + " is not open"};
-  if (state->count != state->has.size()) {
+  if (state->count != state->expected) {
     std::string text = "collector: " + describe(step) + " has " + std::to_string(state->count) +
-                       " of " + std::to_string(state->has.size()) + " trajectories; missing";
+                       " of " + std::to_string(state->expected) + " trajectories; missing";
     for (const TrajectoryKey& key : missing(step, 4))
       text += " (group " + std::to_string(key.group) + ", index " + std::to_string(key.index) + ")";
     return Error{Errc::invalid_argument, text};
   }
   std::vector<TrajectoryKey> keys;
-  keys.reserve(state->has.size());
+  keys.reserve(state->expected);
   for (uint32_t group = 0; group < state->groups; ++group)
     for (uint32_t index = 0; index < state->group_size; ++index)
-      keys.push_back({step.kind, step.step, group, index});
+      if (state->places[size_t{group} * state->group_size + index] != Place::gap)
+        keys.push_back({step.kind, step.step, group, index});
   closed_total_ += state->count;
   steps_.erase(step);
   return keys;
@@ -108,12 +136,16 @@ Expected<std::vector<TrajectoryKey>> Collector::close_step(StepKey step) {
 void Collector::assert_invariants() const {
   uint64_t open_total = 0;
   for (const auto& [key, step] : steps_) {
-    COHORT_CHECK(step.has.size() == size_t{step.groups} * step.group_size,
+    COHORT_CHECK(step.places.size() == size_t{step.groups} * step.group_size,
                  "FLOW-1: " + describe(key) + " has the wrong number of places");
     uint64_t count = 0;
+    const auto gaps = std::ranges::count(step.places, Place::gap);
+    COHORT_CHECK(step.expected + static_cast<uint64_t>(gaps) == step.places.size(),
+                 "FLOW-1: " + describe(key) + " expects another number of trajectories");
     for (uint32_t group = 0; group < step.groups; ++group) {
-      auto begin = step.has.begin() + static_cast<ptrdiff_t>(size_t{group} * step.group_size);
-      auto in_group = static_cast<uint64_t>(std::count(begin, begin + step.group_size, 1));
+      auto begin = step.places.begin() + static_cast<ptrdiff_t>(size_t{group} * step.group_size);
+      auto in_group =
+          static_cast<uint64_t>(std::count(begin, begin + step.group_size, Place::accepted));
       COHORT_CHECK(in_group == step.group_count[group],
                    "FLOW-1: " + describe(key) + " counts a group wrongly");
       count += in_group;

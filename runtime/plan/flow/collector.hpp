@@ -4,8 +4,8 @@
 ///
 /// FLOW-1: a trajectory (kind, step, group, index) is accepted exactly once, whatever is repeated,
 /// reordered, re-run under a higher attempt, or late; and its step is closed, that is consumed,
-/// exactly once. Bound: one byte per expected trajectory of the open steps, at most max_open_steps
-/// of them.
+/// exactly once. Bound: one byte per place of the open steps (up to the highest group expected), at
+/// most max_open_steps of them.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -41,6 +41,10 @@ class Collector {
   /// number is used once). Returns Errc::invalid_argument for zero sizes or a step not above the
   /// last one of its kind, Errc::backpressure if max_open_steps are open.
   Expected<void> open_step(StepKey step, uint32_t groups, uint32_t group_size);
+  /// Expects the trajectories of these groups too; their numbers are any that the step has not, and
+  /// may leave gaps. Returns Errc::not_found if the step is not open, Errc::invalid_argument, and
+  /// changes nothing, for a group that it has.
+  Expected<void> extend_step(StepKey step, const std::vector<uint32_t>& groups);
   /// Returns what to do with an arrival. `attempt` never makes a second copy welcome; it is kept
   /// for reports.
   Verdict offer(const TrajectoryKey& key, uint32_t attempt = 0);
@@ -60,11 +64,13 @@ class Collector {
   void assert_invariants() const;
 
  private:
+  enum class Place : uint8_t { missing, accepted, gap };  // gap: no such trajectory is expected
   struct Step {
-    uint32_t groups = 0, group_size = 0;
-    std::vector<uint8_t> has;           // [groups * group_size], 1 = accepted
-    std::vector<uint32_t> group_count;  // [groups], accepted in the group
-    uint64_t count = 0;
+    uint32_t groups = 0, group_size = 0;  // groups: above the highest
+    std::vector<Place> places;            // [groups * group_size]
+    std::vector<uint32_t> group_count;    // [groups], accepted in the group
+    uint64_t expected = 0;                // trajectories
+    uint64_t count = 0;                   // of them accepted
   };
   const Step* find(StepKey step) const;
 

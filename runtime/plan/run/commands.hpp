@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/plan/flow/refill.hpp"
 #include "runtime/plan/flow/suspects.hpp"
 #include "runtime/plan/membership/judgement.hpp"
 #include "runtime/plan/run/events.hpp"
@@ -18,16 +19,19 @@ struct BeginPhase {
   uint64_t step = 0;
   uint64_t version = 0;  // publish: the version to publish
 };
-/// To the task source → TasksReady. Rounds of training are asked for once, in order.
+/// To the task source → TasksReady. Rounds of training are asked for once, in order; then, maybe
+/// several times, for groups in the place of those that were left out.
 struct AskTasks {
   RoundKey round;
-  uint32_t count = 0;  // warm_start: how many
+  uint32_t count = 0;                       // warm_start: how many
+  std::vector<Refill::Next> in_place = {};  // not empty: these, of a round that is open
 };
 /// To the trainer: it is to expect groups x group_size trajectories → RoundOpened.
 struct OpenRound {
   RoundKey round;
   uint32_t groups = 0;
   uint32_t group_size = 1;
+  std::vector<uint32_t> in_place = {};  // not empty: these groups too, of a round that is open
 };
 /// To a replica: play trajectories → LeaseEnded, LeaseFailed.
 struct Lease {
@@ -58,6 +62,11 @@ struct Ping {
 /// To the trainer: say when all of the round is in the stream → Collected.
 struct Collect {
   RoundKey round;
+};
+/// To the trainer: say when more than `known` groups of the round are left out → Sifted
+struct Sift {
+  RoundKey round;
+  uint32_t known = 0;
 };
 /// To the trainer: asks for the round's trajectories in the stream → Recorded
 struct AskRecorded {
@@ -152,8 +161,8 @@ struct End {
 };
 
 using Command =
-    std::variant<BeginPhase, AskTasks, OpenRound, Lease, Cancel, Ping, Collect, AskRecorded, Mask,
-                 Update, Flush, Save, Load, Prune, Judge, Quarantine, Note, Published, BeginRow,
-                 RoundOver, EndRow, WakeAt, AnswerLeave, End>;
+    std::variant<BeginPhase, AskTasks, OpenRound, Lease, Cancel, Ping, Collect, Sift, AskRecorded,
+                 Mask, Update, Flush, Save, Load, Prune, Judge, Quarantine, Note, Published,
+                 BeginRow, RoundOver, EndRow, WakeAt, AnswerLeave, End>;
 
 }  // namespace cohort::plan::run

@@ -25,6 +25,7 @@ struct GroupTask {
   std::string tag;     // environment, or the domain of a prompt
   uint64_t seed = 0;   // of the world; prompts: row
   std::string prompt;  // the same in every run of this data
+  uint32_t lane = 0;   // a group that takes this one's place comes from the same (Refill)
   bool operator==(const GroupTask&) const = default;
 };
 
@@ -48,7 +49,8 @@ struct PhaseDone {
 };
 struct TasksReady {
   RoundKey round;
-  std::vector<GroupTask> tasks;  // one per group
+  std::vector<GroupTask> tasks;         // one per group
+  std::vector<uint32_t> in_place = {};  // AskTasks::in_place: the numbers of the groups
 };
 /// The trainer takes trajectories of the round.
 struct RoundOpened {
@@ -72,6 +74,12 @@ struct Pong {
 struct Collected {
   RoundKey round;
   double masked_share = 0;
+  std::vector<uint32_t> left_out = {};  // groups that the filter has left out
+};
+/// More groups of a round are left out than its Sift knew of, or the round is over.
+struct Sifted {
+  RoundKey round;
+  std::vector<uint32_t> left_out = {};  // all so far
 };
 /// A round's trajectories in the stream, as (group, index).
 struct Recorded {
@@ -137,7 +145,7 @@ struct CommandFailed {
 
 using Event =
     std::variant<Started, StopAsked, TimePassed, PhaseDone, TasksReady, RoundOpened, LeaseEnded,
-                 LeaseFailed, Pong, Collected, Recorded, Masked, Updated, Flushed, Saved, Loaded,
-                 CardsLost, CardsBack, LeaveAsked, Noticed, FailureTold, CommandFailed>;
+                 LeaseFailed, Pong, Collected, Sifted, Recorded, Masked, Updated, Flushed, Saved,
+                 Loaded, CardsLost, CardsBack, LeaveAsked, Noticed, FailureTold, CommandFailed>;
 
 }  // namespace cohort::plan::run

@@ -46,10 +46,19 @@ void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_si
   StragglerOptions stragglers = options_.stragglers;
   if (replicas == 1) stragglers.factor = 0;
   const Suspects suspects(static_cast<uint32_t>(tasks.size()));
-  Round& round = rounds_.emplace_back(Round{key, std::move(tasks), group_size, Dispatcher(dispatch),
-                                            suspects, GroupClock(stragglers)});
-  for (uint32_t group = 0; group < round.tasks.size(); ++group) {
-    auto found = quarantined_.find(round.tasks[group].prompt);
+  rounds_.emplace_back(
+      Round{key, {}, group_size, Dispatcher(dispatch), suspects, GroupClock(stragglers)});
+  std::map<uint32_t, GroupTask> groups;
+  for (uint32_t group = 0; group < tasks.size(); ++group)
+    groups.emplace(group, std::move(tasks[group]));
+  extend(key, std::move(groups), out);
+}
+
+void Players::extend(RoundKey key, std::map<uint32_t, GroupTask> groups, Out& out) {
+  Round& round = *find(key);
+  for (auto& [group, task] : groups) {
+    auto found = quarantined_.find(task.prompt);
+    round.tasks.emplace(group, std::move(task));
     if (found == quarantined_.end()) {
       round.add(group);
       continue;
@@ -89,9 +98,10 @@ bool Players::is_stranded(RoundKey key) const {
 }
 
 void Players::end_playing(RoundKey key, Out& out) {
-  const Round& round = *find(key);
+  Round& round = *find(key);
   std::vector<bool> has_played(replicas_.size(), false);
   for (const auto& [group, replica] : round.first_on) has_played[replica] = true;
+  round.first_on.clear();  // what is played in the place of groups is a round by itself
   for (size_t replica : slow_.end_round(has_played))
     out.emplace_back(
         Note{"straggler", fmt::format("{} was outrun in {} rounds in a row: it gets no groups for "
@@ -160,7 +170,7 @@ void Players::lease_one(Round& round, const std::vector<DispatchPart>& parts, do
   bool is_whole = true;
   for (const DispatchPart& part : parts) {
     lease.groups.push_back(static_cast<uint32_t>(part.group));
-    lease.tasks.push_back(round.tasks[part.group]);
+    lease.tasks.push_back(round.tasks.at(static_cast<uint32_t>(part.group)));
     lease.indices.push_back(part.indices);
     is_whole = is_whole && part.indices.size() == round.group_size;
   }
@@ -358,7 +368,7 @@ std::optional<Failure> Players::blame(Round& round, const Death& death,
 }
 
 std::optional<Failure> Players::quarantine(Round& round, uint32_t group, Out& out) {
-  const GroupTask& task = round.tasks[group];
+  const GroupTask& task = round.tasks.at(group);
   const std::vector<Death> deaths = round.suspects.deaths_of(group);
   out.emplace_back(Quarantine{
       round.key, group, task, deaths,
@@ -388,7 +398,7 @@ std::optional<Failure> Players::quarantine(Round& round, uint32_t group, Out& ou
 
 void Players::mask(Round& round, uint32_t group, std::string reason, Out& out) {
   ++round.questions;
-  out.emplace_back(Mask{round.key, group, round.tasks[group], version_, std::move(reason)});
+  out.emplace_back(Mask{round.key, group, round.tasks.at(group), version_, std::move(reason)});
 }
 
 void Players::on_masked(const Masked& masked) {

@@ -32,6 +32,8 @@ class Players {
   // -- rounds, in the order in which they were opened
 
   void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size, Out& out);
+  /// These groups too are to be played.
+  void extend(RoundKey round, std::map<uint32_t, GroupTask> groups, Out& out);
   /// Leases of the rounds that are played in this phase may be handed out from now on.
   void open_floor(PhaseKind phase) { floor_ = phase; }
   void close_floor() { floor_.reset(); }
@@ -46,7 +48,8 @@ class Players {
   bool is_stranded(RoundKey round) const;
   /// Returns true if no lease is open.
   bool is_idle() const { return leases_.empty(); }
-  /// Every group has been played once: learns which replicas were slow and how long answers are.
+  /// Every group so far has been played once: learns which replicas were slow, and how long answers
+  /// are.
   void end_playing(RoundKey round, Out& out);
   void collected(RoundKey round) { find(round)->is_collected = true; }
   void close(RoundKey round, Out& out);

@@ -5,7 +5,7 @@
 namespace cohort::plan::run {
 
 void Round::add(uint32_t group) {
-  auto added = dispatcher.add({group, tasks[group].seed, group_size, 0, 0});
+  auto added = dispatcher.add({group, tasks.at(group).seed, group_size, 0, 0});
   COHORT_CHECK(added.has_value(), "DISPATCH-1: " + added.error().detail);
 }
 
@@ -23,7 +23,7 @@ std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
   for (const DispatchPart& part : parts) {
     const auto group = static_cast<uint32_t>(part.group);
     // A group's number, seed, tag and two lengths; then its indices.
-    const size_t head = sizeof(uint32_t) + sizeof(uint64_t) + 16 + round.tasks[group].tag.size();
+    const size_t head = sizeof(uint32_t) + sizeof(uint64_t) + 16 + round.tasks.at(group).tag.size();
     for (auto from = part.indices.begin(); from != part.indices.end();) {
       const size_t rest = static_cast<size_t>(part.indices.end() - from);
       const size_t wanted = head + rest * sizeof(uint32_t);

@@ -19,7 +19,7 @@ struct Round {
   void add(uint32_t group);
 
   RoundKey key;
-  std::vector<GroupTask> tasks;  // one per group
+  std::map<uint32_t, GroupTask> tasks;  // by group
   uint32_t group_size = 1;
   Dispatcher dispatcher;
   Suspects suspects;

@@ -99,6 +99,7 @@ bool Run::play(Step& step) {
       players_.hand_out(now_, out_);
     return false;
   }
+  if (step.is_refilling) return false;
   const bool is_referred = step.key.kind == TrajectoryKind::train && options_.has_reference_phase;
   switch (step.state) {
     case StepState::generating:

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan/flow/refill.hpp"
 #include "runtime/plan/run/commands.hpp"
 #include "runtime/plan/run/events.hpp"
 #include "runtime/plan/run/players.hpp"
@@ -109,9 +110,15 @@ class Run {
     RoundKey key;
     StepState state = StepState::admitted;
     uint32_t groups = 0;
-    std::vector<GroupTask> tasks = {};             // until the round is open
+    std::vector<GroupTask> tasks = {};             // until the trainer expects them
     double opened = 0, played = 0, collected = 0;  // when
     double masked_share = 0;                       // of its trajectories
+    // Dynamic sampling (run_refill.cpp).
+    std::optional<Refill> refill = {};
+    std::vector<Refill::Next> wanted = {};  // in the place of others; still to be asked for
+    std::vector<uint32_t> in_place = {};    // whose `tasks` they are
+    bool is_refilling = false;              // some are asked for, or the trainer is told of them
+    bool is_sifting = false;                // the trainer is asked
   };
   /// The explanation of an error.
   enum class Excuse : uint8_t {
@@ -137,6 +144,7 @@ class Run {
   void told(const LeaseFailed& event);
   void told(const Pong& event) { players_.on_pong(event, now_); }
   void told(const Collected& event);
+  void told(const Sifted& event);
   void told(const Recorded& event);
   void told(const Masked& event) { players_.on_masked(event); }
   void told(const Updated& event);
@@ -163,6 +171,15 @@ class Run {
   bool end_step(Step& step);
   void step_over();
   void finish();
+
+  // -- groups in the place of others
+  void begin_refill(Step& step);
+  void sift(Step& step);
+  bool leave_out(Step& step, const std::vector<uint32_t>& groups);
+  bool ask_in_place(Step& step);
+  void refill_ready(Step& step, const TasksReady& ready);
+  void refill_opened(Step& step);
+  void end_refill(const Step& step);
 
   // -- what it needs
   bool is_next_to_open(const Step& step) const;

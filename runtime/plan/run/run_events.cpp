@@ -72,6 +72,8 @@ void Run::told(const Loaded& loaded) {
 }
 
 void Run::told(const TasksReady& ready) {
+  Step* playing = find(ready.round, StepState::generating);
+  if (playing != nullptr && playing->is_refilling) return refill_ready(*playing, ready);
   Step* step = find(ready.round, StepState::admitted);
   if (step == nullptr) return;
   step->groups = static_cast<uint32_t>(ready.tasks.size());
@@ -80,9 +82,13 @@ void Run::told(const TasksReady& ready) {
 }
 
 void Run::told(const RoundOpened& opened) {
+  Step* playing = find(opened.round, StepState::generating);
+  if (playing != nullptr && playing->is_refilling) return refill_opened(*playing);
   Step* step = find(opened.round, StepState::opening);
   if (step == nullptr) return;
   step->state = StepState::generating;
+  begin_refill(*step);
+  sift(*step);
   players_.open(step->key, std::exchange(step->tasks, {}), group_size(step->key.kind), out_);
 }
 
@@ -98,6 +104,13 @@ void Run::told(const Collected& collected) {
   if (step == nullptr) return;
   step->collected = now_;
   step->masked_share = collected.masked_share;
+  if (step->refill) {
+    if (leave_out(*step, collected.left_out)) {
+      step->state = StepState::generating;
+      return sift(*step);
+    }
+    end_refill(*step);
+  }
   step->state = StepState::closing;
   players_.collected(step->key);
 }

@@ -30,6 +30,9 @@ struct RunOptions {
   /// How many steps may be played before the one that the optimizer is at; FLOW-3: the bound of
   /// staleness, too. 0: strictly on-policy. Above 0 roles must not take turns on a card.
   uint32_t steps_ahead = 0;
+  /// Batches of groups that a step may play until enough of them carry a signal, the first one
+  /// included; 0: every group trains.
+  uint32_t gen_batches_max = 0;
   bool measures_loss = false;        // an evaluation ends at the trainer, and has one round
   bool has_reference_phase = false;  // the reference takes turns with other roles
   uint32_t attempt = 0;              // +1 for each time that the run was resumed

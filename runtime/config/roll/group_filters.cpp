@@ -1,0 +1,23 @@
+#include "runtime/config/group_filters.hpp"
+
+#include <algorithm>
+
+namespace cohort::config {
+
+const QueryFilter& group_filter_of(const RunConfig& config, const std::string& tag) {
+  const auto domain = config.rewards.find(tag);
+  const bool has_own = config.pipeline == Pipeline::rlvr && domain != config.rewards.end() &&
+                       domain->second.query_filter_config.type != GroupFilter::no_filter;
+  return has_own ? domain->second.query_filter_config : config.dynamic_sampling.filter;
+}
+
+bool has_group_filter(const RunConfig& config) {
+  if (config.pipeline > Pipeline::rlvr) return false;
+  return config.dynamic_sampling.filter.type != GroupFilter::no_filter ||
+         (config.pipeline == Pipeline::rlvr &&
+          std::ranges::any_of(config.rewards, [](const auto& reward) {
+            return reward.second.query_filter_config.type != GroupFilter::no_filter;
+          }));
+}
+
+}  // namespace cohort::config
