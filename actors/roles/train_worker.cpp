@@ -101,13 +101,14 @@ class TrainWorkerState {
   }
 
  private:
-  /// The Hugging Face folder of a checkpoint that is complete, if the run wants one.
+  /// The Hugging Face folder of a checkpoint that is complete, if the run wants one. An adapter is
+  /// merged into the model that it is over.
   Expected<void> export_hf(const std::filesystem::path& checkpoint) {
-    if (!options_.update.config.save_hf || !std::filesystem::exists(checkpoint / "config.json"))
-      return {};  // an adapter is a PEFT folder itself
-    const std::filesystem::path folder = hf_folder_of(checkpoint);
-    auto report =
-        compute::export_folder({.checkpoint = checkpoint, .folder = folder, .replaces = true});
+    if (!options_.update.config.save_hf) return {};
+    auto report = compute::export_folder({.checkpoint = checkpoint,
+                                          .folder = hf_folder_of(checkpoint),
+                                          .merges_adapter = engine_->has_adapter(),
+                                          .replaces = true});
     if (!report) return report.error().with_context("save_hf");
     return {};
   }

@@ -401,7 +401,9 @@ Expected<Preflight> preflight(const config::RunConfig& config,
       result.lora ? compute::lora_layout_of(result.model, *result.lora).flat
                   : compute::layout_of(result.model);
   result.checkpoint_bytes = 12 * static_cast<uint64_t>(saved.total_elements);  // two moments too
-  if (config.save_hf) result.checkpoint_bytes += result.checkpoint_bytes / 3;
+  if (config.save_hf)  // the whole model, an adapter merged
+    result.checkpoint_bytes +=
+        4 * static_cast<uint64_t>(compute::layout_of(result.model).total_elements);
   return result;
 }
 

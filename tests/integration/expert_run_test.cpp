@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using test::hashes;
+using test::logprobs_of;
 using test::Process;
 using test::run_folder;
 using test::TempFolder;
@@ -65,39 +66,11 @@ fs::path write_shape(const TempFolder& folder, const std::string& family) {
 /// Two steps of two-digit addition.
 std::vector<std::string> addition_run(const fs::path& out, const std::string& pretrain,
                                       const std::vector<std::string>& more) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
-      "output_dir=" + out.string(),
-      "pretrain=" + pretrain,
-      "~model",
-      "max_steps=2",
-      "eval_steps=-1",
-      "save_steps=1",
-      "rollout_batch_size=4",
-      "num_return_sequences_in_group=4",
-      "prompt_length=104",
-      "warm_start.steps=0",
-      "entropy_loss_coef=0.05",  // a gradient where no answer is right
-      "cards.memory_bytes=64MiB",
-      "cards.reserve_bytes=1MiB",
-      "recording.segment_bytes=2MiB",
-      "actor_train.training_args.per_device_train_batch_size=4",
-      "actor_train.training_args.gradient_accumulation_steps=4"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
-}
-
-std::string logprobs_of(const fs::path& folder, const TempFolder& temp) {
-  const fs::path rows = temp.path() / "rows.jsonl";
-  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
-  Process process(
-      {test::binary("actor-node"), "logprobs", folder.string(), rows.string(), "--greedy", "4"},
-      temp);
-  EXPECT_EQ(process.wait(), 0) << process.err();
-  return process.out();
+  std::vector<std::string> words = {
+      "~model", "max_steps=2", "save_steps=1",
+      "entropy_loss_coef=0.05"};  // a gradient where no answer is right
+  words.insert(words.end(), more.begin(), more.end());
+  return test::addition_run(out, pretrain, words);
 }
 
 std::map<uint64_t, std::string> hashes_of(const std::vector<std::string>& words,

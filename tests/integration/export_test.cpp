@@ -11,6 +11,7 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::logprobs_of;
 using test::Process;
 using test::slurp;
 using test::TempFolder;
@@ -32,15 +33,11 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// What `actor-node logprobs` prints for a folder.
-std::string logprobs_of(const fs::path& folder, const TempFolder& temp) {
-  const fs::path rows = temp.path() / "rows.jsonl";
-  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
-  Process process(
-      {test::binary("actor-node"), "logprobs", folder.string(), rows.string(), "--greedy", "4"},
-      temp);
-  EXPECT_EQ(process.wait(), 0) << process.err();
-  return process.out();
+/// A step of addition that leaves a Hugging Face folder of each checkpoint.
+std::vector<std::string> addition_run(const TempFolder& folder, const std::string& pretrain,
+                                      std::vector<std::string> more = {}) {
+  more.insert(more.begin(), "save_hf=true");
+  return test::addition_run(folder.path() / "out", pretrain, more);
 }
 
 TEST(Export, CheckpointsOfARunAreHuggingFaceFolders) {
@@ -74,32 +71,6 @@ TEST(Export, ARunThatGoesOnWritesTheFolderThatAKillLeftOut) {
   ASSERT_EQ(again.wait(), 0) << again.err();
   EXPECT_EQ(slurp(path / "hf/step_1/model.safetensors"), before);
   EXPECT_TRUE(fs::exists(path / "hf/step_2"));
-}
-
-/// A step of two-digit addition by a policy that `pretrain` names.
-std::vector<std::string> addition_run(const TempFolder& folder, const std::string& pretrain,
-                                      const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
-      "output_dir=" + (folder.path() / "out").string(),
-      "pretrain=" + pretrain,
-      "max_steps=1",
-      "eval_steps=-1",
-      "save_hf=true",
-      "rollout_batch_size=4",
-      "num_return_sequences_in_group=4",
-      "prompt_length=104",
-      "warm_start.steps=0",
-      "cards.memory_bytes=64MiB",
-      "cards.reserve_bytes=1MiB",
-      "recording.segment_bytes=2MiB",
-      "actor_train.training_args.per_device_train_batch_size=4",
-      "actor_train.training_args.gradient_accumulation_steps=4"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
 }
 
 TEST(Export, WhatWasNotTrainedIsTheFolderThatTheRunStartedFrom) {

@@ -11,6 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::hashes;
+using test::logprobs_of;
 using test::Process;
 using test::run_folder;
 using test::TempFolder;
@@ -155,21 +156,9 @@ TEST_F(LoraRun, StartsFromAnAdapter) {
       << third.err();
 }
 
-/// What `actor-node logprobs` prints of a fixed row; `more` may name an adapter.
-std::string logprobs_of(const fs::path& model, const TempFolder& temp,
-                        const std::vector<std::string>& more = {}) {
-  const fs::path rows = temp.path() / "rows.jsonl";
-  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
-  std::vector<std::string> words = {test::binary("actor-node"), "logprobs", model, rows};
-  words.insert(words.end(), more.begin(), more.end());
-  Process process(words, temp);
-  EXPECT_EQ(process.wait(), 0) << process.err();
-  return process.out();
-}
-
 TEST_F(LoraRun, ExportsTheModelWithItsAdapterMerged) {
   TempFolder folder;
-  Process run(lora_run(folder, {"max_steps=2"}), folder);
+  Process run(lora_run(folder, {"max_steps=2", "save_hf=true"}), folder);
   ASSERT_EQ(run.wait(), 0) << run.err();
   const fs::path adapter = fs::path(run_folder(run)) / "checkpoints/step_2";
   const auto exported = [&](const std::string& from, const std::string& name,
@@ -183,6 +172,11 @@ TEST_F(LoraRun, ExportsTheModelWithItsAdapterMerged) {
   EXPECT_EQ(logprobs_of(folder.path() / "merged", folder),
             logprobs_of(base_, folder, {"--adapter", adapter}));
   EXPECT_NE(logprobs_of(folder.path() / "merged", folder), logprobs_of(base_, folder));
+  // save_hf has written the same folder, and the model as it was under the first adapter.
+  const fs::path saved = fs::path(run_folder(run)) / "hf";
+  for (const char* file : {"model.safetensors", "config.json"})
+    EXPECT_EQ(test::slurp(saved / "step_2" / file), test::slurp(folder.path() / "merged" / file));
+  EXPECT_EQ(logprobs_of(saved / "step_0", folder), logprobs_of(base_, folder));
   // Without --merge, over another model, or without one, nothing is written.
   const std::string first = fs::path(base_).parent_path() / "step_0";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {

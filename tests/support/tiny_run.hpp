@@ -1,5 +1,8 @@
 #pragma once
 /// A run of a second or two: the command, and what it left behind.
+#include <gtest/gtest.h>
+
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +58,45 @@ inline std::vector<std::string> tiny_run(const TempFolder& folder,
                                         "placement.offload=step"};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return small_run(config_path(), folder, overrides);
+}
+
+/// A step of two-digit addition by a policy that `pretrain` names, without a warm start.
+inline std::vector<std::string> addition_run(const std::filesystem::path& out,
+                                             const std::string& pretrain,
+                                             const std::vector<std::string>& more = {}) {
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml",
+      "output_dir=" + out.string(),
+      "pretrain=" + pretrain,
+      "max_steps=1",
+      "eval_steps=-1",
+      "rollout_batch_size=4",
+      "num_return_sequences_in_group=4",
+      "prompt_length=104",
+      "warm_start.steps=0",
+      "cards.memory_bytes=64MiB",
+      "cards.reserve_bytes=1MiB",
+      "recording.segment_bytes=2MiB",
+      "actor_train.training_args.per_device_train_batch_size=4",
+      "actor_train.training_args.gradient_accumulation_steps=4"};
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+/// What `actor-node logprobs` prints of a fixed row by a folder; `more` may name an adapter.
+inline std::string logprobs_of(const std::filesystem::path& folder, const TempFolder& temp,
+                               const std::vector<std::string>& more = {}) {
+  const std::filesystem::path rows = temp.path() / "rows.jsonl";
+  std::ofstream(rows) << "{\"ids\": [3, 1, 4, 1, 5, 9, 2, 6]}\n";
+  std::vector<std::string> words = {
+      test::binary("actor-node"), "logprobs", folder.string(), rows.string(), "--greedy", "4"};
+  words.insert(words.end(), more.begin(), more.end());
+  Process process(words, temp);
+  EXPECT_EQ(process.wait(), 0) << process.err();
+  return process.out();
 }
 
 inline std::string run_folder(const Process& process) {
