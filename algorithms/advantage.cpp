@@ -14,59 +14,53 @@ size_t begin_of(std::span<const int32_t> cu_seqlens, size_t s) {
   return static_cast<size_t>(cu_seqlens[s]);
 }
 
-Expected<void> validate(const AdvantageInput& input, const AdvantageOptions& options, size_t out) {
-  const auto& [cu_seqlens, mask] = input.layout;
-  const size_t tokens = mask.size();
+Expected<void> check_layout(const PackedLayout& layout) {
+  const auto& [cu_seqlens, mask] = layout;
   if (cu_seqlens.empty() || cu_seqlens.front() != 0 ||
-      static_cast<size_t>(cu_seqlens.back()) != tokens ||
+      static_cast<size_t>(cu_seqlens.back()) != mask.size() ||
       !std::is_sorted(cu_seqlens.begin(), cu_seqlens.end()))
-    return Error{Errc::invalid_argument,
-                 fmt::format("advantages: cu_seqlens does not run from 0 to {} tokens", tokens)};
-  if (!input.values.empty() && input.values.size() != tokens)
-    return Error{Errc::invalid_argument,
-                 fmt::format("advantages: {} values for {} tokens", input.values.size(), tokens)};
-  if (input.rewards.size() + 1 != cu_seqlens.size() || out != tokens)
-    return Error{Errc::invalid_argument,
-                 fmt::format("advantages: {} rewards for {} sequences, room for {} of {} tokens",
-                             input.rewards.size(), cu_seqlens.size() - 1, out, tokens)};
-  for (size_t s = 0; s < input.rewards.size(); ++s) {
-    if (!std::isfinite(input.rewards[s]))
-      return Error{Errc::invalid_argument,
-                   fmt::format("advantages: the reward of sequence {} is not finite", s)};
-  }
-  if (!options.add_token_level_kl) return {};
-  if (input.logp.size() != tokens || input.ref_logp.size() != tokens)
-    return Error{Errc::invalid_argument,
-                 "advantages: add_token_level_kl needs the log-probs of policy and reference"};
-  for (size_t t = 0; t < tokens; ++t) {
-    if (mask[t] != 0 && !(std::isfinite(input.logp[t]) && std::isfinite(input.ref_logp[t])))
-      return Error{Errc::invalid_argument,
-                   fmt::format("advantages: the log-prob of token {} is not finite", t)};
-  }
+    return Error{
+        Errc::invalid_argument,
+        fmt::format("advantages: cu_seqlens does not run from 0 to {} tokens", mask.size())};
   return {};
 }
 
-std::vector<double> token_rewards_of(const AdvantageInput& input, const AdvantageOptions& options) {
+/// `x` has one entry per token, finite where the mask is 1.
+Expected<void> check_tokens(std::string_view name, std::span<const double> x,
+                            std::span<const uint8_t> mask) {
+  if (x.size() != mask.size())
+    return Error{Errc::invalid_argument,
+                 fmt::format("advantages: {} {}s for {} tokens", x.size(), name, mask.size())};
+  for (size_t t = 0; t < x.size(); ++t)
+    if (mask[t] != 0 && !std::isfinite(x[t]))
+      return Error{Errc::invalid_argument,
+                   fmt::format("advantages: the {} of token {} is not finite", name, t)};
+  return {};
+}
+
+Expected<void> validate(const AdvantageInput& input, const AdvantageOptions& options) {
   const auto& [cu_seqlens, mask] = input.layout;
-  std::vector<double> rewards(mask.size(), 0);
-  auto clipped = [&](double reward) {
-    const double bound = options.reward_clip.value_or(0);
-    return options.reward_clip ? std::clamp(reward, -bound, bound) : reward;
-  };
-  for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
-    size_t last = begin_of(cu_seqlens, s + 1);
-    while (last > begin_of(cu_seqlens, s) && mask[last - 1] == 0) --last;
-    if (last > begin_of(cu_seqlens, s)) rewards[last - 1] = clipped(input.rewards[s]);
+  COHORT_TRY(check_layout(input.layout));
+  const bool has_turns = !input.turn_ends.empty();
+  const size_t places = has_turns ? input.turn_ends.size() : cu_seqlens.size() - 1;
+  if (input.rewards.size() != places)
+    return Error{Errc::invalid_argument,
+                 fmt::format("advantages: {} rewards for {} {}", input.rewards.size(), places,
+                             has_turns ? "turns" : "sequences")};
+  for (uint32_t end : input.turn_ends)
+    if (end >= mask.size())
+      return Error{Errc::invalid_argument,
+                   fmt::format("advantages: a turn ends at token {} of {}", end, mask.size())};
+  for (size_t s = 0; s < input.rewards.size(); ++s) {
+    if (!std::isfinite(input.rewards[s]))
+      return Error{Errc::invalid_argument, fmt::format("advantages: reward {} is not finite", s)};
   }
-  if (!options.add_token_level_kl) return rewards;
-  for (size_t t = 0; t < rewards.size(); ++t) {
-    if (mask[t] != 0)
-      rewards[t] =
-          clipped(rewards[t] -
-                  options.kl_coef * kl_estimate(options.kl_kind, static_cast<double>(input.logp[t]),
-                                                static_cast<double>(input.ref_logp[t])));
-  }
-  return rewards;
+  if (!options.add_token_level_kl) return {};
+  if (input.logp.size() != mask.size() || input.ref_logp.size() != mask.size())
+    return Error{Errc::invalid_argument,
+                 "advantages: add_token_level_kl needs the log-probs of policy and reference"};
+  COHORT_TRY(check_tokens("log-prob", input.logp, mask));
+  return check_tokens("log-prob", input.ref_logp, mask);
 }
 
 struct MaskedMoments {
@@ -75,12 +69,11 @@ struct MaskedMoments {
   double variance = 0;  // unbiased, 0 below two entries
 };
 
-template <class T>
-MaskedMoments masked_moments(std::span<const T> x, std::span<const uint8_t> mask) {
+MaskedMoments masked_moments(std::span<const double> x, std::span<const uint8_t> mask) {
   MaskedMoments moments;
   for (size_t t = 0; t < x.size(); ++t) {
     if (mask[t] != 0) {
-      moments.mean += static_cast<double>(x[t]);
+      moments.mean += x[t];
       ++moments.count;
     }
   }
@@ -89,7 +82,7 @@ MaskedMoments masked_moments(std::span<const T> x, std::span<const uint8_t> mask
   if (moments.count < 2) return moments;
   for (size_t t = 0; t < x.size(); ++t) {
     if (mask[t] != 0) {
-      const double deviation = static_cast<double>(x[t]) - moments.mean;
+      const double deviation = x[t] - moments.mean;
       moments.variance += deviation * deviation;
     }
   }
@@ -97,39 +90,97 @@ MaskedMoments masked_moments(std::span<const T> x, std::span<const uint8_t> mask
   return moments;
 }
 
+/// Returns x without what stands behind the mask: 0 there, but where a recursion goes through holes
+/// their finite values.
+std::vector<double> visible(std::span<const double> x, std::span<const uint8_t> mask,
+                            bool is_through) {
+  std::vector<double> seen(x.begin(), x.end());
+  for (size_t t = 0; t < seen.size(); ++t)
+    if (mask[t] == 0 && !(is_through && std::isfinite(seen[t]))) seen[t] = 0;
+  return seen;
+}
+
 }  // namespace
 
-Expected<AdvantageSummary> compute_token_advantages(const AdvantageInput& input,
-                                                    const AdvantageOptions& options,
-                                                    std::span<float> advantages) {
-  COHORT_TRY(validate(input, options, advantages.size()));
-  const std::span<const uint8_t> mask = input.layout.mask;
-  const std::vector<double> rewards = token_rewards_of(input, options);
-  const std::vector<double> values(input.values.begin(), input.values.end());
-  std::vector<double> raw =
-      options.advantages({rewards, input.layout, options.gamma, values, options.lambda});
-  if (options.whiten) whiten(raw, mask);
-  for (size_t t = 0; t < raw.size(); ++t) {
-    double value = mask[t] != 0 ? raw[t] : 0;
-    if (options.advantage_clip)
-      value = std::clamp(value, -*options.advantage_clip, *options.advantage_clip);
-    advantages[t] = static_cast<float>(value);
+Expected<std::vector<double>> place_rewards(const AdvantageInput& input,
+                                            const AdvantageOptions& options) {
+  COHORT_TRY(validate(input, options));
+  const auto& [cu_seqlens, mask] = input.layout;
+  std::vector<double> rewards(mask.size(), 0);
+  auto clipped = [&](double reward) {
+    const double bound = options.reward_clip.value_or(0);
+    return options.reward_clip ? std::clamp(reward, -bound, bound) : reward;
+  };
+  for (size_t k = 0; k < input.turn_ends.size(); ++k)
+    if (const uint32_t end = input.turn_ends[k]; mask[end] != 0)
+      rewards[end] = clipped(input.rewards[k]);
+  for (size_t s = 0; input.turn_ends.empty() && s + 1 < cu_seqlens.size(); ++s) {
+    size_t last = begin_of(cu_seqlens, s + 1);
+    while (last > begin_of(cu_seqlens, s) && mask[last - 1] == 0) --last;
+    if (last > begin_of(cu_seqlens, s)) rewards[last - 1] = clipped(input.rewards[s]);
   }
-  const MaskedMoments moments = masked_moments<float>(advantages, mask);
-  return AdvantageSummary{moments.mean, std::sqrt(moments.variance), moments.count};
+  if (options.add_token_level_kl) {
+    for (size_t t = 0; t < rewards.size(); ++t) {
+      if (mask[t] == 0) continue;
+      const double kl = kl_estimate(options.kl_kind, input.logp[t], input.ref_logp[t]);
+      rewards[t] = clipped(rewards[t] - options.kl_coef * kl);
+    }
+  }
+  if (options.whiten_rewards) whiten(rewards, mask);
+  return rewards;
+}
+
+Expected<TokenCredit> credit_tokens(const TokenRewards& in, const AdvantageOptions& options) {
+  const std::span<const uint8_t> mask = in.layout.mask;
+  COHORT_TRY(check_layout(in.layout));
+  COHORT_TRY(check_tokens("reward", in.rewards, mask));
+  if (!in.values.empty()) COHORT_TRY(check_tokens("value", in.values, mask));
+  const std::vector<double> rewards = visible(in.rewards, mask, false);
+  const std::vector<double> values = visible(in.values, mask, options.holes == Holes::through);
+  TokenCredit credit;
+  credit.raw = options.advantages(
+      {rewards, in.layout, options.gamma, values, options.lambda, options.holes});
+  for (size_t t = 0; t < mask.size(); ++t)
+    if (mask[t] == 0) credit.raw[t] = 0;
+  credit.returns = credit.raw;
+  for (size_t t = 0; t < values.size(); ++t)
+    if (mask[t] != 0) credit.returns[t] += values[t];
+  credit.advantages = credit.raw;
+  if (options.whiten) whiten(credit.advantages, mask);
+  if (options.advantage_clip)
+    for (double& advantage : credit.advantages)
+      advantage = std::clamp(advantage, -*options.advantage_clip, *options.advantage_clip);
+  const MaskedMoments moments = masked_moments(credit.advantages, mask);
+  credit.summary = {moments.mean, std::sqrt(moments.variance), moments.count};
+  return credit;
+}
+
+Expected<TokenCredit> compute_token_advantages(const AdvantageInput& input,
+                                               const AdvantageOptions& options) {
+  COHORT_ASSIGN(const std::vector<double> rewards, place_rewards(input, options));
+  return credit_tokens({.rewards = rewards, .layout = input.layout, .values = input.values},
+                       options);
 }
 
 std::vector<double> discounted_returns(const TokenRewards& in) {
-  const std::span<const int32_t> cu_seqlens = in.layout.cu_seqlens;
+  const auto& [cu_seqlens, mask] = in.layout;
   std::vector<double> returns(in.rewards.size(), 0);
   for (size_t s = 0; s + 1 < cu_seqlens.size(); ++s) {
     double next = 0;
     for (size_t t = begin_of(cu_seqlens, s + 1); t-- > begin_of(cu_seqlens, s);) {
-      next = in.rewards[t] + in.gamma * next;
-      returns[t] = next;
+      if (mask[t] != 0 || in.holes == Holes::through)
+        returns[t] = next = in.rewards[t] + in.gamma * next;
+      else if (in.holes == Holes::reset)
+        next = 0;
     }
   }
   return returns;
+}
+
+std::vector<double> turn_returns(const TokenRewards& in) {
+  TokenRewards turns = in;
+  turns.holes = Holes::reset;
+  return discounted_returns(turns);
 }
 
 std::vector<double> segment_returns(const TokenRewards& in) {
@@ -149,7 +200,7 @@ std::vector<double> segment_returns(const TokenRewards& in) {
 
 void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean) {
   COHORT_CHECK(x.size() == mask.size(), "whiten: one mask entry per value");
-  const MaskedMoments moments = masked_moments<double>(x, mask);
+  const MaskedMoments moments = masked_moments(x, mask);
   const bool is_whitened = moments.count > 1;
   const double scale = 1 / std::sqrt(moments.variance + k_variance_epsilon);
   for (size_t t = 0; t < x.size(); ++t) {
@@ -158,6 +209,17 @@ void whiten(std::span<double> x, std::span<const uint8_t> mask, bool shift_mean)
     else if (is_whitened)
       x[t] = (x[t] - moments.mean) * scale + (shift_mean ? 0 : moments.mean);
   }
+}
+
+double explained_variance(std::span<const double> values, std::span<const double> returns,
+                          std::span<const uint8_t> mask) {
+  COHORT_CHECK(values.size() == mask.size() && returns.size() == mask.size(),
+               "explained variance: one value and one return per mask entry");
+  std::vector<double> errors(mask.size(), 0);
+  for (size_t t = 0; t < mask.size(); ++t)
+    if (mask[t] != 0) errors[t] = returns[t] - values[t];
+  const double spread = masked_moments(returns, mask).variance;
+  return spread > 0 ? 1 - masked_moments(errors, mask).variance / spread : 0;
 }
 
 }  // namespace cohort::algorithms

@@ -34,7 +34,7 @@ void KlController::update(double kl, double batch_size) {
   coefficient_ *= 1 + error * batch_size / horizon_;
 }
 
-double sequence_mean(std::span<const float> kl, std::span<const uint8_t> mask,
+double sequence_mean(std::span<const double> kl, std::span<const uint8_t> mask,
                      std::span<const int32_t> cu_seqlens) {
   double total = 0;
   size_t sequences = 0;
@@ -44,7 +44,7 @@ double sequence_mean(std::span<const float> kl, std::span<const uint8_t> mask,
     for (auto t = static_cast<size_t>(cu_seqlens[s]); t < static_cast<size_t>(cu_seqlens[s + 1]);
          ++t) {
       if (mask[t] != 0) {
-        sum += static_cast<double>(kl[t]);
+        sum += kl[t];
         ++tokens;
       }
     }

@@ -42,7 +42,7 @@ class KlController {
 
 /// Returns the batch mean of the per-sequence means of `kl` where mask is 1; sequences without such
 /// a token are left out; 0 if there are none. cu_seqlens: [S + 1].
-double sequence_mean(std::span<const float> kl, std::span<const uint8_t> mask,
+double sequence_mean(std::span<const double> kl, std::span<const uint8_t> mask,
                      std::span<const int32_t> cu_seqlens);
 
 }  // namespace cohort::algorithms

@@ -9,7 +9,7 @@ namespace {
 
 using at::Tensor;
 
-Tensor kl_tensor(KlKind kind, const Tensor& logp, const Tensor& ref_logp) {
+Tensor kl_of_kind(KlKind kind, const Tensor& logp, const Tensor& ref_logp) {
   Tensor d = ref_logp - logp;
   switch (kind) {
     case KlKind::kl:
@@ -38,6 +38,17 @@ void check_shapes(const PolicyLossInput& input) {
 
 }  // namespace
 
+Tensor kl_tokens(const Tensor& logp, const Tensor& ref_logp, const Tensor& old_logp,
+                 const KlLossOptions& options) {
+  Tensor kl = kl_of_kind(options.kind, logp, ref_logp);
+  if (options.is_straight_through) {
+    const Tensor square = kl_of_kind(KlKind::mse, logp, ref_logp);
+    kl = square - square.detach() + kl.detach();
+  }
+  if (!options.is_bias_corrected) return kl;
+  return kl * (logp - old_logp).clamp(-k_log_ratio_clamp, k_log_ratio_clamp).exp();
+}
+
 PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& options,
                        const GlobalCounts& counts) {
   check_shapes(input);
@@ -60,7 +71,7 @@ PolicyLoss policy_loss(const PolicyLossInput& input, const PolicyLossOptions& op
     if (options.entropy_coef != 0) total = total - options.entropy_coef * entropy;
   }
   if (input.ref_logp.defined() && options.use_kl_loss) {
-    Tensor kl = (weights * kl_tensor(options.kl_kind, logp, live(input.ref_logp, mask))).sum();
+    Tensor kl = (weights * kl_tokens(logp, live(input.ref_logp, mask), old_logp, options.kl)).sum();
     numbers.add("actor/kl_loss", kl.item<double>());
     total = total + options.kl_loss_coef * kl;
   }

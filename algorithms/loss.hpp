@@ -19,6 +19,18 @@
 
 namespace cohort::algorithms {
 
+/// The KL to the reference in a loss.
+struct KlLossOptions {
+  KlKind kind = KlKind::k3;
+  bool is_straight_through = false;  // verl's "+": the value of `kind`, the gradient of k2
+  bool is_bias_corrected = false;  // TRL's use_bias_correction_kl: times pi/old, with its gradient
+};
+
+/// Returns the KL of each token [M]. logp: [M] with a gradient; ref_logp: [M]; old_logp: [M], read
+/// by the bias correction alone. Any of f32 and f64; finite where it counts.
+at::Tensor kl_tokens(const at::Tensor& logp, const at::Tensor& ref_logp, const at::Tensor& old_logp,
+                     const KlLossOptions& options);
+
 struct PolicyLossOptions {
   catalog::PolicyLossKind kind = catalog::PolicyLossKind::ppo;
   double pg_clip = 0.2;  // only for ROLL's dual clip bound
@@ -30,7 +42,7 @@ struct PolicyLossOptions {
   double entropy_coef = 0;
   bool use_kl_loss = false;
   double kl_loss_coef = 0;
-  KlKind kl_kind = KlKind::k3;
+  KlLossOptions kl = {};
 };
 
 /// One micro-batch: M positions. logp carries the gradient, entropy may; the others do not.

@@ -1,21 +1,39 @@
 #include "algorithms/reward_norm.hpp"
 
 #include <cmath>
-#include <map>
 
 #include "runtime/base/check.hpp"
 
 namespace cohort::algorithms {
 namespace {
 
-constexpr double k_std_epsilon =
-    1e-6;  // ROLL's and verl's: added to the std, and below it a group counts as equal
+constexpr double k_flat_std = 1e-6;  // ROLL's: below it a scope counts as equal
 
-struct Moments {
-  size_t count = 0;
-  double mean = 0;
-  double std = 0;  // unbiased; 0 for one member
-};
+/// Returns the moments of each trajectory's group.
+std::vector<Moments> group_moments(std::span<const double> scores,
+                                   std::span<const uint32_t> group_of) {
+  std::vector<Moments> result(scores.size());
+  COHORT_CHECK(scores.size() == group_of.size(), "reward norm: one group id per score");
+  for (const auto& [id, members] : members_by_group(group_of)) {
+    Moments moments = moments_of(scores, members);
+    for (size_t i : members) result[i] = moments;
+  }
+  return result;
+}
+
+/// A group of one by formula: mean 0, std 1.
+Moments scope_of_one(const Moments& moments, NormScope scope, Flat flat) {
+  const bool is_lone = scope == NormScope::group && flat == Flat::by_formula && moments.count < 2;
+  return is_lone ? Moments{1, 0, 1} : moments;
+}
+
+}  // namespace
+
+Members members_by_group(std::span<const uint32_t> group_of) {
+  Members members;
+  for (size_t i = 0; i < group_of.size(); ++i) members[group_of[i]].push_back(i);
+  return members;
+}
 
 Moments moments_of(std::span<const double> scores, std::span<const size_t> members) {
   Moments moments{members.size(), 0, 0};
@@ -28,28 +46,6 @@ Moments moments_of(std::span<const double> scores, std::span<const size_t> membe
   return moments;
 }
 
-using Members = std::map<uint32_t, std::vector<size_t>>;
-
-Members members_by_group(std::span<const double> scores, std::span<const uint32_t> group_of) {
-  COHORT_CHECK(scores.size() == group_of.size(), "reward norm: one group id per score");
-  Members members;
-  for (size_t i = 0; i < group_of.size(); ++i) members[group_of[i]].push_back(i);
-  return members;
-}
-
-/// Returns the moments of each trajectory's group.
-std::vector<Moments> group_moments(std::span<const double> scores,
-                                   std::span<const uint32_t> group_of) {
-  std::vector<Moments> result(scores.size());
-  for (const auto& [id, members] : members_by_group(scores, group_of)) {
-    Moments moments = moments_of(scores, members);
-    for (size_t i : members) result[i] = moments;
-  }
-  return result;
-}
-
-}  // namespace
-
 RewardNormOptions reward_norm_options(NormScope scope, catalog::NormMethod method,
                                       std::optional<NormScope> mean, std::optional<NormScope> std) {
   RewardNormOptions options{NormScope::none, NormScope::none};
@@ -61,10 +57,12 @@ RewardNormOptions reward_norm_options(NormScope scope, catalog::NormMethod metho
       break;
     case catalog::NormMethod::mean_std:
     case catalog::NormMethod::asym_clip:
-      options = {scope, scope};
+      options.mean = options.std = scope;
       break;
   }
-  return {mean.value_or(options.mean), std.value_or(options.std)};
+  options.mean = mean.value_or(options.mean);
+  options.std = std.value_or(options.std);
+  return options;
 }
 
 std::vector<double> agentic_reward_norm(std::span<const double> scores,
@@ -75,21 +73,24 @@ std::vector<double> agentic_reward_norm(std::span<const double> scores,
   const std::vector<Moments> group = group_moments(scores, group_of);
   std::vector<double> result(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
+    const auto moments = [&](NormScope scope) {
+      return scope_of_one((scope == NormScope::batch ? batch : group)[i], scope, options.flat);
+    };
     double centred = scores[i];
-    if (options.mean != NormScope::none)
-      centred -= (options.mean == NormScope::batch ? batch : group)[i].mean;
+    if (options.mean != NormScope::none) centred -= moments(options.mean).mean;
     result[i] = centred;
     if (options.std == NormScope::none) continue;
-    const Moments& spread = (options.std == NormScope::batch ? batch : group)[i];
-    const bool is_flat = spread.count < 2 || spread.std <= k_std_epsilon;
-    result[i] = is_flat ? 0 : centred / (spread.std + k_std_epsilon);
+    const Moments spread = moments(options.std);
+    const bool is_flat =
+        options.flat == Flat::zero && (spread.count < 2 || spread.std <= k_flat_std);
+    result[i] = is_flat ? 0 : centred / (spread.std + options.epsilon);
   }
   return result;
 }
 
 GroupStats group_stats(std::span<const double> scores, std::span<const uint32_t> group_of) {
   GroupStats stats;
-  for (const auto& [id, members] : members_by_group(scores, group_of)) {
+  for (const auto& [id, members] : members_by_group(group_of)) {
     ++stats.groups;
     for (size_t i : members) {
       if (scores[i] != scores[members[0]]) {

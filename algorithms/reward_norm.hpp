@@ -5,8 +5,10 @@
 ///
 /// ROLL (agentic_reward_norm): r' = (r - mean) / (std + 1e-6), std unbiased, each over none, the
 /// batch or the group. ALG-1: with a std, a scope of one member or of |std| <= 1e-6 gives exact
-/// zeros: such a group has nothing to teach.
+/// zeros: such a group has nothing to teach. verl and TRL leave such a scope to the formula
+/// (Flat::by_formula), where a group of one keeps its score.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,9 +19,17 @@ namespace cohort::algorithms {
 
 enum class NormScope : uint8_t { none, batch, group };
 
+/// What a scope gives that has one member, or equal scores.
+enum class Flat : uint8_t {
+  zero,        // 0 if it is divided by a std (ROLL); a group of one is its own mean
+  by_formula,  // a group of one: mean 0, std 1 (verl's grpo); equal scores: 0/(0 + epsilon)
+};
+
 struct RewardNormOptions {
   NormScope mean = NormScope::group;
   NormScope std = NormScope::group;
+  Flat flat = Flat::zero;
+  double epsilon = 1e-6;  // added to the std; TRL's: 1e-4
 };
 
 /// ROLL's `reward_normalization`: `scope` is what its grouping compares, `method` what is taken off
@@ -28,7 +38,18 @@ RewardNormOptions reward_norm_options(NormScope scope, catalog::NormMethod metho
                                       std::optional<NormScope> mean = {},
                                       std::optional<NormScope> std = {});
 
-/// ROLL's normalisation. scores and group_of have one entry per trajectory.
+using Members = std::map<uint32_t, std::vector<size_t>>;
+/// Returns the trajectories of each group, in ascending order.
+Members members_by_group(std::span<const uint32_t> group_of);
+
+struct Moments {
+  size_t count = 0;
+  double mean = 0;
+  double std = 0;  // unbiased; 0 for one member
+};
+Moments moments_of(std::span<const double> scores, std::span<const size_t> members);
+
+/// Normalises as the options say. scores and group_of have one entry per trajectory.
 std::vector<double> agentic_reward_norm(std::span<const double> scores,
                                         std::span<const uint32_t> group_of,
                                         const RewardNormOptions& options);

@@ -27,6 +27,7 @@ compute::LossFactory make_policy_loss(const config::RunConfig& config) {
   options.entropy_coef = config.entropy_loss_coef;
   options.use_kl_loss = config.use_kl_loss;
   options.kl_loss_coef = config.kl_loss_coef;
+  options.kl = {config.kl_loss_kind, config.is_kl_loss_straight_through};
   const double norm_length =
       config.loss_scale_factor.value_or(static_cast<double>(config.sequence_length));
   const bool is_first_pass = config.derived.old_log_probs == config::OldLogProbs::first_pass;

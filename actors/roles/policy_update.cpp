@@ -12,7 +12,6 @@
 
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/sample_masks.hpp"
-#include "algorithms/estimators/estimator.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/config/role_weights.hpp"
@@ -23,25 +22,6 @@ namespace {
 using control::UpdateReport;
 using control::UpdateRequest;
 using proto::Trajectory;
-
-}  // namespace
-
-PackedBatch pack(const std::vector<Trajectory>& batch) {
-  PackedBatch packed;
-  bool has_reference = !batch.empty() && !batch.front().ref_logp.empty();
-  for (const Trajectory& t : batch) {
-    packed.mask.insert(packed.mask.end(), t.response_mask.begin(), t.response_mask.end());
-    packed.old_logp.insert(packed.old_logp.end(), t.behavior_logp.begin(), t.behavior_logp.end());
-    if (has_reference)
-      packed.ref_logp.insert(packed.ref_logp.end(), t.ref_logp.begin(), t.ref_logp.end());
-    packed.values.insert(packed.values.end(), t.values.begin(), t.values.end());
-    packed.cu_seqlens.push_back(static_cast<int32_t>(packed.mask.size()));
-  }
-  packed.advantages.resize(packed.mask.size());
-  return packed;
-}
-
-namespace {
 
 compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
                                size_t index) {
@@ -62,152 +42,29 @@ bool is_untrained(const PackedBatch& packed, size_t index) {
   return !packed.trained.empty() && packed.trained[index] == 0;
 }
 
-// reward_normalization.grouping: trajectories of one group id are compared with each other.
-std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Grouping grouping) {
-  std::map<std::string, uint32_t> tags;
-  std::vector<uint32_t> groups;
-  for (const Trajectory& t : batch) {
-    if (grouping == config::Grouping::traj_group_id)
-      groups.push_back(t.key.group);
-    else if (grouping == config::Grouping::tags)
-      groups.push_back(tags.try_emplace(t.tag, static_cast<uint32_t>(tags.size())).first->second);
-    else
-      groups.push_back(0);
-  }
-  return groups;
-}
-
-/// Pipeline rlvr compares the answers to one prompt, and so do estimators with their own baseline.
-config::Grouping grouping_of(const config::RunConfig& config) {
-  const bool is_own = catalog::entry(config.adv_estimator).has(catalog::need::own_baseline);
-  return config.pipeline == config::Pipeline::rlvr || is_own ? config::Grouping::traj_group_id
-                                                             : config.reward_normalization.grouping;
-}
-
-std::optional<algorithms::NormScope> scope_of(std::optional<config::NormScope> asked) {
-  if (!asked) return std::nullopt;
-  switch (*asked) {
-    case config::NormScope::batch:
-      return algorithms::NormScope::batch;
-    case config::NormScope::group:
-      return algorithms::NormScope::group;
-    case config::NormScope::none:
-    case config::NormScope::running:  // refused by preflight
-      break;
-  }
-  return algorithms::NormScope::none;
-}
-
-algorithms::RewardNormOptions norm_of(const config::RunConfig& config) {
-  const config::RewardNormalization& norm = config.reward_normalization;
-  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
-  const bool is_batch = grouping_of(config) == config::Grouping::batch;
-  return algorithms::reward_norm_options(
-      is_batch ? algorithms::NormScope::batch : algorithms::NormScope::group,
-      is_rlvr ? catalog::NormMethod::identity : norm.method,
-      scope_of(is_rlvr ? config.norm_mean_type : norm.norm_mean_type),
-      scope_of(is_rlvr ? config.norm_std_type : norm.norm_std_type));
-}
-
-/// rlvr normalises each domain by itself, and grpo there by group, as ROLL does against the
-/// keys of reward_normalization; of verl's keys norm_adv_by_std_in_grpo counts.
-std::vector<double> normalise(const config::RunConfig& config,
-                              const algorithms::Estimator& estimator,
-                              const std::vector<Trajectory>& batch,
-                              const std::vector<double>& scores,
-                              const std::vector<uint32_t>& groups) {
-  const algorithms::RewardNormOptions asked = norm_of(config);
-  if (config.pipeline != config::Pipeline::rlvr)
-    return estimator.rewards({scores, groups, asked, false});
-  std::map<std::string, std::vector<size_t>> domains;
-  for (size_t i = 0; i < batch.size(); ++i) domains[batch[i].tag].push_back(i);
-  std::vector<double> rewards(batch.size());
-  for (const auto& [domain, members] : domains) {
-    std::vector<double> of_domain;
-    std::vector<uint32_t> groups_of_domain;
-    for (size_t i : members) {
-      of_domain.push_back(scores[i]);
-      groups_of_domain.push_back(groups[i]);
-    }
-    std::vector<double> normal = estimator.rewards(
-        {of_domain, groups_of_domain, asked, config.dialect == config::Dialect::roll});
-    for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
-  }
-  return rewards;
-}
-
-/// Takes the tokens of trajectories that do not train out of the mask. Returns their share.
-double mask_samples(const config::RunConfig& config, const std::vector<Trajectory>& batch,
-                    const std::vector<double>& scores, const std::vector<uint32_t>& groups,
-                    PackedBatch& packed) {
-  packed.trained = trained_samples(config.rlvr, batch, scores, groups);
-  double untrained = 0;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (packed.trained[i] != 0) continue;
-    ++untrained;
-    std::fill(packed.mask.begin() + packed.cu_seqlens[i],
-              packed.mask.begin() + packed.cu_seqlens[i + 1], uint8_t{0});
-  }
-  return untrained / std::max<double>(1, static_cast<double>(batch.size()));
-}
-
-}  // namespace
-
-Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
-                                           const std::vector<Trajectory>& batch,
-                                           PackedBatch& packed) {
-  AdvantageMetrics metrics;
-  std::vector<double> scores;
-  for (const Trajectory& t : batch) scores.push_back(t.score);
-  std::vector<uint32_t> groups = group_ids(batch, grouping_of(config));
-  const auto estimator = algorithms::estimator_of(config.adv_estimator);
-  if (!estimator)
-    return Error{Errc::unsupported, fmt::format("adv_estimator: {} is not built in",
-                                                config::to_string(config.adv_estimator))};
-  const std::vector<double> rewards = normalise(config, *estimator, batch, scores, groups);
-  metrics.groups = algorithms::group_stats(scores, groups);
-  if (has_sample_masks(config))
-    metrics.untrained = mask_samples(config, batch, scores, groups, packed);
-  algorithms::AdvantageInput input{
-      {packed.cu_seqlens, packed.mask}, rewards, packed.old_logp, packed.ref_logp, packed.values};
-  algorithms::AdvantageOptions options;
-  options.advantages = estimator->advantages;
-  options.gamma = config.gamma;
-  options.lambda = config.lambd;
-  options.reward_clip = config.reward_clip;
-  options.add_token_level_kl = config.add_token_level_kl && !packed.ref_logp.empty();
-  options.kl_kind = config.kl_penalty;
-  options.kl_coef = kl_coef;
-  options.whiten = config.whiten_advantages;
-  options.advantage_clip = config.advantage_clip;
-  COHORT_ASSIGN(metrics.summary,
-                algorithms::compute_token_advantages(input, options, packed.advantages));
-  if (!packed.ref_logp.empty()) {
-    std::vector<float> kl(packed.mask.size());
-    for (size_t i = 0; i < kl.size(); ++i)
-      kl[i] = static_cast<float>(
-          algorithms::kl_estimate(options.kl_kind, packed.old_logp[i], packed.ref_logp[i]));
-    metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
-  }
-  return metrics;
-}
-
-namespace {
-
-/// What is trained on: all but the masked (REWARD-3), and where each stood in the batch, so that a
-/// masked one moves no other to another optimizer step.
+/// What is trained on: all but the masked (REWARD-3) and those that have nobody left to be compared
+/// with, and where each stood in the batch, so that a masked one moves no other to another
+/// optimizer step.
 struct Survivors {
   std::vector<Trajectory> trajectories;
   std::vector<size_t> places;
+  size_t lone = 0;  // left out, the last of their groups
 };
 
-Survivors survivors_of(const std::vector<Trajectory>& batch) {
+Survivors survivors_of(const config::RunConfig& config, const std::vector<Trajectory>& batch) {
+  const bool is_compared = config.derived.group_size > 1 && compares_groups(config);
+  std::map<uint32_t, size_t> left_of;
+  for (const Trajectory& t : batch) left_of[t.key.group] += t.mask_reason.empty() ? 1 : 0;
   Survivors left;
-  for (size_t i = 0; i < batch.size(); ++i)
-    if (batch[i].mask_reason.empty()) {
-      left.trajectories.push_back(batch[i]);
-      left.places.push_back(i);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!batch[i].mask_reason.empty()) continue;
+    if (is_compared && left_of[batch[i].key.group] == 1) {
+      ++left.lone;
+      continue;
     }
+    left.trajectories.push_back(batch[i]);
+    left.places.push_back(i);
+  }
   return left;
 }
 
@@ -402,7 +259,7 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
                                                     const std::vector<Trajectory>& all) {
   const bool is_cut = has_masked(all);
   Survivors left;
-  if (is_cut) left = survivors_of(all);
+  if (is_cut) left = survivors_of(config_, all);
   const std::vector<Trajectory>& batch = is_cut ? left.trajectories : all;
   PackedBatch packed = pack(batch);
   const config::OldLogProbs source = config_.derived.old_log_probs;
@@ -424,6 +281,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   sum.write(report);
   write_old(source, old, report);
   if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);
+  if (left.lone > 0)
+    report.metrics.emplace_back("critic/lone_survivors", static_cast<double>(left.lone));
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
   if (has_sample_masks(config_))

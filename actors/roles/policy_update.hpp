@@ -5,15 +5,14 @@
 /// ROLL dialect (spec: docs/algorithms.md): normalise scores per group, put the score on the last
 /// token, KL in reward (optional), returns, whiten → mask → clip. Old log-probs: decisions/0001.
 /// Masked trajectories (REWARD-3) are left out before anything is computed: groups compare the
-/// survivors, losses count their tokens; a group with one survivor teaches nothing where a group
-/// baseline is on.
+/// survivors, losses count their tokens; where groups are compared a group's only survivor is left
+/// out too, and counted (critic/lone_survivors).
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "algorithms/advantage.hpp"
+#include "actors/roles/fill_advantages.hpp"
 #include "algorithms/kl.hpp"
-#include "algorithms/reward_norm.hpp"
 #include "algorithms/schedule.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
@@ -21,27 +20,6 @@
 #include "runtime/proto/trajectory.hpp"
 
 namespace cohort::actors {
-
-/// The packed columns of a batch, alive while the engine reads the samples that point into them.
-struct PackedBatch {
-  std::vector<int32_t> cu_seqlens = {0};
-  std::vector<uint8_t> mask;
-  std::vector<float> old_logp, ref_logp, values, advantages;
-  /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
-  std::vector<uint8_t> trained = {};
-};
-PackedBatch pack(const std::vector<proto::Trajectory>& batch);
-
-struct AdvantageMetrics {
-  algorithms::AdvantageSummary summary;
-  algorithms::GroupStats groups;
-  double kl = 0;
-  double untrained = 0;  // share of trajectories that count in their group alone (sample_masks.hpp)
-};
-/// Scores to advantages, as the config asks. Errc::unsupported: the estimator is not built in.
-Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
-                                           const std::vector<proto::Trajectory>& batch,
-                                           PackedBatch& packed);
 
 struct UpdateOptions {
   config::RunConfig config;

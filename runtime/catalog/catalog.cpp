@@ -36,14 +36,16 @@ constexpr Entry k_rewards[] = {
 #include "runtime/catalog/rewards.def"
 };
 
-constexpr std::array<std::pair<uint32_t, std::string_view>, 7> k_needs = {
+constexpr std::array<std::pair<uint32_t, std::string_view>, 9> k_needs = {
     {{need::critic, "a critic"},
      {need::reference, "a reference"},
      {need::groups, "groups"},
      {need::old_log_probs, "old log-probs"},
      {need::greedy, "a greedy answer"},
      {need::process, "a process"},
-     {need::server, "a server"}}};
+     {need::server, "a server"},
+     {need::turns, "turns"},
+     {need::parts, "several rewards"}}};
 
 }  // namespace
 

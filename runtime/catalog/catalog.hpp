@@ -30,6 +30,8 @@ inline constexpr uint32_t own_baseline = 32;     // sets the scopes of reward no
 inline constexpr uint32_t constant_length = 64;  // token losses are divided by a constant
 inline constexpr uint32_t process = 128;         // waits for another process
 inline constexpr uint32_t server = 256;          // asks a server
+inline constexpr uint32_t turns = 512;           // what each turn was paid, and what it showed
+inline constexpr uint32_t parts = 1024;          // the rewards that the score is made of
 }  // namespace need
 
 #define COHORT_BUILT(id, ...) id,

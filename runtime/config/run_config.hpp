@@ -490,6 +490,8 @@ struct RunConfig {
   int64_t kl_horizon = 10000;
   bool use_kl_loss = false;
   double kl_loss_coef = 0.0;
+  KlKind kl_loss_kind = KlKind::k3;          // ROLL's only one
+  bool is_kl_loss_straight_through = false;  // verl's "+": the estimator's value, k2's gradient
   bool whiten_advantages = false;
   bool whiten_rewards = false;
   std::optional<double> advantage_clip;
@@ -511,8 +513,10 @@ struct RunConfig {
   double step_reward_gamma = 0.95;  // gigpo and step_reinforce
   double step_reward_weight = 1.0;
   double episode_reward_weight = 1.0;
-  std::optional<double> value_clip;  // critic
-  int64_t critic_warmup = 0;         // [steps] before the policy is updated
+  std::vector<std::string> gdpo_reward_keys;  // reward parts of gdpo; empty: those in the score
+  std::vector<double> gdpo_reward_weights;    // one per key; empty: 1 each
+  std::optional<double> value_clip;           // critic
+  int64_t critic_warmup = 0;                  // [steps] before the policy is updated
   bool enable_reference = false;
   bool enable_old_logprobs_recompute = false;
   bool force_disable_old_logprobs_recompute = false;

@@ -66,7 +66,7 @@ PolicyLossOptions random_options(Rng& rng) {
   options.entropy_coef = .05;
   options.use_kl_loss = rng.below(2) == 0;
   options.kl_loss_coef = .1;
-  options.kl_kind = static_cast<KlKind>(rng.below(4));
+  options.kl.kind = static_cast<KlKind>(rng.below(4));
   return options;
 }
 

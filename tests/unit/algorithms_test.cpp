@@ -106,12 +106,11 @@ struct AdvantageFixture : testing::Test {
   std::vector<uint8_t> mask{0, 1, 1, 0, 1, 0, 1};
   std::vector<double> rewards{2, -1};
 
-  std::vector<double> run(const AdvantageOptions& options, std::span<const float> logp = {},
-                          std::span<const float> ref = {}) {
-    std::vector<float> out(mask.size(), 77);
-    auto summary = compute_token_advantages({{cu, mask}, rewards, logp, ref}, options, out);
-    EXPECT_TRUE(summary.has_value());
-    return {out.begin(), out.end()};
+  std::vector<double> run(const AdvantageOptions& options, std::span<const double> logp = {},
+                          std::span<const double> ref = {}) {
+    auto credit = compute_token_advantages({{cu, mask}, rewards, logp, ref}, options);
+    EXPECT_TRUE(credit.has_value());
+    return credit->advantages;
   }
 };
 
@@ -130,10 +129,10 @@ TEST_F(AdvantageFixture, WhitenThenMaskThenClip) {
 }
 
 TEST_F(AdvantageFixture, KlRewardIsTakenOffEachTokenAndClippedAgain) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> logp{nan, -1, -1, nan, -2, 5, -1};
-  const std::vector<float> ref{3,  -2,  -1, nan,
-                               -1, nan, -1};  // k1 = lp - ref: 1, 0, -1, 0 where valid
+  const double nan = k_nan;
+  const std::vector<double> logp{nan, -1, -1, nan, -2, 5, -1};
+  const std::vector<double> ref{3,  -2,  -1, nan,
+                                -1, nan, -1};  // k1 = lp - ref: 1, 0, -1, 0 where valid
   AdvantageOptions options{.add_token_level_kl = true, .kl_kind = KlKind::kl, .kl_coef = .5};
   // r = -.5, 0, 2 + .5 | -1
   expect_near(run(options, logp, ref), {0, 2, 2.5, 0, 2.5, 0, -1});
@@ -154,9 +153,8 @@ TEST_F(AdvantageFixture, SegmentReturnsOfAgenticReinforce) {
 }
 
 TEST_F(AdvantageFixture, RefusesBrokenInput) {
-  std::vector<float> out(mask.size());
   auto code = [&](const AdvantageInput& input, const AdvantageOptions& options) {
-    return compute_token_advantages(input, options, out).error().code;
+    return compute_token_advantages(input, options).error().code;
   };
   const std::vector<double> nan{k_nan, 0};
   const std::vector<double> one{1};
@@ -181,8 +179,7 @@ TEST(KlController, AdaptsWithinItsClip) {
 }
 
 TEST(Kl, SequenceMeanLeavesOutEmptySequences) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> kl{nan, 1, 3, 8, nan, nan};
+  const std::vector<double> kl{k_nan, 1, 3, 8, k_nan, k_nan};
   const std::vector<uint8_t> mask{0, 1, 1, 1, 0, 0};
   const std::vector<int32_t> cu{0, 3, 4, 6};
   EXPECT_NEAR(sequence_mean(kl, mask, cu), (2 + 8) / 2.0, 1e-12);

@@ -34,7 +34,7 @@ TEST(Catalog, ADialectHasItsOwnNames) {
   EXPECT_EQ(find<PolicyLossKind>("vanilla", Dialect::verl), PolicyLossKind::ppo);
   EXPECT_EQ(find<KlKind>("low_var_kl", Dialect::verl), KlKind::k3);
   EXPECT_FALSE(find<KlKind>("low_var_kl"));
-  EXPECT_EQ(find<AdvEstimator>("rloo_vectorized", Dialect::verl), AdvEstimator::rloo);
+  EXPECT_EQ(find<AdvEstimator>("rloo_vectorized", Dialect::verl), AdvEstimator::rloo_vectorized);
   EXPECT_FALSE(find<AdvEstimator>("dr_grpo", Dialect::verl));
   EXPECT_EQ(find<LossAgg>("token-mean"), LossAgg::token_mean);
   EXPECT_EQ(to_string(PolicyLossKind::gspo), "gspo");

@@ -251,7 +251,8 @@ TEST(BrokenConfig, NamesThatDoNotExist) {
            "a.yaml:9:16: adv_estimator: expected one of gae, grpo, reinforce, gigpo, "
            "step_reinforce, agentic_reinforce, reinforce_plus_plus, "
            "reinforce_plus_plus_baseline, rloo, remax, opo, grpo_passk, gpg, "
-           "optimal_token_baseline, dr_grpo, got 'gpro'; did you mean 'grpo'?"},
+           "optimal_token_baseline, dr_grpo, rloo_vectorized, gdpo, got 'gpro'; did you mean "
+           "'grpo'?"},
           {"token-mean", "token_mean",
            "a.yaml:11:16: loss_agg_mode: expected one of token-mean, seq-mean-token-sum, "
            "seq-mean-token-mean, seq-mean-token-sum-norm, seq-mean-token-constant, got "

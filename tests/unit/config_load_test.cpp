@@ -209,10 +209,10 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
     std::string text;
   };
   const std::vector<Case> cases = {
-      {"adv_estimator=gigpo", "adv_estimator",
-       "gigpo is not built in; use grpo, reinforce, agentic_reinforce, rloo or dr_grpo"},
+      {"adv_estimator=optimal_token_baseline", "adv_estimator",
+       "optimal_token_baseline is not built in; use gae, grpo"},
+      {"adv_estimator=remax", "adv_estimator", "remax needs a greedy answer to each prompt"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
-      {"whiten_rewards=true", "whiten_rewards", "use reward_normalization"},
       {"ratio_type=segment", "ratio_type", "the ratio is per token"},
       {"async_generation_ratio=1", "async_generation_ratio", "use 0"},
       {"max_steps=-1", "max_steps", "give a number of steps"},

@@ -203,6 +203,28 @@ TEST(Masked, ItMayBeEmpty) {
   EXPECT_EQ(report->param_hash, removed.param_hash);
 }
 
+TEST(Masked, TheLastOfAGroupIsLeftOutToo) {
+  const auto update = [](std::initializer_list<size_t> masked) {
+    Rig rig;
+    UpdateOptions options = options_with(OldLogProbs::behavior, 4);
+    options.config.pipeline = config::Pipeline::rlvr;
+    options.config.adv_estimator = config::AdvEstimator::dr_grpo;
+    options.config.derived.group_size = 2;
+    PolicyUpdater updater(std::move(options));
+    std::vector<proto::Trajectory> batch = rig.batch();
+    for (size_t i = 0; i < batch.size(); ++i) batch[i].key.group = static_cast<uint32_t>(i / 2);
+    for (size_t place : masked) batch[place].mask_reason = "rewards.mine: timeout after 2 s";
+    const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
+    EXPECT_TRUE(report) << report.error().detail;
+    if (!report) return Result{};
+    return Result{Metrics(report->metrics.begin(), report->metrics.end()), report->param_hash};
+  };
+  const Result lone = update({1});
+  EXPECT_EQ(lone.metrics.at("critic/lone_survivors"), 1);
+  EXPECT_FALSE(update({}).metrics.contains("critic/lone_survivors"));
+  EXPECT_EQ(lone.param_hash, update({0, 1}).param_hash);
+}
+
 TEST(Masked, ItIsNotImitatedEither) {
   const auto imitate = [](bool is_masked) {
     Rig rig;

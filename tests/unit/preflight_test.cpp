@@ -40,8 +40,8 @@ TEST(Preflight, APlatformWithoutItsDevicesIsRefused) {
 // load() takes what this version cannot run; the run refuses it by key, place and remedy.
 TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"~adv_estimator"}),
-            "adv_estimator: missing: its default gae needs a critic, which is not built in; use "
-            "grpo, reinforce, agentic_reinforce, rloo or dr_grpo");
+            "adv_estimator: missing: its default gae needs a critic, which no role trains; use "
+            "grpo or reinforce");
   EXPECT_EQ(refusal({"async_generation_ratio=1"}),
             "override 'async_generation_ratio=1': async_generation_ratio: 1 is not built in: "
             "generation and update take turns; use 0");
@@ -68,9 +68,9 @@ TEST(Preflight, RefusesAModelThatIsNoFolder) {
 
 TEST(Preflight, ListsAllOfThem) {
   std::string text =
-      refusal({"whiten_rewards=true", "actor_train.training_args.gradient_accumulation_steps=1",
+      refusal({"kl_penalty=full", "actor_train.training_args.gradient_accumulation_steps=1",
                "actor_infer.generating_args.num_beams=4"});
-  EXPECT_NE(text.find("whiten_rewards: is not built in"), std::string::npos) << text;
+  EXPECT_NE(text.find("kl_penalty: full is not built in"), std::string::npos) << text;
   EXPECT_NE(text.find("\n"), std::string::npos) << text;
   EXPECT_NE(text.find("num_beams: 4 is not built in: sampling only; use 1"), std::string::npos)
       << text;

@@ -88,13 +88,19 @@ void describe_estimator(Visitor& v, RunConfig& c) {
   v.key({"adv_estimator", "trainer",
          "Advantage estimator (docs/algorithms.md). ROLL's default, gae, needs a critic."},
         c.adv_estimator);
-  v.key({"step_reward_gamma", "not run yet", "gigpo, step_reinforce: discount per turn.",
-         between(0, 1)},
-        c.step_reward_gamma);
-  v.key({"step_reward_weight", "not run yet", "gigpo: weight of the turns' part."},
+  v.key(
+      {"step_reward_gamma", "trainer", "gigpo, step_reinforce: discount per turn.", between(0, 1)},
+      c.step_reward_gamma);
+  v.key({"step_reward_weight", "trainer", "gigpo: weight of the turns' part."},
         c.step_reward_weight);
-  v.key({"episode_reward_weight", "not run yet", "gigpo: weight of the whole trajectory's part."},
+  v.key({"episode_reward_weight", "trainer", "gigpo: weight of the whole trajectory's part."},
         c.episode_reward_weight);
+  v.key({"gdpo_reward_keys", "trainer",
+         "gdpo: names of the rewards that are normalised one by one; []: those of the score, with "
+         "their weights."},
+        c.gdpo_reward_keys);
+  v.key({"gdpo_reward_weights", "trainer", "gdpo: their weights, one per key; []: 1 each."},
+        c.gdpo_reward_weights);
   v.key({"value_clip", "not run yet", "gae: clip range of the critic's loss.", above(0)},
         c.value_clip);
   v.key(
@@ -109,7 +115,9 @@ void describe_estimator(Visitor& v, RunConfig& c) {
          "Advantages of a step to mean 0 and variance 1 over its response "
          "tokens, before advantage_clip."},
         c.whiten_advantages);
-  v.key({"whiten_rewards", "not run yet", "Token rewards to mean 0 and variance 1."},
+  v.key({"whiten_rewards", "trainer",
+         "Token rewards of a step to mean 0 and variance 1 over its response tokens, before the "
+         "returns."},
         c.whiten_rewards);
   v.key({"advantage_clip", "trainer",
          "Advantages are clamped to plus and minus this, after whitening.", above(0)},

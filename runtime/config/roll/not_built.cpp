@@ -156,15 +156,21 @@ void add_lora(const RunConfig& c, List& list) {
 
 void add_algorithm(const RunConfig& c, List& list) {
   const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
-  const bool has_critic = estimator.is_built && !c.critic.device_mapping.empty();
-  if (estimator.has(catalog::need::critic) && !has_critic)
+  if (estimator.has(catalog::need::critic))
     list.add("adv_estimator",
-             fmt::format("{}{} needs a critic, which {}; use {}",
+             fmt::format("{}{} needs a critic, which no role trains; use grpo or reinforce",
                          c.origins.contains("adv_estimator") ? "" : "missing: its default ",
-                         estimator.name(), estimator.is_built ? "has no cards" : "is not built in",
-                         catalog::built_names(catalog::entries(c.adv_estimator), " or ")));
+                         estimator.name()));
   else
     list.add_row("adv_estimator", c.adv_estimator);
+  list.add_if(
+      estimator.has(catalog::need::greedy), "adv_estimator",
+      fmt::format("{} needs a greedy answer to each prompt, which no rollout gives yet; use "
+                  "rloo",
+                  estimator.name()));
+  list.add_if(estimator.has(catalog::need::turns) && c.pipeline == Pipeline::rlvr, "adv_estimator",
+              fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
+                          estimator.name()));
   list.add_row("kl_penalty", c.kl_penalty);
   const RewardNormalization& norm = c.reward_normalization;
   bool is_grouping_built = norm.grouping != Grouping::state && norm.grouping != Grouping::inductive;
@@ -173,7 +179,6 @@ void add_algorithm(const RunConfig& c, List& list) {
                           to_string(norm.grouping)));
   list.add_if(norm.norm_mean_type == NormScope::running || norm.norm_std_type == NormScope::running,
               "reward_normalization", "running is not built in; use group or batch");
-  list.add_if(c.whiten_rewards, "whiten_rewards", "is not built in; use reward_normalization");
   list.add_if(c.ratio_type == RatioType::segment, "ratio_type",
               "segment is not built in; the ratio is per token");
   list.add_if(c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0,

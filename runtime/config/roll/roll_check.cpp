@@ -233,6 +233,9 @@ void complete_pipeline(RunConfig& c, Findings& f) {
 
 void check_algorithm(RunConfig& c, Findings& f) {
   check_estimator(c, f);
+  if (!c.gdpo_reward_weights.empty() && c.gdpo_reward_weights.size() != c.gdpo_reward_keys.size())
+    f.problem("gdpo_reward_weights", "{} weights for {} gdpo_reward_keys",
+              c.gdpo_reward_weights.size(), c.gdpo_reward_keys.size());
   if (c.pipeline == Pipeline::agentic) check_normalization(c, f);
   if (c.pipeline <= Pipeline::rlvr) check_kl(c, f);
   check_clips(c, f);

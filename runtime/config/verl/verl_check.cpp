@@ -28,6 +28,11 @@ void check_estimator(const VerlConfig& c, Findings& f) {
     verl_problem(f, "critic.enable",
                  "false, but adv_estimator {} needs the critic's values; use grpo, or leave it out",
                  name);
+  const size_t keys = c.algorithm.gdpo_reward_keys.size();
+  const size_t weights = c.algorithm.gdpo_reward_weights.size();
+  if (weights > 0 && weights != keys)
+    verl_problem(f, "algorithm.gdpo_reward_weights", "{} weights for {} gdpo_reward_keys", weights,
+                 keys);
   const char* n_key = "actor_rollout_ref.rollout.n";
   if (c.rollout.sampling.n > 1 || f.broken.contains(n_key)) return;
   if (name == "grpo_passk")

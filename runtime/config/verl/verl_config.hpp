@@ -265,6 +265,8 @@ struct VerlAlgorithm {
   double gamma = 1.0;
   double lam = 1.0;
   bool norm_adv_by_std_in_grpo = true;
+  std::vector<std::string> gdpo_reward_keys;
+  std::vector<double> gdpo_reward_weights;
   bool use_kl_in_reward = false;
   KlKind kl_penalty = KlKind::kl;
   std::string kl_penalty_name = "kl";

@@ -55,6 +55,10 @@ void describe_verl_algorithm(Visitor& v, VerlAlgorithm& a) {
   v.key({"norm_adv_by_std_in_grpo", "trainer",
          "grpo: advantages are divided by the group's deviation; false: Dr.GRPO."},
         a.norm_adv_by_std_in_grpo);
+  v.key({"gdpo_reward_keys", "trainer", "gdpo: the numbers of a score that are rewards."},
+        a.gdpo_reward_keys);
+  v.key({"gdpo_reward_weights", "trainer", "gdpo: their weights, one per key; []: 1 each."},
+        a.gdpo_reward_weights);
   describe_algorithm_kl(v, a);
   v.key({"use_pf_ppo", "trainer", "Trajectories are drawn again by their score (PF-PPO)."},
         a.use_pf_ppo);

@@ -40,12 +40,11 @@ void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
                           built_in_verl(catalog::entries(a.adv_estimator))));
   list.add_if(estimator.is_built && n.has_critic, "critic.enable",
               "true is not built in: no critic is trained; use False");
-  list.add_if(estimator.has(catalog::need::groups) && c.rollout.sampling.n < 2,
-              "actor_rollout_ref.rollout.n",
-              "1: a group of one gets advantage 0 here, its raw score in verl; use at least 2");
-  list.add_if(a.use_kl_in_reward, "algorithm.use_kl_in_reward",
-              "true is not built in: verl's KL goes into the score before the group is compared; "
-              "use actor_rollout_ref.actor.use_kl_loss");
+  list.add_if(
+      estimator.has(catalog::need::greedy), "algorithm.adv_estimator",
+      fmt::format("{} needs a greedy answer to each prompt, which no rollout gives yet; use "
+                  "rloo",
+                  a.estimator_name));
   list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
   const VerlRolloutCorrection& r = a.rollout_correction;
   const std::string correction = "algorithm.rollout_correction.";
@@ -63,9 +62,6 @@ void add_loss(const VerlConfig& c, List& list) {
   list.add_if(!catalog::entry(a.loss_mode).is_built, actor + "policy_loss.loss_mode",
               fmt::format("{} is not built in; use {}", a.loss_mode_name,
                           built_in_verl(catalog::entries(a.loss_mode))));
-  list.add_if(a.use_kl_loss && (a.kl_loss_type != KlKind::k3 || a.kl_loss_name.ends_with('+')),
-              actor + "kl_loss_type",
-              fmt::format("{} is not built in; use low_var_kl", a.kl_loss_name));
   list.add_if(a.shuffle, actor + "shuffle",
               "true is not built in: mini-batches stand in the order of the prompts; use False");
 }

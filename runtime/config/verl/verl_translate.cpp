@@ -58,7 +58,12 @@ void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
 void set_algorithm(RunConfig& r, const VerlConfig& c) {
   const VerlAlgorithm& a = c.algorithm;
   r.adv_estimator = a.adv_estimator;
-  r.gamma = a.gamma;
+  // Without these two verl's estimators spread one number over the tokens.
+  const bool has_token_returns =
+      a.adv_estimator == AdvEstimator::gae || a.adv_estimator == AdvEstimator::reinforce_plus_plus;
+  r.gamma = has_token_returns ? a.gamma : 1;
+  r.gdpo_reward_keys = a.gdpo_reward_keys;
+  r.gdpo_reward_weights = a.gdpo_reward_weights;
   r.lambd = a.lam;
   r.init_kl_coef = a.use_kl_in_reward ? a.kl_coef : 0.0;
   r.add_token_level_kl = a.use_kl_in_reward;
@@ -67,9 +72,9 @@ void set_algorithm(RunConfig& r, const VerlConfig& c) {
   if (a.use_kl_in_reward && a.kl_type == VerlKlControl::adaptive) r.target_kl = a.target_kl;
   r.use_kl_loss = c.actor.use_kl_loss;
   r.kl_loss_coef = c.actor.use_kl_loss ? c.actor.kl_loss_coef : 0.0;
-  r.whiten_advantages = r.adv_estimator == AdvEstimator::gae ||
-                        r.adv_estimator == AdvEstimator::reinforce_plus_plus ||
-                        r.adv_estimator == AdvEstimator::reinforce_plus_plus_baseline;
+  r.kl_loss_kind = c.actor.kl_loss_type;
+  r.is_kl_loss_straight_through = c.actor.kl_loss_name.ends_with('+');
+  r.whiten_advantages = r.adv_estimator == AdvEstimator::gae;
   r.reward_normalization = {Grouping::batch, NormMethod::identity, {}, {}};
   if (r.adv_estimator == AdvEstimator::grpo) {
     r.norm_mean_type = NormScope::group;

@@ -1,0 +1,40 @@
+#pragma once
+/// From a step's trajectories to one advantage per token, as the config asks: where the estimators
+/// of algorithms/ meet configs and trajectories. Pure. ROLL's order: normalise scores per group,
+/// put them on the last token, KL in the reward (optional), returns, whiten → mask → clip. verl's
+/// estimators over groups take the KL off the scores before they compare them.
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/advantage.hpp"
+#include "algorithms/reward_norm.hpp"
+#include "runtime/config/run_config.hpp"
+#include "runtime/proto/trajectory.hpp"
+
+namespace cohort::actors {
+
+/// The packed columns of a batch, alive while the engine reads the samples that point into them.
+struct PackedBatch {
+  std::vector<int32_t> cu_seqlens = {0};
+  std::vector<uint8_t> mask;
+  std::vector<float> old_logp, ref_logp, values, advantages;
+  /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
+  std::vector<uint8_t> trained = {};
+};
+PackedBatch pack(const std::vector<proto::Trajectory>& batch);
+
+/// Whether an advantage depends on the other trajectories of its group.
+bool compares_groups(const config::RunConfig& config);
+
+struct AdvantageMetrics {
+  algorithms::AdvantageSummary summary;
+  algorithms::GroupStats groups;
+  double kl = 0;
+  double untrained = 0;  // share of trajectories that count in their group alone (sample_masks.hpp)
+};
+/// Scores to advantages, as the config asks. Errc::unsupported: the estimator is not built in.
+Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
+                                           const std::vector<proto::Trajectory>& batch,
+                                           PackedBatch& packed);
+
+}  // namespace cohort::actors

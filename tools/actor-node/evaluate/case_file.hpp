@@ -1,0 +1,13 @@
+#pragma once
+/// Files of cases: JSON, with NaN, Infinity and -Infinity as Python writes them.
+#include <string>
+
+#include "tools/actor-node/evaluate/case.hpp"
+
+namespace cohort::evaluate {
+
+/// Returns the list of cases that a file is or has under "cases"; its numbers that are not finite
+/// are texts. Errc::io: it cannot be opened; Errc::config: it is no such JSON.
+Expected<Json> read_cases(const std::string& path);
+
+}  // namespace cohort::evaluate
