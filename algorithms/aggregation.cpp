@@ -21,6 +21,8 @@ Tensor aggregation_weights(int64_t size, const at::TensorOptions& options,
       return ones * over(counts.sequences);
     case LossAgg::seq_mean_token_sum_norm:
       return ones * over(counts.norm_length);
+    case LossAgg::token_sum:
+      return ones;
     case LossAgg::seq_mean_token_constant:
       return ones * (over(counts.norm_length) * over(counts.sequences));
     case LossAgg::seq_mean_token_mean:

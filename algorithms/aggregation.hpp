@@ -18,6 +18,7 @@ struct GlobalCounts {
   double tokens = 0;       // T: positions with mask 1
   double sequences = 0;    // S: sequences with such a position
   double norm_length = 1;  // L; used by the aggregations over a constant
+  double rows = 0;         // sequences, those without such a position too; 0: as `sequences`
 };
 
 /// Which of the M positions of a micro-batch count, and whose they are.

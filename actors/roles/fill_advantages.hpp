@@ -16,8 +16,9 @@ namespace cohort::actors {
 /// The packed columns of a batch, alive while the engine reads the samples that point into them.
 struct PackedBatch {
   std::vector<int32_t> cu_seqlens = {0};
-  std::vector<uint8_t> mask;
+  std::vector<uint8_t> mask;  // without what a correction has taken out
   std::vector<float> old_logp, ref_logp, values, advantages;
+  std::vector<float> weights, marks;  // loss_columns.hpp; empty: none
   /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
   std::vector<uint8_t> trained = {};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/loss.hpp"
+#include "algorithms/losses/surrogate.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/compute/train/loss_factory.hpp"
 
@@ -14,26 +15,85 @@ double gap(const at::Tensor& logp, const at::Tensor& recorded, double tokens) {
   return (logp - recorded).abs().sum().item<double>() / std::max(tokens, 1.0);
 }
 
-}  // namespace
+constexpr double k_roll_cispo = 0.1;   // ROLL drops its keys: the range is always this
+constexpr double k_kimi_tau = 0.1;     // ROLL's, likewise
+constexpr double k_prime_tau = 0.001;  // prime-rl's kl_tau
 
-compute::LossFactory make_policy_loss(const config::RunConfig& config) {
+algorithms::RatioLevel ratio_level(const config::RunConfig& config) {
+  if (config.ratio_type == config::RatioType::segment) return algorithms::RatioLevel::segment;
+  const bool is_rlvr = config.pipeline == config::Pipeline::rlvr;
+  return is_rlvr && config.rlvr.importance_sampling == config::ImportanceSampling::seq
+             ? algorithms::RatioLevel::sequence
+             : algorithms::RatioLevel::token;
+}
+
+void set_numbers(const config::RunConfig& config, algorithms::PolicyLossOptions& options) {
+  using catalog::PolicyLossKind;
+  const config::PolicyLossSection& x = config.policy_loss;
+  options.dual_clip_bound = x.dual_clip_bound;
+  options.ratio_cap = x.ratio_cap;
+  options.off_policy_mask = x.off_policy_mask;
+  options.quadratic_coef = x.quadratic_coef.value_or(
+      options.kind == PolicyLossKind::prime_rl ? k_prime_tau : k_kimi_tau);
+  options.topr_positive = config.actor_train.topr_positive_weight;
+  options.topr_negative = config.actor_train.topr_negative_weight;
+  options.tau_pos = x.tau_pos;
+  options.tau_neg = x.tau_neg;
+  options.clip_cov_ratio = x.clip_cov_ratio;
+  options.clip_cov_lb = x.clip_cov_lb;
+  options.clip_cov_ub = x.clip_cov_ub;
+  options.kl_cov_ratio = x.kl_cov_ratio;
+  options.ppo_kl_coef = x.ppo_kl_coef;
+  options.k_pos = x.k_pos;
+  options.lambda_pos = x.lambda_pos;
+  options.k_neg = x.k_neg;
+  options.lambda_neg = x.lambda_neg;
+  options.shaping_gamma = x.shaping_gamma;
+  options.correction = config.train_infer_correction.rules;
+}
+
+algorithms::PolicyLossOptions loss_options(const config::RunConfig& config) {
   algorithms::PolicyLossOptions options;
-  options.kind = config.actor_train.pg_variant.value_or(catalog::PolicyLossKind::ppo);
+  options.kind = policy_loss_kind(config);
   options.pg_clip = config.pg_clip;
   options.pg_clip_low = config.use_pg_clip_range ? config.pg_clip_low : config.pg_clip;
   options.pg_clip_high = config.use_pg_clip_range ? config.pg_clip_high : config.pg_clip;
+  if (options.kind == catalog::PolicyLossKind::cispo && !config.use_pg_clip_range)
+    options.pg_clip_low = options.pg_clip_high = k_roll_cispo;
   options.dual_clip = config.dual_clip_loss;
+  options.ratio_level = ratio_level(config);
+  if (config.pipeline == config::Pipeline::rlvr) options.rl_coef = config.rlvr.rl_loss_coef;
+  set_numbers(config, options);
   options.loss_agg = config.loss_agg_mode;
   options.entropy_coef = config.entropy_loss_coef;
   options.use_kl_loss = config.use_kl_loss;
   options.kl_loss_coef = config.kl_loss_coef;
   options.kl = {config.kl_loss_kind, config.is_kl_loss_straight_through};
+  return options;
+}
+
+}  // namespace
+
+catalog::PolicyLossKind policy_loss_kind(const config::RunConfig& config) {
+  return config.actor_train.pg_variant.value_or(catalog::PolicyLossKind::ppo);
+}
+
+std::vector<uint8_t> token_picks(const config::RunConfig& config, const PickColumns& tokens) {
+  const algorithms::PolicyLossOptions options = loss_options(config);
+  const algorithms::TokenPicks picks = algorithms::loss_form(options.kind).picks;
+  COHORT_CHECK(picks != nullptr, "LOSS-2: a loss with need::first_pass says what it picks");
+  return picks({tokens.logp, tokens.old_logp, tokens.advantages, tokens.rng}, options);
+}
+
+compute::LossFactory make_policy_loss(const config::RunConfig& config) {
+  const algorithms::PolicyLossOptions options = loss_options(config);
   const double norm_length =
       config.loss_scale_factor.value_or(static_cast<double>(config.sequence_length));
   const bool is_first_pass = config.derived.old_log_probs == config::OldLogProbs::first_pass;
   return [options, norm_length,
           is_first_pass](const compute::StepCounts& counts) -> compute::LossFunction {
-    algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length};
+    const algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length,
+                                          static_cast<double>(counts.sequence_tokens.size())};
     return [options, global, is_first_pass](
                const compute::MicroBatch& batch,
                const compute::MicroOutputs& outputs) -> compute::MicroLoss {
@@ -43,8 +103,12 @@ compute::LossFactory make_policy_loss(const config::RunConfig& config) {
       input.advantages = batch.advantages;
       input.ref_logp = batch.ref_logp;
       input.entropy = outputs.entropy;
+      input.weights = batch.weights;
+      input.marks = batch.marks;
       input.seq_id = batch.seq_id;
       input.seq_count = batch.seq_count;
+      input.segment_id = batch.segment_id;
+      input.segment_count = batch.segment_count;
       algorithms::PolicyLoss loss = algorithms::policy_loss(input, options, global);
       if (is_first_pass)
         loss.numbers.add(k_behavior_gap, gap(outputs.logp, batch.old_logp, global.tokens));

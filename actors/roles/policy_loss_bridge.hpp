@@ -2,7 +2,9 @@
 /// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other.
 /// Torch-free header.
 #include <string_view>
+#include <vector>
 
+#include "runtime/base/rng.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
 
@@ -15,6 +17,15 @@ inline constexpr std::string_view k_behavior_gap = "old_log_probs/behavior_gap";
 /// mini-batch. With old_log_probs first_pass the samples' old_logp are the recorded ones: the loss
 /// divides by its own, detached, and reports how far the recorded ones are from them.
 compute::LossFactory make_policy_loss(const config::RunConfig& config);
+/// Returns the loss that `config` names; ppo if it names none.
+catalog::PolicyLossKind policy_loss_kind(const config::RunConfig& config);
+/// The live tokens of a mini-batch before its update, in global order.
+struct PickColumns {
+  const std::vector<double>&logp, &old_logp, &advantages;
+  Rng rng;
+};
+/// Returns the marks that the loss of `config` gives the tokens; it has need::first_pass.
+std::vector<uint8_t> token_picks(const config::RunConfig& config, const PickColumns& tokens);
 /// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 
+#include "actors/roles/loss_columns.hpp"
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/sample_masks.hpp"
 #include "runtime/base/clock.hpp"
@@ -33,7 +34,10 @@ compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const Packe
   sample.response_mask = std::span(packed.mask).subspan(first, count);
   sample.old_logp = std::span(packed.old_logp).subspan(first, count);
   sample.advantages = std::span(packed.advantages).subspan(first, count);
-  if (!packed.ref_logp.empty()) sample.ref_logp = std::span(packed.ref_logp).subspan(first, count);
+  for (const auto& [to, from] :
+       {std::pair{&sample.ref_logp, &packed.ref_logp}, std::pair{&sample.weights, &packed.weights},
+        std::pair{&sample.marks, &packed.marks}})
+    if (!from->empty()) *to = std::span(*from).subspan(first, count);
   return sample;
 }
 
@@ -140,6 +144,8 @@ class PolicyUpdater::ReportSum {
     learning_rate_ = report.learning_rate;
     tokens_ += report.tokens;
   }
+  /// An optimizer batch of which no token is left to train on.
+  void skip() { ++skipped_; }
   void write(UpdateReport& report) const {
     const double n = std::max<double>(1, static_cast<double>(count_));
     report.tokens = tokens_;
@@ -148,6 +154,8 @@ class PolicyUpdater::ReportSum {
     report.metrics.emplace_back("actor/lr", learning_rate_);
     if (nonfinite_ > 0)
       report.metrics.emplace_back("actor/nonfinite_steps", static_cast<double>(nonfinite_));
+    if (skipped_ > 0)
+      report.metrics.emplace_back("actor/skipped_steps", static_cast<double>(skipped_));
     for (const Number& number : sums_.all())
       if (number.name() != "loss" && number.name() != "actor/grad_norm")
         report.metrics.emplace_back(std::string(number.name()),
@@ -155,7 +163,7 @@ class PolicyUpdater::ReportSum {
   }
 
  private:
-  uint64_t count_ = 0, nonfinite_ = 0;
+  uint64_t count_ = 0, nonfinite_ = 0, skipped_ = 0;
   uint64_t tokens_ = 0;
   Numbers sums_;
   double learning_rate_ = 0;
@@ -224,9 +232,13 @@ algorithms::ScheduleOptions schedule_of(const config::WarmStartSection& warm) {
 
 }  // namespace
 
+constexpr uint64_t k_picks_stream = 0x7069636B73;  // "picks": apart from every stream of the run
+
 Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
   COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, schedule_of(config_));
   compute::LossFactory loss = make_policy_loss(config_);
+  FirstPass first_pass(config_);
+  const Rng rng = Rng(static_cast<uint64_t>(config_.seed)).fork(k_picks_stream);
   auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
   for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
     size_t next = 0;
@@ -238,8 +250,14 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
         if (!is_untrained(run.packed, next))
           samples.push_back(sample_of(run.batch, run.packed, next));
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
-      ++policy_steps_;
+      const Rng own = rng.fork(policy_steps_++);
       if (samples.empty()) continue;  // every trajectory of it is masked
+      if (first_pass.is_needed() && has_response(samples))
+        COHORT_TRY(first_pass.run(engine, samples, own));
+      if (!has_response(samples)) {
+        run.sum.skip();
+        continue;
+      }
       std::vector<float> poison;
       if (failpoint::hit("trainer.nan")) {
         poison.assign(samples.front().advantages.size(), std::numeric_limits<float>::quiet_NaN());
@@ -276,6 +294,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   COHORT_ASSIGN(AdvantageMetrics advantages,
                 fill_advantages(config_, kl_.coefficient(), batch, packed));
   UpdateReport report;
+  correct_batch(config_, batch, packed, report);
+  mark_trajectories(config_, batch, packed);
   ReportSum sum;
   COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
   sum.write(report);

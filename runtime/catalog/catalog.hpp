@@ -21,17 +21,20 @@ namespace cohort::catalog {
 /// What an entry asks of a run, as bits.
 namespace need {
 inline constexpr uint32_t nothing = 0;
-inline constexpr uint32_t critic = 1;            // values of the tokens
-inline constexpr uint32_t reference = 2;         // log-probs under the frozen policy
-inline constexpr uint32_t groups = 4;            // several trajectories of one prompt or map
-inline constexpr uint32_t old_log_probs = 8;     // of the policy that began the update
-inline constexpr uint32_t greedy = 16;           // one greedy answer per prompt beside the others
-inline constexpr uint32_t own_baseline = 32;     // sets the scopes of reward normalisation itself
-inline constexpr uint32_t constant_length = 64;  // token losses are divided by a constant
-inline constexpr uint32_t process = 128;         // waits for another process
-inline constexpr uint32_t server = 256;          // asks a server
-inline constexpr uint32_t turns = 512;           // what each turn was paid, and what it showed
-inline constexpr uint32_t parts = 1024;          // the rewards that the score is made of
+inline constexpr uint32_t critic = 1;              // values of the tokens
+inline constexpr uint32_t reference = 2;           // log-probs under the frozen policy
+inline constexpr uint32_t groups = 4;              // several trajectories of one prompt or map
+inline constexpr uint32_t old_log_probs = 8;       // of the policy that began the update
+inline constexpr uint32_t greedy = 16;             // one greedy answer per prompt beside the others
+inline constexpr uint32_t own_baseline = 32;       // sets the scopes of reward normalisation itself
+inline constexpr uint32_t constant_length = 64;    // token losses are divided by a constant
+inline constexpr uint32_t process = 128;           // waits for another process
+inline constexpr uint32_t server = 256;            // asks a server
+inline constexpr uint32_t turns = 512;             // what each turn was paid, and what it showed
+inline constexpr uint32_t parts = 1024;            // the rewards that the score is made of
+inline constexpr uint32_t fresh_data = 2048;       // no trust region: nothing bounds a stale ratio
+inline constexpr uint32_t first_pass = 4096;       // log-probs of the mini-batch before its update
+inline constexpr uint32_t own_aggregation = 8192;  // loss_agg_mode does not count
 }  // namespace need
 
 #define COHORT_BUILT(id, ...) id,

@@ -36,8 +36,6 @@ constexpr std::string_view names_of(NormScope) { return "none batch group runnin
 enum class RatioType : uint8_t { token, segment };
 constexpr std::string_view names_of(RatioType) { return "token segment"; }
 /// What one train-infer ratio covers.
-enum class CorrectionType : uint8_t { token, segment, geometric, sequence };
-constexpr std::string_view names_of(CorrectionType) { return "token segment geometric sequence"; }
 enum class ImportanceSampling : uint8_t { token, seq };
 constexpr std::string_view names_of(ImportanceSampling) { return "token seq"; }
 /// Of a trajectory, what its group is judged by.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/catalog/correction_rules.hpp"
 #include "runtime/config/enums.hpp"
 #include "runtime/model/shape.hpp"
 
@@ -139,6 +140,7 @@ struct WorkerConfig {
   int64_t world_size = 0;                    // processes of a CPU role; 0: not given
   int64_t infer_batch_size = 16;             // log-probability micro-batch [trajectories]
   std::optional<PolicyLossKind> pg_variant;  // none: ppo
+  double topr_positive_weight = 1.0, topr_negative_weight = 1.0;
   bool param_offload = false;      // weights leave their cards between phases (verl's fsdp_config)
   bool optimizer_offload = false;  // likewise gradients and optimizer
   std::map<std::string, std::string> system_envs;  // after load with the file's global ones
@@ -338,11 +340,24 @@ struct ValidationSection {
 
 /// Weights and filters against the gap between the engine's log-probabilities and the trainer's.
 struct TrainInferCorrection {
-  bool is_weighted = false;  // is_weight.enabled
-  CorrectionType weight_type = CorrectionType::token;
-  std::optional<double> upper_bound = 1.2;
-  int64_t filter_count = 0;  // entries of filters that are enabled
+  catalog::Correction rules;         // after load rules.rejections are what the two texts say
+  std::string rejections;            // verl's rollout_rs: "token_k1,seq_mean_k3"
+  std::string rejection_thresholds;  // "0.6_1.6,0.06"
   bool operator==(const TrainInferCorrection&) const = default;
+};
+
+/// Numbers of a policy loss that pg_clip and its range do not give (docs/algorithms.md).
+struct PolicyLossSection {
+  std::optional<double> dual_clip_bound;  // none: 1 + 2 pg_clip; of dppo_*: 20
+  std::optional<double> ratio_cap;        // ppo: TRL's delta; cispo_cap: its epsilon_high
+  std::optional<double> off_policy_mask;  // [nats per token] none: no sequence is masked
+  std::optional<double> quadratic_coef;   // of (lp - old)^2; none: kimi15 0.1, prime_rl 0.001
+  double tau_pos = 1.0, tau_neg = 1.05;   // sapo
+  double clip_cov_ratio = 0.0002, clip_cov_lb = 1.0, clip_cov_ub = 5.0;
+  double kl_cov_ratio = 0.0002, ppo_kl_coef = 0.1;
+  double k_pos = 2, lambda_pos = 3, k_neg = 3, lambda_neg = 2;  // vespo
+  double shaping_gamma = 0.1;                                   // luffy
+  bool operator==(const PolicyLossSection&) const = default;
 };
 
 /// Keys of rlvr that filter or weigh samples.
@@ -506,6 +521,7 @@ struct RunConfig {
   bool dual_clip_loss = false;
   LossAgg loss_agg_mode = LossAgg::seq_mean_token_mean;
   std::optional<double> loss_scale_factor;  // L of the aggregations that divide by a constant
+  PolicyLossSection policy_loss;
   RewardNormalization reward_normalization;
   std::optional<NormScope> norm_mean_type;  // rlvr's reward normalisation
   std::optional<NormScope> norm_std_type;

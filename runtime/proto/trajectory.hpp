@@ -64,6 +64,9 @@ struct Trajectory {
 
 /// Name of the trajectory's metric that says whether it did what it was asked to, 0 to 1.
 inline constexpr std::string_view k_success = "success";
+/// Name of the trajectory's metric that is above 0 where nobody sampled it: a worked answer that
+/// stands in the group of a prompt (policy loss luffy).
+inline constexpr std::string_view k_demonstration = "demonstration";
 /// Name of a scorer's part that says whether the answer is right; in a trajectory "<reward>/acc".
 inline constexpr std::string_view k_accuracy = "acc";
 /// Returns the accuracy that a scorer gave the trajectory, the last of several.

@@ -255,7 +255,7 @@ TEST(BrokenConfig, NamesThatDoNotExist) {
            "'grpo'?"},
           {"token-mean", "token_mean",
            "a.yaml:11:16: loss_agg_mode: expected one of token-mean, seq-mean-token-sum, "
-           "seq-mean-token-mean, seq-mean-token-sum-norm, seq-mean-token-constant, got "
+           "seq-mean-token-mean, seq-mean-token-sum-norm, seq-mean-token-constant, token-sum, got "
            "'token_mean'; did you mean "
            "'token-mean'?"},
           {"dtype: bf16", "dtype: bfloat16",

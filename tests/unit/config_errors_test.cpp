@@ -71,7 +71,8 @@ TEST(ConfigErrors, Types) {
        "'lots'"},
       {"loss_agg_mode=token_mean",
        "loss_agg_mode: expected one of token-mean, seq-mean-token-sum, seq-mean-token-mean, "
-       "seq-mean-token-sum-norm, seq-mean-token-constant, got 'token_mean'; did you mean "
+       "seq-mean-token-sum-norm, seq-mean-token-constant, token-sum, got 'token_mean'; did you "
+       "mean "
        "'token-mean'?"},
       {"resume_from_checkpoint=[1]",
        "resume_from_checkpoint: expected true, false or the path of a checkpoint, got a list"},

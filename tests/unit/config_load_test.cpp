@@ -213,7 +213,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "optimal_token_baseline is not built in; use gae, grpo"},
       {"adv_estimator=remax", "adv_estimator", "remax needs a greedy answer to each prompt"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
-      {"ratio_type=segment", "ratio_type", "the ratio is per token"},
       {"async_generation_ratio=1", "async_generation_ratio", "use 0"},
       {"max_steps=-1", "max_steps", "give a number of steps"},
       {"rollout_batch_size=20", "rollout_batch_size",
@@ -225,7 +224,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"actor_train.model_args.lora_target=all", "pretrain", "give a folder"},
       {"actor_infer.model_args.lora_target=all", "actor_infer.model_args.lora_target",
        "another adapter than actor_train's"},
-      {"actor_train.pg_variant=topr", "actor_train.pg_variant", "topr is not built in; use ppo"},
       {"actor_train.training_args.lr_scheduler_type=polynomial",
        "actor_train.training_args.lr_scheduler_type", "use constant, linear or cosine"},
       {"actor_infer.generating_args.num_beams=4", "actor_infer.generating_args.num_beams", "use 1"},
@@ -238,9 +236,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"custom_envs.Lake.env_type='rg:letter_counting'", "custom_envs.Lake.env_type",
        "rg:letter_counting is not built in"},
       {"rewards.env_return.type=detection", "rewards.env_return.type", "plugin can score"},
-      {"train_infer_correction.is_weight.enabled=true", "train_infer_correction", "remove it"},
-      {"train_infer_correction.filters=[{enabled: true, ratio_low: 0.5}]", "train_infer_correction",
-       "remove it"},
   };
   for (const Case& x : cases) {
     auto result = load_small({x.override_text});
@@ -254,6 +249,47 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
     EXPECT_TRUE(is_warned) << x.key;
   }
   EXPECT_TRUE(not_built(loaded(load_small())).empty());
+}
+
+TEST(ConfigLoad, LossesAndCorrectionsOfRollRun) {
+  const std::string filters =
+      "train_infer_correction.filters=[{enabled: true, agg_type: sequence, ratio_low: 0.5}, "
+      "{enabled: false}]";
+  const RunConfig c = loaded(load_small(
+      {"actor_train.pg_variant=topr", "actor_train.topr_positive_weight=0.5", "ratio_type=segment",
+       "policy_loss.ratio_cap=1.5", "train_infer_correction.is_weight.enabled=true",
+       "train_infer_correction.is_weight.bound=gate",
+       "train_infer_correction.is_weight.lower_bound=0.8", filters,
+       "train_infer_correction.rejections=seq_max_k2",
+       "train_infer_correction.rejection_thresholds=0.3"}));
+  EXPECT_TRUE(not_built(c).empty());
+  EXPECT_EQ(c.actor_train.topr_positive_weight, 0.5);
+  EXPECT_EQ(c.policy_loss.ratio_cap, 1.5);
+  const catalog::Correction& rules = c.train_infer_correction.rules;
+  EXPECT_EQ(rules.bound, catalog::CorrectionBound::gate);
+  EXPECT_EQ(rules.low, 0.8);
+  EXPECT_EQ(rules.high, 1.2) << "ROLL's default";
+  ASSERT_EQ(rules.filters.size(), 1U);
+  EXPECT_EQ(rules.filters[0].level, catalog::CorrectionLevel::sequence);
+  EXPECT_EQ(rules.filters[0].ratio_low, 0.5);
+  EXPECT_EQ(rules.filters[0].ratio_high, 1.2);
+  ASSERT_EQ(rules.rejections.size(), 1U);
+  EXPECT_EQ(rules.rejections[0].high, 0.3);
+  EXPECT_EQ(c.derived.old_log_probs, OldLogProbs::recomputed) << "it compares both";
+}
+
+TEST(ConfigLoad, ABadCorrectionOfRollIsNamed) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"train_infer_correction.filters=[{enabled: true, ratio_lo: 1}]", "did you mean 'ratio_low'"},
+      {"train_infer_correction.filters=[{enabled: true, agg_type: row}]", "agg_type of a rule"},
+      {"train_infer_correction.filters=[{enabled: true, diff_high: x}]", "diff_high of a rule"},
+      {"train_infer_correction.rejections=token_k1", "needs thresholds"},
+      {"train_infer_correction.is_weight.lower_bound=2", "2 is above upper_bound 1.2"}};
+  for (const auto& [override_text, text] : cases) {
+    const auto result = load_small({override_text});
+    ASSERT_FALSE(result) << override_text;
+    EXPECT_NE(result.error().detail.find(text), std::string::npos) << result.error().detail;
+  }
 }
 
 TEST(ConfigLoad, ExpertsAreCutInTrainingAlone) {

@@ -11,6 +11,7 @@
 namespace cohort::actors {
 namespace {
 
+using catalog::PolicyLossKind;
 using config::OldLogProbs;
 using Metrics = std::map<std::string, double>;
 
@@ -142,6 +143,87 @@ TEST(OldLogProbs, ComputedOnceTheyAreOldForLaterSteps) {
   const Result computed = update_with(OldLogProbs::recomputed, 2);
   EXPECT_GT(computed.metrics.at("actor/approxkl"), 0) << "the second step has other weights";
   EXPECT_NE(computed.param_hash, update_with(OldLogProbs::behavior, 2).param_hash);
+}
+
+/// An update with `rules` on the gap: the trainer's log-probs less the recorded ones, -k_gap.
+Result corrected(const catalog::Correction& rules, PolicyLossKind kind = PolicyLossKind::ppo,
+                 OldLogProbs source = OldLogProbs::recomputed) {
+  Rig rig;
+  UpdateOptions options = options_with(source, 4);
+  options.config.actor_train.pg_variant = kind;
+  options.config.train_infer_correction.rules = rules;
+  PolicyUpdater updater(std::move(options));
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  EXPECT_TRUE(report) << report.error().detail;
+  if (!report) return {};
+  return {Metrics(report->metrics.begin(), report->metrics.end()), report->param_hash};
+}
+
+catalog::Correction token_weights() {
+  catalog::Correction rules;
+  rules.is_weighted = true;
+  return rules;
+}
+
+TEST(Corrections, TheRowShowsTheGapAndTheWeightsOfTokens) {
+  const Result r = corrected(token_weights());
+  const double weight = std::exp(-k_gap);
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), -weight * k_mean_advantage, 1e-6);
+  EXPECT_NEAR(r.metrics.at("rollout_corr/kl"), k_gap, 1e-5);
+  EXPECT_NEAR(r.metrics.at("rollout_corr/rollout_is_mean"), weight, 1e-5);
+  EXPECT_NEAR(r.metrics.at("rollout_corr/rollout_is_eff_sample_size"), 1, 1e-5);
+  EXPECT_EQ(r.metrics.at("rollout_corr/rollout_is_clipped_fraction"), 0);
+}
+
+// Products of 2, 3, 1 and 4 ratios: one of 4 falls below e^-0.9.
+TEST(Corrections, ARejectedSequenceLeavesTheCounts) {
+  catalog::Correction rules;
+  rules.rejections = catalog::parse_rejections("seq_sum_k1", "0.5_2.45").value();  // ln 2.45 = .896
+  const Result r = corrected(rules);
+  EXPECT_NEAR(r.metrics.at("rollout_corr/masked_fraction"), 0.4, 1e-6);
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), -(2 * 1 + 3 * 0 + 1 * 2) / 6.0, 1e-6);
+  EXPECT_FALSE(r.metrics.contains("actor/skipped_steps"));
+}
+
+TEST(Corrections, AMiniBatchThatIsRejectedAsAWholeMakesNoStep) {
+  catalog::Correction rules;
+  rules.rejections = catalog::parse_rejections("token_k2", "1e-3").value();
+  for (OldLogProbs source : {OldLogProbs::recomputed, OldLogProbs::behavior}) {
+    const Result r = corrected(rules, PolicyLossKind::ppo, source);
+    EXPECT_EQ(r.metrics.at("actor/skipped_steps"), 1);
+    EXPECT_EQ(r.param_hash, Rig().engine->param_hash());
+  }
+}
+
+TEST(Corrections, BypassTakesTheRatioToTheRecordedOnesItself) {
+  const Result r = corrected(token_weights(), PolicyLossKind::bypass_mode, OldLogProbs::behavior);
+  EXPECT_NEAR(r.metrics.at("actor/ratio_max"), std::exp(-k_gap), 1e-6);
+  EXPECT_FALSE(r.metrics.contains("rollout_corr/kl")) << "the ratio shows it";
+  const Result plain = corrected({}, PolicyLossKind::vanilla, OldLogProbs::behavior);
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), std::exp(-k_gap) * plain.metrics.at("actor/pg_loss"),
+              1e-6);
+}
+
+TEST(LossMarks, AScoreAboveZeroIsMarkedForTopr) {
+  const Result r = corrected({}, PolicyLossKind::topr, OldLogProbs::behavior);
+  const Result tis = corrected({}, PolicyLossKind::tis, OldLogProbs::behavior);
+  // the answer of score 0 has advantage 0: all others weigh 1 in place of e^-gap
+  EXPECT_NEAR(r.metrics.at("actor/pg_loss"), tis.metrics.at("actor/pg_loss") * std::exp(k_gap),
+              1e-6);
+}
+
+TEST(LossMarks, KlCovMarksTheTokensOfTheWholeMiniBatch) {
+  Rig rig;
+  UpdateOptions options = options_with(OldLogProbs::behavior, 4);
+  options.config.actor_train.pg_variant = PolicyLossKind::kl_cov;
+  options.config.policy_loss.kl_cov_ratio = 0.3;  // 3 of 10 tokens
+  options.config.policy_loss.ppo_kl_coef = 2;
+  PolicyUpdater updater(std::move(options));
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, rig.batch());
+  ASSERT_TRUE(report) << report.error().detail;
+  const Metrics metrics(report->metrics.begin(), report->metrics.end());
+  EXPECT_NEAR(metrics.at("actor/pg_loss"), -std::exp(-k_gap) * k_mean_advantage + 0.3 * 2 * k_gap,
+              1e-6);
 }
 
 // One group of four with scores 1, 0, 2 and .5: mean .875; 2, 3, 1 and 4 answer tokens; the loss is

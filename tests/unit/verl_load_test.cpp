@@ -397,21 +397,15 @@ TEST(VerlLoad, Warnings) {
 }
 
 TEST(VerlLoad, WhatIsNotBuiltInIsSaidByVerlsNames) {
-  RunConfig run = loaded(quickstart({"actor_rollout_ref.actor.policy_loss.loss_mode=gspo",
-                                     "algorithm.use_pf_ppo=True", "trainer.device=cuda"}));
+  RunConfig run = loaded(quickstart({"algorithm.use_pf_ppo=True", "trainer.device=cuda"}));
   EXPECT_EQ(warning_of(run, "actor_rollout_ref.actor.strategy"),
             "fsdp: not built in; the built-in engine is used");
   EXPECT_EQ(warning_of(run, "actor_rollout_ref.rollout.name"),
             "vllm: not built in; the built-in engine is used");
-  EXPECT_EQ(warning_of(run, "actor_rollout_ref.actor.policy_loss.loss_mode"),
-            "not run by this version: gspo is not built in; use vanilla");
   EXPECT_EQ(warning_of(run, "algorithm.use_pf_ppo"),
             "not run by this version: PF-PPO is not built in; use False");
   EXPECT_EQ(not_built(run),
-            (std::vector<Note>{{"actor_rollout_ref.actor.policy_loss.loss_mode",
-                                "override 'actor_rollout_ref.actor.policy_loss.loss_mode=gspo'",
-                                "gspo is not built in; use vanilla"},
-                               {"algorithm.use_pf_ppo", "override 'algorithm.use_pf_ppo=True'",
+            (std::vector<Note>{{"algorithm.use_pf_ppo", "override 'algorithm.use_pf_ppo=True'",
                                 "PF-PPO is not built in; use False"}}));
   EXPECT_EQ(run.platform, Platform::cuda);
   EXPECT_EQ(run.origins.at("platform"), "override 'trainer.device=cuda'");
@@ -424,10 +418,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"algorithm.adv_estimator=remax"}, "algorithm.adv_estimator"},
       {{"critic.enable=True", "critic.ppo_micro_batch_size_per_gpu=20"}, "critic.enable"},
-      {{"+algorithm.rollout_correction.rollout_is=token"},
-       "algorithm.rollout_correction.rollout_is"},
-      {{"+algorithm.rollout_correction.rollout_rs=token_k1"},
-       "algorithm.rollout_correction.rollout_rs"},
       {{actor + "shuffle=True"}, actor + "shuffle"},
       {{actor + "optim.lr_warmup_steps=3"}, actor + "optim.lr_warmup_steps"},
       {{actor + "optim.lr_warmup_steps_ratio=0.1"}, actor + "optim.lr_warmup_steps_ratio"},
@@ -477,7 +467,7 @@ TEST(VerlLoad, ARunDoesWhatVerlsKeysSay) {
   EXPECT_EQ(run.derived.optimizer_steps_per_step, 2);  // 640 trajectories
   EXPECT_EQ(run.derived.old_log_probs, OldLogProbs::recomputed);
   EXPECT_TRUE(run.dual_clip_loss);
-  EXPECT_EQ(1 + 2 * run.pg_clip, 10);  // the dual clip's bound
+  EXPECT_EQ(run.policy_loss.dual_clip_bound, 10);
   EXPECT_EQ(run.pg_clip_low, 0.1);
   EXPECT_EQ(run.pg_clip_high, 0.28);
   EXPECT_EQ(run.loss_scale_factor, 128);  // R

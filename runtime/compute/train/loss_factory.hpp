@@ -25,8 +25,12 @@ struct MicroBatch {
   at::Tensor old_logp;    // [M] f32, undefined if the samples have none
   at::Tensor advantages;  // [M] f32, undefined if the samples have none
   at::Tensor ref_logp;    // [M] f32, undefined if the samples have none
+  at::Tensor weights;     // [M] f32, undefined if the samples have none
+  at::Tensor marks;       // [M] f32, undefined if the samples have none
   at::Tensor seq_id;      // [M] i64 index of the sample in the step
+  at::Tensor segment_id;  // [M] i64 run of response tokens without a gap, counted from 0
   int64_t seq_count = 0;  // samples in the step
+  int64_t segment_count = 0;
 };
 
 struct MicroOutputs {

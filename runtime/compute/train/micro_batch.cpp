@@ -24,7 +24,8 @@ Expected<void> validate_sample(const TrainSample& sample, const TrainSample& fir
   if (sample.response_mask[0] != 0)
     return bad_sample(index, "the first token has no prefix and cannot be a response token");
   using Column = std::span<const float> TrainSample::*;
-  for (Column column : {&TrainSample::old_logp, &TrainSample::advantages, &TrainSample::ref_logp}) {
+  for (Column column : {&TrainSample::old_logp, &TrainSample::advantages, &TrainSample::ref_logp,
+                        &TrainSample::weights, &TrainSample::marks}) {
     const size_t count = (sample.*column).size();
     if ((count != 0 && count != size) || (count == 0) != ((first.*column).size() == 0))
       return bad_sample(index, fmt::format("a column has {} entries for {} tokens", count, size));
@@ -131,23 +132,31 @@ PackedBatch pack(std::span<const TrainSample> samples, std::span<const int64_t> 
 }
 
 MicroBatch loss_columns(std::span<const TrainSample> samples, MicroSpan span) {
-  std::vector<float> old_logp, advantages, ref_logp;
-  std::vector<int64_t> seq_id;
+  MicroBatch batch;
+  const std::pair<std::span<const float> TrainSample::*, at::Tensor*> columns[] = {
+      {&TrainSample::old_logp, &batch.old_logp},
+      {&TrainSample::advantages, &batch.advantages},
+      {&TrainSample::ref_logp, &batch.ref_logp},
+      {&TrainSample::weights, &batch.weights},
+      {&TrainSample::marks, &batch.marks}};
+  std::vector<float> values[std::size(columns)];
+  std::vector<int64_t> seq_id, segment_id;
   for (size_t i = span.begin; i < span.end; ++i) {
     const TrainSample& sample = samples[i];
     for (size_t t = 0; t < sample.tokens.size(); ++t) {
       if (sample.response_mask[t] == 0) continue;
-      if (!sample.old_logp.empty()) old_logp.push_back(sample.old_logp[t]);
-      if (!sample.advantages.empty()) advantages.push_back(sample.advantages[t]);
-      if (!sample.ref_logp.empty()) ref_logp.push_back(sample.ref_logp[t]);
+      for (size_t c = 0; c < std::size(columns); ++c)
+        if (const auto& column = sample.*columns[c].first; !column.empty())
+          values[c].push_back(column[t]);
+      if (sample.response_mask[t - 1] == 0) ++batch.segment_count;  // entry 0 is never a response
       seq_id.push_back(static_cast<int64_t>(i));
+      segment_id.push_back(batch.segment_count - 1);
     }
   }
-  MicroBatch batch;
-  if (!old_logp.empty()) batch.old_logp = at::tensor(old_logp, at::kFloat);
-  if (!advantages.empty()) batch.advantages = at::tensor(advantages, at::kFloat);
-  if (!ref_logp.empty()) batch.ref_logp = at::tensor(ref_logp, at::kFloat);
+  for (size_t c = 0; c < std::size(columns); ++c)
+    if (!values[c].empty()) *columns[c].second = at::tensor(values[c], at::kFloat);
   batch.seq_id = at::tensor(seq_id, at::kLong);
+  batch.segment_id = at::tensor(segment_id, at::kLong);
   batch.seq_count = static_cast<int64_t>(samples.size());
   return batch;
 }
@@ -163,7 +172,8 @@ PackedBatch to_device(PackedBatch batch, at::Device device) {
 
 MicroBatch to_device(MicroBatch batch, at::Device device) {
   if (device.is_cpu()) return batch;
-  for (at::Tensor* tensor : {&batch.old_logp, &batch.advantages, &batch.ref_logp, &batch.seq_id})
+  for (at::Tensor* tensor : {&batch.old_logp, &batch.advantages, &batch.ref_logp, &batch.weights,
+                             &batch.marks, &batch.seq_id, &batch.segment_id})
     if (tensor->defined()) *tensor = tensor->to(device);
   return batch;
 }

@@ -60,12 +60,14 @@ using LossFunction = std::function<MicroLoss(const MicroBatch&, const MicroOutpu
 using LossFactory = std::function<LossFunction(const StepCounts&)>;
 
 /// One sequence. Entry t of every span belongs to token t; its log-probability is given the prefix
-/// < t. Spans have tokens.size() entries; old_logp, advantages and ref_logp may be empty (in all
-/// samples alike).
+/// < t. Spans have tokens.size() entries; the columns of floats may be empty (in all samples
+/// alike).
 struct TrainSample {
   std::span<const int32_t> tokens;
   std::span<const uint8_t> response_mask;  // 1 = trained on; entry 0 must be 0
   std::span<const float> old_logp, advantages, ref_logp;
+  std::span<const float> weights = {};  // factor of the token's loss
+  std::span<const float> marks = {};    // 0 or 1; what a 1 says is the loss's own affair
 };
 
 struct OptimizerOptions {

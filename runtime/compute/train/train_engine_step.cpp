@@ -32,6 +32,8 @@ uint64_t fingerprint_of(std::span<const TrainSample> samples) {
     add_bytes(sum, sample.old_logp);
     add_bytes(sum, sample.advantages);
     add_bytes(sum, sample.ref_logp);
+    add_bytes(sum, sample.weights);
+    add_bytes(sum, sample.marks);
     const uint64_t size = sample.tokens.size();
     add_bytes(sum, std::span(&size, 1));
   }

@@ -210,9 +210,26 @@ std::string recompute_reason(const RunConfig& c, int64_t steps_per_rank) {
   return c.enable_old_logprobs_recompute ? "enable_old_logprobs_recompute" : "";
 }
 
-/// What a key names, else decisions/0001.
+/// What a key names, else decisions/0001. A correction compares both, but for bypass_mode, whose
+/// own ratio is to the recorded ones.
 void decide_old_log_probs(RunConfig& c, Findings& f) {
   Derived& d = c.derived;
+  const bool is_bypass = c.actor_train.pg_variant == PolicyLossKind::bypass_mode;
+  if (is_bypass && (c.enable_old_logprobs_recompute || c.force_disable_old_logprobs_recompute))
+    f.problem("actor_train.pg_variant",
+              "bypass_mode divides by the recorded log-probabilities: remove "
+              "enable_old_logprobs_recompute and force_disable_old_logprobs_recompute");
+  if (is_bypass) return;
+  const TrainInferCorrection& correction = c.train_infer_correction;
+  if (correction.rules.is_asked() || !correction.rejections.empty()) {
+    d.old_log_probs = OldLogProbs::recomputed;
+    d.recompute_reason = "train_infer_correction compares them with the recorded ones";
+    if (c.force_disable_old_logprobs_recompute)
+      f.warn("force_disable_old_logprobs_recompute",
+             "has no effect: train_infer_correction compares the recorded log-probabilities with "
+             "those of a pass before the update");
+    return;
+  }
   if (!c.force_disable_old_logprobs_recompute) {
     if (c.enable_old_logprobs_recompute) d.old_log_probs = OldLogProbs::recomputed;
     return;

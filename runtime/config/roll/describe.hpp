@@ -10,6 +10,8 @@ void describe(Visitor& visitor, RunConfig& config);
 
 // Parts of it, by section.
 void describe_algorithm(Visitor& visitor, RunConfig& config);
+void describe_policy_loss(Visitor& visitor, PolicyLossSection& loss);
+void describe_correction(Visitor& visitor, TrainInferCorrection& correction);
 void describe_rlvr(Visitor& visitor, RunConfig& config);
 void describe_roles(Visitor& visitor, RunConfig& config);
 void describe_rewards(Visitor& visitor, RunConfig& config);

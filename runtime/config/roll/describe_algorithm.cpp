@@ -174,7 +174,8 @@ void describe_loss(Visitor& v, RunConfig& c) {
   v.key({"pg_clip_low", "trainer", "Ratio below 1 - this is clipped.", {0, 1, true, false}},
         c.pg_clip_low);
   v.key({"pg_clip_high", "trainer", "Ratio above 1 + this is clipped.", above(0)}, c.pg_clip_high);
-  v.key({"dual_clip_loss", "trainer", "Bounds the loss of negative advantages at 1 + 2 pg_clip."},
+  v.key({"dual_clip_loss", "trainer",
+         "Bounds the loss of negative advantages at policy_loss.clip_ratio_c times them."},
         c.dual_clip_loss);
   v.key({"loss_agg_mode", "trainer",
          "How token losses become one number; counts are those of the whole optimizer batch."},
@@ -187,8 +188,9 @@ void describe_loss(Visitor& v, RunConfig& c) {
   v.key(
       {"entropy_loss_coef", "trainer", "The loss loses this times the mean entropy.", at_least(0)},
       c.entropy_loss_coef);
-  v.key({"ratio_type", "not run yet",
-         "agentic: a ratio per token, or per answer of a turn (segment)."},
+  describe_policy_loss(v, c.policy_loss);
+  v.key({"ratio_type", "trainer",
+         "A ratio per token, or per answer of a turn (segment: the exponential of the mean)."},
         c.ratio_type);
   v.key({"enable_old_logprobs_recompute", "trainer",
          "true: the trainer computes the sampling policy's log-probabilities again before the "

@@ -118,68 +118,9 @@ void describe_validation(Visitor& v, ValidationSection& x) {
   v.leave();
 }
 
-Expected<bool> read_filter(const Node& rule) {
-  static const std::vector<std::string> k_known = {"enabled",   "agg_type",   "ratio_enabled",
-                                                   "ratio_low", "ratio_high", "diff_enabled",
-                                                   "diff_low",  "diff_high"};
-  if (rule.kind != NodeKind::map)
-    return Error{Errc::config, "expected a list of rules, got " + describe_value(rule)};
-  for (const Entry& entry : rule.entries)
-    if (std::find(k_known.begin(), k_known.end(), entry.key) == k_known.end())
-      return Error{Errc::config, fmt::format("unknown key '{}' in a rule{}", entry.key,
-                                             did_you_mean(entry.key, k_known))};
-  const Entry* enabled = rule.find("enabled");
-  return enabled != nullptr && as_bool(enabled->node()).value_or(false);
-}
-
-/// The rules are counted, not kept: a run with one is refused by name.
-void describe_filters(Visitor& v, int64_t& count) {
-  auto read = [&count](const Node& node) -> Expected<void> {
-    count = 0;
-    if (node.kind == NodeKind::null) return {};
-    if (node.kind != NodeKind::sequence)
-      return Error{Errc::config, "expected a list of rules, got " + describe_value(node)};
-    for (const Node& rule : node.items) {
-      COHORT_ASSIGN(bool is_enabled, read_filter(rule));
-      count += is_enabled ? 1 : 0;
-    }
-    return {};
-  };
-  v.value({"filters", k_not_run, "Rules that take tokens out of the mask."}, "list of rules", read,
-          [&count] {
-            Node list;
-            list.kind = NodeKind::sequence;
-            for (int64_t i = 0; i < count; ++i) {
-              Node rule = Node::make_map({});
-              rule.set("enabled", {}, Node::make_scalar("true", false));
-              list.items.push_back(std::move(rule));
-            }
-            return list;
-          });
-}
-
-void describe_correction(Visitor& v, TrainInferCorrection& x) {
-  bool is_used = x != TrainInferCorrection{};
-  if (!v.enter({"train_infer_correction", k_not_run,
-                "Weights and filters against the gap between the engine's log-probabilities and "
-                "the trainer's."},
-               is_used || v.is_listing()))
-    return;
-  if (v.enter({"is_weight", k_not_run, "Importance weight on the loss."}, true)) {
-    v.key({"enabled", k_not_run, "Whether the loss is weighted."}, x.is_weighted);
-    v.key({"weight_type", k_not_run, "What one ratio covers."}, x.weight_type);
-    v.key({"upper_bound", k_not_run, "The weight is cut at this; ~: never.", above(0)},
-          x.upper_bound);
-    v.inert("detach", "the weight never carries a gradient");
-    v.leave();
-  }
-  describe_filters(v, x.filter_count);
-  v.leave();
-}
-
 void describe_masks(Visitor& v, RlvrSection& x) {
-  v.key({"rl_loss_coef", k_not_run, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
-  v.key({"importance_sampling", k_not_run, "token: a ratio per token; seq: one per answer (GSPO)."},
+  v.key({"rl_loss_coef", k_rlvr, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
+  v.key({"importance_sampling", k_rlvr, "token: a ratio per token; seq: one per answer (GSPO)."},
         x.importance_sampling);
   v.key({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
         x.difficulty_loss_weight);

@@ -268,10 +268,9 @@ void describe_worker_inert(Visitor& v) {
       "model_update_frequency profiler_config",
       "belongs to ROLL's Ray workers");
   v.inert(
-      "topr_positive_weight topr_negative_weight tis_lower_bound tis_upper_bound cispo_epsilon_low "
-      "cispo_epsilon_high cispo_use_unified_mask cispo_clip_range kimi15_tau",
-      "belongs to a pg_variant other than ppo (ROLL itself takes the defaults of tis, cispo and "
-      "kimi15 whatever the file says)");
+      "tis_lower_bound tis_upper_bound cispo_epsilon_low cispo_epsilon_high "
+      "cispo_use_unified_mask cispo_clip_range kimi15_tau",
+      "ROLL itself takes the defaults of tis, cispo and kimi15 whatever the file says");
   v.inert(
       "use_remove_padding sequence_length_round_in_train sequence_length_round_in_infer "
       "use_dynamic_batching_in_train use_dynamic_batching_in_infer "
@@ -332,10 +331,16 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
     describe_generating_args(v, w.generating_args);
   else
     v.inert("generating_args", "the role does not generate");
-  if (use.is_train)
+  constexpr std::string_view k_loss_keys = "pg_variant topr_positive_weight topr_negative_weight";
+  if (use.is_train) {
     v.key({"pg_variant", "trainer", "Policy loss; ~ and ppo: the clipped ratio."}, w.pg_variant);
-  else
-    v.inert("pg_variant", "the role does not train");
+    v.key({"topr_positive_weight", "trainer", "topr: weight of answers with a score above 0."},
+          w.topr_positive_weight);
+    v.key({"topr_negative_weight", "trainer", "topr: weight of the others."},
+          w.topr_negative_weight);
+  } else {
+    v.inert(k_loss_keys, "the role does not train");
+  }
   describe_worker_inert(v);
   v.leave();
 }

@@ -179,11 +179,6 @@ void add_algorithm(const RunConfig& c, List& list) {
                           to_string(norm.grouping)));
   list.add_if(norm.norm_mean_type == NormScope::running || norm.norm_std_type == NormScope::running,
               "reward_normalization", "running is not built in; use group or batch");
-  list.add_if(c.ratio_type == RatioType::segment, "ratio_type",
-              "segment is not built in; the ratio is per token");
-  list.add_if(c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0,
-              "train_infer_correction",
-              "is not built in; remove it, or set is_weight.enabled and each filter's to false");
   list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
   add_schedule(c, list);
 }
@@ -268,11 +263,8 @@ void add_rewards(const RunConfig& c, List& list) {
 
 void add_rlvr(const RunConfig& c, List& list) {
   const RlvrSection& x = c.rlvr;
-  list.add_if(x.importance_sampling == ImportanceSampling::seq, "importance_sampling",
-              "seq is not built in; the ratio is per token");
   list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight", "is not built in; use false");
   list.add_if(x.length_loss_weight, "length_loss_weight", "is not built in; use false");
-  list.add_if(x.rl_loss_coef != 1, "rl_loss_coef", "is not built in; use 1");
   list.add_if(c.norm_mean_type == NormScope::running || c.norm_std_type == NormScope::running,
               "norm_mean_type", "running is not built in; use group or batch");
 }

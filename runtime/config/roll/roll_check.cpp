@@ -151,6 +151,30 @@ void check_clips(const RunConfig& c, Findings& f) {
     f.problem("max_steps", "0 steps; give at least 1");
 }
 
+/// What the loss takes from elsewhere, or does not read.
+void check_loss(RunConfig& c, Findings& f) {
+  const catalog::Entry& loss =
+      catalog::entry(c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
+  if (loss.has(catalog::need::own_aggregation) && f.has("loss_agg_mode"))
+    f.warn("loss_agg_mode",
+           "counts for the KL and the entropy alone: pg_variant {} averages by "
+           "itself ({})",
+           loss.name(), loss.help);
+  TrainInferCorrection& correction = c.train_infer_correction;
+  const std::string key = "train_infer_correction.rejections";
+  auto rejections =
+      catalog::parse_rejections(correction.rejections, correction.rejection_thresholds);
+  if (!rejections) {
+    f.problem(key, "{}", rejections.error().detail);
+    return;
+  }
+  correction.rules.rejections = std::move(*rejections);
+  const auto low = correction.rules.low, high = correction.rules.high;
+  if (low && high && *low > *high)
+    f.problem("train_infer_correction.is_weight.lower_bound", "{} is above upper_bound {}", *low,
+              *high);
+}
+
 Pipeline infer_pipeline(const Findings& f, std::string& key) {
   auto has_any = [&](std::initializer_list<const char*> keys) {
     for (const char* x : keys)
@@ -236,6 +260,7 @@ void check_algorithm(RunConfig& c, Findings& f) {
   if (!c.gdpo_reward_weights.empty() && c.gdpo_reward_weights.size() != c.gdpo_reward_keys.size())
     f.problem("gdpo_reward_weights", "{} weights for {} gdpo_reward_keys",
               c.gdpo_reward_weights.size(), c.gdpo_reward_keys.size());
+  check_loss(c, f);
   if (c.pipeline == Pipeline::agentic) check_normalization(c, f);
   if (c.pipeline <= Pipeline::rlvr) check_kl(c, f);
   check_clips(c, f);

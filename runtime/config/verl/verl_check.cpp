@@ -15,6 +15,17 @@ void verl_problem(Findings& f, const std::string& path, std::string_view text) {
   f.problems.push_back({f.mark_of(""), fmt::format("{}: {}", path, text)});
 }
 
+Expected<catalog::Correction> correction_of(const VerlRolloutCorrection& r) {
+  catalog::Correction rules;
+  rules.is_weighted = r.rollout_is.has_value();
+  rules.level = r.rollout_is == VerlCorrection::sequence ? catalog::CorrectionLevel::sequence
+                                                         : catalog::CorrectionLevel::token;
+  rules.is_normalized = r.rollout_is_batch_normalize;
+  COHORT_TRY(catalog::read_weight_bound(r.rollout_is_threshold, rules));
+  COHORT_ASSIGN(rules.rejections, catalog::parse_rejections(r.rollout_rs, r.rollout_rs_threshold));
+  return rules;
+}
+
 namespace {
 
 void check_estimator(const VerlConfig& c, Findings& f) {
@@ -90,11 +101,18 @@ void check_loss(const VerlConfig& c, Findings& f) {
            "has no effect: clip_ratio_low {} and clip_ratio_high "
            "{} decide; set these, or make them ~",
            *c.actor.clip_ratio_low, *c.actor.clip_ratio_high);
-  if (c.actor.loss_agg_mode == LossAgg::seq_mean_token_sum_norm)
+  if (c.actor.loss_mode == PolicyLossKind::kimi15 && c.actor.dro_beta <= 0)
+    verl_problem(f, actor + "policy_loss.dro_beta", "dro needs a number above 0");
+  if (catalog::entry(c.actor.loss_mode).has(catalog::need::own_aggregation) &&
+      f.has(actor + "loss_agg_mode"))
+    f.warn(actor + "loss_agg_mode",
+           "counts for the KL and the entropy alone: loss_mode {} averages over sequences",
+           c.actor.loss_mode_name);
+  if (c.actor.loss_agg_mode == LossAgg::seq_mean_token_constant)
     f.warn(actor + "loss_agg_mode",
            "verl's sum over a fixed length depends on the number of cards; here it does not");
   if (f.has(actor + "loss_scale_factor") &&
-      c.actor.loss_agg_mode != LossAgg::seq_mean_token_sum_norm)
+      c.actor.loss_agg_mode != LossAgg::seq_mean_token_constant)
     f.warn(actor + "loss_scale_factor",
            "has no effect without loss_agg_mode seq-mean-token-sum-norm");
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
@@ -147,10 +165,35 @@ void check_filter(const VerlConfig& c, Findings& f) {
   else if (g.enable)
     f.warn(bound, "{} is no bound in verl; here a step trains on what there is after {} batches",
            g.max_num_gen_batches, DynamicSampling{}.max_num_gen_batches);
+}
+
+void check_correction(const VerlConfig& c, Findings& f) {
   const VerlRolloutCorrection& r = c.algorithm.rollout_correction;
-  if (r.loss_type != "ppo_clip" && r.loss_type != "reinforce")
-    verl_problem(f, "algorithm.rollout_correction.loss_type",
-                 "expected one of ppo_clip, reinforce, got '{}'", r.loss_type);
+  const std::string key = "algorithm.rollout_correction.";
+  const std::string loss_mode = "actor_rollout_ref.actor.policy_loss.loss_mode";
+  if (auto rules = catalog::parse_rejections(r.rollout_rs, r.rollout_rs_threshold); !rules)
+    verl_problem(f, key + "rollout_rs", rules.error().detail);
+  VerlRolloutCorrection weights = r;
+  weights.rollout_rs.clear();
+  if (!correction_of(weights))
+    verl_problem(f, key + "rollout_is_threshold",
+                 "'{}' is no bound: give a number above 0, or two as 0.5_5.0",
+                 r.rollout_is_threshold);
+  if (!r.bypass_mode && c.actor.loss_mode == PolicyLossKind::bypass_mode)
+    verl_problem(f, loss_mode, "bypass_mode needs algorithm.rollout_correction.bypass_mode=True");
+  if (!r.bypass_mode) {
+    if (f.has(key + "loss_type")) f.warn(key + "loss_type", "has no effect without bypass_mode");
+    return;
+  }
+  const bool is_named =
+      c.actor.loss_mode != PolicyLossKind::ppo && c.actor.loss_mode != PolicyLossKind::bypass_mode;
+  if (is_named)
+    f.warn(loss_mode, "{} has no effect: bypass_mode decides, as in verl: loss_type {}",
+           c.actor.loss_mode_name, to_string(r.loss_type));
+  if (r.rollout_is && r.loss_type == VerlBypassLoss::ppo_clip)
+    f.warn(key + "rollout_is",
+           "has no effect: with bypass_mode and ppo_clip the clipped ratio is already to the "
+           "engine's log-probabilities");
 }
 
 void check_critic(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
@@ -242,6 +285,7 @@ void check_algorithm(const VerlConfig& c, Findings& f, VerlNumbers& n) {
   check_kl_loss(c, f);
   check_loss(c, f);
   check_filter(c, f);
+  check_correction(c, f);
   check_critic(c, f, n);
 }
 

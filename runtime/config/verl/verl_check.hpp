@@ -46,6 +46,10 @@ void verl_problem(Findings& f, const std::string& path, fmt::format_string<First
 /// `n`: what check_verl() found, without a problem. `f`: tells which keys the user gave.
 RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f);
 
+/// What rollout_correction asks for. Returns Errc::config for a threshold or a rejection that is
+/// none.
+Expected<catalog::Correction> correction_of(const VerlRolloutCorrection& correction);
+
 // Parts of check_verl().
 void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n);

@@ -32,6 +32,8 @@ enum class VerlDtype : uint8_t { bfloat16, bf16, float32, fp32, float16, fp16, h
 constexpr std::string_view names_of(VerlDtype) {
   return "bfloat16 bf16 float32 fp32 float16 fp16 half";
 }
+enum class VerlBypassLoss : uint8_t { ppo_clip, reinforce };
+constexpr std::string_view names_of(VerlBypassLoss) { return "ppo_clip reinforce"; }
 enum class VerlCorrection : uint8_t { token, sequence };
 constexpr std::string_view names_of(VerlCorrection) { return "token sequence"; }
 
@@ -143,6 +145,7 @@ struct VerlActor {
   double clip_cov_ub = 5.0;
   double kl_cov_ratio = 0.0002;
   double ppo_kl_coef = 0.1;
+  double dro_beta = 0.0;  // dro; above 0
   LossAgg loss_agg_mode = LossAgg::token_mean;
   std::optional<double> loss_scale_factor;  // of seq-mean-token-sum-norm; none: R
   double entropy_coeff = 0.0;
@@ -251,12 +254,12 @@ struct VerlFilterGroups {
 
 struct VerlRolloutCorrection {
   std::optional<VerlCorrection> rollout_is;
-  double rollout_is_threshold = 2.0;
+  std::string rollout_is_threshold = "2.0";  // a bound, or "lo_hi": outside the weight is 0
   bool rollout_is_batch_normalize = false;
   std::string rollout_rs;            // comma list; "": none
   std::string rollout_rs_threshold;  // "lo_hi", a number, or ""
   bool bypass_mode = false;
-  std::string loss_type = "ppo_clip";
+  VerlBypassLoss loss_type = VerlBypassLoss::ppo_clip;
 };
 
 struct VerlAlgorithm {

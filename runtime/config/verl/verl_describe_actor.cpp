@@ -47,7 +47,10 @@ void describe_clip(Visitor& v, VerlActor& a) {
   v.key({"clip_cov_ub", "trainer", "clip_cov: highest covariance."}, a.clip_cov_ub);
   v.key({"kl_cov_ratio", "trainer", "kl_cov: share of tokens.", between(0, 1)}, a.kl_cov_ratio);
   v.key({"ppo_kl_coef", "trainer", "kl_cov: weight of the KL.", at_least(0)}, a.ppo_kl_coef);
-  v.inert("dro_beta rollout_correction", "only a loss that is not known here uses it");
+  v.key({"dro_beta", "trainer", "dro: weight of (lp - old)^2 / 2; dro needs it above 0.",
+         at_least(0)},
+        a.dro_beta);
+  v.inert("rollout_correction", "verl copies algorithm.rollout_correction there");
   v.leave();
 }
 

@@ -14,8 +14,9 @@ void describe_correction(Visitor& v, VerlRolloutCorrection& r) {
     return;
   v.key({"rollout_is", "trainer", "Importance weights per token or sequence; ~: none."},
         r.rollout_is);
-  v.key({"rollout_is_threshold", "trainer", "Their upper bound.", above(0)},
-        r.rollout_is_threshold);
+  v.loose_text(
+      {"rollout_is_threshold", "trainer", "Their upper bound; \"lo_hi\": 0 outside (icepop)."},
+      r.rollout_is_threshold);
   v.key({"rollout_is_batch_normalize", "trainer", "Weights are scaled to mean 1."},
         r.rollout_is_batch_normalize);
   v.loose_text({"rollout_rs", "trainer", "Rejections, by commas; ~: none."}, r.rollout_rs);

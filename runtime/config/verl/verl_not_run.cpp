@@ -46,14 +46,6 @@ void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
                   "rloo",
                   a.estimator_name));
   list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
-  const VerlRolloutCorrection& r = a.rollout_correction;
-  const std::string correction = "algorithm.rollout_correction.";
-  list.add_if(r.rollout_is.has_value(), correction + "rollout_is",
-              "rollout correction is not built in; use ~");
-  list.add_if(!r.rollout_rs.empty(), correction + "rollout_rs",
-              "rejection of tokens or sequences is not built in; use ~");
-  list.add_if(r.bypass_mode && r.loss_type == "reinforce", correction + "loss_type",
-              "reinforce is not built in; use ppo_clip");
 }
 
 void add_loss(const VerlConfig& c, List& list) {

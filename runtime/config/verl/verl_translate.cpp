@@ -55,6 +55,32 @@ void set_batches(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   r.ppo_epochs = c.actor.ppo_epochs;
 }
 
+/// bypass_mode decides over loss_mode, as in verl.
+void set_loss(RunConfig& r, const VerlConfig& c) {
+  const VerlActor& a = c.actor;
+  const VerlRolloutCorrection& correction = c.algorithm.rollout_correction;
+  PolicyLossKind kind = a.loss_mode;
+  if (correction.bypass_mode)
+    kind = correction.loss_type == VerlBypassLoss::reinforce ? PolicyLossKind::bypass_mode
+                                                             : PolicyLossKind::ppo;
+  r.actor_train.pg_variant = kind;
+  r.dual_clip_loss = kind == PolicyLossKind::ppo;
+  PolicyLossSection& x = r.policy_loss;
+  x.dual_clip_bound = a.clip_ratio_c;
+  if (kind == PolicyLossKind::kimi15) x.quadratic_coef = a.dro_beta;
+  x.tau_pos = a.tau_pos;
+  x.tau_neg = a.tau_neg;
+  x.clip_cov_ratio = a.clip_cov_ratio;
+  x.clip_cov_lb = a.clip_cov_lb;
+  x.clip_cov_ub = a.clip_cov_ub;
+  x.kl_cov_ratio = a.kl_cov_ratio;
+  x.ppo_kl_coef = a.ppo_kl_coef;
+  TrainInferCorrection& ours = r.train_infer_correction;
+  ours.rejections = correction.rollout_rs;
+  ours.rejection_thresholds = correction.rollout_rs_threshold;
+  if (auto rules = correction_of(correction)) ours.rules = *rules;  // else there is a problem
+}
+
 void set_algorithm(RunConfig& r, const VerlConfig& c) {
   const VerlAlgorithm& a = c.algorithm;
   r.adv_estimator = a.adv_estimator;
@@ -87,29 +113,17 @@ void set_algorithm(RunConfig& r, const VerlConfig& c) {
   r.entropy_loss_coef = c.actor.entropy_coeff;
   bool is_megatron = c.actor.strategy == VerlStrategy::megatron;
   r.max_grad_norm = is_megatron ? c.actor.optim.clip_grad : c.actor.grad_clip;
-  r.pg_clip = (c.actor.clip_ratio_c - 1) / 2;  // beside a range it bounds the dual clip: 1 + 2 x
   r.use_pg_clip_range = true;
   r.pg_clip_low = c.actor.clip_ratio_low.value_or(c.actor.clip_ratio);
   r.pg_clip_high = c.actor.clip_ratio_high.value_or(c.actor.clip_ratio);
-  r.dual_clip_loss = c.actor.loss_mode == PolicyLossKind::ppo;
   r.loss_agg_mode = c.actor.loss_agg_mode;
-  if (r.loss_agg_mode == LossAgg::seq_mean_token_sum_norm)
+  if (r.loss_agg_mode == LossAgg::seq_mean_token_constant)
     r.loss_scale_factor = c.actor.loss_scale_factor.value_or(
         static_cast<double>(r.sequence_length - r.prompt_length));
   r.value_clip = c.critic.cliprange_value;
   r.enable_old_logprobs_recompute = c.actor.recompute_old_log_prob;
   r.force_disable_old_logprobs_recompute = !c.actor.recompute_old_log_prob;
-  const VerlRolloutCorrection& correction = a.rollout_correction;
-  r.train_infer_correction.is_weighted = correction.rollout_is.has_value();
-  if (correction.rollout_is)
-    r.train_infer_correction.weight_type = correction.rollout_is == VerlCorrection::token
-                                               ? CorrectionType::token
-                                               : CorrectionType::sequence;
-  r.train_infer_correction.upper_bound = correction.rollout_is_threshold;
-  r.train_infer_correction.filter_count =
-      correction.rollout_rs.empty()
-          ? 0
-          : 1 + std::count(correction.rollout_rs.begin(), correction.rollout_rs.end(), ',');
+  set_loss(r, c);
 }
 
 /// Warm-up in RL steps: verl's scheduler moves once per RL step.
@@ -429,12 +443,16 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   d.num_nodes = r.num_nodes;
   bool is_on_policy = n.optimizer_steps_per_step == 1;
   d.recompute_old_log_prob = !is_on_policy || c.actor.recompute_old_log_prob;
+  const bool is_corrected =
+      !c.algorithm.rollout_correction.bypass_mode && r.train_infer_correction.rules.is_asked();
+  d.recompute_old_log_prob = d.recompute_old_log_prob || is_corrected;
   if (c.algorithm.rollout_correction.bypass_mode) d.recompute_old_log_prob = false;
   d.old_log_probs = c.algorithm.rollout_correction.bypass_mode ? OldLogProbs::behavior
                     : d.recompute_old_log_prob                 ? OldLogProbs::recomputed
                                                                : OldLogProbs::first_pass;
   d.recompute_reason =
       c.algorithm.rollout_correction.bypass_mode ? "bypass_mode: the engine's are the old ones"
+      : is_corrected  ? "rollout_correction compares them with the engine's"
       : !is_on_policy ? fmt::format("{} optimizer steps per RL step: the later ones are off-policy",
                                     n.optimizer_steps_per_step)
       : c.actor.recompute_old_log_prob ? "on-policy, but verl computes them for its metrics "

@@ -1,0 +1,125 @@
+#include "actors/roles/loss_columns.hpp"
+
+#include <algorithm>
+
+#include "actors/roles/policy_loss_bridge.hpp"
+#include "algorithms/correction.hpp"
+
+namespace cohort::actors {
+namespace {
+
+using compute::TrainSample;
+using proto::Trajectory;
+
+std::vector<double> doubles(std::span<const float> x) { return {x.begin(), x.end()}; }
+
+bool is_demonstration(const Trajectory& t) {
+  return std::ranges::any_of(t.metrics, [](const auto& metric) {
+    return metric.first == proto::k_demonstration && metric.second > 0;
+  });
+}
+
+}  // namespace
+
+void correct_batch(const config::RunConfig& config, const std::vector<Trajectory>& batch,
+                   PackedBatch& packed, control::UpdateReport& report) {
+  if (config.derived.old_log_probs != config::OldLogProbs::recomputed) return;
+  std::vector<double> recorded;
+  for (const Trajectory& t : batch)
+    recorded.insert(recorded.end(), t.behavior_logp.begin(), t.behavior_logp.end());
+  const std::vector<double> old = doubles(packed.old_logp);
+  std::vector<uint8_t> mask = packed.mask;  // of those that train
+  for (size_t i = 0; i < packed.trained.size(); ++i)
+    if (packed.trained[i] == 0)
+      std::fill(mask.begin() + packed.cu_seqlens[i], mask.begin() + packed.cu_seqlens[i + 1],
+                uint8_t{0});
+  const algorithms::CorrectionInput input{{packed.cu_seqlens, mask}, old, recorded};
+  for (const auto& [name, value] : algorithms::offpolicy_metrics(input))
+    report.metrics.emplace_back("rollout_corr/" + name, value);
+  const catalog::Correction& rules = config.train_infer_correction.rules;
+  if (!rules.is_asked()) return;
+  algorithms::Correction found = algorithms::correct(input, rules);
+  for (auto& number : found.numbers) report.metrics.push_back(std::move(number));
+  packed.weights.assign(found.weights.begin(), found.weights.end());
+  if (!found.mask.empty()) packed.mask = std::move(found.mask);
+}
+
+void mark_trajectories(const config::RunConfig& config, const std::vector<Trajectory>& batch,
+                       PackedBatch& packed) {
+  const catalog::PolicyLossKind kind = policy_loss_kind(config);
+  const bool is_topr = kind == catalog::PolicyLossKind::topr;
+  if (!is_topr && kind != catalog::PolicyLossKind::luffy) return;
+  for (const Trajectory& t : batch)
+    packed.marks.insert(packed.marks.end(), t.tokens.size(),
+                        (is_topr ? t.score > 0 : is_demonstration(t)) ? 1.0f : 0.0f);
+}
+
+FirstPass::FirstPass(const config::RunConfig& config)
+    : config_(config),
+      has_picks_(catalog::entry(policy_loss_kind(config)).has(catalog::need::first_pass)),
+      has_rejections_(config.derived.old_log_probs == config::OldLogProbs::behavior &&
+                      (!config.train_infer_correction.rules.rejections.empty() ||
+                       !config.train_infer_correction.rules.filters.empty())) {}
+
+Expected<void> FirstPass::run(compute::TrainEngine& engine, std::vector<TrainSample>& samples,
+                              Rng rng) {
+  std::vector<std::vector<float>> logp;
+  COHORT_TRY(engine.log_probs(samples, logp));
+  if (has_rejections_) reject(logp, samples);
+  if (has_picks_) pick(logp, samples, rng);
+  return {};
+}
+
+void FirstPass::pick(const std::vector<std::vector<float>>& logp, std::vector<TrainSample>& samples,
+                     Rng rng) {
+  std::vector<double> now, old, advantages;
+  const bool is_own = config_.derived.old_log_probs == config::OldLogProbs::first_pass;
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (size_t t = 0; t < samples[i].tokens.size(); ++t) {
+      if (samples[i].response_mask[t] == 0) continue;
+      now.push_back(logp[i][t]);
+      old.push_back(is_own ? logp[i][t] : samples[i].old_logp[t]);
+      advantages.push_back(samples[i].advantages[t]);
+    }
+  const std::vector<uint8_t> picks = token_picks(config_, {now, old, advantages, rng});
+  size_t next = 0;
+  marks_.assign(samples.size(), {});
+  for (size_t i = 0; i < samples.size(); ++i) {
+    marks_[i].assign(samples[i].tokens.size(), 0.0f);
+    for (size_t t = 0; t < marks_[i].size(); ++t)
+      if (samples[i].response_mask[t] != 0) marks_[i][t] = picks[next++];
+    samples[i].marks = marks_[i];
+  }
+}
+
+void FirstPass::reject(const std::vector<std::vector<float>>& logp,
+                       std::vector<TrainSample>& samples) {
+  std::vector<int32_t> cu_seqlens{0};
+  std::vector<uint8_t> mask;
+  std::vector<double> now, recorded;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const TrainSample& sample = samples[i];
+    mask.insert(mask.end(), sample.response_mask.begin(), sample.response_mask.end());
+    now.insert(now.end(), logp[i].begin(), logp[i].end());
+    recorded.insert(recorded.end(), sample.old_logp.begin(), sample.old_logp.end());
+    cu_seqlens.push_back(static_cast<int32_t>(mask.size()));
+  }
+  catalog::Correction rules = config_.train_infer_correction.rules;
+  rules.is_weighted = false;  // the loss has the ratio
+  const algorithms::Correction found =
+      algorithms::correct({{cu_seqlens, mask}, now, recorded}, rules);
+  masks_.assign(samples.size(), {});
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto begin = found.mask.begin() + cu_seqlens[i];
+    masks_[i].assign(begin, found.mask.begin() + cu_seqlens[i + 1]);
+    samples[i].response_mask = masks_[i];
+  }
+}
+
+bool has_response(const std::vector<TrainSample>& samples) {
+  return std::ranges::any_of(samples, [](const TrainSample& sample) {
+    return std::ranges::any_of(sample.response_mask, [](uint8_t mask) { return mask != 0; });
+  });
+}
+
+}  // namespace cohort::actors
