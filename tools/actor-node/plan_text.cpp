@@ -71,6 +71,32 @@ std::string cpu_line(const config::RunConfig& c) {
   return out;
 }
 
+/// The policy loss, how it is added up, and what corrects it.
+std::string loss_line(const config::RunConfig& c) {
+  const catalog::Entry& loss =
+      catalog::entry(c.actor_train.pg_variant.value_or(config::PolicyLossKind::ppo));
+  std::string out(loss.name());
+  if (c.ratio_type == config::RatioType::segment) out += ", a ratio per answer";
+  if (c.rlvr.importance_sampling == config::ImportanceSampling::seq)
+    out += ", a ratio per sequence";
+  if (!loss.has(catalog::need::own_aggregation))
+    out += fmt::format(" · {}", config::to_string(c.loss_agg_mode));
+  if (loss.has(catalog::need::first_pass)) out += " · a pass before each optimizer step";
+  const catalog::Correction& rules = c.train_infer_correction.rules;
+  if (rules.is_weighted) {
+    const auto levels = catalog::words(names_of(rules.level));
+    const auto bounds = catalog::words(names_of(rules.bound));
+    out += fmt::format(" · weights per {}, {}", levels[static_cast<size_t>(rules.level)],
+                       bounds[static_cast<size_t>(rules.bound)]);
+    if (rules.low) out += fmt::format(" from {}", *rules.low);
+    if (rules.high) out += fmt::format(" to {}", *rules.high);
+  }
+  for (const catalog::Rejection& rule : rules.rejections)
+    out += fmt::format(" · {} up to {}", rule.name(), rule.high);
+  if (!rules.filters.empty()) out += fmt::format(" · {} filters", rules.filters.size());
+  return out;
+}
+
 void add_header(Page& page, const PlannedJob& job, const std::string& config_name) {
   const config::RunConfig& c = job.config;
   page.heading("actor-node plan", config_name);
@@ -84,6 +110,7 @@ void add_header(Page& page, const PlannedJob& job, const std::string& config_nam
   if (c.pipeline != config::Pipeline::sft)
     run += fmt::format(" · {}", config::to_string(c.adv_estimator));
   row("run", run);
+  if (c.pipeline <= config::Pipeline::rlvr) row("loss", loss_line(c));
   row("model", model_line(job));
   row("cards", cards_line(job));
   row("CPU", cpu_line(c));

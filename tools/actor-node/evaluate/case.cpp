@@ -107,6 +107,16 @@ std::string Case::text(std::string_view name, std::optional<std::string> fallbac
   return "";
 }
 
+std::string Case::loose_text(std::string_view name, std::optional<std::string> fallback) {
+  const Json* found = param(name, !fallback);
+  if (found == nullptr) return fallback.value_or("");
+  if (found->is_null()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number()) return found->dump();
+  refuse(fmt::format("params: '{}' is {}, neither text nor number", name, found->dump()));
+  return "";
+}
+
 std::string Case::choice(std::string_view name, const std::vector<std::string>& known,
                          std::optional<std::string> fallback) {
   std::string found = text(name, std::move(fallback));

@@ -41,6 +41,8 @@ class Case {
 
   // -- parameters: required without a fallback ---
   std::string text(std::string_view name, std::optional<std::string> fallback = {});
+  /// A text, or a number as it is written; "" for null.
+  std::string loose_text(std::string_view name, std::optional<std::string> fallback = {});
   double number(std::string_view name, std::optional<double> fallback = {});
   /// Nothing if it is missing or null.
   std::optional<double> maybe_number(std::string_view name);

@@ -59,7 +59,9 @@ algorithms::LossAgg aggregation_of(Case& in) {
       if (std::find(known.begin(), known.end(), name.text) == known.end())
         known.emplace_back(name.text);
   const std::string text = in.choice("loss_agg_mode", known);
-  for (const catalog::Dialect dialect : {catalog::Dialect::roll, catalog::Dialect::verl})
+  std::vector dialects{catalog::Dialect::verl, catalog::Dialect::roll};
+  if (in.text("dialect", "verl") == "roll") std::swap(dialects[0], dialects[1]);
+  for (const catalog::Dialect dialect : dialects)
     if (const auto found = catalog::find<algorithms::LossAgg>(text, dialect)) return *found;
   return algorithms::LossAgg::token_mean;  // the case has a problem, and is not computed
 }

@@ -18,7 +18,8 @@ Json gradient_of(const Case& in, const at::Tensor& total, const at::Tensor& leaf
 algorithms::TokenPlaces places_of(const Array& mask);
 /// Counts of the batch as a whole; its norm_length is its columns.
 algorithms::GlobalCounts counts_of(const Array& mask);
-/// Reads "loss_agg_mode" by its names in both dialects.
+/// Reads "loss_agg_mode" by its names in both dialects, verl's first unless "dialect" is roll: one
+/// name of theirs means two things.
 algorithms::LossAgg aggregation_of(Case& in);
 
 }  // namespace cohort::evaluate
