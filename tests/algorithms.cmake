@@ -3,6 +3,7 @@ cohort_test(algorithms_property property SOURCES property/estimator_property_tes
 if(TARGET cohort_evaluate_command)
   cohort_test(algorithm_cases_test golden SOURCES golden/algorithm_cases_test.cpp DEPS cohort::evaluate_command)
   cohort_test(loss_cases_test golden SOURCES golden/loss_cases_test.cpp DEPS cohort::evaluate_command)
+  cohort_test(preference_cases_test golden SOURCES golden/preference_cases_test.cpp DEPS cohort::evaluate_command)
 endif()
 if(TARGET cohort_actors)
   cohort_test(loss_registry_test property PCH torch SOURCES property/loss_registry_test.cpp DEPS cohort::actors)

@@ -51,6 +51,12 @@ algorithms::GlobalCounts counts_of(const Array& mask) {
   return counts;
 }
 
+PairMask pair_mask_of(Case& in, size_t pairs) {
+  if (!in.has_input("mask")) return {{}, static_cast<double>(pairs)};
+  const Array mask = in.array_like("mask", Array{{static_cast<int64_t>(pairs)}, {}});
+  return {places_of(mask).mask, counts_of(mask).tokens};
+}
+
 algorithms::LossAgg aggregation_of(Case& in) {
   std::vector<std::string> known;
   const auto rows = catalog::entries(algorithms::LossAgg{});

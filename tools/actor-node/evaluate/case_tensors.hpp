@@ -18,6 +18,13 @@ Json gradient_of(const Case& in, const at::Tensor& total, const at::Tensor& leaf
 algorithms::TokenPlaces places_of(const Array& mask);
 /// Counts of the batch as a whole; its norm_length is its columns.
 algorithms::GlobalCounts counts_of(const Array& mask);
+/// Which of the pairs [P] count, and how many do.
+struct PairMask {
+  at::Tensor mask;  // [P] bool; undefined = all
+  double count = 0;
+};
+/// Reads the input "mask" [P]; without it all pairs count.
+PairMask pair_mask_of(Case& in, size_t pairs);
 /// Reads "loss_agg_mode" by its names in both dialects, verl's first unless "dialect" is roll: one
 /// name of theirs means two things.
 algorithms::LossAgg aggregation_of(Case& in);
