@@ -1,8 +1,11 @@
 // The planner's bytes against what the built-in engines take, to the byte.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/compute/generate/built_in_engine.hpp"
 #include "runtime/compute/kernels/decode_kernels.hpp"
 #include "runtime/compute/model/model_layout.hpp"
@@ -191,6 +194,20 @@ TEST(MemoryAgreement, GenerationObjectsInBothTypes) {
                 bytes.at(plan::Object::infer_params) + bytes.at(plan::Object::kv_cache));
     }
   }
+}
+
+/// Products of many shapes leave no more than 128 compiled ones behind.
+TEST(MemoryBound, OneDnnKeepsFewCompiledProducts) {
+  if (std::getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY") != nullptr ||
+      std::getenv("DNNL_PRIMITIVE_CACHE_CAPACITY") != nullptr)
+    GTEST_SKIP() << "the environment says how many";
+  compute::use_single_threaded_math();
+  auto* get =
+      reinterpret_cast<int (*)(int*)>(::dlsym(RTLD_DEFAULT, "dnnl_get_primitive_cache_capacity"));
+  if (get == nullptr) GTEST_SKIP() << "this libtorch shows no oneDNN";
+  int capacity = 0;
+  EXPECT_EQ(get(&capacity), 0);
+  EXPECT_EQ(capacity, 128);
 }
 
 }  // namespace

@@ -78,6 +78,28 @@ TEST_P(DecodeKernelsTest, ExpSumIsAccurateAndMaskedIsZero) {
   }
   EXPECT_EQ(e[13], 0.F);
   EXPECT_NEAR(sum, exact_sum, 1e-6 * exact_sum);
+  EXPECT_EQ(kernels_->exp_sum(x.data(), 77, best, 1.F, nullptr), sum);
+}
+
+TEST_P(DecodeKernelsTest, IndexOfIsTheFirstOne) {
+  for (const int64_t count : {1, 15, 16, 63, 64, 65, 300}) {
+    std::vector<float> x = noise(static_cast<size_t>(count), 5);
+    EXPECT_EQ(kernels_->index_of(x.data(), count, 9.F), count);
+    for (int64_t at = count - 1; at >= 0; at -= 7) {  // each before those that are there
+      x[static_cast<size_t>(at)] = 9;
+      EXPECT_EQ(kernels_->index_of(x.data(), count, 9.F), at);
+    }
+  }
+}
+
+TEST_P(DecodeKernelsTest, WideSumHasTheSameBitsInEveryVariant) {
+  const std::vector<float> x = noise(1029, 6);
+  for (const int64_t count : {0, 5, 8, 1024, 1029}) {
+    double lanes[8] = {}, expected = 0;
+    for (int64_t i = 0; i < count; ++i) lanes[i % 8] += double{x[static_cast<size_t>(i)]};
+    for (double lane : lanes) expected += lane;
+    EXPECT_EQ(kernels_->wide_sum(x.data(), count), expected);
+  }
 }
 
 /// bf16 of `count` numbers, in words of two along each run of `depth`.

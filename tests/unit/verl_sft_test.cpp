@@ -137,6 +137,18 @@ TEST(VerlSft, TheNewerTrainersCommand) {
   EXPECT_TRUE(noted("data.max_token_len_per_gpu"));
 }
 
+TEST(VerlSft, HeldOutRowsAreWrittenAsTheOthers) {
+  const RunConfig run = loaded({"data.train_files=/d/a.parquet", "data.val_files=/d/b.parquet",
+                                "model.path=/models/Qwen3-0.6B", "data.truncation=left",
+                                "+data.apply_chat_template_kwargs={enable_thinking: false}"});
+  EXPECT_NE(run.sft_train.data_args.chat_template_kwargs.find("enable_thinking"),
+            std::string::npos);
+  EXPECT_EQ(run.validation.data_args.chat_template_kwargs,
+            run.sft_train.data_args.chat_template_kwargs);
+  EXPECT_EQ(run.validation.data_args.messages, run.sft_train.data_args.messages);
+  EXPECT_EQ(run.validation.data_args.truncation, PromptTruncation::left);
+}
+
 /// Without the lines that tell what has no effect.
 std::string settings_of(const std::string& yaml) {
   std::istringstream in(yaml);

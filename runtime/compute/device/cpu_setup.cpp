@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 #include "runtime/base/clock.hpp"
@@ -26,6 +27,24 @@ void keep_activations_in_heap() {
 #endif
 }
 
+namespace {
+
+/// oneDNN keeps the compiled kernel of each shape of a bf16 product, by default the last 1,024: the
+/// rows of micro-batches differ, so that they grow to a gigabyte and hardly one comes back. A
+/// micro-batch has some twenty shapes.
+void bound_primitive_cache() {
+  constexpr int k_kernels = 128;
+  for (const char* asked : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"})
+    if (std::getenv(asked) != nullptr) return;
+  using SetCapacity = int (*)(int);
+  // absent where libtorch was built without oneDNN, or hides it
+  if (auto set =
+          reinterpret_cast<SetCapacity>(::dlsym(RTLD_DEFAULT, "dnnl_set_primitive_cache_capacity")))
+    set(k_kernels);
+}
+
+}  // namespace
+
 void use_single_threaded_math() {
   at::set_num_threads(1);  // per thread with OpenMP
   static const bool is_done = [] {
@@ -33,6 +52,7 @@ void use_single_threaded_math() {
     // absent when another BLAS is installed: then its own environment variable decides
     if (auto set = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
       set(1);
+    bound_primitive_cache();
     return true;
   }();
   static_cast<void>(is_done);

@@ -4,7 +4,8 @@
 /// Determinism). Process-wide; idempotent; thread-safe.
 namespace cohort::compute {
 
-/// Sets ATen to one intra-op thread (calling thread and later ones) and OpenBLAS to one thread.
+/// Sets ATen to one intra-op thread (calling thread and later ones) and OpenBLAS to one thread; has
+/// oneDNN keep 128 compiled products, unless ONEDNN_PRIMITIVE_CACHE_CAPACITY says how many.
 void use_single_threaded_math();
 
 /// Tells malloc to keep blocks of up to 32 MiB for reuse, and up to 256 MiB of free heap top per

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -33,17 +32,6 @@ double sampling_uniform(uint64_t rng_key, uint32_t turn, uint64_t position) {
   return rng.uniform();
 }
 
-namespace {
-
-/// In a fixed order: lanes, then the lanes from the first on.
-double sum_of(std::span<const float> values) {
-  std::array<double, 8> lanes{};
-  for (size_t i = 0; i < values.size(); ++i) lanes[i % lanes.size()] += values[i];
-  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
-}
-
-}  // namespace
-
 Sampler::Sampler(int64_t vocab_size) : weights_(static_cast<size_t>(vocab_size)) {}
 
 SampledToken Sampler::sample(std::span<const float> logits, const SamplingOptions& options,
@@ -52,13 +40,13 @@ SampledToken Sampler::sample(std::span<const float> logits, const SamplingOption
   const auto count = static_cast<int64_t>(logits.size());
   COHORT_CHECK(logits.size() == weights_.size(), "sampler: logits are not one vocabulary row");
   const float best = kernels.row_max(logits.data(), count);
-  float sum = kernels.exp_sum(logits.data(), count, best, 1.F, weights_.data());
+  float sum =
+      kernels.exp_sum(logits.data(), count, best, 1.F, options.greedy ? nullptr : weights_.data());
   if (!std::isfinite(best) || !std::isfinite(sum)) return {};
   const float log_sum = std::log(sum);
   SampledToken result;
   if (options.greedy) {
-    const auto it = std::find(logits.begin(), logits.end(), best);
-    result.token = static_cast<int32_t>(it - logits.begin());
+    result.token = static_cast<int32_t>(kernels.index_of(logits.data(), count, best));
   } else {
     if (options.temperature != 1.F)
       sum = kernels.exp_sum(logits.data(), count, best, 1.F / options.temperature, weights_.data());
@@ -103,11 +91,12 @@ void Sampler::filter(const SamplingOptions& options) {
 /// blocks, whose sums need no chain of additions, and then inside one block.
 int32_t Sampler::pick(double total, double uniform) const {
   constexpr size_t k_block = 1024, k_small = 4 * k_block;
+  const cpu::DecodeKernels& kernels = cpu::decode_kernels();
   const double target = uniform * total;
   double reached = 0;
   size_t i = 0;
   while (weights_.size() > k_small && i + k_block <= weights_.size()) {
-    const double with_block = reached + sum_of({weights_.data() + i, k_block});
+    const double with_block = reached + kernels.wide_sum(weights_.data() + i, k_block);
     if (with_block > target) break;
     reached = with_block;
     i += k_block;

@@ -117,8 +117,12 @@ struct DecodeKernels {
   /// Rounds to nearest, ties to even; a NaN stays one.
   void (*to_bf16)(const float* from, int64_t count, uint16_t* to);
   float (*row_max)(const float* x, int64_t count);
-  /// out[i] = exp((x[i] - shift) * scale); returns the sum in a fixed order.
+  /// Returns the first index of `value`, or `count`.
+  int64_t (*index_of)(const float* x, int64_t count, float value);
+  /// out[i] = exp((x[i] - shift) * scale), unless out is null; returns the sum in a fixed order.
   float (*exp_sum)(const float* x, int64_t count, float shift, float scale, float* out);
+  /// Returns the sum in f64 in a fixed order: eight lanes, then the lanes from the first on.
+  double (*wide_sum)(const float* x, int64_t count);
 };
 
 /// Returns the fastest variant that this CPU runs; COHORT_CPU_KERNELS=generic|avx2|avx512|

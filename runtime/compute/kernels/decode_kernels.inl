@@ -53,8 +53,8 @@ inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
 
 /// Lane i is v's lane (i + by) % k_width. In registers: lanes through memory wait for the stores.
 #if COHORT_DECODE_WIDTH == 16
-#define COHORT_ROTATED(v, by)                                                                  \
-  __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,    \
+#define COHORT_ROTATED(v, by)                                                               \
+  __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7, \
                           by + 8, by + 9, by + 10, by + 11, by + 12, by + 13, by + 14, by + 15)
 #elif COHORT_DECODE_WIDTH == 8
 #define COHORT_ROTATED(v, by) \
@@ -140,12 +140,43 @@ float row_max(const float* x, int64_t count) {
   return top;
 }
 
+int64_t index_of(const float* x, int64_t count, float value) {
+  constexpr int chains = 4;
+  int64_t i = 0;
+  for (; i + chains * k_width <= count; i += chains * k_width) {
+    IntVec is_here = {};
+    for (int c = 0; c < chains; ++c) is_here |= load(x + i + c * k_width) == splat(value);
+    int64_t bits[k_width / 2], found = 0;
+    memcpy(bits, &is_here, sizeof bits);
+    for (int j = 0; j < k_width / 2; ++j) found |= bits[j];
+    if (found != 0) break;
+  }
+  while (i < count && x[i] != value) ++i;
+  return i;
+}
+
+double wide_sum(const float* x, int64_t count) {
+  typedef float Eight __attribute__((vector_size(32)));
+  typedef double Lanes __attribute__((vector_size(64)));
+  Lanes lanes = {};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    Eight eight;
+    memcpy(&eight, x + i, sizeof eight);
+    lanes += __builtin_convertvector(eight, Lanes);
+  }
+  for (int j = 0; i + j < count; ++j) lanes[j] += static_cast<double>(x[i + j]);
+  double sum = 0;
+  for (int j = 0; j < 8; ++j) sum += lanes[j];
+  return sum;
+}
+
 float exp_sum(const float* x, int64_t count, float shift, float scale, float* out) {
   Vec sum = splat(0.F);
   int64_t i = 0;
   for (; i + k_width <= count; i += k_width) {
     Vec e = vexp((load(x + i) - splat(shift)) * splat(scale));
-    store(out + i, e);
+    if (out != nullptr) store(out + i, e);
     sum = sum + e;
   }
   if (i < count) {
@@ -153,15 +184,26 @@ float exp_sum(const float* x, int64_t count, float shift, float scale, float* ou
     for (int j = 0; j < k_width; ++j) rest[j] = i + j < count ? x[i + j] : -INFINITY;
     Vec e = vexp((load(rest) - splat(shift)) * splat(scale));
     store(rest, e);
-    for (int j = 0; i + j < count; ++j) out[i + j] = rest[j];
+    for (int j = 0; out != nullptr && i + j < count; ++j) out[i + j] = rest[j];
     sum = sum + e;
   }
   return sum_lanes(sum);
 }
 
-constexpr DecodeKernels k_kernels{
-    COHORT_DECODE_NAME,  k_panel,   matmul,         matmul_bf16, rms_norm, rope_and_cache,
-    rope_and_cache_bf16, attention, attention_bf16, to_bf16,     row_max,  exp_sum};
+constexpr DecodeKernels k_kernels{COHORT_DECODE_NAME,
+                                  k_panel,
+                                  matmul,
+                                  matmul_bf16,
+                                  rms_norm,
+                                  rope_and_cache,
+                                  rope_and_cache_bf16,
+                                  attention,
+                                  attention_bf16,
+                                  to_bf16,
+                                  row_max,
+                                  index_of,
+                                  exp_sum,
+                                  wide_sum};
 
 }  // namespace
 

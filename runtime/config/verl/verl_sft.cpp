@@ -96,7 +96,9 @@ void refuse_what_does_not_run(const VerlSft& c, Findings& f) {
   refuse_if(!c.data.chat_template.empty(), "data.chat_template",
             "is not built in: the chat template is the folder's; put it there as "
             "chat_template.jinja");
-  refuse_if(c.data.thinking_key != "enable_thinking", "data.multiturn.enable_thinking_key",
+  const bool is_older = f.has("data.multiturn.enable_thinking_key");
+  refuse_if(c.data.thinking_key != "enable_thinking",
+            is_older ? "data.multiturn.enable_thinking_key" : "data.enable_thinking_key",
             "the column is enable_thinking; rename it");
   refuse_if(!c.model.lora.excluded.empty(), "model.exclude_modules",
             "is not built in; name the others in target_modules");
