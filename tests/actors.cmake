@@ -7,7 +7,7 @@ cohort_test(actors_unit_test unit
 cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(dapo_run_test integration TIMEOUT 240
-  SOURCES integration/dapo_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+  SOURCES integration/dapo_run_test.cpp integration/remax_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

@@ -13,7 +13,7 @@
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/config/group_filters.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::actors {
 

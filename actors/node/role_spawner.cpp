@@ -13,6 +13,7 @@
 #include "actors/roles/train_worker.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "runtime/job/job_spec.hpp"
 #include "runtime/model/hf_folder.hpp"
 
@@ -100,7 +101,7 @@ uint64_t RoleSpawner::step_bytes() const {
   constexpr uint64_t k_token_bytes = 64, k_trajectory_bytes = 4096;
   const config::RunConfig& c = *options_.config;
   uint64_t trajectories = static_cast<uint64_t>(c.derived.groups_per_step) *
-                          static_cast<uint64_t>(c.derived.group_size);
+                          static_cast<uint64_t>(config::played_group_size(c));
   trajectories = std::max(trajectories, static_cast<uint64_t>(c.warm_start.batch_size) *
                                             static_cast<uint64_t>(c.warm_start.steps));
   return trajectories *
@@ -394,6 +395,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
       options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
   options.sampling.top_p = static_cast<float>(sampling.top_p);
   options.sampling.top_k = static_cast<int>(sampling.top_k);
+  options.has_greedy_answer = config::has_greedy_answer(config);
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.sequence_length = static_cast<int>(config.sequence_length);
   options.stop_ids = plan.stop_ids;

@@ -69,6 +69,7 @@ struct BatchScores {
   std::vector<double> scores;
   std::vector<uint32_t> groups, lengths;
   std::vector<algorithms::ScorePart> parts;
+  std::vector<double> baselines = {};  // of greedy answers
 
   /// Returns those of `members`, in their order.
   BatchScores of(const std::vector<size_t>& members) const {
@@ -79,13 +80,14 @@ struct BatchScores {
       some.scores.push_back(scores[i]);
       some.groups.push_back(groups[i]);
       some.lengths.push_back(lengths[i]);
+      if (!baselines.empty()) some.baselines.push_back(baselines[i]);
       for (size_t k = 0; k < parts.size(); ++k) some.parts[k].scores.push_back(parts[k].scores[i]);
     }
     return some;
   }
   algorithms::TrajectoryScores view(const algorithms::RewardNormOptions& asked,
                                     bool is_rlvr) const {
-    return {scores, groups, asked, is_rlvr, lengths, {}, parts};
+    return {scores, groups, asked, is_rlvr, lengths, baselines, parts};
   }
 };
 
@@ -252,6 +254,7 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   if (row.has(parts)) {
     COHORT_ASSIGN(all.parts, score_parts(config, batch));
   }
+  all.baselines = packed.baselines;
   const std::vector<double> scores = all.scores;
   metrics.groups = algorithms::group_stats(scores, all.groups);
   if (options.add_token_level_kl && row.has(groups) && config.dialect == config::Dialect::verl) {

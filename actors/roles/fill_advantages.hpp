@@ -19,6 +19,8 @@ struct PackedBatch {
   std::vector<uint8_t> mask;  // without what a correction has taken out
   std::vector<float> old_logp, ref_logp, values, advantages;
   std::vector<float> weights, marks;  // loss_columns.hpp; empty: none
+  /// Of each trajectory: the score of the greedy answer to its prompt. Empty: there are none.
+  std::vector<double> baselines = {};
   /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
   std::vector<uint8_t> trained = {};
 };

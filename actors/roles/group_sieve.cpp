@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/config/group_filters.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -49,12 +49,16 @@ double GroupSieve::value_of(const proto::Trajectory& t) const {
 
 GroupSieve::Verdict GroupSieve::judge(std::span<const proto::Trajectory* const> group) const {
   std::vector<double> values;
-  for (const proto::Trajectory* t : group)
+  size_t size = 0;
+  for (const proto::Trajectory* t : group) {
+    if (t->is_greedy) continue;
+    ++size;
     if (t->mask_reason.empty()) values.push_back(value_of(*t));
+  }
   const config::QueryFilter& filter = config::group_filter_of(config_, group.front()->tag);
-  const GroupVerdict verdict = algorithms::judge_group(values, group.size(), options_of(filter));
+  const GroupVerdict verdict = algorithms::judge_group(values, size, options_of(filter));
   if (verdict == GroupVerdict::kept) return {};
-  return {verdict, reason_of(verdict, values, group.size())};
+  return {verdict, reason_of(verdict, values, size)};
 }
 
 std::vector<std::pair<std::string, double>> filter_metrics(

@@ -22,7 +22,7 @@ class GroupSieve {
     algorithms::GroupVerdict verdict = algorithms::GroupVerdict::kept;
     std::string reason = {};  // in words; empty: the group is kept
   };
-  /// `group`: all trajectories of one group.
+  /// `group`: all trajectories of one group. A greedy one is not compared.
   Verdict judge(std::span<const proto::Trajectory* const> group) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "actors/roles/loss_columns.hpp"
@@ -46,34 +47,49 @@ bool is_untrained(const PackedBatch& packed, size_t index) {
   return !packed.trained.empty() && packed.trained[index] == 0;
 }
 
-/// What is trained on: all but the masked (REWARD-3) and those that have nobody left to be compared
-/// with, and where each stood in the batch, so that a masked one moves no other to another
-/// optimizer step.
+/// What is trained on: all but the masked (REWARD-3), greedy answers, and those that have nobody to
+/// be compared with. Where each stood in the batch without greedy answers, so that a masked one
+/// moves no other to another optimizer step.
 struct Survivors {
   std::vector<Trajectory> trajectories;
   std::vector<size_t> places;
-  size_t lone = 0;  // left out, the last of their groups
+  size_t total = 0;                    // places of the batch
+  std::vector<double> baselines = {};  // of each trajectory; empty: there are no greedy answers
+  size_t lone = 0;                     // left out: the last of its group, or without a baseline
 };
 
 Survivors survivors_of(const config::RunConfig& config, const std::vector<Trajectory>& batch) {
   const bool is_compared = config.derived.group_size > 1 && compares_groups(config);
   std::map<uint32_t, size_t> left_of;
-  for (const Trajectory& t : batch) left_of[t.key.group] += t.mask_reason.empty() ? 1 : 0;
+  std::map<uint32_t, std::optional<double>> greedy;  // score, by group
+  for (const Trajectory& t : batch) {
+    const bool is_scored = t.mask_reason.empty();
+    if (t.is_greedy)
+      greedy[t.key.group] = is_scored ? std::optional(t.score) : std::nullopt;
+    else
+      left_of[t.key.group] += is_scored ? 1 : 0;
+  }
   Survivors left;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (!batch[i].mask_reason.empty()) continue;
-    if (is_compared && left_of[batch[i].key.group] == 1) {
+  for (const Trajectory& t : batch) {
+    if (t.is_greedy) continue;
+    const size_t place = left.total++;
+    if (!t.mask_reason.empty()) continue;
+    const bool has_baseline = greedy.empty() || greedy[t.key.group];
+    if ((is_compared && left_of[t.key.group] == 1) || !has_baseline) {
       ++left.lone;
       continue;
     }
-    left.trajectories.push_back(batch[i]);
-    left.places.push_back(i);
+    left.trajectories.push_back(t);
+    left.places.push_back(place);
+    if (!greedy.empty()) left.baselines.push_back(*greedy[t.key.group]);
   }
   return left;
 }
 
-bool has_masked(const std::vector<Trajectory>& batch) {
-  return std::ranges::any_of(batch, [](const Trajectory& t) { return !t.mask_reason.empty(); });
+/// Some of it does not train.
+bool is_cut(const std::vector<Trajectory>& batch) {
+  return std::ranges::any_of(
+      batch, [](const Trajectory& t) { return t.is_greedy || !t.mask_reason.empty(); });
 }
 
 struct OldLogProbs {
@@ -209,6 +225,27 @@ struct PolicyUpdater::Epochs {
 
 namespace {
 
+/// What lr_scheduler_kwargs says, with transformers' defaults.
+void fill_schedule(const config::TrainingArgs& args, algorithms::ScheduleOptions& schedule) {
+  const config::SchedulerArgs& kwargs = args.lr_scheduler_kwargs;
+  const auto ratio = [&](double rate) {
+    return args.learning_rate > 0 ? rate / args.learning_rate : 0;
+  };
+  schedule.cycles = kwargs.num_cycles;
+  schedule.power = kwargs.power;
+  schedule.decay_steps = static_cast<uint64_t>(kwargs.num_decay_steps);
+  if (kwargs.timescale > 0)
+    schedule.timescale = static_cast<double>(kwargs.timescale);
+  else if (schedule.warmup_steps > 0)
+    schedule.timescale = static_cast<double>(schedule.warmup_steps);
+  if (args.lr_scheduler_type == config::SchedulerType::cosine_with_min_lr)
+    schedule.min_ratio = kwargs.min_lr ? ratio(*kwargs.min_lr) : kwargs.min_lr_rate.value_or(0);
+  if (args.lr_scheduler_type == config::SchedulerType::polynomial)
+    schedule.min_ratio = ratio(kwargs.lr_end);
+  if (args.lr_scheduler_type == config::SchedulerType::warmup_stable_decay)
+    schedule.min_ratio = kwargs.min_lr_ratio;
+}
+
 Expected<algorithms::ScheduleOptions> schedule_of(const config::RunConfig& config) {
   algorithms::ScheduleOptions schedule;
   const config::TrainingArgs& args = config.actor_train.training_args;
@@ -217,6 +254,7 @@ Expected<algorithms::ScheduleOptions> schedule_of(const config::RunConfig& confi
   schedule.base = args.learning_rate;
   schedule.warmup_steps = static_cast<uint64_t>(config.derived.warmup_steps);
   schedule.total_steps = static_cast<uint64_t>(config.derived.total_optimizer_steps);
+  fill_schedule(args, schedule);
   return schedule;
 }
 
@@ -275,11 +313,13 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
 
 Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
                                                     const std::vector<Trajectory>& all) {
-  const bool is_cut = has_masked(all);
+  const bool has_left = is_cut(all);
   Survivors left;
-  if (is_cut) left = survivors_of(config_, all);
-  const std::vector<Trajectory>& batch = is_cut ? left.trajectories : all;
+  left.total = all.size();
+  if (has_left) left = survivors_of(config_, all);
+  const std::vector<Trajectory>& batch = has_left ? left.trajectories : all;
   PackedBatch packed = pack(batch);
+  packed.baselines = std::move(left.baselines);
   const config::OldLogProbs source = config_.derived.old_log_probs;
   OldLogProbs old;
   if (source == config::OldLogProbs::recomputed) {
@@ -297,7 +337,7 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   correct_batch(config_, batch, packed, report);
   mark_trajectories(config_, batch, packed);
   ReportSum sum;
-  COHORT_TRY(run_epochs(engine, {batch, left.places, all.size(), packed, sum}));
+  COHORT_TRY(run_epochs(engine, {batch, left.places, left.total, packed, sum}));
   sum.write(report);
   write_old(source, old, report);
   if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);

@@ -317,6 +317,8 @@ void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   t.tag = tag;
   t.seed = lease.seeds[position];
   t.prompt_id = fmt::format("{}/{}", tag, t.seed);
+  t.is_greedy =
+      options_.has_greedy_answer && kind == TrajectoryKind::train && index + 1 == lease.group_size;
   t.weight_version_min = t.weight_version_max = lease.version;
   auto room = static_cast<size_t>(options_.sequence_length);
   t.tokens.reserve(room);
@@ -356,7 +358,8 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   request.stop_ids = options_.stop_ids;
   request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
   request.sampling = options_.sampling;
-  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy) request.sampling.greedy = true;
+  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy || episode.trajectory.is_greedy)
+    request.sampling.greedy = true;
   request.rng_key = episode.rng_key;
   request.turn = episode.turn;
   if (auto submitted = engine_->submit(std::move(request)); !submitted)

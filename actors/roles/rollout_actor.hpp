@@ -42,6 +42,7 @@ struct RolloutOptions {
   std::function<Expected<std::unique_ptr<compute::GenerationEngine>>()> open_engine;
   const compute::CardMemory* card = nullptr;  // outlives the actor
   compute::SamplingOptions sampling;
+  bool has_greedy_answer = false;         // of each group of training the last is the likeliest
   size_t max_open_games = 256;            // trajectories between their first and last turn
   int sequence_length = 256;              // [tokens] context limit of a trajectory
   std::vector<int32_t> stop_ids;          // each ends a turn

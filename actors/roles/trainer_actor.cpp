@@ -178,11 +178,12 @@ class TrainerState {
     if (!closed) return to_caf(closed.error().with_context("update"));
     auto step = steps_.find({request.kind, request.step});
     answer_sift(step->second, true);
+    const std::set<uint32_t> left_out = std::move(step->second.left_out);
     auto batch =
         std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
     steps_.erase(step);
     // What was played in the place of others takes their place in the optimizer's batches, too.
-    std::erase_if(*batch, proto::is_left_out);
+    std::erase_if(*batch, [&](const auto& t) { return left_out.contains(t.key.group); });
     // Steps are synchronous: what the present version did not generate is not trained on.
     if (request.kind == TrajectoryKind::train)
       if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
@@ -327,22 +328,28 @@ class TrainerState {
     if (!again->empty()) record(again, [this, again] { keep(again); });
   }
   /// All of the group is recorded. Without a signal it is recorded again, as left out; it counts
-  /// once it is there.
+  /// once it is there. What a reward has failed on keeps its reason.
   void judge(plan::StepKey key, Step& step, uint32_t group) {
     if (!options_.sieve || key.kind != TrajectoryKind::train) return;
-    const auto is_of_group = [group](const proto::Trajectory& t) { return t.key.group == group; };
     std::vector<const proto::Trajectory*> members;
     for (const proto::Trajectory& t : step.trajectories)
-      if (is_of_group(t)) members.push_back(&t);
+      if (t.key.group == group) members.push_back(&t);
     const GroupSieve::Verdict verdict = options_.sieve->judge(members);
     step.verdicts[group] = verdict.verdict;
     if (verdict.reason.empty()) return;
+    auto marked = std::stable_partition(step.trajectories.begin(), step.trajectories.end(),
+                                        [group](const proto::Trajectory& t) {
+                                          return t.key.group != group || !t.mask_reason.empty();
+                                        });
     auto again = std::make_shared<std::vector<proto::Trajectory>>();
-    for (proto::Trajectory& t : step.trajectories)
-      if (is_of_group(t)) again->push_back(std::move(t));
-    std::erase_if(step.trajectories, is_of_group);
+    std::move(marked, step.trajectories.end(), std::back_inserter(*again));
+    step.trajectories.erase(marked, step.trajectories.end());
     for (proto::Trajectory& t : *again)
       t.mask_reason = fmt::format("{}{}", proto::k_left_out, verdict.reason);
+    if (again->empty()) {  // every reward of it has failed: that is in the stream
+      step.left_out.insert(group);
+      return answer_sift(step, false);
+    }
     record(again, [this, again, key, group] {
       auto found = steps_.find(key);
       if (found == steps_.end()) return;
@@ -454,7 +461,12 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   double masked = 0;
   double answers = 0;
   double tokens = 0;
+  std::vector<double> greedy;
   for (const proto::Trajectory& t : batch) {
+    if (t.is_greedy) {
+      greedy.push_back(t.score);
+      continue;
+    }
     score += t.score;
     masked += t.mask_reason.empty() || proto::is_left_out(t) ? 0 : 1;
     score_min = std::min(score_min, t.score);
@@ -466,7 +478,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
     for (const proto::RewardPart& part : t.reward_parts)
       if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
   }
-  double count = std::max<double>(1, static_cast<double>(batch.size()));
+  const double count = std::max<double>(1, static_cast<double>(batch.size() - greedy.size()));
   std::vector<std::pair<std::string, double>> metrics = {
       {"reward/mean", score / count},
       {"rollout/score/mean", score / count},
@@ -475,6 +487,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
       {"rollout/response_length/mean", answers / count},
       {"rollout/prompt_length/mean", (tokens - answers) / count},
       {"reward/masked", masked / count}};
+  if (!greedy.empty()) metrics.emplace_back("reward/greedy/mean", mean_of(greedy));
   for (const auto& [name, sum] : sums) {
     const std::string tag = name.substr(4, name.rfind('/') - 4);  // behind "env/"
     metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
@@ -513,6 +526,7 @@ std::vector<std::pair<std::string, double>> success_by_tag(
     const std::vector<proto::Trajectory>& batch) {
   std::map<std::string, double> sums, counts;
   for (const proto::Trajectory& t : batch) {
+    if (t.is_greedy) continue;
     ++counts[t.tag];
     for (const auto& [name, value] : t.metrics)
       if (name == proto::k_success) sums[t.tag] += value;

@@ -10,8 +10,8 @@
 #include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
-#include "runtime/config/group_filters.hpp"
 #include "runtime/config/role_weights.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/run/run.hpp"
 
@@ -39,7 +39,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.warm_steps = at_least_zero(config.warm_start.steps);
   to.warm_rounds = at_least_zero(config.warm_start.rounds);
   to.warm_batch = at_least_zero(config.warm_start.batch_size);
-  to.group_size = static_cast<uint32_t>(config.derived.group_size);
+  to.group_size = static_cast<uint32_t>(config::played_group_size(config));
   to.val_group_size = static_cast<uint32_t>(config.derived.val_group_size);
   to.greedy_group_size = config.pipeline == config::Pipeline::rlvr ? 1 : to.val_group_size;
   if (config::has_group_filter(config))

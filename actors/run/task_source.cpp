@@ -102,7 +102,8 @@ class PromptTasks final : public TaskSource {
         order_(std::move(order)),
         step_prompts_(static_cast<size_t>(config.rollout_batch_size)),
         val_prompts_(config.val_batch_size),
-        seed_(static_cast<uint64_t>(config.seed)) {
+        seed_(static_cast<uint64_t>(config.seed)),
+        is_ahead_(config.async_generation_ratio > 0) {
     for (size_t row = 0; row < prompts_->train_rows(); ++row)
       if (!prompts_->at(row).sample->answer.empty()) answered_.push_back(row);
   }
@@ -114,9 +115,10 @@ class PromptTasks final : public TaskSource {
     return groups;
   }
 
-  // The lane is the domain's number in the order of the data.
-  Expected<GroupTask> in_place(uint64_t, uint32_t, uint32_t lane) override {
-    return task(order_.next_of(lane).row, lane);
+  // The lane is the domain's number in the order of the data. Of steps that are played at once it
+  // depends on the schedule which one asks first: there the next row would, too.
+  Expected<GroupTask> in_place(uint64_t step, uint32_t group, uint32_t lane) override {
+    return task((is_ahead_ ? order_.beside(lane, step, group) : order_.next_of(lane)).row, lane);
   }
 
   // Draws with replacement: a round is a function of the seed and its number alone.
@@ -158,6 +160,7 @@ class PromptTasks final : public TaskSource {
   size_t step_prompts_;
   int64_t val_prompts_;
   uint64_t seed_;
+  bool is_ahead_;  // several steps are played at once
 };
 
 class RowTasks final : public TaskSource {

@@ -33,6 +33,19 @@ struct ModelArgs {
   bool operator==(const ModelArgs&) const = default;
 };
 
+/// What some schedules of the learning rate need beside their name.
+struct SchedulerArgs {
+  double num_cycles = 1;              // cosine_with_restarts
+  std::optional<double> min_lr;       // cosine_with_min_lr, as a rate
+  std::optional<double> min_lr_rate;  // or as a share of learning_rate
+  double lr_end = 1e-7;               // polynomial
+  double power = 1;                   // polynomial
+  int64_t timescale = 0;              // inverse_sqrt [steps]; 0: warmup_steps, or 10,000
+  int64_t num_decay_steps = 0;        // warmup_stable_decay
+  double min_lr_ratio = 0;            // warmup_stable_decay
+  bool operator==(const SchedulerArgs&) const = default;
+};
+
 struct TrainingArgs {
   double learning_rate = 5e-5;
   double weight_decay = 0.0;
@@ -41,6 +54,7 @@ struct TrainingArgs {
   int64_t warmup_steps = 0;  // [optimizer steps]; 0: warmup_ratio decides
   double warmup_ratio = 0.0;
   SchedulerType lr_scheduler_type = SchedulerType::linear;
+  SchedulerArgs lr_scheduler_kwargs;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;

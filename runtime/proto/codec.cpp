@@ -71,6 +71,7 @@ void write_header(const Trajectory& x, wire::Trajectory& out) {
   if (!x.mask_reason.empty()) out.set_mask_reason(x.mask_reason);
   if (!x.data_source.empty()) out.set_data_source(x.data_source);
   if (!x.ground_truth.empty()) out.set_ground_truth(x.ground_truth);
+  if (x.is_greedy) out.set_is_greedy(true);
   for (const RewardPart& part : x.reward_parts) {
     auto* to = out.add_reward_parts();
     to->set_name(part.name);
@@ -111,6 +112,7 @@ void read_header(const wire::Trajectory& in, Trajectory& x) {
   x.mask_reason = in.mask_reason();
   x.data_source = in.data_source();
   x.ground_truth = in.ground_truth();
+  x.is_greedy = in.is_greedy();
   x.reward_parts.reserve(static_cast<size_t>(in.reward_parts_size()));
   for (const auto& part : in.reward_parts())
     x.reward_parts.push_back({part.name(), part.value(), part.weight(), part.detail()});

@@ -51,6 +51,7 @@ struct Trajectory {
   std::string mask_reason;   // not empty: nobody trains on it, and why; see is_left_out
   std::string data_source;   // of the prompt's row; empty for environments
   std::string ground_truth;  // likewise
+  bool is_greedy = false;    // of training: its score is a baseline, nobody trains on it
   std::vector<RewardPart> reward_parts;
   std::vector<std::pair<std::string, double>> metrics;
   std::vector<Turn> turns;

@@ -139,6 +139,13 @@ DrawnRow DataOrder::next_of(uint32_t lane) {
   return {domain.order[domain.position++], domain.name, domain.epoch, lane};
 }
 
+DrawnRow DataOrder::beside(uint32_t lane, uint64_t step, uint64_t number) const {
+  constexpr uint64_t k_beside = 0xBE51DE;
+  const Domain& domain = domains_[lane];
+  Rng rng = Rng(options_.seed).fork(k_beside).fork(hash_of(domain.name)).fork(step).fork(number);
+  return {domain.rows[rng.below(domain.rows.size())], domain.name, domain.epoch, lane};
+}
+
 Expected<uint64_t> DataOrder::steps_per_epoch(size_t prompts) const {
   COHORT_ASSIGN(std::vector<size_t> split, shares_of(prompts));
   uint64_t steps = UINT64_MAX;

@@ -73,6 +73,9 @@ class DataOrder {
   Expected<std::vector<DrawnRow>> next(size_t prompts);
   /// Returns the next row of domain number `lane`, which the step takes beyond its share.
   DrawnRow next_of(uint32_t lane);
+  /// Returns a row of domain number `lane`, which is a function of the seed, `step` and `number`
+  /// alone, and moves no cursor: for steps that are played at once.
+  DrawnRow beside(uint32_t lane, uint64_t step, uint64_t number) const;
   /// Returns the steps until the first domain has begun its second epoch: an epoch of the run.
   Expected<uint64_t> steps_per_epoch(size_t prompts) const;
 

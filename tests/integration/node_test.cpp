@@ -405,6 +405,119 @@ TrainWorkerActor::behavior_type worker_with(TrainWorkerActor::pointer, uint64_t 
           }};
 }
 
+/// Keeps the keys of what it is to train on.
+TrainWorkerActor::behavior_type keeping_worker(
+    TrainWorkerActor::pointer, std::shared_ptr<std::vector<proto::TrajectoryKey>> keys) {
+  return {
+      [](control::card_atom, const control::CardCommand&) { return control::CardReply{}; },
+      [keys](control::update_atom, const control::UpdateRequest&, const TrajectoryBatch& batch) {
+        for (const proto::Trajectory& t : *batch) keys->push_back(t.key);
+        return control::UpdateReport{};
+      },
+      [](control::save_atom, const control::CheckpointRequest&) {
+        return control::CheckpointReport{};
+      },
+      [](control::load_atom, const control::CheckpointRequest&) {
+        return control::CheckpointReport{};
+      }};
+}
+
+proto::Trajectory scored(uint32_t group, uint32_t index, double score, const char* masked) {
+  proto::Trajectory t;
+  t.key = {TrajectoryKind::train, 1, group, index};
+  t.tokens = {1, 2};
+  t.response_mask = {0, 1};
+  t.behavior_logp = {0, -1};
+  t.token_versions = {0, 0};
+  t.token_rewards = {0, 1};
+  t.score = score;
+  t.mask_reason = masked;
+  return t;
+}
+
+/// What the stream says in the end.
+void expect_left_out(const Records& records) {
+  std::map<std::pair<uint32_t, uint32_t>, proto::Trajectory> last;
+  for (const proto::Trajectory& t : records.list) last[{t.key.group, t.key.index}] = t;
+  EXPECT_EQ((last[{0, 0}].mask_reason), "filtered: every score is 1");
+  EXPECT_EQ((last[{0, 0}].score), 1);
+  EXPECT_EQ((last[{2, 0}].mask_reason), "rewards.mine: timeout");
+  EXPECT_EQ((last[{2, 1}].mask_reason), "filtered: 1 of its 2 trajectories have a score");
+  EXPECT_EQ((last[{4, 1}].mask_reason), "");
+}
+
+// Groups 0 and 2 carry no signal; 3 and 4 take their places. A reward has failed on one of group 2.
+TEST(Trainer, AGroupWithoutASignalIsRecordedAsSuchAndNotTrained) {
+  control::SystemConfig config({.scheduler_threads = 1, .is_test = false});
+  caf::actor_system system{config};
+  transport::Context context;
+  auto records = std::make_shared<Records>();
+  auto trained = std::make_shared<std::vector<proto::TrajectoryKey>>();
+  TrainerOptions options;
+  options.context = &context;
+  options.input.endpoint = "inproc://trainer";
+  options.input.run_id = "run";
+  options.recorder = system.spawn(memory_recorder, records);
+  options.ranks.push_back(
+      {Role::actor_train, CardId{0}, system.spawn(keeping_worker, trained), {}, {}});
+  config::RunConfig asked;
+  asked.dynamic_sampling.filter.type = config::GroupFilter::std_filter;
+  options.sieve.emplace(asked);
+  options.fail = [](const control::Failure& failure) { ADD_FAILURE() << failure.detail; };
+  auto address = spawn_trainer(system, options);
+  auto sender = transport::Sender::open(context, options.input, [](const Error&) {});
+  ASSERT_TRUE(sender) << sender.error().detail;
+  caf::scoped_actor self{system};
+  constexpr auto k_train = TrajectoryKind::train;
+  const auto ask = [&](auto... message) {
+    return self->request(address, std::chrono::seconds(10), message...);
+  };
+  const auto fails = [](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); };
+  const auto play = [&](uint32_t group, uint32_t index, double score, const char* masked = "") {
+    const proto::Trajectory t = scored(group, index, score, masked);
+    proto::Encoded encoded = proto::encode_batch(std::span(&t, 1));
+    ASSERT_TRUE(
+        (*sender)->send({k_message_trajectories, std::move(encoded.header), encoded.columns}));
+    ASSERT_TRUE((*sender)->wait_drained(10000));
+  };
+  using LeftOut = std::vector<uint32_t>;
+  ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 3, 2})
+      .receive([](bool) {}, fails);
+  auto first = ask(control::sift_atom_v, k_train, uint64_t{1}, uint32_t{0});
+  play(0, 1, 1), play(1, 0, 1), play(0, 0, 1), play(1, 1, 0);
+  first.receive([](const control::SiftReport& report) { EXPECT_EQ(report.left_out, (LeftOut{0})); },
+                fails);
+  ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 1, 2, {3}})
+      .receive([](bool) {}, fails);
+  play(2, 0, 0, "rewards.mine: timeout"), play(2, 1, 1), play(3, 0, 0), play(3, 1, 1);
+  ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 1, 2, {4}})
+      .receive([](bool) {}, fails);
+  play(4, 0, 1), play(4, 1, 0);
+  ask(control::collect_atom_v, k_train, uint64_t{1})
+      .receive(
+          [](const control::CollectReport& report) {
+            EXPECT_EQ(report.left_out, (LeftOut{0, 2}));
+            EXPECT_EQ(report.trajectories, 10U);
+            const std::map<std::string, double> metrics(report.metrics.begin(),
+                                                        report.metrics.end());
+            EXPECT_EQ(metrics.at("filter/kept"), 3);
+            EXPECT_EQ(metrics.at("filter/all_1"), 1);
+            EXPECT_EQ(metrics.at("filter/unscored"), 1);
+            EXPECT_EQ(metrics.at("reward/masked"), 0.1);
+          },
+          fails);
+  ask(control::update_atom_v, control::UpdateRequest{k_train, 1, 1, 0})
+      .receive([](const control::UpdateReport&) {}, fails);
+  std::vector<proto::TrajectoryKey> expected;
+  for (uint32_t group : {1U, 3U, 4U})
+    for (uint32_t index : {0U, 1U}) expected.push_back({k_train, 1, group, index});
+  EXPECT_EQ(*trained, expected);
+  expect_left_out(*records);
+  caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(options.recorder, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(options.ranks[0].worker, caf::exit_reason::user_shutdown);
+}
+
 // Ranks of one role agree; roles differ, and the first one's report has everybody's numbers.
 TEST(Trainer, RanksAgreeRoleByRole) {
   control::SystemConfig config({.scheduler_threads = 1, .is_test = false});

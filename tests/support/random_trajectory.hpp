@@ -38,6 +38,7 @@ inline Trajectory random_trajectory(Rng& rng) {
   x.env_seconds = rng.uniform();
   x.score = rng.uniform() * 2 - 1;
   if (rng.below(2) == 0) x.mask_reason = random_text(rng, 12);
+  x.is_greedy = rng.below(4) == 0;
   x.data_source = random_text(rng, 8);
   x.ground_truth = random_text(rng, 30);
   for (uint64_t i = rng.below(4); i > 0; --i)

@@ -198,7 +198,31 @@ TEST(Schedule, WarmUpThenDecay) {
   EXPECT_GT(learning_rate(options, 6), .8);
   options.kind = ScheduleKind::constant;
   EXPECT_EQ(learning_rate(options, 9), 1);
-  EXPECT_EQ(parse_schedule_kind("polynomial").error().code, Errc::config);
+  EXPECT_EQ(parse_schedule_kind("exponential").error().code, Errc::config);
+}
+
+// Numbers of the formulas in transformers' optimization.py, at the step behind ours.
+TEST(Schedule, TheOthersOfTransformers) {
+  ScheduleOptions options{ScheduleKind::polynomial, 2.0, 4, 14, .1};
+  options.power = 2;
+  EXPECT_NEAR(learning_rate(options, 9), 2 * (.1 + .9 * .25), 1e-12);
+  EXPECT_NEAR(learning_rate(options, 99), .2, 1e-12);
+  options = {ScheduleKind::cosine_with_restarts, 1.0, 0, 10};
+  options.cycles = 2;
+  EXPECT_NEAR(learning_rate(options, 0), 1, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 4), (1 + std::cos(.8 * std::numbers::pi)) / 2, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 5), 1, 1e-12);  // it starts again
+  EXPECT_EQ(learning_rate(options, 10), 0);
+  options = {ScheduleKind::inverse_sqrt, 1.0, 4, 14};
+  options.timescale = 4;
+  EXPECT_NEAR(learning_rate(options, 4), 1, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 16), .5, 1e-12);
+  options = {ScheduleKind::warmup_stable_decay, 1.0, 2, 12, .2};
+  options.decay_steps = 4;
+  EXPECT_EQ(learning_rate(options, 8), 1);
+  EXPECT_NEAR(learning_rate(options, 10), .6, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 12), .2, 1e-12);
+  EXPECT_EQ(*parse_schedule_kind("cosine_with_min_lr"), ScheduleKind::cosine);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/config/group_filters.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::actors {
 namespace {

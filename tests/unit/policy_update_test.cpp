@@ -330,6 +330,33 @@ TEST(Masked, ItIsNotImitatedEither) {
   EXPECT_EQ(imitate(true), imitate(false));
 }
 
+/// Two groups of two, in optimizer batches of two, and behind the answers of each a greedy one.
+uint64_t hash_with_greedy(bool has_greedy, bool is_first_scored) {
+  Rig rig;
+  PolicyUpdater updater(options_with(OldLogProbs::behavior, 2));
+  std::vector<proto::Trajectory> batch = rig.batch();
+  for (uint32_t i = 0; i < 4; ++i) batch[i].key = {TrajectoryKind::train, 1, i / 2, i % 2};
+  for (uint32_t group : {1U, 0U}) {  // from the back
+    proto::Trajectory greedy = batch[group];
+    greedy.key = {TrajectoryKind::train, 1, group, 2};
+    greedy.is_greedy = true;
+    if (group == 0 && !is_first_scored) greedy.mask_reason = "rewards.mine: timeout";
+    if (has_greedy) batch.insert(batch.begin() + 2 * (group + 1), greedy);
+  }
+  if (!has_greedy && !is_first_scored)
+    for (size_t i : {0, 1}) batch[i].mask_reason = "no baseline";
+  const auto report = updater.update(*rig.engine, control::UpdateRequest{}, batch);
+  EXPECT_TRUE(report) << report.error().detail;
+  return report ? report->param_hash : 0;
+}
+
+TEST(Greedy, ItHasNoPlaceInTheOptimizersBatches) {
+  EXPECT_EQ(hash_with_greedy(true, true), hash_with_greedy(false, true));
+  EXPECT_EQ(hash_with_greedy(true, false), hash_with_greedy(false, false))
+      << "without its score the group has no baseline";
+  EXPECT_NE(hash_with_greedy(true, false), hash_with_greedy(true, true));
+}
+
 class NotFinite : public testing::Test {
  protected:
   ~NotFinite() override { EXPECT_TRUE(failpoint::arm("")); }

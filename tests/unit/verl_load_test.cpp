@@ -416,7 +416,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
   const std::string actor = "actor_rollout_ref.actor.";
   const std::string rollout = "actor_rollout_ref.rollout.";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"algorithm.adv_estimator=remax"}, "algorithm.adv_estimator"},
       {{"critic.enable=True", "critic.ppo_micro_batch_size_per_gpu=20"}, "critic.enable"},
       {{actor + "shuffle=True"}, actor + "shuffle"},
       {{actor + "optim.lr_warmup_steps=3"}, actor + "optim.lr_warmup_steps"},

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
       {"reseat-takes-back", sim::Plant::reseat_takes_back},
       {"version-before-whole", sim::Plant::version_before_whole},
       {"staleness-off-by-one", sim::Plant::staleness_off_by_one},
+      {"refill-by-arrival", sim::Plant::refill_by_arrival},
       {"ack-before-record", sim::Plant::ack_before_record},
       {"credit-kept", sim::Plant::credit_kept},
       {"rewind-off-by-one", sim::Plant::rewind_off_by_one},

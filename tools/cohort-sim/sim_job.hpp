@@ -13,7 +13,7 @@ namespace cohort::sim {
 
 using Kind = TrajectoryKind;
 
-/// A bug put in on purpose: the first five into the machines (runtime/plan/run/planted.hpp), the
+/// A bug put in on purpose: the first six into the machines (runtime/plan/run/planted.hpp), the
 /// others into links and hops.
 enum class Plant {
   none,
@@ -22,6 +22,7 @@ enum class Plant {
   reseat_takes_back,
   version_before_whole,
   staleness_off_by_one,
+  refill_by_arrival,
   ack_before_record,  // the trainer acknowledges what is not on the disk yet
   credit_kept,        // a consumer never grants more than at first
   rewind_off_by_one,  // a producer goes back to one message too late
@@ -31,10 +32,10 @@ enum class Plant {
 };
 /// Returns what the machines are told.
 inline plan::Plant machine_plant(Plant plant) {
-  return plant <= Plant::staleness_off_by_one ? static_cast<plan::Plant>(plant) : plan::Plant::none;
+  return plant <= Plant::refill_by_arrival ? static_cast<plan::Plant>(plant) : plan::Plant::none;
 }
-static_assert(static_cast<int>(Plant::staleness_off_by_one) ==
-              static_cast<int>(plan::Plant::staleness_off_by_one));
+static_assert(static_cast<int>(Plant::refill_by_arrival) ==
+              static_cast<int>(plan::Plant::refill_by_arrival));
 
 struct Job {
   static constexpr uint32_t k_warm_batch = 3;

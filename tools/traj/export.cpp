@@ -56,6 +56,7 @@ Json to_json(const proto::Trajectory& x) {
           {"env_seconds", x.env_seconds},
           {"score", x.score},
           {"mask_reason", printable(x.mask_reason)},
+          {"is_greedy", x.is_greedy},
           {"data_source", printable(x.data_source)},
           {"ground_truth", printable(x.ground_truth)},
           {"reward_parts", parts_of(x)},

@@ -11,6 +11,14 @@ namespace {
 
 std::string short_kind(proto::TrajectoryKind kind) { return std::string(proto::to_string(kind)); }
 
+/// What became of a trajectory of training.
+std::string_view fate_of(const proto::Trajectory& x) {
+  if (x.key.kind != proto::TrajectoryKind::train) return "";
+  if (proto::is_left_out(x)) return "filtered";
+  if (!x.mask_reason.empty()) return "masked";
+  return x.is_greedy ? "baseline" : "trains";
+}
+
 nlohmann::ordered_json to_json(const stream::RecordInfo& info, const proto::Trajectory& x) {
   return {{"kind", proto::to_string(x.key.kind)},
           {"step", x.key.step},
@@ -25,6 +33,7 @@ nlohmann::ordered_json to_json(const stream::RecordInfo& info, const proto::Traj
           {"weight_version_min", x.weight_version_min},
           {"weight_version_max", x.weight_version_max},
           {"stop_reason", printable(x.stop_reason)},
+          {"fate", fate_of(x)},
           {"record", info.number},
           {"bytes", info.size_bytes()}};
 }
@@ -33,7 +42,8 @@ nlohmann::ordered_json to_json(const stream::RecordInfo& info, const proto::Traj
 
 Expected<void> ls(const LsOptions& options) {
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
-  Table table({"KIND", "STEP/GROUP/INDEX", "TRY", "SCORE", "TURNS", "TOKENS", "WEIGHTS", "STOP"});
+  Table table(
+      {"KIND", "STEP/GROUP/INDEX", "TRY", "SCORE", "TURNS", "TOKENS", "WEIGHTS", "STOP", "FATE"});
   auto json = nlohmann::ordered_json::array();
   auto result = for_each_trajectory(
       reader, {options.step, options.kind, options.limit},
@@ -48,7 +58,7 @@ Expected<void> ls(const LsOptions& options) {
                      x.weight_version_min == x.weight_version_max
                          ? fmt::to_string(x.weight_version_max)
                          : fmt::format("{}-{}", x.weight_version_min, x.weight_version_max),
-                     printable(x.stop_reason)});
+                     printable(x.stop_reason), std::string(fate_of(x))});
       });
   if (options.is_json)
     fmt::print("{}\n", json.dump());

@@ -58,6 +58,7 @@ void print_head(const stream::RecordInfo& info, const proto::Trajectory& x) {
     fmt::print("  {:<24} {:>9.4f}  x {:.3g}{}{}\n", printable(part.name), part.value, part.weight,
                part.detail.empty() ? "" : "  ", printable(part.detail));
   if (!x.mask_reason.empty()) fmt::print("masked       {}\n", printable(x.mask_reason));
+  if (x.is_greedy) fmt::print("greedy       its score is the baseline of its group\n");
   if (!x.metrics.empty()) fmt::print("metrics\n");
   for (const auto& [name, value] : x.metrics)
     fmt::print("  {:<40} {:>9.4g}\n", printable(name), value);

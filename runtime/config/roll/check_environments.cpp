@@ -78,6 +78,10 @@ void check_manager(RunConfig& c, Findings& f, EnvManagerConfig& m, const std::st
       f.problem(name + ".tags", "there is no custom_envs.{}{}", tag, did_you_mean(tag, known));
   }
   complete_partition(m, f, name);
+  if (m.group_size_redundancy > 0)
+    f.note(name + ".group_size_redundancy",
+           "no trajectory starts that would be dropped: what is late another rollout plays too "
+           "(recovery.straggler_factor)");
 }
 
 /// A step manager gives a sample per turn, and the schedule counts trajectories (ROLL #407).

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "runtime/base/suggest.hpp"
-#include "runtime/config/group_filters.hpp"
 #include "runtime/config/roll/roll_check.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::config {
 namespace {

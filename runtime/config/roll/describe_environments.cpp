@@ -20,10 +20,10 @@ void describe_manager(Visitor& v, EnvManagerConfig& m, const Key& key) {
   v.key({"max_env_num_per_worker", "environments", "Environments of one environment actor; 0: all.",
          at_least(0)},
         m.max_env_num_per_worker);
-  v.key(
-      {"group_size_redundancy", "plan",
-       "Started beyond group_size; a group is complete without its slowest.", between(0, 1 << 16)},
-      m.group_size_redundancy);
+  v.key({"group_size_redundancy", "plan",
+         "ROLL: started beyond group_size; a group is complete without its slowest. Here none is.",
+         between(0, 1 << 16)},
+        m.group_size_redundancy);
   v.nullable_text({"group_filter_cls", "plan", "ROLL's class that drops groups; ~: none is."},
                   m.group_filter_cls);
   v.inert("max_traj_per_env", "follows from the batch size");

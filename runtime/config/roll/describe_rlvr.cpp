@@ -51,9 +51,8 @@ void describe_dynamic_sampling(Visitor& v, DynamicSampling& x) {
         x.filter.type);
   describe_thresholds(v, x.filter);
   v.key({"metric", k_trainer,
-         "What of a trajectory is compared. score: without the parts that shape its length "
-         "(overlong, length); reward: with them; acc: whether the answer is right, where a scorer "
-         "says so."},
+         "What is compared. score: without parts that shape the length (overlong, length); reward: "
+         "with them; acc: whether the answer is right."},
         x.metric);
   v.key({"max_num_gen_batches", "driver",
          "Batches of groups that a step plays at most, the first one included; then it trains on "
@@ -147,22 +146,26 @@ void describe_masks(Visitor& v, RlvrSection& x) {
 }
 
 void describe_sampling_loop(Visitor& v, RlvrSection& x) {
-  v.key({"val_greedy", k_not_run, "Evaluation takes the likeliest token."}, x.val_greedy);
+  v.key(
+      {"val_greedy", "config",
+       "ROLL: evaluation takes the likeliest token. Here it has sampled answers and a greedy one."},
+      x.val_greedy);
   v.key({"val_n_sample", k_rlvr, "Answers to a prompt of evaluation.", between(1, 1 << 16)},
         x.val_n_sample);
-  v.key({"is_num_return_sequences_expand", k_not_run,
-         "The answers to a prompt are requests of their own; forced when async."},
+  v.key({"is_num_return_sequences_expand", "config",
+         "ROLL: the answers to a prompt are requests of their own. Here they always are."},
         x.is_num_return_sequences_expand);
   v.key({"is_use_additional_prompts", "config",
-         "ROLL: further prompts start before some are filtered out, and what is too much is "
-         "dropped. Here each that is left out is replaced at once, and nothing is dropped."},
+         "ROLL: further prompts start before some are filtered out, and a surplus is dropped. Here "
+         "each one left out is replaced."},
         x.is_use_additional_prompts);
   v.key(
       {"max_additional_running_prompts", "config", "ROLL: how many of them at once.", at_least(0)},
       x.max_additional_running_prompts);
-  v.key({"generate_opt_level", k_not_run, "ROLL: 1 schedules requests, 0 whole batches.",
-         between(0, 1)},
-        x.generate_opt_level);
+  v.key(
+      {"generate_opt_level", "config",
+       "ROLL: 1 schedules requests, 0 whole batches. Here requests are scheduled.", between(0, 1)},
+      x.generate_opt_level);
 }
 
 void describe_sft(Visitor& v, SftSection& x) {

@@ -108,6 +108,31 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
 
 namespace {
 
+void describe_scheduler(Visitor& v, SchedulerArgs& x) {
+  if (!v.enter({"lr_scheduler_kwargs", "trainer", "What the schedule needs beside its name."},
+               x != SchedulerArgs{} || v.is_listing()))
+    return;
+  v.key({"num_cycles", "trainer", "cosine_with_restarts: how often it falls.", above(0)},
+        x.num_cycles);
+  v.key({"min_lr", "trainer", "cosine_with_min_lr: the last rate.", at_least(0)}, x.min_lr);
+  v.key({"min_lr_rate", "trainer", "cosine_with_min_lr: the same as a share of learning_rate.",
+         between(0, 1)},
+        x.min_lr_rate);
+  v.key({"lr_end", "trainer", "polynomial: the last rate.", at_least(0)}, x.lr_end);
+  v.key({"power", "trainer", "polynomial: its exponent.", above(0)}, x.power);
+  v.key({"timescale", "trainer",
+         "inverse_sqrt: steps after which the rate is 1/sqrt(2); 0: warmup_steps, or 10,000.",
+         at_least(0)},
+        x.timescale);
+  v.key({"num_decay_steps", "trainer", "warmup_stable_decay: steps of the fall at the end.",
+         at_least(0)},
+        x.num_decay_steps);
+  v.key({"min_lr_ratio", "trainer",
+         "warmup_stable_decay: the last rate as a share of learning_rate.", between(0, 1)},
+        x.min_lr_ratio);
+  v.leave();
+}
+
 void describe_length(Visitor& v, TrainingArgs& t, bool is_sft) {
   if (is_sft) {
     v.key({"num_train_epochs", "driver",
@@ -145,6 +170,7 @@ void describe_training_args(Visitor& v, TrainingArgs& t, bool is_sft) {
         t.warmup_ratio);
   v.key({"lr_scheduler_type", "trainer", "Course of the learning rate after the warm-up."},
         t.lr_scheduler_type);
+  describe_scheduler(v, t.lr_scheduler_kwargs);
   v.key({"adam_beta1", "trainer", "Decay of the first moment.", {0, 1, false, true}}, t.adam_beta1);
   v.key({"adam_beta2", "trainer", "Decay of the second moment.", {0, 1, false, true}},
         t.adam_beta2);
@@ -156,7 +182,7 @@ void describe_training_args(Visitor& v, TrainingArgs& t, bool is_sft) {
   v.inert("dataloader_num_workers dataloader_drop_last dataloader_pin_memory",
           "trajectories arrive as streams: there is no data loader");
   v.inert(
-      "lr_scheduler_kwargs num_cycles min_lr_ratio optim use_distributed_optimizer "
+      "num_cycles min_lr_ratio optim use_distributed_optimizer "
       "sequence_parallel overlap_grad_reduce",
       "the optimizer is AdamW with the schedules of lr_scheduler_type");
   v.leave();

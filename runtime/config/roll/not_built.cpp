@@ -108,10 +108,15 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
 }
 
 void add_schedule(const RunConfig& c, List& list) {
-  SchedulerType schedule = c.actor_train.training_args.lr_scheduler_type;
+  const TrainingArgs& args = c.actor_train.training_args;
+  const SchedulerArgs& kwargs = args.lr_scheduler_kwargs;
+  const std::string key = train_role_of(c) + ".training_args.lr_scheduler_kwargs";
+  list.add_if(args.lr_scheduler_type == SchedulerType::cosine_with_min_lr && !kwargs.min_lr &&
+                  !kwargs.min_lr_rate,
+              key, "cosine_with_min_lr falls to min_lr, or min_lr_rate: give one of them");
   list.add_if(
-      schedule > SchedulerType::cosine, train_role_of(c) + ".training_args.lr_scheduler_type",
-      fmt::format("{} is not built in; use constant, linear or cosine", to_string(schedule)));
+      args.lr_scheduler_type == SchedulerType::warmup_stable_decay && kwargs.num_decay_steps == 0,
+      key, "warmup_stable_decay falls over the last num_decay_steps: give their number");
 }
 
 bool is_same_adapter(const ModelArgs& a, const ModelArgs& b) {
@@ -163,11 +168,6 @@ void add_algorithm(const RunConfig& c, List& list) {
                          estimator.name()));
   else
     list.add_row("adv_estimator", c.adv_estimator);
-  list.add_if(
-      estimator.has(catalog::need::greedy), "adv_estimator",
-      fmt::format("{} needs a greedy answer to each prompt, which no rollout gives yet; use "
-                  "rloo",
-                  estimator.name()));
   list.add_if(estimator.has(catalog::need::turns) && c.pipeline == Pipeline::rlvr, "adv_estimator",
               fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
                           estimator.name()));
@@ -193,12 +193,10 @@ void add_sampling(const GeneratingArgs& g, List& list) {
 }
 
 void add_manager(const std::string& name, const EnvManagerConfig& m, List& list) {
-  list.add_if(m.group_size_redundancy > 0, name + ".group_size_redundancy",
-              "is not built in: every trajectory that is started is used; use 0");
   bool has_filter = !m.group_filter_cls.empty() &&
                     m.group_filter_cls != "roll.pipeline.agentic.agentic_pipeline.GroupFilter";
   list.add_if(has_filter, name + ".group_filter_cls",
-              "is not built in: no group is dropped; use ~");
+              "no class of ROLL's is loaded: dynamic_sampling says which groups train; use ~");
   list.add_if(m.llm_proxy_type != "policy", name + ".llm_proxy.proxy_type",
               fmt::format("{} is not built in; use policy", m.llm_proxy_type));
 }

@@ -40,11 +40,6 @@ void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
                           built_in_verl(catalog::entries(a.adv_estimator))));
   list.add_if(estimator.is_built && n.has_critic, "critic.enable",
               "true is not built in: no critic is trained; use False");
-  list.add_if(
-      estimator.has(catalog::need::greedy), "algorithm.adv_estimator",
-      fmt::format("{} needs a greedy answer to each prompt, which no rollout gives yet; use "
-                  "rloo",
-                  a.estimator_name));
   list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
 }
 

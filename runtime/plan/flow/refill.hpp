@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/run/planted.hpp"
+
 namespace cohort::plan {
 
 class Refill {
@@ -30,7 +32,7 @@ class Refill {
   };
 
   /// `lanes`: of the first batch's groups. `batches_max`: the first one included; at least 1.
-  Refill(std::vector<uint32_t> lanes, uint32_t batches_max);
+  Refill(std::vector<uint32_t> lanes, uint32_t batches_max, Plant plant = Plant::none);
 
   /// The group is left out. Returns who takes its place; nothing if the lane has no more, or the
   /// group is known to be left out.
@@ -43,6 +45,7 @@ class Refill {
  private:
   std::vector<uint32_t> lanes_;  // [B]
   uint32_t batches_max_;
+  Plant plant_;
   std::vector<std::vector<uint32_t>> places_;  // of each lane, in the batch
   std::vector<size_t> next_;                   // of each lane: how many took a place
   std::set<uint32_t> left_out_;

@@ -12,6 +12,7 @@ enum class Plant : uint8_t {
   reseat_takes_back,     // membership: a card that is back counts as seated
   version_before_whole,  // VersionTable: a version is served before it is whole (PLACE-5)
   staleness_off_by_one,  // Run: a step is admitted one version too early (FLOW-3)
+  refill_by_arrival,     // Refill: the next number goes to whichever lane asks (REFILL-1)
 };
 
 }  // namespace cohort::plan

@@ -15,7 +15,7 @@ void Run::begin_refill(Step& step) {
   if (step.key.kind != TrajectoryKind::train || options_.gen_batches_max == 0) return;
   std::vector<uint32_t> lanes;
   for (const GroupTask& task : step.tasks) lanes.push_back(task.lane);
-  step.refill.emplace(std::move(lanes), options_.gen_batches_max);
+  step.refill.emplace(std::move(lanes), options_.gen_batches_max, options_.plant);
 }
 
 /// Asks the trainer for the next verdicts, while others play.

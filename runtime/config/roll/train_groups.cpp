@@ -1,4 +1,4 @@
-#include "runtime/config/group_filters.hpp"
+#include "runtime/config/train_groups.hpp"
 
 #include <algorithm>
 
@@ -9,6 +9,15 @@ const QueryFilter& group_filter_of(const RunConfig& config, const std::string& t
   const bool has_own = config.pipeline == Pipeline::rlvr && domain != config.rewards.end() &&
                        domain->second.query_filter_config.type != GroupFilter::no_filter;
   return has_own ? domain->second.query_filter_config : config.dynamic_sampling.filter;
+}
+
+bool has_greedy_answer(const RunConfig& config) {
+  return config.pipeline <= Pipeline::rlvr &&
+         catalog::entry(config.adv_estimator).has(catalog::need::greedy);
+}
+
+int64_t played_group_size(const RunConfig& config) {
+  return config.derived.group_size + (has_greedy_answer(config) ? 1 : 0);
 }
 
 bool has_group_filter(const RunConfig& config) {

@@ -1,0 +1,23 @@
+#pragma once
+/// The groups of a step of training: which filter judges them, and how many trajectories one has.
+/// Pure.
+#include <string>
+
+#include "runtime/config/run_config.hpp"
+
+namespace cohort::config {
+
+/// Returns the filter of the groups with this tag: their domain's, else dynamic_sampling's.
+const QueryFilter& group_filter_of(const RunConfig& config, const std::string& tag);
+
+/// Returns whether a greedy answer to each prompt is played beside the others: their baseline.
+bool has_greedy_answer(const RunConfig& config);
+
+/// Returns how many trajectories of a group are played: those that train, and the greedy answer,
+/// which is the last.
+int64_t played_group_size(const RunConfig& config);
+
+/// Returns whether any group may be left out of a step.
+bool has_group_filter(const RunConfig& config);
+
+}  // namespace cohort::config

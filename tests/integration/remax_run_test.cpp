@@ -1,0 +1,70 @@
+// ReMax as a user runs it: a greedy answer beside the others of a group, recorded, scored, and not
+// trained on.
+#include <gtest/gtest.h>
+
+#include "tests/support/recovery.hpp"
+
+namespace cohort {
+namespace {
+
+using test::Process;
+using test::TempFolder;
+
+constexpr uint32_t k_remax_groups = 8, k_remax_group_size = 4;
+
+std::vector<std::string> remax_run(const TempFolder& folder,
+                                   const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"rollout_batch_size=8",
+                                        "num_return_sequences_in_group=4",
+                                        "adv_estimator=remax",
+                                        "max_steps=2",
+                                        "eval_steps=-1",
+                                        "~rewards.answer",
+                                        "+rewards.answer.type=format",
+                                        "+rewards.answer.args={pattern: '7'}"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return test::small_run(
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml", folder,
+      overrides);
+}
+
+TEST(Remax, EachGroupHasAGreedyAnswerThatNobodyTrainsOn) {
+  TempFolder folder;
+  Process run(remax_run(folder), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  const std::string path = test::run_folder(run);
+  auto reader = stream::Reader::open(path + "/stream");
+  ASSERT_TRUE(reader) << reader.error().detail;
+  std::map<uint64_t, uint32_t> greedy, sampled;
+  double sum = 0;
+  for (;;) {
+    auto record = reader->next();
+    ASSERT_TRUE(record) << record.error().detail;
+    if (!*record) break;
+    if ((*record)->info.type != stream::RecordType::trajectory) continue;
+    const auto t = (*record)->trajectory();
+    ASSERT_TRUE(t) << t.error().detail;
+    if (t->key.kind != proto::TrajectoryKind::train) continue;
+    EXPECT_EQ(t->is_greedy, t->key.index == k_remax_group_size);
+    ++(t->is_greedy ? greedy : sampled)[t->key.step];
+    if (t->is_greedy && t->key.step == 1) sum += t->score;
+  }
+  const auto rows = test::metric_rows(path);
+  ASSERT_EQ(rows.size(), 3U);
+  for (uint64_t step = 1; step <= 2; ++step) {
+    EXPECT_EQ(greedy[step], k_remax_groups);
+    EXPECT_EQ(sampled[step], k_remax_groups * k_remax_group_size);
+  }
+  EXPECT_NEAR(rows[1].at("reward/greedy/mean").get<double>(), sum / k_remax_groups, 1e-9);
+  EXPECT_NE(rows[1].at("param_hash"), rows[0].at("param_hash"));
+  TempFolder other;
+  const std::vector<std::string> spread = {"num_gpus_per_node=3",
+                                           "actor_infer.device_mapping=list(range(1,3))",
+                                           "max_running_requests=4"};
+  Process again(test::in_processes(remax_run(other, spread), 3), other);
+  ASSERT_EQ(again.wait(), 0) << again.err();
+  EXPECT_EQ(test::hashes(test::run_folder(again)), test::hashes(path));
+}
+
+}  // namespace
+}  // namespace cohort
