@@ -34,6 +34,8 @@ cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(async_integration_test integration TIMEOUT 240
+  SOURCES integration/async_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(quarantine_integration_test integration TIMEOUT 240
   SOURCES integration/quarantine_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 # Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.

@@ -105,6 +105,7 @@ void NodeState::spawn_trainer() {
     }
   }
   if (config::has_group_filter(options_.config)) options.sieve.emplace(options_.config);
+  options.staleness_bound = static_cast<uint64_t>(options_.config.derived.steps_ahead);
   options.is_supervised = options_.plan.rows != nullptr;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");

@@ -32,11 +32,14 @@ using EnvironmentActor = caf::typed_actor<
     caf::replies_to<control::play_atom, uint64_t, uint64_t, double, uint64_t>::with<Transcript>>;
 
 ///   (record, trajectories) -> count; (record, type, json) -> true; (flush) -> true | io (full
-///   disk)
+///   disk). Beside the stream: (save, folder, trajectories) -> true once they are on the disk, in
+///   the place of what was there; (load, folder) -> what is there, none without the folder
 using RecorderActor =
     caf::typed_actor<caf::replies_to<control::record_atom, TrajectoryBatch>::with<uint64_t>,
                      caf::replies_to<control::record_atom, uint16_t, std::string>::with<bool>,
-                     caf::replies_to<control::flush_atom>::with<bool>>;
+                     caf::replies_to<control::flush_atom>::with<bool>,
+                     caf::replies_to<control::save_atom, std::string, TrajectoryBatch>::with<bool>,
+                     caf::replies_to<control::load_atom, std::string>::with<TrajectoryBatch>>;
 
 ///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link;
 ///   (ping) -> a number that rises while it gets on with its leases; (cancel, number): another
@@ -94,14 +97,14 @@ using TrainRankActor = caf::typed_actor<
                     control::CheckpointRequest>::with<control::CheckpointReport>>;
 
 /// Collector and front of the trainer.
-///   (expect, CollectRequest) -> true; (collect, kind, step) -> CollectReport when all are in the
-///   stream; (recorded, kind, step) -> RecordedReport | not_found once the step is over;
-///   (sift, kind, step, n) -> SiftReport when its filter has left out more than n groups, or the
-///   step is over | not_found; (mask, MaskRequest) -> true once the group's places are in the
-///   stream, masked | not_found
+///   (expect, CollectRequest) -> RecordedReport, what a checkpoint has of it; (collect, kind, step)
+///   -> CollectReport when all are in the stream; (recorded, kind, step) -> RecordedReport |
+///   not_found once the step is over; (sift, kind, step, n) -> SiftReport when its filter has left
+///   out more than n groups, or the step is over | not_found; (mask, MaskRequest) -> true once the
+///   group's places are in the stream, masked | not_found
 using TrainerActor = caf::typed_actor<
     caf::reacts_to<control::deliver_atom, DeliveryHandle>,
-    caf::replies_to<control::expect_atom, control::CollectRequest>::with<bool>,
+    caf::replies_to<control::expect_atom, control::CollectRequest>::with<control::RecordedReport>,
     caf::replies_to<control::collect_atom, TrajectoryKind, uint64_t>::with<control::CollectReport>,
     caf::replies_to<control::recorded_atom, TrajectoryKind,
                     uint64_t>::with<control::RecordedReport>,

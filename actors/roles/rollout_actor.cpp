@@ -174,14 +174,24 @@ Expected<void> RolloutState::check_number(const Lease& lease) const {
                                            lease.number, last_number_)};
 }
 
+/// Returns the kinds and steps of the open leases.
+std::set<RolloutState::BatchKey> RolloutState::open_batches() const {
+  std::set<BatchKey> open;
+  for (const auto& [number, each] : leases_) open.insert(batch_of(each.lease));
+  return open;
+}
+
 Expected<void> RolloutState::check_lease(const Lease& lease) const {
   if (!engine_->capacity().takes_turns)
     return Error{Errc::invalid_argument,
                  fmt::format("rollout {}: leases go to rank 0 of its tensor-parallel group",
                              options_.replica)};
-  if (!leases_.empty() && !is_same_batch(lease))
+  if (const auto open = open_batches();
+      !open.contains(batch_of(lease)) && open.size() >= options_.open_batches_max)
     return Error{Errc::backpressure,
-                 fmt::format("rollout {} still plays leases of step {}", options_.replica, step_)};
+                 fmt::format("rollout {} still plays leases of step {}, and may play those of {} "
+                             "steps at once",
+                             options_.replica, open.begin()->second, options_.open_batches_max)};
   COHORT_TRY(check_number(lease));
   if (lease.tags.size() != lease.groups.size() || lease.seeds.size() != lease.groups.size() ||
       lease.groups.empty() || lease.group_size == 0 ||
@@ -203,12 +213,11 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
 caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   if (auto checked = check_lease(lease); !checked) return to_caf(checked.error());
   if (auto passed = failpoint::check("rollout.lease"); !passed) return to_caf(passed.error());
-  if (!is_same_batch(lease)) {
-    reload_worlds();
-    kind_ = lease.kind;
-    step_ = lease.step;
-    batch_started_ = now_seconds();
-    stats_at_start_ = engine_->stats();
+  if (!batches_.contains(batch_of(lease))) {
+    if (leases_.empty()) reload_worlds();
+    const auto open = open_batches();
+    std::erase_if(batches_, [&](const auto& each) { return !open.contains(each.first); });
+    batches_[batch_of(lease)] = {now_seconds(), engine_->stats()};
   }
   last_number_ = lease.number;
   OpenLease& open = leases_[lease.number];

@@ -2,12 +2,12 @@
 /// Rollout: plays leased groups of trajectories with a generation engine and the environments.
 /// Owner: node. Thread: CAF's scheduler for the routing, or a thread of its own if its engine or an
 /// environment waits for others; generation runs on the engine's threads, weights are written by
-/// the member of its WeightExchange. Bound: leases of one kind and step at a time (another is
-/// refused with backpressure), of which max_open_games games are open; the frames it has not yet
-/// handed to the reward link are at most the trajectories of its leases (FLOW-4). PLACE-4: a lease
-/// is refused unless infer_params and kv_cache are on the card. PLACE-5: a lease is refused unless
-/// the engine serves exactly the leased version. A trajectory leaves for the reward actor as soon
-/// as it is finished, in small batches.
+/// the member of its WeightExchange. Bound: leases of open_batches_max kinds and steps at a time
+/// (another is refused with backpressure), of which max_open_games games are open; the frames it
+/// has not yet handed to the reward link are at most the trajectories of its leases (FLOW-4).
+/// PLACE-4: a lease is refused unless infer_params and kv_cache are on the card. PLACE-5: a lease
+/// is refused unless the engine serves exactly the leased version. A trajectory leaves for the
+/// reward actor as soon as it is finished, in small batches.
 /// LEASE-1: a lease is known by its number alone. Numbers rise; one that does not is refused. What
 /// is said of a lease that is over (a cancel, a turn, an environment's answer) touches no other,
 /// not even of the same group.
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ struct RolloutOptions {
   compute::SamplingOptions sampling;
   bool has_greedy_answer = false;         // of each group of training the last is the likeliest
   size_t max_open_games = 256;            // trajectories between their first and last turn
+  size_t open_batches_max = 1;            // kinds and steps of the leases that are open
   int sequence_length = 256;              // [tokens] context limit of a trajectory
   std::vector<int32_t> stop_ids;          // each ends a turn
   std::vector<std::string> stop_strings;  // so does each of these texts
@@ -113,9 +115,13 @@ class RolloutState {
   static uint64_t request_id(uint64_t number, size_t slot) {
     return (number << k_request_slot_bits) | slot;
   }
-  bool is_same_batch(const control::Lease& lease) const {
-    return last_number_ > 0 && lease.kind == kind_ && lease.step == step_;
-  }
+  using BatchKey = std::pair<TrajectoryKind, uint64_t>;  // kind and step
+  static BatchKey batch_of(const control::Lease& lease) { return {lease.kind, lease.step}; }
+  struct Batch {
+    double started = 0;           // when its first lease came
+    compute::EngineStats before;  // of the engine, then
+  };
+  std::set<BatchKey> open_batches() const;
   Expected<void> check_number(const control::Lease& lease) const;
   Expected<void> check_lease(const control::Lease& lease) const;
   bool open_next();
@@ -152,12 +158,9 @@ class RolloutState {
   std::map<std::string, std::vector<EnvironmentActor>> idle_environments_;  // by tag
 
   uint64_t last_number_ = 0;
-  std::map<uint64_t, OpenLease> leases_;  // by number; all of one kind and step
-  TrajectoryKind kind_ = TrajectoryKind::train;
-  uint64_t step_ = 0;
-  uint64_t turns_ = 0;        // of the environments, and waits for a slow consumer: see on_ping
-  double batch_started_ = 0;  // when the first lease of this kind and step came
-  compute::EngineStats stats_at_start_;
+  std::map<uint64_t, OpenLease> leases_;  // by number
+  std::map<BatchKey, Batch> batches_;     // open ones, and the last
+  uint64_t turns_ = 0;  // of the environments, and waits for a slow consumer: see on_ping
   size_t open_games_ = 0;
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;
   std::vector<proto::Trajectory> finished_;

@@ -14,15 +14,16 @@ using namespace control;
 
 LeaseReport RolloutState::report_of(const OpenLease& lease) const {
   compute::EngineStats now = engine_->stats();
+  const Batch& batch = batches_.at(batch_of(lease.lease));
   LeaseReport report;
   report.number = lease.lease.number;
-  report.step = step_;
+  report.step = lease.lease.step;
   report.trajectories = lease.finished;
   report.response_tokens = lease.response_tokens;
-  report.generated_tokens = now.total.tokens_sampled - stats_at_start_.total.tokens_sampled;
-  report.prefill_tokens = now.total.prefill_tokens - stats_at_start_.total.prefill_tokens;
-  report.busy_seconds = now.busiest_since(stats_at_start_);
-  report.wall_seconds = now_seconds() - batch_started_;
+  report.generated_tokens = now.total.tokens_sampled - batch.before.total.tokens_sampled;
+  report.prefill_tokens = now.total.prefill_tokens - batch.before.total.prefill_tokens;
+  report.busy_seconds = now.busiest_since(batch.before);
+  report.wall_seconds = now_seconds() - batch.started;
   return report;
 }
 

@@ -75,6 +75,11 @@ class TrainWorkerState {
     if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
     if (!saved) return to_caf(saved.error());
     std::error_code error;
+    if (const auto ahead = ahead_beside(request.folder); std::filesystem::exists(ahead, error))
+      std::filesystem::rename(ahead, ahead_in(partial), error);
+    if (error)
+      return to_caf({Errc::io, fmt::format("cannot move the trajectories ahead into {}: {}",
+                                           partial.string(), error.message())});
     std::filesystem::remove_all(request.folder, error);
     std::filesystem::rename(partial, request.folder, error);
     if (error)

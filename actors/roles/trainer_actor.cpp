@@ -9,8 +9,7 @@
 #include <memory>
 #include <set>
 
-#include "actors/run/row_set.hpp"
-#include "algorithms/sample_metrics.hpp"
+#include "actors/run/run_folder.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
@@ -23,6 +22,7 @@ using namespace control;
 
 namespace {
 
+constexpr size_t k_held_out_and_warm = 3;     // rounds beside the steps of the policy
 constexpr size_t k_frame_trajectories = 128;  // of a frame to a rank in another process
 
 uint64_t hash_in(const UpdateReport& report) { return report.param_hash; }
@@ -58,6 +58,11 @@ proto::Trajectory masked_trajectory(const MaskRequest& request, uint32_t index) 
   return t;
 }
 
+/// Returns what hands an error on.
+auto failure_to(caf::typed_response_promise<CheckpointReport> promise) {
+  return [promise](caf::error& e) mutable { promise.deliver(std::move(e)); };
+}
+
 }  // namespace
 
 class TrainerState {
@@ -66,6 +71,7 @@ class TrainerState {
   explicit TrainerState(TrainerActor::pointer self) : self_(self) {}
   Expected<void> open(TrainerOptions options) {
     options_ = std::move(options);
+    collector_ = plan::Collector(k_held_out_and_warm + 1 + options_.staleness_bound);
     FailureSink fail = options_.fail;
     for (const TrainRank& rank : options_.ranks) {
       batches_.emplace_back();
@@ -101,14 +107,21 @@ class TrainerState {
       keep(fresh);
     });
   }
-  caf::result<bool> on_expect(const CollectRequest& request) {
+  caf::result<control::RecordedReport> on_expect(const CollectRequest& request) {
     const plan::StepKey key{request.kind, request.step};
     const bool is_more = !request.in_place.empty();
     auto opened = is_more ? collector_.extend_step(key, request.in_place)
                           : collector_.open_step(key, request.groups, request.group_size);
     if (!opened) return to_caf(opened.error());
-    steps_[key].group_size = request.group_size;
-    return true;
+    Step& step = steps_[key];
+    step.group_size = request.group_size;
+    if (is_more) return RecordedReport{};
+    for (proto::Trajectory& t : restored_[key])
+      if (collector_.offer({t.key.kind, t.key.step, t.key.group, t.key.index}) ==
+          plan::Verdict::accepted)
+        step.trajectories.push_back(std::move(t));
+    restored_.erase(key);
+    return report_of(step);
   }
   caf::result<control::CollectReport> on_collect(TrajectoryKind kind, uint64_t step_number) {
     auto step = steps_.find({kind, step_number});
@@ -138,10 +151,7 @@ class TrainerState {
     if (step == steps_.end())
       return to_caf({Errc::not_found,
                      fmt::format("step {} of kind {} is over", step_number, to_string(kind))});
-    RecordedReport report;
-    for (const proto::Trajectory& t : step->second.trajectories)
-      report.trajectories.emplace_back(t.key.group, t.key.index);
-    return report;
+    return report_of(step->second);
   }
   caf::result<bool> on_mask(const MaskRequest& request) {
     const plan::StepKey key{request.kind, request.step};
@@ -183,25 +193,54 @@ class TrainerState {
         std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
     steps_.erase(step);
     // What was played in the place of others takes their place in the optimizer's batches, too.
-    std::erase_if(*batch, [&](const auto& t) { return left_out.contains(t.key.group); });
-    // Steps are synchronous: what the present version did not generate is not trained on.
+    std::erase_if(*batch, [&](const auto& t) {
+      return left_out.contains(t.key.group) || proto::is_left_out(t);
+    });
     if (request.kind == TrajectoryKind::train)
-      if (auto fresh = check_staleness(*batch, request.next_version - 1, 0); !fresh)
+      if (auto fresh = check_staleness(*batch, request.next_version - 1, options_.staleness_bound);
+          !fresh)
         return to_caf(fresh.error());
     UpdateRequest order = request;
     order.trajectories = batch->size();
-    auto agreed = agreement<UpdateReport>(fmt::format("update of step {}", request.step));
+    auto agreed = agreement(fmt::format("update of step {}", request.step),
+                            self_->make_response_promise<UpdateReport>());
     for (size_t rank = 0; rank < options_.ranks.size(); ++rank) {
       if (auto sent = send_batch(rank, *batch); !sent) return to_caf(sent.error());
       ask(rank, agreed, order, TrajectoryBatch(batch));
     }
     return agreed->promise;
   }
+  // What is in the stream of later steps goes into the checkpoint: a resumed run trains on it.
   caf::result<control::CheckpointReport> on_save(const CheckpointRequest& request) {
-    return checkpoint(save_atom_v, request, fmt::format("checkpoint of step {}", request.step));
+    auto promise = self_->make_response_promise<CheckpointReport>();
+    auto ahead = std::make_shared<std::vector<proto::Trajectory>>();
+    for (const auto& [key, step] : steps_)
+      if (key.kind == TrajectoryKind::train && key.step > request.step)
+        ahead->insert(ahead->end(), step.trajectories.begin(), step.trajectories.end());
+    const std::string what = fmt::format("checkpoint of step {}", request.step);
+    auto save = [this, request, what, promise](bool) {
+      checkpoint(save_atom_v, request, what, promise);
+    };
+    if (ahead->empty())
+      save(true);
+    else
+      send_request(self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+                   save, failure_to(promise), save_atom_v, ahead_beside(request.folder),
+                   TrajectoryBatch(ahead));
+    return promise;
   }
   caf::result<control::CheckpointReport> on_load(const CheckpointRequest& request) {
-    return checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder));
+    auto promise = self_->make_response_promise<CheckpointReport>();
+    send_request(
+        self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
+        [this, request, promise](const TrajectoryBatch& ahead) {
+          restored_.clear();
+          for (proto::Trajectory& t : *ahead)
+            restored_[{t.key.kind, t.key.step}].push_back(std::move(t));
+          checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder), promise);
+        },
+        failure_to(promise), load_atom_v, ahead_in(request.folder));
+    return promise;
   }
 
  private:
@@ -261,20 +300,20 @@ class TrainerState {
     }
   }
   template <class Report>
-  std::shared_ptr<Agreement<Report>> agreement(std::string what) {
+  std::shared_ptr<Agreement<Report>> agreement(std::string what,
+                                               caf::typed_response_promise<Report> promise) {
     auto result = std::make_shared<Agreement<Report>>();
     result->what = std::move(what);
     result->reports.resize(options_.ranks.size());
     result->missing = options_.ranks.size();
-    result->promise = self_->make_response_promise<Report>();
+    result->promise = std::move(promise);
     return result;
   }
   template <class Atom>
-  caf::result<control::CheckpointReport> checkpoint(Atom atom, const CheckpointRequest& request,
-                                                    std::string what) {
-    auto agreed = agreement<CheckpointReport>(std::move(what));
+  void checkpoint(Atom atom, const CheckpointRequest& request, std::string what,
+                  caf::typed_response_promise<CheckpointReport> promise) {
+    auto agreed = agreement(std::move(what), std::move(promise));
     for (size_t rank = 0; rank < options_.ranks.size(); ++rank) ask(rank, agreed, atom, request);
-    return agreed->promise;
   }
   // The link's queue holds a step (RoleSpawner::link), so nothing is left to be sent again.
   Expected<void> send_batch(size_t rank, const std::vector<proto::Trajectory>& batch) {
@@ -300,6 +339,12 @@ class TrainerState {
     caf::typed_response_promise<control::CollectReport> waiting;
     bool has_waiting = false;
   };
+  static RecordedReport report_of(const Step& step) {
+    RecordedReport report;
+    for (const proto::Trajectory& t : step.trajectories)
+      report.trajectories.emplace_back(t.key.group, t.key.index);
+    return report;
+  }
   void record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
               std::function<void()> then) {
     send_request(
@@ -403,138 +448,8 @@ class TrainerState {
   std::vector<std::unique_ptr<transport::Sender>> batches_;  // by rank; null: in this process
   plan::Collector collector_;
   std::map<plan::StepKey, Step> steps_;
+  std::map<plan::StepKey, std::vector<proto::Trajectory>> restored_;  // of steps not open yet
 };
-
-Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint64_t policy_version,
-                               uint64_t bound) {
-  for (const proto::Trajectory& t : batch)
-    if (t.weight_version_min + bound < policy_version)
-      return Error{Errc::protocol,
-                   fmt::format("FLOW-3: trajectory of step {}, group {}, index {} has tokens of "
-                               "version {}; the policy is at {} and the bound is {}",
-                               t.key.step, t.key.group, t.key.index, t.weight_version_min,
-                               policy_version, bound)};
-  return {};
-}
-
-namespace {
-
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value;
-  return sum / std::max<double>(1, static_cast<double>(values.size()));
-}
-
-/// verl's metrics of rows: `acc` where a scorer gives it, else the score. Masked answers are left
-/// out.
-std::vector<std::pair<std::string, double>> held_out_metrics(
-    const std::vector<proto::Trajectory>& batch) {
-  std::map<uint32_t, algorithms::PromptScores> prompts;
-  bool has_acc = false;
-  for (const proto::Trajectory& t : batch) {
-    if (t.data_source.empty() || !t.mask_reason.empty()) continue;
-    algorithms::PromptScores& prompt = prompts[t.key.group];
-    prompt.source = t.data_source;
-    const std::optional<double> accuracy = proto::accuracy_of(t);
-    has_acc = has_acc || accuracy;
-    std::string answer;
-    for (const proto::RewardPart& part : t.reward_parts)
-      if (answer.empty() && part.detail.starts_with("pred ")) answer = part.detail;
-    prompt.scores.push_back(accuracy.value_or(t.score));
-    prompt.answers.push_back(std::move(answer));
-  }
-  std::vector<algorithms::PromptScores> list;
-  for (auto& [group, prompt] : prompts) list.push_back(std::move(prompt));
-  return algorithms::sample_metrics(list, has_acc ? std::string(proto::k_accuracy) : "reward");
-}
-
-}  // namespace
-
-std::vector<std::pair<std::string, double>> rollout_metrics(
-    const std::vector<proto::Trajectory>& batch) {
-  std::map<std::string, double> sums;
-  std::map<std::string, std::vector<double>> scores;  // by tag
-  std::map<std::string, std::vector<double>> parts;
-  double score_min = batch.empty() ? 0 : batch.front().score;
-  double score_max = score_min;
-  double score = 0;
-  double masked = 0;
-  double answers = 0;
-  double tokens = 0;
-  std::vector<double> greedy;
-  for (const proto::Trajectory& t : batch) {
-    if (t.is_greedy) {
-      greedy.push_back(t.score);
-      continue;
-    }
-    score += t.score;
-    masked += t.mask_reason.empty() || proto::is_left_out(t) ? 0 : 1;
-    score_min = std::min(score_min, t.score);
-    score_max = std::max(score_max, t.score);
-    tokens += static_cast<double>(t.tokens.size());
-    answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
-    scores[t.tag].push_back(t.score);
-    for (const auto& [name, value] : t.metrics) sums["env/" + t.tag + "/" + name] += value;
-    for (const proto::RewardPart& part : t.reward_parts)
-      if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
-  }
-  const double count = std::max<double>(1, static_cast<double>(batch.size() - greedy.size()));
-  std::vector<std::pair<std::string, double>> metrics = {
-      {"reward/mean", score / count},
-      {"rollout/score/mean", score / count},
-      {"rollout/score/max", score_max},
-      {"rollout/score/min", score_min},
-      {"rollout/response_length/mean", answers / count},
-      {"rollout/prompt_length/mean", (tokens - answers) / count},
-      {"reward/masked", masked / count}};
-  if (!greedy.empty()) metrics.emplace_back("reward/greedy/mean", mean_of(greedy));
-  for (const auto& [name, sum] : sums) {
-    const std::string tag = name.substr(4, name.rfind('/') - 4);  // behind "env/"
-    metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
-  }
-  for (const auto& [name, values] : parts) metrics.emplace_back(name, mean_of(values));
-  const bool is_held_out = !batch.empty() && batch.front().key.kind == TrajectoryKind::val;
-  if (!is_held_out) return metrics;
-  for (const auto& [tag, values] : scores) {
-    metrics.emplace_back("val/" + tag + "/score/mean", mean_of(values));
-    metrics.emplace_back("val/" + tag + "/score/max", *std::ranges::max_element(values));
-    metrics.emplace_back("val/" + tag + "/score/min", *std::ranges::min_element(values));
-  }
-  for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
-  return metrics;
-}
-
-std::vector<std::pair<std::string, double>> row_metrics(
-    const std::vector<proto::Trajectory>& batch) {
-  const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
-  const std::string prefix = is_held_out ? "val/" : "sft/";
-  double truncated = 0, without_end = 0, uncounted = 0;
-  for (const proto::Trajectory& t : batch) {
-    uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;
-    for (const auto& [name, value] : t.metrics) {
-      if (name == k_row_truncated) truncated += value;
-      if (name == k_row_without_end) without_end += value;
-    }
-  }
-  return {{prefix + "rows", static_cast<double>(batch.size())},
-          {prefix + "truncated_rows", truncated},
-          {prefix + "rows_without_end", without_end},
-          {prefix + "rows_without_answer", uncounted}};
-}
-
-std::vector<std::pair<std::string, double>> success_by_tag(
-    const std::vector<proto::Trajectory>& batch) {
-  std::map<std::string, double> sums, counts;
-  for (const proto::Trajectory& t : batch) {
-    if (t.is_greedy) continue;
-    ++counts[t.tag];
-    for (const auto& [name, value] : t.metrics)
-      if (name == proto::k_success) sums[t.tag] += value;
-  }
-  std::vector<std::pair<std::string, double>> success;
-  for (const auto& [tag, sum] : sums) success.emplace_back(tag, sum / counts.at(tag));
-  return success;
-}
 
 namespace {
 

@@ -9,8 +9,9 @@
 /// trajectories, so that the step is whole; one of it that came before is recorded again, masked,
 /// and the later record counts. A group that the sieve leaves out is recorded again likewise, and
 /// what trains is the others. FLOW-1: a trajectory (kind, step, group, index) is handed to the
-/// engine at most once. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages:
-/// TrainerActor in role_handles.hpp.
+/// engine at most once. What is recorded of later steps is in the folder `ahead` of a checkpoint,
+/// and is there again when its step is expected after a load. FLOW-2: recorded before ack. FLOW-3:
+/// see check_staleness. Messages: TrainerActor in role_handles.hpp.
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,6 +40,7 @@ struct TrainerOptions {
   int record_timeout_ms = 60000;
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
   std::optional<GroupSieve> sieve;   // which groups of training carry a signal; none: all train
+  uint64_t staleness_bound = 0;      // [versions] FLOW-3; also the steps that are open behind one
   bool is_supervised = false;        // pipeline sft: held-out rows go to the ranks, for their loss
   FailureSink fail;
 };

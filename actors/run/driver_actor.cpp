@@ -44,6 +44,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   to.greedy_group_size = config.pipeline == config::Pipeline::rlvr ? 1 : to.val_group_size;
   if (config::has_group_filter(config))
     to.gen_batches_max = static_cast<uint32_t>(config.dynamic_sampling.max_num_gen_batches);
+  to.steps_ahead = static_cast<uint32_t>(config.derived.steps_ahead);
   to.measures_loss = config.pipeline == config::Pipeline::sft;
   to.has_reference_phase = options.has_reference_phase;
   to.attempt = options.attempt;
@@ -219,7 +220,10 @@ class DriverState {
   void execute(const run::OpenRound& command) {
     ask(
         Role::actor_train, options_.trainer,
-        [this, round = command.round](bool) { tell(run::RoundOpened{round}); }, expect_atom_v,
+        [this, round = command.round](const RecordedReport& recorded) {
+          tell(run::RoundOpened{round, recorded.trajectories});
+        },
+        expect_atom_v,
         CollectRequest{command.round.kind, command.round.step, command.groups, command.group_size,
                        command.in_place});
   }

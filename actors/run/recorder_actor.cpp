@@ -1,6 +1,10 @@
 #include "actors/run/recorder_actor.hpp"
 
+#include <filesystem>
+#include <utility>
+
 #include "runtime/base/failpoint.hpp"
+#include "runtime/stream/reader.hpp"
 
 namespace cohort::actors {
 
@@ -32,6 +36,43 @@ caf::result<bool> RecorderState::on_flush() {
   return true;
 }
 
+namespace {
+
+Expected<void> write_batch(const std::string& folder, const TrajectoryBatch& batch) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);  // of a save that was cut short
+  COHORT_ASSIGN(stream::Writer to, stream::Writer::open(folder, {.preallocate = false}));
+  for (const proto::Trajectory& trajectory : *batch)
+    if (auto id = to.append_trajectory(trajectory); !id) return id.error();
+  return to.close();
+}
+
+Expected<TrajectoryBatch> read_batch(const std::string& folder) {
+  auto batch = std::make_shared<std::vector<proto::Trajectory>>();
+  if (!std::filesystem::exists(folder)) return batch;
+  COHORT_ASSIGN(stream::Reader from, stream::Reader::open(folder));
+  for (;;) {
+    COHORT_ASSIGN(const auto record, from.next());
+    if (!record) return batch;
+    COHORT_ASSIGN(proto::Trajectory trajectory, record->trajectory());
+    batch->push_back(std::move(trajectory));
+  }
+}
+
+}  // namespace
+
+caf::result<bool> RecorderState::on_save(const std::string& folder, const TrajectoryBatch& batch) {
+  if (auto written = write_batch(folder, batch); !written)
+    return to_caf(written.error().with_context(folder));
+  return true;
+}
+
+caf::result<TrajectoryBatch> RecorderState::on_load(const std::string& folder) {
+  auto batch = read_batch(folder);
+  if (!batch) return to_caf(batch.error().with_context(folder));
+  return *batch;
+}
+
 RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self,
                                       std::shared_ptr<stream::Writer> writer) {
   self->state.writer = std::move(writer);
@@ -44,6 +85,10 @@ RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderSt
         return self->state.on_json(type, json);
       },
       [self](flush_atom) { return self->state.on_flush(); },
+      [](save_atom, const std::string& folder, const TrajectoryBatch& batch) {
+        return RecorderState::on_save(folder, batch);
+      },
+      [](load_atom, const std::string& folder) { return RecorderState::on_load(folder); },
   };
 }
 

@@ -168,7 +168,9 @@ void RunBook::on(const plan::run::Published& published) {
 
 Expected<void> RunBook::on(const plan::run::EndRow& end) {
   Row& row = rows_.at(end.step);
-  const double seconds = now_seconds() - row.started;
+  // A step that began beside the one before it counts from the end of that one.
+  const double seconds = now_seconds() - std::max(row.started, last_row_ended_);
+  last_row_ended_ = now_seconds();
   row.numbers.set("param_hash", fmt::format("{:016x}", result_.param_hash));
   row.numbers.set("policy_version", static_cast<double>(end.version));
   row.numbers.set("trajectories", static_cast<double>(result_.trajectories));
@@ -282,6 +284,7 @@ std::string RunBook::state(const plan::run::Cursor& cursor, const std::string& t
                         {"step", cursor.step},
                         {"version", cursor.version},
                         {"warm_round", cursor.warm_round},
+                        {"steps_ahead", options_.config.derived.steps_ahead},
                         {"trajectories", result_.trajectories},
                         {"run_id", options_.run_id},
                         {"seed", options_.config.seed},
@@ -304,6 +307,13 @@ Expected<std::pair<plan::run::Cursor, std::string>> RunBook::restore(
   cursor.step = state.at("step").get<uint64_t>();
   cursor.version = state.at("version").get<uint64_t>();
   cursor.warm_round = state.at("warm_round").get<uint64_t>();
+  if (const auto ahead = state.value("steps_ahead", int64_t{0});
+      ahead > options_.config.derived.steps_ahead)
+    return Error{
+        Errc::config,
+        fmt::format("{} was made {} steps ahead of its optimizer, this run may be {}: what "
+                    "it has would be too old (FLOW-3); give async.bound {} or more",
+                    report.folder, ahead, options_.config.derived.steps_ahead, ahead)};
   result_.trajectories = state.at("trajectories").get<uint64_t>();
   last_step_ = cursor.step;
   result_.param_hash = report.param_hash;

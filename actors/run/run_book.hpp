@@ -115,6 +115,7 @@ class RunBook {
   std::map<uint64_t, Row> rows_;  // of the open steps
   std::map<plan::run::RoundKey, Round> rounds_;
   uint64_t last_step_ = 0;
+  double last_row_ended_ = 0;
   uint64_t warm_trajectories_ = 0;  // scripted ones
   RunResult result_;                // so far
 };

@@ -109,6 +109,10 @@ fs::path hf_folder_of(const fs::path& checkpoint) {
   return checkpoint.parent_path().parent_path() / "hf" / checkpoint.filename();
 }
 
+std::string ahead_in(const fs::path& checkpoint) { return checkpoint / "ahead"; }
+
+std::string ahead_beside(const fs::path& checkpoint) { return checkpoint.string() + ".ahead"; }
+
 void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
   if (keep == 0) return;
   std::vector<Checkpoint> found = list_checkpoints(run_folder);

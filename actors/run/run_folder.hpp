@@ -35,6 +35,11 @@ std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run_folder
 /// RUN/checkpoints/step_N.
 std::filesystem::path hf_folder_of(const std::filesystem::path& checkpoint);
 
+/// Returns where the trajectories of later steps are that a checkpoint has (docs/async.md), and
+/// where they are until it is complete.
+std::string ahead_in(const std::filesystem::path& checkpoint);
+std::string ahead_beside(const std::filesystem::path& checkpoint);
+
 /// Removes all checkpoints but the newest `keep` (0: none), with their Hugging Face folders; that
 /// of step 0 stays always, because it is the reference's policy.
 void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep);

@@ -180,7 +180,13 @@ actors::RecorderActor::behavior_type slow_recorder(
           [self](control::record_atom, uint16_t type, const std::string& json) {
             return self->state.on_json(type, json);
           },
-          [self](control::flush_atom) { return self->state.on_flush(); }};
+          [self](control::flush_atom) { return self->state.on_flush(); },
+          [](control::save_atom, const std::string& folder, const actors::TrajectoryBatch& batch) {
+            return actors::RecorderState::on_save(folder, batch);
+          },
+          [](control::load_atom, const std::string& folder) {
+            return actors::RecorderState::on_load(folder);
+          }};
 }
 
 template <class Reply, class... Args>
@@ -211,8 +217,9 @@ void trainer(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   const auto kind = k_kind;
   const uint64_t last = options.warm_up_steps + options.steps;
   auto lease = [&](uint64_t step) {
-    ask<bool>(self, collector, options.limit_s, control::expect_atom_v,
-              control::CollectRequest{kind, step, options.groups, options.group_size});
+    ask<control::RecordedReport>(
+        self, collector, options.limit_s, control::expect_atom_v,
+        control::CollectRequest{kind, step, options.groups, options.group_size});
     write_all(pipes.leases_out, &step, sizeof step);
   };
   for (uint64_t step = 1; step <= std::min<uint64_t>(options.steps_ahead, last); ++step)

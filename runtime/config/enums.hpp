@@ -97,6 +97,9 @@ enum class OffloadPolicy : uint8_t { never, step };
 constexpr std::string_view names_of(OffloadPolicy) { return "never step"; }
 enum class CacheArrival : uint8_t { late, early };
 constexpr std::string_view names_of(CacheArrival) { return "late early"; }
+/// Generation beside training (docs/async.md).
+enum class AsyncMode : uint8_t { sync, one_step_off, fully_async };
+constexpr std::string_view names_of(AsyncMode) { return "sync one_step_off fully_async"; }
 enum class Determinism : uint8_t { strict, relaxed };
 constexpr std::string_view names_of(Determinism) { return "strict relaxed"; }
 /// Whose log-probs the ratio of the first optimizer step divides by: those recorded at generation,

@@ -303,6 +303,14 @@ struct PlacementSection {
   bool operator==(const PlacementSection&) const = default;
 };
 
+/// Generation beside training (docs/async.md).
+struct AsyncSection {
+  AsyncMode mode = AsyncMode::sync;
+  double depth = 1;   // [steps] that are played before the one that trains
+  int64_t bound = 0;  // [steps] that a trained token may be old; 0, until load: depth, rounded up
+  bool operator==(const AsyncSection&) const = default;
+};
+
 /// Supervised start on scripted play, before the first GRPO step.
 struct WarmStartSection {
   int64_t steps = 0;        // optimizer steps; 0: no warm start
@@ -450,7 +458,8 @@ struct Derived {
   int64_t val_environment_workers = 0;
   std::vector<std::pair<std::string, int64_t>> domain_prompts;  // rlvr: prompts of a step by domain
   bool is_reference_needed = false;                             // init_kl_coef > 0 or use_kl_loss
-  bool is_reference_metric_only = false;              // it is built, and only draws a chart
+  bool is_reference_metric_only = false;  // it is built, and only draws a chart
+  int64_t steps_ahead = 0;                // async.bound; 0: generation and training take turns
   OldLogProbs old_log_probs = OldLogProbs::behavior;  // of a run here (decisions/0001)
   bool recompute_old_log_prob = false;                // what ROLL, or verl, would do
   std::string recompute_reason;                       // why, or why not
@@ -575,6 +584,7 @@ struct RunConfig {
 
   CardsSection cards;
   PlacementSection placement;
+  AsyncSection async;
   WarmStartSection warm_start;
   RecordingSection recording;
   TransportSection transport;

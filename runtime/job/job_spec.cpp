@@ -312,6 +312,9 @@ void set_placement(plan::JobSpec& spec, const RunConfig& c, bool is_cpu) {
   bool is_kept = c.placement.offload == config::OffloadPolicy::never;
   bool is_said = has_origin(c, "placement.offload");
   if (!is_said && (!is_cpu || spec.mode == plan::PlacementMode::timeshare)) is_kept = false;
+  // Who generates beside training keeps all that it computes with.
+  const bool is_beside = c.derived.steps_ahead > 0 && spec.mode == plan::PlacementMode::separate;
+  is_kept = is_kept || is_beside;
   spec.offload = is_kept ? plan::OffloadPolicy::never : plan::OffloadPolicy::step;
   spec.init_cache = c.placement.init_cache == config::CacheArrival::early
                         ? plan::CacheArrival::early

@@ -258,7 +258,11 @@ RecorderActor::behavior_type slow_recorder(RecorderActor::pointer self,
             return disk->waiting;
           },
           [](control::record_atom, uint16_t, const std::string&) { return true; },
-          [](control::flush_atom) { return true; }};
+          [](control::flush_atom) { return true; },
+          [](control::save_atom, const std::string&, const TrajectoryBatch&) { return true; },
+          [](control::load_atom, const std::string&) {
+            return std::make_shared<std::vector<proto::Trajectory>>();
+          }};
 }
 
 TEST(Trainer, AcknowledgesAFrameOnlyAfterItsRecord) {
@@ -317,7 +321,11 @@ RecorderActor::behavior_type memory_recorder(RecorderActor::pointer,
             return static_cast<uint64_t>(batch->size());
           },
           [](control::record_atom, uint16_t, const std::string&) { return true; },
-          [](control::flush_atom) { return true; }};
+          [](control::flush_atom) { return true; },
+          [](control::save_atom, const std::string&, const TrajectoryBatch&) { return true; },
+          [](control::load_atom, const std::string&) {
+            return std::make_shared<std::vector<proto::Trajectory>>();
+          }};
 }
 
 // Whatever of it has come, and comes still: the group is masked, the step is whole.
@@ -341,7 +349,7 @@ TEST(Trainer, TheGroupThatIsNotPlayedKeepsItsPlaces) {
   };
   const auto fails = [](const caf::error& e) { ADD_FAILURE() << caf::to_string(e); };
   ask(control::expect_atom_v, control::CollectRequest{TrajectoryKind::train, 1, 2, 2})
-      .receive([](bool) {}, fails);
+      .receive([](const control::RecordedReport&) {}, fails);
   const auto play = [&](uint32_t group, uint32_t index) {
     proto::Trajectory t;
     t.key = {proto::TrajectoryKind::train, 1, group, index};
@@ -538,7 +546,7 @@ TEST(Trainer, RanksAgreeRoleByRole) {
     const auto fails = [&](const caf::error& e) { said = control::from_caf(e).detail; };
     self->request(address, std::chrono::seconds(10), control::expect_atom_v,
                   control::CollectRequest{TrajectoryKind::train, 1, 1, 1})
-        .receive([](bool) {}, fails);
+        .receive([](const control::RecordedReport&) {}, fails);
     self->request(address, std::chrono::seconds(10), control::mask_atom_v,
                   control::MaskRequest{TrajectoryKind::train, 1, 0, 0, 0, "run", "", 0, "", "out"})
         .receive([](bool) {}, fails);

@@ -315,6 +315,15 @@ void RunWorld::execute(const Load&) { check(false, "nothing is to be loaded"); }
 
 // -- replicas
 
+/// Returns the step after which the policy is that plays a step, as AHEAD-1 says.
+int64_t RunWorld::policy_of(uint64_t step) const {
+  return std::max<int64_t>(0, static_cast<int64_t>(step) - 1 - options_.run.steps_ahead);
+}
+
+void RunWorld::execute(const Note& x) {
+  if (x.kind == "newer_policy") has_newer_policy_ = true;
+}
+
 void RunWorld::execute(const Lease& x) {
   check(x.number == last_number_ + 1, "LEASE-1: numbers do not rise by one");
   last_number_ = x.number;
@@ -328,6 +337,11 @@ void RunWorld::execute(const Lease& x) {
             replica.version == static_cast<int64_t>(x.version),
         fmt::format("PLACE-5: lease {} wants version {}, {} is served", x.number, x.version,
                     replica.version));
+  const bool is_planted = options_.run.plant == plan::Plant::staleness_off_by_one;
+  if (x.round.kind == TrajectoryKind::train && !has_newer_policy_ && !is_planted)
+    check(step_of_version_[x.version] == policy_of(x.round.step),
+          fmt::format("AHEAD-1: step {} is played by the policy of step {}", x.round.step,
+                      step_of_version_[x.version]));
   replica.leases.emplace(x.number, Playing{x, life});
   const bool kills = std::ranges::any_of(
       x.tasks, [this](const GroupTask& task) { return options_.killers.contains(task.prompt); });

@@ -44,7 +44,8 @@ class RunWorld {
   const std::vector<uint64_t>& measured() const { return measured_; }
   uint64_t faults() const { return faults_; }
   uint64_t played_twice() const { return duplicates_; }
-  uint64_t in_place() const { return in_place_; }    // groups that took the place of others
+  uint64_t in_place() const { return in_place_; }  // groups that took the place of others
+  bool has_newer_policy() const { return has_newer_policy_; }
   uint64_t ahead_max() const { return ahead_max_; }  // most steps between a token and its update
   const std::vector<std::string>& trace() const { return trace_; }
 
@@ -91,6 +92,7 @@ class RunWorld {
   void execute(const plan::run::WakeAt& x);
   void execute(const plan::run::AnswerLeave& x);
   void execute(const plan::run::End& x);
+  void execute(const plan::run::Note& x);
   template <class Other>
   void execute(const Other&) {}
 
@@ -103,6 +105,7 @@ class RunWorld {
   void judge(plan::run::RoundKey round, uint32_t group);
   void answer_sift(plan::run::RoundKey round);
   void check_groups(plan::run::RoundKey round);
+  int64_t policy_of(uint64_t step) const;
   void fault();
   void kill(uint32_t replica, const std::string& text, bool is_away);
 
@@ -134,6 +137,7 @@ class RunWorld {
   std::vector<std::string> trace_;
   plan::run::End end_;
   bool has_ended_ = false;
+  bool has_newer_policy_ = false;  // AHEAD-1 has had its exception
 };
 
 }  // namespace cohort::tests

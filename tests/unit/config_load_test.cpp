@@ -212,7 +212,7 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"adv_estimator=optimal_token_baseline", "adv_estimator",
        "optimal_token_baseline is not built in; use gae, grpo"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
-      {"async_generation_ratio=1", "async_generation_ratio", "use 0"},
+      {"async_generation_ratio=1.5", "async.mode", "use one_step_off"},
       {"max_steps=-1", "max_steps", "give a number of steps"},
       {"rollout_batch_size=20", "rollout_batch_size",
        "20 is not a multiple of 8 = per_device_train_batch_size 4 x gradient_accumulation_steps 2 "

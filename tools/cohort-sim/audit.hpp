@@ -211,6 +211,9 @@ class Audit {
       world_.violate("PLACE-5", fmt::format("a lease of version {} is played with version {}",
                                             leased, served));
   }
+  /// AHEAD-1 has its exception: later parameters are not those of a calm run.
+  void on_newer_policy() { has_newer_policy_ = true; }
+  bool has_newer_policy() const { return has_newer_policy_; }
   /// Returns the groups that were trained without being played: index 0 of each.
   const std::set<TrajectoryKey>& masked_groups() const { return masked_; }
 
@@ -224,6 +227,7 @@ class Audit {
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> delivered_;  // (session, life) -> last
   std::map<uint64_t, uint64_t> acked_upto_;                      // by session, at producer
   std::set<TrajectoryKey> recorded_, refused_, trained_, masked_;
+  bool has_newer_policy_ = false;
   std::map<uint64_t, std::set<uint64_t>> made_;  // version -> its parameters, by attempt
 };
 

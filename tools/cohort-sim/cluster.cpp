@@ -139,7 +139,9 @@ class Cluster final : public Surroundings {
     if (end.how == How::finished) {
       world_.note("run ends", parameters % 1000);
       audit_.on_ended(job_);
-      if (job_.steps_ahead == 0 && parameters != calm_parameters())
+      const bool is_replaced = job_.steps_ahead > 0 && job_.gen_batches_max > 0;
+      const bool is_fixed = !is_replaced && !audit_.has_newer_policy();
+      if (is_fixed && parameters != calm_parameters())
         world_.violate("REPLAY", "the run ends with other parameters than an undisturbed one");
       return world_.stop();
     }
@@ -397,8 +399,12 @@ class Cluster final : public Surroundings {
         batch.push_back(calm_group({Kind::warm_start, round, group, 0}, 1, 0).front());
       parameters = next_parameters(parameters, batch);
     }
-    for (uint64_t step = 1; step <= job_.steps; ++step)
-      parameters = next_parameters(parameters, calm_step(step, parameters));
+    std::deque<uint64_t> played_by;  // parameters of the last steps, the oldest first
+    for (uint64_t step = 1; step <= job_.steps; ++step) {
+      played_by.push_back(parameters);
+      if (played_by.size() > job_.steps_ahead + 1) played_by.pop_front();
+      parameters = next_parameters(parameters, calm_step(step, played_by.front()));
+    }
     return parameters;
   }
   Process& head_process() { return processes_[0]; }

@@ -20,6 +20,7 @@ namespace cohort::sim {
 struct Checkpoint {
   plan::run::Cursor cursor;
   uint64_t parameters = 1;
+  std::vector<Item> ahead = {};  // recorded trajectories of later steps
 };
 
 class Disk {

@@ -114,7 +114,11 @@ class SimDriver {
           open.in_place.empty()
               ? trainer_.expect(open.round.kind, open.round.step, open.groups, open.group_size)
               : trainer_.expect_too(open.round.kind, open.round.step, open.in_place);
-      opened ? tell_later(RoundOpened{open.round}) : failed(k_train_role, opened.error());
+      if (!opened) return failed(k_train_role, opened.error());
+      RoundOpened told{open.round, {}};
+      if (open.in_place.empty())
+        told.trajectories = *trainer_.recorded(open.round.kind, open.round.step);
+      tell_later(std::move(told));
     });
   }
   void obey(const Lease& lease) {
@@ -192,7 +196,8 @@ class SimDriver {
     to_trainer([this, save] {
       trainer_.in_worker([this, save](uint64_t parameters, const std::function<void()>& is_over) {
         parts_.disk.save(
-            parts_.self, {save.cursor, parameters}, [this, save, is_over](bool is_saved) {
+            parts_.self, {save.cursor, parameters, trainer_.ahead_of(save.cursor.step)},
+            [this, save, is_over](bool is_saved) {
               is_over();
               if (!is_saved) return failed(k_train_role, Error{Errc::io, "the disk is full"});
               parts_.stage.world.note("saved", save.cursor.step, save.cursor.version);
@@ -208,7 +213,7 @@ class SimDriver {
       const Checkpoint& from = load.is_first ? *parts_.disk.first() : *parts_.disk.checkpoint();
       trainer_.in_worker([this, from](uint64_t, const std::function<void()>& is_over) {
         parts_.stage.world.note("loads", from.cursor.step, from.cursor.version);
-        trainer_.load(from.parameters);
+        trainer_.load(from.parameters, from.ahead);
         is_over();
         tell_later(Loaded{from.cursor});
       });
@@ -223,7 +228,9 @@ class SimDriver {
     parts_.stage.world.note("quarantines", quarantine.round.step, quarantine.group);
     parts_.disk.quarantined.emplace(quarantine.task.prompt, quarantine.round.step);
   }
-  void obey(const Note&) {}
+  void obey(const Note& note) {
+    if (note.kind == "newer_policy") parts_.stage.audit.on_newer_policy();
+  }
   void obey(const Prune&) {}
   void obey(const Published& published) {
     parts_.stage.world.note("published", published.step, published.version);

@@ -41,7 +41,12 @@ class SimTrainer {
   Expected<void> expect(Kind kind, uint64_t step, uint32_t groups, uint32_t group_size) {
     if (auto opened = collector_.open_step(key_of(kind, step), groups, group_size); !opened)
       return opened.error();
-    steps_[key_of(kind, step)].group_size = group_size;
+    Step& open = steps_[key_of(kind, step)];
+    open.group_size = group_size;
+    for (const Item& item : restored_)
+      if (item.step == step && static_cast<Kind>(item.kind) == kind &&
+          collector_.offer(sim::key_of(item)) == plan::Verdict::accepted)
+        open.items.push_back(item);
     return {};
   }
   Expected<void> expect_too(Kind kind, uint64_t step, const std::vector<uint32_t>& groups) {
@@ -123,10 +128,21 @@ class SimTrainer {
     jobs_.push_back(std::move(job));
     if (!is_busy_) next_job();
   }
-  /// The engine has these parameters, of a version that the next offer names.
-  void load(uint64_t parameters) {
+  /// The engine has these parameters, of a version that the next offer names; the trajectories
+  /// `ahead` are those of later steps.
+  void load(uint64_t parameters, std::vector<Item> ahead) {
     version_.reset();
     parameters_ = parameters;
+    restored_ = std::move(ahead);
+  }
+  /// Returns the recorded trajectories of the steps after this one.
+  std::vector<Item> ahead_of(uint64_t step) const {
+    std::vector<Item> ahead;
+    if (job_.gen_batches_max > 0) return ahead;  // who is left out is judged as it arrives
+    for (const auto& [key, open] : steps_)
+      if (key.kind == Kind::train && key.step > step)
+        ahead.insert(ahead.end(), open.items.begin(), open.items.end());
+    return ahead;
   }
   /// The engine's parameters go out as `version`: PLACE-5.
   void on_offered(uint64_t version) {
@@ -245,6 +261,7 @@ class SimTrainer {
   const std::function<void()> on_full_;
   plan::Collector collector_;
   std::map<plan::StepKey, Step> steps_;
+  std::vector<Item> restored_;  // from a checkpoint, for steps that are opened again
   uint64_t parameters_ = 1;
   std::optional<uint64_t> version_;  // of them; none: trained by warm start, or loaded
   std::deque<WorkerJob> jobs_;

@@ -230,6 +230,7 @@ void check_roles(RunConfig& c, Findings& f, const LoadOptions& options) {
 
 void check_runtime(RunConfig& c, Findings& f) {
   check_engines(c, f);
+  check_async(c, f);
   if (c.cards.reserve_bytes >= c.cards.memory_bytes)
     f.problem("cards.reserve_bytes", "{} bytes leave nothing of memory_bytes {}",
               c.cards.reserve_bytes, c.cards.memory_bytes);

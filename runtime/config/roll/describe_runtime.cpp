@@ -54,6 +54,23 @@ void describe_warm_start(Visitor& v, WarmStartSection& w) {
   v.leave();
 }
 
+void describe_async(Visitor& v, AsyncSection& a) {
+  if (v.enter({"async", "driver", "Generation beside training (docs/async.md)."}, true)) {
+    v.key({"mode", "driver",
+           "sync: they take turns; one_step_off: which policy plays a step is fixed; fully_async: "
+           "rollouts play on across new policies."},
+          a.mode);
+    v.key(
+        {"depth", "driver", "Steps that are played before the one that trains.", between(0, 1024)},
+        a.depth);
+    v.key(
+        {"bound", "driver", "Steps that a trained token may be old, at most. 0: depth, rounded up.",
+         between(0, 1024)},
+        a.bound);
+    v.leave();
+  }
+}
+
 }  // namespace
 
 void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
@@ -106,6 +123,7 @@ void describe_runtime(Visitor& v, RunConfig& c) {
           c.placement.init_cache);
     v.leave();
   }
+  describe_async(v, c.async);
   describe_warm_start(v, c.warm_start);
   if (v.enter({"recording", "stream", "The trajectory stream."}, true)) {
     v.key({"enabled", "stream", "Every trajectory is in the stream before it is acknowledged."},

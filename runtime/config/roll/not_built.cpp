@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/config/group_filters.hpp"
 #include "runtime/config/role_weights.hpp"
 
 namespace cohort::config {
@@ -42,9 +43,35 @@ void add_run(const RunConfig& c, List& list) {
               fmt::format("{}; agentic, rlvr and sft are built in", to_string(c.pipeline)));
   list.add_if(c.max_steps < 0 && c.pipeline != Pipeline::sft, "max_steps",
               "-1 (no end) is not built in; give a number of steps");
-  list.add_if(c.async_generation_ratio > 0, "async_generation_ratio",
-              fmt::format("{} is not built in: generation and update take turns; use 0",
-                          c.async_generation_ratio));
+}
+
+bool shares(const WorkerConfig& a, const WorkerConfig& b) {
+  return std::ranges::any_of(a.device_mapping, [&b](uint32_t card) {
+    return std::ranges::find(b.device_mapping, card) != b.device_mapping.end();
+  });
+}
+
+/// Who generates and who trains need cards of their own, with all that they compute with.
+void add_async(const RunConfig& c, List& list) {
+  if (c.async.mode == AsyncMode::sync || c.pipeline > Pipeline::rlvr) return;
+  const std::string_view mode = to_string(c.async.mode);
+  list.add_if(c.async.mode == AsyncMode::fully_async, "async.mode",
+              "fully_async is not built in; use one_step_off");
+  list.add_if(
+      has_group_filter(c), "async.mode",
+      fmt::format("{} with a filter of groups: a checkpoint could not say which groups that "
+                  "were played ahead are left out; use sync, or take the filter out",
+                  mode));
+  list.add_if(c.placement.mode == PlacementMode::timeshare, "placement.mode",
+              fmt::format("timeshare with async.mode {}: roles that take turns cannot generate "
+                          "while others train; give them cards of their own, or use sync",
+                          mode));
+  list.add_if(c.derived.is_reference_needed &&
+                  (shares(c.reference, c.actor_train) || shares(c.reference, c.actor_infer)),
+              "reference.device_mapping",
+              fmt::format("shares cards with a role that computes beside it (async.mode {}); give "
+                          "the reference a card of its own",
+                          mode));
 }
 
 void add_cards(const RunConfig& c, List& list) {
@@ -281,6 +308,7 @@ std::vector<Note> not_built(const RunConfig& c) {
   if (c.dialect == Dialect::verl) return not_built_of_verl(c);
   List list(c);
   add_run(c, list);
+  add_async(c, list);
   add_cards(c, list);
   add_role(train_role_of(c), c.actor_train, c, list);
   if (c.pipeline == Pipeline::sft) {

@@ -22,6 +22,8 @@ void check_batches(RunConfig& config, Findings& findings);
 void check_algorithm(RunConfig& config, Findings& findings);
 void check_environments(RunConfig& config, Findings& findings);
 void check_rlvr(RunConfig& config, Findings& findings);
+/// Completes `async`, from async_generation_ratio too, and refuses what cannot run beside training.
+void check_async(RunConfig& config, Findings& findings);
 void check_runtime(RunConfig& config, Findings& findings);
 void note_inert(RunConfig& config, Findings& findings);
 

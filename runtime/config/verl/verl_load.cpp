@@ -234,6 +234,17 @@ void inherit_sizes(VerlConfig& config, const Findings& findings) {
   inherit("param_offload", &VerlMegatron::param_offload);
 }
 
+/// A rollout pool of its own is verl's recipe one_step_off, whose old log-probabilities are those
+/// of the rollout unless a key says otherwise.
+void complete_recipe(VerlConfig& config, const Findings& findings) {
+  AsyncSection& async = config.cohort.async;
+  const bool is_recipe = !config.hybrid_engine && !config.async_training.is_configured;
+  if (is_recipe && !findings.has("async.mode")) async.mode = AsyncMode::one_step_off;
+  const char* bypass = "algorithm.rollout_correction.bypass_mode";
+  if (async.mode != AsyncMode::sync && !findings.has(bypass))
+    config.algorithm.rollout_correction.bypass_mode = true;
+}
+
 /// From the user's part, its overrides applied.
 Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findings,
                               const std::vector<std::string>& args) {
@@ -246,9 +257,11 @@ Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findi
   findings.problems = std::move(interpolated.problems);
   bind_verl(interpolated.root, interpolated.used, config, findings);
   inherit_sizes(config, findings);
+  complete_recipe(config, findings);
   VerlNumbers numbers = check_verl(config, findings, sources);
   if (!findings.problems.empty()) return report(std::move(findings.problems), args);
   RunConfig run = translate_verl(config, numbers, findings);
+  if (!findings.problems.empty()) return report(std::move(findings.problems), args);
   for (const auto& [path, mark] : findings.present)
     if (!path.empty()) run.origins[path] = mark.file_line();
   if (findings.has("trainer.device") && !findings.has("platform"))

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/config/group_filters.hpp"
+#include "runtime/config/roll/not_built.hpp"
+#include "runtime/config/roll/roll_check.hpp"
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_rows.hpp"
 
@@ -466,6 +469,29 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   d.dropped_rows = n.train_rows - n.steps_per_epoch * c.data.train_batch_size;
 }
 
+/// What cannot run beside training.
+void set_async(RunConfig& r, Findings& f) {
+  if (r.async.mode == AsyncMode::sync) return;
+  const Derived& d = r.derived;
+  const auto refuse_if = [&](bool is_asked, const char* key, const std::string& text) {
+    if (is_asked) f.warn(key, "{}{}", k_not_run, text);
+  };
+  refuse_if(d.old_log_probs != OldLogProbs::behavior, "algorithm.rollout_correction.bypass_mode",
+            "False beside training: the policy that begins the update has not sampled, and nothing "
+            "weighs that; use True");
+  refuse_if(r.placement.mode == PlacementMode::timeshare, "async.mode",
+            fmt::format("{} on shared cards: roles that take turns cannot generate while others "
+                        "train; use actor_rollout_ref.hybrid_engine=False with a rollout pool",
+                        to_string(r.async.mode)));
+  refuse_if(has_group_filter(r), "algorithm.filter_groups.enable",
+            "True beside training: a checkpoint could not say which groups that were played ahead "
+            "are left out; use False, or async.mode=sync");
+  refuse_if(d.is_reference_needed, "actor_rollout_ref.actor.use_kl_loss",
+            "the reference is on the trainer's cards, where it cannot compute beside the update; "
+            "with a pool of the rollout's own use False, or async.mode=sync");
+  check_async(r, f);
+}
+
 }  // namespace
 
 RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f) {
@@ -483,6 +509,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_filter(r, c.algorithm.filter_groups);
   set_section(r.verl, c, n);
   set_derived(r, c, n);
+  set_async(r, f);
   return r;
 }
 

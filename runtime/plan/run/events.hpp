@@ -52,9 +52,11 @@ struct TasksReady {
   std::vector<GroupTask> tasks;         // one per group
   std::vector<uint32_t> in_place = {};  // AskTasks::in_place: the numbers of the groups
 };
-/// The trainer takes trajectories of the round.
+/// The trainer takes trajectories of the round. Those named, as (group, index), are in the stream
+/// already: a resumed run has them from its checkpoint.
 struct RoundOpened {
   RoundKey round;
+  std::vector<std::pair<uint32_t, uint32_t>> trajectories = {};
 };
 struct LeaseEnded {
   uint64_t number = 0;

@@ -32,7 +32,8 @@ Round* Players::find(RoundKey key) {
 
 const Round* Players::find(RoundKey key) const { return const_cast<Players*>(this)->find(key); }
 
-void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_size, Out& out) {
+void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_size,
+                   const std::vector<std::pair<uint32_t, uint32_t>>& recorded, Out& out) {
   const size_t replicas = replicas_.size();
   const auto mean = static_cast<uint64_t>(std::max(1.0, response_tokens_));
   DispatchOptions dispatch;
@@ -52,6 +53,10 @@ void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_si
   for (uint32_t group = 0; group < tasks.size(); ++group)
     groups.emplace(group, std::move(tasks[group]));
   extend(key, std::move(groups), out);
+  Round& round = *find(key);
+  for (auto [group, index] : recorded)
+    if (!quarantined_.contains(round.tasks.at(group).prompt))
+      round.dispatcher.end(group, index, 0, mean);
 }
 
 void Players::extend(RoundKey key, std::map<uint32_t, GroupTask> groups, Out& out) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/plan/run/round.hpp"
@@ -31,7 +32,9 @@ class Players {
 
   // -- rounds, in the order in which they were opened
 
-  void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size, Out& out);
+  /// `recorded`: trajectories (group, index) that are in the stream; the others are to be played.
+  void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size,
+            const std::vector<std::pair<uint32_t, uint32_t>>& recorded, Out& out);
   /// These groups too are to be played.
   void extend(RoundKey round, std::map<uint32_t, GroupTask> groups, Out& out);
   /// Leases of the rounds that are played in this phase may be handed out from now on.

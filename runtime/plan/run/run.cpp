@@ -49,14 +49,27 @@ bool Run::admit() {
     is_stop_asked_ ? save(open_.back()) : start(open_.back());
     return true;
   }
-  const bool is_last = next_step_ > options_.steps;
+  const bool is_last = next_step_ > last_step();
   if (open_.empty() && (is_last || is_stop_asked_)) finish();
-  if (is_last || is_stop_asked_) return false;
+  if (is_last) return false;
   const auto step = static_cast<int64_t>(next_step_);
   if (std::ssize(open_) > ahead() || step - 1 - served_step_ > ahead()) return false;
   open_.push_back({.key = {TrajectoryKind::train, next_step_++}});
   start(open_.back());
   return true;
+}
+
+/// Returns the last step that is opened. A stop ends the run behind the step at the optimizer; what
+/// the present policy is to play beyond it is played all the same, for the checkpoint (AHEAD-1).
+uint64_t Run::last_step() const {
+  if (!is_stop_asked_) return options_.steps;
+  const bool has_front = !open_.empty() && open_.front().key.step > 0;
+  return has_front ? fixed_until(open_.front()) : next_step_ - 1;
+}
+
+/// Returns the last step that the policy before this one's update is to play (AHEAD-1).
+uint64_t Run::fixed_until(const Step& step) const {
+  return std::min(options_.steps, step.key.step + options_.steps_ahead);
 }
 
 // Returns true if the step has got on. Where it waits for an answer, that brings it on (told).
@@ -138,11 +151,18 @@ bool Run::close(Step& step) {
   return true;
 }
 
-// Generation goes on beside the update: the steps behind this one get the cards ready first.
+// Generation goes on beside the update: the steps behind this one get the cards ready first. One
+// that is played needs them too, since a loss may bring groups back.
 bool Run::optimize(Step& step) {
   for (const Step& behind : open_)
-    if (&behind != &step && behind.state <= StepState::generating && !is_floor_open(behind))
+    if (&behind != &step && behind.state <= StepState::collecting && !is_floor_open(behind))
       return false;
+  // Once the optimizer has begun, the policy that is to play them is gone from the trainer.
+  for (const Step& behind : open_)
+    if (&behind != &step && is_stranded(behind)) {
+      revive(behind);
+      return false;
+    }
   if (!is_ready(PhaseKind::update)) return false;
   activity_ = Activity::update;
   step.state = StepState::updating;
@@ -150,17 +170,45 @@ bool Run::optimize(Step& step) {
   return true;
 }
 
-// What plays is played out first; what waits gets the new version.
+// What the policy before it is to play is in the stream first: AHEAD-1.
 bool Run::publish(Step& step) {
+  if (!is_ahead_collected(step)) return false;
   players_.close_floor();
   if (!players_.is_idle() || !is_ready(PhaseKind::publish)) return false;
   served_step_ = static_cast<int64_t>(step.key.step);
+  is_newer_taken_ = false;
   out_.emplace_back(Published{step.key.step, version_});
   if (!is_evaluated(step.key.step)) return end_step(step);
   step.state = StepState::evaluating;
   evaluation_.emplace(Step{.key = {TrajectoryKind::val, step.key.step}});
   start(*evaluation_);
   return true;
+}
+
+// If no replica has the older policy any more, the new one plays what is left: it is younger.
+bool Run::is_ahead_collected(const Step& step) {
+  if (served_step_ < 0 || is_newer_taken_) return true;
+  if (next_step_ <= fixed_until(step)) return false;
+  bool is_left = false;
+  for (const Step& behind : open_) {
+    if (&behind == &step || behind.state >= StepState::collected) continue;
+    if (!is_stranded(behind)) return false;
+    is_left = true;
+  }
+  is_newer_taken_ = is_left;
+  if (is_left)
+    out_.emplace_back(
+        Note{"newer_policy", fmt::format("no rollout has the policy of step {} any more: what is "
+                                         "left of the steps after {} is played by the policy of "
+                                         "step {}",
+                                         served_step_, step.key.step, step.key.step)});
+  return true;
+}
+
+/// Groups of the step are left, and no replica could play them.
+bool Run::is_stranded(const Step& step) const {
+  const bool is_played = step.state >= StepState::generating && step.state <= StepState::collecting;
+  return is_played && players_.is_stranded(step.key);
 }
 
 // Sampled, then greedy.

@@ -9,7 +9,11 @@
 /// was played is thrown away.
 ///
 /// FLOW-3: a step is opened only while step - 1 - (step whose policy is served) <= steps_ahead, so
-/// that no older token is trained on. A version is published when no lease is open.
+/// that no older token is trained on.
+/// AHEAD-1: which policy plays a step is fixed: that of step max(0, step - 1 - steps_ahead). So a
+/// policy is published when all that its predecessor is to play is in the stream, and no lease is
+/// open; and a checkpoint has those steps whole. The exception is noted (newer_policy): every
+/// replica with the older policy was lost after the optimizer had gone on.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for the word of the node, which
@@ -166,6 +170,10 @@ class Run {
   bool close(Step& step);
   bool optimize(Step& step);
   bool publish(Step& step);
+  bool is_ahead_collected(const Step& step);
+  bool is_stranded(const Step& step) const;
+  uint64_t last_step() const;
+  uint64_t fixed_until(const Step& step) const;
   bool evaluate(Step& step);
   bool measure(Step& evaluation);
   bool end_step(Step& step);
@@ -220,7 +228,8 @@ class Run {
   uint64_t next_step_ = 1;   // to be opened
   uint64_t warm_round_ = 0;  // likewise
   uint64_t version_ = 0;
-  int64_t served_step_ = -1;  // the step after which the policy was that is served
+  int64_t served_step_ = -1;     // the step after which the policy was that is served
+  bool is_newer_taken_ = false;  // AHEAD-1: by the publish under way
   uint64_t steps_done_ = 0;
   uint64_t masked_steps_ = 0;  // in a row, without a single score
   std::string last_notice_;

@@ -89,7 +89,8 @@ void Run::told(const RoundOpened& opened) {
   step->state = StepState::generating;
   begin_refill(*step);
   sift(*step);
-  players_.open(step->key, std::exchange(step->tasks, {}), group_size(step->key.kind), out_);
+  players_.open(step->key, std::exchange(step->tasks, {}), group_size(step->key.kind),
+                opened.trajectories, out_);
 }
 
 void Run::told(const LeaseFailed& failed) {

@@ -1,0 +1,145 @@
+// What is told of a finished batch, and what is checked of one before it trains.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "actors/roles/trainer_actor.hpp"
+#include "actors/run/row_set.hpp"
+#include "algorithms/sample_metrics.hpp"
+
+namespace cohort::actors {
+
+Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint64_t policy_version,
+                               uint64_t bound) {
+  for (const proto::Trajectory& t : batch)
+    if (t.weight_version_min + bound < policy_version)
+      return Error{Errc::protocol,
+                   fmt::format("FLOW-3: trajectory of step {}, group {}, index {} has tokens of "
+                               "version {}; the policy is at {} and the bound is {}",
+                               t.key.step, t.key.group, t.key.index, t.weight_version_min,
+                               policy_version, bound)};
+  return {};
+}
+
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum / std::max<double>(1, static_cast<double>(values.size()));
+}
+
+/// verl's metrics of rows: `acc` where a scorer gives it, else the score. Masked answers are left
+/// out.
+std::vector<std::pair<std::string, double>> held_out_metrics(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<uint32_t, algorithms::PromptScores> prompts;
+  bool has_acc = false;
+  for (const proto::Trajectory& t : batch) {
+    if (t.data_source.empty() || !t.mask_reason.empty()) continue;
+    algorithms::PromptScores& prompt = prompts[t.key.group];
+    prompt.source = t.data_source;
+    const std::optional<double> accuracy = proto::accuracy_of(t);
+    has_acc = has_acc || accuracy;
+    std::string answer;
+    for (const proto::RewardPart& part : t.reward_parts)
+      if (answer.empty() && part.detail.starts_with("pred ")) answer = part.detail;
+    prompt.scores.push_back(accuracy.value_or(t.score));
+    prompt.answers.push_back(std::move(answer));
+  }
+  std::vector<algorithms::PromptScores> list;
+  for (auto& [group, prompt] : prompts) list.push_back(std::move(prompt));
+  return algorithms::sample_metrics(list, has_acc ? std::string(proto::k_accuracy) : "reward");
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> rollout_metrics(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<std::string, double> sums;
+  std::map<std::string, std::vector<double>> scores;  // by tag
+  std::map<std::string, std::vector<double>> parts;
+  double score_min = batch.empty() ? 0 : batch.front().score;
+  double score_max = score_min;
+  double score = 0;
+  double masked = 0;
+  double answers = 0;
+  double tokens = 0;
+  std::vector<double> greedy;
+  for (const proto::Trajectory& t : batch) {
+    if (t.is_greedy) {
+      greedy.push_back(t.score);
+      continue;
+    }
+    score += t.score;
+    masked += t.mask_reason.empty() || proto::is_left_out(t) ? 0 : 1;
+    score_min = std::min(score_min, t.score);
+    score_max = std::max(score_max, t.score);
+    tokens += static_cast<double>(t.tokens.size());
+    answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
+    scores[t.tag].push_back(t.score);
+    for (const auto& [name, value] : t.metrics) sums["env/" + t.tag + "/" + name] += value;
+    for (const proto::RewardPart& part : t.reward_parts)
+      if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
+  }
+  const double count = std::max<double>(1, static_cast<double>(batch.size() - greedy.size()));
+  std::vector<std::pair<std::string, double>> metrics = {
+      {"reward/mean", score / count},
+      {"rollout/score/mean", score / count},
+      {"rollout/score/max", score_max},
+      {"rollout/score/min", score_min},
+      {"rollout/response_length/mean", answers / count},
+      {"rollout/prompt_length/mean", (tokens - answers) / count},
+      {"reward/masked", masked / count}};
+  if (!greedy.empty()) metrics.emplace_back("reward/greedy/mean", mean_of(greedy));
+  for (const auto& [name, sum] : sums) {
+    const std::string tag = name.substr(4, name.rfind('/') - 4);  // behind "env/"
+    metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
+  }
+  for (const auto& [name, values] : parts) metrics.emplace_back(name, mean_of(values));
+  const bool is_held_out = !batch.empty() && batch.front().key.kind == TrajectoryKind::val;
+  if (!is_held_out) return metrics;
+  for (const auto& [tag, values] : scores) {
+    metrics.emplace_back("val/" + tag + "/score/mean", mean_of(values));
+    metrics.emplace_back("val/" + tag + "/score/max", *std::ranges::max_element(values));
+    metrics.emplace_back("val/" + tag + "/score/min", *std::ranges::min_element(values));
+  }
+  for (auto& metric : held_out_metrics(batch)) metrics.push_back(std::move(metric));
+  return metrics;
+}
+
+std::vector<std::pair<std::string, double>> row_metrics(
+    const std::vector<proto::Trajectory>& batch) {
+  const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
+  const std::string prefix = is_held_out ? "val/" : "sft/";
+  double truncated = 0, without_end = 0, uncounted = 0;
+  for (const proto::Trajectory& t : batch) {
+    uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;
+    for (const auto& [name, value] : t.metrics) {
+      if (name == k_row_truncated) truncated += value;
+      if (name == k_row_without_end) without_end += value;
+    }
+  }
+  return {{prefix + "rows", static_cast<double>(batch.size())},
+          {prefix + "truncated_rows", truncated},
+          {prefix + "rows_without_end", without_end},
+          {prefix + "rows_without_answer", uncounted}};
+}
+
+std::vector<std::pair<std::string, double>> success_by_tag(
+    const std::vector<proto::Trajectory>& batch) {
+  std::map<std::string, double> sums, counts;
+  for (const proto::Trajectory& t : batch) {
+    if (t.is_greedy) continue;
+    ++counts[t.tag];
+    for (const auto& [name, value] : t.metrics)
+      if (name == proto::k_success) sums[t.tag] += value;
+  }
+  std::vector<std::pair<std::string, double>> success;
+  for (const auto& [tag, sum] : sums) success.emplace_back(tag, sum / counts.at(tag));
+  return success;
+}
+
+}  // namespace cohort::actors

@@ -1,0 +1,83 @@
+/// Rules on generation beside training (docs/async.md).
+#include <cmath>
+
+#include "runtime/config/roll/roll_check.hpp"
+
+namespace cohort::config {
+namespace {
+
+/// ROLL's key: steps that generation may run ahead.
+void take_ratio(RunConfig& c, Findings& f) {
+  if (c.async_generation_ratio <= 0 || c.dialect == Dialect::verl) return;
+  const AsyncSection said = c.async;
+  const bool is_whole = c.async_generation_ratio == std::floor(c.async_generation_ratio);
+  c.async.mode = is_whole ? AsyncMode::one_step_off : AsyncMode::fully_async;
+  c.async.depth = c.async_generation_ratio;
+  if ((f.has("async.mode") && said.mode != c.async.mode) ||
+      (f.has("async.depth") && said.depth != c.async.depth))
+    f.problem("async_generation_ratio",
+              "{} and the section async both say how far generation is ahead; remove one",
+              c.async_generation_ratio);
+}
+
+void check_depth(RunConfig& c, Findings& f) {
+  AsyncSection& a = c.async;
+  const auto steps = static_cast<int64_t>(std::ceil(a.depth));
+  if (a.depth <= 0)
+    return f.problem("async.depth", "0 with mode {}: give at least 1, or mode sync",
+                     to_string(a.mode));
+  if (a.bound == 0) a.bound = steps;
+  if (a.bound < steps)
+    f.problem("async.bound",
+              "{} is below depth {}: what is played {} steps ahead is {} steps old when it trains",
+              a.bound, a.depth, a.depth, steps);
+  c.derived.steps_ahead = a.bound;
+  if (a.mode != AsyncMode::one_step_off) return;
+  if (a.depth != static_cast<double>(steps))
+    f.problem("async.depth", "{} with mode one_step_off: give a whole number of steps", a.depth);
+  else if (a.bound != steps)
+    f.problem("async.bound", "{} with mode one_step_off: every step is exactly depth {} old",
+              a.bound, a.depth);
+}
+
+/// The ratio must be formed with the policy that has sampled.
+void check_old_log_probs(const RunConfig& c, Findings& f) {
+  if (c.dialect == Dialect::verl) return;  // translate_verl decides
+  if (c.derived.old_log_probs == OldLogProbs::first_pass)
+    f.problem("force_disable_old_logprobs_recompute",
+              "true takes the old log-probabilities from the update's own forward pass, which is "
+              "right only on-policy; async.mode is {}: use false",
+              to_string(c.async.mode));
+  const bool is_corrected =
+      c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0;
+  if (c.derived.old_log_probs == OldLogProbs::recomputed && !is_corrected)
+    f.problem("enable_old_logprobs_recompute",
+              "true with async.mode {}: the policy that begins the update has not sampled, and "
+              "nothing weighs that; use false, or train_infer_correction",
+              to_string(c.async.mode));
+}
+
+}  // namespace
+
+void check_async(RunConfig& c, Findings& f) {
+  if (!usable(f, {"async.mode", "async.depth", "async.bound", "async_generation_ratio"})) return;
+  take_ratio(c, f);
+  if (c.async.mode == AsyncMode::sync) {
+    const AsyncSection defaults;
+    if (c.async.depth != defaults.depth) f.warn("async.depth", "has no effect with mode sync");
+    if (c.async.bound != defaults.bound) f.warn("async.bound", "has no effect with mode sync");
+    return;
+  }
+  if (c.pipeline > Pipeline::rlvr)
+    return f.problem("async.mode", "{} in pipeline {}, which generates nothing; use sync",
+                     to_string(c.async.mode), to_string(c.pipeline));
+  check_depth(c, f);
+  if (f.has("placement.offload") && c.placement.offload == OffloadPolicy::step)
+    f.problem("placement.offload",
+              "step with async.mode {}: who generates beside training keeps its objects on its "
+              "cards; use never",
+              to_string(c.async.mode));
+  check_old_log_probs(c, f);
+}
+
+}  // namespace cohort::config
