@@ -200,7 +200,7 @@ void add_experts(Builder& to, const ModelShape& x) {
 
 void add_head(Builder& to, const ModelShape& x, HeadKind head) {
   if (head == HeadKind::value)
-    to.whole(Part::head, Kind::table, "value_head", "score.weight", 1, x.hidden_size);
+    to.whole(Part::head, Kind::score, "value_head", "score.weight", 1, x.hidden_size);
   else if (!x.tie_word_embeddings)
     to.rows(Part::head, "head", "lm_head.weight", x.vocab_size, x.hidden_size, x.vocab_size).kind =
         Kind::table;

@@ -62,8 +62,9 @@ struct ByPart {
 
 /// Norms start as ones and biases as zeros, and neither decays. LoRA's "all-linear" is linear and
 /// residual. A residual matrix adds to the residual stream: its start values shrink with the depth.
-/// lora_a and lora_b are an adapter's (lora.hpp).
-enum class Kind : uint8_t { table, norm, bias, linear, residual, router, lora_a, lora_b };
+/// lora_a and lora_b are an adapter's (lora.hpp). A score starts as zeros and decays: the head of a
+/// value model, whose first values are 0.
+enum class Kind : uint8_t { table, norm, bias, linear, residual, router, lora_a, lora_b, score };
 /// Over TP (experts: over ETP): by rows, what a product writes; by columns, what it reads.
 enum class Cut : uint8_t { whole, rows, columns };
 enum class Where : uint8_t { layers, first_stage, last_stage, both_ends };

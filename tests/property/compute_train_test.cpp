@@ -415,5 +415,51 @@ TEST_F(Checkpoints, AnotherShapeIsNamed) {
             std::string::npos);
 }
 
+// A critic's start: of a language model its values begin at 0, of a classifier they go on.
+TEST_F(Checkpoints, AValueModelStartsFromALanguageModelOrAClassifier) {
+  SampleSet data = random_samples(4, 15);
+  const auto squared = [](const StepCounts& counts) -> LossFunction {
+    return [tokens = counts.tokens](const MicroBatch& batch, const MicroOutputs& out) {
+      return MicroLoss{(out.logp - batch.advantages).square().sum() / tokens};
+    };
+  };
+  TrainEngineOptions options = tiny_options();
+  options.head = model::HeadKind::value;
+  const auto values_of = [&](TrainRig& rig) {
+    rig.onload_all();
+    std::vector<std::vector<float>> values;
+    EXPECT_TRUE(rig.engine->log_probs(data.samples, values));
+    return values;
+  };
+  TrainRig language(tiny_options());
+  ASSERT_TRUE(language.engine->save(folder_));
+  TrainRig first(options);
+  ASSERT_TRUE(first.engine->load_model(folder_));
+  for (const std::vector<float>& row : values_of(first))
+    for (float value : row) EXPECT_EQ(value, 0);
+  first.engine->step(data.samples, squared, 1e-2).value();
+  ASSERT_TRUE(first.engine->save(folder_));
+  TrainRig second(options);
+  ASSERT_TRUE(second.engine->load_model(folder_));
+  const auto learned = values_of(first);
+  EXPECT_EQ(values_of(second), learned);
+  EXPECT_NE(learned.at(0), std::vector<float>(learned.at(0).size(), 0));
+  EXPECT_NE(language.engine->load_model(folder_).error().detail.find("score.weight"),
+            std::string::npos);
+  // transformers' token classifiers have a bias beside the weight.
+  for (const float bias : {0.0f, 0.5f}) {
+    ASSERT_TRUE(first.engine->save(folder_));
+    auto file = SafetensorsFile::open(folder_ / "model.safetensors").value();
+    std::vector<NamedTensor> tensors = file.tensors();
+    tensors.push_back({"score.bias", "F32", {1}, std::as_bytes(std::span(&bias, 1))});
+    ASSERT_TRUE(write_safetensors(folder_ / "new", tensors, {}));
+    fs::rename(folder_ / "new", folder_ / "model.safetensors");
+    const auto loaded = second.engine->load_model(folder_);
+    EXPECT_EQ(loaded.has_value(), bias == 0);
+    if (!loaded)
+      EXPECT_NE(loaded.error().detail.find("'score.bias' is not one 0"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace cohort::compute

@@ -105,7 +105,8 @@ ops::TokenLogProbs head_log_probs(const Tensor& x, const Tensor& final_norm, con
                                   const ModelConfig& config, const PackedBatch& batch,
                                   int64_t logits_max, const ops::TiedGradientRef& tied) {
   Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
-  if (lm_head.size(0) == 1) return {product(h, lm_head).squeeze(1).to(at::kFloat), {}};
+  if (lm_head.size(0) == 1)  // a value: bf16's 8 bits are too few for a return
+    return {product(h.to(at::kFloat), lm_head.to(at::kFloat)).squeeze(1), {}};
   constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
   const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
   return ops::token_log_probs(h, lm_head, batch.target, chunk_rows, tied);

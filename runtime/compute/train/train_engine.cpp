@@ -107,6 +107,7 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   if (const int64_t length = options.described.shape.max_position; length > 0)
     s.described.shape.max_position = length;
   s.described.dtype = s.is_bf16() ? "bfloat16" : "float32";
+  s.describe_head(s.described);
   s.math = FlatMath(options.card->device().get());
   const Collectives* group = options.zero.group;
   if (const int ways = options.zero.expert_ways; ways > 1)

@@ -207,7 +207,8 @@ class TrainEngine {
   /// (its hash is in the checkpoint), which load_model() reads before.
   Expected<void> load(const std::filesystem::path& folder);
   /// Collective. Reads the weights of a Hugging Face folder (weight_folder.hpp); moments start at
-  /// zero. Errors are WeightFolder's. With an adapter these are the frozen weights under it.
+  /// zero. Errors are WeightFolder's. With an adapter these are the frozen weights under it. A
+  /// value head that the folder lacks is zero.
   Expected<void> load_model(const std::filesystem::path& folder);
   /// Collective. Reads a PEFT folder over the frozen model; moments start at zero. Returns
   /// Errc::invalid_argument naming file and key or tensor for another rank, scale or module.

@@ -194,8 +194,9 @@ Expected<void> check_flat_hash(const State& s, const ReadTensor& read, const jso
 void store_model(const State& s, const WeightFolder& weights) {
   std::vector<float> values;
   for (size_t spec = 0; spec < s.layout.specs.size(); ++spec) {
-    values.resize(static_cast<size_t>(s.layout.specs[spec].count));
-    weights.read(s.layout.specs[spec].name, 0, values);
+    values.assign(static_cast<size_t>(s.layout.specs[spec].count), 0.0f);
+    if (weights.find(s.layout.specs[spec].name) != nullptr)  // else a value head that begins
+      weights.read(s.layout.specs[spec].name, 0, values);
     s.store_parameters(spec, 0, values);
   }
 }
@@ -319,6 +320,7 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
   const int64_t length = described.shape.max_position;
   described.shape = s.options.model;
   if (length > 0) described.shape.max_position = length;
+  s.describe_head(described);
   if (fs::exists(folder / "train_state.json")) return described;  // of ours: it says the rest
   described.dtype = weights.has_only("BF16") ? "bfloat16" : "float32";
   // A folder of weights alone: the tokenizer is where the options say.
@@ -328,13 +330,16 @@ Expected<model::HfConfig> describe(const State& s, const fs::path& folder,
   return described;
 }
 
-Expected<void> open_model(const State& s, const fs::path& folder, Loaded& out) {
+Expected<void> open_weights(const State& s, const fs::path& folder, bool is_start, Loaded& out) {
   COHORT_ASSIGN(out.model, WeightFolder::open(folder));
-  COHORT_ASSIGN(
-      const std::vector<std::string> notices,
-      out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.experts.whole()));
+  const bool may_lack_head = is_start && s.options.head == model::HeadKind::value;
+  const auto notices =
+      may_lack_head
+          ? out.model->check_values(s.options.model)
+          : out.model->check(s.options.model, s.has_lora() ? s.base_layout : s.experts.whole());
+  if (!notices) return notices.error();
   COHORT_ASSIGN(out.described, describe(s, folder, *out.model));
-  for (const std::string& notice : notices)
+  for (const std::string& notice : *notices)
     if (s.rank() == 0) log::info("{}", notice);
   return {};
 }
@@ -366,7 +371,7 @@ Expected<void> open_adapter(const State& s, const fs::path& folder, Loaded& out)
 /// What a checkpoint has of the parameters: the model, or an adapter over the model that is here.
 Expected<void> open_parameters(const State& s, const json& state, const fs::path& folder,
                                Loaded& out) {
-  if (!s.has_lora()) return open_model(s, folder, out);
+  if (!s.has_lora()) return open_weights(s, folder, false, out);
   COHORT_TRY(open_adapter(s, folder, out));
   if (state.value("base_hash", json()) != hex(s.base_hash()))
     return Error{
@@ -459,7 +464,7 @@ Expected<void> TrainEngine::load(const fs::path& folder) try {
 Expected<void> TrainEngine::load_model(const fs::path& folder) try {
   State& s = *state_;
   Loaded loaded;
-  COHORT_TRY(s.agree(open_model(s, folder, loaded), 0, "load_model"));
+  COHORT_TRY(s.agree(open_weights(s, folder, true, loaded), 0, "load_model"));
   if (s.has_lora()) {
     store_base(s, *loaded.model);
     s.base_folder = folder.string();

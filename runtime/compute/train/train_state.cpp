@@ -31,7 +31,8 @@ void fill_initial(const ParameterSpec& spec, const ModelConfig& config, Rng rng,
                   std::span<float> values) {
   if (spec.kind == model::Kind::norm) {
     std::fill(values.begin(), values.end(), 1.0f);
-  } else if (spec.kind == model::Kind::bias || spec.kind == model::Kind::lora_b) {
+  } else if (spec.kind == model::Kind::bias || spec.kind == model::Kind::lora_b ||
+             spec.kind == model::Kind::score) {
     std::fill(values.begin(), values.end(), 0.0f);
   } else if (spec.kind == model::Kind::lora_a) {
     // Kaiming's uniform with a = sqrt(5), as PEFT starts it: bound 1 / sqrt(in).
@@ -205,6 +206,12 @@ Expected<void> TrainEngine::State::require_on_card(std::initializer_list<TrainOb
                                options.role, to_string(which), options.card->card().value)};
   }
   return {};
+}
+
+void TrainEngine::State::describe_head(model::HfConfig& file) const {
+  const bool is_value = options.head == model::HeadKind::value;
+  file.head = is_value ? model::HfConfig::Head::sequence_score : model::HfConfig::Head::language;
+  file.labels = is_value ? 1 : 0;
 }
 
 void TrainEngine::State::initialise() const {

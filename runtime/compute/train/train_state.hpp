@@ -52,6 +52,9 @@ struct TrainEngine::State {
   std::string base_folder;                              // that load_model() has read
   mutable std::optional<uint64_t> base_hash_known;
 
+  /// Says in a config.json what stands in the place of lm_head.
+  void describe_head(model::HfConfig& file) const;
+
   bool has_lora() const { return lora.has_value(); }
   /// Parameters that are trained have a bf16 copy, which products read.
   bool is_bf16() const { return options.model.dtype == tensor::Dtype::bf16 && !has_lora(); }

@@ -217,6 +217,29 @@ Expected<std::vector<std::string>> WeightFolder::check(const ModelConfig& model,
   return notices;
 }
 
+Expected<std::vector<std::string>> WeightFolder::check_values(const ModelConfig& model) const {
+  constexpr const char *k_score = "score.weight", *k_bias = "score.bias";
+  ParameterLayout layout = layout_of(model, model::HeadKind::value);
+  const bool has_score = find(k_score) != nullptr;
+  if (!has_score)
+    std::erase_if(layout.specs, [&](const ParameterSpec& spec) { return spec.name == k_score; });
+  COHORT_ASSIGN(std::vector<std::string> notices, check(model, layout, {"lm_head.weight", k_bias}));
+  if (!has_score)
+    notices.push_back(folder_.string() + ": has no score.weight: the values start at 0");
+  const NamedTensor* bias = find(k_bias);
+  if (bias == nullptr) return notices;
+  float value = 0;
+  const bool is_one = bias->shape == std::vector<int64_t>{1} &&
+                      (bias->dtype == "F32" || bias->dtype == "BF16" || bias->dtype == "F16");
+  if (is_one) read(k_bias, 0, std::span(&value, 1));
+  if (!is_one || value != 0)
+    return Error{Errc::invalid_argument,
+                 place_of(k_bias) +
+                     " is not one 0: a value head has no bias here; start from the "
+                     "policy's folder, or write the classifier without it"};
+  return notices;
+}
+
 void WeightFolder::read_as(tensor::Dtype dtype, std::string_view name, int64_t begin,
                            std::span<std::byte> to) const {
   const NamedTensor& tensor = *find(name);

@@ -31,6 +31,12 @@ class WeightFolder {
   Expected<std::vector<std::string>> check(const ModelConfig& model, const ParameterLayout& layout,
                                            const std::vector<std::string>& more = {}) const;
 
+  /// The same of a value model (HeadKind::value), a critic's start: the folder of a classifier with
+  /// one label, or of a language model, whose head is passed over and which lacks score.weight: the
+  /// values then start at 0. Returns Errc::invalid_argument for a score.bias that is not 0, for
+  /// which the value head has no tensor.
+  Expected<std::vector<std::string>> check_values(const ModelConfig& model) const;
+
   /// Copies elements [begin, begin + to.size()) of a tensor, taken flat, to f32. REQUIRES: check()
   /// accepted the tensor.
   void read(std::string_view name, int64_t begin, std::span<float> to) const;
