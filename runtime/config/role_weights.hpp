@@ -10,4 +10,8 @@ namespace cohort::config {
 /// names it; empty: it is the policy of step 0, or none is built.
 std::string own_reference(const RunConfig& config);
 
+/// Returns what the critic starts from: its own model_name_or_path, else `reward_pretrain`, else
+/// `pretrain`; empty: the `model` section, drawn.
+std::string critic_start(const RunConfig& config);
+
 }  // namespace cohort::config

@@ -390,6 +390,18 @@ struct VerlSection {
   bool operator==(const VerlSection&) const = default;
 };
 
+/// A critic's numbers that follow from the keys.
+struct DerivedCritic {
+  int64_t optimizer_batch = 0;           // P·A·D of critic [trajectories]; 0: no critic is built
+  int64_t ppo_epochs = 1;                // passes over the trajectories of a step
+  int64_t optimizer_steps_per_step = 0;  // ppo_epochs · N / optimizer_batch
+  int64_t total_optimizer_steps = 0;     // over the run
+  int64_t warmup_steps = 0;              // of its learning rate, after warmup_ratio
+  double max_grad_norm = 1.0;
+  LossAgg loss_agg = LossAgg::seq_mean_token_mean;
+  bool operator==(const DerivedCritic&) const = default;
+};
+
 /// Numbers that follow from the keys; docs/config.md, Batch algebra.
 struct Derived {
   int64_t train_cards = 0;               // cards of actor_train
@@ -428,6 +440,7 @@ struct Derived {
   int64_t dropped_rows = 0;  // of an epoch, its last incomplete batch
   int64_t steps_per_epoch = 0;
   int64_t total_steps = 0;  // 0: not known before the files are read
+  DerivedCritic critic;
   bool operator==(const Derived&) const = default;
 };
 

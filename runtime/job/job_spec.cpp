@@ -54,7 +54,7 @@ std::vector<Section> sections_of(const RunConfig& c) {
   if (c.derived.is_reference_needed || c.pipeline == Pipeline::dpo)
     add_section(out, "reference", "reference", c.reference, c.pretrain);
   if (catalog::entry(c.adv_estimator).has(catalog::need::critic))
-    add_section(out, "critic", "critic", c.critic, first_of(c.reward_pretrain, c.pretrain));
+    add_section(out, "critic", "critic", c.critic, config::critic_start(c));
   add_section(out, "reward_model", "reward_model", c.reward_model, c.reward_pretrain);
   for (const auto& [name, reward] : c.rewards)
     add_section(out, "rewards." + name, "rewards." + name, reward.worker, c.reward_pretrain);
@@ -122,18 +122,19 @@ void fill_engine(plan::RoleJob& job, const Section& section, const RunConfig& c)
 
 }  // namespace
 
-ZeroSettings zero_of(const RunConfig& c) {
-  const config::StrategySettings& s = c.actor_train.strategy_args;
+ZeroSettings zero_of(const RunConfig& c, const WorkerConfig& role) {
+  const config::StrategySettings& s = role.strategy_args;
   ZeroSettings zero;
   zero.offload_optimizer = s.offload_optimizer;
   zero.offload_params = s.offload_param;
-  zero.swap_optimizer = c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
-  if (c.actor_train.device_mapping.size() < 2) return zero;
+  zero.swap_optimizer =
+      &role == &c.actor_train && c.dialect == config::Dialect::verl && c.verl.swap_optimizer;
+  if (role.device_mapping.size() < 2) return zero;
   zero.expert_ways = degree(s.expert_parallel_size);
   zero.stage = static_cast<uint32_t>(count(s.zero_stage));
   // Under an adapter the model is whole on each card: FSDP cuts what is trained alone.
-  const bool is_lora = !c.actor_train.model_args.lora_target.empty() ||
-                       !c.actor_train.model_args.adapter_name_or_path.empty();
+  const bool is_lora =
+      !role.model_args.lora_target.empty() || !role.model_args.adapter_name_or_path.empty();
   if (s.strategy == Strategy::fsdp2_train) zero.stage = is_lora ? 2 : 3;
   if (s.strategy == Strategy::megatron_train) zero.stage = s.use_distributed_optimizer ? 1 : 0;
   return zero;
@@ -142,14 +143,15 @@ ZeroSettings zero_of(const RunConfig& c) {
 namespace {
 
 /// The built-in engine has keys of its own; what the others' keys say does not change its bytes.
-void fill_builtin(plan::RoleJob& job, const RunConfig& c, uint64_t vocab_size) {
+void fill_builtin(plan::RoleJob& job, const WorkerConfig& role, const RunConfig& c,
+                  uint64_t vocab_size) {
   constexpr uint64_t k_logits_max = uint64_t{1} << 24;  // TrainEngineOptions::logits_max
   job.packed_tokens = count(c.micro_batch_tokens);
   job.logits_chunk_tokens = std::max<uint64_t>(k_logits_max / std::max<uint64_t>(vocab_size, 1), 1);
   job.max_running = count(c.max_running_requests);
   job.threads = degree(c.cards.threads_per_card);
-  if (job.name != Role::actor_train) return;
-  ZeroSettings zero = zero_of(c);
+  if (job.name != Role::actor_train && job.name != Role::critic) return;
+  ZeroSettings zero = zero_of(c, role);
   job.zero_stage = zero.stage;
   job.offload_optimizer = zero.offload_optimizer;
   job.offload_params = zero.offload_params;
@@ -176,7 +178,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   job.has_own_weights = job.name == Role::reference && !config::own_reference(c).empty();
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
-    fill_builtin(job, c, count(shape.vocab_size));
+    fill_builtin(job, w, c, count(shape.vocab_size));
   else
     fill_engine(job, section, c);
   return job;
@@ -283,6 +285,8 @@ plan::BatchOptions batch_of(const RunConfig& c) {
     batch.max_steps = count(c.max_steps);
     batch.log_prob_batch_size = count(c.actor_train.infer_batch_size);
   }
+  batch.critic_batch = count(c.derived.critic.optimizer_batch);
+  batch.critic_epochs = count(c.derived.critic.ppo_epochs);
   batch.rollout_batch_size = count(c.rollout_batch_size);
   if (batch.kind == plan::BatchKind::sft)
     batch.rollout_batch_size = count(c.derived.optimizer_batch);

@@ -44,10 +44,11 @@ struct ZeroSettings {
   uint32_t expert_ways = 1;  // cards over which routed experts are cut
 };
 
-/// Returns what the strategy of actor_train asks for: deepspeed_*'s zero_stage, FSDP as stage 3,
-/// Megatron's distributed optimizer as stage 1; ep_size or expert_model_parallel_size. Under an
-/// adapter the model is whole on each card, and FSDP is stage 2.
-ZeroSettings zero_of(const config::RunConfig& config);
+/// Returns what the strategy of a role that trains asks for (actor_train, critic): deepspeed_*'s
+/// zero_stage, FSDP as stage 3, Megatron's distributed optimizer as stage 1; ep_size or
+/// expert_model_parallel_size. Under an adapter the model is whole on each card, and FSDP is stage
+/// 2. `role` is a section of `config`.
+ZeroSettings zero_of(const config::RunConfig& config, const config::WorkerConfig& role);
 
 /// Returns the adapter that actor_train trains over a model of `shape`, targets resolved; none for
 /// full fine-tuning. Returns Errc::config naming the key.

@@ -141,19 +141,27 @@ const char* reference_key(const config::RunConfig& config) {
                                                  : "reference.model_args.model_name_or_path";
 }
 
+std::string critic_key(const config::RunConfig& config) {
+  if (config.dialect == config::Dialect::verl) return "critic.model.path";
+  if (!config.critic.model_args.model_name_or_path.empty())
+    return "critic.model_args.model_name_or_path";
+  return config.reward_pretrain.empty() ? "pretrain" : "reward_pretrain";
+}
+
 namespace {
 
 /// Errors name the first id that stands for two tokens.
-Expected<void> check_same_ids(const text::Tokenizer& policy, const text::Tokenizer& reference,
+Expected<void> check_same_ids(const text::Tokenizer& policy, const text::Tokenizer& other,
                               const std::string& folder) {
-  const text::TokenId end = std::max(policy.id_end(), reference.id_end());
+  const text::TokenId end = std::max(policy.id_end(), other.id_end());
   for (text::TokenId id = 0; id < end; ++id) {
-    const auto a = policy.token(id), b = reference.token(id);
+    const auto a = policy.token(id), b = other.token(id);
     if (a == b) continue;
-    return Error{Errc::config,
-                 fmt::format("{}: id {} is '{}', and of the policy's tokenizer '{}'; a reference "
-                             "reads the policy's ids, so that its tokenizer must be the same",
-                             folder, id, b.value_or("none"), a.value_or("none"))};
+    return Error{
+        Errc::config,
+        fmt::format("{}: id {} is '{}', and of the policy's tokenizer '{}'; this role reads "
+                    "the policy's ids, so that its tokenizer must be the same",
+                    folder, id, b.value_or("none"), a.value_or("none"))};
   }
   return {};
 }
@@ -182,23 +190,53 @@ Expected<void> check_tokenizer(const Policy& policy, const std::string& folder,
   return check_same_ids(ours->folder().tokenizer, theirs->folder().tokenizer, text);
 }
 
-Expected<OwnReference> read_reference(const std::string& folder, const Policy& policy) {
-  if (folder.starts_with(model::k_random))
-    return Error{Errc::config, fmt::format("'{}': a reference has weights; give a folder", folder)};
+/// What the config.json of a folder says that reads the policy's ids. `role` is for errors.
+Expected<model::HfConfig> read_role(const std::string& folder, const Policy& policy,
+                                    const std::string& role) {
   if (!has_file(folder, "config.json"))
     return Error{Errc::config,
                  fmt::format("no folder '{}' with a config.json (nothing is downloaded)", folder)};
-  COHORT_ASSIGN(const model::HfConfig read, model::read_hf_folder(folder));
-  if (read.head != model::HfConfig::Head::language)
-    return Error{Errc::config,
-                 fmt::format("{} holds a classifier; a reference is a language model", folder)};
+  COHORT_ASSIGN(model::HfConfig read, model::read_hf_folder(folder));
   COHORT_TRY(check_tokenizer(policy, folder, read.name_or_path));
   if (read.shape.vocab_size < policy.shape.vocab_size)
     return Error{Errc::config,
                  fmt::format("{}/config.json: vocab_size {} is below the policy's {}: the policy "
-                             "may sample an id that the reference has no row for",
-                             folder, read.shape.vocab_size, policy.shape.vocab_size)};
+                             "may sample an id that the {} has no row for",
+                             folder, read.shape.vocab_size, policy.shape.vocab_size, role)};
+  return read;
+}
+
+Expected<OwnReference> read_reference(const std::string& folder, const Policy& policy) {
+  if (folder.starts_with(model::k_random))
+    return Error{Errc::config, fmt::format("'{}': a reference has weights; give a folder", folder)};
+  COHORT_ASSIGN(const model::HfConfig read, read_role(folder, policy, "reference"));
+  if (read.head != model::HfConfig::Head::language)
+    return Error{Errc::config,
+                 fmt::format("{} holds a classifier; a reference is a language model", folder)};
   return OwnReference{folder, read.shape};
+}
+
+Expected<CriticStart> read_critic(const std::string& start, const Policy& policy) {
+  if (!start.starts_with(model::k_random)) {
+    COHORT_ASSIGN(model::HfConfig read, read_role(start, policy, "critic"));
+    if (read.head != model::HfConfig::Head::language && read.labels != 1)
+      return Error{Errc::config,
+                   fmt::format("{}/config.json: a classifier with {} labels; a critic has one, or "
+                               "is a language model",
+                               start, read.labels)};
+    return CriticStart{start, read.shape, read};
+  }
+  const model::ModelSource source = model::source_of(start);
+  CriticStart drawn;
+  if (source.config.empty()) {
+    COHORT_ASSIGN(drawn.shape, model::find_model(start));
+  } else {
+    COHORT_ASSIGN(const model::HfConfig read, model::read_hf_file(source.config));
+    drawn.shape = read.shape;
+  }
+  drawn.shape.vocab_size = std::max(drawn.shape.vocab_size, policy.shape.vocab_size);
+  drawn.file = policy.file;
+  return drawn;
 }
 
 }  // namespace
@@ -210,6 +248,15 @@ Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& 
   auto found = read_reference(folder, policy);
   if (!found) return found.error().with_context(reference_key(config));
   return std::optional(*std::move(found));
+}
+
+Expected<CriticStart> critic_start_of(const config::RunConfig& config, const Policy& policy) {
+  const std::string start = config::critic_start(config);
+  if (start == config.pretrain)
+    return CriticStart{start.starts_with(model::k_random) ? "" : start, policy.shape, policy.file};
+  auto found = read_critic(start, policy);
+  if (!found) return found.error().with_context(critic_key(config));
+  return found;
 }
 
 }  // namespace cohort::job

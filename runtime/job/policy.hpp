@@ -33,6 +33,7 @@ Expected<Policy> policy_of(const config::RunConfig& config);
 /// The keys that name the policy's folder and the reference's, as the config's dialect spells them.
 const char* pretrain_key(const config::RunConfig& config);
 const char* reference_key(const config::RunConfig& config);
+std::string critic_key(const config::RunConfig& config);
 
 /// A reference that is another model than the policy's start.
 struct OwnReference {
@@ -47,5 +48,17 @@ struct OwnReference {
 /// file: Errc::config, and those of policy_of.
 Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
                                                        const Policy& policy);
+
+/// What the critic is before its first step.
+struct CriticStart {
+  std::string folder;  // of its weights; empty: they are drawn
+  model::ModelShape shape;
+  model::HfConfig file;  // as Policy::file
+};
+
+/// Returns what config::critic_start() names: the policy's start with a value head, the folder of a
+/// classifier with one label or of a language model, or random:…, drawn. Of a folder ids and rows
+/// must fit as a reference's. Errors name key and file, as own_reference_of.
+Expected<CriticStart> critic_start_of(const config::RunConfig& config, const Policy& policy);
 
 }  // namespace cohort::job

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "runtime/config/load.hpp"
+#include "runtime/config/roll/not_built.hpp"
 #include "tests/support/config_text.hpp"
 #include "tests/support/same_settings.hpp"
 
@@ -28,6 +29,27 @@ void expect_round_trip(const RunConfig& config) {
   auto again = load_text(config.resolved_yaml, "resolved.yaml");
   ASSERT_TRUE(again) << again.error().detail;
   EXPECT_TRUE(test::same_settings(config, *again));
+}
+
+// The excerpt leaves adv_estimator out, so that it means gae: with cards for a critic it runs so.
+TEST(SeedPlan, TheEightBillionExampleNeedsOnlyCardsForItsCritic) {
+  const std::string path =
+      test::source_path("tests/data/seed_configs/qwen3_8b_rlvr_deepspeed.yaml");
+  const auto of_critic = [&](const std::vector<std::string>& overrides) {
+    auto config = load(path, overrides);
+    EXPECT_TRUE(config) << config.error().detail;
+    std::vector<std::string> keys;
+    for (const Note& note : not_built(*config))
+      if (note.key == "adv_estimator" || note.key.starts_with("critic")) keys.push_back(note.key);
+    return std::pair(keys, config->derived.critic);
+  };
+  EXPECT_EQ(of_critic({}).first, std::vector<std::string>{"adv_estimator"});
+  const auto [keys, critic] = of_critic({"+critic.device_mapping=list(range(0,8))",
+                                         "+critic.strategy_args.strategy_name=deepspeed_train",
+                                         "+critic.training_args.gradient_accumulation_steps=4"});
+  EXPECT_EQ(keys, std::vector<std::string>{});
+  EXPECT_EQ(critic.optimizer_batch, 8 * 4 * 8);  // 256 trajectories of a step: one of its steps
+  EXPECT_EQ(critic.optimizer_steps_per_step, 1);
 }
 
 // The numbers of docs/config.md, Batch algebra.

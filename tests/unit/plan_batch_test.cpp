@@ -53,6 +53,18 @@ TEST(Batch, SeedOneOfRoll) {  // 1024 trajectories (128*8), P*A*D = 2*64*4
   EXPECT_TRUE(plan->recompute_old_log_prob);
 }
 
+TEST(Batch, ACriticHasOptimizerStepsOfItsOwn) {
+  const auto plan = plan_batch({.rollout_batch_size = 64,
+                                .group_size = 8,
+                                .per_device_train_batch_size = 64,
+                                .kind = BatchKind::rlvr,
+                                .critic_batch = 128,
+                                .critic_epochs = 2});
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->numbers.back(), (PlanNumber{"critic's optimizer steps per step", 8,
+                                              "2 epochs * 512 / 128 trajectories of one"}));
+}
+
 TEST(Batch, OneOptimizerStepNeedsNoOldLogProbsUnlessThereIsKl) {
   BatchOptions options{
       .rollout_batch_size = 64, .group_size = 8, .gradient_accumulation_steps = 64};

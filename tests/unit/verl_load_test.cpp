@@ -362,8 +362,7 @@ TEST(VerlLoad, Warnings) {
        "examples use 5 to 16"},
       {{"trainer.critic_warmup=3"},
        "trainer.critic_warmup",
-       "the policy is not updated before step 3, and there is no critic to warm up: these steps "
-       "train nothing"},
+       "has no effect: there is no critic to warm up (verl would train nothing before step 3)"},
       {{"~algorithm.adv_estimator", "critic.ppo_micro_batch_size_per_gpu=20"},
        "algorithm.adv_estimator",
        "left at verl's default gae: a critic of the policy's size is built and trained"},
@@ -441,7 +440,9 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{"reward_model.reward_manager=prime"}, "reward_model.reward_manager"},
       {{"reward_model.enable=True"}, "reward_model.enable"},
       {{"trainer.val_only=True"}, "trainer.val_only"},
-      {{"trainer.critic_warmup=2"}, "trainer.critic_warmup"},
+      {{"algorithm.adv_estimator=gae", "critic.ppo_micro_batch_size_per_gpu=20",
+        "critic.optim.lr_warmup_steps=3"},
+       "critic.optim.lr_warmup_steps"},
       {{"data.train_files=/none.parquet"}, "trainer.total_training_steps"},
       {{"+async_training.staleness_threshold=0.2"}, "async_training"},
   };

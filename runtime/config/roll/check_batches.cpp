@@ -200,6 +200,27 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
            d.total_optimizer_steps);
 }
 
+/// The same of a critic: its own P·A·D, and ROLL's ppo_epochs and max_grad_norm.
+void count_critic(RunConfig& c) {
+  const bool is_built = catalog::entry(c.adv_estimator).has(catalog::need::critic);
+  const int64_t cards = c.critic.strategy_args.data_parallel_size;
+  if (!is_built || c.critic.device_mapping.empty() || c.pipeline > Pipeline::rlvr) return;
+  const TrainingArgs& t = c.critic.training_args;
+  DerivedCritic& d = c.derived.critic;
+  d.optimizer_batch = t.per_device_train_batch_size * t.gradient_accumulation_steps * cards;
+  if (d.optimizer_batch == 0) return;
+  d.ppo_epochs = c.ppo_epochs;
+  d.max_grad_norm = c.max_grad_norm;
+  const int64_t trajectories = c.derived.trajectories_per_step;
+  d.optimizer_steps_per_step =
+      d.ppo_epochs * ((trajectories + d.optimizer_batch - 1) / d.optimizer_batch);
+  d.total_optimizer_steps = product(std::max<int64_t>(c.max_steps, 0), d.optimizer_steps_per_step);
+  d.warmup_steps = t.warmup_steps > 0
+                       ? t.warmup_steps
+                       : static_cast<int64_t>(std::ceil(
+                             static_cast<double>(d.total_optimizer_steps) * t.warmup_ratio));
+}
+
 std::string recompute_reason(const RunConfig& c, int64_t steps_per_rank) {
   if (c.adv_estimator == AdvEstimator::gigpo || c.adv_estimator == AdvEstimator::step_reinforce)
     return fmt::format("adv_estimator {} asks for it", to_string(c.adv_estimator));
@@ -269,6 +290,7 @@ void check_batches(RunConfig& c, Findings& f) {
     check_sft(c, f);
   }
   check_optimizer_batch(c, f);
+  count_critic(c);
   if (c.pipeline == Pipeline::sft) {
     if (f.has("actor_train")) f.note("actor_train", "pipeline sft trains sft_train");
     c.actor_train = c.sft_train;

@@ -49,7 +49,7 @@ void describe_run(Visitor& v, RunConfig& c) {
                    "random:<model> or random:<config.json>: that shape, drawn; ~: `model`, drawn. "
                    "A plan takes a name."},
                   c.pretrain);
-  v.nullable_text({"reward_pretrain", "plan", "Model that the critic starts from."},
+  v.nullable_text({"reward_pretrain", "critic", "Folder that the critic starts from; ~: pretrain."},
                   c.reward_pretrain);
 }
 
@@ -101,11 +101,13 @@ void describe_estimator(Visitor& v, RunConfig& c) {
         c.gdpo_reward_keys);
   v.key({"gdpo_reward_weights", "trainer", "gdpo: their weights, one per key; []: 1 each."},
         c.gdpo_reward_weights);
-  v.key({"value_clip", "not run yet", "gae: clip range of the critic's loss.", above(0)},
+  v.key({"value_clip", "critic",
+         "gae: a value moves at most this far from the old one in the loss; ~: not clipped.",
+         above(0)},
         c.value_clip);
-  v.key(
-      {"critic_warmup", "not run yet", "gae: steps in which only the critic learns.", at_least(0)},
-      c.critic_warmup);
+  v.key({"critic_warmup", "trainer, critic", "gae: first steps, in which only the critic learns.",
+         at_least(0)},
+        c.critic_warmup);
   v.key({"ppo_epochs", "trainer", "Passes over the trajectories of a step.", between(1, 1000)},
         c.ppo_epochs);
   v.key({"gamma", "trainer", "Discount per token of the return.", between(0, 1)}, c.gamma);

@@ -75,8 +75,8 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
         m.dtype);
   v.nullable_text(
       {"model_name_or_path", "plan",
-       "Model of this role; ~: `pretrain` (critic: `reward_pretrain`). Of the reference "
-       "a folder of its own with the policy's tokenizer; others run on `pretrain`."},
+       "Model of this role; ~: `pretrain` (critic: `reward_pretrain` first). Reference and critic "
+       "may have another folder with the policy's tokenizer."},
       m.model_name_or_path);
   v.nullable_text({"adapter_name_or_path", "trainer",
                    "Folder with a PEFT adapter to start from; the lora keys then follow from it."},
@@ -380,7 +380,7 @@ void describe_roles(Visitor& v, RunConfig& c) {
   describe_worker(v, c.reference,
                   {"reference", "reference", "The frozen policy; built only when a KL needs it."},
                   {});
-  describe_worker(v, c.critic, {"critic", "plan", "The value model of adv_estimator gae."},
+  describe_worker(v, c.critic, {"critic", "critic", "The value model of adv_estimator gae."},
                   {.is_train = true});
   describe_worker(v, c.reward_model,
                   {"reward_model", "plan", "A judge that several rewards share."},

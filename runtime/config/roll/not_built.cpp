@@ -99,14 +99,20 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
   list.add_if(m.dtype == ModelDtype::fp16, model + ".dtype",
               "fp16 is not built in; use bf16 or fp32");
   list.add_if(
-      !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference",
+      !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference" &&
+          name != "critic",
       model + ".model_name_or_path",
-      "is not built in: the policy starts from `pretrain` in every role; set that key (a "
-      "reference may have a folder of its own)");
+      "is not built in: the policy starts from `pretrain` in every role; set that key (reference "
+      "and critic may have a folder of their own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
-  list.add_if(m.model_type.has_value(), model + ".model_type",
-              "is not built in: the policy is a causal language model; use ~");
+  const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
+                             m.model_type == ModelType::auto_token_classification;
+  list.add_if(m.model_type.has_value() && !(name == "critic" && is_classifier),
+              model + ".model_type",
+              name == "critic" ? "trl's value model is not built in; use ~: the folder of a "
+                                 "classifier with one label, or of a language model"
+                               : "is not built in: the policy is a causal language model; use ~");
   list.add_if(
       m.ulysses_size > 1, model + ".ulysses_size",
       fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
@@ -134,10 +140,9 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
                           s.expert_parallel_size));
 }
 
-void add_schedule(const RunConfig& c, List& list) {
-  const TrainingArgs& args = c.actor_train.training_args;
+void add_schedule(const std::string& role, const TrainingArgs& args, List& list) {
   const SchedulerArgs& kwargs = args.lr_scheduler_kwargs;
-  const std::string key = train_role_of(c) + ".training_args.lr_scheduler_kwargs";
+  const std::string key = role + ".training_args.lr_scheduler_kwargs";
   list.add_if(args.lr_scheduler_type == SchedulerType::cosine_with_min_lr && !kwargs.min_lr &&
                   !kwargs.min_lr_rate,
               key, "cosine_with_min_lr falls to min_lr, or min_lr_rate: give one of them");
@@ -186,15 +191,49 @@ void add_lora(const RunConfig& c, List& list) {
               "reference's folder in reference.model_args.model_name_or_path");
 }
 
+/// What of a critic does not run.
+void add_critic(const RunConfig& c, List& list) {
+  add_role("critic", c.critic, c, list);
+  add_schedule("critic", c.critic.training_args, list);
+  list.add_if(has_adapter(c.critic.model_args), "critic.model_args.lora_target",
+              "is not built in: every weight of the critic trains; remove the key");
+  const int64_t unit = c.derived.critic.optimizer_batch;
+  const int64_t trajectories = c.derived.trajectories_per_step;
+  const TrainingArgs& t = c.critic.training_args;
+  list.add_if(
+      unit > 0 && trajectories % unit != 0, "critic.training_args.gradient_accumulation_steps",
+      fmt::format("the step's {} trajectories are not a multiple of {} = critic's "
+                  "per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
+                  "cards; give numbers whose product divides {}",
+                  trajectories, unit, t.per_device_train_batch_size, t.gradient_accumulation_steps,
+                  c.critic.device_mapping.size(), trajectories));
+  // Critic and policy put the same KL into the rewards, each by itself, out of what is recorded.
+  const bool is_lora_reference = has_adapter(c.actor_train.model_args) && own_reference(c).empty();
+  list.add_if(
+      c.add_token_level_kl &&
+          (is_lora_reference || c.derived.old_log_probs == OldLogProbs::recomputed),
+      "add_token_level_kl",
+      fmt::format("a critic needs the KL's log-probabilities, and {} in the policy's update "
+                  "alone: {}, or use_kl_loss",
+                  is_lora_reference ? "an adapter's reference computes them"
+                                    : "enable_old_logprobs_recompute computes them",
+                  is_lora_reference ? "name reference.model_args.model_name_or_path"
+                                    : "leave that key out"));
+}
+
 void add_algorithm(const RunConfig& c, List& list) {
   const catalog::Entry& estimator = catalog::entry(c.adv_estimator);
-  if (estimator.has(catalog::need::critic))
-    list.add("adv_estimator",
-             fmt::format("{}{} needs a critic, which no role trains; use grpo or reinforce",
-                         c.origins.contains("adv_estimator") ? "" : "missing: its default ",
-                         estimator.name()));
-  else
-    list.add_row("adv_estimator", c.adv_estimator);
+  list.add_row("adv_estimator", c.adv_estimator);
+  if (estimator.is_built && estimator.has(catalog::need::critic)) {
+    if (c.critic.device_mapping.empty())
+      list.add("adv_estimator",
+               fmt::format("{}{} needs a critic: give it cards (critic.device_mapping; the "
+                           "trainer's will do), or use grpo or reinforce",
+                           c.origins.contains("adv_estimator") ? "" : "missing: its default ",
+                           estimator.name()));
+    else
+      add_critic(c, list);
+  }
   list.add_if(estimator.has(catalog::need::turns) && c.pipeline == Pipeline::rlvr, "adv_estimator",
               fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
                           estimator.name()));
@@ -207,7 +246,7 @@ void add_algorithm(const RunConfig& c, List& list) {
   list.add_if(norm.norm_mean_type == NormScope::running || norm.norm_std_type == NormScope::running,
               "reward_normalization", "running is not built in; use group or batch");
   list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
-  add_schedule(c, list);
+  add_schedule(train_role_of(c), c.actor_train.training_args, list);
 }
 
 void add_sampling(const GeneratingArgs& g, List& list) {
@@ -313,7 +352,7 @@ std::vector<Note> not_built(const RunConfig& c) {
   add_role(train_role_of(c), c.actor_train, c, list);
   if (c.pipeline == Pipeline::sft) {
     add_lora(c, list);
-    add_schedule(c, list);
+    add_schedule(train_role_of(c), c.actor_train.training_args, list);
     return list.notes;
   }
   add_role("actor_infer", c.actor_infer, c, list);

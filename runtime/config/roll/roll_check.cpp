@@ -132,6 +132,8 @@ void check_estimator(RunConfig& c, Findings& f) {
     f.note("critic", "not built: adv_estimator {} needs none", name);
   if (!has_critic && !c.reward_pretrain.empty())
     f.note("reward_pretrain", "no critic is built: adv_estimator {} needs none", name);
+  if (!has_critic && c.critic_warmup > 0)
+    f.warn("critic_warmup", "has no effect: adv_estimator {} needs no critic", name);
   complete_aggregation(c, f);
 }
 
@@ -207,6 +209,12 @@ void warn_not_built(const RunConfig& c, Findings& f) {
 std::string own_reference(const RunConfig& c) {
   const std::string& folder = c.reference.model_args.model_name_or_path;
   return c.derived.is_reference_needed && folder != c.pretrain ? folder : "";
+}
+
+std::string critic_start(const RunConfig& c) {
+  const std::string& own = c.critic.model_args.model_name_or_path;
+  if (!own.empty()) return own;
+  return c.reward_pretrain.empty() ? c.pretrain : c.reward_pretrain;
 }
 
 bool set_own_baseline(RunConfig& c, Findings& f, const std::string& group_key, int64_t group_size) {

@@ -204,11 +204,15 @@ void check_critic(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   if (n.has_critic && !catalog::entry(c.algorithm.adv_estimator).has(catalog::need::critic))
     f.warn("critic.enable", "true, but adv_estimator {} never reads its values",
            c.algorithm.estimator_name);
-  if (c.trainer.critic_warmup > 0)
-    f.warn("trainer.critic_warmup", "the policy is not updated before step {}{}",
-           c.trainer.critic_warmup,
-           n.has_critic ? " (in verl its rollout replicas stay asleep then)"
-                        : ", and there is no critic to warm up: these steps train nothing");
+  if (c.trainer.critic_warmup > 0 && n.has_critic)
+    f.warn("trainer.critic_warmup",
+           "the policy is not updated before step {} (in verl its rollout replicas stay asleep "
+           "then)",
+           c.trainer.critic_warmup);
+  else if (c.trainer.critic_warmup > 0)
+    f.warn("trainer.critic_warmup",
+           "has no effect: there is no critic to warm up (verl would train nothing before step {})",
+           c.trainer.critic_warmup);
 }
 
 /// Sizes in billions that a name tells: "qwen2_7b_rm" -> 7, "Qwen2.5-0.5B" -> 0.5.

@@ -38,8 +38,11 @@ void add_algorithm(const VerlConfig& c, const VerlNumbers& n, List& list) {
   list.add_if(!estimator.is_built, "algorithm.adv_estimator",
               fmt::format("{} is not built in; use {}", a.estimator_name,
                           built_in_verl(catalog::entries(a.adv_estimator))));
-  list.add_if(estimator.is_built && n.has_critic, "critic.enable",
-              "true is not built in: no critic is trained; use False");
+  list.add_if(estimator.is_built && n.has_critic && !estimator.has(catalog::need::critic),
+              "critic.enable",
+              fmt::format("true is not built in beside adv_estimator {}, which never reads values; "
+                          "use False",
+                          a.estimator_name));
   list.add_if(a.use_pf_ppo, "algorithm.use_pf_ppo", "PF-PPO is not built in; use False");
 }
 
@@ -53,8 +56,8 @@ void add_loss(const VerlConfig& c, List& list) {
               "true is not built in: mini-batches stand in the order of the prompts; use False");
 }
 
-void add_optimizer(const VerlOptim& o, List& list) {
-  const std::string optim = "actor_rollout_ref.actor.optim.";
+void add_optimizer(const std::string& role, const VerlOptim& o, List& list) {
+  const std::string optim = role + ".optim.";
   const bool is_counted = o.lr_warmup_steps >= 0;
   list.add_if(is_counted ? o.lr_warmup_steps > 0 : o.lr_warmup_steps_ratio > 0,
               optim + (is_counted ? "lr_warmup_steps" : "lr_warmup_steps_ratio"),
@@ -106,6 +109,21 @@ void add_roles(const VerlConfig& c, const VerlNumbers& n, List& list) {
               "is not built in: the tokenizer is that of model.path; use ~");
   list.add_if(c.rollout.expert_parallel_size > 1, "actor_rollout_ref.rollout.expert_parallel_size",
               fmt::format("{} is not built in; use 1", c.rollout.expert_parallel_size));
+}
+
+void add_critic(const VerlConfig& c, const VerlNumbers& n, List& list) {
+  const VerlCritic& k = c.critic;
+  const bool is_megatron = k.strategy == VerlStrategy::megatron;
+  add_engine("critic", k.strategy, is_megatron ? k.megatron.dtype : k.model.fsdp_config.dtype,
+             k.megatron, k.ulysses_sequence_parallel_size, list);
+  add_optimizer("critic", k.optim, list);
+  const bool is_recorded = c.algorithm.rollout_correction.bypass_mode ||
+                           (n.optimizer_steps_per_step == 1 && !c.actor.recompute_old_log_prob);
+  list.add_if(c.algorithm.use_kl_in_reward && !is_recorded, "algorithm.use_kl_in_reward",
+              "true is not built in beside a critic where the policy's update computes the old "
+              "log-probabilities; use rollout_correction.bypass_mode=True, or use_kl_loss");
+  list.add_if(k.model.lora.is_asked(), "critic.model.lora_rank",
+              "is not built in: every weight of the critic trains; use 0");
 }
 
 void add_lora(const VerlConfig& c, const VerlNumbers& n, List& list) {
@@ -166,9 +184,6 @@ void add_reward(const VerlReward& r, List& list) {
 
 void add_trainer(const VerlConfig& c, const VerlNumbers& n, List& list) {
   list.add_if(c.trainer.val_only, "trainer.val_only", "is not built in; use False");
-  list.add_if(c.trainer.critic_warmup > 0, "trainer.critic_warmup",
-              fmt::format("{} is not built in: every step updates the policy; use 0",
-                          c.trainer.critic_warmup));
   list.add_if(n.total_steps == 0, "trainer.total_training_steps",
               "the number of steps is not known; give it, or train_files that are here");
   list.add_if(c.async_training.is_configured, "async_training",
@@ -184,7 +199,8 @@ void check_verl_run(const VerlConfig& c, Findings& f, const VerlNumbers& n) {
   add_roles(c, n, list);
   add_lora(c, n, list);
   add_loss(c, list);
-  add_optimizer(c.actor.optim, list);
+  add_optimizer("actor_rollout_ref.actor", c.actor.optim, list);
+  if (n.has_critic) add_critic(c, n, list);
   add_rollout(c.rollout, list);
   add_reward(c.reward, list);
   add_algorithm(c, n, list);

@@ -41,7 +41,7 @@ void set_run(RunConfig& r, const VerlConfig& c, const VerlNumbers& n, const Find
   r.resume_from_checkpoint = {t.resume_mode != VerlResume::disable, t.resume_from_path};
   r.save_hf = std::ranges::count(c.actor.save_contents, "hf_model") > 0;
   r.track_with = t.logger.empty() ? "" : t.logger.front();
-  r.critic_warmup = t.critic_warmup;
+  r.critic_warmup = std::max<int64_t>(0, t.critic_warmup - 1);  // verl's first step is step 1
   r.model_update_buffer_size_mb = c.rollout.bucket_megabytes;
   if (c.rollout.max_num_seqs > 0 && !f.has("max_running_requests"))
     r.max_running_requests = c.rollout.max_num_seqs;
@@ -434,6 +434,19 @@ void set_baseline(Derived& d, const VerlConfig& c) {
     d.group_baseline = c.algorithm.estimator_name + " over the answers of a prompt";
 }
 
+void set_derived(DerivedCritic& d, const RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
+  d.optimizer_batch = n.critic_mini_per_rank * n.critic_dp;
+  d.ppo_epochs = c.critic.ppo_epochs.value_or(c.actor.ppo_epochs);
+  if (d.optimizer_batch > 0)
+    d.optimizer_steps_per_step =
+        d.ppo_epochs * ((n.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch);
+  d.total_optimizer_steps = n.total_steps * d.optimizer_steps_per_step;
+  d.warmup_steps = warmup_steps(c.critic.optim, n) * d.optimizer_steps_per_step;
+  const bool is_megatron = c.critic.strategy == VerlStrategy::megatron;
+  d.max_grad_norm = is_megatron ? c.critic.optim.clip_grad : c.critic.grad_clip;
+  d.loss_agg = r.loss_agg_mode;
+}
+
 void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   Derived& d = r.derived;
   d = n;
@@ -467,6 +480,7 @@ void set_derived(RunConfig& r, const VerlConfig& c, const VerlNumbers& n) {
   if (n.is_reference_needed && n.ref_dp > 0)
     d.ref_log_prob_passes = passes_of(n.ref, n.trajectories_per_step / n.ref_dp);
   d.dropped_rows = n.train_rows - n.steps_per_epoch * c.data.train_batch_size;
+  if (n.has_critic) set_derived(d.critic, r, c, n);
 }
 
 /// What cannot run beside training.

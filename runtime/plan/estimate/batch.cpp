@@ -206,6 +206,11 @@ void tell_tail(const BatchOptions& x, BatchPlan& plan) {
   if (plan.steps > 0)
     add(plan, "optimizer steps of the run", plan.optimizer_steps_total,
         text(plan.steps) + " steps * " + text(plan.optimizer_steps_per_step));
+  if (x.critic_batch == 0) return;
+  add(plan, "critic's optimizer steps per step",
+      x.critic_epochs * quotient_up(plan.trajectories, x.critic_batch),
+      (x.critic_epochs > 1 ? text(x.critic_epochs) + " epochs * " : "") + text(plan.trajectories) +
+          " / " + text(x.critic_batch) + " trajectories of one");
 }
 
 void tell_steps(const BatchOptions& x, BatchPlan& plan) {

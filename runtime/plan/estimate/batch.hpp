@@ -44,6 +44,9 @@ struct BatchOptions {
   uint64_t total_epochs = 1;
   uint64_t test_freq = 0;  // steps between validations; 0: none
   bool validates_first = true;
+
+  uint64_t critic_batch = 0;  // trajectories of a critic's optimizer step; 0: there is no critic
+  uint64_t critic_epochs = 1;
 };
 
 /// A derived number and how it came about, e.g. {"trajectories per step", 640, "128 prompts * 5"}.
