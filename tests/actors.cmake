@@ -1,6 +1,6 @@
 cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
-    unit/fill_advantages_test.cpp unit/policy_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
+    unit/fill_advantages_test.cpp unit/policy_update_test.cpp unit/critic_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
     unit/group_sieve_test.cpp unit/quarantine_test.cpp unit/rollout_actor_test.cpp unit/sample_masks_test.cpp
     unit/run_book_test.cpp
   DEPS cohort::actors nlohmann_json::nlohmann_json)
@@ -9,6 +9,8 @@ cohort_test(run_integration_test integration TIMEOUT 300
 cohort_test(dapo_run_test integration TIMEOUT 240
   SOURCES integration/dapo_run_test.cpp integration/remax_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
+cohort_test(critic_run_test integration TIMEOUT 300
+  SOURCES integration/critic_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

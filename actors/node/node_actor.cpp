@@ -78,7 +78,7 @@ void NodeState::spawn_cards() {
   caf::actor_system& system = self_->home_system();
   for (const plan::RoleSpec& role : options_.plan.placement.roles)
     for (CardId card : role.cards) {
-      const bool is_worker = role.role == Role::actor_train;
+      const bool is_worker = role.role == Role::actor_train || role.role == Role::critic;
       auto actor = spawner_->spawn(system, role.role, card);
       holders_[{role.role, card}] = {actor, false};
       watch(caf::actor_cast<caf::actor>(actor),

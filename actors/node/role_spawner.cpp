@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "actors/node/link_collectives.hpp"
+#include "actors/roles/critic_worker.hpp"
 #include "actors/roles/reference_actor.hpp"
 #include "actors/roles/train_rank.hpp"
 #include "actors/roles/train_worker.hpp"
@@ -175,6 +176,14 @@ transport::LinkOptions RoleSpawner::batch_link(std::string_view role, CardId car
   return options;
 }
 
+// The trainer takes values where it takes trajectories: at its input.
+transport::LinkOptions RoleSpawner::values_link(CardId card) const {
+  transport::LinkOptions options =
+      link("trainer", receiver_name(Role::critic, card) + "->actor_train");
+  options.queue_bytes = std::max<size_t>(options.queue_bytes, step_bytes());
+  return options;
+}
+
 // A role on a thread of its own may still be in a command when its spawner has gone.
 std::shared_ptr<const void> RoleSpawner::keeps(CardId id) const {
   return std::make_shared<
@@ -182,21 +191,38 @@ std::shared_ptr<const void> RoleSpawner::keeps(CardId id) const {
       context_, cards_.at(id));
 }
 
-compute::TrainEngineOptions RoleSpawner::train_options(CardId id, const std::string& role,
-                                                       bool is_frozen) const {
+compute::TrainEngineOptions RoleSpawner::train_options(CardId id, Role role) const {
   const config::RunConfig& config = *options_.config;
-  const config::TrainingArgs& args = config.actor_train.training_args;
+  const bool is_critic = role == Role::critic;
+  const config::TrainingArgs& args = (is_critic ? config.critic : config.actor_train).training_args;
   compute::TrainEngineOptions engine;
   engine.model = options_.plan->model;
   engine.optimizer = {args.adam_beta1, args.adam_beta2, args.adam_epsilon, args.weight_decay,
-                      config.max_grad_norm};
+                      is_critic ? config.derived.critic.max_grad_norm : config.max_grad_norm};
   engine.seed = static_cast<uint64_t>(config.seed);
   engine.threads = static_cast<int>(config.cards.threads_per_card);
   engine.micro_batch_tokens = config.micro_batch_tokens;
   engine.card = cards_.at(id).get();
-  engine.role = role;
-  engine.is_frozen = is_frozen;
+  engine.role = std::string(to_string(role));
+  engine.is_frozen = role == Role::reference;
   return engine;
+}
+
+/// How a role that learns cuts its state over its cards.
+compute::ZeroOptions RoleSpawner::zero_options(Role role) const {
+  const config::RunConfig& config = *options_.config;
+  const job::ZeroSettings settings =
+      job::zero_of(config, role == Role::critic ? config.critic : config.actor_train);
+  compute::ZeroOptions zero;
+  zero.stage = static_cast<int>(settings.stage);
+  zero.offload_optimizer = settings.offload_optimizer;
+  zero.offload_params = settings.offload_params;
+  zero.swap_optimizer = settings.swap_optimizer;
+  zero.reduce = config.determinism == config::Determinism::strict
+                    ? compute::GradientReduce::ordered
+                    : compute::GradientReduce::per_card;
+  zero.expert_ways = static_cast<int>(settings.expert_ways);
+  return zero;
 }
 
 compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, CardId card) const {
@@ -220,11 +246,11 @@ compute::GroupOptions RoleSpawner::group_of(const std::vector<CardId>& cards, Ca
   return group;
 }
 
-std::optional<compute::GroupOptions> RoleSpawner::train_group(CardId card) const {
-  const std::vector<CardId>& cards = options_.plan->placement.find(Role::actor_train)->cards;
+std::optional<compute::GroupOptions> RoleSpawner::train_group(Role role, CardId card) const {
+  const std::vector<CardId>& cards = options_.plan->placement.find(role)->cards;
   if (cards.size() < 2) return std::nullopt;
   compute::GroupOptions group = group_of(cards, card);
-  group.name = "actor_train";
+  group.name = std::string(to_string(role));
   return group;
 }
 
@@ -235,6 +261,7 @@ std::string RoleSpawner::producer(std::string_view role, CardId card, uint32_t a
 
 std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId card) const {
   if (role == Role::actor_train) return {batch_link(role, card).name};
+  if (role == Role::critic) return {batch_link(role, card).name, values_link(card).name};
   if (role == Role::actor_infer) return {producer(role, card, 0)};
   auto [input, output] = hop_links(role_of(role).value());
   return {input.name, output.name};
@@ -262,26 +289,20 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
   const auto erased = [](auto actor) { return caf::actor_cast<caf::strong_actor_ptr>(actor); };
   if (role == Role::actor_infer) return erased(rollout(system, card));
   if (role == Role::reference) return erased(reference(system, card));
-  COHORT_CHECK(role == Role::actor_train, "a role that has cards has an actor");
-  TrainWorkerActor worker = train_worker(system, card);
+  COHORT_CHECK(role == Role::actor_train || role == Role::critic,
+               "a role that has cards has an actor");
+  TrainWorkerActor worker =
+      role == Role::critic ? critic_worker(system, card) : train_worker(system, card);
   return options_.wires.is_one_process() ? erased(worker)
                                          : erased(train_rank(system, role, card, worker));
 }
 
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
-  worker.engine = train_options(card, "actor_train", false);
+  worker.engine = train_options(card, Role::actor_train);
   worker.engine.lora = options_.plan->lora;
-  job::ZeroSettings zero = job::zero_of(*options_.config);
-  worker.engine.zero.stage = static_cast<int>(zero.stage);
-  worker.engine.zero.offload_optimizer = zero.offload_optimizer;
-  worker.engine.zero.offload_params = zero.offload_params;
-  worker.engine.zero.swap_optimizer = zero.swap_optimizer;
-  worker.engine.zero.reduce = options_.config->determinism == config::Determinism::strict
-                                  ? compute::GradientReduce::ordered
-                                  : compute::GradientReduce::per_card;
-  worker.engine.zero.expert_ways = static_cast<int>(zero.expert_ways);
-  worker.group = train_group(card);
+  worker.engine.zero = zero_options(Role::actor_train);
+  worker.group = train_group(Role::actor_train, card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
   worker.keeps = keeps(card);
@@ -290,10 +311,31 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
     worker.pretrain = options_.config->pretrain;
   worker.engine.draws_weights = worker.pretrain.empty();
   worker.adapter = options_.config->actor_train.model_args.adapter_name_or_path;
+  worker.has_critic = options_.plan->placement.find(Role::critic) != nullptr;
   worker.fail = options_.fail;
   if (auto seats = exchanges_.find(card); seats != exchanges_.end())  // else nobody gets weights
     worker.exchanges = seats->second;
   return spawn_train_worker(system, std::move(worker));
+}
+
+TrainWorkerActor RoleSpawner::critic_worker(caf::actor_system& system, CardId card) const {
+  const Preflight::OwnWeights& own = *options_.plan->critic;
+  CriticWorkerOptions worker;
+  worker.engine = train_options(card, Role::critic);
+  worker.engine.model = own.model;
+  worker.engine.described = own.described;
+  worker.engine.head = model::HeadKind::value;
+  worker.engine.zero = zero_options(Role::critic);
+  worker.group = train_group(Role::critic, card);
+  worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
+  worker.config = *options_.config;
+  worker.weights_from = own.folder;
+  worker.engine.draws_weights = own.folder.empty();
+  worker.context = context_.get();
+  worker.values = values_link(card);
+  worker.keeps = keeps(card);
+  worker.fail = options_.fail;
+  return spawn_critic_worker(system, std::move(worker));
 }
 
 TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, std::string_view role,
@@ -302,6 +344,7 @@ TrainRankActor RoleSpawner::train_rank(caf::actor_system& system, std::string_vi
   rank.context = context_.get();
   rank.keeps = keeps(card);
   rank.input = batch_link(role, card);
+  rank.role = role;
   rank.worker = std::move(worker);
   rank.fail = options_.fail;
   return spawn_train_rank(system, std::move(rank));
@@ -315,7 +358,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   ReferenceOptions options;
   auto [input, output] = hop_links(Role::reference);
   options.hop = {context_.get(), std::move(input), std::move(output)};
-  options.engine = train_options(card, "reference", true);
+  options.engine = train_options(card, Role::reference);
   if (const auto& own = options_.plan->reference) {
     options.engine.model = own->model;
     options.weights_from = own->folder;

@@ -98,6 +98,7 @@ class RoleSpawner {
 
  private:
   TrainWorkerActor train_worker(caf::actor_system& system, CardId card) const;
+  TrainWorkerActor critic_worker(caf::actor_system& system, CardId card) const;
   TrainRankActor train_rank(caf::actor_system& system, std::string_view role, CardId card,
                             TrainWorkerActor worker) const;
   RolloutActor rollout(caf::actor_system& system, CardId card) const;
@@ -109,9 +110,10 @@ class RoleSpawner {
   transport::LinkOptions tcp_link() const;
   compute::EngineSetup engine_setup(CardId card, uint32_t replica) const;
   compute::GroupOptions group_of(const std::vector<CardId>& cards, CardId card) const;
-  std::optional<compute::GroupOptions> train_group(CardId card) const;
-  compute::TrainEngineOptions train_options(CardId card, const std::string& role,
-                                            bool is_frozen) const;
+  transport::LinkOptions values_link(CardId card) const;
+  std::optional<compute::GroupOptions> train_group(Role role, CardId card) const;
+  compute::TrainEngineOptions train_options(CardId card, Role role) const;
+  compute::ZeroOptions zero_options(Role role) const;
 
   RoleSpawnerOptions options_;
   std::shared_ptr<GroupList> groups_ = std::make_shared<GroupList>();

@@ -23,6 +23,8 @@ struct PackedBatch {
   std::vector<double> baselines = {};
   /// Of each trajectory: 0 if it counts in its group alone; empty: all of them train.
   std::vector<uint8_t> trained = {};
+  /// A mask has taken all its tokens: it costs no pass.
+  bool is_untrained(size_t index) const { return !trained.empty() && trained[index] == 0; }
 };
 PackedBatch pack(const std::vector<proto::Trajectory>& batch);
 

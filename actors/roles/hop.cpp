@@ -28,8 +28,9 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
   return hop;
 }
 
-Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message) {
-  if (message.type != k_message_trajectories)
+Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message,
+                                                      uint32_t type) {
+  if (message.type != type)
     return Error{Errc::protocol, "message of an unknown type " + std::to_string(message.type)};
   return proto::decode_batch(std::as_bytes(std::span(message.header)), message.body.bytes());
 }

@@ -17,11 +17,16 @@
 
 namespace cohort::actors {
 
-inline constexpr uint32_t k_message_trajectories = 1;  // transport::Message::type of a frame
+// transport::Message::type of a frame
+inline constexpr uint32_t k_message_trajectories = 1;
+inline constexpr uint32_t k_message_values = 2;  // of keys, tokens and values alone
+
+inline constexpr size_t k_frame_trajectories = 128;  // at most, of a frame to or from a train rank
 
 /// Decodes and validates a delivered frame of trajectories. Returns Errc::protocol for a message of
 /// another type, Errc::corrupt.
-Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message);
+Expected<std::vector<proto::Trajectory>> decode_frame(const transport::Message& message,
+                                                      uint32_t type = k_message_trajectories);
 
 struct HopOptions {
   transport::Context* context = nullptr;

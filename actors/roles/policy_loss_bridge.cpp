@@ -4,6 +4,7 @@
 
 #include "algorithms/loss.hpp"
 #include "algorithms/losses/surrogate.hpp"
+#include "algorithms/value_loss.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/compute/train/loss_factory.hpp"
 
@@ -123,6 +124,24 @@ compute::LossFactory make_sft_loss() {
     return [global](const compute::MicroBatch&,
                     const compute::MicroOutputs& outputs) -> compute::MicroLoss {
       return {algorithms::sft_loss(outputs.logp, {}, global).total};
+    };
+  };
+}
+
+compute::LossFactory make_value_loss(const config::RunConfig& config) {
+  algorithms::ValueLossOptions options;
+  options.value_clip = config.value_clip;
+  options.loss_agg = config.derived.critic.loss_agg;
+  const double norm_length =
+      config.loss_scale_factor.value_or(static_cast<double>(config.sequence_length));
+  return [options, norm_length](const compute::StepCounts& counts) -> compute::LossFunction {
+    algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length};
+    return [options, global](const compute::MicroBatch& batch,
+                             const compute::MicroOutputs& outputs) -> compute::MicroLoss {
+      algorithms::ValueLoss loss = algorithms::value_loss(
+          {outputs.logp, batch.old_logp, batch.advantages, {{}, batch.seq_id, batch.seq_count}},
+          options, global);
+      return {loss.total, loss.numbers};
     };
   };
 }

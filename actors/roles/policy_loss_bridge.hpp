@@ -28,5 +28,8 @@ struct PickColumns {
 std::vector<uint8_t> token_picks(const config::RunConfig& config, const PickColumns& tokens);
 /// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
+/// Of a critic. Of the columns of a micro-batch old_logp holds the values when the update began,
+/// advantages the returns; the outputs' log-probabilities are the values.
+compute::LossFactory make_value_loss(const config::RunConfig& config);
 
 }  // namespace cohort::actors

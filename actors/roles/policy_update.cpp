@@ -14,6 +14,8 @@
 #include "actors/roles/loss_columns.hpp"
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/sample_masks.hpp"
+#include "actors/roles/step_sums.hpp"
+#include "actors/roles/survivors.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/config/role_weights.hpp"
@@ -40,56 +42,6 @@ compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const Packe
         std::pair{&sample.marks, &packed.marks}})
     if (!from->empty()) *to = std::span(*from).subspan(first, count);
   return sample;
-}
-
-/// A mask has taken all its tokens: it costs no pass.
-bool is_untrained(const PackedBatch& packed, size_t index) {
-  return !packed.trained.empty() && packed.trained[index] == 0;
-}
-
-/// What is trained on: all but the masked (REWARD-3), greedy answers, and those that have nobody to
-/// be compared with. Where each stood in the batch without greedy answers, so that a masked one
-/// moves no other to another optimizer step.
-struct Survivors {
-  std::vector<Trajectory> trajectories;
-  std::vector<size_t> places;
-  size_t total = 0;                    // places of the batch
-  std::vector<double> baselines = {};  // of each trajectory; empty: there are no greedy answers
-  size_t lone = 0;                     // left out: the last of its group, or without a baseline
-};
-
-Survivors survivors_of(const config::RunConfig& config, const std::vector<Trajectory>& batch) {
-  const bool is_compared = config.derived.group_size > 1 && compares_groups(config);
-  std::map<uint32_t, size_t> left_of;
-  std::map<uint32_t, std::optional<double>> greedy;  // score, by group
-  for (const Trajectory& t : batch) {
-    const bool is_scored = t.mask_reason.empty();
-    if (t.is_greedy)
-      greedy[t.key.group] = is_scored ? std::optional(t.score) : std::nullopt;
-    else
-      left_of[t.key.group] += is_scored ? 1 : 0;
-  }
-  Survivors left;
-  for (const Trajectory& t : batch) {
-    if (t.is_greedy) continue;
-    const size_t place = left.total++;
-    if (!t.mask_reason.empty()) continue;
-    const bool has_baseline = greedy.empty() || greedy[t.key.group];
-    if ((is_compared && left_of[t.key.group] == 1) || !has_baseline) {
-      ++left.lone;
-      continue;
-    }
-    left.trajectories.push_back(t);
-    left.places.push_back(place);
-    if (!greedy.empty()) left.baselines.push_back(*greedy[t.key.group]);
-  }
-  return left;
-}
-
-/// Some of it does not train.
-bool is_cut(const std::vector<Trajectory>& batch) {
-  return std::ranges::any_of(
-      batch, [](const Trajectory& t) { return t.is_greedy || !t.mask_reason.empty(); });
 }
 
 struct OldLogProbs {
@@ -145,58 +97,6 @@ void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport&
 
 }  // namespace
 
-/// The numbers of the optimizer steps of a pipeline step, each reduced by its rule.
-class PolicyUpdater::ReportSum {
- public:
-  void add(const compute::StepReport& report) {
-    if (!report.is_finite) {
-      ++nonfinite_;
-      return;
-    }
-    ++count_;
-    sums_.add("loss", report.loss);
-    sums_.add("actor/grad_norm", report.grad_norm);
-    sums_.add(report.numbers);
-    learning_rate_ = report.learning_rate;
-    tokens_ += report.tokens;
-  }
-  /// An optimizer batch of which no token is left to train on.
-  void skip() { ++skipped_; }
-  void write(UpdateReport& report) const {
-    const double n = std::max<double>(1, static_cast<double>(count_));
-    report.tokens = tokens_;
-    report.metrics.emplace_back("loss", sums_.at("loss") / n);
-    report.metrics.emplace_back("actor/grad_norm", sums_.at("actor/grad_norm") / n);
-    report.metrics.emplace_back("actor/lr", learning_rate_);
-    if (nonfinite_ > 0)
-      report.metrics.emplace_back("actor/nonfinite_steps", static_cast<double>(nonfinite_));
-    if (skipped_ > 0)
-      report.metrics.emplace_back("actor/skipped_steps", static_cast<double>(skipped_));
-    for (const Number& number : sums_.all())
-      if (number.name() != "loss" && number.name() != "actor/grad_norm")
-        report.metrics.emplace_back(std::string(number.name()),
-                                    number.reduce == Reduce::max ? number.value : number.value / n);
-  }
-
- private:
-  uint64_t count_ = 0, nonfinite_ = 0, skipped_ = 0;
-  uint64_t tokens_ = 0;
-  Numbers sums_;
-  double learning_rate_ = 0;
-};
-
-/// TRAIN-2: a step that is not finite has changed nothing; now and then one is bad luck, several in
-/// a row are a run that has diverged.
-Expected<void> PolicyUpdater::take(const compute::StepReport& report, ReportSum& sum) {
-  sum.add(report);
-  nonfinite_in_row_ = report.is_finite ? 0 : nonfinite_in_row_ + 1;
-  if (nonfinite_in_row_ <= config_.nonfinite_steps_max) return {};
-  return Error{Errc::compute,
-               fmt::format("the loss or a gradient is not finite in {} optimizer steps in a row "
-                           "(nonfinite_steps_max: {}); the parameters are those before them",
-                           nonfinite_in_row_, config_.nonfinite_steps_max)};
-}
-
 PolicyUpdater::PolicyUpdater(UpdateOptions options)
     : config_(std::move(options.config)),
       kl_(config_.init_kl_coef, config_.target_kl, static_cast<double>(config_.kl_horizon)) {}
@@ -213,14 +113,10 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
   return report;
 }
 
-/// `batch` in optimizer batches of `total` places; `places` of its members, empty: they are all
-/// there.
 struct PolicyUpdater::Epochs {
-  const std::vector<Trajectory>& batch;
-  const std::vector<size_t>& places;
-  size_t total;
+  const Survivors& batch;
   const PackedBatch& packed;
-  ReportSum& sum;
+  StepSums& sum;
 };
 
 namespace {
@@ -246,19 +142,28 @@ void fill_schedule(const config::TrainingArgs& args, algorithms::ScheduleOptions
     schedule.min_ratio = kwargs.min_lr_ratio;
 }
 
-Expected<algorithms::ScheduleOptions> schedule_of(const config::RunConfig& config) {
+}  // namespace
+
+Expected<algorithms::ScheduleOptions> schedule_of(const config::TrainingArgs& args,
+                                                  int64_t warmup_steps, int64_t total_steps) {
   algorithms::ScheduleOptions schedule;
-  const config::TrainingArgs& args = config.actor_train.training_args;
   COHORT_ASSIGN(schedule.kind,
                 algorithms::parse_schedule_kind(config::to_string(args.lr_scheduler_type)));
   schedule.base = args.learning_rate;
-  schedule.warmup_steps = static_cast<uint64_t>(config.derived.warmup_steps);
-  schedule.total_steps = static_cast<uint64_t>(config.derived.total_optimizer_steps);
+  schedule.warmup_steps = static_cast<uint64_t>(warmup_steps);
+  schedule.total_steps = static_cast<uint64_t>(total_steps);
   fill_schedule(args, schedule);
   return schedule;
 }
 
-algorithms::ScheduleOptions schedule_of(const config::WarmStartSection& warm) {
+Expected<algorithms::ScheduleOptions> PolicyUpdater::policy_schedule() const {
+  return schedule_of(config_.actor_train.training_args, config_.derived.warmup_steps,
+                     config_.derived.total_optimizer_steps);
+}
+
+namespace {
+
+algorithms::ScheduleOptions warm_schedule_of(const config::WarmStartSection& warm) {
   algorithms::ScheduleOptions schedule;
   schedule.kind = algorithms::ScheduleKind::trapezoid;
   schedule.base = warm.learning_rate;
@@ -273,20 +178,18 @@ algorithms::ScheduleOptions schedule_of(const config::WarmStartSection& warm) {
 constexpr uint64_t k_picks_stream = 0x7069636B73;  // "picks": apart from every stream of the run
 
 Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
-  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, schedule_of(config_));
+  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
   compute::LossFactory loss = make_policy_loss(config_);
   FirstPass first_pass(config_);
   const Rng rng = Rng(static_cast<uint64_t>(config_.seed)).fork(k_picks_stream);
   auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
+  const auto batches = run.batch.optimizer_batches(mini_batch);
   for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
-    size_t next = 0;
-    for (size_t first = 0; first < run.total; first += mini_batch) {
+    for (size_t at = 0; at < batches.size(); ++at) {
       std::vector<compute::TrainSample> samples;
-      for (; next < run.batch.size() &&
-             (run.places.empty() ? next : run.places[next]) < first + mini_batch;
-           ++next)
-        if (!is_untrained(run.packed, next))
-          samples.push_back(sample_of(run.batch, run.packed, next));
+      for (size_t i = batches[at].first; i < batches[at].second; ++i)
+        if (!run.packed.is_untrained(i))
+          samples.push_back(sample_of(run.batch.trajectories(), run.packed, i));
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
       const Rng own = rng.fork(policy_steps_++);
       if (samples.empty()) continue;  // every trajectory of it is masked
@@ -302,24 +205,22 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
         samples.front().advantages = poison;
       }
       auto done = engine.step(samples, loss, rate);
-      Expected<void> taken = done ? take(*done, run.sum) : done.error();
+      Expected<void> taken = done ? run.sum.take(*done) : done.error();
       if (!taken)
-        return taken.error().with_context(
-            fmt::format("epoch {}, trajectories {}..{}", epoch, first, first + mini_batch - 1));
+        return taken.error().with_context(fmt::format("epoch {}, trajectories {}..{}", epoch,
+                                                      at * mini_batch, (at + 1) * mini_batch - 1));
     }
   }
   return {};
 }
 
 Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine,
+                                                    const UpdateRequest& request,
                                                     const std::vector<Trajectory>& all) {
-  const bool has_left = is_cut(all);
-  Survivors left;
-  left.total = all.size();
-  if (has_left) left = survivors_of(config_, all);
-  const std::vector<Trajectory>& batch = has_left ? left.trajectories : all;
+  const Survivors left(config_, all);
+  const std::vector<Trajectory>& batch = left.trajectories();
   PackedBatch packed = pack(batch);
-  packed.baselines = std::move(left.baselines);
+  packed.baselines = left.baselines();
   const config::OldLogProbs source = config_.derived.old_log_probs;
   OldLogProbs old;
   if (source == config::OldLogProbs::recomputed) {
@@ -336,13 +237,18 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   UpdateReport report;
   correct_batch(config_, batch, packed, report);
   mark_trajectories(config_, batch, packed);
-  ReportSum sum;
-  COHORT_TRY(run_epochs(engine, {batch, left.places, left.total, packed, sum}));
-  sum.write(report);
+  StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
+  // In the critic's warm-up the policy computes what a step's row tells, and stays as it is.
+  const bool is_warm_up = config_.derived.critic.optimizer_batch > 0 &&
+                          request.step <= static_cast<uint64_t>(config_.critic_warmup);
+  if (!is_warm_up) {
+    COHORT_TRY(run_epochs(engine, {left, packed, sum}));
+    sum.write(report);
+  }
   write_old(source, old, report);
   if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);
-  if (left.lone > 0)
-    report.metrics.emplace_back("critic/lone_survivors", static_cast<double>(left.lone));
+  if (left.lone() > 0)
+    report.metrics.emplace_back("critic/lone_survivors", static_cast<double>(left.lone()));
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
   if (has_sample_masks(config_))
@@ -387,7 +293,7 @@ compute::TrainSample sample_of(const Trajectory& t) {
 // there is no mean, and no step.
 Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, const Imitation& run) {
   UpdateReport report;
-  ReportSum sum;
+  StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
   uint64_t counted = 0, skipped = 0;
   const compute::LossFactory loss = make_sft_loss();
   for (size_t first = 0; first < run.batch.size(); first += run.size) {
@@ -403,7 +309,7 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
     }
     counted += tokens;
     auto done = engine.step(samples, loss, rate);
-    Expected<void> taken = done ? take(*done, sum) : done.error();
+    Expected<void> taken = done ? sum.take(*done) : done.error();
     if (!taken)
       return taken.error().with_context(
           fmt::format("{}, optimizer step {}", run.name, run.steps - 1));
@@ -438,11 +344,11 @@ Expected<UpdateReport> PolicyUpdater::train_on(compute::TrainEngine& engine,
                                                const std::vector<Trajectory>& batch) {
   if (request.kind == TrajectoryKind::warm_start)
     return imitate(engine,
-                   {batch, schedule_of(config_.warm_start),
+                   {batch, warm_schedule_of(config_.warm_start),
                     static_cast<size_t>(config_.warm_start.batch_size), warm_steps_, "warm start"});
-  if (config_.pipeline != config::Pipeline::sft) return update_policy(engine, batch);
+  if (config_.pipeline != config::Pipeline::sft) return update_policy(engine, request, batch);
   if (request.kind != TrajectoryKind::train) return measure(engine, batch);
-  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, schedule_of(config_));
+  COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
   return imitate(engine, {batch, schedule, static_cast<size_t>(config_.derived.optimizer_batch),
                           policy_steps_, "sft"});
 }

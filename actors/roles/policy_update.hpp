@@ -9,6 +9,7 @@
 /// out too, and counted (critic/lone_survivors).
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/roles/fill_advantages.hpp"
@@ -20,6 +21,10 @@
 #include "runtime/proto/trajectory.hpp"
 
 namespace cohort::actors {
+
+/// Errc::config for a schedule that is not built in.
+Expected<algorithms::ScheduleOptions> schedule_of(const config::TrainingArgs& args,
+                                                  int64_t warmup_steps, int64_t total_steps);
 
 struct UpdateOptions {
   config::RunConfig config;
@@ -44,10 +49,10 @@ class PolicyUpdater {
  private:
   struct Epochs;
   struct Imitation;
-  class ReportSum;
-  Expected<void> take(const compute::StepReport& report, ReportSum& sum);
+  Expected<algorithms::ScheduleOptions> policy_schedule() const;
   Expected<void> run_epochs(compute::TrainEngine& engine, const Epochs& run);
   Expected<control::UpdateReport> update_policy(compute::TrainEngine& engine,
+                                                const control::UpdateRequest& request,
                                                 const std::vector<proto::Trajectory>& batch);
   Expected<control::UpdateReport> imitate(compute::TrainEngine& engine, const Imitation& run);
   Expected<control::UpdateReport> measure(compute::TrainEngine& engine,

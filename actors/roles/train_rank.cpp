@@ -21,13 +21,13 @@ class TrainRankState {
   Expected<void> open(TrainRankOptions options) {
     options_ = std::move(options);
     batch_ = std::make_shared<std::vector<proto::Trajectory>>();
-    COHORT_ASSIGN(input_, open_input(*options_.context, options_.input, "actor_train",
+    COHORT_ASSIGN(input_, open_input(*options_.context, options_.input, options_.role,
                                      TrainRankActor{self_}, options_.fail));
     return {};
   }
   void on_delivery(const DeliveryHandle& delivery) {
     auto decoded = decode_frame(delivery->message);
-    if (!decoded) return options_.fail({"actor_train", "batch", decoded.error().to_string()});
+    if (!decoded) return options_.fail({options_.role, "batch", decoded.error().to_string()});
     for (proto::Trajectory& t : *decoded) batch_->push_back(std::move(t));
     delivery->ack();
     maybe_update();
@@ -78,7 +78,8 @@ class TrainRankState {
 
 TrainRankActor::behavior_type train_rank(TrainRankActor::stateful_pointer<TrainRankState> self,
                                          TrainRankOptions options) {
-  open_or_quit(self, "actor_train", std::move(options));
+  const std::string role = options.role;
+  open_or_quit(self, role, std::move(options));
   TrainRankState* state = &self->state;
   return {
       [state](deliver_atom, const DeliveryHandle& delivery) { state->on_delivery(delivery); },

@@ -15,6 +15,7 @@ struct TrainRankOptions {
   transport::Context* context = nullptr;
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its process node
   transport::LinkOptions input;
+  std::string role = "actor_train";  // or critic
   TrainWorkerActor worker;
   int compute_timeout_ms = 3600000;
   FailureSink fail;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "actors/roles/critic_worker.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
@@ -80,6 +81,12 @@ class TrainWorkerState {
     if (error)
       return to_caf({Errc::io, fmt::format("cannot move the trajectories ahead into {}: {}",
                                            partial.string(), error.message())});
+    if (options_.has_critic)
+      std::filesystem::rename(critic_part(request.folder), partial / "critic", error);
+    if (error)
+      return to_caf(
+          {Errc::io, fmt::format("cannot move {} into {}: {}", critic_part(request.folder),
+                                 partial.string(), error.message())});
     std::filesystem::remove_all(request.folder, error);
     std::filesystem::rename(partial, request.folder, error);
     if (error)

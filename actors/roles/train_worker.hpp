@@ -28,6 +28,7 @@ struct TrainWorkerOptions {
   std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role
   std::string pretrain;               // checkpoint folder to start from, or empty
   std::string adapter;                // PEFT folder to start from, or empty
+  bool has_critic = false;            // its part is there when this one saves (critic_worker.hpp)
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;
 };

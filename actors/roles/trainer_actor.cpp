@@ -22,21 +22,7 @@ using namespace control;
 
 namespace {
 
-constexpr size_t k_held_out_and_warm = 3;     // rounds beside the steps of the policy
-constexpr size_t k_frame_trajectories = 128;  // of a frame to a rank in another process
-
-uint64_t hash_in(const UpdateReport& report) { return report.param_hash; }
-uint64_t hash_in(const CheckpointReport& report) { return report.param_hash; }
-void take_slowest(UpdateReport& report, const UpdateReport& other) {
-  report.compute_seconds = std::max(report.compute_seconds, other.compute_seconds);
-}
-void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
-  report.seconds = std::max(report.seconds, other.seconds);
-}
-void add_metrics(UpdateReport& report, const UpdateReport& other) {
-  report.metrics.insert(report.metrics.end(), other.metrics.begin(), other.metrics.end());
-}
-void add_metrics(CheckpointReport&, const CheckpointReport&) {}
+constexpr size_t k_held_out_and_warm = 3;  // rounds beside the steps of the policy
 
 void set_mask(proto::Trajectory& t, const std::string& reason) {
   t.mask_reason = reason;
@@ -72,25 +58,26 @@ class TrainerState {
   Expected<void> open(TrainerOptions options) {
     options_ = std::move(options);
     collector_ = plan::Collector(k_held_out_and_warm + 1 + options_.staleness_bound);
-    FailureSink fail = options_.fail;
-    for (const TrainRank& rank : options_.ranks) {
-      batches_.emplace_back();
-      if (rank.worker) continue;
-      std::string label = rank.batches.name;
-      COHORT_ASSIGN(batches_.back(),
-                    transport::Sender::open(
-                        *options_.context, rank.batches, [fail, label](const Error& error) {
-                          fail(control::failure_of_link("actor_train", label, error));
-                        }));
-    }
+    TrainRanksOptions ranks{options_.context, options_.ranks, options_.compute_timeout_ms,
+                            [this](const TrajectoryBatch& batch, std::function<void()> then) {
+                              record(batch, std::move(then));
+                            },
+                            options_.fail};
+    COHORT_ASSIGN(ranks_, TrainRanks::open(self_, std::move(ranks)));
     COHORT_ASSIGN(input_, open_input(*options_.context, options_.input, "actor_train",
                                      TrainerActor{self_}, options_.fail));
     return {};
   }
   void on_delivery(const DeliveryHandle& delivery) {
     failpoint::hit("trainer.delivery");
-    auto decoded = decode_frame(delivery->message);
+    const bool is_valued = delivery->message.type == k_message_values;
+    auto decoded =
+        decode_frame(delivery->message, is_valued ? k_message_values : k_message_trajectories);
     if (!decoded) return options_.fail({"actor_train", "collect", decoded.error().to_string()});
+    if (is_valued) {
+      delivery->ack();
+      return ranks_->on_values(std::move(*decoded));
+    }
     auto fresh = std::make_shared<std::vector<proto::Trajectory>>();
     for (proto::Trajectory& t : *decoded) {
       TrajectoryKey key{t.key.kind, t.key.step, t.key.group, t.key.index};
@@ -200,15 +187,7 @@ class TrainerState {
       if (auto fresh = check_staleness(*batch, request.next_version - 1, options_.staleness_bound);
           !fresh)
         return to_caf(fresh.error());
-    UpdateRequest order = request;
-    order.trajectories = batch->size();
-    auto agreed = agreement(fmt::format("update of step {}", request.step),
-                            self_->make_response_promise<UpdateReport>());
-    for (size_t rank = 0; rank < options_.ranks.size(); ++rank) {
-      if (auto sent = send_batch(rank, *batch); !sent) return to_caf(sent.error());
-      ask(rank, agreed, order, TrajectoryBatch(batch));
-    }
-    return agreed->promise;
+    return ranks_->update(request, std::move(batch));
   }
   // What is in the stream of later steps goes into the checkpoint: a resumed run trains on it.
   caf::result<control::CheckpointReport> on_save(const CheckpointRequest& request) {
@@ -217,10 +196,7 @@ class TrainerState {
     for (const auto& [key, step] : steps_)
       if (key.kind == TrajectoryKind::train && key.step > request.step)
         ahead->insert(ahead->end(), step.trajectories.begin(), step.trajectories.end());
-    const std::string what = fmt::format("checkpoint of step {}", request.step);
-    auto save = [this, request, what, promise](bool) {
-      checkpoint(save_atom_v, request, what, promise);
-    };
+    auto save = [this, request, promise](bool) { ranks_->save(request, promise); };
     if (ahead->empty())
       save(true);
     else
@@ -237,96 +213,13 @@ class TrainerState {
           restored_.clear();
           for (proto::Trajectory& t : *ahead)
             restored_[{t.key.kind, t.key.step}].push_back(std::move(t));
-          checkpoint(load_atom_v, request, fmt::format("load of {}", request.folder), promise);
+          ranks_->load(request, promise);
         },
         failure_to(promise), load_atom_v, ahead_in(request.folder));
     return promise;
   }
 
  private:
-  /// What all ranks are asked at once. The first error is the answer; without one it is the first
-  /// rank's report, if all ranks of a role have the same parameters. Other roles add metrics.
-  template <class Report>
-  struct Agreement {
-    std::string what;
-    std::vector<Report> reports;  // by rank
-    size_t missing = 0;
-    bool is_over = false;
-    caf::typed_response_promise<Report> promise;
-  };
-  template <class Report, class... Args>
-  void ask(size_t rank, const std::shared_ptr<Agreement<Report>>& agreement, const Args&... args) {
-    auto then = [this, rank, agreement](const Report& report) {
-      agreement->reports[rank] = report;
-      if (agreement->is_over || --agreement->missing > 0) return;
-      agreement->is_over = true;
-      Report& first = agreement->reports.front();
-      size_t lead = 0;  // of the rank's role
-      for (size_t i = 1; i < agreement->reports.size(); ++i) {
-        Report& each = agreement->reports[i];
-        if (options_.ranks[i].role != options_.ranks[lead].role) {
-          lead = i;
-          add_metrics(first, each);
-        }
-        const uint64_t hash = hash_in(agreement->reports[lead]);
-        if (hash_in(each) != hash) {
-          agreement->promise.deliver(
-              to_caf({Errc::internal,
-                      fmt::format("{}: rank {} (card {}) has parameters {:016x}, rank {} {:016x}",
-                                  agreement->what, i, options_.ranks[i].card.value, hash_in(each),
-                                  lead, hash)}));
-          return;
-        }
-        take_slowest(first, each);
-      }
-      agreement->promise.deliver(first);
-    };
-    auto failed = [agreement](caf::error& e) {
-      if (std::exchange(agreement->is_over, true)) return;
-      agreement->promise.deliver(std::move(e));
-    };
-    auto limit = std::chrono::milliseconds(options_.compute_timeout_ms);
-    const TrainRank& to = options_.ranks[rank];
-    if constexpr (std::is_same_v<Report, UpdateReport>) {
-      if (to.worker)
-        send_request(self_, to.worker, limit, then, failed, update_atom_v, args...);
-      else
-        send_request(self_, to.remote, limit, then, failed, update_atom_v,
-                     std::get<0>(std::tie(args...)));
-    } else if (to.worker) {
-      send_request(self_, to.worker, limit, then, failed, args...);
-    } else {
-      send_request(self_, to.remote, limit, then, failed, args...);
-    }
-  }
-  template <class Report>
-  std::shared_ptr<Agreement<Report>> agreement(std::string what,
-                                               caf::typed_response_promise<Report> promise) {
-    auto result = std::make_shared<Agreement<Report>>();
-    result->what = std::move(what);
-    result->reports.resize(options_.ranks.size());
-    result->missing = options_.ranks.size();
-    result->promise = std::move(promise);
-    return result;
-  }
-  template <class Atom>
-  void checkpoint(Atom atom, const CheckpointRequest& request, std::string what,
-                  caf::typed_response_promise<CheckpointReport> promise) {
-    auto agreed = agreement(std::move(what), std::move(promise));
-    for (size_t rank = 0; rank < options_.ranks.size(); ++rank) ask(rank, agreed, atom, request);
-  }
-  // The link's queue holds a step (RoleSpawner::link), so nothing is left to be sent again.
-  Expected<void> send_batch(size_t rank, const std::vector<proto::Trajectory>& batch) {
-    if (batches_[rank] == nullptr) return {};
-    for (size_t first = 0; first < batch.size(); first += k_frame_trajectories) {
-      size_t count = std::min(k_frame_trajectories, batch.size() - first);
-      proto::Encoded encoded = proto::encode_batch(std::span(batch).subspan(first, count));
-      auto sent = batches_[rank]->send(
-          {k_message_trajectories, std::move(encoded.header), encoded.columns});
-      if (!sent) return sent.error().with_context(options_.ranks[rank].batches.name);
-    }
-    return {};
-  }
   struct Step {
     uint32_t group_size = 0;
     std::vector<proto::Trajectory> trajectories;  // recorded
@@ -345,13 +238,12 @@ class TrainerState {
       report.trajectories.emplace_back(t.key.group, t.key.index);
     return report;
   }
-  void record(const std::shared_ptr<std::vector<proto::Trajectory>>& batch,
-              std::function<void()> then) {
+  void record(const TrajectoryBatch& batch, std::function<void()> then) {
     send_request(
         self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
         [then = std::move(then)](uint64_t) { then(); },
         [this](caf::error& e) { options_.fail(failure_of(Role::actor_train, "record", e)); },
-        record_atom_v, TrajectoryBatch(batch));
+        record_atom_v, batch);
   }
   void keep(const TrajectoryBatch& batch) {
     auto again = std::make_shared<std::vector<proto::Trajectory>>();
@@ -445,7 +337,7 @@ class TrainerState {
   TrainerActor::pointer self_;
   TrainerOptions options_;
   std::unique_ptr<transport::Receiver> input_;
-  std::vector<std::unique_ptr<transport::Sender>> batches_;  // by rank; null: in this process
+  std::unique_ptr<TrainRanks> ranks_;
   plan::Collector collector_;
   std::map<plan::StepKey, Step> steps_;
   std::map<plan::StepKey, std::vector<proto::Trajectory>> restored_;  // of steps not open yet

@@ -1,17 +1,17 @@
 #pragma once
 /// Trainer: the collector in front of the training engine. A delivered trajectory is checked
 /// against what the step expects, written to the stream, and only then acknowledged and counted.
-/// Every rank of actor_train (one per card) gets the whole step and computes its share; their
-/// reports must agree. Owner: node. Thread: CAF's scheduler; the engines are on the train workers'
-/// threads, here or in other processes. Bound: the
-/// trajectories of the steps it was told to expect; an unexpected one is refused, recorded as an
-/// event, and acknowledged. A group that is not played (mask) has its places filled with masked
-/// trajectories, so that the step is whole; one of it that came before is recorded again, masked,
-/// and the later record counts. A group that the sieve leaves out is recorded again likewise, and
-/// what trains is the others. FLOW-1: a trajectory (kind, step, group, index) is handed to the
-/// engine at most once. What is recorded of later steps is in the folder `ahead` of a checkpoint,
-/// and is there again when its step is expected after a load. FLOW-2: recorded before ack. FLOW-3:
-/// see check_staleness. Messages: TrainerActor in role_handles.hpp.
+/// Every rank of actor_train (one per card), and of a critic, gets the whole step and computes its
+/// share (train_ranks.hpp). Owner: node. Thread: CAF's scheduler; the engines are on the train
+/// workers' threads, here or in other processes. Bound: the trajectories of the steps it was told
+/// to expect; an unexpected one is refused, recorded as an event, and acknowledged. A group that is
+/// not played (mask) has its places filled with masked trajectories, so that the step is whole; one
+/// of it that came before is recorded again, masked, and the later record counts. A group that the
+/// sieve leaves out is recorded again likewise, and what trains is the others. FLOW-1: a trajectory
+/// (kind, step, group, index) is handed to the engine at most once. What is recorded of later steps
+/// is in the folder `ahead` of a checkpoint, and is there again when its step is expected after a
+/// load. FLOW-2: recorded before ack. FLOW-3: see check_staleness. Messages: TrainerActor in
+/// role_handles.hpp.
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,18 +19,9 @@
 
 #include "actors/roles/group_sieve.hpp"
 #include "actors/roles/role_parts.hpp"
+#include "actors/roles/train_ranks.hpp"
 
 namespace cohort::actors {
-
-/// One rank of a role that learns: a worker in this process, or one in another, which gets its
-/// batches over a link.
-struct TrainRank {
-  Role role = Role::actor_train;
-  CardId card;
-  TrainWorkerActor worker;
-  TrainRankActor remote;           // if not worker
-  transport::LinkOptions batches;  // likewise
-};
 
 struct TrainerOptions {
   transport::Context* context = nullptr;

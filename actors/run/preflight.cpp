@@ -171,6 +171,8 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   options.lora = result.lora;
   for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
   if (result.reference) options.models[result.reference->folder] = result.reference->model;
+  if (const std::string start = config::critic_start(config); result.critic && !start.empty())
+    options.models[start] = result.critic->model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
@@ -184,7 +186,7 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   result.placement = std::move(plan.placement);
   result.offload = job.spec.offload;
   COHORT_TRY(check_tensor_parallel(job, result.model));
-  return plan_weights(job, result.model, job::zero_of(config), result);
+  return plan_weights(job, result.model, job::zero_of(config, config.actor_train), result);
 }
 
 // A process that has all cards sees as many devices: 0 to the highest that a role has.
@@ -272,7 +274,27 @@ Expected<void> choose_reference(const config::RunConfig& config, const job::Poli
   if (auto valid = compute::validate(model); !valid)
     return Error{Errc::config, found->folder + ": " + valid.error().detail};
   COHORT_TRY(check_weights(job::reference_key(config), found->folder, model));
-  result.reference = {std::move(model), found->folder};
+  result.reference = {std::move(model), found->folder, {}};
+  return {};
+}
+
+// Likewise.
+Expected<void> choose_critic(const config::RunConfig& config, const job::Policy& policy,
+                             Preflight& result) {
+  if (config.derived.critic.optimizer_batch == 0) return {};
+  COHORT_ASSIGN(job::CriticStart start, job::critic_start_of(config, policy));
+  compute::ModelConfig model = {start.shape, result.model.dtype};
+  model.max_position = result.model.max_position;
+  if (auto valid = compute::validate(model); !valid)
+    return Error{Errc::config, job::critic_key(config) + ": " + valid.error().detail};
+  if (!start.folder.empty()) {
+    auto weights = compute::WeightFolder::open(start.folder);
+    if (!weights)
+      return Error{Errc::config, job::critic_key(config) + ": " + weights.error().detail};
+    if (auto fits = weights->check_values(model); !fits)
+      return Error{Errc::config, job::critic_key(config) + ": " + fits.error().detail};
+  }
+  result.critic = {std::move(model), std::move(start.folder), std::move(start.file)};
   return {};
 }
 
@@ -376,6 +398,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
     return Error{Errc::config, "model: " + valid.error().detail};
   COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model));
   COHORT_TRY(choose_reference(config, policy, result));
+  COHORT_TRY(choose_critic(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {
     case config::Pipeline::rlvr:
@@ -401,6 +424,10 @@ Expected<Preflight> preflight(const config::RunConfig& config,
       result.lora ? compute::lora_layout_of(result.model, *result.lora).flat
                   : compute::layout_of(result.model);
   result.checkpoint_bytes = 12 * static_cast<uint64_t>(saved.total_elements);  // two moments too
+  if (result.critic) {
+    const auto critic = compute::layout_of(result.critic->model, model::HeadKind::value);
+    result.checkpoint_bytes += 12 * static_cast<uint64_t>(critic.total_elements);
+  }
   if (config.save_hf)  // the whole model, an adapter merged
     result.checkpoint_bytes +=
         4 * static_cast<uint64_t>(compute::layout_of(result.model).total_elements);

@@ -27,12 +27,14 @@ namespace cohort::actors {
 struct Preflight {
   compute::ModelConfig model;
   model::HfConfig described;  // what config.json of its checkpoints says besides
-  /// A reference that is another model: its shape, and the folder of its weights.
-  struct OwnReference {
+  /// A role that is another model than the policy, or starts from other weights.
+  struct OwnWeights {
     compute::ModelConfig model;
-    std::string folder;
+    std::string folder;  // empty: its weights are drawn
+    model::HfConfig described = {};
   };
-  std::optional<OwnReference> reference = {};
+  std::optional<OwnWeights> reference = {};  // none: the policy of step 0
+  std::optional<OwnWeights> critic = {};     // none: the run has none
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }

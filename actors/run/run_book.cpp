@@ -221,13 +221,12 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
   Row& row = *front();
   result_.param_hash = report.param_hash;
   for (const auto& [name, value] : report.metrics)
-    if (name == "actor/nonfinite_steps")
-      note(
-          "nonfinite",
-          fmt::format("step {}: {:.0f} optimizer steps are left out: their loss or gradient is not "
-                      "finite; their trajectories are in the stream",
-                      step(), value),
-          plan::to_string(PhaseKind::update));
+    if (name.ends_with("/nonfinite_steps"))
+      note("nonfinite",
+           fmt::format("step {}: {:.0f} optimizer steps of the {} are left out: their loss or "
+                       "gradient is not finite; their trajectories are in the stream",
+                       step(), value, name.substr(0, name.find('/'))),
+           plan::to_string(PhaseKind::update));
   const double end = options_.log->seconds_since_start();
   options_.log->compute(step(), options_.train_card.value, "update", end - report.compute_seconds,
                         end);
@@ -238,6 +237,8 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
     row.numbers.set("train_tokens_per_s",
                     static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
   }
+  if (report.critic_hash != 0)
+    row.numbers.set("critic/param_hash", fmt::format("{:016x}", report.critic_hash));
   for (const auto& [name, value] : report.metrics) {
     row.numbers.set(name, value);
     if (name == "val/loss") result_.loss.add(value);

@@ -108,12 +108,16 @@ struct SiftReport {
   std::vector<uint32_t> left_out;
 };
 
-/// Driver → trainer: update the policy on the collected trajectories of (kind, step).
+/// What a rank is asked for. values: of a critic, which keeps them, and the batch, for its update.
+enum class UpdateStage : uint8_t { update = 0, values = 1 };
+
+/// Driver → trainer → ranks: update on the collected trajectories of (kind, step).
 struct UpdateRequest {
   TrajectoryKind kind = TrajectoryKind::train;
   uint64_t step = 0;
   uint64_t next_version = 0;
-  uint64_t trajectories = 0;  // of the batch; told to ranks that get it over a link
+  uint64_t trajectories = 0;  // of the batch that comes with it; told to ranks behind a link
+  UpdateStage stage = UpdateStage::update;
 };
 
 struct UpdateReport {
@@ -121,7 +125,8 @@ struct UpdateReport {
   uint64_t param_hash = 0;
   double compute_seconds = 0;
   uint64_t tokens = 0;
-  NamedNumbers metrics;  // loss, actor/*, critic/*
+  NamedNumbers metrics;      // loss, actor/*, critic/*
+  uint64_t critic_hash = 0;  // of the trainer's: parameters of the critic; 0: there is none
 };
 
 struct CheckpointRequest {
@@ -255,9 +260,9 @@ COHORT_MESSAGE(RecordedReport, x.trajectories)
 COHORT_MESSAGE(CollectReport, x.step, x.trajectories, x.tokens, exact(x.metrics), exact(x.success),
                x.left_out)
 COHORT_MESSAGE(SiftReport, x.left_out)
-COHORT_MESSAGE(UpdateRequest, x.kind, x.step, x.next_version, x.trajectories)
+COHORT_MESSAGE(UpdateRequest, x.kind, x.step, x.next_version, x.trajectories, x.stage)
 COHORT_MESSAGE(UpdateReport, x.step, x.param_hash, exact(x.compute_seconds), x.tokens,
-               exact(x.metrics))
+               exact(x.metrics), x.critic_hash)
 COHORT_MESSAGE(CheckpointRequest, x.step, x.folder, x.state_json)
 COHORT_MESSAGE(CheckpointReport, x.folder, x.param_hash, x.state_json, exact(x.seconds))
 COHORT_MESSAGE(ProcessHello, x.slot, x.pid, x.attempt)

@@ -15,6 +15,7 @@ namespace cohort::control {
 namespace {
 
 constexpr auto k_kind = TrajectoryKind::val_greedy;
+constexpr auto k_values = UpdateStage::values;
 
 std::vector<char> save(caf::actor_system& system, const caf::message& message) {
   std::vector<char> bytes;
@@ -63,8 +64,8 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}, SiftReport{{1}}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4, {5, 6}}));
   round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}, {4, 5}}));
-  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4}));
-  round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics}));
+  round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4, k_values}));
+  round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics, 4}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));
@@ -122,7 +123,7 @@ TEST(ControlMessages, EveryNumberArrivesBitForBit) {
   using Limits = std::numeric_limits<double>;
   for (double x : {0.0, -0.0, 0.1, -1e300, Limits::infinity(), -Limits::infinity(),
                    Limits::quiet_NaN(), Limits::denorm_min(), Limits::max(), Limits::min()}) {
-    const UpdateReport report{1, 2, x, 3, {{"actor/ratio_max", x}, {"", -x}}};
+    const UpdateReport report{1, 2, x, 3, {{"actor/ratio_max", x}, {"", -x}}, 4};
     std::vector<char> bytes = save(system, caf::make_message(report));
     caf::binary_deserializer source{system, bytes};
     caf::message copy;

@@ -564,7 +564,8 @@ TEST(Trainer, RanksAgreeRoleByRole) {
     return said;
   };
   const Role policy = Role::actor_train, critic = Role::critic;
-  EXPECT_EQ(load({{policy, 1}, {policy, 1}, {critic, 2}, {critic, 2}}), "1 of/1 of/2");
+  EXPECT_EQ(load({{policy, 1}, {policy, 1}, {critic, 2}, {critic, 2}}),
+            "1 of/1 of/2 time/values_s");
   EXPECT_NE(load({{policy, 1}, {policy, 3}}).find("rank 1 (card 7) has parameters"),
             std::string::npos);
   EXPECT_NE(load({{policy, 1}, {critic, 2}, {critic, 4}}).find("rank 2 (card 7) has parameters"),

@@ -91,6 +91,33 @@ TEST(VerlRun, TheQuickstartCommandTrains) {
   EXPECT_EQ(test::hashes(test::run_folder(spread)), test::hashes(path));
 }
 
+/// PPO: the critic starts from the policy's folder, on its cards, which the rollout shares too.
+TEST(VerlRun, PpoTrainsACriticBeside) {
+  TempFolder folder;
+  const std::vector<std::string> ppo = {
+      "algorithm.adv_estimator=gae", "critic.ppo_micro_batch_size_per_gpu=5",
+      "critic.ppo_mini_batch_size=4", "critic.optim.lr=1e-3", "trainer.critic_warmup=2"};
+  Process run(quickstart_run(folder, ppo), folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  const std::string path = test::run_folder(run);
+  const auto rows = rows_of(path);
+  ASSERT_EQ(rows.size(), 3U);
+  // verl counts steps from 1: the policy's first update is step 2.
+  EXPECT_FALSE(rows.at(1).contains("actor/pg_loss")) << rows.at(1).dump();
+  EXPECT_TRUE(rows.at(2).contains("actor/pg_loss")) << rows.at(2).dump();
+  EXPECT_NE(rows.at(2).at("param_hash"), rows.at(1).at("param_hash"));
+  EXPECT_NE(rows.at(2).at("critic/param_hash"), rows.at(1).at("critic/param_hash"));
+  EXPECT_EQ(rows.at(1).at("critic/lr").get<double>(), 1e-3);
+  EXPECT_TRUE(rows.at(1).contains("critic/vf_clipfrac")) << "cliprange_value is .5";
+  expect_verified(path, folder);
+  TempFolder other;
+  auto spread_command = ppo;
+  spread_command.insert(spread_command.end(), {"--processes", "2"});
+  Process spread(quickstart_run(other, spread_command), other);
+  ASSERT_EQ(spread.wait(), 0) << spread.err() << spread.out();
+  EXPECT_EQ(test::hashes(test::run_folder(spread)), test::hashes(path));
+}
+
 /// Only A and B are trained and published; the reference is the model with them off, and FSDP over
 /// two cards cuts the adapter alone.
 TEST(VerlRun, LoraTrainsAnAdapter) {

@@ -40,8 +40,8 @@ TEST(Preflight, APlatformWithoutItsDevicesIsRefused) {
 // load() takes what this version cannot run; the run refuses it by key, place and remedy.
 TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"~adv_estimator"}),
-            "adv_estimator: missing: its default gae needs a critic, which no role trains; use "
-            "grpo or reinforce");
+            "adv_estimator: missing: its default gae needs a critic: give it cards "
+            "(critic.device_mapping; the trainer's will do), or use grpo or reinforce");
   EXPECT_EQ(refusal({"async.mode=fully_async"}),
             "override 'async.mode=fully_async': async.mode: fully_async is not built in; use "
             "one_step_off");
