@@ -103,7 +103,7 @@ class PromptTasks final : public TaskSource {
         step_prompts_(static_cast<size_t>(config.rollout_batch_size)),
         val_prompts_(config.val_batch_size),
         seed_(static_cast<uint64_t>(config.seed)),
-        is_ahead_(config.async_generation_ratio > 0) {
+        is_ahead_(config.derived.steps_ahead > 0) {
     for (size_t row = 0; row < prompts_->train_rows(); ++row)
       if (!prompts_->at(row).sample->answer.empty()) answered_.push_back(row);
   }
