@@ -48,8 +48,8 @@ void check_old_log_probs(const RunConfig& c, Findings& f) {
               "true takes the old log-probabilities from the update's own forward pass, which is "
               "right only on-policy; async.mode is {}: use false",
               to_string(c.async.mode));
-  const bool is_corrected =
-      c.train_infer_correction.is_weighted || c.train_infer_correction.filter_count > 0;
+  const TrainInferCorrection& correction = c.train_infer_correction;
+  const bool is_corrected = correction.rules.is_asked() || !correction.rejections.empty();
   if (c.derived.old_log_probs == OldLogProbs::recomputed && !is_corrected)
     f.problem("enable_old_logprobs_recompute",
               "true with async.mode {}: the policy that begins the update has not sampled, and "

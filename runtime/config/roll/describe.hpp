@@ -5,6 +5,8 @@
 
 namespace cohort::config {
 
+inline constexpr std::string_view k_trainer = "trainer";  // a reader of keys
+
 /// Walks every key of `config`. The schema.
 void describe(Visitor& visitor, RunConfig& config);
 

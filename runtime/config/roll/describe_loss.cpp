@@ -10,7 +10,6 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_trainer = "trainer";
 using catalog::CorrectionFilter;
 
 /// The members of a filter by their keys.

@@ -10,8 +10,7 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet",
-                           k_trainer = "trainer";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet";
 
 void describe_thresholds(Visitor& v, QueryFilter& f) {
   v.key({"threshold_down", k_trainer, "Lower bound of the group's mean."}, f.threshold_down);

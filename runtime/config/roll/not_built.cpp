@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "runtime/config/group_filters.hpp"
 #include "runtime/config/role_weights.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::config {
 namespace {
@@ -62,6 +62,10 @@ void add_async(const RunConfig& c, List& list) {
       fmt::format("{} with a filter of groups: a checkpoint could not say which groups that "
                   "were played ahead are left out; use sync, or take the filter out",
                   mode));
+  list.add_if(!c.critic.device_mapping.empty(), "critic.device_mapping",
+              fmt::format("a critic with async.mode {} is not built in; use sync, or an estimator "
+                          "without a critic",
+                          mode));
   list.add_if(c.placement.mode == PlacementMode::timeshare, "placement.mode",
               fmt::format("timeshare with async.mode {}: roles that take turns cannot generate "
                           "while others train; give them cards of their own, or use sync",

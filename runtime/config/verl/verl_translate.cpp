@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/config/group_filters.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/config/roll/roll_check.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_rows.hpp"
 
