@@ -490,16 +490,16 @@ TEST(Trainer, AGroupWithoutASignalIsRecordedAsSuchAndNotTrained) {
   };
   using LeftOut = std::vector<uint32_t>;
   ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 3, 2})
-      .receive([](bool) {}, fails);
+      .receive([](const control::RecordedReport&) {}, fails);
   auto first = ask(control::sift_atom_v, k_train, uint64_t{1}, uint32_t{0});
   play(0, 1, 1), play(1, 0, 1), play(0, 0, 1), play(1, 1, 0);
   first.receive([](const control::SiftReport& report) { EXPECT_EQ(report.left_out, (LeftOut{0})); },
                 fails);
   ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 1, 2, {3}})
-      .receive([](bool) {}, fails);
+      .receive([](const control::RecordedReport&) {}, fails);
   play(2, 0, 0, "rewards.mine: timeout"), play(2, 1, 1), play(3, 0, 0), play(3, 1, 1);
   ask(control::expect_atom_v, control::CollectRequest{k_train, 1, 1, 2, {4}})
-      .receive([](bool) {}, fails);
+      .receive([](const control::RecordedReport&) {}, fails);
   play(4, 0, 1), play(4, 1, 0);
   ask(control::collect_atom_v, k_train, uint64_t{1})
       .receive(

@@ -456,8 +456,9 @@ TEST_F(Checkpoints, AValueModelStartsFromALanguageModelOrAClassifier) {
     fs::rename(folder_ / "new", folder_ / "model.safetensors");
     const auto loaded = second.engine->load_model(folder_);
     EXPECT_EQ(loaded.has_value(), bias == 0);
-    if (!loaded)
+    if (!loaded) {
       EXPECT_NE(loaded.error().detail.find("'score.bias' is not one 0"), std::string::npos);
+    }
   }
 }
 
