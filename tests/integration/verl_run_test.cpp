@@ -158,17 +158,26 @@ TEST(VerlRun, TheUsersOwnFunctionScoresAndLearns) {
   EXPECT_NE(rows.at(1).at("actor/pg_loss").get<double>(), 0);
 }
 
-TEST(VerlRun, WhatIsNotBuiltIsRefusedWithWhereKeyAndRemedy) {
+TEST(VerlRun, ALossWithARatioOfTheSequenceAndTheKlInTheRewardTrain) {
   TempFolder folder;
   Process run(quickstart_run(folder, {"actor_rollout_ref.actor.policy_loss.loss_mode=gspo",
-                                      "algorithm.use_kl_in_reward=True"}),
+                                      "algorithm.use_kl_in_reward=True", "trainer.test_freq=-1"}),
+              folder);
+  ASSERT_EQ(run.wait(), 0) << run.err() << run.out();
+  EXPECT_TRUE(std::isfinite(rows_of(test::run_folder(run)).at(2).at("loss").get<double>()));
+}
+
+TEST(VerlRun, WhatIsNotBuiltIsRefusedWithWhereKeyAndRemedy) {
+  TempFolder folder;
+  Process run(quickstart_run(folder, {"actor_rollout_ref.rollout.multi_turn.enable=True",
+                                      "data.shuffle=False"}),
               folder);
   EXPECT_EQ(run.wait(), 2);
   for (const char* text :
-       {"override 'actor_rollout_ref.actor.policy_loss.loss_mode=gspo': "
-        "actor_rollout_ref.actor.policy_loss.loss_mode: gspo is not built in; use vanilla",
-        "override 'algorithm.use_kl_in_reward=True': algorithm.use_kl_in_reward: true is not "
-        "built in"})
+       {"override 'actor_rollout_ref.rollout.multi_turn.enable=True': "
+        "actor_rollout_ref.rollout.multi_turn.enable: a conversation with tools is not built in; "
+        "use False",
+        "override 'data.shuffle=False': data.shuffle: false is not built in"})
     EXPECT_NE(run.err().find(text), std::string::npos) << run.err();
 }
 
