@@ -201,6 +201,40 @@ TEST(ConfigLoad, DrGrpoBringsItsBaselineAndItsAggregation) {
   EXPECT_NE(find_note(config.warnings, "loss_scale_factor"), nullptr);
 }
 
+// docs/async.md
+TEST(ConfigLoad, AsyncIsCompletedAndCheckedAcrossKeys) {
+  const auto asked = [](std::vector<std::string> overrides) {
+    return load(source_path("configs/frozen_lake.yaml"), overrides);
+  };
+  auto ratio = asked({"async_generation_ratio=1.5"});
+  ASSERT_TRUE(ratio) << ratio.error().detail;
+  EXPECT_EQ(ratio->async.mode, AsyncMode::fully_async);
+  EXPECT_EQ(ratio->async.depth, 1.5);
+  EXPECT_EQ(ratio->async.bound, 2);
+  EXPECT_EQ(ratio->derived.steps_ahead, 2);
+  EXPECT_EQ(asked({})->derived.steps_ahead, 0);
+  struct Case {
+    std::vector<std::string> overrides;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {{"async.mode=one_step_off", "async.depth=1.5"}, "give a whole number of steps"},
+      {{"async.mode=one_step_off", "async.bound=2"}, "every step is exactly depth 1 old"},
+      {{"async.mode=fully_async", "async.depth=3", "async.bound=2"}, "2 is below depth 3"},
+      {{"async.mode=fully_async", "async.depth=0"}, "0 with mode fully_async"},
+      {{"async.mode=one_step_off", "async_generation_ratio=1"}, "both say how far generation"},
+      {{"async.mode=fully_async", "placement.offload=step"}, "use never"},
+      {{"async.mode=fully_async", "enable_old_logprobs_recompute=true"}, "nothing weighs that"},
+      {{"async.mode=one_step_off", "async.depth=2", "actor_train.pg_variant=vanilla"},
+       "vanilla has no trust region, and async.bound 2 lets it train on answers 2 steps old"},
+  };
+  for (const Case& x : cases) {
+    auto refused = asked(x.overrides);
+    ASSERT_FALSE(refused) << x.text;
+    EXPECT_NE(refused.error().detail.find(x.text), std::string::npos) << refused.error().detail;
+  }
+}
+
 // What this version plans and does not run is a warning by name, never a refusal.
 TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
   struct Case {

@@ -57,6 +57,20 @@ void check_old_log_probs(const RunConfig& c, Findings& f) {
               to_string(c.async.mode));
 }
 
+/// Unclipped importance sampling at three steps of staleness collapses the entropy, a clipped ratio
+/// does not (tinker-cookbook #822).
+void check_trust_region(const RunConfig& c, Findings& f) {
+  const catalog::Entry& row =
+      catalog::entry(c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
+  if (!row.has(catalog::need::fresh_data) || c.async.bound <= 1) return;
+  const bool is_verl = c.dialect == Dialect::verl;
+  f.problem(is_verl ? "actor_rollout_ref.actor.policy_loss.loss_mode" : "actor_train.pg_variant",
+            "{} has no trust region, and async.bound {} lets it train on answers {} steps old; use "
+            "a loss with a ratio, such as {}, or async.bound 1",
+            is_verl ? row.verl : row.name(), c.async.bound, c.async.bound,
+            is_verl ? "vanilla" : "ppo");
+}
+
 }  // namespace
 
 void check_async(RunConfig& c, Findings& f) {
@@ -78,6 +92,7 @@ void check_async(RunConfig& c, Findings& f) {
               "cards; use never",
               to_string(c.async.mode));
   check_old_log_probs(c, f);
+  check_trust_region(c, f);
 }
 
 }  // namespace cohort::config
