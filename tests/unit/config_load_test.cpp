@@ -222,7 +222,7 @@ TEST(ConfigLoad, AsyncIsCompletedAndCheckedAcrossKeys) {
       {{"async.mode=one_step_off", "async.bound=2"}, "every step is exactly depth 1 old"},
       {{"async.mode=fully_async", "async.depth=3", "async.bound=2"}, "2 is below depth 3"},
       {{"async.mode=fully_async", "async.depth=0"}, "0 with mode fully_async"},
-      {{"async.mode=one_step_off", "async_generation_ratio=1"}, "both say how far generation"},
+      {{"async.depth=2", "async_generation_ratio=1"}, "both say how far generation"},
       {{"async.mode=fully_async", "placement.offload=step"}, "use never"},
       {{"async.mode=fully_async", "enable_old_logprobs_recompute=true"}, "nothing weighs that"},
       {{"async.mode=one_step_off", "async.depth=2", "actor_train.pg_variant=vanilla"},
