@@ -44,7 +44,7 @@ std::vector<double> discounted_returns(const TokenRewards& in);
 /// ROLL's agentic_reinforce: per contiguous run of mask 1, from the back, C <- r_last(run) + gamma
 /// C; each token of the run gets C.
 std::vector<double> segment_returns(const TokenRewards& in);
-/// The returns of each contiguous run of mask 1 by itself, whatever `holes` says (ROLL's gigpo and
+/// The returns of each contiguous run of mask 1 by itself; `holes` is not read (ROLL's gigpo and
 /// step_reinforce, whose samples are turns).
 std::vector<double> turn_returns(const TokenRewards& in);
 

@@ -12,7 +12,7 @@ double mean_of(std::span<const double> scores) {
   return sum / static_cast<double>(scores.size());
 }
 
-/// Exactly 0 for equal scores, whatever their mean is rounded to.
+/// Returns exactly 0 for equal scores: the rounding of their mean does not reach it.
 double deviation_of(std::span<const double> scores, bool are_equal) {
   if (are_equal) return 0;
   const double mean = mean_of(scores);

@@ -44,7 +44,7 @@ struct TurnScores {
 struct Estimator {
   std::vector<double> (*rewards)(const TrajectoryScores& in) = nullptr;
   TokenAdvantages advantages = discounted_returns;
-  bool whitens = false;  // over the valid tokens of the batch, whatever whiten_advantages says
+  bool whitens = false;  // over the valid tokens of the batch; whiten_advantages is not read
   /// In the place of `rewards`, for estimators that credit turns: one reward per turn [K].
   std::vector<double> (*turn_rewards)(const TurnScores& in) = nullptr;
 };

@@ -1,4 +1,4 @@
-// Generation beside training: which policy plays a step, and the same bits whatever dies
+// Generation beside training: which policy plays a step, and the same bits after any death
 // (docs/async.md).
 #include <gtest/gtest.h>
 

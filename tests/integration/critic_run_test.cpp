@@ -83,7 +83,7 @@ TEST(Critic, LearnsBesideThePolicyAndSaysSo) {
   EXPECT_EQ(valued, 32U);
 }
 
-// What the engine takes on the card is what the plan says.
+// The engine takes as many bytes on the card as the plan says.
 TEST(Critic, TakesTheBytesThatThePlanGivesIt) {
   TempFolder folder;
   Process run(ppo_run(folder, k_shared_card, {"max_steps=1", "eval_steps=0"}), folder);
