@@ -2,6 +2,7 @@
 #   cohort::plugin_sdk                       the headers (C99; C++17 for the wrappers)
 #   cohort_add_reward(NAME a.cpp …)          NAME.so, to be loaded as a reward
 #   cohort_add_environment(NAME a.cpp …)     NAME.so, to be loaded as an environment
+#   cohort_add_tool(NAME a.cpp …)            NAME.so, to be loaded as a tool
 get_filename_component(cohort_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 if(NOT TARGET cohort::plugin_sdk)
   add_library(cohort::plugin_sdk INTERFACE IMPORTED)
@@ -25,5 +26,9 @@ function(cohort_add_reward name)
 endfunction()
 
 function(cohort_add_environment name)
+  cohort_add_plugin(${name} ${ARGN})
+endfunction()
+
+function(cohort_add_tool name)
   cohort_add_plugin(${name} ${ARGN})
 endfunction()

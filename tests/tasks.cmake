@@ -1,5 +1,7 @@
 cohort_test(tasks_unit unit SOURCES unit/frozen_lake_test.cpp unit/tasks_text_test.cpp DEPS cohort::tasks)
 cohort_test(folder_chat_test unit SOURCES unit/folder_chat_test.cpp DEPS cohort::tasks nlohmann_json::nlohmann_json)
+cohort_test(tool_loop_unit unit SOURCES unit/tool_calls_test.cpp unit/tool_world_test.cpp
+  DEPS cohort::tasks nlohmann_json::nlohmann_json)
 cohort_test(tasks_property property SOURCES property/scripted_test.cpp DEPS cohort::tasks)
 cohort_test(tasks_golden golden SOURCES golden/frozen_lake_maps_test.cpp DEPS cohort::tasks)
 cohort_test(sokoban_unit unit SOURCES unit/sokoban_test.cpp DEPS cohort::tasks)

@@ -1,5 +1,5 @@
-/// What <cohort/reward.hpp> and <cohort/environment.hpp> share: texts, and exceptions that end
-/// here.
+/// What <cohort/reward.hpp>, <cohort/environment.hpp> and <cohort/tool.hpp> share: texts, and
+/// exceptions that end here.
 #ifndef COHORT_SDK_HPP
 #define COHORT_SDK_HPP
 

@@ -8,10 +8,12 @@
 
 namespace cohort::plugin {
 
+enum class PluginKind : uint8_t { reward, environment, tool };
+
 struct PluginSpec {
   std::string plugin;         // "rewards/mine.py:score", "maze.py:Maze", "libmine.so", "math_rule"
   std::string config = "{}";  // JSON object: its own options, keyword arguments of a class
-  double timeout_s = 10;      // deadline of one row, of one reset or step
+  double timeout_s = 10;      // deadline of one row, of one reset or step, of one call of a tool
   uint32_t workers = 2;       // child processes, or requests at once
   SandboxMode mode = SandboxMode::bubblewrap;
   uint64_t memory_bytes = uint64_t{1} << 30;  // of a child
@@ -19,8 +21,11 @@ struct PluginSpec {
   bool has_network = false;                   // of a child
   std::string python;       // interpreter of Python plugins; empty: /usr/bin/python3
   bool is_isolated = true;  // a C++ reward runs in sandboxed children; false: in this process
-  bool is_environment = false;
+  PluginKind kind = PluginKind::reward;
   int max_steps = 10;  // [answers] an episode accepts at most; the plugin may say less
+  // of a tool
+  uint64_t output_bytes_max = uint64_t{1} << 20;  // of one call
+  std::string schema;  // JSON object that the prompt shows; empty: the plugin's own
 };
 
 }  // namespace cohort::plugin

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/tasks/prompt.hpp"
@@ -10,41 +11,100 @@
 namespace cohort::tasks {
 namespace {
 
-std::string chatml_message(const ChatMessage& message) {
-  return fmt::format("{}{}\n{}{}\n", k_turn_begin, message.role, message.content, k_turn_end);
+constexpr std::string_view k_tool_role = "tool";
+constexpr std::string_view k_default_system = "You are a helpful assistant.";
+
+std::string chatml_message(std::string_view role, std::string_view content) {
+  return fmt::format("{}{}\n{}{}\n", k_turn_begin, role, content, k_turn_end);
+}
+
+/// What a tool said, without special tokens: "<|" is written apart.
+std::string disarmed(std::string_view content) {
+  std::string out;
+  for (size_t at = 0;;) {
+    const size_t next = content.find("<|", at);
+    out += content.substr(at, next - at);
+    if (next == std::string_view::npos) return out;
+    out += "< |";
+    at = next + 2;
+  }
+}
+
+/// Messages of tools that follow each other are one turn.
+std::string chatml_messages(std::span<const ChatMessage> messages) {
+  std::string text;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role != k_tool_role) {
+      text += chatml_message(messages[i].role, messages[i].content);
+      continue;
+    }
+    std::string said;
+    for (; i < messages.size() && messages[i].role == k_tool_role; ++i)
+      said += fmt::format("{}<tool_response>\n{}\n</tool_response>", said.empty() ? "" : "\n",
+                          disarmed(messages[i].content));
+    --i;
+    text += chatml_message("user", said);
+  }
+  return text;
+}
+
+/// Qwen2.5's words about tools, for a policy that was trained on them.
+std::string tools_text(const std::string& schemas) {
+  std::string text =
+      "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
+      "provided with function signatures within <tools></tools> XML tags:\n<tools>";
+  for (const auto& schema : nlohmann::ordered_json::parse(schemas, nullptr, false))
+    text += "\n" + schema.dump();
+  return text +
+         "\n</tools>\n\nFor each function call, return a json object with function name and "
+         "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "
+         "<function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 }
 
 std::string assistant_header() { return fmt::format("{}assistant\n", k_turn_begin); }
 
 class Chatml final : public ChatFormat {
  public:
-  Chatml(std::shared_ptr<const Tokenizer> tokenizer, bool is_plain, std::vector<int32_t> ends)
-      : tokenizer_(std::move(tokenizer)), is_plain_(is_plain), ends_(std::move(ends)) {
+  using ChatFormat::following;
+  Chatml(std::shared_ptr<const Tokenizer> tokenizer, const ChatmlOptions& options,
+         std::vector<int32_t> ends)
+      : tokenizer_(std::move(tokenizer)), is_plain_(options.is_plain), ends_(std::move(ends)) {
+    if (!options.tools.empty()) tools_ = tools_text(options.tools);
     for (const int32_t id : ends_) end_texts_.push_back(tokenizer_->decode({&id, 1}));
   }
 
   Expected<std::string> text(std::span<const ChatMessage> dialogue) const override {
-    std::string text;
-    for (const ChatMessage& each : dialogue)
-      text += is_plain_ ? each.content : chatml_message(each);
-    return is_plain_ ? text : text + assistant_header();
+    if (is_plain_) return contents(dialogue);
+    if (tools_.empty()) return chatml_messages(dialogue) + assistant_header();
+    std::vector<ChatMessage> shown(dialogue.begin(), dialogue.end());
+    if (shown.empty() || shown.front().role != "system")
+      shown.insert(shown.begin(), {"system", std::string(k_default_system)});
+    shown.front().content += tools_;
+    return chatml_messages(shown) + assistant_header();
   }
   Expected<std::vector<int32_t>> opening(std::span<const ChatMessage> dialogue) const override {
     COHORT_ASSIGN(const std::string all, text(dialogue));
     return tokenizer_->encode(all);
   }
-  Expected<std::vector<int32_t>> following(const ChatMessage& message,
+  Expected<std::vector<int32_t>> following(std::span<const ChatMessage> messages,
                                            std::string_view answer) const override {
-    if (is_plain_) return tokenizer_->encode(message.content);
+    if (is_plain_) return tokenizer_->encode(contents(messages));
     const std::string_view end = is_ended(answer) ? "" : k_turn_end;
     return tokenizer_->encode(
-        fmt::format("{}\n{}{}", end, chatml_message(message), assistant_header()));
+        fmt::format("{}\n{}{}", end, chatml_messages(messages), assistant_header()));
   }
   std::span<const int32_t> answer_ends() const override { return ends_; }
 
  private:
+  static std::string contents(std::span<const ChatMessage> messages) {
+    std::string text;
+    for (const ChatMessage& each : messages)
+      text += each.role == k_tool_role ? disarmed(each.content) : each.content;
+    return text;
+  }
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool is_plain_;
+  std::string tools_;  // behind the system message; empty: no tools are shown
   std::vector<int32_t> ends_;
 };
 
@@ -63,6 +123,9 @@ std::string_view ChatFormat::without_end(std::string_view answer) const {
 
 Expected<std::shared_ptr<const ChatFormat>> make_chatml(std::shared_ptr<const Tokenizer> tokenizer,
                                                         ChatmlOptions options) {
+  if (options.is_plain && !options.tools.empty())
+    return Error{Errc::config,
+                 "a template without markup shows no tools; set multi_turn.shows_tools: false"};
   std::vector<int32_t> ends;
   if (const std::optional<int32_t> end = tokenizer->token_id(k_turn_end)) ends.push_back(*end);
   const bool is_needed = !options.is_plain || options.more_ends.empty();
@@ -72,7 +135,7 @@ Expected<std::shared_ptr<const ChatFormat>> make_chatml(std::shared_ptr<const To
   for (const int32_t id : options.more_ends)
     if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
   return std::shared_ptr<const ChatFormat>(
-      std::make_shared<const Chatml>(std::move(tokenizer), options.is_plain, std::move(ends)));
+      std::make_shared<const Chatml>(std::move(tokenizer), options, std::move(ends)));
 }
 
 }  // namespace cohort::tasks

@@ -32,10 +32,15 @@ class ChatFormat {
   /// a character has no token.
   virtual Expected<std::vector<int32_t>> opening(std::span<const ChatMessage> dialogue) const = 0;
   /// Returns the ids behind `answer`: the end of its turn, if it has none yet (ROLL always adds
-  /// one, which doubles it), `message`, and all up to where the assistant goes on. Errors as
-  /// opening().
-  virtual Expected<std::vector<int32_t>> following(const ChatMessage& message,
+  /// one, which doubles it), `messages` (one, or several of role tool), and all up to where the
+  /// assistant goes on. An answer that calls tools may end by another id than the template writes
+  /// (Llama 3's <|eom_id|>). Errors as opening().
+  virtual Expected<std::vector<int32_t>> following(std::span<const ChatMessage> messages,
                                                    std::string_view answer) const = 0;
+  Expected<std::vector<int32_t>> following(const ChatMessage& message,
+                                           std::string_view answer) const {
+    return following(std::span(&message, 1), answer);
+  }
   /// Returns the ids that end an answer; the first is the one that following() writes.
   virtual std::span<const int32_t> answer_ends() const = 0;
 
@@ -54,11 +59,15 @@ class ChatFormat {
 struct ChatmlOptions {
   bool is_plain = false;             // ROLL's templates empty and base: the contents as they are
   std::vector<int32_t> more_ends{};  // ids that end an answer besides <|im_end|>
+  std::string tools = {};            // JSON list of schemas that the prompt shows; empty: none
 };
 
 /// ChatML: each message between <|im_start|>role and <|im_end|>, then the assistant's opening.
-/// Special tokens in messages are what they say. Returns Errc::config if <|im_end|> is no token of
-/// the vocabulary and needed: messages are written with it, or nothing else ends an answer.
+/// Tools are shown behind the system message and tools' messages are a user's, in <tool_response>,
+/// as Qwen2.5 has both. Special tokens in messages are what they say, but in those of tools: they
+/// are not trusted, and "<|" becomes "< |" there. Returns Errc::config if <|im_end|> is no token of
+/// the vocabulary and needed: messages are written with it, or nothing else ends an answer; or if
+/// tools are to be shown without markup.
 Expected<std::shared_ptr<const ChatFormat>> make_chatml(std::shared_ptr<const Tokenizer> tokenizer,
                                                         ChatmlOptions options = {});
 
@@ -67,6 +76,7 @@ struct FolderChatOptions {
   std::string kwargs = {};
   /// What strftime_now tells; without it a template that asks is refused.
   std::optional<std::tm> date = {};
+  std::string tools = {};  // JSON list of schemas that the template shows; empty: none
 };
 
 /// Returns `kwargs` (a JSON object) with what ROLL's template of this name sets besides, where the
@@ -74,8 +84,8 @@ struct FolderChatOptions {
 std::string template_variables(std::string_view template_name, const std::string& kwargs);
 
 /// The chat template of the tokenizer's folder. Returns Errc::config naming the folder if it has no
-/// template, if the template refuses a plain question, an answer and another question, or if
-/// nothing says how an answer ends.
+/// template, if the template refuses a plain question, an answer and another question, if nothing
+/// says how an answer ends, or if it has no place for the tools that are to be shown.
 Expected<std::shared_ptr<const ChatFormat>> make_folder_chat(
     std::shared_ptr<const FolderTokenizer> tokenizer, const FolderChatOptions& options);
 

@@ -29,8 +29,9 @@ struct Sample {
   std::string domain;       // ROLL's column; empty: follows from the tag
   std::vector<ChatMessage> messages;
   std::string ground_truth;
-  std::string answer;   // a worked answer to imitate (warm start, SFT); may be empty
-  std::string columns;  // JSON object of every column that has no field here
+  std::string answer;              // a worked answer to imitate (warm start, SFT); may be empty
+  std::vector<std::string> calls;  // worked answers before it, which call tools
+  std::string columns;             // JSON object of every column that has no field here
   bool operator==(const Sample&) const = default;
 };
 

@@ -58,15 +58,35 @@ std::string addition_with_carries(int x, int y) {
   return text + fmt::format(";{}", x + y);
 }
 
-std::vector<Sample> arithmetic_rows(bool held_out) {
-  std::vector<int> order(100 * 100);
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  Rng rng(0xA11);  // mixed once, so that a prefix of the rows is a fair sample
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+/// x, y in [least, 99], mixed once, so that a prefix of the rows is a fair sample.
+std::vector<std::pair<int, int>> mixed_pairs(int least) {
+  std::vector<std::pair<int, int>> pairs;
+  for (int x = least; x < 100; ++x)
+    for (int y = least; y < 100; ++y) pairs.emplace_back(x, y);
+  Rng rng(0xA11);
+  for (size_t i = pairs.size(); i > 1; --i) std::swap(pairs[i - 1], pairs[rng.below(i)]);
+  return pairs;
+}
+
+std::vector<Sample> tool_arithmetic_rows(bool held_out) {
   std::vector<Sample> rows;
-  for (int pair : order) {
-    int x = pair / 100;
-    int y = pair % 100;
+  for (const auto& [x, y] : mixed_pairs(10)) {
+    std::string prompt = fmt::format("{}*{}=", x, y);
+    if (is_held_out(prompt) != held_out) continue;
+    const std::string product = std::to_string(x * y);
+    const bool calls = rows.size() % 2 == 0;
+    rows.push_back(row("tool_arithmetic", rows.size(), std::move(prompt), product, product));
+    if (calls)
+      rows.back().calls = {fmt::format(
+          R"(<tool_call>{{"name": "python", "arguments": {{"code": "{}*{}"}}}}</tool_call>)", x,
+          y)};
+  }
+  return rows;
+}
+
+std::vector<Sample> arithmetic_rows(bool held_out) {
+  std::vector<Sample> rows;
+  for (const auto& [x, y] : mixed_pairs(0)) {
     std::string prompt = fmt::format("{}+{}=", x, y);
     if (is_held_out(prompt) != held_out) continue;
     rows.push_back(
@@ -142,9 +162,11 @@ Expected<std::vector<Sample>> builtin_rows(std::string_view name) {
   if (held_out) task.remove_suffix(k_suffix.size());
   if (task == "arithmetic") return arithmetic_rows(held_out);
   if (task == "word_problems") return word_problem_rows(held_out);
+  if (task == "tool_arithmetic") return tool_arithmetic_rows(held_out);
   return Error{Errc::not_found,
-               fmt::format("no generated task '{}'; there are builtin:arithmetic and "
-                           "builtin:word_problems, each also with /held_out",
+               fmt::format("no generated task '{}'; there are builtin:arithmetic, "
+                           "builtin:word_problems and builtin:tool_arithmetic, each also with "
+                           "/held_out",
                            name)};
 }
 

@@ -5,6 +5,8 @@
 ///                          12+7= -> 2+7+0=9,1+0+0=1,;19
 ///   builtin:word_problems  five templates over names, objects and numbers 2..9, answered in
 ///                          GSM8K's style: <<6+7=13>><<13-4=9>>####9
+///   builtin:tool_arithmetic  x*y= for x, y in 10..99; every other row's worked answers call a tool
+///                          named python before they give the product (docs/tools.md)
 /// Each with the suffix /held_out for the tenth of the prompts that training never shows (a
 /// checksum of the text decides). Pure: the same rows in the same order everywhere.
 #include <string_view>

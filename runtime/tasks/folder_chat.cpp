@@ -44,13 +44,15 @@ class FolderChat final : public ChatFormat {
     COHORT_ASSIGN(const Rendered rendered, render(dialogue));
     return encode(rendered);
   }
-  Expected<std::vector<int32_t>> following(const ChatMessage& message,
+  using ChatFormat::following;
+  Expected<std::vector<int32_t>> following(std::span<const ChatMessage> messages,
                                            std::string_view answer) const override;
   std::span<const int32_t> answer_ends() const override { return ends_; }
 
  private:
   Expected<Rendered> render(std::span<const ChatMessage> dialogue) const;
-  Expected<Rendered> render_following(const ChatMessage& message) const;
+  Expected<Rendered> render_following(std::span<const ChatMessage> messages) const;
+  Expected<void> check_shows_tools();
   Expected<std::vector<int32_t>> encode(const Rendered& rendered) const;
   std::string marked(std::string_view content, std::string_view mark) const;
 
@@ -105,10 +107,11 @@ Expected<Rendered> FolderChat::render(std::span<const ChatMessage> dialogue) con
 
 // What a template writes behind an answer does not depend on the answer, so that one is rendered
 // that can be found again. (What it writes before may: some drop the thoughts of earlier turns.)
-Expected<Rendered> FolderChat::render_following(const ChatMessage& message) const {
+Expected<Rendered> FolderChat::render_following(std::span<const ChatMessage> messages) const {
   constexpr std::string_view k_answer = "An answer that can be found again.";
-  const ChatMessage dialogue[] = {
-      {"user", "A question."}, {"assistant", std::string(k_answer)}, message};
+  std::vector<ChatMessage> dialogue = {{"user", "A question."},
+                                       {"assistant", std::string(k_answer)}};
+  dialogue.insert(dialogue.end(), messages.begin(), messages.end());
   COHORT_ASSIGN(Rendered rendered, render(dialogue));
   const size_t found = rendered.text.find(k_answer);
   if (found == std::string::npos || rendered.text.find(k_answer, found + 1) != std::string::npos)
@@ -128,14 +131,28 @@ Expected<std::vector<int32_t>> FolderChat::encode(const Rendered& rendered) cons
   return std::move(encoding.ids);
 }
 
-Expected<std::vector<int32_t>> FolderChat::following(const ChatMessage& message,
+Expected<std::vector<int32_t>> FolderChat::following(std::span<const ChatMessage> messages,
                                                      std::string_view answer) const {
-  COHORT_ASSIGN(const Rendered rendered, render_following(message));
+  COHORT_ASSIGN(const Rendered rendered, render_following(messages));
   COHORT_ASSIGN(std::vector<int32_t> ids, encode(rendered));
   const std::string_view end = end_of(answer);
-  if (!ids.empty() && !end.empty() && tokenizer_->decode({ids.data(), 1}) == end)
-    ids.erase(ids.begin());
+  if (ids.empty() || end.empty()) return ids;
+  const bool is_call = messages.front().role == "tool";
+  const bool is_any_end = is_call && std::ranges::find(ends_, ids.front()) != ends_.end();
+  if (is_any_end || tokenizer_->decode({ids.data(), 1}) == end) ids.erase(ids.begin());
   return ids;
+}
+
+Expected<void> FolderChat::check_shows_tools() {
+  const ChatMessage question[] = {{"user", "A question."}};
+  COHORT_ASSIGN(const Rendered with, render(question));
+  Json tools = std::exchange(variables_.tools, nullptr);
+  COHORT_ASSIGN(const Rendered without, render(question));
+  variables_.tools = std::move(tools);
+  if (with.text != without.text) return {};
+  return Error{Errc::config,
+               "it shows no tools; give the folder one that does, or set "
+               "multi_turn.shows_tools: false"};
 }
 
 Expected<void> FolderChat::open(const FolderChatOptions& options) {
@@ -151,7 +168,15 @@ Expected<void> FolderChat::open(const FolderChatOptions& options) {
     if (!variables_.kwargs.is_object())
       return Error{Errc::config, "chat_template_kwargs: not a map: " + options.kwargs};
   }
-  COHORT_ASSIGN(const Rendered behind, render_following({"user", "Another question."}));
+  if (!options.tools.empty()) {
+    variables_.tools = Json::parse(options.tools, nullptr, false);
+    const ChatMessage said[] = {{"tool", "A result."}, {"tool", "Another."}};
+    if (auto answered = render_following(said); !answered)
+      return answered.error().with_context("a message of role tool");
+    COHORT_TRY(check_shows_tools());
+  }
+  const ChatMessage question[] = {{"user", "Another question."}};
+  COHORT_ASSIGN(const Rendered behind, render_following(question));
   COHORT_ASSIGN(const std::vector<int32_t> ids, encode(behind));
   // The template's own end first: a base model's eos may be another token.
   if (!ids.empty() && folder.tokenizer.is_special(ids.front())) ends_.push_back(ids.front());
@@ -171,7 +196,7 @@ Expected<std::shared_ptr<const ChatFormat>> make_folder_chat(
     std::shared_ptr<const FolderTokenizer> tokenizer, const FolderChatOptions& options) {
   const std::string path = tokenizer->path();
   auto made = [&]() -> Expected<std::shared_ptr<const ChatFormat>> {
-    const auto source = tokenizer->folder().chat_template(false);
+    const auto source = tokenizer->folder().chat_template(!options.tools.empty());
     if (!source)
       return Error{Errc::config,
                    "none (chat_template.jinja, or chat_template in tokenizer_config.json); give "

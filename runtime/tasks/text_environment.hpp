@@ -14,8 +14,11 @@
 
 #include "runtime/base/error.hpp"
 #include "runtime/base/rng.hpp"
+#include "runtime/tasks/dataset.hpp"
 
 namespace cohort::tasks {
+
+using EpisodeMetrics = std::vector<std::pair<std::string, double>>;
 
 /// The effect of one answer.
 struct StepResult {
@@ -27,9 +30,11 @@ struct StepResult {
   bool is_success = false;    // the goal is reached
   std::string stop_reason;    // "" while running, else "goal" | "hole" | "max_turns" | ...
   std::string event;          // "moved" | "blocked" | "invalid" | "goal" | "hole" | ...
+  /// What tools said to the answer, which was no action: these messages are appended as they are,
+  /// and no template of the prompt shows the observation. Empty: the answer was the world's.
+  std::vector<ChatMessage> messages = {};
+  EpisodeMetrics metrics = {};  // of the episode so far, beside those that every world has
 };
-
-using EpisodeMetrics = std::vector<std::pair<std::string, double>>;
 
 class Environment {
  public:

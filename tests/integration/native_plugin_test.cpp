@@ -8,6 +8,7 @@
 #include "runtime/plugin/child/plugin_environment.hpp"
 #include "runtime/plugin/native/native_environment.hpp"
 #include "runtime/plugin/native/native_reward.hpp"
+#include "runtime/plugin/tool/open_tool.hpp"
 #include "tests/support/plugin_rig.hpp"
 
 namespace cohort::test {
@@ -220,6 +221,22 @@ TEST_F(NativePlugin, AnEnvironmentIsPlayedInAChild) {
   EXPECT_TRUE(last.is_done && last.is_success);
   EXPECT_EQ(last.stop_reason, "goal");
   EXPECT_EQ(world->metrics(), (tasks::EpisodeMetrics{{"counted", 3}}));
+}
+
+TEST_F(NativePlugin, AToolIsCalledInAChild) {
+  auto spec = spec_of(path("example/capitals.so"));
+  spec.config = R"({"longest": 5})";
+  auto tool = plugin::open_tool(spec);
+  ASSERT_TRUE(tool.has_value()) << tool.error().to_string();
+  EXPECT_EQ(plugin::tool_name((*tool)->schema()), "capitals");
+  EXPECT_EQ((*tool)->call(R"({"text": "abc"})").text, "ABC");
+  EXPECT_EQ((*tool)->call(R"({"text": "abcdef"})").failure, "a long text");
+  EXPECT_EQ((*tool)->call(R"({"words": "abc"})").ending, tasks::ToolEnding::failed);
+  spec.config = R"({"shortest": 5})";
+  EXPECT_FALSE(plugin::open_tool(spec).has_value());
+  auto no_tool = plugin::open_tool(spec_of(path("example/count_up.so")));
+  ASSERT_FALSE(no_tool.has_value());
+  EXPECT_EQ(no_tool.error().code, Errc::unsupported);
 }
 
 TEST_F(NativePlugin, AWorldThatDiesEndsItsEpisode) {

@@ -150,6 +150,19 @@ TEST(PluginCheck, NamesWhatBreaksTheContract) {
   EXPECT_EQ(plugin_command(command), 2);
 }
 
+TEST(PluginCheck, CallsATool) {
+  PluginCommand command;
+  command.words = words_of(example("calculator.py"));
+  command.is_tool = true;
+  command.arguments = R"({"expression": "6 * 7"})";
+  auto report = check_plugin(command);
+  ASSERT_TRUE(report.has_value()) << report.error().to_string();
+  EXPECT_TRUE(report->errors.empty() && report->warnings.empty());
+  EXPECT_NE(report->text.find("\n42\n"), std::string::npos) << report->text;
+  command.arguments = R"({"expression": "1 / 0"})";
+  EXPECT_EQ(check_plugin(command)->errors.size(), 1U);
+}
+
 TEST(PluginCheck, PlaysAnEnvironment) {
   PluginCommand command;
   command.words = words_of(example("guess_number.py"));

@@ -20,6 +20,18 @@ inline constexpr const char* k_chatml_template =
     "{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
+/// Shows tools in a system message, and what they say as a user's turn.
+inline constexpr const char* k_tool_template =
+    "{% if tools %}{{ '<|im_start|>system\n' }}{% for t in tools %}{{ t | tojson }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endif %}"
+    "{% for m in messages %}"
+    "{% if m.role == 'tool' %}"
+    "{% if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>user' }}"
+    "{% endif %}{{ '\n<tool_response>\n' + m.content + '\n</tool_response>' }}"
+    "{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\n' }}{% endif %}"
+    "{% else %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
 inline constexpr int32_t k_end_of_text = 256, k_im_start = 257, k_im_end = 258;
 
 /// The character that stands for a byte in a byte-level vocabulary.
@@ -38,11 +50,13 @@ inline std::string byte_character(int byte) {
 
 inline void write_tokenizer_folder(const std::filesystem::path& folder,
                                    const std::string& chat_template = k_chatml_template,
-                                   const std::string& eos = "<|im_end|>") {
+                                   const std::string& eos = "<|im_end|>",
+                                   const std::vector<std::string>& more_tokens = {}) {
   using Json = nlohmann::ordered_json;
   std::filesystem::create_directories(folder);
   TokenizerFile file{.first_special = 256,
                      .specials = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}};
+  file.specials.insert(file.specials.end(), more_tokens.begin(), more_tokens.end());
   for (int byte = 0; byte < 256; ++byte) file.vocabulary[byte_character(byte)] = byte;
   std::ofstream(folder / "tokenizer.json") << tokenizer_json(file).dump();
   Json config = {{"eos_token", eos}, {"pad_token", "<|endoftext|>"}};

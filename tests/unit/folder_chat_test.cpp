@@ -159,5 +159,44 @@ TEST(TemplateVariables, Qwen3ThinksUnlessTheUserSaysNo) {
   EXPECT_EQ(template_variables("native", R"({"x": 1})"), R"({"x":1})");
 }
 
+const std::string k_schemas = R"([{"type": "function", "function": {"name": "f"}}])";
+
+TEST(FolderChat, ToolsAreShownAndTheirMessagesFollowAnAnswer) {
+  const Chat chat(tests::k_tool_template, {.tools = k_schemas});
+  ASSERT_TRUE(chat.made) << chat.made.error().detail;
+  const std::vector<ChatMessage> question = {{"user", "Why?"}};
+  EXPECT_EQ(
+      chat.text(chat.format().opening(question)),
+      "<|im_start|>system\n{\"type\": \"function\", \"function\": {\"name\": \"f\"}}<|im_end|>\n"
+      "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n");
+  const std::vector<ChatMessage> said = {{"tool", "4"}, {"tool", "<|im_end|>"}};
+  const std::string turn =
+      "\n<|im_start|>user\n<tool_response>\n4\n</tool_response>\n<tool_response>\n<|im_end|>\n"
+      "</tool_response><|im_end|>\n<|im_start|>assistant\n";
+  const auto ids = chat.format().following(said, "call<|im_end|>").value();
+  EXPECT_EQ(chat.tokenizer->decode(ids), turn);
+  EXPECT_EQ(std::ranges::count(ids, tests::k_im_end), 1) << "a tool's text made a special id";
+  EXPECT_EQ(chat.text(chat.format().following(said, "call")), "<|im_end|>" + turn);
+}
+
+TEST(FolderChat, ACallMayEndByAnotherIdThanAnAnswer) {
+  // As Llama 3, whose calls end with <|eom_id|> where the template writes <|eot_id|>.
+  const Chat chat(tests::k_tool_template, {.tools = k_schemas}, "<|endoftext|>");
+  ASSERT_TRUE(chat.made) << chat.made.error().detail;
+  const std::vector<ChatMessage> said = {{"tool", "4"}};
+  EXPECT_EQ(chat.text(chat.format().following(said, "call<|endoftext|>")).substr(0, 18),
+            "\n<|im_start|>user\n");
+  EXPECT_EQ(
+      chat.text(chat.format().following({"user", "Go on."}, "So.<|endoftext|>")).substr(0, 10),
+      "<|im_end|>");
+}
+
+TEST(FolderChat, ATemplateWithoutAPlaceForToolsIsRefused) {
+  const Chat chat(tests::k_chatml_template, {.tools = k_schemas});
+  ASSERT_FALSE(chat.made);
+  EXPECT_NE(chat.made.error().detail.find("it shows no tools"), std::string::npos)
+      << chat.made.error().detail;
+}
+
 }  // namespace
 }  // namespace cohort::tasks

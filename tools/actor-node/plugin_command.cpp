@@ -10,6 +10,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/plugin/child/child_reward.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
+#include "runtime/plugin/tool/open_tool.hpp"
 
 namespace cohort {
 namespace {
@@ -158,20 +159,40 @@ Expected<PluginReport> check_environment(PluginCommand command, const plugin::Pl
   return report;
 }
 
+/// Calls it twice: the second time a tool that remembers says something else.
+Expected<PluginReport> check_tool(const PluginCommand& command, const plugin::PluginSpec& spec) {
+  COHORT_ASSIGN(std::shared_ptr<tasks::Tool> tool, plugin::open_tool(spec));
+  PluginReport report;
+  report.text = fmt::format("{}: tool\n  {}\n", spec.plugin, tool->schema());
+  const tasks::ToolResult first = tool->call(command.arguments);
+  report.text += fmt::format("  {} -> {:.0f} us\n{}\n", one_line(command.arguments, 80),
+                             first.seconds * 1e6, first.text);
+  if (first.ending != tasks::ToolEnding::answered) report.errors.push_back(first.failure);
+  if (tool->call(command.arguments).text != first.text)
+    report.warnings.push_back(
+        "the same arguments gave another text: not deterministic; a run cannot be repeated bit for "
+        "bit");
+  return report;
+}
+
 }  // namespace
 
 Expected<PluginReport> check_plugin(const PluginCommand& command) {
   COHORT_ASSIGN(plugin::PluginSpec spec, spec_of(command.words));
+  if (command.is_tool) return check_tool(command, spec);
   return command.is_environment ? check_environment(command, spec) : check_reward(command, spec);
 }
 
 CLI::App* add_plugin_command(CLI::App& app, PluginCommand& command) {
-  CLI::App* plugin = app.add_subcommand("plugin", "try a reward or environment plugin");
+  CLI::App* plugin = app.add_subcommand("plugin", "try a reward, environment or tool plugin");
   plugin->require_subcommand(1);
   CLI::App* check = plugin->add_subcommand("check", "load one and try it on sample rows");
   add_reward_options(*check, command.words, "path");
   check->add_option("--rows", command.rows, "JSON lines with response, ground_truth, columns");
   check->add_flag("--environment", command.is_environment, "it is an environment: play it");
+  check->add_flag("--tool", command.is_tool, "it is a tool: call it");
+  check->add_option("--arguments", command.arguments, "of the call, a JSON object")
+      ->capture_default_str();
   check->add_option("--seed", command.seed, "of the episode")->capture_default_str();
   check->add_option("--answer", command.answers, "what is answered, in turn; repeatable");
   check->footer("Exit codes: 0 it can be used, 1 it cannot or has errors, 2 wrong options.");

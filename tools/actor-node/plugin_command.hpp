@@ -14,6 +14,8 @@ struct PluginCommand {
   RewardWords words;
   std::string rows;  // .jsonl; empty: a built-in handful
   bool is_environment = false;
+  bool is_tool = false;
+  std::string arguments = "{}";      // of the call
   uint64_t seed = 1;                 // of the episodes
   std::vector<std::string> answers;  // played in turn; empty: "<answer>Up</answer>"
 };

@@ -210,7 +210,7 @@ Expected<std::shared_ptr<EnvironmentSource>> open_environment(const PluginSpec& 
   if (!is_python_plugin(spec.plugin) && !is_native_plugin(spec.plugin))
     return Error{Errc::config, spec.plugin + ": a plugin is path.py:Class or path.so"};
   PluginSpec file = spec;
-  file.is_environment = true;
+  file.kind = PluginKind::environment;
   COHORT_ASSIGN(PluginVersion version, read_version(file));
   COHORT_ASSIGN(std::unique_ptr<PluginPool> pool,
                 PluginPool::open(std::move(version.launch), spec.workers));

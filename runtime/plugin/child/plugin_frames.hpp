@@ -5,14 +5,17 @@
 /// number. Values; bound: k_max_frame_bytes. FRAME-1: a reader never reads beyond the bytes it was
 /// given; malformed input turns into Errc::protocol.
 /// Payloads:
-///   load     JSON {"kind": "reward"|"environment", "path", "name", "source", "args", "timeout_s"}
+///   load     JSON {"kind": "reward"|"environment"|"tool", "path", "name", "source", "args",
+///            "timeout_s", "output_bytes_max", "schema"}
 ///   score    u32 count, count rows: 7 texts as in RewardRow, u32 response_tokens, u8 is_finished
 ///   reset    u64 world, u64 seed          step   u64 world, answer          close   u64 world
-///   loaded   JSON {"name", "form", "is_batch", "is_concurrent", …}
+///   call     the arguments of a tool, a JSON object
+///   loaded   JSON {"name", "form", "is_batch", "is_concurrent", "schema", …}
 ///   results  u32 first row, u32 count, count results: f64 score, u8 Verdict, text detail,
 ///            text error, u32 parts, parts: text name, f64
 ///   world    f64 reward, u8 flags (1 done, 2 valid, 4 effective, 8 success), i32 actions_left,
 ///            texts observation, stop_reason, event, instructions, u32 metrics: text name, f64
+///   output   what a tool says, a text
 ///   failed   u8 Verdict, u8 Errc, text: the whole call failed
 #include <cstdint>
 #include <optional>
@@ -31,8 +34,8 @@ namespace cohort::plugin {
 constexpr size_t k_frame_head_bytes = 9;
 constexpr size_t k_max_frame_bytes = size_t{64} << 20;
 
-enum class Op : uint8_t { load = 1, score = 2, reset = 3, step = 4, close = 5 };
-enum class Answer : uint8_t { loaded = 1, results = 2, failed = 3, world = 4 };
+enum class Op : uint8_t { load = 1, score = 2, reset = 3, step = 4, close = 5, call = 6 };
+enum class Answer : uint8_t { loaded = 1, results = 2, failed = 3, world = 4, output = 5 };
 enum class Verdict : uint8_t {
   scored = 0,
   raised = 1,  // worth one more try

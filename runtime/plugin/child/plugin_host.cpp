@@ -16,6 +16,7 @@
 #include "runtime/plugin/child/plugin_frames.hpp"
 #include "runtime/plugin/native/native_environment.hpp"
 #include "runtime/plugin/native/native_reward.hpp"
+#include "runtime/plugin/native/native_tool.hpp"
 
 namespace cohort::plugin {
 namespace {
@@ -88,6 +89,8 @@ class Host {
         worlds_.erase(call.world);
         return {};
       }
+      case Op::call:
+        return call(frame);
     }
     return Error{Errc::protocol, "no such call"};
   }
@@ -96,10 +99,17 @@ class Host {
     auto json = nlohmann::json::parse(frame.payload, nullptr, false);
     if (!json.is_object()) return Error{Errc::protocol, "load: no JSON object"};
     const std::string path = json.value("path", ""), config = json.value("config", "{}");
-    nlohmann::json loaded{{"form", "native"}};
+    nlohmann::ordered_json loaded{{"form", "native"}};
     if (json.value("kind", "") == "environment") {
       COHORT_ASSIGN(environments_, NativeEnvironments::load(path, config));
       loaded["name"] = environments_->name() == nullptr ? "" : environments_->name();
+    } else if (json.value("kind", "") == "tool") {
+      COHORT_ASSIGN(tool_, NativeTool::load(path, config));
+      output_bytes_max_ = json.value("output_bytes_max", output_bytes_max_);
+      loaded["name"] = tool_->name() == nullptr ? "" : tool_->name();
+      loaded["schema"] = nlohmann::ordered_json::parse(tool_->schema(), nullptr, false);
+      if (!loaded["schema"].is_object())
+        return Error{Errc::config, path + ": the schema of the tool is no JSON object"};
     } else {
       COHORT_ASSIGN(reward_, load_native_reward(path, config));
       COHORT_ASSIGN(NativeFacts facts, native_reward_facts(path));
@@ -141,7 +151,16 @@ class Host {
     return {};
   }
 
+  Expected<void> call(const Frame& frame) {
+    if (!tool_) return Error{Errc::protocol, "no tool is loaded"};
+    COHORT_ASSIGN(const std::string said, tool_->call(frame.payload, output_bytes_max_));
+    pipe_.write(frame.number, Answer::output, said);
+    return {};
+  }
+
   Pipe& pipe_;
+  std::unique_ptr<NativeTool> tool_;
+  size_t output_bytes_max_ = size_t{1} << 20;
   std::shared_ptr<tasks::Reward> reward_;
   bool is_batch_ = false;
   std::unique_ptr<NativeEnvironments> environments_;

@@ -18,7 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* k_kinds[] = {"reward", "environment", "tool"};  // by PluginKind
 constexpr size_t k_max_source_bytes = size_t{8} << 20;
+constexpr size_t k_frame_slack_bytes = size_t{64} << 10;  // for what is no output: a reason
 /// The worker comes through the pipe: lists of processes show this line and the plugin's path.
 constexpr const char* k_boot =
     "import os, sys; size, text = int(sys.argv[1]), b''\n"
@@ -55,6 +57,18 @@ Expected<nlohmann::json> options_of(const std::string& config) {
   if (!options.is_object())
     return Error{Errc::config, fmt::format("plugin args are a JSON object, not '{:.80}'", config)};
   return options;
+}
+
+/// The schema of a tool as the config gives it; null: the tool has its own.
+Expected<nlohmann::ordered_json> schema_of(const std::string& schema) {
+  if (schema.empty()) return nlohmann::ordered_json();
+  auto json = nlohmann::ordered_json::parse(schema, nullptr, false);
+  if (!json.is_object() || !json.contains("function"))
+    return Error{Errc::config,
+                 fmt::format("a tool's schema is {{\"type\": \"function\", \"function\": {{…}}}}, "
+                             "not '{:.80}'",
+                             schema)};
+  return json;
 }
 
 /// Folders that hold more than a plugin and its helpers: /, /tmp and the like, somebody's home.
@@ -115,12 +129,17 @@ Expected<PluginVersion> python_version(const PluginSpec& file, const Named& at) 
   sandbox.argv = {
       python.string(), "-X", "utf8", "-B", "-c", k_boot, std::to_string(worker_script().size()),
       at.path};
-  nlohmann::json load{{"kind", file.is_environment ? "environment" : "reward"},
-                      {"path", at.path},
-                      {"name", at.name},
-                      {"source", source},
-                      {"args", std::move(args)},
-                      {"timeout_s", file.timeout_s}};
+  nlohmann::ordered_json load{{"kind", k_kinds[static_cast<size_t>(file.kind)]},
+                              {"path", at.path},
+                              {"name", at.name},
+                              {"source", source},
+                              {"args", std::move(args)},
+                              {"timeout_s", file.timeout_s}};
+  if (file.kind == PluginKind::tool) {
+    COHORT_ASSIGN(load["schema"], schema_of(file.schema));
+    load["output_bytes_max"] = file.output_bytes_max;
+    version.launch.frame_bytes_max = file.output_bytes_max + k_frame_slack_bytes;
+  }
   version.launch.load_json = load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return version;
 }
@@ -147,7 +166,10 @@ Expected<PluginVersion> native_version(const PluginSpec& file, const Named& at) 
   sandbox = sandbox_of(file, at.path);
   add_once(sandbox.readable, fs::path(host).parent_path());
   sandbox.argv = {host};
-  nlohmann::json load{{"kind", file.is_environment ? "environment" : "reward"},
+  if (file.kind == PluginKind::tool)
+    version.launch.frame_bytes_max = file.output_bytes_max + k_frame_slack_bytes;
+  nlohmann::json load{{"kind", k_kinds[static_cast<size_t>(file.kind)]},
+                      {"output_bytes_max", file.output_bytes_max},
                       {"path", at.path},
                       {"config", file.config.empty() ? "{}" : file.config}};
   version.launch.load_json = load.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -85,18 +85,27 @@ std::string status_text(int status) {
   return fmt::format("killed by signal {}{}", number, name ? fmt::format(" (SIG{})", name) : "");
 }
 
-Loaded loaded_of(const nlohmann::json& json) {
+std::string schema_of(const nlohmann::ordered_json& json) {
+  const auto schema = json.find("schema");
+  return schema == json.end() || schema->is_null() ? std::string() : schema->dump();
+}
+
+Loaded loaded_of(const nlohmann::ordered_json& json) {
   return {.name = json.value("name", ""),
           .form = json.value("form", ""),
           .is_batch = json.value("is_batch", false),
           .is_concurrent = json.value("is_concurrent", false),
-          .concurrency = json.value("concurrency", uint32_t{1})};
+          .concurrency = json.value("concurrency", uint32_t{1}),
+          .schema = schema_of(json)};
 }
 
 }  // namespace
 
 PluginWorker::PluginWorker(std::unique_ptr<SandboxedProcess> process, const LaunchSpec& spec)
-    : process_(std::move(process)), plugin_(spec.plugin), load_timeout_s_(spec.load_timeout_s) {}
+    : process_(std::move(process)),
+      plugin_(spec.plugin),
+      load_timeout_s_(spec.load_timeout_s),
+      frame_bytes_max_(spec.frame_bytes_max) {}
 
 Expected<std::unique_ptr<PluginWorker>> PluginWorker::launch(const LaunchSpec& spec) {
   COHORT_ASSIGN(auto process, SandboxedProcess::start(spec.sandbox));
@@ -118,7 +127,7 @@ Expected<Loaded> PluginWorker::await_loaded() {
     return Error{failure.code,
                  is_named ? failure.reason : fmt::format("{}: {}", plugin_, failure.reason)};
   }
-  auto json = nlohmann::json::parse(frame->payload, nullptr, false);
+  auto json = nlohmann::ordered_json::parse(frame->payload, nullptr, false);
   if (frame->kind != static_cast<uint8_t>(Answer::loaded) || !json.is_object())
     return Error{Errc::protocol, fmt::format("{}: the child did not say what it loaded", plugin_)};
   server_ = last_descendant(process_->pid());
@@ -173,8 +182,11 @@ Expected<bool> PluginWorker::take_frame(Frame& frame) {
   if (seen.size() < k_frame_head_bytes) return false;
   const auto size = read_head(seen.data(), frame);
   if (!size || frame.number != number_ || frame.kind == 0 ||
-      frame.kind > static_cast<uint8_t>(Answer::world))
+      frame.kind > static_cast<uint8_t>(Answer::output))
     return Error{Errc::protocol, "answered garbage: no frame of this call"};
+  if (*size > frame_bytes_max_)
+    return Error{Errc::capacity,
+                 fmt::format("answered with {} bytes, more than {}", *size, frame_bytes_max_)};
   if (seen.size() < k_frame_head_bytes + *size) return false;
   frame.payload.assign(seen.substr(k_frame_head_bytes, *size));
   taken_ += k_frame_head_bytes + *size;

@@ -1,7 +1,7 @@
 #pragma once
 /// One child that has loaded a plugin, and calls to it under a deadline. Owner: a PluginPool, or a
 /// caller that took it from one. Thread: one at a time, but kill() from any. Bound: one call under
-/// way; frames of k_max_frame_bytes; the last 2 KiB of the plugin's stderr. PLUGIN-1: next() ends
+/// way; frames of frame_bytes_max; the last 2 KiB of the plugin's stderr. PLUGIN-1: next() ends
 /// by its deadline, whatever the child does. After an error the child is of no use: drop it.
 /// Errors: Errc::timeout, Errc::closed ("exited with 3", "killed by signal 11"), Errc::protocol
 /// ("answered garbage"), Errc::capacity.
@@ -24,7 +24,8 @@ struct LaunchSpec {
   SandboxOptions sandbox;
   std::string preamble;  // bytes that the child reads before its first frame
   std::string load_json;
-  double load_timeout_s = 60;  // interpreter, imports
+  double load_timeout_s = 60;                  // interpreter, imports
+  size_t frame_bytes_max = k_max_frame_bytes;  // of an answer; more is Errc::capacity
 };
 
 /// A child's report of its plugin.
@@ -34,6 +35,7 @@ struct Loaded {
   bool is_batch = false;       // rows of a call are answered together
   bool is_concurrent = false;  // rows of a call are judged at once, each with its own deadline
   uint32_t concurrency = 1;
+  std::string schema;  // of a tool, JSON; else empty
 };
 
 class PluginWorker {
@@ -62,6 +64,7 @@ class PluginWorker {
   std::string plugin_;
   pid_t server_ = 0;  // process that answers the calls, once it has loaded
   double load_timeout_s_;
+  size_t frame_bytes_max_;
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on
   size_t sent_ = 0;
   std::string incoming_;

@@ -133,7 +133,7 @@ class ProgramRun {
         case_end = next_end(end);
         if (is_over_ || done_ == task_.cases.size()) return verdict_;
       }
-      if (answer_.is_lost()) return fail(in_case(answer_.fault(), done_));
+      if (answer_.is_lost()) return fail(in_this_case(answer_.fault()));
       if (Clock::now() >= case_end) answer_.kill(late(end));
       if (!answer_.is_lost()) answer_.wait(case_end, nullptr);
     }
@@ -157,10 +157,16 @@ class ProgramRun {
     return "timeout: after " + shown_seconds(limit_s());
   }
 
+  bool is_session() const { return task_.kind == CaseKind::session; }
+  std::string in_this_case(const std::string& fault) {
+    verdict_.is_timeout = fault.starts_with("timeout");
+    return is_session() ? fault : in_case(fault, done_);
+  }
+
   CodeFrame job() const {
     std::string time = fmt::format("{}", options_.case_timeout_s),
                 size = std::to_string(options_.max_output_bytes);
-    CodeFrame frame{'S', {task_.code, time, size}};
+    CodeFrame frame{is_session() ? 'T' : 'S', {task_.code, time, size}};
     if (task_.language == CodeLanguage::cpp) {
       std::string compiler;
       for (const std::string& word : options_.compiler) compiler += word + '\0';
@@ -188,6 +194,7 @@ class ProgramRun {
     const auto& f = frame.fields;
     Ending ending{f[0] == "timeout", std::atoi(f[1].c_str()), f[2], f[3], f[4]};
     if (is_compiling()) return take_compilation(ending);
+    if (is_session()) keep_output(ending);
     std::string failure = judged(ending);
     if (failure.empty())
       ++verdict_.passed;
@@ -195,6 +202,14 @@ class ProgramRun {
       fail(std::move(failure));
     ++done_;
     is_over_ = options_.stops_at_failure && !verdict_.failure.empty();
+  }
+
+  void keep_output(const Ending& ending) {
+    verdict_.is_timeout = ending.is_timeout;
+    verdict_.output = ending.out.substr(0, options_.max_output_bytes);
+    if (!verdict_.output.empty() && !ending.err.empty() && verdict_.output.back() != '\n')
+      verdict_.output += '\n';
+    verdict_.output += ending.err;
   }
 
   void take_compilation(const Ending& ending) {
@@ -217,7 +232,7 @@ class ProgramRun {
   }
 
   std::string judged(const Ending& ending) const {
-    std::string where = fmt::format(" in case {}", done_ + 1);
+    const std::string where = is_session() ? "" : fmt::format(" in case {}", done_ + 1);
     if (ending.is_timeout)
       return fmt::format("timeout{} after {}", where, shown_seconds(options_.case_timeout_s));
     bool is_size = WIFSIGNALED(ending.status) && WTERMSIG(ending.status) == SIGXFSZ;
@@ -231,6 +246,7 @@ class ProgramRun {
     if (!ending.note.empty()) return fmt::format("exception{}: {}", where, first_line(ending.note));
     if (ending.status != 0)
       return fmt::format("crash{}: {}", where, describe_status(ending.status));
+    if (is_session()) return "";
     const std::string& expected = task_.cases[done_].expected;
     if (outputs_agree(expected, ending.out)) return "";
     return fmt::format("wrong answer{}: {}", where, difference(expected, ending.out));
@@ -250,7 +266,8 @@ class ProgramRun {
 
 // ---- tests: the judge calls the answer ------------------------------------------------------
 
-constexpr const char* k_kind_names[] = {"input", "call", "test", "check", "text"};  // by CaseKind
+constexpr const char* k_kind_names[] = {"input", "call", "test",
+                                        "check", "text", "session"};  // by CaseKind
 
 /// The judge runs the tests and keeps the verdicts; what it asks of the answer and what the answer
 /// says goes through here, unread.
@@ -426,8 +443,9 @@ class JudgedRun {
 }  // namespace
 
 CodeVerdict run_code(const CodeTask& task, CodePool& pool, const CodeRunOptions& options) {
-  CodeVerdict verdict = task.kind == CaseKind::input ? ProgramRun(task, pool, options).run()
-                                                     : JudgedRun(task, pool, options).run();
+  const bool is_program = task.kind == CaseKind::input || task.kind == CaseKind::session;
+  CodeVerdict verdict =
+      is_program ? ProgramRun(task, pool, options).run() : JudgedRun(task, pool, options).run();
   if (pool.is_stopped()) verdict.error = "code_sandbox: stopped";
   return verdict;
 }

@@ -25,6 +25,9 @@ struct CodeVerdict {
   uint32_t passed = 0;
   std::string failure;  // the first; empty: all cases have passed
   std::string error;    // not the answer's fault; no verdict then
+  // of a session
+  std::string output = {};  // what it printed, at most max_output_bytes, and the end of its stderr
+  bool is_timeout = false;
 };
 
 CodeVerdict run_code(const CodeTask& task, CodePool& pool, const CodeRunOptions& options);

@@ -15,11 +15,12 @@ namespace cohort::plugin {
 enum class CodeLanguage : uint8_t { automatic, python, cpp };
 
 enum class CaseKind : uint8_t {
-  input,  // stdin -> stdout of the whole program
-  call,   // a function of the answer with arguments -> its value (fn_name)
-  test,   // asserts and test functions that use the answer's names (case_type pytest, assert)
-  check,  // check(candidate) with entry_point and import_prefix (case_type check_based)
-  text    // asserts over the text of the answer, "{response}" (case_type text)
+  input,   // stdin -> stdout of the whole program
+  call,    // a function of the answer with arguments -> its value (fn_name)
+  test,    // asserts and test functions that use the answer's names (case_type pytest, assert)
+  check,   // check(candidate) with entry_point and import_prefix (case_type check_based)
+  text,    // asserts over the text of the answer, "{response}" (case_type text)
+  session  // a tool's call: run once, the value of a last expression printed; nothing is expected
 };
 
 struct CodeCase {

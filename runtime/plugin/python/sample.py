@@ -3,7 +3,8 @@ hands of the answer once it runs, so nothing that is said here is believed: outp
 out, and they are compared outside, where the expected ones are.
 
 Frames on descriptors 0 (in) and 1 (out): length, 4 bytes little-endian, then a letter, then fields
-of length and bytes. In: S run the answer on inputs; C the same for C++; V import it, serve calls.
+of length and bytes. In: S run the answer on inputs; C the same for C++; V import it, serve calls;
+T run a tool's call.
 Imports cost milliseconds of every sample: built-in modules only (signal.py alone takes 3).
 """
 import posix
@@ -74,10 +75,15 @@ def open_fresh(data):
     return fd
 
 
-def run_python(code):
-    """In the child. Returns what went wrong, or ""."""
+def run_python(code, last=None):
+    """In the child. `last`, an expression, is printed as a session does. Returns what went wrong,
+    or ""."""
+    names = {"__name__": "__main__", "__builtins__": __builtins__}
     try:
-        exec(code, {"__name__": "__main__", "__builtins__": __builtins__})
+        exec(code, names)
+        value = None if last is None else eval(last, names)
+        if value is not None:
+            print(repr(value))
         error = ""
     except SystemExit as stop:
         error = "" if stop.code in (None, 0) else "exit code %s" % stop.code
@@ -164,6 +170,23 @@ def run_inputs(fields):
         return
     for stdin in fields[3:]:
         run_case(stdin, seconds, limit, lambda: run_python(compiled))
+
+
+def run_session(fields):
+    """A tool's call: as run_inputs once without input, and the value of a last expression."""
+    import _ast
+
+    code, seconds, limit = fields[0], float(fields[1]), int(fields[2])
+    try:
+        tree = compile(code, "<answer>", "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+        last = None
+        if tree.body and isinstance(tree.body[-1], _ast.Expr):
+            last = compile(_ast.Expression(tree.body.pop().value), "<answer>", "eval")
+        compiled = compile(tree, "<answer>", "exec", dont_inherit=True)
+    except BaseException as failure:
+        send(b"E", text(describe(failure)))
+        return
+    run_case(b"", seconds, limit, lambda: run_python(compiled, last))
 
 
 def run_program(path, arguments):
@@ -384,4 +407,4 @@ monotonic = __import__("time").monotonic
 _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGCHLD])
 LETTER, FIELDS = receive()
-{b"S": run_inputs, b"C": run_cpp, b"V": serve}[LETTER](FIELDS)
+{b"S": run_inputs, b"T": run_session, b"C": run_cpp, b"V": serve}[LETTER](FIELDS)

@@ -1,4 +1,5 @@
-"""The child of a Python plugin: loads one reward function or environment class and serves it.
+"""The child of a Python plugin: loads one reward, environment or tool and serves it. The parts
+for environments and tools (worker_world.py, worker_tool.py) come before this text.
 
 Embedded in the binary (tools/cmake/embed_python.cmake), sent through the pipe; standard library
 only, Python 3.9 and later. Frames on what were stdin and stdout (plugin/child/plugin_frames.hpp);
@@ -15,8 +16,8 @@ import struct
 import sys
 import types
 
-LOAD, SCORE, RESET, STEP, CLOSE = 1, 2, 3, 4, 5
-LOADED, RESULTS, FAILED, WORLD = 1, 2, 3, 4
+LOAD, SCORE, RESET, STEP, CLOSE, CALL = 1, 2, 3, 4, 5, 6
+LOADED, RESULTS, FAILED, WORLD, OUTPUT = 1, 2, 3, 4, 5
 SCORED, RAISED, REFUSED = 0, 1, 2
 CONFIG, COMPUTE = 2, 9  # cohort::Errc
 
@@ -230,6 +231,8 @@ class Plugin:
     takes_any = False
     completions = ""
     worlds = {}
+    schema = None  # of a tool
+    output_max = 0  # bytes of a tool's answer
 
 
 plugin = Plugin()
@@ -313,25 +316,20 @@ def describe(name, function):
     plugin.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def is_environment(item):
-    return inspect.isclass(item) and hasattr(item, "reset") and hasattr(item, "step")
+def load_reward(module, request):
+    name, function = choose(
+        module, request.get("name"), inspect.isfunction, "function", "compute_score"
+    )
+    describe(name, function)
+    plugin.completions = getattr(module, "cohort_completions", "")
+    return name
 
 
 def load(request):
     plugin.args = request.get("args") or {}
     plugin.timeout_s = request["timeout_s"]
     module = load_module(request)
-    if request["kind"] == "environment":
-        name, plugin.function = choose(
-            module, request.get("name"), is_environment, "class", "Environment"
-        )
-        plugin.form = "environment"
-    else:
-        name, function = choose(
-            module, request.get("name"), inspect.isfunction, "function", "compute_score"
-        )
-        describe(name, function)
-        plugin.completions = getattr(module, "cohort_completions", "")
+    name = LOADERS[request["kind"]](module, request)
     if plugin.is_async:
         event_loop()
     return {
@@ -339,6 +337,7 @@ def load(request):
         "form": plugin.form,
         "is_batch": plugin.is_batch,
         "is_concurrent": plugin.is_async and not plugin.is_batch,
+        "schema": plugin.schema,
         "python": "%d.%d.%d" % sys.version_info[:3],
     }
 
@@ -482,63 +481,6 @@ def score(seq, payload):
         score_each(seq, rows)
 
 
-# ---- environments ----------------------------------------------------------------------------
-
-
-def attribute(world, name, otherwise):
-    found = getattr(world, name, otherwise)
-    return found() if callable(found) else found
-
-
-def send_world(seq, world, observation, reward, is_done, info, rules=""):
-    if not isinstance(observation, str):
-        raise Refusal("gave a %s as observation, not a str" % type(observation).__name__)
-    if not isinstance(info, dict):
-        raise Refusal("gave a %s as info, not a dict" % type(info).__name__)
-    flags = (
-        (1 if is_done else 0)
-        | (2 if info.get("valid", True) else 0)
-        | (4 if info.get("effective", info.get("valid", True)) else 0)
-        | (8 if info.get("success", False) else 0)
-    )
-    stop = info.get("stop_reason") or ("done" if is_done else "")
-    left = int(info.get("actions_left", attribute(world, "actions_left", -1)))
-    metrics = dict(info.get("metrics") or attribute(world, "metrics", {}))
-    out = [struct.pack("<dBi", number(reward), flags, left), encode(observation), encode(stop),
-           encode(info.get("event", "")), encode(rules), U32.pack(len(metrics))]
-    for key, value in metrics.items():
-        out += (encode(key), F64.pack(number(value)))
-    send(seq, WORLD, b"".join(out))
-
-
-def reset(seq, payload):
-    world_id, seed = struct.unpack_from("<QQ", payload, 0)
-    world = plugin.worlds.get(world_id)
-    if world is None:
-        world = plugin.worlds[world_id] = plugin.function(**plugin.args)
-    found = finish(world.reset(seed))
-    observation, info = found if isinstance(found, tuple) else (found, {})
-    send_world(seq, world, observation, 0.0, False, info, attribute(world, "instructions", ""))
-
-
-def step(seq, payload):
-    (world_id,) = struct.unpack_from("<Q", payload, 0)
-    world = plugin.worlds.get(world_id)
-    if world is None:
-        raise Refusal("has no environment %d" % world_id)
-    found = finish(world.step(payload[8:].decode("utf-8", "replace")))
-    if not isinstance(found, tuple) or not 3 <= len(found) <= 5:
-        raise Refusal("step gave %.60r, not (observation, reward, done[, info])" % (found,))
-    observation, reward, is_done = found[:3]
-    if len(found) == 5:  # gymnasium: terminated, truncated
-        is_done = found[2] or found[3]
-    send_world(seq, world, observation, reward, is_done, found[-1] if len(found) > 3 else {})
-
-
-def close(_, payload):
-    plugin.worlds.pop(struct.unpack_from("<Q", payload, 0)[0], None)
-
-
 # ---- the pipe --------------------------------------------------------------------------------
 
 
@@ -562,8 +504,11 @@ def send(seq, kind, payload):
         data = data[os.write(answers, data) :]
 
 
+LOADERS = {"reward": load_reward, "environment": load_environment, "tool": load_tool}
+
+
 def serve():
-    handlers = {SCORE: score, RESET: reset, STEP: step, CLOSE: close}
+    handlers = {SCORE: score, RESET: reset, STEP: step, CLOSE: close, CALL: call_tool}
     while True:
         head = requests.read(HEAD.size)
         if len(head) < HEAD.size:

@@ -1,0 +1,69 @@
+"""The part of a plugin's child (worker.py) that plays environments. One program with worker.py,
+which comes behind it: names that are not defined here are worker.py's.
+"""
+
+
+def is_environment(item):
+    return inspect.isclass(item) and hasattr(item, "reset") and hasattr(item, "step")
+
+
+def load_environment(module, request):
+    name, plugin.function = choose(
+        module, request.get("name"), is_environment, "class", "Environment"
+    )
+    plugin.form = "environment"
+    return name
+
+
+def attribute(world, name, otherwise):
+    found = getattr(world, name, otherwise)
+    return found() if callable(found) else found
+
+
+def send_world(seq, world, observation, reward, is_done, info, rules=""):
+    if not isinstance(observation, str):
+        raise Refusal("gave a %s as observation, not a str" % type(observation).__name__)
+    if not isinstance(info, dict):
+        raise Refusal("gave a %s as info, not a dict" % type(info).__name__)
+    flags = (
+        (1 if is_done else 0)
+        | (2 if info.get("valid", True) else 0)
+        | (4 if info.get("effective", info.get("valid", True)) else 0)
+        | (8 if info.get("success", False) else 0)
+    )
+    stop = info.get("stop_reason") or ("done" if is_done else "")
+    left = int(info.get("actions_left", attribute(world, "actions_left", -1)))
+    metrics = dict(info.get("metrics") or attribute(world, "metrics", {}))
+    out = [struct.pack("<dBi", number(reward), flags, left), encode(observation), encode(stop),
+           encode(info.get("event", "")), encode(rules), U32.pack(len(metrics))]
+    for key, value in metrics.items():
+        out += (encode(key), F64.pack(number(value)))
+    send(seq, WORLD, b"".join(out))
+
+
+def reset(seq, payload):
+    world_id, seed = struct.unpack_from("<QQ", payload, 0)
+    world = plugin.worlds.get(world_id)
+    if world is None:
+        world = plugin.worlds[world_id] = plugin.function(**plugin.args)
+    found = finish(world.reset(seed))
+    observation, info = found if isinstance(found, tuple) else (found, {})
+    send_world(seq, world, observation, 0.0, False, info, attribute(world, "instructions", ""))
+
+
+def step(seq, payload):
+    (world_id,) = struct.unpack_from("<Q", payload, 0)
+    world = plugin.worlds.get(world_id)
+    if world is None:
+        raise Refusal("has no environment %d" % world_id)
+    found = finish(world.step(payload[8:].decode("utf-8", "replace")))
+    if not isinstance(found, tuple) or not 3 <= len(found) <= 5:
+        raise Refusal("step gave %.60r, not (observation, reward, done[, info])" % (found,))
+    observation, reward, is_done = found[:3]
+    if len(found) == 5:  # gymnasium: terminated, truncated
+        is_done = found[2] or found[3]
+    send_world(seq, world, observation, reward, is_done, found[-1] if len(found) > 3 else {})
+
+
+def close(_, payload):
+    plugin.worlds.pop(struct.unpack_from("<Q", payload, 0)[0], None)
