@@ -41,8 +41,9 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   EnvTurn turn;
   tasks::StepResult result = world_->step(response);
-  ++turn_;
-  if (options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {
+  const bool is_action = result.messages.empty();  // else tools have answered
+  if (is_action) ++turn_;
+  if (is_action && options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {
     result.is_done = true;
     result.stop_reason = "max_turns";
   }
@@ -53,12 +54,11 @@ Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   turn.is_effective = result.is_effective;
   turn.is_success = result.is_success;
   turn.stop_reason = result.stop_reason;
-  if (!turn.is_done) {
-    COHORT_ASSIGN(
-        turn.prompt,
-        options_->chat->following(
-            options_->prompt->next_turn(fields(turn.observation, result.event)), response));
-  }
+  turn.metrics = std::move(result.metrics);
+  if (turn.is_done) return turn;
+  if (is_action)
+    result.messages.push_back(options_->prompt->next_turn(fields(turn.observation, result.event)));
+  COHORT_ASSIGN(turn.prompt, options_->chat->following(result.messages, response));
   return turn;
 }
 

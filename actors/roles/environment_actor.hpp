@@ -22,12 +22,14 @@ struct EnvironmentOptions {
   std::function<Expected<std::unique_ptr<tasks::Environment>>()> make;
   std::optional<tasks::FrozenLakeConfig> lake;    // of a frozen_lake: its maps can be held out
   bool is_blocking = false;                       // a turn waits for another process
+  double wait_limit_s = 60;                       // of a turn; beyond it the world hangs
   std::function<Expected<bool>()> reload;         // of a plugin: takes its newer version
   int max_turns = 0;                              // the manager's cap; 0: the world has its own
   std::optional<tasks::PromptTemplate> prompt;    // none: the world brings tokens
   std::shared_ptr<const tasks::ChatFormat> chat;  // of the prompts
   std::optional<std::string> instructions;        // none: the environment's own text
-  int max_response_length = 0;                    // [tokens] shown to the model
+  int max_response_length = 0;                    // [tokens] of an answer, shown to the model
+  int max_response_total = 0;  // [tokens] behind the first prompt; 0: the context is the bound
 };
 
 /// A game and its prompts; no CAF, so that it is tested alone.

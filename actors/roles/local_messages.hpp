@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/roles/reward_pool.hpp"
@@ -43,6 +44,8 @@ struct EnvTurn {
   bool is_effective = false;
   bool is_success = false;
   std::string stop_reason;  // set when is_done
+  /// Of the episode so far, beside those that the rollout counts itself.
+  std::vector<std::pair<std::string, double>> metrics;
 };
 
 /// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i].

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/failpoint.hpp"
+#include "runtime/tasks/tools/tool_world.hpp"
 
 namespace cohort::actors {
 
@@ -38,6 +39,21 @@ std::string turns_of(const proto::Trajectory& t, const tasks::ChatFormat& chat) 
   return dump({{"turns", turns}, {"metrics", metrics}, {"stop_reason", t.stop_reason}});
 }
 
+/// The row's columns and, where answers may call tools, verl's num_turns: the prompt, the answers,
+/// and what tools said between them.
+std::string columns_of(const proto::Trajectory& t, const tasks::Sample& sample) {
+  const bool has_tools =
+      std::ranges::any_of(t.metrics, [](const auto& x) { return x.first == tasks::k_tool_calls; });
+  if (!has_tools) return sample.columns;
+  Json columns = Json::parse(sample.columns, nullptr, false);
+  if (!columns.is_object()) columns = Json::object();
+  const size_t turns = 2 * t.turns.size();
+  columns["num_turns"] = turns;
+  if (auto extra = columns.find("extra_info"); extra != columns.end() && extra->is_object())
+    (*extra)["num_turns"] = turns;
+  return dump(columns);
+}
+
 }  // namespace
 
 tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts,
@@ -61,7 +77,7 @@ tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts
   row.messages = messages_of(sample);
   row.ground_truth = sample.ground_truth;
   row.data_source = sample.data_source;
-  row.columns = sample.columns;
+  row.columns = columns_of(t, sample);
   return row;
 }
 

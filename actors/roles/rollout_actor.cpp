@@ -20,6 +20,7 @@ using namespace control;
 
 namespace {
 
+constexpr std::chrono::seconds k_watch_period{30};
 constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
 
 /// Returns (position of the group, index) of every trajectory of the lease.
@@ -241,10 +242,10 @@ void RolloutState::reload_worlds() {
     if (!options->reload) continue;
     auto changed = options->reload();
     if (!changed)
-      log::warn("custom_envs.{}: the changed plugin cannot be loaded, the old one goes on: {}", tag,
+      log::warn("{}: the changed plugin cannot be loaded, the old one goes on: {}", tag,
                 changed.error().detail);
     else if (*changed)
-      log::info("custom_envs.{}: the plugin has changed and is loaded again", tag);
+      log::info("{}: a plugin has changed and is loaded again", tag);
   }
 }
 
@@ -273,20 +274,22 @@ bool RolloutState::open_next() {
 }
 
 void RolloutState::watch_again() {
-  self_->delayed_send(RolloutActor{self_},
-                      std::chrono::milliseconds(options_.environment_timeout_ms), watch_atom_v);
+  self_->delayed_send(RolloutActor{self_}, k_watch_period, watch_atom_v);
 }
 
 // One timer for all games instead of one per turn; a game that hangs is named.
 void RolloutState::on_watch() {
   is_watching_ = !leases_.empty();
   if (!is_watching_) return;
-  double limit = options_.environment_timeout_ms * 1e-3;
   for (auto& [number, lease] : leases_)
-    for (size_t slot = 0; slot < lease.opened; ++slot)
-      if (double asked = lease.episodes[slot].env_asked; asked > 0 && now_seconds() - asked > limit)
-        return fail_leases({number, slot, &lease, &lease.episodes[slot]}, "environment",
+    for (size_t slot = 0; slot < lease.opened; ++slot) {
+      Episode& episode = lease.episodes[slot];
+      if (episode.env_asked == 0) continue;
+      const double limit = options_.environments.at(episode.trajectory.tag)->wait_limit_s;
+      if (now_seconds() - episode.env_asked > limit)
+        return fail_leases({number, slot, &lease, &episode}, "environment",
                            {Errc::timeout, fmt::format("no answer in {} s", limit)});
+    }
   watch_again();
 }
 
@@ -352,8 +355,15 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   Episode& episode = *at.episode;
+  const auto& environment = options_.environments.at(episode.trajectory.tag);
   size_t context = episode.trajectory.tokens.size() + turn.prompt.size();
-  int room = options_.sequence_length - static_cast<int>(context);
+  int limit = options_.sequence_length;
+  if (environment->max_response_total > 0) {
+    const auto& turns = episode.trajectory.turns;
+    const size_t prompt = turns.empty() ? context : turns.front().response_begin;
+    limit = std::min(limit, static_cast<int>(prompt) + environment->max_response_total);
+  }
+  int room = limit - static_cast<int>(context);
   if (room < 1)  // ROLL: the unanswered turn is dropped
     return finish_episode(at, "length", false);
   episode.prompt_tokens = turn.prompt;
@@ -362,7 +372,6 @@ void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
   compute::TurnRequest request;
   request.request_id = request_id(at.number, at.slot);
   request.append_tokens = episode.prompt_tokens;
-  const auto& environment = options_.environments.at(episode.trajectory.tag);
   request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
   request.stop_ids = options_.stop_ids;
   request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
@@ -408,6 +417,7 @@ void RolloutState::note_answered(Episode& episode, const EnvTurn& turn) {
   record.env_reward = turn.reward;
   record.is_valid = turn.is_valid;
   record.is_effective = turn.is_effective;
+  episode.metrics = turn.metrics;
   ++episode.turn;
 }
 
@@ -485,6 +495,7 @@ void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool
                {"action_is_valid", valid / turns},
                {"action_is_effective", effective / turns},
                {"num_actions", static_cast<double>(t.turns.size())}};
+  t.metrics.insert(t.metrics.end(), episode.metrics.begin(), episode.metrics.end());
   t.env_seconds = now_seconds() - episode.started - t.generate_seconds;
   episode.is_finished = true;
   idle_environments_[t.tag].push_back(std::move(episode.environment));

@@ -58,7 +58,6 @@ struct RolloutOptions {
   std::function<Expected<FrameSink>(std::function<void(Error)>)> open_output;
   std::string output_name = "rollout output";  // of that way: the link's, with the attempt
   std::shared_ptr<const void> keeps;           // card and context: an actor may end after its node
-  int environment_timeout_ms = 60000;
   FailureSink fail;
 };
 
@@ -90,6 +89,7 @@ class RolloutState {
     uint32_t turn = 0;
     std::vector<int32_t> prompt_tokens;  // appended with the next answer
     std::string observation;
+    std::vector<std::pair<std::string, double>> metrics;  // that the environment counts
     double started = 0;
     double generate_started = 0;
     double env_asked = 0;  // > 0 while the environment has the move

@@ -10,6 +10,7 @@
 
 #include "actors/roles/plugin_spec.hpp"
 #include "actors/run/task_source.hpp"
+#include "actors/run/tool_loop.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/read_file.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
@@ -74,8 +75,7 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
 }
 
 Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
-    const config::RunConfig& config, const std::string& tag,
-    const std::shared_ptr<const tasks::ChatFormat>& chat) {
+    const config::RunConfig& config, const std::string& tag, const Preflight& plan) {
   auto entry = config.custom_envs.find(tag);
   if (entry == config.custom_envs.end())
     return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
@@ -91,9 +91,10 @@ Expected<std::shared_ptr<const EnvironmentOptions>> make_environment(
   if (auto chosen = choose_world(source, options); !chosen)
     return chosen.error().with_context(fmt::format("custom_envs.{}", tag));
   options.prompt = std::move(*compiled);
-  options.chat = chat;
+  options.chat = plan.chat;
   options.instructions = source.env_config.env_instruction;
   options.max_response_length = static_cast<int>(source.max_tokens_per_step);
+  add_tools(config, plan.tools, options);
   return std::make_shared<const EnvironmentOptions>(std::move(options));
 }
 
@@ -335,7 +336,7 @@ Expected<void> open_environments(const config::RunConfig& config, Preflight& res
                              config.train_env_manager.tags.end());
   tags.insert(config.val_env_manager.tags.begin(), config.val_env_manager.tags.end());
   for (const std::string& tag : tags) {
-    COHORT_ASSIGN(auto options, make_environment(config, tag, result.chat));
+    COHORT_ASSIGN(auto options, make_environment(config, tag, result));
     COHORT_TRY(check_prompt(tag, options, config.sequence_length));
     result.environments[tag] = std::move(options);
   }
@@ -352,6 +353,7 @@ Expected<void> open_prompts(const config::RunConfig& config, Preflight& result) 
     return Expected<std::unique_ptr<tasks::Environment>>(make_prompt_world(prompts));
   };
   options.max_response_length = static_cast<int>(config.actor_infer.generating_args.max_new_tokens);
+  add_tools(config, result.tools, options);
   auto shared = std::make_shared<const EnvironmentOptions>(std::move(options));
   for (const auto& [name, reward] : config.rewards) result.environments[name] = shared;
   return {};
@@ -386,11 +388,17 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_cards(config));
   if (auto engine = compute::engine_named(config.actor_infer.engine); !engine)
     return engine.error().with_context("actor_infer.engine");
-  COHORT_ASSIGN(job::Policy policy, job::policy_of(config));
+  std::shared_ptr<tasks::ToolLoop> loop;
+  if (config.pipeline != config::Pipeline::sft) {
+    COHORT_ASSIGN(loop, open_tool_loop(config));
+  }
+  COHORT_ASSIGN(job::Policy policy, job::policy_of(config, shown_tools(config, loop.get())));
   for (const std::string& notice : policy.notices) log::info("pretrain: {}", notice);
   result.tokenizer = policy.tokenizer;
   result.described = policy.file;
   result.chat = policy.chat;
+  if (loop) COHORT_TRY(complete_tool_loop(config, policy.tokenizer, policy.chat, *loop));
+  result.tools = loop;
   const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
   result.model = {policy.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
   result.model.max_position = config.sequence_length;

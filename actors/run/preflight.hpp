@@ -21,6 +21,7 @@
 #include "runtime/plan/reshard/reshard.hpp"
 #include "runtime/tasks/seeds.hpp"
 #include "runtime/tasks/tokenizer.hpp"
+#include "runtime/tasks/tools/tool_world.hpp"
 
 namespace cohort::actors {
 
@@ -46,6 +47,7 @@ struct Preflight {
   /// its own.
   std::map<std::string, std::shared_ptr<const plan::ReshardPlan>> weights;
   std::shared_ptr<const tasks::ChatFormat> chat;
+  std::shared_ptr<const tasks::ToolLoop> tools;      // null: answers call none
   std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null

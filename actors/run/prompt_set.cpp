@@ -79,6 +79,7 @@ class PromptWorld final : public tasks::Environment {
   std::string reset(uint64_t seed) override {
     row_ = seed;
     is_over_ = false;
+    scripted_ = 0;
     return prompts_->text(row_);
   }
   tasks::StepResult step(std::string_view response) override {
@@ -97,12 +98,15 @@ class PromptWorld final : public tasks::Environment {
   std::span<const int32_t> prompt_tokens() const override { return prompts_->at(row_).tokens; }
   uint64_t seed_count() const override { return prompts_->size(); }
   Expected<std::string> scripted_answer(double, Rng&) override {
-    return prompts_->at(row_).sample->answer + prompts_->chat().usual_end();
+    const tasks::Sample& row = *prompts_->at(row_).sample;
+    const std::string& said = scripted_ < row.calls.size() ? row.calls[scripted_++] : row.answer;
+    return said + prompts_->chat().usual_end();
   }
 
  private:
   std::shared_ptr<const PromptSet> prompts_;
   uint64_t row_ = 0;
+  size_t scripted_ = 0;  // of the row's calls
   bool is_over_ = true;
 };
 

@@ -58,6 +58,14 @@ constexpr std::string_view names_of(SchedulerType) {
   return "constant linear cosine constant_with_warmup cosine_with_restarts cosine_with_min_lr "
          "polynomial inverse_sqrt warmup_stable_decay";
 }
+/// How answers write tool calls (docs/tools.md).
+enum class ToolFormat : uint8_t { hermes, llama3_json };
+constexpr std::string_view names_of(ToolFormat) { return "hermes llama3_json"; }
+/// Which part of a tool's text stays.
+enum class CutSide : uint8_t { left, middle, right };
+constexpr std::string_view names_of(CutSide) { return "left middle right"; }
+enum class ToolType : uint8_t { python, plugin };
+constexpr std::string_view names_of(ToolType) { return "python plugin"; }
 enum class ModelDtype : uint8_t { fp32, bf16, fp16 };
 constexpr std::string_view names_of(ModelDtype) { return "fp32 bf16 fp16"; }
 enum class AttnImplementation : uint8_t { automatic, sdpa, fa2 };

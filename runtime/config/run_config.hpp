@@ -225,6 +225,28 @@ struct RewardConfig {
   bool operator==(const RewardConfig&) const = default;
 };
 
+/// One entry of tools, keyed by the name that calls give.
+struct ToolConfig {
+  ToolType type = ToolType::plugin;
+  PluginSection plugin;       // its keys are the entry's own
+  std::string schema = "{}";  // JSON object that the prompt shows; {}: the tool's own
+  uint64_t max_output_bytes = uint64_t{1} << 20;
+  bool operator==(const ToolConfig&) const = default;
+};
+
+/// The agent loop of answers that call tools; its limits are verl's.
+struct MultiTurnSection {
+  ToolFormat format = ToolFormat::hermes;
+  int64_t max_assistant_turns = 0;         // 0: no bound
+  int64_t max_user_turns = 0;              // 0: no bound
+  int64_t max_parallel_calls = 1;          // of one answer
+  int64_t max_tool_response_length = 256;  // [characters]; 0: no bound
+  int64_t max_tool_response_tokens = 0;    // 0: no bound
+  CutSide tool_response_truncate_side = CutSide::middle;
+  bool shows_tools = true;  // the prompt lists the schemas
+  bool operator==(const MultiTurnSection&) const = default;
+};
+
 struct EnvManagerConfig {
   bool is_configured = false;
   int64_t num_env_groups = 128;
@@ -547,6 +569,8 @@ struct RunConfig {
   EnvManagerConfig train_env_manager;
   EnvManagerConfig val_env_manager;
   std::map<std::string, EnvTemplate> custom_envs;
+  std::map<std::string, ToolConfig> tools;  // empty: answers call none
+  MultiTurnSection multi_turn;
 
   CardsSection cards;
   PlacementSection placement;

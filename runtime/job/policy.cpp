@@ -82,11 +82,12 @@ Expected<tasks::FolderChatOptions> chat_options(const config::RunConfig& config)
 /// `folder` is null where the words are ours.
 Expected<std::shared_ptr<const tasks::ChatFormat>> chat_of(
     const config::RunConfig& config, const std::shared_ptr<const tasks::Tokenizer>& tokenizer,
-    const FolderPointer& folder) {
+    const FolderPointer& folder, const std::string& tools) {
   const config::DataArgs& data = config.actor_train.data_args;
   const std::string& name = data.template_name;
   tasks::ChatmlOptions chatml;
   chatml.is_plain = name == "empty" || name == "base";
+  chatml.tools = tools;
   if (!folder) return tasks::make_chatml(tokenizer, std::move(chatml));
   if (chatml.is_plain || name == "chatml") {
     chatml.more_ends = folder->folder().eos_ids;
@@ -97,13 +98,14 @@ Expected<std::shared_ptr<const tasks::ChatFormat>> chat_of(
                  fmt::format("{}.template: '{}' is not built in; native takes the chat template "
                              "of {}, chatml, empty and base need none",
                              data_key(config), name, folder->path())};
-  COHORT_ASSIGN(const tasks::FolderChatOptions options, chat_options(config));
+  COHORT_ASSIGN(tasks::FolderChatOptions options, chat_options(config));
+  options.tools = tools;
   return tasks::make_folder_chat(folder, options);
 }
 
 }  // namespace
 
-Expected<Policy> policy_of(const config::RunConfig& config) {
+Expected<Policy> policy_of(const config::RunConfig& config, const std::string& tools) {
   Policy policy;
   FolderPointer folder;
   const model::ModelSource source = model::source_of(config.pretrain);
@@ -116,7 +118,7 @@ Expected<Policy> policy_of(const config::RunConfig& config) {
   } else {
     COHORT_ASSIGN(policy.tokenizer, words_of(config));
   }
-  COHORT_ASSIGN(policy.chat, chat_of(config, policy.tokenizer, folder));
+  COHORT_ASSIGN(policy.chat, chat_of(config, policy.tokenizer, folder, tools));
   const int64_t ids = policy.tokenizer->vocab_size();
   const bool is_section = config.pretrain.empty();
   if (folder && !is_section && policy.shape.vocab_size < ids)

@@ -27,8 +27,9 @@ struct Policy {
 /// The shape is config.json's where `pretrain` is a folder or names one. Tokenizer and chat
 /// template are those of the tokenizer.json beside it, else of the folder `model.tokenizer`, else
 /// the words of `model.tokenizer` in ChatML.
-/// Errors name the key or the file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
-Expected<Policy> policy_of(const config::RunConfig& config);
+/// `tools`: the JSON list of schemas that prompts show; empty: none. Errors name the key or the
+/// file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
+Expected<Policy> policy_of(const config::RunConfig& config, const std::string& tools = {});
 
 /// The keys that name the policy's folder and the reference's, as the config's dialect spells them.
 const char* pretrain_key(const config::RunConfig& config);

@@ -7,6 +7,8 @@
 #include "actors/run/preflight.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/control/system.hpp"
+#include "runtime/tasks/demo_data.hpp"
+#include "runtime/tasks/tools/tool_world.hpp"
 #include "tests/support/config_text.hpp"
 #include "tests/support/lake_tokenizer.hpp"
 
@@ -87,6 +89,46 @@ TEST(EnvironmentActor, ARowIsOneQuestionAndOneAnswer) {
   auto played = row.on_play(3, 1, 0);
   ASSERT_TRUE(played);
   EXPECT_EQ(played->responses.front(), prompt.sample->answer + "<|im_end|>");
+}
+
+/// A tool in this process.
+class Parrot final : public tasks::Tool {
+ public:
+  tasks::ToolResult call(std::string_view arguments) override {
+    return {tasks::ToolEnding::answered, std::string(arguments), "", 0};
+  }
+  std::string schema() const override { return "{}"; }
+};
+
+TEST(EnvironmentActor, AToolCallIsNoAction) {
+  std::shared_ptr<const tasks::Tokenizer> bytes =
+      tasks::make_word_tokenizer(tasks::byte_vocabulary()).value();
+  auto options = std::make_shared<EnvironmentOptions>(*lake_options());
+  options->chat = tasks::make_chatml(bytes).value();
+  options->max_turns = 2;
+  auto loop = std::make_shared<tasks::ToolLoop>();
+  loop->tools["parrot"] = std::make_shared<Parrot>();
+  loop->chat = options->chat;
+  loop->text = std::make_shared<tasks::ToolText>(bytes, tasks::ToolTextLimits{});
+  options->make = [loop, make = options->make]() -> Expected<std::unique_ptr<tasks::Environment>> {
+    COHORT_ASSIGN(std::unique_ptr<tasks::Environment> lake, make());
+    return tasks::with_tools(std::move(lake), loop);
+  };
+  EnvironmentState game;
+  ASSERT_TRUE(game.configure(options));
+  ASSERT_TRUE(game.on_reset(1));
+  for (int i = 0; i < 3; ++i) {
+    auto said = game.on_act(
+        "<tool_call>{\"name\": \"parrot\", \"arguments\": {\"a\": 1}}</tool_call><|im_end|>");
+    ASSERT_TRUE(said) << said.error().detail;
+    EXPECT_FALSE(said->is_done);
+    EXPECT_EQ(bytes->decode(said->prompt),
+              "\n<|im_start|>user\n<tool_response>\n{\"a\":1}\n</tool_response><|im_end|>\n"
+              "<|im_start|>assistant\n");
+    EXPECT_EQ(said->metrics.front(), (std::pair<std::string, double>("tool_calls", i + 1)));
+  }
+  EXPECT_FALSE(game.on_act("nothing<|im_end|>")->is_done);
+  EXPECT_EQ(game.on_act("nothing<|im_end|>")->stop_reason, "max_turns");
 }
 
 }  // namespace

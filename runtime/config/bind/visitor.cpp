@@ -277,34 +277,6 @@ void Visitor::key(const Key& key, std::map<std::string, std::string>& x) {
   });
 }
 
-namespace {
-
-std::string to_json(const Node& node) {
-  std::string out;
-  switch (node.kind) {
-    case NodeKind::null:
-      return "null";
-    case NodeKind::scalar: {
-      if (node.is_quoted) return in_quotes(node.scalar);
-      if (auto flag = as_bool(node)) return *flag ? "true" : "false";
-      if (auto whole = as_int(node)) return fmt::format("{}", *whole);
-      if (auto number = as_double(node); number && std::isfinite(*number))
-        return fmt::format("{}", *number);
-      return in_quotes(node.scalar);
-    }
-    case NodeKind::sequence:
-      for (const Node& item : node.items) out += (out.empty() ? "" : ",") + to_json(item);
-      return "[" + out + "]";
-    case NodeKind::map:
-      for (const Entry& entry : node.entries)
-        out += (out.empty() ? "" : ",") + in_quotes(entry.key) + ":" + to_json(entry.node());
-      return "{" + out + "}";
-  }
-  return out;
-}
-
-}  // namespace
-
 void Visitor::json_map(const Key& key, std::string& x) {
   auto read = [&x](const Node& node) -> Expected<void> {
     if (node.kind != NodeKind::null && node.kind != NodeKind::map)

@@ -97,7 +97,26 @@ void check_step_manager(const RunConfig& c, Findings& f, const std::string& tag,
 
 }  // namespace
 
+void check_tools(const RunConfig& c, Findings& f) {
+  if (c.tools.empty() && f.has("multi_turn")) f.warn("multi_turn", "has no effect without `tools`");
+  const bool is_played = c.pipeline == Pipeline::agentic || c.pipeline == Pipeline::rlvr;
+  if (!c.tools.empty() && !is_played)
+    f.note("tools", "pipeline {} samples no answers; rows name their tools (tools_key)",
+           to_string(c.pipeline));
+  for (const auto& [name, tool] : c.tools) {
+    const std::string key = "tools." + name;
+    if (f.has_problem(key) || f.has_problem("tools")) continue;
+    if (tool.type == ToolType::plugin && tool.plugin.path.empty())
+      f.problem(key + ".plugin", "missing: give path.py:function, path.py:Class or path.so");
+    if (tool.type == ToolType::python && !tool.plugin.path.empty())
+      f.problem(key + ".plugin", "has no effect: type python is the interpreter; use type plugin");
+    if (tool.type == ToolType::python && tool.plugin.sandbox.network)
+      f.problem(key + ".sandbox.network", "the interpreter runs without a network; use a plugin");
+  }
+}
+
 void check_environments(RunConfig& c, Findings& f) {
+  check_tools(c, f);
   if (c.pipeline != Pipeline::agentic) {
     for (const char* key : {"train_env_manager", "val_env_manager", "custom_envs"})
       if (f.has(key)) f.note(key, "pipeline {} plays no environments", to_string(c.pipeline));

@@ -37,6 +37,7 @@ void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, Rol
 void describe_worker_keys(Visitor& visitor, WorkerConfig& worker, RoleUse use);
 void describe_model_args(Visitor& visitor, ModelArgs& model);
 void describe_environments(Visitor& visitor, RunConfig& config);
+void describe_tools(Visitor& visitor, RunConfig& config);
 void describe_runtime(Visitor& visitor, RunConfig& config);
 
 }  // namespace cohort::config

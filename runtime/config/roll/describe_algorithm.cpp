@@ -295,6 +295,7 @@ void describe(Visitor& v, RunConfig& c) {
   describe_algorithm(v, c);
   describe_roles(v, c);
   describe_environments(v, c);
+  describe_tools(v, c);
   describe_runtime(v, c);
 }
 

@@ -246,7 +246,8 @@ void describe_data_args(Visitor& v, DataArgs& d) {
       {"system_prompt", "preflight", "System message in front of conversations that have none."},
       d.system_prompt);
   v.text_or_texts({"file_name", "plan",
-                   "Files with prompts (.jsonl), or builtin:arithmetic, builtin:word_problems."},
+                   "Files with prompts (.jsonl), or builtin:arithmetic, "
+                   "builtin:word_problems, builtin:tool_arithmetic."},
                   d.file_name);
   v.inert("eval_file_name", "evaluation reads validation.data_args.file_name");
   v.number_map({"domain_interleave_probs", "plan",

@@ -285,6 +285,30 @@ void write_block(std::string& out, const Node& map, size_t indent) {
 
 }  // namespace
 
+std::string to_json(const Node& node) {
+  std::string out;
+  switch (node.kind) {
+    case NodeKind::null:
+      return "null";
+    case NodeKind::scalar: {
+      if (node.is_quoted) return in_quotes(node.scalar);
+      if (auto flag = as_bool(node)) return *flag ? "true" : "false";
+      if (auto whole = as_int(node)) return fmt::format("{}", *whole);
+      if (auto number = as_double(node); number && std::isfinite(*number))
+        return fmt::format("{}", *number);
+      return in_quotes(node.scalar);
+    }
+    case NodeKind::sequence:
+      for (const Node& item : node.items) out += (out.empty() ? "" : ",") + to_json(item);
+      return "[" + out + "]";
+    case NodeKind::map:
+      for (const Entry& entry : node.entries)
+        out += (out.empty() ? "" : ",") + in_quotes(entry.key) + ":" + to_json(entry.node());
+      return "{" + out + "}";
+  }
+  return out;
+}
+
 std::string to_yaml(const Node& node) {
   std::string out;
   if (node.kind == NodeKind::map && !node.entries.empty()) {

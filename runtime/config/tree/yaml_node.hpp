@@ -92,6 +92,8 @@ std::string in_quotes(std::string_view text);
 /// True if `text`, written plain, would come back as something else than this string.
 bool needs_quotes(std::string_view text);
 
+/// Returns JSON of `node`; a number that is not finite is a text.
+std::string to_json(const Node& node);
 /// Returns block-style YAML of `node`, that reads back equal.
 std::string to_yaml(const Node& node);
 

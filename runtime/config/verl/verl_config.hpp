@@ -182,6 +182,10 @@ struct VerlMultiTurn {
   bool enable = false;
   std::optional<int64_t> max_assistant_turns;
   std::optional<int64_t> max_user_turns;
+  int64_t max_parallel_calls = 1;
+  int64_t max_tool_response_length = 256;  // [characters]
+  CutSide tool_response_truncate_side = CutSide::middle;
+  ToolFormat format = ToolFormat::hermes;
   std::string tool_config_path;
   std::string interaction_config_path;
 };

@@ -61,7 +61,7 @@ void describe_engine(Visitor& v, VerlRollout& r) {
 
 void describe_multi_turn(Visitor& v, VerlMultiTurn& m) {
   if (!v.enter({"multi_turn", "rollout", "Conversations with tools."}, true)) return;
-  v.key({"enable", "rollout", "Whether answers may call tools."}, m.enable);
+  v.key({"enable", "rollout", "Whether answers may call tools (docs/tools.md)."}, m.enable);
   v.key({"max_assistant_turns", "rollout", "Bound on the model's turns; ~: none.", at_least(1)},
         m.max_assistant_turns);
   v.key({"max_user_turns", "rollout", "Bound on the other side's; ~: none.", at_least(1)},
@@ -70,10 +70,14 @@ void describe_multi_turn(Visitor& v, VerlMultiTurn& m) {
                   m.tool_config_path);
   v.nullable_text({"interaction_config_path", "rollout", "File that lists the interactions."},
                   m.interaction_config_path);
-  v.inert(
-      "max_parallel_calls max_tool_response_length tool_response_truncate_side format "
-      "function_tool_path",
-      "tools are not built in");
+  v.key({"max_parallel_calls", "rollout", "Calls of one answer that are run.", between(1, 1 << 10)},
+        m.max_parallel_calls);
+  v.key({"max_tool_response_length", "rollout", "Characters of a tool's text.", at_least(1)},
+        m.max_tool_response_length);
+  v.key({"tool_response_truncate_side", "rollout", "What stays of a longer one."},
+        m.tool_response_truncate_side);
+  v.key({"format", "rollout", "How answers write calls."}, m.format);
+  v.inert("function_tool_path", "tools come from tool_config_path, or the top-level tools");
   v.inert(
       "use_inference_chat_template tokenization_sanity_check_mode num_repeat_rollouts "
       "completion_callback",

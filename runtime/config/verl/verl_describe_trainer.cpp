@@ -172,6 +172,7 @@ void describe_cohort(Visitor& v, VerlConfig& c) {
          between(1, 4096)},
         c.num_gpus_per_node);
   describe_runtime(v, c.cohort);
+  describe_tools(v, c.cohort);
 }
 
 }  // namespace

@@ -155,8 +155,10 @@ void add_rollout(const VerlRollout& r, List& list) {
   list.add_if(v.do_sample && v.temperature > 0 && !is_same, rollout + "val_kwargs.do_sample",
               "held-out answers are sampled as those of training: give both the same temperature, "
               "top_p and top_k, or use False");
-  list.add_if(r.multi_turn.enable, rollout + "multi_turn.enable",
-              "a conversation with tools is not built in; use False");
+  list.add_if(r.multi_turn.enable && !r.multi_turn.interaction_config_path.empty(),
+              rollout + "multi_turn.interaction_config_path",
+              "an interaction of verl's package is not built in; use ~, and an environment plugin "
+              "(docs/plugins.md)");
 }
 
 void add_data(const VerlData& d, List& list) {

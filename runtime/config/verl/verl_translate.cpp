@@ -7,6 +7,7 @@
 #include "runtime/config/train_groups.hpp"
 #include "runtime/config/verl/verl_check.hpp"
 #include "runtime/config/verl/verl_rows.hpp"
+#include "runtime/config/verl/verl_tools.hpp"
 
 namespace cohort::config {
 namespace {
@@ -520,6 +521,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_critic(r, c, n);
   set_cards(r, c, n, f);
   set_reward(r, c);
+  set_verl_tools(r, c.rollout.multi_turn, f);
   set_filter(r, c.algorithm.filter_groups);
   set_section(r.verl, c, n);
   set_derived(r, c, n);
