@@ -110,6 +110,8 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       "and critic may have a folder of their own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
+  list.add_if(!m.freeze_module_contains.empty(), model + ".freeze_module_contains",
+              "is not built in: every weight trains; remove the key");
   const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
                              m.model_type == ModelType::auto_token_classification;
   list.add_if(m.model_type.has_value() && !(name == "critic" && is_classifier),
