@@ -194,9 +194,7 @@ Expected<model::ModelShape> shape_of(const Section& section, const RunConfig& c,
   }
   if (auto known = options.models.find(section.checkpoint); known != options.models.end())
     return known->second;
-  auto found = model::find_model(section.checkpoint);
-  if (found) return *std::move(found);
-  return Error{found.error().code, fmt::format("{}: {}", section.key, found.error().detail)};
+  return model::find_model(section.checkpoint);
 }
 
 /// A model that scores: the policy's plan holds without it.
@@ -421,7 +419,9 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
                                                   " are not counted"});
       continue;
     }
-    COHORT_ASSIGN(model::ModelShape shape, std::move(known));
+    if (!known)
+      return Error{known.error().code, fmt::format("{}: {}", section.key, known.error().detail)};
+    model::ModelShape shape = *std::move(known);
     if (!shape.left_out.empty() && (spec.roles.empty() || shape != spec.model))
       job.assumptions.push_back(
           {section.key, fmt::format("{}: its part for {} is not counted, and a run refuses it",

@@ -13,9 +13,8 @@ void describe_run(Visitor& v, RunConfig& c) {
         c.seed);
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
   v.key({"max_steps", "driver",
-         "Policy iterations of the run; -1: no end (ROLL's agentic). sft: optimizer steps; missing "
-         "or "
-         "-1: sft_train.training_args decides.",
+         "Policy iterations of the run; -1: until Ctrl-C, with a learning rate that needs no end. "
+         "sft: optimizer steps; missing or -1: sft_train.training_args decides.",
          between(-1, 10'000'000)},
         c.max_steps);
   v.key({"save_steps", "driver",
@@ -137,14 +136,15 @@ void describe_estimator(Visitor& v, RunConfig& c) {
               c.pipeline == Pipeline::agentic || c.reward_normalization != RewardNormalization{})) {
     RewardNormalization& norm = c.reward_normalization;
     v.key({"grouping", "trainer",
-           "What is compared: traj_group_id = the trajectories of one map, tags = of "
-           "one environment tag, batch = of the step."},
+           "What is compared: traj_group_id and state = the trajectories of one map, tags and "
+           "inductive = of one environment tag, batch = of the step."},
           norm.grouping);
     v.key({"method", "trainer",
            "identity: none; mean: minus the mean; mean_std and asym_clip: and divided by "
            "the deviation."},
           norm.method);
-    v.key({"norm_mean_type", "trainer", "Scope of the mean; wins over method."},
+    v.key({"norm_mean_type", "trainer",
+           "Scope of the mean; wins over method. running: all scores of the run so far."},
           norm.norm_mean_type);
     v.key({"norm_std_type", "trainer", "Scope of the deviation; wins over method."},
           norm.norm_std_type);

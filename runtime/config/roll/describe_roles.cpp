@@ -213,7 +213,9 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
          "Answers to a prompt; rlvr: rewritten to num_return_sequences_in_group, agentic: 1.",
          between(1, 1 << 16)},
         g.num_return_sequences);
-  v.key({"repetition_penalty", "rollout", "Above 1: repeated tokens become less likely; 1: off.",
+  v.key({"repetition_penalty", "rollout",
+         "Above 1: tokens of the prompt and the answer become less likely; 1: off. As "
+         "temperature and top_p it forms what is sampled, not the log-probabilities that train.",
          above(0)},
         g.repetition_penalty);
   v.text_or_texts(

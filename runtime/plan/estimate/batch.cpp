@@ -66,8 +66,6 @@ Expected<void> check_ranges(const BatchOptions& x) {
                            {"agent workers", x.agent_workers},
                            {"test_freq", x.test_freq}},
                           true));
-  if (x.max_steps == 0 && x.kind != BatchKind::verl && x.kind != BatchKind::sft)
-    return refusal("max_steps is 0");
   uint64_t batch = x.per_device_train_batch_size * x.gradient_accumulation_steps * x.train_cards;
   if (batch > k_max_count)
     return refusal("P*A*D = " + text(x.per_device_train_batch_size) + "*" +
