@@ -46,6 +46,18 @@ Moments moments_of(std::span<const double> scores, std::span<const size_t> membe
   return moments;
 }
 
+void RunningMoments::add(double score) {
+  ++count;
+  const double before = score - mean;
+  mean += before / static_cast<double>(count);
+  squares += before * (score - mean);
+}
+
+Moments RunningMoments::moments() const {
+  const double spread = count < 2 ? 0 : std::sqrt(squares / static_cast<double>(count - 1));
+  return {static_cast<size_t>(count), mean, spread};
+}
+
 RewardNormOptions reward_norm_options(NormScope scope, catalog::NormMethod method,
                                       std::optional<NormScope> mean, std::optional<NormScope> std) {
   RewardNormOptions options{NormScope::none, NormScope::none};
@@ -74,6 +86,7 @@ std::vector<double> agentic_reward_norm(std::span<const double> scores,
   std::vector<double> result(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
     const auto moments = [&](NormScope scope) {
+      if (scope == NormScope::running) return options.running;
       return scope_of_one((scope == NormScope::batch ? batch : group)[i], scope, options.flat);
     };
     double centred = scores[i];

@@ -17,7 +17,8 @@
 
 namespace cohort::algorithms {
 
-enum class NormScope : uint8_t { none, batch, group };
+/// running: all scores of the run so far, this batch's too.
+enum class NormScope : uint8_t { none, batch, group, running };
 
 /// What a scope gives that has one member, or equal scores.
 enum class Flat : uint8_t {
@@ -25,11 +26,18 @@ enum class Flat : uint8_t {
   by_formula,  // a group of one: mean 0, std 1 (verl's grpo); equal scores: 0/(0 + epsilon)
 };
 
+struct Moments {
+  size_t count = 0;
+  double mean = 0;
+  double std = 0;  // unbiased; 0 for one member
+};
+
 struct RewardNormOptions {
   NormScope mean = NormScope::group;
   NormScope std = NormScope::group;
   Flat flat = Flat::zero;
   double epsilon = 1e-6;  // added to the std; TRL's: 1e-4
+  Moments running = {};   // of NormScope::running
 };
 
 /// ROLL's `reward_normalization`: `scope` is what its grouping compares, `method` what is taken off
@@ -42,12 +50,17 @@ using Members = std::map<uint32_t, std::vector<size_t>>;
 /// Returns the trajectories of each group, in ascending order.
 Members members_by_group(std::span<const uint32_t> group_of);
 
-struct Moments {
-  size_t count = 0;
-  double mean = 0;
-  double std = 0;  // unbiased; 0 for one member
-};
 Moments moments_of(std::span<const double> scores, std::span<const size_t> members);
+
+/// Mean and spread of all scores that it has been given (Welford, Technometrics 4, 1962).
+struct RunningMoments {
+  uint64_t count = 0;
+  double mean = 0;
+  double squares = 0;  // sum of (x - mean)^2
+  void add(double score);
+  Moments moments() const;
+  bool operator==(const RunningMoments&) const = default;
+};
 
 /// Normalises as the options say. scores and group_of have one entry per trajectory.
 std::vector<double> agentic_reward_norm(std::span<const double> scores,

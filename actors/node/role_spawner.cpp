@@ -438,6 +438,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
       options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
   options.sampling.top_p = static_cast<float>(sampling.top_p);
   options.sampling.top_k = static_cast<int>(sampling.top_k);
+  options.sampling.repetition_penalty = static_cast<float>(sampling.repetition_penalty);
   options.has_greedy_answer = config::has_greedy_answer(config);
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.open_batches_max = static_cast<size_t>(config.derived.steps_ahead) + 1;

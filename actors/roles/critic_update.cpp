@@ -117,8 +117,9 @@ Expected<UpdateReport> CriticUpdater::update(compute::TrainEngine& engine,
   const double start = now_seconds();
   const Survivors left(config_, batch);
   PackedBatch packed = pack(left.trajectories());
-  COHORT_ASSIGN(const AdvantageMetrics metrics,
-                fill_advantages(config_, kl_.coefficient(), left.trajectories(), packed));
+  COHORT_ASSIGN(
+      const AdvantageMetrics metrics,
+      fill_advantages(config_, kl_.coefficient(), left.trajectories(), packed, &running_));
   if (!packed.ref_logp.empty())
     kl_.update(metrics.kl, static_cast<double>(left.trajectories().size()));
   // In the place of the advantages, which this role has no other use for.
@@ -143,7 +144,10 @@ Expected<UpdateReport> CriticUpdater::update(compute::TrainEngine& engine,
 }
 
 std::string CriticUpdater::state_json() const {
-  return nlohmann::json{{"critic_optimizer_steps", steps_}, {"kl_coef", kl_.coefficient()}}.dump(2);
+  return nlohmann::json{{"critic_optimizer_steps", steps_},
+                        {"kl_coef", kl_.coefficient()},
+                        {"running_scores", json_of(running_)}}
+      .dump(2);
 }
 
 Expected<void> CriticUpdater::restore(const std::string& state) {
@@ -153,6 +157,7 @@ Expected<void> CriticUpdater::restore(const std::string& state) {
       return Error{Errc::corrupt, fmt::format("state.json lacks '{}'", key)};
   steps_ = json["critic_optimizer_steps"].get<uint64_t>();
   kl_.restore(json["kl_coef"].get<double>());
+  running_ = running_scores_of(json.value("running_scores", nlohmann::json()));
   return {};
 }
 

@@ -35,6 +35,7 @@ class CriticUpdater {
                             const PackedBatch& packed, StepSums& sums);
   config::RunConfig config_;  // its advantages are raw
   algorithms::KlController kl_;
+  RunningScores running_;
   uint64_t steps_ = 0;            // optimizer steps done: what the learning rate counts
   int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
@@ -15,14 +16,16 @@ namespace {
 
 using proto::Trajectory;
 
-// reward_normalization.grouping: trajectories of one group id are compared with each other.
+// reward_normalization.grouping: trajectories of one group id are compared with each other. RAGEN's
+// names, which ROLL's default keeps, mean the trajectories of one map, and of one tag.
 std::vector<uint32_t> group_ids(const std::vector<Trajectory>& batch, config::Grouping grouping) {
+  using config::Grouping;
   std::map<std::string, uint32_t> tags;
   std::vector<uint32_t> groups;
   for (const Trajectory& t : batch) {
-    if (grouping == config::Grouping::traj_group_id)
+    if (grouping == Grouping::traj_group_id || grouping == Grouping::state)
       groups.push_back(t.key.group);
-    else if (grouping == config::Grouping::tags)
+    else if (grouping == Grouping::tags || grouping == Grouping::inductive)
       groups.push_back(tags.try_emplace(t.tag, static_cast<uint32_t>(tags.size())).first->second);
     else
       groups.push_back(0);
@@ -44,8 +47,9 @@ std::optional<algorithms::NormScope> scope_of(std::optional<config::NormScope> a
       return algorithms::NormScope::batch;
     case config::NormScope::group:
       return algorithms::NormScope::group;
+    case config::NormScope::running:
+      return algorithms::NormScope::running;
     case config::NormScope::none:
-    case config::NormScope::running:  // refused by preflight
       break;
   }
   return algorithms::NormScope::none;
@@ -125,17 +129,26 @@ Expected<std::vector<algorithms::ScorePart>> score_parts(const config::RunConfig
 /// reward_normalization; of verl's keys norm_adv_by_std_in_grpo counts.
 std::vector<double> normalise(const config::RunConfig& config,
                               const algorithms::Estimator& estimator,
-                              const std::vector<Trajectory>& batch, const BatchScores& all) {
-  const algorithms::RewardNormOptions asked = norm_of(config);
+                              const std::vector<Trajectory>& batch, const BatchScores& all,
+                              RunningScores* running) {
+  const auto asked_of = [&](const std::string& domain, std::span<const double> scores) {
+    algorithms::RewardNormOptions asked = norm_of(config);
+    if (!has_running_norm(config)) return asked;
+    algorithms::RunningMoments& sofar = (*running)[domain];
+    for (const double score : scores) sofar.add(score);
+    asked.running = sofar.moments();
+    return asked;
+  };
   const bool is_roll = config.dialect == config::Dialect::roll;
   if (config.pipeline != config::Pipeline::rlvr || !is_roll)
-    return estimator.rewards(all.view(asked, false));
+    return estimator.rewards(all.view(asked_of("", all.scores), false));
   std::map<std::string, std::vector<size_t>> domains;
   for (size_t i = 0; i < batch.size(); ++i) domains[batch[i].tag].push_back(i);
   std::vector<double> rewards(batch.size());
   for (const auto& [domain, members] : domains) {
     const BatchScores of_domain = all.of(members);
-    const std::vector<double> normal = estimator.rewards(of_domain.view(asked, true));
+    const std::vector<double> normal =
+        estimator.rewards(of_domain.view(asked_of(domain, of_domain.scores), true));
     for (size_t i = 0; i < members.size(); ++i) rewards[members[i]] = normal[i];
   }
   return rewards;
@@ -224,8 +237,15 @@ double mask_samples(const config::RunConfig& config, const std::vector<Trajector
 
 }  // namespace
 
+bool has_running_norm(const config::RunConfig& config) {
+  const algorithms::RewardNormOptions norm = norm_of(config);
+  return norm.mean == algorithms::NormScope::running || norm.std == algorithms::NormScope::running;
+}
+
 bool compares_groups(const config::RunConfig& config) {
-  if (grouping_of(config) != config::Grouping::traj_group_id) return false;
+  const config::Grouping grouping = grouping_of(config);
+  if (grouping != config::Grouping::traj_group_id && grouping != config::Grouping::state)
+    return false;
   const algorithms::RewardNormOptions norm = norm_of(config);
   const bool is_rlvr_grpo = config.pipeline == config::Pipeline::rlvr &&
                             config.adv_estimator == catalog::AdvEstimator::grpo;
@@ -235,7 +255,7 @@ bool compares_groups(const config::RunConfig& config) {
 
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
                                            const std::vector<Trajectory>& batch,
-                                           PackedBatch& packed) {
+                                           PackedBatch& packed, RunningScores* running) {
   using catalog::need::critic, catalog::need::groups, catalog::need::parts;
   AdvantageMetrics metrics;
   const auto estimator = algorithms::estimator_of(config.adv_estimator);
@@ -243,6 +263,9 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   if (!estimator || (row.has(critic) && packed.values.size() != packed.mask.size()))
     return Error{Errc::unsupported, fmt::format("adv_estimator: {} is not built in, or lacks {}",
                                                 row.name(), catalog::needs_text(row.needs))};
+  if (has_running_norm(config) && running == nullptr)
+    return Error{Errc::unsupported,
+                 "norm_mean_type, norm_std_type: running needs the scores of all steps before"};
   algorithms::AdvantageOptions options = advantage_options(config, kl_coef, *estimator);
   options.add_token_level_kl = options.add_token_level_kl && !packed.ref_logp.empty();
   const WideColumns columns(packed);
@@ -265,7 +288,7 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
   if (estimator->turn_rewards != nullptr)
     turns = reward_turns(config, *estimator, batch, all, packed.cu_seqlens);
   else
-    turns.rewards = normalise(config, *estimator, batch, all);
+    turns.rewards = normalise(config, *estimator, batch, all, running);
   if (has_sample_masks(config))
     metrics.untrained = mask_samples(config, batch, scores, all.groups, packed);
   COHORT_ASSIGN(const algorithms::TokenCredit credit,
@@ -286,6 +309,22 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
     metrics.kl = algorithms::sequence_mean(kl, packed.mask, packed.cu_seqlens);
   }
   return metrics;
+}
+
+nlohmann::json json_of(const RunningScores& running) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [domain, x] : running) json[domain] = {x.count, x.mean, x.squares};
+  return json;
+}
+
+RunningScores running_scores_of(const nlohmann::json& json) {
+  RunningScores running;
+  if (!json.is_object()) return running;
+  for (const auto& [domain, x] : json.items())
+    if (x.is_array() && x.size() == 3 && x[0].is_number_unsigned() && x[1].is_number() &&
+        x[2].is_number())
+      running[domain] = {x[0].get<uint64_t>(), x[1].get<double>(), x[2].get<double>()};
+  return running;
 }
 
 PackedBatch pack(const std::vector<Trajectory>& batch) {

@@ -4,6 +4,9 @@
 /// put them on the last token, KL in the reward (optional), returns, whiten → mask → clip. verl's
 /// estimators over groups take the KL off the scores before they compare them.
 #include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "algorithms/advantage.hpp"
@@ -37,9 +40,19 @@ struct AdvantageMetrics {
   double kl = 0;
   double untrained = 0;  // share of trajectories that count in their group alone (sample_masks.hpp)
 };
-/// Scores to advantages, as the config asks. Errc::unsupported: the estimator is not built in.
+/// Scores of the run so far: of each domain in rlvr, else under "".
+using RunningScores = std::map<std::string, algorithms::RunningMoments>;
+/// Whether norm_mean_type or norm_std_type is running.
+bool has_running_norm(const config::RunConfig& config);
+
+/// Scores to advantages, as the config asks. `running` takes the batch's scores, and is needed with
+/// has_running_norm alone. Errc::unsupported: it is missing, or the estimator is not built in.
 Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, double kl_coef,
                                            const std::vector<proto::Trajectory>& batch,
-                                           PackedBatch& packed);
+                                           PackedBatch& packed, RunningScores* running = nullptr);
+/// The same as JSON {domain: [count, mean, squares]}, for a checkpoint, and back; what is no such
+/// object is taken for none.
+nlohmann::json json_of(const RunningScores& running);
+RunningScores running_scores_of(const nlohmann::json& json);
 
 }  // namespace cohort::actors

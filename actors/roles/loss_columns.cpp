@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/roles/policy_loss_bridge.hpp"
+#include "actors/roles/sample_masks.hpp"
 #include "algorithms/correction.hpp"
 
 namespace cohort::actors {
@@ -42,6 +43,26 @@ void correct_batch(const config::RunConfig& config, const std::vector<Trajectory
   for (auto& number : found.numbers) report.metrics.push_back(std::move(number));
   packed.weights.assign(found.weights.begin(), found.weights.end());
   if (!found.mask.empty()) packed.mask = std::move(found.mask);
+}
+
+void weigh_lengths(const config::RunConfig& config, const std::vector<Trajectory>& batch,
+                   const std::vector<std::pair<size_t, size_t>>& batches, PackedBatch& packed) {
+  if (!config.rlvr.length_loss_weight || config.pipeline != config::Pipeline::rlvr) return;
+  if (packed.weights.empty()) packed.weights.assign(packed.mask.size(), 1.0f);
+  for (const auto& [first, end] : batches) {
+    std::vector<size_t> answers;
+    std::vector<uint32_t> tokens;
+    for (size_t i = first; i < end; ++i) {
+      if (packed.is_untrained(i)) continue;
+      answers.push_back(i);
+      tokens.push_back(static_cast<uint32_t>(std::ranges::count(batch[i].response_mask, 1)));
+    }
+    const std::vector<double> weights = length_weights(tokens);
+    for (size_t k = 0; k < answers.size(); ++k)
+      for (auto t = static_cast<size_t>(packed.cu_seqlens[answers[k]]);
+           t < static_cast<size_t>(packed.cu_seqlens[answers[k] + 1]); ++t)
+        packed.weights[t] *= static_cast<float>(weights[k]);
+  }
 }
 
 void mark_trajectories(const config::RunConfig& config, const std::vector<Trajectory>& batch,

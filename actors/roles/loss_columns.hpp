@@ -4,6 +4,7 @@
 /// them from the whole batch, so they depend on no split of it. No actor in it; the updater's
 /// thread.
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "actors/roles/policy_update.hpp"
@@ -17,6 +18,11 @@ namespace cohort::actors {
 /// ones: then the gap is the ratio's.
 void correct_batch(const config::RunConfig& config, const std::vector<proto::Trajectory>& batch,
                    PackedBatch& packed, control::UpdateReport& report);
+
+/// length_loss_weight: puts length_weights (sample_masks.hpp) of each optimizer batch's answers
+/// that train into packed.weights, as factors. `batches`: [first, end) into `batch`.
+void weigh_lengths(const config::RunConfig& config, const std::vector<proto::Trajectory>& batch,
+                   const std::vector<std::pair<size_t, size_t>>& batches, PackedBatch& packed);
 
 /// Marks the tokens of whole trajectories, for a loss that asks which: topr those with a score
 /// above 0, luffy demonstrations (metric proto::k_demonstration above 0).

@@ -233,9 +233,12 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
     COHORT_ASSIGN(reference_seconds, compute_reference(engine, batch, packed));
   }
   COHORT_ASSIGN(AdvantageMetrics advantages,
-                fill_advantages(config_, kl_.coefficient(), batch, packed));
+                fill_advantages(config_, kl_.coefficient(), batch, packed, &running_));
   UpdateReport report;
   correct_batch(config_, batch, packed, report);
+  weigh_lengths(config_, batch,
+                left.optimizer_batches(static_cast<size_t>(config_.derived.optimizer_batch)),
+                packed);
   mark_trajectories(config_, batch, packed);
   StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
   // In the critic's warm-up the policy computes what a step's row tells, and stays as it is.
@@ -357,7 +360,8 @@ std::string PolicyUpdater::state_json(const std::string& driver_state) const {
   return nlohmann::json{{"driver", nlohmann::json::parse(driver_state, nullptr, false)},
                         {"policy_optimizer_steps", policy_steps_},
                         {"warm_start_optimizer_steps", warm_steps_},
-                        {"kl_coef", kl_.coefficient()}}
+                        {"kl_coef", kl_.coefficient()},
+                        {"running_scores", json_of(running_)}}
       .dump(2);
 }
 
@@ -370,6 +374,7 @@ Expected<std::string> PolicyUpdater::restore(const std::string& state) {
   policy_steps_ = json["policy_optimizer_steps"].get<uint64_t>();
   warm_steps_ = json["warm_start_optimizer_steps"].get<uint64_t>();
   kl_.restore(json["kl_coef"].get<double>());
+  running_ = running_scores_of(json.value("running_scores", nlohmann::json()));
   return json["driver"].dump();
 }
 

@@ -62,6 +62,7 @@ class PolicyUpdater {
                                            const std::vector<proto::Trajectory>& batch);
   config::RunConfig config_;
   algorithms::KlController kl_;
+  RunningScores running_;
   uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule
   uint64_t warm_steps_ = 0;
   int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one

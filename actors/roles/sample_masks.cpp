@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace cohort::actors {
@@ -26,6 +27,18 @@ bool has_sample_masks(const config::RunConfig& config) {
   const config::RlvrSection& x = config.rlvr;
   return config.pipeline == config::Pipeline::rlvr &&
          (x.max_len_mask || x.difficulty_mask || x.error_max_len_clip);
+}
+
+std::vector<double> length_weights(std::span<const uint32_t> tokens) {
+  if (tokens.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(tokens);
+  const double range = most > least ? most - least : 1;
+  std::vector<double> weights;
+  for (const uint32_t count : tokens) weights.push_back(1.5 - (count - least) / range);
+  const double mean =
+      std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
+  for (double& weight : weights) weight /= mean;
+  return weights;
 }
 
 std::vector<uint8_t> trained_samples(const config::RlvrSection& asked,

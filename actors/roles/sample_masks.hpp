@@ -20,6 +20,10 @@ std::vector<uint8_t> trained_samples(const config::RlvrSection& asked,
                                      std::span<const double> scores,
                                      std::span<const uint32_t> group_of);
 
+/// Returns a factor for each answer's policy loss, of mean 1 (ROLL's length_loss_weight, Cohort
+/// over the optimizer batch, ROLL over the micro-batch): 1.5 - (tokens - least)/(most - least).
+std::vector<double> length_weights(std::span<const uint32_t> tokens);
+
 /// Returns whether any mask is asked for.
 bool has_sample_masks(const config::RunConfig& config);
 

@@ -33,7 +33,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
                                config::own_reference(config).empty();
   const bool is_frozen = is_first_policy && !options.resume_first.empty();
   if (!options.resume_from.empty()) to.start = is_frozen ? Start::resumed_frozen : Start::resumed;
-  to.steps = at_least_zero(config.max_steps);
+  to.steps = config.max_steps < 0 ? run::k_no_end : at_least_zero(config.max_steps);
   to.eval_steps = at_least_zero(config.eval_steps);
   to.save_steps = at_least_zero(config.save_steps);
   to.warm_steps = at_least_zero(config.warm_start.steps);

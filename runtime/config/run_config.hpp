@@ -30,6 +30,7 @@ struct ModelArgs {
   int64_t lora_alpha = 0;  // 0 in the file: 2 * lora_rank; set after load
   double lora_dropout = 0.0;
   std::vector<std::string> freeze_module_prefix;
+  std::vector<std::string> freeze_module_contains;
   bool operator==(const ModelArgs&) const = default;
 };
 
@@ -544,6 +545,7 @@ struct RunConfig {
   std::vector<double> gdpo_reward_weights;    // one per key; empty: 1 each
   std::optional<double> value_clip;           // critic
   int64_t critic_warmup = 0;                  // [steps] before the policy is updated
+  int64_t critic_epochs = 0;                  // passes of the critic; 0: ppo_epochs
   bool enable_reference = false;
   bool enable_old_logprobs_recompute = false;
   bool force_disable_old_logprobs_recompute = false;

@@ -1,6 +1,7 @@
 #include "runtime/job/job_spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <sstream>
@@ -193,11 +194,16 @@ Expected<model::ModelShape> shape_of(const Section& section, const RunConfig& c,
   }
   if (auto known = options.models.find(section.checkpoint); known != options.models.end())
     return known->second;
-  auto found = model::find_model(section.checkpoint);
-  if (found) return *std::move(found);
-  return Error{found.error().code,
-               fmt::format("{}: {}; a local folder with its config.json works too", section.key,
-                           found.error().detail)};
+  return model::find_model(section.checkpoint);
+}
+
+/// A model that scores: the policy's plan holds without it.
+bool is_judge(const Section& section) {
+  return section.name == "reward_model" || section.name.starts_with("rewards.");
+}
+
+std::string cards_text(const WorkerConfig& worker) {
+  return fmt::format("{}", fmt::join(worker.device_mapping, ", "));
 }
 
 bool has_origin(const RunConfig& c, std::string_view key) {
@@ -280,6 +286,7 @@ plan::BatchOptions batch_of(const RunConfig& c) {
     batch.kind = c.pipeline == Pipeline::agentic ? plan::BatchKind::agentic
                  : c.pipeline == Pipeline::sft   ? plan::BatchKind::sft
                                                  : plan::BatchKind::rlvr;
+    batch.is_filled_up = c.pipeline == Pipeline::agentic;  // a run refuses it: not_built
     batch.per_device_train_batch_size = count(t.per_device_train_batch_size);
     batch.gradient_accumulation_steps = count(t.gradient_accumulation_steps);
     batch.max_steps = count(c.max_steps);
@@ -405,7 +412,20 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
   spec.cards_per_node = static_cast<uint32_t>(count(config.num_gpus_per_node));
   set_placement(spec, config, is_cpu);
   for (const Section& section : sections_of(config)) {
-    COHORT_ASSIGN(model::ModelShape shape, shape_of(section, config, options));
+    auto known = shape_of(section, config, options);
+    if (!known && is_judge(section)) {
+      job.assumptions.push_back({section.key, known.error().detail + "; its bytes on cards " +
+                                                  cards_text(*section.worker) +
+                                                  " are not counted"});
+      continue;
+    }
+    if (!known)
+      return Error{known.error().code, fmt::format("{}: {}", section.key, known.error().detail)};
+    model::ModelShape shape = *std::move(known);
+    if (!shape.left_out.empty() && (spec.roles.empty() || shape != spec.model))
+      job.assumptions.push_back(
+          {section.key, fmt::format("{}: its part for {} is not counted, and a run refuses it",
+                                    shape.name, shape.left_out)});
     plan::RoleJob role = role_of(section, config, is_cpu, shape);
     if (role.name == Role::actor_train && role.engine == plan::Engine::builtin) {
       role.lora = options.lora;

@@ -29,6 +29,8 @@ Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::
   if (source.is_random && source.config.empty()) {
     auto named = model::find_model(config.pretrain);
     if (!named) return named.error().with_context("pretrain");
+    if (const std::string gap = model::engine_gap(*named); !gap.empty())
+      return Error{Errc::config, "pretrain: " + gap};
     return model::HfConfig{.shape = *std::move(named)};
   }
   if (config.pretrain.empty() || (!source.is_random && config.model.is_configured &&
@@ -232,6 +234,8 @@ Expected<CriticStart> read_critic(const std::string& start, const Policy& policy
   CriticStart drawn;
   if (source.config.empty()) {
     COHORT_ASSIGN(drawn.shape, model::find_model(start));
+    if (const std::string gap = model::engine_gap(drawn.shape); !gap.empty())
+      return Error{Errc::config, gap};
   } else {
     COHORT_ASSIGN(const model::HfConfig read, model::read_hf_file(source.config));
     drawn.shape = read.shape;

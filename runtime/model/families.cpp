@@ -57,11 +57,54 @@ constexpr std::array k_families = {
            .has_window_switch = true},
 };
 
+/// Families that plans count alone.
+constexpr std::array k_planned = {
+    Family{.model_type = "qwen3_5",
+           .architecture = "Qwen3_5ForCausalLM",
+           .head_dim = 256,
+           .qk_norm = true,
+           .has_delta_nets = true,
+           .rope_theta = 1e7},
+    Family{.model_type = "qwen3_5_moe",
+           .architecture = "Qwen3_5MoeForCausalLM",
+           .head_dim = 256,
+           .kv_heads = 2,
+           .qk_norm = true,
+           .has_delta_nets = true,
+           .experts = ExpertKeys::qwen2,
+           .rope_theta = 1e7},
+    Family{.model_type = "qwen3_next",
+           .architecture = "Qwen3NextForCausalLM",
+           .head_dim = 256,
+           .kv_heads = 2,
+           .qk_norm = true,
+           .has_delta_nets = true,
+           .experts = ExpertKeys::qwen2,
+           .rope_theta = 1e7},
+};
+
+/// Text parts of models that see or hear, and the family that has the same layers.
+struct TextPart {
+  std::string_view model_type, family;
+};
+constexpr std::array k_text_parts = {
+    TextPart{"qwen2_5_omni_text", "qwen2"},     TextPart{"qwen2_5_vl", "qwen2"},
+    TextPart{"qwen2_5_vl_text", "qwen2"},       TextPart{"qwen2_vl", "qwen2"},
+    TextPart{"qwen2_vl_text", "qwen2"},         TextPart{"qwen3_5_moe_text", "qwen3_5_moe"},
+    TextPart{"qwen3_5_text", "qwen3_5"},        TextPart{"qwen3_omni_moe_text", "qwen3_moe"},
+    TextPart{"qwen3_vl_moe_text", "qwen3_moe"}, TextPart{"qwen3_vl_text", "qwen3"},
+};
+
 }  // namespace
 
 const Family* find_family(std::string_view model_type) {
-  auto found = std::ranges::find(k_families, model_type, &Family::model_type);
-  return found == k_families.end() ? nullptr : &*found;
+  const auto part = std::ranges::find(k_text_parts, model_type, &TextPart::model_type);
+  if (part != k_text_parts.end()) model_type = part->family;
+  for (std::span<const Family> families : {std::span<const Family>(k_families), {k_planned}}) {
+    const auto found = std::ranges::find(families, model_type, &Family::model_type);
+    if (found != families.end()) return &*found;
+  }
+  return nullptr;
 }
 
 std::span<const std::string_view> family_names() {

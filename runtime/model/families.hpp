@@ -19,6 +19,7 @@ struct Family {
   bool has_mlp_bias_key = false;
   bool qk_norm = false;
   bool has_latent_attention = false;
+  bool has_delta_nets = false;  // gated delta nets beside attention: planned, not computed
   ExpertKeys experts = ExpertKeys::none;
   double rope_theta = 0;       // likewise; 0: not known, and the built-in engine refuses the model
   int64_t sliding_window = 0;  // likewise, [tokens]; 0: every query sees all keys before it
@@ -26,9 +27,10 @@ struct Family {
   bool has_first_window_key = false;  // max_window_layers, or layer_types
 };
 
-/// Returns the family, or nullptr.
+/// Returns the family, or nullptr. The text part of a model with vision or audio is of the family
+/// whose layers it has.
 const Family* find_family(std::string_view model_type);
-/// Returns each model_type, sorted.
+/// Returns the model_type of each family that the engines compute, sorted.
 std::span<const std::string_view> family_names();
 
 }  // namespace cohort::model

@@ -206,11 +206,34 @@ ModelShape read_common(Reader& in, const Family& family) {
   return x;
 }
 
+/// Gated delta nets: in the layers that layer_types names, or in all but every so-many-th.
+void read_delta(Reader& in, ModelShape& x) {
+  DeltaShape delta;
+  delta.attention_interval = std::max<int64_t>(in.optional("full_attention_interval", 4), 1);
+  delta.key_heads = in.optional("linear_num_key_heads", 16);
+  delta.value_heads = in.optional("linear_num_value_heads", 32);
+  delta.key_head_dim = in.optional("linear_key_head_dim", 128);
+  delta.value_head_dim = in.optional("linear_value_head_dim", 128);
+  delta.conv_kernel = in.optional("linear_conv_kernel_dim", 4);
+  x.delta = delta;
+  x.attention_gate = in.flag("attn_output_gate", true);
+  const Json* types = in.find("layer_types");
+  if (types == nullptr) return;
+  bool is_regular = types->is_array() && static_cast<int64_t>(types->size()) == x.num_hidden_layers;
+  for (size_t i = 0; is_regular && i < types->size(); ++i)
+    is_regular = (*types)[i] ==
+                 (delta.is_in(static_cast<int64_t>(i)) ? "linear_attention" : "full_attention");
+  if (!is_regular)
+    in.fail("'layer_types' does not have full_attention in each " +
+            std::to_string(delta.attention_interval) + "th layer and linear_attention elsewhere");
+}
+
 /// Rotary positions: at the top (transformers 4), or in rope_parameters (5).
 void read_positions(Reader& in, const Family& family, ModelShape& x) {
   RopeShape& rope = x.rope;
   rope.theta = in.real("rope_theta", family.rope_theta);
-  if (in.real("partial_rotary_factor", 1) != 1)
+  const bool is_whole = !family.has_delta_nets;
+  if (in.real("partial_rotary_factor", 1) != 1 && is_whole)
     in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const Json* object = in.find(key);
@@ -241,7 +264,7 @@ void read_positions(Reader& in, const Family& family, ModelShape& x) {
       rope.mscale = scaling.real("mscale", 0);
       rope.mscale_all_dim = scaling.real("mscale_all_dim", 0);
     }
-    if (scaling.real("partial_rotary_factor", 1) != 1)
+    if (scaling.real("partial_rotary_factor", 1) != 1 && is_whole)
       in.fail("partial_rotary_factor must be 1: whole heads rotate in these families");
     if (scaling.error()) in.fail(std::string(key) + " has a key of another type");
   }
@@ -283,6 +306,7 @@ void read_window(Reader& in, const Family& family, ModelShape& x) {
 }
 
 void read_experts(Reader& in, const Family& family, ModelShape& x) {
+  if (family.has_delta_nets) read_delta(in, x);
   if (family.has_latent_attention) {
     x.mla = read_mla(in);
     x.head_dim = x.mla->qk_nope_head_dim + x.mla->qk_rope_head_dim;
@@ -339,6 +363,28 @@ void list_unknown(const Json& json, const Reader& in, HfConfig& config) {
   }
 }
 
+/// A model that sees or hears has its text part's config in its own; older ones have it at the top.
+struct TextSection {
+  const Json* json = nullptr;
+  std::string left_out;
+};
+
+TextSection text_part_of(const Json& json) {
+  const auto object = [](const Json& in, const char* key) {
+    const auto it = in.find(key);
+    return it == in.end() || !it->is_object() ? nullptr : &*it;
+  };
+  const Json* whole = &json;
+  if (const Json* thinker = object(json, "thinker_config")) whole = thinker;
+  const Json* text = object(*whole, "text_config");
+  const bool sees = object(*whole, "vision_config") != nullptr;
+  const bool hears = object(*whole, "audio_config") != nullptr;
+  return {text != nullptr ? text : whole, sees && hears ? "vision and audio"
+                                          : sees        ? "vision"
+                                          : hears       ? "audio"
+                                                        : ""};
+}
+
 }  // namespace
 
 Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) {
@@ -349,7 +395,8 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   if (text.size() > k_text_max) return refused(" is over 1 MiB");
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) return refused(" is not a JSON object");
-  Reader in(json, name);
+  const TextSection part = text_part_of(json);
+  Reader in(*part.json, name);
   const std::string type = in.word("model_type", "");
   const Family* family = find_family(type);
   if (family == nullptr) {
@@ -361,6 +408,10 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   ModelShape& x = config.shape;
   x = read_common(in, *family);
   x.name = name;
+  x.left_out = part.left_out;
+  if (const auto tied = json.find("tie_word_embeddings");  // beside the text part
+      part.json != &json && !part.json->contains("tie_word_embeddings") && tied != json.end())
+    x.tie_word_embeddings = *tied == true;
   read_positions(in, *family, x);
   read_window(in, *family, x);
   read_experts(in, *family, x);
@@ -371,9 +422,10 @@ Expected<HfConfig> read_hf_config(std::string_view text, std::string_view name) 
   config.bos_id = first_of(read_ids(in, "bos_token_id"));
   config.pad_id = first_of(read_ids(in, "pad_token_id"));
   if (in.error()) return *in.error();
-  if (!json.contains("rope_theta") && !json.contains("rope_parameters") && x.rope.theta > 0)
+  if (!part.json->contains("rope_theta") && !part.json->contains("rope_parameters") &&
+      x.rope.theta > 0)
     config.notices.push_back("config.json has no rope_theta: 10000, the default of " + type);
-  list_unknown(json, in, config);
+  list_unknown(*part.json, in, config);
   if (auto valid = check_shape(x); !valid) return Error{Errc::config, valid.error().detail};
   return config;
 }

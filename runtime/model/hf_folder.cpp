@@ -14,6 +14,8 @@ Expected<HfConfig> read_hf_file(const std::filesystem::path& path) {
   constexpr uintmax_t k_bytes_max = uintmax_t{1} << 20;
   COHORT_ASSIGN(const std::string text, read_file(path, k_bytes_max));
   COHORT_ASSIGN(HfConfig config, read_hf_config(text, path.parent_path().string()));
+  if (const std::string gap = engine_gap(config.shape); !gap.empty())
+    return Error{Errc::config, fmt::format("{}: {}", path.string(), gap)};
   if (!config.unknown_keys.empty())
     return Error{Errc::config,
                  fmt::format("{}: nobody here knows what '{}' changes; remove the key if the "

@@ -10,7 +10,8 @@
 namespace cohort::model {
 
 /// Reads folder/config.json for an engine: a key that may change the computation in a way that
-/// nobody here knows is refused by name. Errors as read_file() and read_hf_config().
+/// nobody here knows is refused by name, and so is a shape that no engine computes. Errors as
+/// read_file() and read_hf_config().
 Expected<HfConfig> read_hf_folder(const std::filesystem::path& folder);
 /// The same of one file, whatever its name is.
 Expected<HfConfig> read_hf_file(const std::filesystem::path& path);

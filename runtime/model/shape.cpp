@@ -46,6 +46,16 @@ Expected<void> check_attention(const ModelShape& x) {
   return {};
 }
 
+Expected<void> check_delta(const ModelShape& x) {
+  if (!x.delta) return {};
+  return check_fields(x, {{"full_attention_interval", x.delta->attention_interval},
+                          {"linear_num_key_heads", x.delta->key_heads},
+                          {"linear_num_value_heads", x.delta->value_heads},
+                          {"linear_key_head_dim", x.delta->key_head_dim},
+                          {"linear_value_head_dim", x.delta->value_head_dim},
+                          {"linear_conv_kernel_dim", x.delta->conv_kernel}});
+}
+
 Expected<void> check_experts(const ModelShape& x) {
   if (!x.moe) return {};
   COHORT_TRY(check_fields(x, {{"num_experts", x.moe->num_experts},
@@ -73,6 +83,7 @@ Expected<void> check_shape(const ModelShape& x) {
     COHORT_TRY(check_fields(x, {{"intermediate_size", x.intermediate_size}}));
   COHORT_TRY(check_attention(x));
   COHORT_TRY(check_experts(x));
+  COHORT_TRY(check_delta(x));
   // 64 bytes of state per element at most: f32 everywhere, each thread its own gradients.
   constexpr Wide k_elements_max = std::numeric_limits<int64_t>::max() / 64;
   Wide sum = 0;
@@ -83,6 +94,18 @@ Expected<void> check_shape(const ModelShape& x) {
     if (sum > k_elements_max) return bad_shape(x, "its bytes do not fit 64 bits");
   }
   return {};
+}
+
+std::string engine_gap(const ModelShape& shape) {
+  const std::string name = shape.name.empty() ? "the model" : shape.name;
+  if (shape.delta)
+    return name +
+           " has gated delta nets in place of attention in some layers, which are planned "
+           "and not computed";
+  if (!shape.left_out.empty())
+    return name + " has a part for " + shape.left_out +
+           ", which is neither planned nor computed; use a model of text alone";
+  return "";
 }
 
 ModelShape tp_part(const ModelShape& shape, int64_t tp) {

@@ -3,8 +3,9 @@
 /// functions; every layer that knows a model reads this one.
 ///
 /// Covered: pre-norm blocks of grouped-query or latent attention and a gated MLP, dense or with
-/// routed experts (families.cpp lists the families). The extra prediction layers of DeepSeek (MTP)
-/// are not counted: RL post-training does not load them.
+/// routed experts (families.cpp lists the families). Shapes that plans count and no engine computes
+/// say so (engine_gap): gated delta nets, and models whose vision or audio part is left out. The
+/// extra prediction layers (MTP) are not counted: RL post-training does not load them.
 /// Bounds: check_shape() keeps every byte count in 64 bits.
 #include <algorithm>
 #include <cstdint>
@@ -47,6 +48,17 @@ struct MlaShape {
   bool operator==(const MlaShape&) const = default;
 };
 
+/// Gated delta nets (arXiv 2412.06464) in the layers that have no attention: Qwen3-Next, Qwen3.5.
+struct DeltaShape {
+  int64_t attention_interval = 4;  // each so-many-th layer has attention
+  int64_t key_heads = 0, value_heads = 0, key_head_dim = 0, value_head_dim = 0;
+  int64_t conv_kernel = 4;
+  bool operator==(const DeltaShape&) const = default;
+  bool is_in(int64_t layer) const { return (layer + 1) % attention_interval != 0; }
+  int64_t key_size() const { return key_heads * key_head_dim; }
+  int64_t value_size() const { return value_heads * value_head_dim; }
+};
+
 struct ModelShape {
   int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
   int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
@@ -64,7 +76,10 @@ struct ModelShape {
   std::string family = "qwen2";     // HF's model_type: a row of families.cpp
   std::optional<MoeShape> moe = {};
   std::optional<MlaShape> mla = {};
-  std::string name = {};  // of the table, or of the folder; only for messages
+  std::optional<DeltaShape> delta = {};
+  bool attention_gate = false;  // q_proj has a gate for the output of each head, too
+  std::string left_out = {};    // parts that are not counted, e.g. "vision"; empty: none
+  std::string name = {};        // of the table, or of the folder; only for messages
 
   bool operator==(const ModelShape&) const = default;
   int64_t q_size() const { return num_attention_heads * head_dim; }
@@ -81,6 +96,9 @@ struct ModelShape {
 /// Returns Errc::invalid_argument, naming the field, for a size that is not positive, heads that
 /// are not a multiple of the key-value heads, or a product that would not fit 64 bits.
 Expected<void> check_shape(const ModelShape& shape);
+
+/// Returns what of the shape no engine computes, in words for an error; empty: nothing.
+std::string engine_gap(const ModelShape& shape);
 
 /// Returns the shape of one rank's part when a model is cut over `tp` cards: fewer heads, narrower
 /// MLPs and experts, a shorter vocabulary. A number that `tp` does not divide is rounded up

@@ -115,8 +115,9 @@ void add_grouped_attention(Builder& to, const ModelShape& x) {
     tensor.may_repeat = tensor.is_joined = true;
     return tensor;
   };
-  to.rows(Part::qkv, "attention.q", "self_attn.q_proj.weight", x.q_size(), x.hidden_size, heads)
-      .kept = 2 * x.q_size();
+  const int64_t q_rows = x.q_size() * (x.attention_gate ? 2 : 1);
+  to.rows(Part::qkv, "attention.q", "self_attn.q_proj.weight", q_rows, x.hidden_size, heads).kept =
+      q_rows + x.q_size();
   joined(to.rows(Part::qkv, "attention.k", "self_attn.k_proj.weight", x.kv_size(), x.hidden_size,
                  kv_heads))
       .kept = 2 * x.kv_size();
@@ -180,6 +181,44 @@ void add_latent_attention(Builder& to, const ModelShape& x) {
   add_output_bias(to, x);
 }
 
+/// Names are Qwen3-Next's; Qwen3.5 stores the same rows as four matrices. A step keeps q, k, v and
+/// gate, q, k and v once more behind the convolution, and what o reads.
+void add_delta_net(Builder& to, const ModelShape& x) {
+  const DeltaShape& d = *x.delta;
+  const int64_t mixed = 2 * d.key_size() + d.value_size();
+  to.rows(Part::delta_in, "delta.qkvz", "linear_attn.in_proj_qkvz.weight", mixed + d.value_size(),
+          x.hidden_size, d.key_heads)
+      .kept = 2 * mixed + d.value_size();
+  to.rows(Part::delta_in, "delta.ba", "linear_attn.in_proj_ba.weight", 2 * d.value_heads,
+          x.hidden_size, d.key_heads)
+      .is_joined = true;
+  to.rows(Part::delta_conv, "delta.conv", "linear_attn.conv1d.weight", mixed, d.conv_kernel,
+          d.key_heads)
+      .kind = Kind::router;  // no linear layer: "all-linear" adapts none of it
+  to.bias(Part::delta_decay, "delta.dt_bias", "linear_attn.dt_bias", d.value_heads, d.key_heads);
+  to.bias(Part::delta_decay, "delta.a_log", "linear_attn.A_log", d.value_heads, d.key_heads);
+  to.whole(Part::delta_norm, Kind::norm, "delta.norm", "linear_attn.norm.weight", d.value_head_dim);
+  to.residual(Part::o, "delta.o", "linear_attn.out_proj.weight", d.value_size(), d.key_heads)
+      .tp_first = true;
+}
+
+/// Runs of layers of one kind: attention, or gated delta nets.
+void add_mixers(Builder& to, const ModelShape& x) {
+  for (int64_t first = 0, end = 0; first < x.num_hidden_layers; first = end) {
+    const bool is_delta = x.delta && x.delta->is_in(first);
+    for (end = first + 1; end < x.num_hidden_layers; ++end)
+      if ((x.delta && x.delta->is_in(end)) != is_delta) break;
+    to.layers(first, end);
+    if (is_delta)
+      add_delta_net(to, x);
+    else if (x.mla)
+      add_latent_attention(to, x);
+    else
+      add_grouped_attention(to, x);
+  }
+  to.layers(0, x.num_hidden_layers);
+}
+
 void add_experts(Builder& to, const ModelShape& x) {
   const MoeShape& moe = *x.moe;
   // Each token's copies for its experts, and what they return; balanced routing.
@@ -217,10 +256,7 @@ std::vector<Tensor> tensors_of(const ModelShape& x, HeadKind head) {
       .kind = Kind::table;
   to.layers(0, x.num_hidden_layers);
   to.norm(Part::input_norm, "attention_norm", "input_layernorm.weight");
-  if (x.mla)
-    add_latent_attention(to, x);
-  else
-    add_grouped_attention(to, x);
+  add_mixers(to, x);
   to.norm(Part::post_norm, "mlp_norm", "post_attention_layernorm.weight");
   // Runs of layers of one kind: dense ones, and those with experts.
   for (int64_t first = 0, end = 0; first < x.num_hidden_layers; first = end) {

@@ -33,6 +33,10 @@ enum class Part : uint8_t {
   kv_a_bias,
   kv_a_norm,
   kv_b,
+  delta_in,  // gated delta net: q, k, v and gate; then rate and decay
+  delta_conv,
+  delta_decay,
+  delta_norm,
   o,
   o_bias,
   post_norm,

@@ -160,6 +160,11 @@ ConsoleOptions choose_console(bool is_quiet, int fd) {
   return options;
 }
 
+std::string step_of(const ConsoleState& state) {
+  return state.total_steps > 0 ? fmt::format("{}/{}", state.step, state.total_steps)
+                               : fmt::format("{}", state.step);
+}
+
 std::string event_text(EventLevel level, std::string_view text) {
   return (level == EventLevel::error     ? "error: "
           : level == EventLevel::warning ? "warning: "

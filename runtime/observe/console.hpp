@@ -46,7 +46,7 @@ struct ConsoleState {
   std::string phase;       // inside a step: "generate", "update", …; may be empty
   double stage_done = -1;  // 0..1 inside the stage if known (e.g. the warm start), else negative
   uint64_t step = 0;       // finished steps
-  uint64_t total_steps = 0;
+  uint64_t total_steps = 0;  // 0: no end
   // held-out success, fractions; the first value is that of the start
   std::vector<double> success_sampled;
   std::vector<double> success_greedy;
@@ -67,6 +67,8 @@ struct ConsoleState {
   std::string event;         // last event or warning
   bool is_stopping = false;  // Ctrl-C was seen: the step is finished first
 };
+/// Returns "3/10", or "3" where the run has no end.
+std::string step_of(const ConsoleState& state);
 
 /// Returns the panel: lines of at most `columns` cells, each ended by "\n"; no cursor movement.
 /// Pure. Below 60 columns a narrow layout is used; 20 is the least that is honoured.

@@ -75,7 +75,8 @@ void add_progress(Panel& panel) {
   bool in_stage = state.stage_done >= 0;
   double steps = static_cast<double>(std::max<uint64_t>(1, state.total_steps));
   double done = in_stage ? state.stage_done : static_cast<double>(state.step) / steps;
-  std::string head = in_stage ? "" : fmt::format("step {}/{} ", state.step, state.total_steps);
+  if (!in_stage && state.total_steps == 0) done = 0;  // no end
+  std::string head = in_stage ? "" : fmt::format("step {} ", step_of(state));
   std::string tail = fmt::format(" {:>4.0f}%", std::clamp(done, 0.0, 1.0) * 100);
   size_t fixed = cell_count(head) + cell_count(tail);
   size_t cells = panel.columns > fixed + 4 ? panel.columns - fixed : 4;

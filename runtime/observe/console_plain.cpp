@@ -49,7 +49,7 @@ std::string plain_line(const ConsoleState& state) {
   auto success = [&](const std::vector<double>& values) {
     return is_evaluated && !values.empty() ? format_percent(values.back()) : std::string("-");
   };
-  std::vector<std::string> cells = {fmt::format("{}/{}", state.step, state.total_steps)};
+  std::vector<std::string> cells = {step_of(state)};
   if (state.is_supervised)
     cells.insert(cells.end(),
                  {or_dash(state.held_out_loss, number), or_dash(state.loss, number),

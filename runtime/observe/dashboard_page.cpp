@@ -124,7 +124,9 @@ std::string run_part(const RunView& run, double now) {
     out += fmt::format("<progress value=\"{}\" max=\"{}\">step {}</progress>\n",
                        std::min(run.step, run.total_steps), run.total_steps, run.step);
   out += "<div class=\"numbers\">\n";
-  out += small_headline("step", fmt::format("{}/{}", run.step, run.total_steps));
+  out +=
+      small_headline("step", run.total_steps > 0 ? fmt::format("{}/{}", run.step, run.total_steps)
+                                                 : fmt::format("{}", run.step));
   out += small_headline("now", doing(run));
   out += small_headline(
       "time left", is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));

@@ -126,9 +126,9 @@ TEST(Run, KilledAtAnyStepAndResumedEndsWithTheSameHash) {
   }
 }
 
-TEST(Run, CtrlCFinishesTheStepSavesAndExitsZero) {
+void ends_on_ctrl_c(const std::vector<std::string>& more) {
   TempFolder folder;
-  Process run(tiny_run(folder, {"max_steps=500", "save_steps=1000"}), folder);
+  Process run(tiny_run(folder, more), folder);
   ASSERT_TRUE(test::wait_until(
       [&] {
         auto path = only_run(folder);
@@ -141,6 +141,15 @@ TEST(Run, CtrlCFinishesTheStepSavesAndExitsZero) {
   ASSERT_FALSE(rows.empty());
   EXPECT_TRUE(std::filesystem::exists(run_folder(run) + "/checkpoints/step_" +
                                       std::to_string(rows.rbegin()->first)));
+}
+
+TEST(Run, CtrlCFinishesTheStepSavesAndExitsZero) {
+  ends_on_ctrl_c({"max_steps=500", "save_steps=1000"});
+}
+
+TEST(Run, WithoutAStepCountItGoesOnUntilCtrlC) {
+  ends_on_ctrl_c(
+      {"max_steps=-1", "save_steps=1000", "actor_train.training_args.lr_scheduler_type=constant"});
 }
 
 struct BadStart {

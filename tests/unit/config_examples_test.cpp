@@ -318,4 +318,60 @@ reference: {device_mapping: [2, 3]}
 }
 
 }  // namespace
+constexpr const char* k_lake = R"(LEN_16k: 16384
+LEN_64k: 65536
+sequence_length: ${LEN_16k}
+parse_tool_call_parameter_to_dict: true
+save_steps: 0
+rollout_batch_size: 8
+val_batch_size: 8
+adv_estimator: grpo
+init_kl_coef: 0.0
+pretrain: Qwen/Qwen2.5-0.5B-Instruct
+games:
+  Lake: {env_type: frozen_lake, agent_template: "{observation}"}
+  Far: {env_type: "math:GSM8K", dataset_name: x}
+actor_train: {model_args: {lora_rank: 0}, training_args: {per_device_train_batch_size: 8},
+              device_mapping: [0]}
+actor_infer: {device_mapping: [1], data_args: {enable_thinking: false}}
+train_env_manager: {num_env_groups: 1, group_size: 8, tags: [Lake]}
+val_env_manager: {num_env_groups: 1, group_size: 8, tags: [Lake]}
+custom_envs:
+  Lake: {env_type: frozen_lake, agent_template: "{observation}"}
+)";
+
+// Constants in capitals and templates of environments are there for ${...}, named or not.
+TEST(Examples, DefinitionsUnderKeysOfTheirOwn) {
+  RunConfig c = loaded(k_lake);
+  EXPECT_EQ(c.sequence_length, 16384);
+  EXPECT_EQ(c.save_steps, 0);
+  EXPECT_EQ(c.actor_infer.data_args.chat_template_kwargs, "{\"enable_thinking\": false}");
+  EXPECT_TRUE(has(c.notes, "LEN_64k", "a definition for ${...}"));
+  EXPECT_TRUE(has(c.notes, "games", "a definition for ${...}"));
+  EXPECT_FALSE(has(c.notes, "LEN_16k", "definition"));
+  auto refused = load_text(std::string(k_lake) + "lookup: {a: 1}\n", "example.yaml");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().detail.find("unknown key 'lookup'"), std::string::npos);
+  auto near = load_text(std::string(k_lake) + "custom_env2: {A: {env_type: sokoban}}\n", "x.yaml");
+  ASSERT_FALSE(near);
+  EXPECT_NE(near.error().detail.find("did you mean"), std::string::npos) << near.error().detail;
+}
+
+// A manager that shows images has keys of its own; a run refuses the manager by name.
+TEST(Examples, AnEnvironmentUnderAnotherManagerIsPlanned) {
+  const std::string manager =
+      "roll.pipeline.agentic.env_manager.vl_traj_env_manager.VLTrajEnvManager";
+  RunConfig c = loaded(std::string(k_lake) +
+                       "  Pictures:\n    env_type: sokoban\n    env_manager_cls: " + manager +
+                       "\n    user_prompt_format: x\n    pre_step_template: y\n"
+                       "    env_config: {dim_x: 6, dim_y: 6, render_mode: rgb_array}\n");
+  EXPECT_EQ(c.custom_envs.at("Pictures").env_manager_cls, manager);
+}
+
+TEST(Examples, StepEnvironmentsShip) {
+  RunConfig c = loaded("defaults: [../config/step_envs@_here_]\n" + std::string(k_lake) +
+                       "  Steps: ${custom_env.FrozenLake}\n");
+  EXPECT_TRUE(c.custom_envs.at("Steps").env_manager_cls.ends_with(".StepEnvManager"));
+}
+
 }  // namespace cohort::config::config_examples_test

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "runtime/base/read_file.hpp"
 #include "runtime/config/load.hpp"
 #include "runtime/config/roll/not_built.hpp"
 #include "runtime/config/roll/roll_schema.hpp"
@@ -247,7 +249,8 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
        "optimal_token_baseline is not built in; use gae, grpo"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
       {"async_generation_ratio=1.5", "async.mode", "use one_step_off"},
-      {"max_steps=-1", "max_steps", "give a number of steps"},
+      {"max_steps=-1", "actor_train.training_args.lr_scheduler_type",
+       "a rate that falls towards the end needs one"},
       {"rollout_batch_size=20", "rollout_batch_size",
        "20 is not a multiple of 8 = per_device_train_batch_size 4 x gradient_accumulation_steps 2 "
        "x "
@@ -280,6 +283,64 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
     EXPECT_TRUE(is_warned) << x.key;
   }
   EXPECT_TRUE(not_built(loaded(load_small())).empty());
+  EXPECT_TRUE(
+      not_built(loaded(load_small({"max_steps=-1", "reward_normalization.grouping=state",
+                                   "actor_infer.generating_args.repetition_penalty=1.1",
+                                   "reward_normalization.norm_mean_type=running",
+                                   "actor_train.training_args.lr_scheduler_type=constant"})))
+          .empty());
+}
+
+/// The names in `text` between backticks.
+std::set<std::string> names_in(const std::string& text) {
+  std::set<std::string> names;
+  for (size_t at = text.find('`'); at != text.npos; at = text.find('`', at + 1)) {
+    const size_t end = text.find('`', at + 1);
+    if (end == text.npos) break;
+    names.insert(text.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return names;
+}
+
+std::string text_of(const std::string& path) {
+  auto text = read_file(source_path(path), uintmax_t{1} << 20);
+  EXPECT_TRUE(text) << text.error().detail;
+  return text ? *text : "";
+}
+
+// docs/config.md says of each key that not_built.cpp names why, and what to do instead.
+TEST(ConfigLoad, EachKeyThatIsNotRunHasARowInTheDocs) {
+  const std::string docs = text_of("docs/config.md");
+  const size_t begin = docs.find("## What is refused"),
+               end = docs.find("\nAccepted, without effect");
+  ASSERT_NE(begin, docs.npos);
+  ASSERT_NE(end, docs.npos);
+  const std::set<std::string> rows = names_in(docs.substr(begin, end - begin));
+  std::set<std::string> known;
+  for (const KeyInfo& key : all_keys()) known.insert(key.path.substr(key.path.rfind('.') + 1));
+  const std::string source = text_of("runtime/config/roll/not_built.cpp");
+  size_t checked = 0;
+  for (size_t at = source.find('"'); at != source.npos; at = source.find('"', at + 1)) {
+    const size_t close = source.find('"', at + 1);
+    ASSERT_NE(close, source.npos);
+    const std::string literal = source.substr(at + 1, close - at - 1);
+    at = close;
+    if (literal.empty() ||
+        literal.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") != literal.npos)
+      continue;
+    const std::string leaf = literal.substr(literal.rfind('.') + 1);
+    static const std::set<std::string> k_sections = {
+        "actor_train", "actor_infer", "reference", "critic", "sft_train", "custom_envs", "rewards"};
+    if (!known.contains(leaf) || k_sections.contains(leaf)) continue;
+    ++checked;
+    const bool has_row = std::ranges::any_of(rows, [&](const std::string& row) {
+      return row == leaf || row.ends_with("." + leaf) || row.starts_with(leaf + ":") ||
+             row.find("." + leaf + ":") != row.npos;
+    });
+    EXPECT_TRUE(has_row) << "docs/config.md, What is refused: no row for " << leaf;
+  }
+  EXPECT_GT(checked, 20u);
 }
 
 TEST(ConfigLoad, LossesAndCorrectionsOfRollRun) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace cohort::actors {
 namespace {
@@ -79,6 +80,50 @@ TEST(FillAdvantages, VerlComparesScoresLessTheirKl) {
   config::RunConfig roll = verl;
   roll.dialect = config::Dialect::roll;
   expect_near(last_ones(roll, batch, .5), {.5, -.5});  // the KL is the first token's alone
+}
+
+// RAGEN's names: the trajectories of one map, and of one tag.
+TEST(FillAdvantages, GroupingsStateAndInductive) {
+  std::vector<Trajectory> batch = answers({1, 0, 3, 2}, {0, 0, 1, 1});
+  for (Trajectory& t : batch) t.tag = "Lake";
+  config::RunConfig c = config_of(AdvEstimator::reinforce, config::Dialect::roll);
+  c.pipeline = config::Pipeline::agentic;
+  c.reward_normalization = {config::Grouping::state, config::NormMethod::mean, {}, {}};
+  expect_near(last_ones(c, batch), {.5, -.5, .5, -.5});
+  EXPECT_TRUE(compares_groups(c));
+  c.reward_normalization.grouping = config::Grouping::inductive;
+  expect_near(last_ones(c, batch), {-.5, -1.5, 1.5, .5});
+  EXPECT_FALSE(compares_groups(c));
+}
+
+// Domain a: 1, 0 and then 2, so that mean and deviation are those of {1, 0}, then of {1, 0, 2}.
+TEST(FillAdvantages, RunningMomentsAreThoseOfAllStepsOfTheDomain) {
+  config::RunConfig c = config_of(AdvEstimator::reinforce, config::Dialect::roll);
+  c.norm_mean_type = c.norm_std_type = config::NormScope::running;
+  std::vector<Trajectory> first = answers({1, 0, 9}, {0, 0, 1}), second = answers({2}, {0});
+  first[0].tag = first[1].tag = second[0].tag = "a";
+  first[2].tag = "b";
+  const auto last = [&](const std::vector<Trajectory>& batch, RunningScores& running) {
+    PackedBatch packed = pack(batch);
+    const auto filled = fill_advantages(c, 0, batch, packed, &running);
+    EXPECT_TRUE(filled) << filled.error().detail;
+    std::vector<double> found;
+    for (size_t i = 1; i < packed.cu_seqlens.size(); ++i)
+      found.push_back(
+          static_cast<double>(packed.advantages[static_cast<size_t>(packed.cu_seqlens[i]) - 1]));
+    return found;
+  };
+  RunningScores running;
+  const double unit = .5 / (std::sqrt(.5) + 1e-6);
+  expect_near(last(first, running), {unit, -unit, 0});
+  RunningScores restored = running_scores_of(json_of(running));
+  EXPECT_EQ(restored, running);
+  expect_near(last(second, restored), {1 / (1 + 1e-6)});
+  EXPECT_EQ(restored.at("a").count, 3u);
+  PackedBatch packed = pack(first);
+  const auto without = fill_advantages(c, 0, first, packed);
+  ASSERT_FALSE(without);
+  EXPECT_EQ(without.error().code, Errc::unsupported);
 }
 
 TEST(FillAdvantages, GdpoNormalisesEachRewardByItself) {

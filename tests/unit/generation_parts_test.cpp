@@ -97,6 +97,28 @@ TEST(Sampling, LogProbIsTheFullSoftmaxAtTemperatureOne) {
   }
 }
 
+// Tokens 0 and 2 are in the context, 2 twice: 2 / 2, and -1 * 2.
+TEST(Sampling, ARepetitionPenaltyFormsWhatIsDrawnAndNotItsLogProb) {
+  const std::vector<float> logits{2.F, 1.5F, -1.F, 0.F};
+  const std::vector<int32_t> context{0, 2, 2, 99};
+  const SamplingOptions options{.repetition_penalty = 2.F};
+  const auto expected = softmax({1.F, 1.5F, -2.F, 0.F}, 1), raw = softmax(logits, 1);
+  Sampler sampler(4);
+  std::vector<double> seen(4, 0);
+  constexpr int k_draws = 20000;
+  for (int i = 0; i < k_draws; ++i) {
+    const SampledToken drawn =
+        sampler.sample(logits, options, sampling_uniform(7, 0, static_cast<uint64_t>(i)), context);
+    const auto at = static_cast<size_t>(drawn.token);
+    ++seen[at];
+    EXPECT_NEAR(drawn.logp, std::log(raw[at]), 1e-6);
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(seen[i] / k_draws, expected[i], 0.015) << i;
+  EXPECT_EQ(sampler.sample(logits, {.repetition_penalty = 2.F, .greedy = true}, 0, context).token,
+            1);
+  EXPECT_EQ(sampler.sample(logits, {.repetition_penalty = 2.F, .greedy = true}, 0).token, 0);
+}
+
 TEST(Sampling, NotANumberGivesNoToken) {
   Sampler sampler(4);
   EXPECT_EQ(sampler.sample(std::vector<float>{1, NAN, 0, 0}, {}, 0.5).token, -1);
@@ -107,6 +129,8 @@ TEST(Sampling, BadOptionsAreNamed) {
   EXPECT_NE(validate({.temperature = 0.F}).error().detail.find("temperature"), std::string::npos);
   EXPECT_NE(validate({.top_p = 0.F}).error().detail.find("top_p"), std::string::npos);
   EXPECT_NE(validate({.top_k = -1}).error().detail.find("top_k"), std::string::npos);
+  EXPECT_NE(validate({.repetition_penalty = 0.F}).error().detail.find("repetition_penalty"),
+            std::string::npos);
   EXPECT_TRUE(validate(SamplingOptions{}));
 }
 

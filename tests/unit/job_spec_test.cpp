@@ -227,5 +227,101 @@ TEST(JobSpec, VerlKeysBecomeTheSameWords) {
   EXPECT_EQ(job.spec.batch->group_size, 5u);
 }
 
+// Shared cards with a judge, as ROLL's example with five domains has them.
+TEST(JobSpec, AJudgeOfUnknownShapeIsLeftOutOfThePlanAndNamed) {
+  auto config = config::load_text(R"yaml(rollout_batch_size: 64
+prompt_length: 2048
+response_length: 4096
+num_return_sequences_in_group: 8
+adv_estimator: grpo
+pretrain: Qwen/Qwen2.5-7B
+placement: {mode: timeshare}
+actor_train:
+  training_args: {per_device_train_batch_size: 1, gradient_accumulation_steps: 32}
+  data_args: {file_name: [a.jsonl], domain_interleave_probs: {llm_judge: 1.0}}
+  strategy_args: {strategy_name: megatron_train, strategy_config: {use_distributed_optimizer: true}}
+  device_mapping: list(range(0,16))
+actor_infer:
+  strategy_args: {strategy_name: vllm}
+  device_mapping: list(range(0,12))
+reference: {device_mapping: "list(range(0,16))"}
+rewards:
+  llm_judge:
+    worker_cls: roll.pipeline.rlvr.rewards.llm_judge_reward_worker.LLMJudgeRewardWorker
+    judge_model_type: inference
+    model_args: {model_name_or_path: someone/Qwen2.5-7B-Judge, model_type: trl}
+    strategy_args: {strategy_name: vllm}
+    device_mapping: list(range(12,16))
+)yaml",
+                                  "judged.yaml");
+  ASSERT_TRUE(config) << config.error().detail;
+  const job::Job job = job_for(*config);
+  EXPECT_EQ(find_role(job, "rewards.llm_judge"), nullptr);
+  EXPECT_TRUE(assumes(job, "rewards.llm_judge"));
+  auto plan = plan::plan_job(job.spec);
+  EXPECT_TRUE(plan) << plan.error().detail;
+}
+
+/// A config in the form of ROLL's examples, all roles on all of `cards`.
+std::string colocated(const std::string& pretrain, int cards, const std::string& train,
+                      const std::string& infer) {
+  const std::string mapping = "\"list(range(0," + std::to_string(cards) + "))\"";
+  return "placement: {mode: timeshare}\npretrain: " + pretrain +
+         "\nrollout_batch_size: 256\nnum_return_sequences_in_group: 8\nprompt_length: 2048\n"
+         "response_length: 4096\nadv_estimator: grpo\ninit_kl_coef: 0.0\nactor_train:\n"
+         "  data_args: {file_name: [a.jsonl]}\n  training_args: {per_device_train_batch_size: 1}\n"
+         "  strategy_args: {strategy_name: megatron_train, strategy_config: {" +
+         train + "}}\n  device_mapping: " + mapping +
+         "\nactor_infer:\n  strategy_args: {strategy_name: vllm, strategy_config: {" + infer +
+         "}}\n  device_mapping: " + mapping +
+         "\nrewards:\n  math_rule:\n    worker_cls: "
+         "x.math_rule_reward_worker.MathRuleRewardWorker\n";
+}
+
+TEST(JobSpec, TheModelsOfRollsExamplesArePlanned) {
+  struct Example {
+    const char *pretrain, *train, *infer;
+    int cards;
+    const char* left_out;
+  };
+  const std::string dot = "use_distributed_optimizer: true, ";
+  for (const Example& x : {
+           Example{"Qwen/Qwen3-235B-A22B",
+                   "tensor_model_parallel_size: 4, pipeline_model_parallel_size: 8, "
+                   "virtual_pipeline_model_parallel_size: 6, expert_model_parallel_size: 8",
+                   "tensor_parallel_size: 8", 256, ""},
+           {"Qwen/Qwen3-Next-80B-A3B-Instruct",
+            "expert_model_parallel_size: 8, pipeline_model_parallel_size: 4",
+            "tensor_parallel_size: 4", 64, ""},
+           {"Qwen/Qwen3.5-35B-A3B",
+            "expert_model_parallel_size: 8, pipeline_model_parallel_size: 2",
+            "tensor_parallel_size: 2", 16, "vision"},
+           {"Qwen/Qwen2.5-VL-7B-Instruct", "tensor_model_parallel_size: 4", "block_size: 16", 16,
+            "vision"},
+           {"Qwen/Qwen3-Omni-30B-A3B-Thinking", "expert_model_parallel_size: 8",
+            "tensor_parallel_size: 4", 32, "vision and audio"},
+       }) {
+    auto config =
+        config::load_text(colocated(x.pretrain, x.cards, dot + x.train, x.infer), "example.yaml");
+    ASSERT_TRUE(config) << x.pretrain << ": " << config.error().detail;
+    const job::Job job = job_for(*config);
+    auto plan = plan::plan_job(job.spec);
+    EXPECT_TRUE(plan) << x.pretrain << ": " << plan.error().detail;
+    const auto note = std::ranges::find(job.assumptions, "actor_train", &plan::PlanWarning::key);
+    EXPECT_EQ(note != job.assumptions.end(), x.left_out[0] != 0) << x.pretrain;
+    if (note == job.assumptions.end()) continue;
+    EXPECT_NE(note->text.find(x.left_out), std::string::npos) << note->text;
+  }
+}
+
+// ROLL copies trajectories until they fill a batch: a plan counts it so, a run refuses it.
+TEST(JobSpec, AnAgenticBatchThatDoesNotDivideIsPlanned) {
+  const config::RunConfig config = seed(k_agentic, {"rollout_batch_size=640"});
+  const job::Job job = job_for(config);
+  auto plan = plan::plan_job(job.spec);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  EXPECT_EQ(plan->batch->optimizer_steps_per_step, 2u);  // 640 / 512, filled up
+}
+
 }  // namespace
 }  // namespace cohort::actors

@@ -44,6 +44,48 @@ TEST(ModelTable, PublishedParameterCounts) {
   EXPECT_EQ(parameters("Qwen3-30B-A3B"), 30'532'122'624u);  // 30.53 B
   EXPECT_EQ(parameters("DeepSeek-V3"), 671'026'419'200u);   // without MTP
   EXPECT_EQ(parameters("DeepSeek-R1"), 671'026'419'200u);
+  EXPECT_EQ(parameters("Qwen3-235B-A22B"), 235'093'634'560u);
+  EXPECT_EQ(parameters("Qwen3-Coder-30B-A3B"), 30'532'122'624u);
+}
+
+// Of models that see or hear: the text part alone.
+TEST(ModelTable, PlannedOnlyParameterCounts) {
+  EXPECT_EQ(parameters("Qwen/Qwen2.5-VL-7B-Instruct"), 7'615'616'512u);
+  EXPECT_EQ(parameters("Qwen2.5-Omni-3B"), 3'397'103'616u);
+  EXPECT_EQ(parameters("Qwen3-VL-2B-Instruct"), 1'720'574'976u);
+  EXPECT_EQ(parameters("Qwen3-VL-235B-A22B-Thinking"), 235'093'634'560u);
+  EXPECT_EQ(parameters("Qwen3-Omni-30B-A3B-Thinking"), 30'532'646'912u);
+  EXPECT_EQ(parameters("Qwen/Qwen3-Next-80B-A3B-Instruct"), 79'674'391'296u);
+  EXPECT_EQ(parameters("Qwen3.5-0.8B"), 752'393'024u);
+  EXPECT_EQ(parameters("Qwen3.5-2B"), 1'881'825'088u);
+  EXPECT_EQ(parameters("Qwen3.5-4B"), 4'205'751'296u);
+  EXPECT_EQ(parameters("Qwen3.5-9B"), 8'953'803'264u);
+  EXPECT_EQ(parameters("Qwen3.5-27B"), 26'895'998'464u);
+  EXPECT_EQ(parameters("Qwen3.5-35B-A3B"), 34'660'610'688u);
+  EXPECT_EQ(parameters("Qwen3.5-122B-A10B"), 122'111'526'912u);
+  EXPECT_EQ(parameters("Qwen3.5-397B-A17B"), 396'346'350'336u);
+}
+
+TEST(ModelTable, WhatNoEngineComputesIsSaid) {
+  EXPECT_EQ(model::engine_gap(*find_model("Qwen3-30B-A3B")), "");
+  EXPECT_NE(model::engine_gap(*find_model("Qwen3-Next-80B-A3B")).find("gated delta nets"),
+            std::string::npos);
+  EXPECT_NE(model::engine_gap(*find_model("Qwen3-VL-4B")).find("a part for vision"),
+            std::string::npos);
+}
+
+// Qwen3-Next: 12 of 48 layers have attention with 2 key-value heads of 256; a sequence has a state
+// of 32 heads * 128 * 128 in each of the other 36, and three columns of its convolution's input.
+TEST(MemoryModel, AGatedDeltaNetHasAStateInPlaceOfKeysAndValues) {
+  const ModelShape x = *find_model("Qwen3-Next-80B-A3B");
+  EXPECT_EQ(kv_bytes_on_card(x, {}, 2), uint64_t{12} * 2 * 2 * 256 * 2);
+  EXPECT_EQ(state_bytes_on_card(x, {}, 2), uint64_t{36} * (32 * 128 * 128 * 4 + 8192 * 3 * 2));
+  const ShardCut four{.tp = 4};
+  EXPECT_EQ(kv_bytes_on_card(x, four, 2), uint64_t{12} * 2 * 1 * 256 * 2);  // heads repeat
+  EXPECT_EQ(state_bytes_on_card(x, four, 2), uint64_t{36} * (8 * 128 * 128 * 4 + 2048 * 3 * 2));
+  const ShardCut stages{.pp = 5};  // 10 layers and 9: at most 3 with attention, 8 without
+  EXPECT_EQ(kv_bytes_on_card(x, stages, 2), uint64_t{3} * 2 * 2 * 256 * 2);
+  EXPECT_EQ(state_bytes_on_card(*find_model("Qwen3-8B"), {}, 2), 0u);
 }
 
 TEST(ModelTable, DeepSeekFamiliesAreThoseOfTheReshardTable) {
@@ -90,7 +132,7 @@ TEST(ModelTable, NamesOfHubPathsAndCaches) {
 
 TEST(ModelTable, AnotherModelIsNotMistakenAndNearestNamesAreGiven) {
   for (const char* other : {"deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "Qwen/Qwen2.5-7B-AWQ",
-                            "Qwen/Qwen2.5-VL-7B-Instruct", "", "/"})
+                            "Qwen/Qwen2.5-VL-8B-Instruct", "", "/"})
     EXPECT_EQ(find_model(other).error().code, Errc::not_found) << other;
   std::string text = find_model("Qwen/Qwen3-9B").error().detail;
   EXPECT_NE(text.find("nearest: Qwen3-4B, Qwen3-8B"), std::string::npos) << text;
@@ -127,6 +169,53 @@ TEST(HfConfig, ReadsTheFamily) {
                                  "DeepSeek-V3");
   ASSERT_TRUE(deepseek) << deepseek.error().detail;
   EXPECT_EQ(deepseek->shape, *find_model("DeepSeek-V3"));
+}
+
+constexpr const char* k_next = R"({"model_type": "qwen3_next", "vocab_size": 151936,
+    "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 16, "head_dim": 256,
+    "num_key_value_heads": 2, "intermediate_size": 5120, "num_experts": 512,
+    "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512, "norm_topk_prob": true, "rope_theta": 10000000,
+    "partial_rotary_factor": 0.25, "full_attention_interval": 4, "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4, "max_position_embeddings": 262144, "layer_types": LAYERS})";
+
+std::string next_config(size_t full) {
+  std::string layers;
+  for (size_t i = 0; i < 48; ++i)
+    layers += std::string(i > 0 ? ", " : "[") +
+              ((i + 1) % full == 0 ? "\"full_attention\"" : "\"linear_attention\"");
+  std::string text = k_next;
+  return text.replace(text.find("LAYERS"), 6, layers + "]");
+}
+
+TEST(HfConfig, ReadsGatedDeltaNets) {
+  auto next = read_hf_config(next_config(4), "Qwen3-Next-80B-A3B");
+  ASSERT_TRUE(next) << next.error().detail;
+  EXPECT_EQ(next->shape, *find_model("Qwen3-Next-80B-A3B"));
+  auto other = read_hf_config(next_config(3), "m");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().detail.find("full_attention in each 4th layer"), std::string::npos);
+}
+
+TEST(HfConfig, ReadsTheTextPartOfAModelThatSees) {
+  auto sees = read_hf_config(R"({"model_type": "qwen3_vl", "tie_word_embeddings": true,
+    "vision_config": {"depth": 24}, "text_config": {"model_type": "qwen3_vl_text",
+    "vocab_size": 151936, "hidden_size": 2560, "num_hidden_layers": 36, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 9728,
+    "max_position_embeddings": 262144, "rope_theta": 1000000}})",
+                             "Qwen3-VL-4B");
+  ASSERT_TRUE(sees) << sees.error().detail;
+  EXPECT_EQ(sees->shape, *find_model("Qwen3-VL-4B"));
+  auto hears = read_hf_config(R"({"model_type": "qwen3_omni_moe", "thinker_config": {
+    "vision_config": {}, "audio_config": {}, "text_config": {"model_type": "qwen3_omni_moe_text",
+    "vocab_size": 152064, "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32,
+    "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 768, "num_experts": 128,
+    "num_experts_per_tok": 8, "moe_intermediate_size": 768, "norm_topk_prob": true,
+    "max_position_embeddings": 65536, "rope_theta": 1000000}}})",
+                              "Qwen3-Omni-30B-A3B");
+  ASSERT_TRUE(hears) << hears.error().detail;
+  EXPECT_EQ(hears->shape, *find_model("Qwen3-Omni-30B-A3B"));
 }
 
 TEST(HfConfig, ErrorsNameTheKey) {

@@ -181,6 +181,23 @@ TEST(Run, AStopFinishesAndSavesTheStep) {
   EXPECT_EQ(script.lines().back(), "end: stopped after 1 steps");
 }
 
+TEST(Run, ARunWithoutEndGoesOnUntilAStop) {
+  for (const uint32_t ahead : {0u, 1u}) {
+    RunOptions options = RunScript::options(k_no_end);
+    options.save_steps = 2;
+    options.steps_ahead = ahead;
+    RunScript script(options);
+    script.tell(Started{});
+    ASSERT_TRUE(script.answer_until([&] { return count(script, "row 5 ends") == 1; }));
+    EXPECT_EQ(count(script, "save step_3"), 0U);
+    EXPECT_EQ(count(script, "save step_4"), 1U);
+    script.tell(StopAsked{});
+    while (script.answer()) {
+    }
+    EXPECT_TRUE(fits(script.lines().back(), "end: stopped after *")) << script.lines().back();
+  }
+}
+
 TEST(Run, AStopInTheSupervisedStartSavesItsRound) {
   RunOptions options = RunScript::options(5);
   options.warm_steps = options.warm_rounds = 4;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "actors/roles/loss_columns.hpp"
 #include "actors/roles/policy_update.hpp"
 
 namespace cohort::actors {
@@ -51,6 +52,25 @@ TEST(SampleMasks, EachMaskTakesItsOwnAnswers) {
   cut.difficulty_mask = true;
   EXPECT_EQ(trained(cut), (Trained{1, 0, 0, 0, 0, 0}));
   EXPECT_EQ(trained({}), Trained(6, 1));
+}
+
+// 1.5 - {0, 1/2, 1}, over their mean 1.
+TEST(SampleMasks, LongAnswersWeighLess) {
+  EXPECT_EQ(length_weights(std::vector<uint32_t>{2, 4, 6}), (std::vector<double>{1.5, 1, .5}));
+  EXPECT_EQ(length_weights(std::vector<uint32_t>{3, 3}), (std::vector<double>{1, 1}));
+  EXPECT_TRUE(length_weights({}).empty());
+  config::RunConfig config;
+  config.pipeline = config::Pipeline::rlvr;
+  config.rlvr.length_loss_weight = true;
+  PackedBatch packed = pack(k_masks_batch);
+  packed.trained = {1, 0, 1, 1, 1, 1};
+  weigh_lengths(config, k_masks_batch, {{0, 4}, {4, 6}}, packed);  // 2, 3 and 5 tokens; 1 and 6
+  ASSERT_EQ(packed.weights.size(), packed.mask.size());
+  const double mean = (1.5 + (1.5 - 1.0 / 3) + .5) / 3;
+  EXPECT_NEAR(packed.weights[0], 1.5 / mean, 1e-6);
+  EXPECT_NEAR(packed.weights[static_cast<size_t>(packed.cu_seqlens[3])], .5 / mean, 1e-6);
+  EXPECT_EQ(packed.weights[static_cast<size_t>(packed.cu_seqlens[1])], 1);  // does not train
+  EXPECT_NEAR(packed.weights.back(), .5, 1e-6);
 }
 
 TEST(SampleMasks, AMaskedAnswerCountsInItsGroupAndHasNoTokens) {

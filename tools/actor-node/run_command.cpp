@@ -93,7 +93,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   actors::RunLogOptions log;
   log.run_folder = session.folder.path;
   log.run_name = session.config.exp_name;
-  log.total_steps = static_cast<uint64_t>(session.config.max_steps);
+  log.total_steps = static_cast<uint64_t>(std::max<int64_t>(session.config.max_steps, 0));
   log.resume_after = session.folder.resume_step;
   const std::vector<std::string>& val_tags = session.config.val_env_manager.tags;
   if (!val_tags.empty())
@@ -119,7 +119,7 @@ Expected<void> open_dashboard(Session& session, const RunCommand& command) {
   COHORT_ASSIGN(session.dashboard, DashboardServer::open(*address, command.cluster.access));
   observe::RunView run;
   run.name = session.config.exp_name;
-  run.total_steps = static_cast<uint64_t>(session.config.max_steps);
+  run.total_steps = static_cast<uint64_t>(std::max<int64_t>(session.config.max_steps, 0));
   run.started = now_seconds();
   for (const observe::CardInfo& card : card_infos(session.plan.placement))
     run.cards.push_back({card.card, card.role, 0, 0, card.budget_bytes});

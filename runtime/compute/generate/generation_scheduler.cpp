@@ -193,7 +193,7 @@ SampledToken LaneScheduler::draw(const Slot& slot, const float* logits, Sampler&
           ? 0.0
           : sampling_uniform(request.rng_key, request.turn, request.first_position + position);
   return sampler.sample({logits, static_cast<size_t>(options_.vocab_size)}, request.sampling,
-                        uniform);
+                        uniform, slot.tokens);
 }
 
 void LaneScheduler::accept(Slot& slot, const SampledToken& drawn, uint64_t weight_version,

@@ -23,6 +23,10 @@ Expected<void> validate(const SamplingOptions& options) {
   if (options.top_k < 0)
     return Error{Errc::invalid_argument,
                  fmt::format("sampling: top_k = {} is negative (0 keeps all)", options.top_k)};
+  if (!(options.repetition_penalty > 0.F) || !std::isfinite(options.repetition_penalty))
+    return Error{Errc::invalid_argument,
+                 fmt::format("sampling: repetition_penalty = {} must be positive (1: off)",
+                             options.repetition_penalty)};
   return {};
 }
 
@@ -34,8 +38,20 @@ double sampling_uniform(uint64_t rng_key, uint32_t turn, uint64_t position) {
 
 Sampler::Sampler(int64_t vocab_size) : weights_(static_cast<size_t>(vocab_size)) {}
 
+/// Each token of the context once, however often it is there.
+std::span<const float> Sampler::penalised(std::span<const float> logits, float penalty,
+                                          std::span<const int32_t> context) {
+  penalised_.assign(logits.begin(), logits.end());
+  for (const int32_t token : context) {
+    const auto at = static_cast<size_t>(token);
+    if (at >= logits.size()) continue;
+    penalised_[at] = logits[at] > 0.F ? logits[at] / penalty : logits[at] * penalty;
+  }
+  return penalised_;
+}
+
 SampledToken Sampler::sample(std::span<const float> logits, const SamplingOptions& options,
-                             double uniform) {
+                             double uniform, std::span<const int32_t> context) {
   const cpu::DecodeKernels& kernels = cpu::decode_kernels();
   const auto count = static_cast<int64_t>(logits.size());
   COHORT_CHECK(logits.size() == weights_.size(), "sampler: logits are not one vocabulary row");
@@ -44,12 +60,19 @@ SampledToken Sampler::sample(std::span<const float> logits, const SamplingOption
       kernels.exp_sum(logits.data(), count, best, 1.F, options.greedy ? nullptr : weights_.data());
   if (!std::isfinite(best) || !std::isfinite(sum)) return {};
   const float log_sum = std::log(sum);
+  std::span<const float> drawn = logits;
+  float drawn_best = best;
+  if (options.repetition_penalty != 1.F) {
+    drawn = penalised(logits, options.repetition_penalty, context);
+    drawn_best = kernels.row_max(drawn.data(), count);
+  }
   SampledToken result;
   if (options.greedy) {
-    result.token = static_cast<int32_t>(kernels.index_of(logits.data(), count, best));
+    result.token = static_cast<int32_t>(kernels.index_of(drawn.data(), count, drawn_best));
   } else {
-    if (options.temperature != 1.F)
-      sum = kernels.exp_sum(logits.data(), count, best, 1.F / options.temperature, weights_.data());
+    if (options.temperature != 1.F || options.repetition_penalty != 1.F)
+      sum = kernels.exp_sum(drawn.data(), count, drawn_best, 1.F / options.temperature,
+                            weights_.data());
     double total = sum;
     if ((options.top_k > 0 && options.top_k < count) || options.top_p < 1.F) {
       filter(options);

@@ -157,6 +157,14 @@ class Binder final : public Visitor {
         findings_.note(path, options_.class_reason);
         continue;
       }
+      if (frames_.size() == 1 && options_.definition) {
+        const std::string reason = options_.definition(*frame.node, entry, frame.known);
+        if (!reason.empty()) {
+          findings_.present[path] = entry.mark;
+          findings_.note(path, reason);
+          continue;
+        }
+      }
       findings_.broken.insert(path);
       findings_.problems.push_back(
           {entry.mark, fmt::format("unknown key '{}'{}", path,

@@ -60,6 +60,9 @@ struct BindOptions {
   /// A key without a source in its mark is a default laid under the user's keys: it is not bound.
   /// A section without effect is then named by each of the user's keys in it.
   bool is_layered = false;
+  /// Returns why a key at the top that no schema knows has no effect; "": it is a problem.
+  std::function<std::string(const Node& root, const Entry&, const std::vector<std::string>& known)>
+      definition;
   /// A key that may be in any section, and the reason why it has no effect; or "".
   std::string_view class_key, class_reason;
   /// Returns "; did you mean …?" for a key that `section`, whose keys are `known`, has not, or "".

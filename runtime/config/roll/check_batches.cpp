@@ -200,7 +200,7 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
            d.total_optimizer_steps);
 }
 
-/// The same of a critic: its own P·A·D, and ROLL's ppo_epochs and max_grad_norm.
+/// The same of a critic: its own P·A·D and epochs, and ROLL's max_grad_norm.
 void count_critic(RunConfig& c) {
   const bool is_built = catalog::entry(c.adv_estimator).has(catalog::need::critic);
   const int64_t cards = c.critic.strategy_args.data_parallel_size;
@@ -209,7 +209,7 @@ void count_critic(RunConfig& c) {
   DerivedCritic& d = c.derived.critic;
   d.optimizer_batch = t.per_device_train_batch_size * t.gradient_accumulation_steps * cards;
   if (d.optimizer_batch == 0) return;
-  d.ppo_epochs = c.ppo_epochs;
+  d.ppo_epochs = c.critic_epochs > 0 ? c.critic_epochs : c.ppo_epochs;
   d.max_grad_norm = c.max_grad_norm;
   const int64_t trajectories = c.derived.trajectories_per_step;
   d.optimizer_steps_per_step =

@@ -37,6 +37,8 @@ void complete_parallel(WorkerConfig& w, Findings& f, const std::string& name) {
 void complete_role(WorkerConfig& w, Findings& f, const std::string& name, const RunConfig& c) {
   complete_parallel(w, f, name);
   if (w.model_args.lora_alpha == 0) w.model_args.lora_alpha = 2 * w.model_args.lora_rank;
+  if (w.model_args.lora_rank == 0 && !w.model_args.lora_target.empty())
+    f.problem(name + ".model_args.lora_rank", "0 with lora_target; give at least 1");
   w.model_args.ulysses_size = std::max<int64_t>(w.model_args.ulysses_size, 1);
   bool has_envs = name == "actor_train" || name == "actor_infer" || name == "reference" ||
                   name == "critic";  // ROLL hands the global ones to these four

@@ -13,13 +13,13 @@ void describe_run(Visitor& v, RunConfig& c) {
         c.seed);
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
   v.key({"max_steps", "driver",
-         "Policy iterations of the run; -1: no end (ROLL's agentic). sft: optimizer steps; missing "
-         "or "
-         "-1: sft_train.training_args decides.",
+         "Policy iterations of the run; -1: until Ctrl-C, with a learning rate that needs no end. "
+         "sft: optimizer steps; missing or -1: sft_train.training_args decides.",
          between(-1, 10'000'000)},
         c.max_steps);
-  v.key({"save_steps", "driver", "A checkpoint every so many steps, and after the last.",
-         at_least(1)},
+  v.key({"save_steps", "driver",
+         "A checkpoint every so many steps, and after the last; 0: after the last alone.",
+         at_least(0)},
         c.save_steps);
   v.key({"eval_steps", "driver",
          "An evaluation every so many steps, before the first and after the last; "
@@ -108,6 +108,10 @@ void describe_estimator(Visitor& v, RunConfig& c) {
   v.key({"critic_warmup", "trainer, critic", "gae: first steps, in which only the critic learns.",
          at_least(0)},
         c.critic_warmup);
+  v.nullable_integer({"critic_epochs", "critic",
+                      "gae: passes of the critic over the trajectories of a step; 0: ppo_epochs.",
+                      between(0, 1000)},
+                     c.critic_epochs);
   v.key({"ppo_epochs", "trainer", "Passes over the trajectories of a step.", between(1, 1000)},
         c.ppo_epochs);
   v.key({"gamma", "trainer", "Discount per token of the return.", between(0, 1)}, c.gamma);
@@ -132,14 +136,15 @@ void describe_estimator(Visitor& v, RunConfig& c) {
               c.pipeline == Pipeline::agentic || c.reward_normalization != RewardNormalization{})) {
     RewardNormalization& norm = c.reward_normalization;
     v.key({"grouping", "trainer",
-           "What is compared: traj_group_id = the trajectories of one map, tags = of "
-           "one environment tag, batch = of the step."},
+           "What is compared: traj_group_id and state = the trajectories of one map, tags and "
+           "inductive = of one environment tag, batch = of the step."},
           norm.grouping);
     v.key({"method", "trainer",
            "identity: none; mean: minus the mean; mean_std and asym_clip: and divided by "
            "the deviation."},
           norm.method);
-    v.key({"norm_mean_type", "trainer", "Scope of the mean; wins over method."},
+    v.key({"norm_mean_type", "trainer",
+           "Scope of the mean; wins over method. running: all scores of the run so far."},
           norm.norm_mean_type);
     v.key({"norm_std_type", "trainer", "Scope of the deviation; wins over method."},
           norm.norm_std_type);
@@ -234,21 +239,26 @@ void describe_schedule(Visitor& v, RunConfig& c) {
 
 void describe_inert_run(Visitor& v) {
   v.inert("hydra", "the run folder follows output_dir, exp_name and the run id");
-  v.inert("logging_dir render_save_dir rollout_dump_dir profiler_output_dir base_dir",
-          "everything a run leaves is in its folder under output_dir");
+  v.inert(
+      "logging_dir render_save_dir rollout_dump_dir profiler_output_dir base_dir dump_run_name "
+      "otlp_output_dir",
+      "everything a run leaves is in its folder under output_dir");
   v.inert("tracker_kwargs", "metrics.jsonl and TensorBoard files are always written");
   v.inert(
       "rpc_timeout alive_check_interval offload_nccl local_rank model_download_type "
       "partial_gpu_mode is_offload_states transfer_backend "
-      "is_offload_optimizer_states_in_train_step enable_async_upload",
+      "is_offload_optimizer_states_in_train_step enable_async_upload offload_backend",
       "belongs to ROLL's Ray and collective set-up; placement.offload decides what leaves a card");
-  v.inert("reward env_monitor max_ckpt_to_keep",
-          "ROLL's; here: rewards, the dashboard and keep_checkpoints");
+  v.inert("reward env_monitor max_ckpt_to_keep auto_resume reward_system_config",
+          "ROLL's; here: rewards, the dashboard, keep_checkpoints and resume_from_checkpoint");
+  v.inert("parse_tool_call_parameter_to_dict skip_mock_system_prompt pipeline_cls",
+          "belongs to ROLL's environment managers");
   v.inert("profiler_timeline profiler_memory report_length_and_rewards length_profiler_dir",
           "every run leaves a trace and a report");
   v.inert("val_prompt_length val_sequence_length", "evaluation uses sequence_length");
   v.inert("pg_variant", "ROLL reads it nowhere: actor_train.pg_variant counts");
-  v.inert("use_remove_padding", "ROLL reads it nowhere; batches are always packed");
+  v.inert("use_remove_padding use_sequence_packing",
+          "ROLL reads it nowhere; batches are always packed");
   v.inert(
       "use_topr_loss use_topr_neg_loss_coef use_policy_loss_type postive_loss_coef "
       "minibatch_data_iter_num balance_length l2 use_reward_scaling use_reward_norm add_len_reward "

@@ -129,16 +129,20 @@ void describe_environment(Visitor& v, EnvTemplate& e) {
          "User message of a turn, with {turn_idx} {observation} {actions_left} "
          "{max_response_length} {event}."},
         e.agent_template);
-  const bool is_built = catalog::entry(e.env_type).is_built;
+  // A manager of ROLL's that shows images, or lets an agent of its own act, has keys of its own.
+  const bool is_ours = e.env_manager_cls.empty() ||
+                       e.env_manager_cls.ends_with(".TrajEnvManager") ||
+                       e.env_manager_cls.ends_with(".StepEnvManager");
+  const bool is_built = catalog::entry(e.env_type).is_built && is_ours;
   if (is_built || v.is_listing())
     describe_env_config(v, e);
   else
-    v.inert("env_config", "the environment is not built in");
+    v.inert("env_config", "the environment, or its manager, is not built in");
   v.inert(
       "use_thread_lock max_env_step_concurrent agent_runner_cls max_actions_per_traj "
       "history_length",
       "belongs to ROLL's environment workers");
-  if (!is_built) v.rest("belongs to an environment that is not built in", {});
+  if (!is_built) v.rest("belongs to an environment, or a manager, that is not built in", {});
 }
 
 }  // namespace

@@ -122,8 +122,11 @@ void describe_masks(Visitor& v, RlvrSection& x) {
         x.importance_sampling);
   v.key({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
         x.difficulty_loss_weight);
-  v.key({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},
-        x.length_loss_weight);
+  v.key(
+      {"length_loss_weight", k_trainer,
+       "In the policy loss the shortest answer of the optimizer batch weighs 1.5, the longest 0.5, "
+       "others between, scaled to mean 1."},
+      x.length_loss_weight);
   v.key(
       {"max_len_mask", k_trainer,
        "Answers that their token budget cut do not train; their scores count in their group (TRL: "

@@ -56,7 +56,8 @@ void describe_lora(Visitor& v, ModelArgs& m) {
                    "Modules that get LoRA adapters: a list, a text with commas, or an expression "
                    "that a module's full name matches; ~: full fine-tuning."},
                   m.lora_target);
-  v.key({"lora_rank", "trainer, rollout", "Rank of the adapters.", between(1, 1 << 16)},
+  v.key({"lora_rank", "trainer, rollout", "Rank of the adapters; 0: without lora_target alone.",
+         between(0, 1 << 16)},
         m.lora_rank);
   v.nullable_integer(
       {"lora_alpha", "trainer, rollout",
@@ -97,11 +98,14 @@ void describe_model_args(Visitor& v, ModelArgs& m) {
   describe_lora(v, m);
   v.text_or_texts({"freeze_module_prefix", "plan", "Modules that are not trained."},
                   m.freeze_module_prefix);
+  v.text_or_texts(
+      {"freeze_module_contains", "plan", "Modules that are not trained, by a part of their names."},
+      m.freeze_module_contains);
   v.inert("flash_attn", "ROLL reads it nowhere: attn_implementation counts");
   v.inert(
       "moe_aux_loss_coef model_config_kwargs num_labels vision_dp device_map "
       "gradient_checkpointing_use_reentrant enable_gradient_checkpointing cpu_offload_config "
-      "trust_remote_code",
+      "trust_remote_code extra_frozen_lora_adapters",
       "the built-in decoder has no such part");
   v.leave();
 }
@@ -209,7 +213,9 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
          "Answers to a prompt; rlvr: rewritten to num_return_sequences_in_group, agentic: 1.",
          between(1, 1 << 16)},
         g.num_return_sequences);
-  v.key({"repetition_penalty", "rollout", "Above 1: repeated tokens become less likely; 1: off.",
+  v.key({"repetition_penalty", "rollout",
+         "Above 1: tokens of the prompt and the answer become less likely; 1: off. As "
+         "temperature and top_p it forms what is sampled, not the log-probabilities that train.",
          above(0)},
         g.repetition_penalty);
   v.text_or_texts(
@@ -219,6 +225,8 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
           "behaviour log-probabilities of every sampled token are always kept");
   v.inert("do_sample", "temperature decides: 0 is greedy");
   v.inert("max_length", "max_new_tokens decides");
+  v.inert("height width num_inference_steps max_sequence_length guidance_scale extra_args",
+          "of diffusion models");
   v.inert("length_penalty", "of beam search only");
   v.inert(
       "presence_penalty frequency_penalty min_p seed stop_token_ids skip_special_tokens "
@@ -226,6 +234,32 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
       "not built into the sampler");
   v.leave();
 }
+
+namespace {
+
+void describe_data_inert(Visitor& v) {
+  v.inert("dataset_dir",
+          "ROLL drops it: file names are looked up in the working directory, so write the folder "
+          "into file_name");
+  v.inert("interleave_probs",
+          "ROLL accepts it and reads it nowhere: domain_interleave_probs counts");
+  v.inert("preprocessing_num_workers cache_path overwrite_cache max_samples",
+          "rows are encoded as they are used");
+  v.inert(
+      "image_max_pixels image_min_pixels video_max_pixels video_min_pixels video_total_pixels "
+      "video_fps video_max_frames video_resize_chunk_frames image_folder video_folder audio_folder "
+      "custom_data_kwargs_func",
+      "rows are text: images, videos and sounds are not read");
+  v.inert("rollout_dataloader_num_workers rollout_dataloader_batch_size",
+          "rows are encoded as they are used");
+  v.inert(
+      "dataset_name eval_dataset_name image video audio val_size streaming mix_strategy "
+      "tokenized_path system query columns buffer_size cutoff_len train_on_prompt mask_history "
+      "packing",
+      "ROLL's rlvr and agentic pipelines do not read it");
+}
+
+}  // namespace
 
 void describe_data_args(Visitor& v, DataArgs& d) {
   if (!v.enter({"data_args", "plan", "Where prompts come from and how they become chats."},
@@ -239,6 +273,13 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.json_map({"chat_template_kwargs", "preflight",
               "More variables of the chat template, e.g. {enable_thinking: false}."},
              d.chat_template_kwargs);
+  std::optional<bool> is_thinking;  // kept in the variables
+  v.key({"enable_thinking", "preflight", "The same variable of chat_template_kwargs."},
+        is_thinking);
+  if (is_thinking && d.chat_template_kwargs.find("\"enable_thinking\"") == std::string::npos)
+    d.chat_template_kwargs =
+        fmt::format("{{\"enable_thinking\": {}{}", *is_thinking,
+                    d.chat_template_kwargs == "{}" ? "}" : ", " + d.chat_template_kwargs.substr(1));
   v.nullable_text({"chat_template_date", "preflight",
                    "YYYY-MM-DD: the day that a template which writes the date takes for today."},
                   d.chat_template_date);
@@ -270,20 +311,9 @@ void describe_data_args(Visitor& v, DataArgs& d) {
   v.key({"skip_bad_rows", "preflight",
          "Rows that cannot be read are counted and named, not an error."},
         d.skip_bad_rows);
-  v.inert("dataset_dir",
-          "ROLL drops it: file names are looked up in the working directory, so write the folder "
-          "into file_name");
-  v.inert("interleave_probs",
-          "ROLL accepts it and reads it nowhere: domain_interleave_probs counts");
+  describe_data_inert(v);
   v.nullable_text({"dataset_type", "plan", "Format of the files; the ending decides."},
                   d.dataset_type);
-  v.inert("preprocessing_num_workers cache_path overwrite_cache max_samples",
-          "rows are encoded as they are used");
-  v.inert(
-      "dataset_name eval_dataset_name image video audio val_size streaming mix_strategy "
-      "tokenized_path system query columns buffer_size cutoff_len train_on_prompt mask_history "
-      "packing",
-      "ROLL's rlvr and agentic pipelines do not read it");
   v.leave();
 }
 
@@ -292,7 +322,7 @@ namespace {
 void describe_worker_inert(Visitor& v) {
   v.inert(
       "worker_cls name backend_timeout checkpoint_config offload_nccl max_concurrency "
-      "model_update_frequency profiler_config",
+      "model_update_frequency profiler_config router_replay mtp_training_mode",
       "belongs to ROLL's Ray workers");
   v.inert(
       "tis_lower_bound tis_upper_bound cispo_epsilon_low cispo_epsilon_high "
@@ -304,7 +334,8 @@ void describe_worker_inert(Visitor& v) {
       "max_tokens_per_microbatch_in_train max_tokens_per_microbatch_in_infer use_sequence_packing "
       "sequence_packing_args",
       "batches are always packed; see micro_batch_tokens");
-  v.inert("logits_in_fp32", "log-probabilities are always taken in fp32");
+  v.inert("logits_in_fp32 use_logits_chunking logits_chunk_size",
+          "log-probabilities are always taken in fp32, chunk by chunk");
   v.inert("apply_loss_scale", "losses are always divided by the counts of the optimizer batch");
 }
 

@@ -41,8 +41,16 @@ class List {
 void add_run(const RunConfig& c, List& list) {
   list.add_if(c.pipeline > Pipeline::sft, "pipeline",
               fmt::format("{}; agentic, rlvr and sft are built in", to_string(c.pipeline)));
-  list.add_if(c.max_steps < 0 && c.pipeline != Pipeline::sft, "max_steps",
-              "-1 (no end) is not built in; give a number of steps");
+  const TrainingArgs& t = c.actor_train.training_args;
+  const bool falls = t.lr_scheduler_type != SchedulerType::constant &&
+                     t.lr_scheduler_type != SchedulerType::constant_with_warmup &&
+                     t.lr_scheduler_type != SchedulerType::inverse_sqrt;
+  const bool is_endless = c.max_steps < 0 && c.pipeline <= Pipeline::rlvr;
+  list.add_if(is_endless && (falls || (t.warmup_ratio > 0 && t.warmup_steps == 0)),
+              "actor_train.training_args.lr_scheduler_type",
+              fmt::format("{} with max_steps -1: a rate that falls towards the end needs one, and "
+                          "so does warmup_ratio; use constant_with_warmup and warmup_steps",
+                          to_string(t.lr_scheduler_type)));
 }
 
 bool shares(const WorkerConfig& a, const WorkerConfig& b) {
@@ -109,6 +117,8 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
       "is not built in: the policy starts from `pretrain` in every role; set that key (reference "
       "and critic may have a folder of their own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
+              "is not built in: every weight trains; remove the key");
+  list.add_if(!m.freeze_module_contains.empty(), model + ".freeze_module_contains",
               "is not built in: every weight trains; remove the key");
   const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
                              m.model_type == ModelType::auto_token_classification;
@@ -242,13 +252,6 @@ void add_algorithm(const RunConfig& c, List& list) {
               fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
                           estimator.name()));
   list.add_row("kl_penalty", c.kl_penalty);
-  const RewardNormalization& norm = c.reward_normalization;
-  bool is_grouping_built = norm.grouping != Grouping::state && norm.grouping != Grouping::inductive;
-  list.add_if(!is_grouping_built, "reward_normalization.grouping",
-              fmt::format("{} is not built in; use traj_group_id, tags or batch",
-                          to_string(norm.grouping)));
-  list.add_if(norm.norm_mean_type == NormScope::running || norm.norm_std_type == NormScope::running,
-              "reward_normalization", "running is not built in; use group or batch");
   list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
   add_schedule(train_role_of(c), c.actor_train.training_args, list);
 }
@@ -257,7 +260,6 @@ void add_sampling(const GeneratingArgs& g, List& list) {
   const std::string key = "actor_infer.generating_args.";
   list.add_if(g.num_beams > 1, key + "num_beams",
               fmt::format("{} is not built in: sampling only; use 1", g.num_beams));
-  list.add_if(g.repetition_penalty != 1.0, key + "repetition_penalty", "is not built in; use 1");
   list.add_if(std::ranges::count(g.stop_strings, "") > 0, key + "stop_strings",
               "an empty text is in every answer; remove it");
 }
@@ -331,10 +333,9 @@ void add_rewards(const RunConfig& c, List& list) {
 
 void add_rlvr(const RunConfig& c, List& list) {
   const RlvrSection& x = c.rlvr;
-  list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight", "is not built in; use false");
-  list.add_if(x.length_loss_weight, "length_loss_weight", "is not built in; use false");
-  list.add_if(c.norm_mean_type == NormScope::running || c.norm_std_type == NormScope::running,
-              "norm_mean_type", "running is not built in; use group or batch");
+  list.add_if(x.difficulty_loss_weight, "difficulty_loss_weight",
+              "is not built in: a trajectory does not carry its row's difficulty; use "
+              "difficulty_mask, which goes by the scores, or dynamic_sampling");
 }
 
 std::vector<Note> not_built_of_verl(const RunConfig& c) {

@@ -32,7 +32,9 @@ void check_normalization(RunConfig& c, Findings& f) {
   bool has_std = norm.method == NormMethod::mean_std || norm.method == NormMethod::asym_clip;
   bool is_grouped = scopes_to_group(norm, norm.norm_mean_type, has_mean) ||
                     scopes_to_group(norm, norm.norm_std_type, has_std);
-  if (is_grouped && norm.grouping == Grouping::traj_group_id && c.train_env_manager.group_size == 1)
+  const bool is_by_map =
+      norm.grouping == Grouping::traj_group_id || norm.grouping == Grouping::state;
+  if (is_grouped && is_by_map && c.train_env_manager.group_size == 1)
     f.warn("train_env_manager.group_size",
            "1 under reward_normalization by traj_group_id makes every advantage 0: nothing "
            "would be learnt; "

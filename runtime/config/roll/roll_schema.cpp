@@ -1,5 +1,8 @@
 #include "runtime/config/roll/roll_schema.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 #include "runtime/base/suggest.hpp"
 #include "runtime/config/roll/describe.hpp"
 
@@ -13,10 +16,33 @@ const std::vector<KeyInfo>& all_keys() {
   return k_keys;
 }
 
+namespace {
+
+bool is_environments(const Node& node) {
+  return node.kind == NodeKind::map && !node.entries.empty() &&
+         std::ranges::all_of(node.entries, [](const Entry& each) {
+           return each.node().kind == NodeKind::map && each.node().find("env_type") != nullptr;
+         });
+}
+
+/// What a file holds for `${...}` without a name of ROLL's: keys of a fragment, templates of
+/// environments, and constants in capitals. A name near a known one is a mistake all the same.
+std::string definition_reason(const Node& root, const Entry& entry,
+                              const std::vector<std::string>& known) {
+  const bool is_constant = std::isupper(static_cast<unsigned char>(entry.key.front())) != 0;
+  const bool is_fragment = entry.mark.source != root.mark.source;
+  if (!is_constant && !is_fragment && !is_environments(entry.node())) return "";
+  if (!is_constant && !did_you_mean(entry.key, known).empty()) return "";
+  return "a definition for ${...}, and nothing in this config names it";
+}
+
+}  // namespace
+
 void bind_tree(const Node& root, const std::set<std::string>& definitions, RunConfig& config,
                Findings& findings) {
   BindOptions options;
   options.definitions = &definitions;
+  options.definition = definition_reason;
   options.advice = [](const std::string&, const std::vector<std::string>& known,
                       const std::string& key) -> std::string {
     if (std::string near = did_you_mean(key, known); !near.empty()) return near;

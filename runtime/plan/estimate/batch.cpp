@@ -66,8 +66,6 @@ Expected<void> check_ranges(const BatchOptions& x) {
                            {"agent workers", x.agent_workers},
                            {"test_freq", x.test_freq}},
                           true));
-  if (x.max_steps == 0 && x.kind != BatchKind::verl && x.kind != BatchKind::sft)
-    return refusal("max_steps is 0");
   uint64_t batch = x.per_device_train_batch_size * x.gradient_accumulation_steps * x.train_cards;
   if (batch > k_max_count)
     return refusal("P*A*D = " + text(x.per_device_train_batch_size) + "*" +
@@ -112,7 +110,7 @@ Expected<void> check_optimizer_batch(const BatchOptions& x, uint64_t per_prompt)
   uint64_t per_pass = x.per_device_train_batch_size * x.train_cards;
   uint64_t batch = per_pass * x.gradient_accumulation_steps;
   uint64_t trajectories = x.rollout_batch_size * per_prompt;
-  if (trajectories % batch == 0) return {};
+  if (trajectories % batch == 0 || x.is_filled_up) return {};
   std::string what = "rollout_batch_size " + text(x.rollout_batch_size);
   if (per_prompt > 1) what += " * " + text(per_prompt) + " = " + text(trajectories);
   uint64_t unit =
@@ -181,7 +179,8 @@ uint64_t quotient_up(uint64_t value, uint64_t by) { return (value + by - 1) / by
 
 /// What all three have in common once the optimizer batch is known.
 void derive_common(const BatchOptions& x, BatchPlan& plan) {
-  plan.optimizer_steps_per_step = x.ppo_epochs * (plan.trajectories / plan.optimizer_batch);
+  plan.optimizer_steps_per_step =
+      x.ppo_epochs * quotient_up(plan.trajectories, plan.optimizer_batch);
   plan.recompute_old_log_prob = plan.optimizer_steps_per_step > 1 || x.has_kl;
   plan.per_rank = plan.trajectories / x.train_cards;
   plan.mini_per_rank = plan.optimizer_batch / x.train_cards;
@@ -216,7 +215,8 @@ void tell_tail(const BatchOptions& x, BatchPlan& plan) {
 void tell_steps(const BatchOptions& x, BatchPlan& plan) {
   add(plan, "optimizer steps per step", plan.optimizer_steps_per_step,
       (x.ppo_epochs > 1 ? text(x.ppo_epochs) + " epochs * " : "") + text(plan.trajectories) +
-          " / " + text(plan.optimizer_batch));
+          " / " + text(plan.optimizer_batch) +
+          (plan.trajectories % plan.optimizer_batch == 0 ? "" : ", filled up as ROLL does"));
 }
 
 BatchPlan plan_roll(const BatchOptions& x) {

@@ -27,11 +27,13 @@ struct BatchOptions {
   uint64_t num_env_groups = 1;      // agentic: groups that run at once
   uint64_t per_device_train_batch_size = 1, gradient_accumulation_steps = 1;  // not verl
   uint64_t train_cards = 1;                // D: data-parallel ranks (cards / (TP * PP * CP))
-  uint64_t ppo_epochs = 1, max_steps = 1;  // verl, sft: 0 = by epochs
+  uint64_t ppo_epochs = 1, max_steps = 1;  // 0: by epochs (verl, sft), or no end
   uint64_t val_batch_size = 0;             // 0 = no validation; agentic only
   uint64_t val_group_size = 1, val_num_env_groups = 1;
   bool has_kl = false;  // init_kl_coef > 0 or use_kl_loss: forces old log-probs and a reference
   BatchKind kind = BatchKind::agentic;
+  bool is_filled_up =
+      false;  // agentic: ROLL copies or drops trajectories where sizes do not divide
 
   uint64_t log_prob_batch_size = 0;                      // per rank and forward pass; 0: not given
   uint64_t infer_cards = 0, infer_tp = 1, infer_pp = 1;  // 0: no rollout cards

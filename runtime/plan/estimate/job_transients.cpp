@@ -19,8 +19,7 @@ struct LayerValues {
 };
 
 /// One layer, as its tensors say; attention and MLP are cut apart.
-uint64_t layer_bytes(const ModelShape& x, bool has_experts, uint64_t element_bytes, uint32_t tp) {
-  const int64_t layer = has_experts ? x.num_hidden_layers - 1 : 0;
+uint64_t layer_bytes(const ModelShape& x, int64_t layer, uint64_t element_bytes, uint32_t tp) {
   LayerValues attention, mlp;
   for (const model::Tensor& tensor : model::tensors_of(x)) {
     if (!tensor.is_in(layer)) continue;
@@ -29,6 +28,14 @@ uint64_t layer_bytes(const ModelShape& x, bool has_experts, uint64_t element_byt
         static_cast<uint64_t>(tensor.kept);
   }
   return attention.bytes(element_bytes, tp) + mlp.bytes(element_bytes, tp);
+}
+
+/// The wider kind of layer, with attention or a gated delta net.
+uint64_t layer_bytes(const ModelShape& x, bool has_experts, uint64_t element_bytes, uint32_t tp) {
+  const int64_t last = x.num_hidden_layers - 1, layer = has_experts ? last : 0;
+  const uint64_t bytes = layer_bytes(x, layer, element_bytes, tp);
+  if (!x.delta || last == 0) return bytes;
+  return std::max(bytes, layer_bytes(x, last - 1, element_bytes, tp));
 }
 
 /// Values per row that attention of the built-in engine keeps: q, k and v, what o reads, and a
@@ -229,26 +236,23 @@ struct Pieces {
   uint64_t layer = 0, end = 0;
 };
 Pieces pieces_of(const RoleFacts& role) {
-  ShardCut one = role.cut;
+  const ShardCut& cut = role.cut;
+  std::vector<uint64_t> layers(static_cast<size_t>(role.shape.num_hidden_layers));
   Pieces out;
-  uint64_t dense = 0, experts = 0, plain = 0;
   for (const ShapeTensor& tensor : families_of(role.shape, role.head)) {
     const TensorSpec& spec = tensor.spec;
     bool is_expert = spec.kind == TensorSpec::Kind::expert;
-    uint64_t ways = is_expert                              ? uint64_t{one.ep} * one.expert_tp
-                    : spec.kind == TensorSpec::Kind::split ? one.tp
+    uint64_t ways = is_expert                              ? uint64_t{cut.ep} * cut.expert_tp
+                    : spec.kind == TensorSpec::Kind::split ? cut.tp
                                                            : 1;
     uint64_t elements = divide_up(tensor.elements() * (is_expert ? spec.experts : 1), ways);
     if (spec.where != TensorSpec::Where::layers)
       out.end = std::max(out.end, elements);
-    else if (spec.first_layer > 0)
-      experts += elements;
-    else if (role.shape.moe && spec.end_layer < role.shape.num_hidden_layers)
-      plain += elements;
     else
-      dense += elements;
+      for (size_t layer = spec.first_layer; layer < spec.end_layer; ++layer)
+        layers[layer] += elements;
   }
-  out.layer = dense + std::max(experts, plain);
+  out.layer = *std::ranges::max_element(layers);
   return out;
 }
 
@@ -318,6 +322,9 @@ void put_serving(const JobSpec& spec, RoleFacts& role) {
   uint64_t rows = std::min(job.max_running, std::max<uint64_t>(tokens, 1));
   put(role.generate, role, "sampler", rows * role.shape.vocab_size * 8,
       text(rows) + " sequences * " + text(role.shape.vocab_size) + " * 8 B");
+  const uint64_t state = state_bytes_on_card(role.shape, role.cut, element);
+  put(role.generate, role, "states", job.max_running * state,
+      text(job.max_running) + " sequences * " + text(state) + " B of the gated delta nets");
 }
 
 }  // namespace

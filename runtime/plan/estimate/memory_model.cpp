@@ -170,7 +170,7 @@ ModelUnits units_of(const ModelShape& shape, HeadKind head, const TrainMemory& x
 
 /// Whether weights lie in panels of columns: layers that the packed runner computes.
 bool is_packed(const ModelShape& shape, const InferMemory& memory) {
-  return memory.panel_columns > 0 && !shape.moe && !shape.mla;
+  return memory.panel_columns > 0 && !shape.moe && !shape.mla && !shape.delta;
 }
 
 uint64_t block_tokens(const InferMemory& memory) {
@@ -435,9 +435,35 @@ Expected<void> check_cut(const ModelShape& x, const ShardCut& cut, const std::st
   return {};
 }
 
+namespace {
+
+/// Most layers of one stage that keep keys and values, or (is_delta) a state of their own.
+uint64_t most_layers(const ModelShape& x, const ShardCut& cut, bool is_delta) {
+  uint64_t most = 0;
+  int64_t layer = 0;
+  for (uint32_t layers : layers_of(x, cut)) {
+    uint64_t here = 0;
+    for (const int64_t end = layer + layers; layer < end; ++layer)
+      here += (x.delta && x.delta->is_in(layer)) == is_delta;
+    most = std::max(most, here);
+  }
+  return most;
+}
+
+}  // namespace
+
+uint64_t state_bytes_on_card(const ModelShape& x, const ShardCut& cut, uint64_t element_bytes) {
+  if (!x.delta) return 0;
+  const model::DeltaShape& d = *x.delta;
+  const uint64_t mixed = 2 * d.key_size() + d.value_size();
+  const uint64_t matrix = divide_up(d.value_heads, cut.tp) * d.key_head_dim * d.value_head_dim;
+  const uint64_t window = divide_up(mixed, cut.tp) * (d.conv_kernel - 1);
+  constexpr uint64_t k_state_bytes = 4;  // mamba_ssm_dtype: float32
+  return most_layers(x, cut, true) * (matrix * k_state_bytes + window * element_bytes);
+}
+
 uint64_t kv_bytes_on_card(const ModelShape& x, const ShardCut& cut, uint64_t element_bytes) {
-  std::vector<uint32_t> layers = layers_of(x, cut);
-  uint64_t most = *std::max_element(layers.begin(), layers.end());
+  const uint64_t most = most_layers(x, cut, false);
   if (x.mla) return most * (x.mla->kv_lora_rank + x.mla->qk_rope_head_dim) * element_bytes;
   uint64_t heads = divide_up(x.num_key_value_heads, cut.tp);
   return 2 * most * heads * x.head_dim * element_bytes;

@@ -130,5 +130,9 @@ Expected<void> check_cut(const ModelShape& shape, const ShardCut& cut, const std
 /// Returns KV bytes of one token on one card: `layers` of the stage, key-value heads over TP (one
 /// at least), the latent whole.
 uint64_t kv_bytes_on_card(const ModelShape& shape, const ShardCut& cut, uint64_t element_bytes);
+/// Returns bytes of one sequence's states on one card: of each gated delta net a matrix
+/// [key_head_dim, value_head_dim] in f32 per value head over TP, and what its convolution looks
+/// back on.
+uint64_t state_bytes_on_card(const ModelShape& shape, const ShardCut& cut, uint64_t element_bytes);
 
 }  // namespace cohort::plan

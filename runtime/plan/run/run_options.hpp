@@ -11,6 +11,9 @@
 
 namespace cohort::plan::run {
 
+/// Steps of a run that a stop alone ends; sums with it stay in 64 bits.
+inline constexpr uint64_t k_no_end = uint64_t{1} << 62;
+
 struct RunOptions {
   enum class Start : uint8_t {
     fresh,           // from step 0
