@@ -8,6 +8,10 @@ cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(dapo_run_test integration TIMEOUT 240
   SOURCES integration/dapo_run_test.cpp integration/remax_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+if(TARGET traj-compute)
+  cohort_test(traj_recompute_test integration TIMEOUT 120
+    SOURCES integration/traj_recompute_test.cpp DEPS cohort::base cohort::stream nlohmann_json::nlohmann_json)
+endif()
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(critic_run_test integration TIMEOUT 300
   SOURCES integration/critic_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)

@@ -1,6 +1,7 @@
 #include "actors/roles/loss_columns.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/sample_masks.hpp"
@@ -18,6 +19,23 @@ bool is_demonstration(const Trajectory& t) {
   return std::ranges::any_of(t.metrics, [](const auto& metric) {
     return metric.first == proto::k_demonstration && metric.second > 0;
   });
+}
+
+TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
+                      size_t index) {
+  const Trajectory& t = batch[index];
+  auto first = static_cast<size_t>(packed.cu_seqlens[index]);
+  size_t count = t.tokens.size();
+  TrainSample sample;
+  sample.tokens = t.tokens;
+  sample.response_mask = std::span(packed.mask).subspan(first, count);
+  sample.old_logp = std::span(packed.old_logp).subspan(first, count);
+  sample.advantages = std::span(packed.advantages).subspan(first, count);
+  for (const auto& [to, from] :
+       {std::pair{&sample.ref_logp, &packed.ref_logp}, std::pair{&sample.weights, &packed.weights},
+        std::pair{&sample.marks, &packed.marks}})
+    if (!from->empty()) *to = std::span(*from).subspan(first, count);
+  return sample;
 }
 
 }  // namespace
@@ -75,6 +93,20 @@ void mark_trajectories(const config::RunConfig& config, const std::vector<Trajec
                         (is_topr ? t.score > 0 : is_demonstration(t)) ? 1.0f : 0.0f);
 }
 
+std::vector<TrainSample> policy_samples(const std::vector<Trajectory>& batch,
+                                        const PackedBatch& packed,
+                                        std::pair<size_t, size_t> range) {
+  std::vector<TrainSample> samples;
+  for (size_t i = range.first; i < range.second; ++i)
+    if (!packed.is_untrained(i)) samples.push_back(sample_of(batch, packed, i));
+  return samples;
+}
+
+Rng picks_rng(const config::RunConfig& config) {
+  constexpr uint64_t k_stream = 0x7069636B73;  // "picks": apart from every stream of the run
+  return Rng(static_cast<uint64_t>(config.seed)).fork(k_stream);
+}
+
 FirstPass::FirstPass(const config::RunConfig& config)
     : config_(config),
       has_picks_(catalog::entry(policy_loss_kind(config)).has(catalog::need::first_pass)),
@@ -86,9 +118,14 @@ Expected<void> FirstPass::run(compute::TrainEngine& engine, std::vector<TrainSam
                               Rng rng) {
   std::vector<std::vector<float>> logp;
   COHORT_TRY(engine.log_probs(samples, logp));
+  apply(logp, samples, rng);
+  return {};
+}
+
+void FirstPass::apply(const std::vector<std::vector<float>>& logp,
+                      std::vector<TrainSample>& samples, Rng rng) {
   if (has_rejections_) reject(logp, samples);
   if (has_picks_) pick(logp, samples, rng);
-  return {};
 }
 
 void FirstPass::pick(const std::vector<std::vector<float>>& logp, std::vector<TrainSample>& samples,

@@ -29,6 +29,14 @@ void weigh_lengths(const config::RunConfig& config, const std::vector<proto::Tra
 void mark_trajectories(const config::RunConfig& config, const std::vector<proto::Trajectory>& batch,
                        PackedBatch& packed);
 
+/// Returns those of trajectories [first, end) of `batch` that train; they point into both.
+std::vector<compute::TrainSample> policy_samples(const std::vector<proto::Trajectory>& batch,
+                                                 const PackedBatch& packed,
+                                                 std::pair<size_t, size_t> range);
+
+/// Returns the random numbers of a run's first passes; forked by the optimizer steps done before.
+Rng picks_rng(const config::RunConfig& config);
+
 /// What a mini-batch needs of its log-probs before its update: marks of a loss with
 /// need::first_pass, and rejections where the ratio is to the recorded log-probs (bypass_mode).
 class FirstPass {
@@ -39,6 +47,9 @@ class FirstPass {
   /// object, until the next call.
   Expected<void> run(compute::TrainEngine& engine, std::vector<compute::TrainSample>& samples,
                      Rng rng);
+  /// What follows from the log-probs of that pass, one row per sample.
+  void apply(const std::vector<std::vector<float>>& logp,
+             std::vector<compute::TrainSample>& samples, Rng rng);
 
  private:
   void pick(const std::vector<std::vector<float>>& logp, std::vector<compute::TrainSample>& samples,

@@ -7,6 +7,7 @@
 #include "algorithms/value_loss.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/compute/train/loss_factory.hpp"
+#include "runtime/compute/train/micro_batch.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -86,36 +87,85 @@ std::vector<uint8_t> token_picks(const config::RunConfig& config, const PickColu
   return picks({tokens.logp, tokens.old_logp, tokens.advantages, tokens.rng}, options);
 }
 
-compute::LossFactory make_policy_loss(const config::RunConfig& config) {
-  const algorithms::PolicyLossOptions options = loss_options(config);
-  const double norm_length =
-      config.loss_scale_factor.value_or(static_cast<double>(config.sequence_length));
-  const bool is_first_pass = config.derived.old_log_probs == config::OldLogProbs::first_pass;
-  return [options, norm_length,
-          is_first_pass](const compute::StepCounts& counts) -> compute::LossFunction {
+namespace {
+
+/// What of a config the policy loss of a micro-batch depends on.
+struct PolicyLossRule {
+  explicit PolicyLossRule(const config::RunConfig& config)
+      : options(loss_options(config)),
+        norm_length(config.loss_scale_factor.value_or(static_cast<double>(config.sequence_length))),
+        is_first_pass(config.derived.old_log_probs == config::OldLogProbs::first_pass) {}
+
+  algorithms::PolicyLoss operator()(const compute::StepCounts& counts,
+                                    const compute::MicroBatch& batch,
+                                    const compute::MicroOutputs& outputs) const {
     const algorithms::GlobalCounts global{counts.tokens, counts.sequences, norm_length,
                                           static_cast<double>(counts.sequence_tokens.size())};
-    return [options, global, is_first_pass](
-               const compute::MicroBatch& batch,
-               const compute::MicroOutputs& outputs) -> compute::MicroLoss {
-      algorithms::PolicyLossInput input;
-      input.logp = outputs.logp;
-      if (!is_first_pass) input.old_logp = batch.old_logp;
-      input.advantages = batch.advantages;
-      input.ref_logp = batch.ref_logp;
-      input.entropy = outputs.entropy;
-      input.weights = batch.weights;
-      input.marks = batch.marks;
-      input.seq_id = batch.seq_id;
-      input.seq_count = batch.seq_count;
-      input.segment_id = batch.segment_id;
-      input.segment_count = batch.segment_count;
-      algorithms::PolicyLoss loss = algorithms::policy_loss(input, options, global);
-      if (is_first_pass)
-        loss.numbers.add(k_behavior_gap, gap(outputs.logp, batch.old_logp, global.tokens));
+    algorithms::PolicyLossInput input;
+    input.logp = outputs.logp;
+    if (!is_first_pass) input.old_logp = batch.old_logp;
+    input.advantages = batch.advantages;
+    input.ref_logp = batch.ref_logp;
+    input.entropy = outputs.entropy;
+    input.weights = batch.weights;
+    input.marks = batch.marks;
+    input.seq_id = batch.seq_id;
+    input.seq_count = batch.seq_count;
+    input.segment_id = batch.segment_id;
+    input.segment_count = batch.segment_count;
+    algorithms::PolicyLoss loss = algorithms::policy_loss(input, options, global);
+    if (is_first_pass)
+      loss.numbers.add(k_behavior_gap, gap(outputs.logp, batch.old_logp, global.tokens));
+    return loss;
+  }
+
+  algorithms::PolicyLossOptions options;
+  double norm_length;
+  bool is_first_pass;
+};
+
+/// The response tokens of rows with one entry per token [M] f32.
+at::Tensor of_responses(std::span<const compute::TrainSample> samples,
+                        const std::vector<std::vector<float>>& rows) {
+  std::vector<float> values;
+  for (size_t i = 0; i < samples.size(); ++i)
+    for (size_t t = 0; t < rows[i].size(); ++t)
+      if (samples[i].response_mask[t] != 0) values.push_back(rows[i][t]);
+  return at::tensor(values, at::kFloat);
+}
+
+/// The other way: 0 where the mask is 0.
+std::vector<std::vector<float>> to_rows(std::span<const compute::TrainSample> samples,
+                                        const at::Tensor& values) {
+  std::vector<std::vector<float>> rows;
+  for (const compute::TrainSample& sample : samples) rows.emplace_back(sample.tokens.size(), 0.0f);
+  compute::scatter_log_probs(samples, {0, samples.size()}, values, rows);
+  return rows;
+}
+
+}  // namespace
+
+compute::LossFactory make_policy_loss(const config::RunConfig& config) {
+  return [rule = PolicyLossRule(config)](const compute::StepCounts& counts) {
+    return [rule, counts](const compute::MicroBatch& batch,
+                          const compute::MicroOutputs& outputs) -> compute::MicroLoss {
+      algorithms::PolicyLoss loss = rule(counts, batch, outputs);
       return {loss.total, loss.numbers};
     };
   };
+}
+
+TokenLosses policy_loss_of(const config::RunConfig& config, const LossColumns& columns) {
+  const std::span<const compute::TrainSample> samples = columns.samples;
+  compute::MicroOutputs outputs;
+  outputs.logp = of_responses(samples, columns.logp).set_requires_grad(true);
+  if (!columns.entropy.empty()) outputs.entropy = of_responses(samples, columns.entropy);
+  const algorithms::PolicyLoss loss =
+      PolicyLossRule(config)(compute::count_responses(samples),
+                             compute::loss_columns(samples, {0, samples.size()}), outputs);
+  const at::Tensor gradient = torch::autograd::grad({loss.total}, {outputs.logp}).front();
+  return {to_rows(samples, loss.tokens), to_rows(samples, gradient), loss.total.item<double>(),
+          loss.numbers};
 }
 
 compute::LossFactory make_sft_loss() {

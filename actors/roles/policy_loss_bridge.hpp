@@ -1,6 +1,7 @@
 #pragma once
 /// Joins algorithms::policy_loss with compute::TrainEngine, which may not know each other.
 /// Torch-free header.
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,20 @@ struct PickColumns {
 };
 /// Returns the marks that the loss of `config` gives the tokens; it has need::first_pass.
 std::vector<uint8_t> token_picks(const config::RunConfig& config, const PickColumns& tokens);
+/// An optimizer batch as a formula reads it: one row per sample, one entry per token.
+struct LossColumns {
+  std::span<const compute::TrainSample> samples;
+  const std::vector<std::vector<float>>& logp;     // of the current policy
+  const std::vector<std::vector<float>>& entropy;  // empty: not known, and left out
+};
+struct TokenLosses {
+  std::vector<std::vector<float>> losses;     // l before aggregation; 0 where the mask is 0
+  std::vector<std::vector<float>> gradients;  // of the batch's loss by the token's log-prob
+  double total = 0;
+  Numbers numbers;
+};
+/// The loss that make_policy_loss gives, of log-probs that are known, with each token's part.
+TokenLosses policy_loss_of(const config::RunConfig& config, const LossColumns& columns);
 /// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
 /// Of a critic. Of the columns of a micro-batch old_logp holds the values when the update began,

@@ -27,23 +27,6 @@ using control::UpdateReport;
 using control::UpdateRequest;
 using proto::Trajectory;
 
-compute::TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
-                               size_t index) {
-  const Trajectory& t = batch[index];
-  auto first = static_cast<size_t>(packed.cu_seqlens[index]);
-  size_t count = t.tokens.size();
-  compute::TrainSample sample;
-  sample.tokens = t.tokens;
-  sample.response_mask = std::span(packed.mask).subspan(first, count);
-  sample.old_logp = std::span(packed.old_logp).subspan(first, count);
-  sample.advantages = std::span(packed.advantages).subspan(first, count);
-  for (const auto& [to, from] :
-       {std::pair{&sample.ref_logp, &packed.ref_logp}, std::pair{&sample.weights, &packed.weights},
-        std::pair{&sample.marks, &packed.marks}})
-    if (!from->empty()) *to = std::span(*from).subspan(first, count);
-  return sample;
-}
-
 struct OldLogProbs {
   double seconds = 0;       // of the pass before the update
   double behavior_gap = 0;  // mean |old - recorded| of a response token
@@ -175,21 +158,17 @@ algorithms::ScheduleOptions warm_schedule_of(const config::WarmStartSection& war
 
 }  // namespace
 
-constexpr uint64_t k_picks_stream = 0x7069636B73;  // "picks": apart from every stream of the run
-
 Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
   COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
   compute::LossFactory loss = make_policy_loss(config_);
   FirstPass first_pass(config_);
-  const Rng rng = Rng(static_cast<uint64_t>(config_.seed)).fork(k_picks_stream);
+  const Rng rng = picks_rng(config_);
   auto mini_batch = static_cast<size_t>(config_.derived.optimizer_batch);
   const auto batches = run.batch.optimizer_batches(mini_batch);
   for (int64_t epoch = 0; epoch < config_.ppo_epochs; ++epoch) {
     for (size_t at = 0; at < batches.size(); ++at) {
-      std::vector<compute::TrainSample> samples;
-      for (size_t i = batches[at].first; i < batches[at].second; ++i)
-        if (!run.packed.is_untrained(i))
-          samples.push_back(sample_of(run.batch.trajectories(), run.packed, i));
+      std::vector<compute::TrainSample> samples =
+          policy_samples(run.batch.trajectories(), run.packed, batches[at]);
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
       const Rng own = rng.fork(policy_steps_++);
       if (samples.empty()) continue;  // every trajectory of it is masked

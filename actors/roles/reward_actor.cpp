@@ -81,6 +81,24 @@ tasks::RewardRow reward_row(const proto::Trajectory& t, const PromptSet* prompts
   return row;
 }
 
+std::vector<size_t> rewards_of(const proto::Trajectory& t,
+                               const std::vector<RewardFunction>& rewards,
+                               const PromptSet* prompts) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    const RewardFunction& reward = rewards[i];
+    bool is_meant = true;
+    if (prompts != nullptr) {
+      const auto& scorers = prompts->at(t.seed).scorers;
+      is_meant = std::ranges::find(scorers, reward.name) != scorers.end();
+    } else if (!reward.tags.empty()) {
+      is_meant = std::ranges::find(reward.tags, t.tag) != reward.tags.end();
+    }
+    if (is_meant) found.push_back(i);
+  }
+  return found;
+}
+
 void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
                 proto::Trajectory& t) {
   std::string error = result.error;
@@ -172,21 +190,6 @@ class RewardState {
     double low = 0, high = 0;
     std::string first_error;
   };
-  std::vector<size_t> rewards_of(const proto::Trajectory& t) const {
-    std::vector<size_t> found;
-    for (size_t i = 0; i < options_.rewards.size(); ++i) {
-      const RewardFunction& reward = options_.rewards[i];
-      bool is_meant = true;
-      if (options_.prompts) {
-        const auto& scorers = options_.prompts->at(t.seed).scorers;
-        is_meant = std::ranges::find(scorers, reward.name) != scorers.end();
-      } else if (!reward.tags.empty()) {
-        is_meant = std::ranges::find(reward.tags, t.tag) != reward.tags.end();
-      }
-      if (is_meant) found.push_back(i);
-    }
-    return found;
-  }
   // Only where nothing is under way: all answers of a step are scored by one version.
   void reload_between_steps(const proto::TrajectoryKey& key) {
     std::pair<TrajectoryKind, uint64_t> batch{key.kind, key.step};
@@ -223,7 +226,7 @@ class RewardState {
       if (t.stop_reason.starts_with("plugin_error"))
         t.mask_reason = "environment: " + t.stop_reason;
       if (!t.mask_reason.empty()) continue;
-      for (size_t index : rewards_of(t)) {
+      for (size_t index : rewards_of(t, options_.rewards, options_.prompts.get())) {
         const RewardFunction& reward = options_.rewards[index];
         ScorePlace place{id, i, index};
         if (!reward.scorer) {

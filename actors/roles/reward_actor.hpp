@@ -30,6 +30,12 @@ using NoticeSink = std::function<void(std::string role, std::string text)>;
 tasks::RewardRow reward_row(const proto::Trajectory& trajectory, const PromptSet* prompts,
                             const tasks::ChatFormat& chat);
 
+/// Returns the places of the rewards that score a trajectory: those of its row in `prompts`, or,
+/// when that is null, those of its tag.
+std::vector<size_t> rewards_of(const proto::Trajectory& trajectory,
+                               const std::vector<RewardFunction>& rewards,
+                               const PromptSet* prompts);
+
 /// Takes one reward's result into the trajectory: its part, its further numbers, or the mask.
 void add_result(const RewardFunction& reward, const tasks::RewardResult& result,
                 proto::Trajectory& trajectory);

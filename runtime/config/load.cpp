@@ -63,8 +63,7 @@ Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const LoadOptions& options) {
   COHORT_ASSIGN(Node root, parse_yaml(text, name));
   const Node* dialect = root.at_path("dialect");
-  if (dialect != nullptr && dialect->scalar == "verl" && overrides.empty())
-    return load_verl_tree(root);
+  if (dialect != nullptr && dialect->scalar == "verl") return load_verl_tree(root, overrides);
   return load_tree(std::move(root), std::filesystem::path(name).parent_path(), overrides, options);
 }
 

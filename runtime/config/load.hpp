@@ -27,7 +27,8 @@ Expected<RunConfig> load(const std::filesystem::path& path,
                          const LoadOptions& options = {});
 
 /// As load(), of a text; `name` stands for the file in messages, and relative files are looked up
-/// in its folder. Without overrides also the resolved_yaml of a verl config (`dialect: verl`).
+/// in its folder. Also the resolved_yaml of a verl config (`dialect: verl`): the overrides of one
+/// have verl's keys.
 Expected<RunConfig> load_text(std::string_view text, const std::string& name,
                               const std::vector<std::string>& overrides = {},
                               const LoadOptions& options = {});

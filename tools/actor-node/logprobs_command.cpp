@@ -21,9 +21,10 @@ Json of_labels(const std::vector<float>& values) {
 
 Expected<std::vector<int32_t>> read_ids(const std::string& line) {
   const Json row = Json::parse(line, nullptr, false);
-  const auto found = row.is_object() ? row.find("ids") : row.end();
+  auto found = row.is_object() ? row.find("ids") : row.end();
+  if (row.is_object() && found == row.end()) found = row.find("tokens");
   if (!row.is_object() || found == row.end() || !found->is_array())
-    return Error{Errc::config, "the row is no object with a list 'ids'"};
+    return Error{Errc::config, "the row is no object with a list 'ids' or 'tokens'"};
   std::vector<int32_t> ids;
   for (const Json& id : *found) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max())
@@ -59,7 +60,9 @@ CLI::App* add_logprobs_command(CLI::App& app, LogprobsCommand& command) {
       "logprobs", "log-probabilities, entropies and greedy tokens that a model folder computes");
   sub->add_option("folder", command.folder, "Hugging Face folder: config.json and safetensors")
       ->required();
-  sub->add_option("rows", command.rows, "rows.jsonl: {\"ids\": […]} a line")->required();
+  sub->add_option("rows", command.rows,
+                  "rows.jsonl: {\"ids\": […]} a line, or {\"tokens\": […]} as traj export writes")
+      ->required();
   sub->add_option("--adapter", command.adapter, "PEFT folder of a LoRA adapter");
   sub->add_option("--greedy", command.greedy, "also the N tokens that follow, most likely first")
       ->check(CLI::Range(0, 1 << 20));

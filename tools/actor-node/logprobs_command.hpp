@@ -17,10 +17,10 @@ struct LogprobsCommand {
 /// Declares the subcommand and its options, which write into `command`.
 CLI::App* add_logprobs_command(CLI::App& app, LogprobsCommand& command);
 
-/// A row {"ids": […]} gives {"logprobs": [n - 1], "entropy": [n - 1], "greedy": [N]}, with a
-/// classification head {"score": …, "values": [n]} (numbers with one label, else lists of them); a
-/// row that cannot be computed gives {"error": …}. Returns the exit code: 0, 1 if some rows have an
-/// error, 2 if folder, rows or options cannot be used.
+/// A row {"ids": […]} (or "tokens") gives {"logprobs": [n - 1], "entropy": [n - 1], "greedy": [N]},
+/// with a classification head {"score": …, "values": [n]} (numbers with one label, else lists of
+/// them); a row that cannot be computed gives {"error": …}. Returns the exit code: 0, 1 if some
+/// rows have an error, 2 if folder, rows or options cannot be used.
 int logprobs_command(const LogprobsCommand& command);
 
 }  // namespace cohort

@@ -11,14 +11,6 @@ namespace {
 
 std::string short_kind(proto::TrajectoryKind kind) { return std::string(proto::to_string(kind)); }
 
-/// What became of a trajectory of training.
-std::string_view fate_of(const proto::Trajectory& x) {
-  if (x.key.kind != proto::TrajectoryKind::train) return "";
-  if (proto::is_left_out(x)) return "filtered";
-  if (!x.mask_reason.empty()) return "masked";
-  return x.is_greedy ? "baseline" : "trains";
-}
-
 nlohmann::ordered_json to_json(const stream::RecordInfo& info, const proto::Trajectory& x) {
   return {{"kind", proto::to_string(x.key.kind)},
           {"step", x.key.step},

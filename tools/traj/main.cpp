@@ -1,8 +1,12 @@
 // traj: what is in the stream of a run (docs/stream.md). Exit codes: 0 fine, 1 damage, 2 usage or
 // missing.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 
@@ -19,7 +23,7 @@ const std::map<std::string, proto::TrajectoryKind> k_kinds = {
     {"warm_start", proto::TrajectoryKind::warm_start}};
 
 struct Options {
-  std::string run, key, jsonl, type, kind;
+  std::string run, key, jsonl, type, kind, file, dialect = "roll";
   uint64_t step = 0, limit = 0;
   bool is_json = false, with_tokens = false, is_repair = false;
 };
@@ -56,7 +60,28 @@ Expected<void> dispatch(const CLI::App* command, const Options& x) {
   if (name == "verify") return traj::verify({x.run, x.is_repair});
   if (name == "export")
     return traj::export_jsonl({x.run, x.jsonl, step_of(command, x), kind_of(x)});
+  if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});
+}
+
+/// Their options are those of traj-compute, which this process becomes.
+void add_computing_commands(CLI::App& app) {
+  for (const auto& [name, what] :
+       {std::pair{"advantages", "a step's advantages, under any estimator"},
+        std::pair{"loss", "a step's loss terms, under any policy loss"},
+        std::pair{"rescore", "a step's scores and advantages under another reward"}})
+    app.add_subcommand(name, what)->prefix_command()->set_help_flag();
+}
+
+/// Returns only if it did not become traj-compute.
+int become_computing(char** argv) {
+  std::error_code ignored;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "traj-compute";
+  ::execv(program.c_str(), argv);
+  fmt::print(stderr, "traj: cannot start {}, which belongs beside traj: {}\n", program.string(),
+             std::strerror(errno));
+  return 2;
 }
 
 void add_commands(CLI::App& app, Options& x) {
@@ -77,6 +102,12 @@ void add_commands(CLI::App& app, Options& x) {
   CLI::App* out = add_command(app, x, "export", "trajectories with all fields and columns");
   out->add_option("--jsonl", x.jsonl, "file, or - for stdout")->required();
   add_choice(out, x);
+  CLI::App* in = app.add_subcommand("import", "rows of another system, as a run of their own");
+  in->add_option("FILE", x.file, "jsonl: a row per trajectory (docs/stream.md)")->required();
+  in->add_option("RUN", x.run, "folder to make")->required();
+  in->add_option("--dialect", x.dialect, "whose rules hold for advantages: roll | verl")
+      ->check(CLI::IsMember({"roll", "verl"}))
+      ->capture_default_str();
   CLI::App* records = add_command(app, x, "records", "the JSON records, one a line");
   records->add_option("--type", x.type, "run_config | plan | phase | weight_version | …");
   records->add_option("--step", x.step, "only this step");
@@ -87,6 +118,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   Options options;
   add_commands(app, options);
+  add_computing_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -94,7 +126,10 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "traj: {} (traj --help)\n", e.what());
     return 2;
   }
-  auto result = dispatch(app.get_subcommands().front(), options);
+  const CLI::App* command = app.get_subcommands().front();
+  for (const char* name : {"advantages", "loss", "rescore"})
+    if (command->get_name() == name) return become_computing(argv);
+  auto result = dispatch(command, options);
   if (result) return 0;
   fmt::print(stderr, "traj: {}\n", result.error().detail);
   return result.error().code == Errc::corrupt ? 1 : 2;

@@ -65,6 +65,13 @@ bool is_success(const proto::Trajectory& trajectory) {
   return trajectory.stop_reason == "goal";
 }
 
+std::string_view fate_of(const proto::Trajectory& x) {
+  if (x.key.kind != proto::TrajectoryKind::train) return "";
+  if (proto::is_left_out(x)) return "filtered";
+  if (!x.mask_reason.empty()) return "masked";
+  return x.is_greedy ? "baseline" : "trains";
+}
+
 std::string printable(std::string_view bytes) {
   using Json = nlohmann::json;
   std::string quoted = Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -31,6 +31,10 @@ Expected<void> for_each_trajectory(
 /// stop reason "goal".
 bool is_success(const proto::Trajectory& trajectory);
 
+/// Returns what became of a trajectory of training: trains, filtered, masked or baseline; "" of
+/// other kinds.
+std::string_view fate_of(const proto::Trajectory& trajectory);
+
 /// Returns text for a terminal or JSON: bytes that are not UTF-8 become U+FFFD.
 std::string printable(std::string_view bytes);
 

@@ -50,6 +50,13 @@ struct ExportOptions {
 };
 Expected<void> export_jsonl(const ExportOptions& options);
 
+struct ImportOptions {
+  std::string file;      // rows as jsonl
+  std::string run;       // folder that is made; must not be there, or be empty
+  bool is_verl = false;  // whose rules hold for its advantages; else ROLL's
+};
+Expected<void> import_jsonl(const ImportOptions& options);
+
 struct RecordsOptions {
   std::string run;
   std::string type;  // empty = all but trajectories

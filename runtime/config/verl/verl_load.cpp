@@ -305,7 +305,11 @@ Expected<RunConfig> load_verl(const std::vector<std::string>& args, const LoadOp
   return load_user(user, primary.is_megatron, std::move(findings), args);
 }
 
-Expected<RunConfig> load_verl_tree(const Node& user) { return load_user(user, false, {}, {}); }
+Expected<RunConfig> load_verl_tree(Node user, const std::vector<std::string>& overrides) {
+  Findings findings;
+  for (const std::string& text : overrides) COHORT_TRY(apply(user, text, findings));
+  return load_user(user, false, std::move(findings), overrides);
+}
 
 const std::vector<KeyInfo>& verl_keys() {
   static const std::vector<KeyInfo> k_keys = list_keys([](Visitor& visitor) {

@@ -22,8 +22,8 @@ namespace cohort::config {
 Expected<RunConfig> load_verl(const std::vector<std::string>& args,
                               const LoadOptions& options = {});
 
-/// As load_verl(), of keys that are read already: a run's resolved_yaml.
-Expected<RunConfig> load_verl_tree(const Node& user);
+/// As load_verl(), of keys that are read already: a run's resolved_yaml, and overrides of it.
+Expected<RunConfig> load_verl_tree(Node user, const std::vector<std::string>& overrides = {});
 
 /// All keys of the dialect in the order of the schema, defaults as verl has them.
 const std::vector<KeyInfo>& verl_keys();

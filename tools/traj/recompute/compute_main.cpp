@@ -1,0 +1,103 @@
+// traj-compute: the commands of traj that compute advantages, losses and scores. `traj` becomes it;
+// a program of its own because libtorch takes half a second to load.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/traj/recompute/recompute_commands.hpp"
+
+namespace {
+
+using namespace cohort;
+
+struct Options {
+  traj::StepQuestion question;
+  bool is_json = false, with_tokens = false;
+  std::string old_logprobs, current_logprobs;
+  RewardWords reward;
+
+  traj::Output output() const {
+    return with_tokens ? traj::Output::tokens
+           : is_json   ? traj::Output::trajectories
+                       : traj::Output::table;
+  }
+};
+
+CLI::App* add_command(CLI::App& app, Options& x, const char* name, const char* what) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_option("RUN", x.question.run, "run folder (with stream/ in it) or stream folder")
+      ->required();
+  command->add_option("overrides", x.question.overrides,
+                      "key=value: keys of the run's config, in its dialect");
+  command->add_option("--step", x.question.step, "the step of training")->required();
+  command->add_flag("--json", x.is_json, "one JSON object per trajectory");
+  return command;
+}
+
+void add_tokens(CLI::App* command, Options& x) {
+  command->add_flag("--tokens", x.with_tokens, "one JSON object per token that was sampled");
+  command->add_option("--estimator", x.question.estimator,
+                      "adv_estimator, by a name of the run's dialect (default: the run's own)");
+}
+
+void add_commands(CLI::App& app, Options& x) {
+  CLI::App* advantages =
+      add_command(app, x, "advantages", "a step's advantages, under any estimator");
+  add_tokens(advantages, x);
+  advantages->footer(
+      "The run's own advantages are compared with the row of the step: exit code 1 if they "
+      "differ.");
+  CLI::App* loss = add_command(app, x, "loss", "a step's loss terms, under any policy loss");
+  add_tokens(loss, x);
+  loss->add_option("--loss", x.question.loss,
+                   "pg_variant (verl: loss_mode), by a name of the run's dialect");
+  loss->add_option("--old", x.old_logprobs,
+                   "log-probs of the policy that began the update (default: those recorded at "
+                   "generation)");
+  loss->add_option("--current", x.current_logprobs,
+                   "log-probs of the current policy (default: the old policy's)");
+  loss->footer(
+      "Files of log-probs: a line per trajectory of training of the step, in the order of `traj "
+      "export --step N --kind train`, as `actor-node logprobs` prints it.");
+  CLI::App* rescore =
+      add_command(app, x, "rescore", "a step's scores and advantages under another reward");
+  add_reward_options(*rescore, x.reward, "--reward");
+  rescore->footer(
+      "--reward may be a config (.yaml): its `rewards`. The run's own: RUN/config.yaml.");
+}
+
+Expected<void> dispatch(const std::string& name, const Options& x) {
+  if (name == "advantages") return traj::advantages({x.question, x.output()});
+  if (name == "loss")
+    return traj::loss({x.question, x.old_logprobs, x.current_logprobs, x.output()});
+  return traj::rescore({x.question, x.reward, x.output()});
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("the part of traj that computes", "traj");
+  app.require_subcommand(1);
+  Options options;
+  add_commands(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);
+    fmt::print(stderr, "traj: {} (traj --help)\n", e.what());
+    return 2;
+  }
+  auto result = dispatch(app.get_subcommands().front()->get_name(), options);
+  if (result) return 0;
+  fmt::print(stderr, "traj: {}\n", result.error().detail);
+  return result.error().code == Errc::corrupt ? 1 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {  // fmt::print on a closed pipe, or a formula that threw
+    std::fprintf(stderr, "traj: %s\n", e.what());
+    return 2;
+  }
+}
