@@ -11,6 +11,8 @@ cohort_test(dapo_run_test integration TIMEOUT 240
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(critic_run_test integration TIMEOUT 300
   SOURCES integration/critic_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(distill_run_test integration TIMEOUT 300
+  SOURCES integration/distill_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

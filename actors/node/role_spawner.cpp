@@ -26,7 +26,7 @@ constexpr const char* k_to_rewards = "->rewards";
 constexpr const char* k_attempt = ", attempt ";
 
 // What trajectories pass on their way, where the run has it.
-constexpr std::array k_hops = {Role::actor_infer, Role::rewards, Role::reference,
+constexpr std::array k_hops = {Role::actor_infer, Role::rewards, Role::reference, Role::teacher,
                                Role::actor_train};
 
 }  // namespace
@@ -204,7 +204,7 @@ compute::TrainEngineOptions RoleSpawner::train_options(CardId id, Role role) con
   engine.micro_batch_tokens = config.micro_batch_tokens;
   engine.card = cards_.at(id).get();
   engine.role = std::string(to_string(role));
-  engine.is_frozen = role == Role::reference;
+  engine.is_frozen = is_frozen(to_string(role));
   return engine;
 }
 
@@ -288,7 +288,7 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
                                          CardId card) const {
   const auto erased = [](auto actor) { return caf::actor_cast<caf::strong_actor_ptr>(actor); };
   if (role == Role::actor_infer) return erased(rollout(system, card));
-  if (role == Role::reference) return erased(reference(system, card));
+  if (is_frozen(role)) return erased(frozen(system, role_of(role).value(), card));
   COHORT_CHECK(role == Role::actor_train || role == Role::critic,
                "a role that has cards has an actor");
   TrainWorkerActor worker =
@@ -354,12 +354,14 @@ std::string first_policy(const std::string& run_folder) {
   return run_folder + "/checkpoints/step_0";
 }
 
-ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
+ReferenceActor RoleSpawner::frozen(caf::actor_system& system, Role role, CardId card) const {
   ReferenceOptions options;
-  auto [input, output] = hop_links(Role::reference);
+  options.role = role;
+  auto [input, output] = hop_links(role);
   options.hop = {context_.get(), std::move(input), std::move(output)};
-  options.engine = train_options(card, Role::reference);
-  if (const auto& own = options_.plan->reference) {
+  options.engine = train_options(card, role);
+  const Preflight& plan = *options_.plan;
+  if (const auto& own = role == Role::teacher ? plan.teacher : plan.reference) {
     options.engine.model = own->model;
     options.weights_from = own->folder;
   } else {
@@ -373,7 +375,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   if (options_.config->determinism == config::Determinism::strict)
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
-  options.takes_turns = has_reference_phase();
+  options.takes_turns = !plan.placement.find(role)->shared_cards.empty();
   options.fail = options_.fail;
   return spawn_reference(system, std::move(options));
 }

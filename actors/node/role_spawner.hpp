@@ -89,7 +89,7 @@ class RoleSpawner {
   std::vector<std::string> links_of(const std::string& role, CardId card) const;
   /// Returns the cards that get leases: each replica's first.
   std::vector<CardId> leading_cards() const;
-  /// Returns true if the reference computes in a phase of its own.
+  /// Returns true if a reference or a teacher computes in a phase of its own.
   bool has_reference_phase() const;
 
   /// Makes the actor of a role on a card of this process. One that learns is a TrainWorkerActor
@@ -102,7 +102,7 @@ class RoleSpawner {
   TrainRankActor train_rank(caf::actor_system& system, std::string_view role, CardId card,
                             TrainWorkerActor worker) const;
   RolloutActor rollout(caf::actor_system& system, CardId card) const;
-  ReferenceActor reference(caf::actor_system& system, CardId card) const;
+  ReferenceActor frozen(caf::actor_system& system, Role role, CardId card) const;
   explicit RoleSpawner(RoleSpawnerOptions options);
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;

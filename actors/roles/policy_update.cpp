@@ -257,6 +257,10 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
       "critic/mixed_groups",
       static_cast<double>(advantages.groups.mixed_groups) /
           std::max<double>(1, static_cast<double>(advantages.groups.groups)));
+  if (advantages.teacher) {
+    report.metrics.emplace_back("distillation/teacher_kl", advantages.teacher->kl);
+    report.metrics.emplace_back("distillation/agreement", advantages.teacher->agreement);
+  }
   if (!packed.ref_logp.empty()) {
     report.metrics.emplace_back("critic/kl", advantages.kl);
     report.metrics.emplace_back("critic/kl_coef", kl_.coefficient());

@@ -24,7 +24,7 @@ class ReferenceState {
     options_ = std::move(options);
     has_turn_ = !options_.takes_turns;
     // The way in first: who sends waits for it, and a large model takes its time.
-    COHORT_ASSIGN(hop_, open_hop(options_.hop, "reference", ReferenceActor{self_}, options_.fail));
+    COHORT_ASSIGN(hop_, open_hop(options_.hop, role(), ReferenceActor{self_}, options_.fail));
     COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
     if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
     return {};
@@ -57,9 +57,9 @@ class ReferenceState {
   }
   void on_delivery(const DeliveryHandle& delivery) {
     auto fail = [this](const Error& error) {
-      options_.fail({"reference", "log_probs", error.to_string()});
+      options_.fail({role(), "log_probs", error.to_string()});
     };
-    failpoint::hit("reference.delivery");
+    failpoint::hit(role() + ".delivery");
     auto batch = hop_->decode(*delivery);
     if (!batch) return fail(batch.error());
     // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
@@ -77,16 +77,19 @@ class ReferenceState {
     std::vector<std::vector<float>> log_probs;
     if (!samples.empty())
       if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
-    for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
-    failpoint::hit("reference.computed");
+    for (size_t i = 0; i < wanted.size(); ++i)
+      (options_.role == Role::teacher ? wanted[i]->teacher_logp : wanted[i]->ref_logp) =
+          std::move(log_probs[i]);
+    failpoint::hit(role() + ".computed");
     if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
   }
   void on_flush() {
     if (auto left = hop_->flush(); !left)
-      options_.fail({"reference", "forward", left.error().to_string()});
+      options_.fail({role(), "forward", left.error().to_string()});
   }
 
  private:
+  std::string role() const { return std::string(to_string(options_.role)); }
   void take_turn(plan::Command::Verb verb, plan::PhaseKind phase) {
     if (!options_.takes_turns) return;
     if (verb == plan::Command::Verb::offload) has_turn_ = false;
@@ -143,7 +146,8 @@ class ReferenceState {
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
                                         ReferenceOptions options) {
-  open_or_quit(self, "reference", std::move(options));
+  const std::string role(to_string(options.role));
+  open_or_quit(self, role, std::move(options));
   ReferenceState* state = &self->state;
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },

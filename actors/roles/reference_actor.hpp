@@ -1,10 +1,11 @@
 #pragma once
-/// Reference: log-probabilities of the frozen policy for each trajectory, while others still
-/// generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
-/// Bound: the credit of its input link. Where it takes turns on its card, what is to be trained on
-/// waits here, unacknowledged, until phase reference begins: the links up to here then carry a
-/// whole step. Its weights arrive with the first publish, or from a folder (a model of its own; the
-/// checkpoint of step 0 where it has the place of one that died), and never change afterwards.
+/// Reference and teacher: log-probabilities of a frozen model for each trajectory, while others
+/// still generate. Owner: node. Thread: its own (detached): a batch computes for milliseconds to
+/// seconds. Bound: the credit of its input link. Where it takes turns on its card, what is to be
+/// trained on waits here, unacknowledged, until phase reference begins: the links up to here then
+/// carry a whole step. Its weights arrive with the first publish, or from a folder (a model of its
+/// own, as a teacher is; the checkpoint of step 0 where it has the place of one that died), and
+/// never change afterwards.
 /// PLACE-4: what is to be trained on waits until ref_params are on the card.
 #include <memory>
 
@@ -15,6 +16,7 @@
 namespace cohort::actors {
 
 struct ReferenceOptions {
+  Role role = Role::reference;  // which column it fills: ref_logp, or a teacher's
   HopOptions hop;
   std::shared_ptr<WeightExchange> exchange;  // null: it has weights of its own
   compute::TrainEngineOptions engine;        // is_frozen

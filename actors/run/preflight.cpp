@@ -170,7 +170,8 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   options.vocab_size = result.model.vocab_size;
   options.lora = result.lora;
   for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
-  if (result.reference) options.models[result.reference->folder] = result.reference->model;
+  for (const auto& frozen : {result.reference, result.teacher})
+    if (frozen) options.models[frozen->folder] = frozen->model;
   if (const std::string start = config::critic_start(config); result.critic && !start.empty())
     options.models[start] = result.critic->model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
@@ -265,16 +266,17 @@ Expected<void> check_weights(const std::string& key, const std::string& folder,
 }
 
 // One dtype for all roles; a folder's weights are converted when they are read.
-Expected<void> choose_reference(const config::RunConfig& config, const job::Policy& policy,
-                                Preflight& result) {
-  COHORT_ASSIGN(const auto found, job::own_reference_of(config, policy));
+Expected<void> choose_frozen(const config::RunConfig& config, const job::Policy& policy, Role role,
+                             Preflight& result) {
+  COHORT_ASSIGN(const auto found, job::frozen_model_of(config, policy, role));
   if (!found) return {};
   compute::ModelConfig model = {found->shape, result.model.dtype};
   model.max_position = result.model.max_position;
   if (auto valid = compute::validate(model); !valid)
     return Error{Errc::config, found->folder + ": " + valid.error().detail};
-  COHORT_TRY(check_weights(job::reference_key(config), found->folder, model));
-  result.reference = {std::move(model), found->folder, {}};
+  COHORT_TRY(check_weights(job::frozen_key(config, role), found->folder, model));
+  (role == Role::teacher ? result.teacher : result.reference) = {
+      std::move(model), found->folder, {}};
   return {};
 }
 
@@ -397,7 +399,8 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
   COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model));
-  COHORT_TRY(choose_reference(config, policy, result));
+  for (const Role role : {Role::reference, Role::teacher})
+    COHORT_TRY(choose_frozen(config, policy, role, result));
   COHORT_TRY(choose_critic(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {

@@ -34,6 +34,7 @@ struct Preflight {
     model::HfConfig described = {};
   };
   std::optional<OwnWeights> reference = {};  // none: the policy of step 0
+  std::optional<OwnWeights> teacher = {};    // none: the run has none
   std::optional<OwnWeights> critic = {};     // none: the run has none
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};

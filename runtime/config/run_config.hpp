@@ -527,12 +527,16 @@ struct RunConfig {
   bool force_disable_old_logprobs_recompute = false;
   TrainInferCorrection train_infer_correction;
   DynamicSampling dynamic_sampling;
-  RlvrSection rlvr;  // its keys are at the top of the file
-  SftSection sft;    // likewise
+  RlvrSection rlvr;        // its keys are at the top of the file
+  SftSection sft;          // likewise
+  OpdSection opd;          // likewise
+  DistillSection distill;  // likewise
+  DemonstrationSection demonstrations;
   VerlSection verl;
 
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
-  std::string reward_pretrain;  // of the critic
+  std::string reward_pretrain;   // of the critic
+  std::string teacher_pretrain;  // of the teacher
   ModelSection model;
   WorkerConfig actor_train;
   WorkerConfig actor_infer;
@@ -540,8 +544,8 @@ struct RunConfig {
   WorkerConfig critic;        // built when adv_estimator is gae
   WorkerConfig reward_model;  // judge that several rewards share
   WorkerConfig sft_train;     // pipeline sft; after load actor_train is its copy
-  WorkerConfig student;       // pipeline distill
-  WorkerConfig teacher;
+  WorkerConfig student;       // pipeline distill; after load actor_train is its copy
+  WorkerConfig teacher;       // pipeline distill, and built when opd.is_asked()
   std::map<std::string, RewardConfig> rewards;  // agentic: never empty after load
   ValidationSection validation;
   EnvManagerConfig train_env_manager;

@@ -53,6 +53,7 @@ std::vector<Section> sections_of(const RunConfig& c) {
     add_section(out, "actor_infer", "actor_infer", c.actor_infer, c.pretrain);
   if (c.derived.is_reference_needed || c.pipeline == Pipeline::dpo)
     add_section(out, "reference", "reference", c.reference, c.pretrain);
+  if (config::has_teacher(c)) add_section(out, "teacher", "teacher", c.teacher, c.teacher_pretrain);
   if (catalog::entry(c.adv_estimator).has(catalog::need::critic))
     add_section(out, "critic", "critic", c.critic, config::critic_start(c));
   add_section(out, "reward_model", "reward_model", c.reward_model, c.reward_pretrain);
@@ -175,7 +176,8 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
-  job.has_own_weights = job.name == Role::reference && !config::own_reference(c).empty();
+  job.has_own_weights = job.name == Role::teacher ||
+                        (job.name == Role::reference && !config::own_reference(c).empty());
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
     fill_builtin(job, w, c, count(shape.vocab_size));

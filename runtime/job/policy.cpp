@@ -136,9 +136,14 @@ const char* pretrain_key(const config::RunConfig& config) {
   return config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path" : "pretrain";
 }
 
-const char* reference_key(const config::RunConfig& config) {
-  return config.dialect == config::Dialect::verl ? "actor_rollout_ref.ref.model.path"
-                                                 : "reference.model_args.model_name_or_path";
+const char* frozen_key(const config::RunConfig& config, Role role) {
+  const bool is_verl = config.dialect == config::Dialect::verl;
+  if (role == Role::reference)
+    return is_verl ? "actor_rollout_ref.ref.model.path" : "reference.model_args.model_name_or_path";
+  if (is_verl) return "distillation.teacher_model.model_path";
+  return config.teacher.model_args.model_name_or_path.empty()
+             ? "teacher_pretrain"
+             : "teacher.model_args.model_name_or_path";
 }
 
 std::string critic_key(const config::RunConfig& config) {
@@ -206,14 +211,15 @@ Expected<model::HfConfig> read_role(const std::string& folder, const Policy& pol
   return read;
 }
 
-Expected<OwnReference> read_reference(const std::string& folder, const Policy& policy) {
+Expected<FrozenModel> read_frozen(const std::string& folder, const Policy& policy, Role role) {
+  const std::string name(to_string(role));
   if (folder.starts_with(model::k_random))
-    return Error{Errc::config, fmt::format("'{}': a reference has weights; give a folder", folder)};
-  COHORT_ASSIGN(const model::HfConfig read, read_role(folder, policy, "reference"));
+    return Error{Errc::config, fmt::format("'{}': a {} has weights; give a folder", folder, name)};
+  COHORT_ASSIGN(const model::HfConfig read, read_role(folder, policy, name));
   if (read.head != model::HfConfig::Head::language)
     return Error{Errc::config,
-                 fmt::format("{} holds a classifier; a reference is a language model", folder)};
-  return OwnReference{folder, read.shape};
+                 fmt::format("{} holds a classifier; a {} is a language model", folder, name)};
+  return FrozenModel{folder, read.shape};
 }
 
 Expected<CriticStart> read_critic(const std::string& start, const Policy& policy) {
@@ -241,12 +247,13 @@ Expected<CriticStart> read_critic(const std::string& start, const Policy& policy
 
 }  // namespace
 
-Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
-                                                       const Policy& policy) {
-  const std::string folder = config::own_reference(config);
-  if (folder.empty()) return std::optional<OwnReference>();
-  auto found = read_reference(folder, policy);
-  if (!found) return found.error().with_context(reference_key(config));
+Expected<std::optional<FrozenModel>> frozen_model_of(const config::RunConfig& config,
+                                                     const Policy& policy, Role role) {
+  const std::string folder =
+      role == Role::teacher ? config::teacher_folder(config) : config::own_reference(config);
+  if (folder.empty()) return std::optional<FrozenModel>();
+  auto found = read_frozen(folder, policy, role);
+  if (!found) return found.error().with_context(frozen_key(config, role));
   return std::optional(*std::move(found));
 }
 

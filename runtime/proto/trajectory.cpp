@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cohort::proto {
@@ -21,7 +22,8 @@ Expected<void> validate_columns(const Trajectory& x) {
   size_t count = x.tokens.size();
   if (!has_length(x.response_mask, count) || !has_length(x.behavior_logp, count) ||
       !has_length(x.ref_logp, count) || !has_length(x.values, count) ||
-      !has_length(x.token_rewards, count) || !has_length(x.token_versions, count))
+      !has_length(x.teacher_logp, count) || !has_length(x.token_rewards, count) ||
+      !has_length(x.token_versions, count))
     return invalid(x, fmt::format("a column has neither 0 nor {} entries", count));
   for (size_t i = 0; i < x.response_mask.size(); ++i) {
     if (x.response_mask[i] > 1)
@@ -31,7 +33,26 @@ Expected<void> validate_columns(const Trajectory& x) {
       return invalid(x, fmt::format("behavior_logp[{}] is not finite", i));
     if (!x.ref_logp.empty() && !std::isfinite(x.ref_logp[i]))
       return invalid(x, fmt::format("ref_logp[{}] is not finite", i));
+    if (!x.teacher_logp.empty() && !std::isfinite(x.teacher_logp[i]))
+      return invalid(x, fmt::format("teacher_logp[{}] is not finite", i));
   }
+  return {};
+}
+
+/// Whole rows of a teacher's distribution, one for each token that was sampled.
+Expected<void> validate_distribution(const Trajectory& x) {
+  const size_t entries = x.teacher_distribution.size();
+  const auto sampled = static_cast<size_t>(std::ranges::count(x.response_mask, uint8_t{1}));
+  if (entries > 0 && (sampled == 0 || entries % sampled != 0))
+    return invalid(x, fmt::format("teacher_distribution has {} entries for {} sampled tokens",
+                                  entries, sampled));
+  if (!x.teacher_ids.empty() && x.teacher_ids.size() != entries)
+    return invalid(x, fmt::format("{} teacher_ids for {} entries of teacher_distribution",
+                                  x.teacher_ids.size(), entries));
+  if (std::ranges::any_of(x.teacher_distribution, [](float p) { return !(p <= 0); }))
+    return invalid(x, "teacher_distribution has an entry that is no log-probability");
+  if (std::ranges::any_of(x.teacher_ids, [](int32_t id) { return id < 0; }))
+    return invalid(x, "teacher_ids has an id below 0");
   return {};
 }
 
@@ -48,6 +69,7 @@ std::optional<double> accuracy_of(const Trajectory& trajectory) {
 
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));
+  COHORT_TRY(validate_distribution(trajectory));
   if (to_string(trajectory.key.kind) == "unknown") return invalid(trajectory, "unknown kind");
   if (!std::isfinite(trajectory.score)) return invalid(trajectory, "score is not finite");
   if (trajectory.weight_version_min > trajectory.weight_version_max)

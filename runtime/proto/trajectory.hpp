@@ -58,8 +58,12 @@ struct Trajectory {
   // Columns: tokens.size() entries or none.
   std::vector<int32_t> tokens;
   std::vector<uint8_t> response_mask;  // 1 = sampled by the policy (or a scripted action)
-  std::vector<float> behavior_logp, ref_logp, values, token_rewards;
+  std::vector<float> behavior_logp, ref_logp, teacher_logp, values, token_rewards;
   std::vector<uint32_t> token_versions;  // weight version that sampled the token
+  // A teacher's distributions: k entries for each token with response_mask 1, in their order; k is
+  // the same in all of them.
+  std::vector<int32_t> teacher_ids;         // none: the entries are those of ids 0 to k - 1
+  std::vector<float> teacher_distribution;  // log-probabilities
   bool operator==(const Trajectory&) const = default;
 };
 

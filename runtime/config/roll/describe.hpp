@@ -15,6 +15,7 @@ void describe_algorithm(Visitor& visitor, RunConfig& config);
 void describe_policy_loss(Visitor& visitor, PolicyLossSection& loss);
 void describe_correction(Visitor& visitor, TrainInferCorrection& correction);
 void describe_rlvr(Visitor& visitor, RunConfig& config);
+void describe_distillation(Visitor& visitor, RunConfig& config);
 void describe_roles(Visitor& visitor, RunConfig& config);
 void describe_rewards(Visitor& visitor, RunConfig& config);
 void describe_strategy(Visitor& visitor, StrategySettings& settings);

@@ -287,6 +287,7 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
   describe_loss(v, c);
   describe_schedule(v, c);
   describe_rlvr(v, c);
+  describe_distillation(v, c);
   describe_inert_run(v);
   describe_definitions(v);
 }

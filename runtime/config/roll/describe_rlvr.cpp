@@ -196,12 +196,6 @@ void describe_sft(Visitor& v, SftSection& x) {
 void describe_other_pipelines(Visitor& v) {
   v.inert("train_batch_size use_reference_model ipo beta label_smoothing chosen_key rejected_key",
           "belongs to pipeline dpo, which is not built in");
-  v.inert(
-      "student_pretrain teacher_pretrain question_key answer_key logits_topk distill_loss_weight "
-      "kd_temperature teacher_temperature kd_objective adaptive_kl_alpha skew_lambda "
-      "distill_on_prompt logits_transfer_backend is_pure_opd use_opd pure_opd_pipeline_type "
-      "opd_kl_coef student_train student_infer teachers",
-      "belongs to pipeline distill, which is not built in");
 }
 
 }  // namespace

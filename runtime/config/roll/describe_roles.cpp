@@ -390,7 +390,17 @@ void describe_roles(Visitor& v, RunConfig& c) {
   describe_worker(v, c.student, {"student", "plan", "The role that trains in pipeline distill."},
                   {.is_train = true});
   describe_worker(v, c.teacher,
-                  {"teacher", "plan", "The role that is imitated in pipeline distill."}, {});
+                  {"teacher", "teacher",
+                   "The role that is imitated: in pipeline distill, with is_pure_opd and use_opd."},
+                  {});
+  if (!v.is_writing()) {  // written under the names of the roles that they are
+    describe_worker(v, c.actor_train,
+                    {"student_train", "trainer", "ROLL's name of actor_train with is_pure_opd."},
+                    {.is_train = true});
+    describe_worker(v, c.actor_infer,
+                    {"student_infer", "rollout", "ROLL's name of actor_infer with is_pure_opd."},
+                    {.is_infer = true, .is_rollout = true});
+  }
   describe_rewards(v, c);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/config/role_weights.hpp"
@@ -70,18 +71,23 @@ void add_async(const RunConfig& c, List& list) {
               fmt::format("timeshare with async.mode {}: roles that take turns cannot generate "
                           "while others train; give them cards of their own, or use sync",
                           mode));
-  list.add_if(c.derived.is_reference_needed &&
-                  (shares(c.reference, c.actor_train) || shares(c.reference, c.actor_infer)),
-              "reference.device_mapping",
-              fmt::format("shares cards with a role that computes beside it (async.mode {}); give "
-                          "the reference a card of its own",
-                          mode));
+  for (const auto& [name, role, is_built] :
+       {std::tuple{"reference", &c.reference, c.derived.is_reference_needed},
+        std::tuple{"teacher", &c.teacher, has_teacher(c)}})
+    list.add_if(is_built && (shares(*role, c.actor_train) || shares(*role, c.actor_infer)),
+                std::string(name) + ".device_mapping",
+                fmt::format("shares cards with a role that computes beside it (async.mode {}); "
+                            "give the {} a card of its own",
+                            mode, name));
 }
 
 void add_cards(const RunConfig& c, List& list) {
   size_t reference = c.reference.device_mapping.size();
   list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
               fmt::format("{} cards; this version computes the reference on one card", reference));
+  const size_t teacher = c.teacher.device_mapping.size();
+  list.add_if(has_teacher(c) && teacher > 1, "teacher.device_mapping",
+              fmt::format("{} cards; this version computes the teacher on one card", teacher));
 }
 
 std::string train_role_of(const RunConfig& c) {
@@ -104,10 +110,10 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
               "fp16 is not built in; use bf16 or fp32");
   list.add_if(
       !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference" &&
-          name != "critic",
+          name != "critic" && name != "teacher",
       model + ".model_name_or_path",
-      "is not built in: the policy starts from `pretrain` in every role; set that key (reference "
-      "and critic may have a folder of their own)");
+      "is not built in: the policy starts from `pretrain` in every role; set that key (reference, "
+      "critic and teacher may have a folder of their own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
@@ -242,6 +248,7 @@ void add_algorithm(const RunConfig& c, List& list) {
               fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
                           estimator.name()));
   list.add_row("kl_penalty", c.kl_penalty);
+  if (c.opd.kind) list.add_row("opd_kl_penalty", *c.opd.kind);
   const RewardNormalization& norm = c.reward_normalization;
   bool is_grouping_built = norm.grouping != Grouping::state && norm.grouping != Grouping::inductive;
   list.add_if(!is_grouping_built, "reward_normalization.grouping",
@@ -361,6 +368,7 @@ std::vector<Note> not_built(const RunConfig& c) {
   }
   add_role("actor_infer", c.actor_infer, c, list);
   if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
+  if (has_teacher(c)) add_role("teacher", c.teacher, c, list);
   add_lora(c, list);
   add_algorithm(c, list);
   add_sampling(c.actor_infer.generating_args, list);

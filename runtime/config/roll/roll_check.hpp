@@ -17,6 +17,8 @@ void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions
 
 // Parts of it, in this order.
 void complete_pipeline(RunConfig& config, Findings& findings);
+/// On-policy distillation: its roles under the names of the other roles, and what it takes out.
+void check_opd(RunConfig& config, Findings& findings);
 void check_roles(RunConfig& config, Findings& findings, const LoadOptions& options);
 void check_batches(RunConfig& config, Findings& findings);
 void check_algorithm(RunConfig& config, Findings& findings);

@@ -10,7 +10,7 @@ namespace {
 RoleKind kind_of(const RoleJob& job) {
   if (job.name == Role::actor_train) return RoleKind::train;
   if (job.name == Role::critic) return RoleKind::critic;
-  if (job.name == Role::reference) return RoleKind::reference;
+  if (is_frozen(job.name)) return RoleKind::reference;
   return serves(job) ? RoleKind::infer : RoleKind::reference;
 }
 
