@@ -129,7 +129,7 @@ class DriverState {
     run::CardsBack told;
     for (const RoleHandle& role : back.roles) {
       options_.log->lost({role.card}, false);
-      if (is_frozen(role.role)) told.references.push_back(role.card);
+      if (is_frozen(to_string(role.role))) told.references.push_back(role.card);
       if (role.role != Role::actor_infer) continue;
       for (size_t replica = 0; replica < rollouts_.size(); ++replica)
         if (options_.rollout_cards[replica].value == role.card) {

@@ -61,7 +61,7 @@ struct CriticStart {
 
 /// Returns what config::critic_start() names: the policy's start with a value head, the folder of a
 /// classifier with one label or of a language model, or random:…, drawn. Of a folder ids and rows
-/// must fit as a reference's. Errors name key and file, as own_reference_of.
+/// must fit as a reference's. Errors name key and file, as frozen_model_of.
 Expected<CriticStart> critic_start_of(const config::RunConfig& config, const Policy& policy);
 
 }  // namespace cohort::job
