@@ -441,6 +441,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.sampling.top_p = static_cast<float>(sampling.top_p);
   options.sampling.top_k = static_cast<int>(sampling.top_k);
   options.has_greedy_answer = config::has_greedy_answer(config);
+  options.has_demonstrations = !config.rlvr.demonstration_key.empty();
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.open_batches_max = static_cast<size_t>(config.derived.steps_ahead) + 1;
   options.sequence_length = static_cast<int>(config.sequence_length);

@@ -45,7 +45,8 @@ struct EnvTurn {
   std::string stop_reason;  // set when is_done
 };
 
-/// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i].
+/// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i]. Without
+/// responses nothing was played: the episode has no script.
 struct Transcript {
   uint64_t request = 0;
   std::string error;

@@ -11,9 +11,12 @@
 namespace cohort::actors {
 namespace {
 
-double gap(const at::Tensor& logp, const at::Tensor& recorded, double tokens) {
+/// Of demonstrations, which luffy marks, nothing was recorded.
+double gap(const at::Tensor& logp, const compute::MicroBatch& batch, bool is_luffy, double tokens) {
   const at::NoGradGuard no_grad;
-  return (logp - recorded).abs().sum().item<double>() / std::max(tokens, 1.0);
+  at::Tensor gaps = (logp - batch.old_logp).abs();
+  if (is_luffy && batch.marks.defined()) gaps = gaps.masked_fill(batch.marks.gt(0), 0.0);
+  return gaps.sum().item<double>() / std::max(tokens, 1.0);
 }
 
 constexpr double k_roll_cispo = 0.1;   // ROLL drops its keys: the range is always this
@@ -112,7 +115,9 @@ compute::LossFactory make_policy_loss(const config::RunConfig& config) {
       input.segment_count = batch.segment_count;
       algorithms::PolicyLoss loss = algorithms::policy_loss(input, options, global);
       if (is_first_pass)
-        loss.numbers.add(k_behavior_gap, gap(outputs.logp, batch.old_logp, global.tokens));
+        loss.numbers.add(k_behavior_gap,
+                         gap(outputs.logp, batch, options.kind == catalog::PolicyLossKind::luffy,
+                             global.tokens));
       return {loss.total, loss.numbers};
     };
   };

@@ -74,11 +74,14 @@ Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
   double tokens = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto first = static_cast<size_t>(packed.cu_seqlens[i]);
+    const bool is_sampled = !proto::is_demonstration(batch[i]);
     for (size_t t = 0; t < found[i].size(); ++t) {
       if (packed.mask[first + t] == 0) continue;
       float& old = packed.old_logp[first + t];
-      result.behavior_gap += std::abs(static_cast<double>(found[i][t]) - old);
+      const double gap = std::abs(static_cast<double>(found[i][t]) - old);
       old = found[i][t];
+      if (!is_sampled) continue;
+      result.behavior_gap += gap;
       ++tokens;
     }
   }

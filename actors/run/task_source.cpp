@@ -235,6 +235,11 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
     return Error{Errc::config,
                  "warm_start.steps: no row of actor_train.data_args.file_name has an answer to "
                  "imitate; use 0"};
+  if (const std::string& key = config.rlvr.demonstration_key; !key.empty() && !has_answer)
+    return Error{Errc::config,
+                 fmt::format("demonstration_key: no row of actor_train.data_args.file_name has a "
+                             "column '{}' with an answer",
+                             key)};
   auto order = tasks::DataOrder::create(std::move(options), std::move(rows),
                                         static_cast<size_t>(config.rollout_batch_size));
   if (!order) return Error{Errc::config, "actor_train.data_args: " + order.error().detail};

@@ -33,18 +33,6 @@ enum class Grouping : uint8_t { traj_group_id, tags, batch, state, inductive };
 constexpr std::string_view names_of(Grouping) { return "traj_group_id tags batch state inductive"; }
 enum class NormScope : uint8_t { none, batch, group, running };
 constexpr std::string_view names_of(NormScope) { return "none batch group running"; }
-/// The divergence of student and teacher in pipeline distill.
-enum class KdObjective : uint8_t {
-  forward_kl,
-  reverse_kl,
-  adaptive_kl,
-  skewed_forward_kl,
-  skewed_reverse_kl,
-  js_divergence
-};
-constexpr std::string_view names_of(KdObjective) {
-  return "forward_kl reverse_kl adaptive_kl skewed_forward_kl skewed_reverse_kl js_divergence";
-}
 enum class RatioType : uint8_t { token, segment };
 constexpr std::string_view names_of(RatioType) { return "token segment"; }
 /// What one train-infer ratio covers.

@@ -341,7 +341,8 @@ struct RlvrSection {
   ImportanceSampling importance_sampling = ImportanceSampling::token;
   bool difficulty_loss_weight = false;
   bool length_loss_weight = false;
-  bool max_len_mask = false;  // drop answers that fill the padded width
+  bool max_len_mask = false;      // drop answers that fill the padded width
+  std::string demonstration_key;  // column with an answer that stands in each group; empty: none
   bool difficulty_mask = false;
   double difficulty_low_threshold = 0.0;
   double difficulty_high_threshold = 1.0;
@@ -527,11 +528,9 @@ struct RunConfig {
   bool force_disable_old_logprobs_recompute = false;
   TrainInferCorrection train_infer_correction;
   DynamicSampling dynamic_sampling;
-  RlvrSection rlvr;        // its keys are at the top of the file
-  SftSection sft;          // likewise
-  OpdSection opd;          // likewise
-  DistillSection distill;  // likewise
-  DemonstrationSection demonstrations;
+  RlvrSection rlvr;  // its keys are at the top of the file
+  SftSection sft;    // likewise
+  OpdSection opd;    // likewise
   VerlSection verl;
 
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`

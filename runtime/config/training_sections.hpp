@@ -69,24 +69,4 @@ struct OpdSection {
   bool operator==(const OpdSection&) const = default;
 };
 
-/// Pipeline distill: rows are learned from a teacher's distributions. Its keys are at the top of
-/// the file.
-struct DistillSection {
-  double loss_weight = 0.5;  // of the divergence; the rest is that of the rows' own tokens
-  KdObjective objective = KdObjective::forward_kl;
-  double temperature = 1.0, teacher_temperature = 1.0;  // the teacher's logits: over both
-  double adaptive_alpha = 0.5;                          // adaptive_kl
-  double skew_lambda = 0.1;                             // skewed_*
-  int64_t topk = 64;       // entries of a teacher's distribution; 0: the vocabulary
-  bool on_prompt = false;  // every token of a row counts, not those of the assistant alone
-  bool operator==(const DistillSection&) const = default;
-};
-
-/// Demonstrations among the sampled answers to a prompt (docs/distillation.md).
-struct DemonstrationSection {
-  std::string key;        // column of the rows; empty: there are none
-  double sft_coef = 0.0;  // of their negative log-likelihood beside the policy loss
-  bool operator==(const DemonstrationSection&) const = default;
-};
-
 }  // namespace cohort::config

@@ -27,14 +27,7 @@ enum ColumnId : uint32_t {
   k_token_rewards = 6,
   k_token_versions = 7,
   k_teacher_logp = 8,
-  k_teacher_ids = 9,
-  k_teacher_distribution = 10,
 };
-
-/// A distribution has several entries for some tokens; validate() knows how many.
-constexpr bool has_entry_per_token(uint32_t column) {
-  return column != k_teacher_ids && column != k_teacher_distribution;
-}
 
 template <class T>
 constexpr Dtype dtype_of() {
@@ -54,8 +47,6 @@ void for_each_column(T& x, F&& f) {
   f(k_token_rewards, x.token_rewards);
   f(k_token_versions, x.token_versions);
   f(k_teacher_logp, x.teacher_logp);
-  f(k_teacher_ids, x.teacher_ids);
-  f(k_teacher_distribution, x.teacher_distribution);
 }
 
 size_t align_up(size_t offset) {
@@ -173,7 +164,7 @@ Expected<void> read_columns(const wire::Trajectory& in, std::span<const std::byt
   }
   Expected<void> result;
   for_each_column(x, [&](uint32_t id, auto& column) {
-    if (has_entry_per_token(id) && !column.empty() && column.size() != x.tokens.size())
+    if (!column.empty() && column.size() != x.tokens.size())
       result = corrupt(x, fmt::format("column {} has {} entries for {} tokens", id, column.size(),
                                       x.tokens.size()));
   });

@@ -39,23 +39,6 @@ Expected<void> validate_columns(const Trajectory& x) {
   return {};
 }
 
-/// Whole rows of a teacher's distribution, one for each token that was sampled.
-Expected<void> validate_distribution(const Trajectory& x) {
-  const size_t entries = x.teacher_distribution.size();
-  const auto sampled = static_cast<size_t>(std::ranges::count(x.response_mask, uint8_t{1}));
-  if (entries > 0 && (sampled == 0 || entries % sampled != 0))
-    return invalid(x, fmt::format("teacher_distribution has {} entries for {} sampled tokens",
-                                  entries, sampled));
-  if (!x.teacher_ids.empty() && x.teacher_ids.size() != entries)
-    return invalid(x, fmt::format("{} teacher_ids for {} entries of teacher_distribution",
-                                  x.teacher_ids.size(), entries));
-  if (std::ranges::any_of(x.teacher_distribution, [](float p) { return !(p <= 0); }))
-    return invalid(x, "teacher_distribution has an entry that is no log-probability");
-  if (std::ranges::any_of(x.teacher_ids, [](int32_t id) { return id < 0; }))
-    return invalid(x, "teacher_ids has an id below 0");
-  return {};
-}
-
 }  // namespace
 
 std::optional<double> accuracy_of(const Trajectory& trajectory) {
@@ -67,9 +50,14 @@ std::optional<double> accuracy_of(const Trajectory& trajectory) {
   return accuracy;
 }
 
+bool is_demonstration(const Trajectory& trajectory) {
+  return std::ranges::any_of(trajectory.metrics, [](const auto& metric) {
+    return metric.first == k_demonstration && metric.second > 0;
+  });
+}
+
 Expected<void> validate(const Trajectory& trajectory) {
   COHORT_TRY(validate_columns(trajectory));
-  COHORT_TRY(validate_distribution(trajectory));
   if (to_string(trajectory.key.kind) == "unknown") return invalid(trajectory, "unknown kind");
   if (!std::isfinite(trajectory.score)) return invalid(trajectory, "score is not finite");
   if (trajectory.weight_version_min > trajectory.weight_version_max)

@@ -60,10 +60,6 @@ struct Trajectory {
   std::vector<uint8_t> response_mask;  // 1 = sampled by the policy (or a scripted action)
   std::vector<float> behavior_logp, ref_logp, teacher_logp, values, token_rewards;
   std::vector<uint32_t> token_versions;  // weight version that sampled the token
-  // A teacher's distributions: k entries for each token with response_mask 1, in their order; k is
-  // the same in all of them.
-  std::vector<int32_t> teacher_ids;         // none: the entries are those of ids 0 to k - 1
-  std::vector<float> teacher_distribution;  // log-probabilities
   bool operator==(const Trajectory&) const = default;
 };
 
@@ -72,6 +68,8 @@ inline constexpr std::string_view k_success = "success";
 /// Name of the trajectory's metric that is above 0 where nobody sampled it: a worked answer that
 /// stands in the group of a prompt (policy loss luffy).
 inline constexpr std::string_view k_demonstration = "demonstration";
+/// Returns whether the trajectory is one: its recorded log-probabilities say nothing.
+bool is_demonstration(const Trajectory& trajectory);
 /// Name of a scorer's part that says whether the answer is right; in a trajectory "<reward>/acc".
 inline constexpr std::string_view k_accuracy = "acc";
 /// Returns the accuracy that a scorer gave the trajectory, the last of several.

@@ -1,7 +1,6 @@
 #pragma once
 /// Seeded trajectories for property tests: every field set, columns present or not, bytes of any
 /// value.
-#include <algorithm>
 #include <string>
 
 #include "runtime/base/rng.hpp"
@@ -64,12 +63,6 @@ inline Trajectory random_trajectory(Rng& rng) {
                        rng.below(2) == 1, random_text(rng, 40), random_text(rng, 40)});
   }
   x.teacher_logp = random_column<float>(rng, count, number);
-  const auto sampled =
-      static_cast<size_t>(std::count(x.response_mask.begin(), x.response_mask.end(), 1));
-  const size_t entries = sampled * (1 + rng.below(4));
-  x.teacher_distribution = random_column<float>(rng, entries, number);
-  if (!x.teacher_distribution.empty())
-    x.teacher_ids = random_column<int32_t>(rng, entries, [&] { return rng.below(1000); });
   return x;
 }
 

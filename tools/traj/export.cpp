@@ -67,8 +67,6 @@ Json to_json(const proto::Trajectory& x) {
           {"behavior_logp", x.behavior_logp},
           {"ref_logp", x.ref_logp},
           {"teacher_logp", x.teacher_logp},
-          {"teacher_ids", x.teacher_ids},
-          {"teacher_distribution", x.teacher_distribution},
           {"values", x.values},
           {"token_rewards", x.token_rewards},
           {"token_versions", x.token_versions}};

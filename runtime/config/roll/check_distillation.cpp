@@ -66,6 +66,34 @@ std::string teacher_folder(const RunConfig& c) {
   return own.empty() ? c.teacher_pretrain : own;
 }
 
+void check_demonstrations(const RunConfig& c, Findings& f) {
+  const std::string key = "demonstration_key";
+  if (c.rlvr.demonstration_key.empty() || !usable(f, {key})) return;
+  const auto refuse_if = [&](bool is_asked, std::string_view other, std::string_view why) {
+    if (is_asked) f.problem(key, "not with {}: {}", other, why);
+  };
+  constexpr std::string_view k_unsampled =
+      "nobody sampled a demonstration, so it has no recorded log-probabilities";
+  if (c.pipeline != Pipeline::rlvr)
+    return f.note(key, fmt::format("pipeline {} does not read it", to_string(c.pipeline)));
+  if (c.actor_train.pg_variant != PolicyLossKind::luffy)
+    f.problem(key,
+              "needs actor_train.pg_variant: luffy, whose ratio takes a demonstration's "
+              "probability for 1");
+  refuse_if(c.opd.is_asked(), "is_pure_opd or use_opd", k_unsampled);
+  refuse_if(c.add_token_level_kl, "add_token_level_kl", k_unsampled);
+  refuse_if(
+      c.train_infer_correction.rules.is_asked() || !c.train_infer_correction.rejections.empty(),
+      "train_infer_correction", k_unsampled);
+  refuse_if(catalog::entry(c.adv_estimator).has(catalog::need::greedy), "adv_estimator remax",
+            "the last answer of a group is its greedy one");
+  refuse_if(c.num_return_sequences_in_group < 2, "num_return_sequences_in_group 1",
+            "a demonstration is compared with sampled answers");
+  if (c.loss_agg_mode != LossAgg::token_mean)
+    f.warn(key, "LUFFY takes one mean over all tokens: loss_agg_mode token-mean, not {}",
+           to_string(c.loss_agg_mode));
+}
+
 void check_opd(RunConfig& c, Findings& f) {
   rename_section(c, f, "student_train", "actor_train");
   rename_section(c, f, "student_infer", "actor_infer");

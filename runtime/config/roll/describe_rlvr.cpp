@@ -120,6 +120,10 @@ void describe_masks(Visitor& v, RlvrSection& x) {
   v.key({"rl_loss_coef", k_rlvr, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
   v.key({"importance_sampling", k_rlvr, "token: a ratio per token; seq: one per answer (GSPO)."},
         x.importance_sampling);
+  v.nullable_text({"demonstration_key", "rollout, trainer",
+                   "Column with a worked answer: it takes the place of the last sampled answer of "
+                   "its group (pg_variant luffy, docs/distillation.md); ~: none."},
+                  x.demonstration_key);
   v.key({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
         x.difficulty_loss_weight);
   v.key({"length_loss_weight", k_not_run, "Samples weigh by the length of the answer."},

@@ -285,6 +285,7 @@ void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions
   check_roles(config, findings, options);
   check_batches(config, findings);
   check_algorithm(config, findings);
+  check_demonstrations(config, findings);
   check_environments(config, findings);
   check_rlvr(config, findings);
   check_runtime(config, findings);
