@@ -138,7 +138,7 @@ bool NodeState::spawn_producers() {
   }
   RowFeederOptions options;
   options.context = spawner_->context();
-  options.output = spawner_->link("trainer", "rows->actor_train");
+  options.output = spawner_->rows_link();
   options.rows = options_.plan.rows;
   options.run_id = options_.folder.run_id;
   options.fail = failure_sink();

@@ -24,6 +24,7 @@ namespace {
 // In the names of links.
 constexpr const char* k_to_rewards = "->rewards";
 constexpr const char* k_attempt = ", attempt ";
+constexpr std::string_view k_rows = "rows";
 
 // What trajectories pass on their way, where the run has it.
 constexpr std::array k_hops = {Role::actor_infer, Role::rewards, Role::reference,
@@ -156,15 +157,24 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
 }
 
 std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links(Role hop) const {
+  const bool has_rows = config::is_supervised(options_.config->pipeline);
   std::vector<Role> chain;
   for (Role each : k_hops)
-    if (each == Role::rewards || options_.plan->placement.find(each)) chain.push_back(each);
-  const auto between = [this](Role from, Role to) {
+    if (each == Role::rewards ? !has_rows : options_.plan->placement.find(each) != nullptr)
+      chain.push_back(each);
+  const auto between = [this](std::string_view from, Role to) {
     return link(to == Role::actor_train ? "trainer" : std::string(to_string(to)),
-                fmt::format("{}->{}", to_string(from), to_string(to)));
+                fmt::format("{}->{}", from, to_string(to)));
   };
   auto at = std::ranges::find(chain, hop);
-  return {between(at[-1], at[0]), between(at[0], at[1])};
+  const std::string_view before = at == chain.begin() ? k_rows : to_string(at[-1]);
+  return {between(before, at[0]), between(to_string(at[0]), at[1])};
+}
+
+transport::LinkOptions RoleSpawner::rows_link() const {
+  const bool has_reference = options_.plan->placement.find(Role::reference) != nullptr;
+  return has_reference ? hop_links(Role::reference).first
+                       : link("trainer", fmt::format("{}->actor_train", k_rows));
 }
 
 // A step is sent at once.
@@ -300,11 +310,13 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
   worker.engine = train_options(card, Role::actor_train);
+  worker.engine.head = options_.plan->head;
   worker.engine.lora = options_.plan->lora;
   worker.engine.zero = zero_options(Role::actor_train);
   worker.group = train_group(Role::actor_train, card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
+  worker.update.pad_id = options_.plan->described.pad_id;
   worker.keeps = keeps(card);
   worker.engine.described = options_.plan->described;
   if (!options_.config->pretrain.starts_with(model::k_random))
@@ -374,6 +386,7 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
   options.takes_turns = has_reference_phase();
+  options.reads_held_out = config::has_pairs(options_.config->pipeline);
   options.fail = options_.fail;
   return spawn_reference(system, std::move(options));
 }

@@ -62,11 +62,12 @@ class ReferenceState {
     failpoint::hit("reference.delivery");
     auto batch = hop_->decode(*delivery);
     if (!batch) return fail(batch.error());
-    // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
+    // Held-out answers that were generated pass through, and so do scripted ones.
     std::vector<compute::TrainSample> samples;
     std::vector<proto::Trajectory*> wanted;
     for (proto::Trajectory& t : *batch)
-      if (t.key.kind == TrajectoryKind::train) {
+      if (t.key.kind == TrajectoryKind::train ||
+          (options_.reads_held_out && t.key.kind == TrajectoryKind::val)) {
         samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
         wanted.push_back(&t);
       }

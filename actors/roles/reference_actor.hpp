@@ -19,6 +19,7 @@ struct ReferenceOptions {
   std::shared_ptr<WeightExchange> exchange;  // null: it has weights of its own
   compute::TrainEngineOptions engine;        // is_frozen
   bool takes_turns = false;                  // it has the card in phase reference only
+  bool reads_held_out = false;               // of pairs, whose held-out loss compares with it
   std::string weights_from;                  // folder to start from, or empty
   std::shared_ptr<const void> keeps;         // card and context: an actor may end after its node
   FailureSink fail;

@@ -255,12 +255,15 @@ Expected<void> check_cards(const config::RunConfig& config) {
 
 // The headers of a folder's files: what the engine would refuse when the cards are taken.
 Expected<void> check_weights(const std::string& key, const std::string& folder,
-                             const compute::ModelConfig& model) {
+                             const compute::ModelConfig& model,
+                             model::HeadKind head = model::HeadKind::language) {
   if (folder.empty() || folder.starts_with(model::k_random)) return {};
   auto weights = compute::WeightFolder::open(folder);
   if (!weights) return Error{Errc::config, key + ": " + weights.error().detail};
-  if (auto fits = weights->check(model, compute::layout_of(model)); !fits)
-    return Error{Errc::config, key + ": " + fits.error().detail};
+  const auto fits = head == model::HeadKind::value
+                        ? weights->check_values(model)
+                        : weights->check(model, compute::layout_of(model));
+  if (!fits) return Error{Errc::config, key + ": " + fits.error().detail};
   return {};
 }
 
@@ -287,13 +290,7 @@ Expected<void> choose_critic(const config::RunConfig& config, const job::Policy&
   model.max_position = result.model.max_position;
   if (auto valid = compute::validate(model); !valid)
     return Error{Errc::config, job::critic_key(config) + ": " + valid.error().detail};
-  if (!start.folder.empty()) {
-    auto weights = compute::WeightFolder::open(start.folder);
-    if (!weights)
-      return Error{Errc::config, job::critic_key(config) + ": " + weights.error().detail};
-    if (auto fits = weights->check_values(model); !fits)
-      return Error{Errc::config, job::critic_key(config) + ": " + fits.error().detail};
-  }
+  COHORT_TRY(check_weights(job::critic_key(config), start.folder, model, model::HeadKind::value));
   result.critic = {std::move(model), std::move(start.folder), std::move(start.file)};
   return {};
 }
@@ -393,10 +390,14 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   result.chat = policy.chat;
   const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
   result.model = {policy.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
-  result.model.max_position = config.sequence_length;
+  result.head =
+      config.pipeline == config::Pipeline::rm ? model::HeadKind::value : model::HeadKind::language;
+  // A value is asked for as that of the token behind it (pair_update.hpp).
+  const int64_t behind = result.head == model::HeadKind::value ? 1 : 0;
+  result.model.max_position = config.sequence_length + behind;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
-  COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model));
+  COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model, result.head));
   COHORT_TRY(choose_reference(config, policy, result));
   COHORT_TRY(choose_critic(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
@@ -405,6 +406,8 @@ Expected<Preflight> preflight(const config::RunConfig& config,
       COHORT_TRY(open_prompts(config, result));
       break;
     case config::Pipeline::sft:
+    case config::Pipeline::dpo:
+    case config::Pipeline::rm:
       // A process that only holds cards gets its rows from the one that feeds them.
       if (!own_cards || own_cards->empty()) COHORT_TRY(open_rows(config, result));
       break;

@@ -26,6 +26,7 @@ namespace cohort::actors {
 
 struct Preflight {
   compute::ModelConfig model;
+  model::HeadKind head = model::HeadKind::language;  // value: pipeline rm trains a score
   model::HfConfig described;  // what config.json of its checkpoints says besides
   /// A role that is another model than the policy, or starts from other weights.
   struct OwnWeights {
@@ -49,13 +50,13 @@ struct Preflight {
   std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
-  std::shared_ptr<const RowSet> rows;                // pipeline sft, else null
+  std::shared_ptr<const RowSet> rows;                // rows of files, else null
   uint64_t row_steps = 0;                            // likewise: steps of num_train_epochs
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
   std::map<CardId, std::shared_ptr<compute::Device>> devices;  // of own cards; cpu: none
 
-  /// Returns the layout of actor_infer; without the role (pipeline sft) no rank.
+  /// Returns the layout of actor_infer; without the role (rows of files) no rank.
   plan::ShardLayout infer_layout() const;
 };
 

@@ -14,4 +14,7 @@ std::string own_reference(const RunConfig& config);
 /// `pretrain`; empty: the `model` section, drawn.
 std::string critic_start(const RunConfig& config);
 
+/// Returns the section of the role that trains on rows or episodes: sft_train or actor_train.
+std::string train_section(const RunConfig& config);
+
 }  // namespace cohort::config
