@@ -113,7 +113,7 @@ void NodeState::spawn_trainer() {
 
 void NodeState::spawn_reward() {
   RewardOptions options;
-  auto [input, output] = spawner_->hop_links(Role::rewards);
+  auto [input, output] = spawner_->hop_links(to_string(Role::rewards));
   options.hop = {spawner_->context(), std::move(input), std::move(output)};
   options.rewards = std::exchange(options_.rewards, {});
   if (options.rewards.empty()) {  // a successor starts with plugins of its own

@@ -23,6 +23,7 @@
 #include "runtime/job/policy.hpp"
 #include "runtime/model/hf_folder.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
+#include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/worlds.hpp"
 
@@ -173,11 +174,13 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   if (result.reference) options.models[result.reference->folder] = result.reference->model;
   if (const std::string start = config::critic_start(config); result.critic && !start.empty())
     options.models[start] = result.critic->model;
+  for (const auto& [role, score] : result.score_models)
+    options.models[score.weights.folder] = score.weights.model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
-    if (!role_of(role.role))  // a reward's model
+    if (!role_of(role.role) && !result.score_models.contains(role.role))
       return Error{Errc::config,
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",
@@ -295,6 +298,81 @@ Expected<void> choose_critic(const config::RunConfig& config, const job::Policy&
   return {};
 }
 
+/// The ids of a reward model: those of its folder's tokenizer, else the words of the policy.
+Expected<std::shared_ptr<const tasks::Tokenizer>> score_tokenizer(const std::string& folder,
+                                                                  const model::HfConfig& file,
+                                                                  const job::Policy& policy) {
+  std::error_code failure;
+  for (const std::string& each : {folder, file.name_or_path}) {
+    if (each.empty() || !std::filesystem::is_regular_file(each + "/tokenizer.json", failure))
+      continue;
+    COHORT_ASSIGN(const auto own, tasks::FolderTokenizer::open(each));
+    return std::shared_ptr<const tasks::Tokenizer>(own);
+  }
+  if (policy.file.name_or_path.empty()) return policy.tokenizer;
+  return Error{Errc::config,
+               fmt::format("{} has no tokenizer.json; copy the one that it was trained with into "
+                           "it",
+                           folder)};
+}
+
+Expected<Preflight::ScoreModel> open_score_model(const config::RunConfig& config,
+                                                 const std::string& role,
+                                                 const config::WorkerConfig& worker,
+                                                 const job::Policy& policy,
+                                                 const compute::ModelConfig& of_policy) {
+  const std::string& own = worker.model_args.model_name_or_path;
+  const std::string folder = own.empty() ? config.reward_pretrain : own;
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(folder + "/config.json", failure))
+    return Error{Errc::config,
+                 fmt::format("no folder '{}' with a config.json (nothing is downloaded); give the "
+                             "folder of a classifier, e.g. what `actor-node export` makes of a run "
+                             "of pipeline rm",
+                             folder)};
+  COHORT_ASSIGN(const model::HfConfig file, model::read_hf_folder(folder));
+  if (file.head == model::HfConfig::Head::language || file.labels != 1)
+    return Error{Errc::config,
+                 fmt::format("{}/config.json: {}; a reward model is a classifier of one label "
+                             "(pipeline rm trains one)",
+                             folder,
+                             file.head == model::HfConfig::Head::language
+                                 ? "a language model"
+                                 : fmt::format("a classifier of {} labels", file.labels))};
+  compute::ModelConfig model = {file.shape, of_policy.dtype};
+  // Its tokenizer may need more tokens than the policy's.
+  constexpr int64_t k_longer = 4;
+  const int64_t tokens_max =
+      std::min(std::max<int64_t>(file.shape.max_position, 1), k_longer * config.sequence_length);
+  model.max_position = tokens_max + 1;  // scored_tokens.hpp
+  COHORT_TRY(compute::validate(model));
+  COHORT_ASSIGN(const compute::WeightFolder weights, compute::WeightFolder::open(folder));
+  COHORT_TRY(weights.check_values(model));
+  if (weights.find("score.weight") == nullptr)
+    return Error{Errc::config, folder + ": no tensor score.weight"};
+  COHORT_ASSIGN(auto tokenizer, score_tokenizer(folder, file, policy));
+  if (file.shape.vocab_size < tokenizer->vocab_size())
+    return Error{Errc::config,
+                 fmt::format("{}/config.json: vocab_size {} is below the {} ids of its tokenizer",
+                             folder, file.shape.vocab_size, tokenizer->vocab_size())};
+  COHORT_ASSIGN(RowEncoder encode, row_encoder_of(config, worker.data_args, role + ".data_args",
+                                                  std::move(tokenizer)));
+  return Preflight::ScoreModel{{std::move(model), folder, file}, std::move(encode), tokens_max};
+}
+
+Expected<void> open_score_models(const config::RunConfig& config, const job::Policy& policy,
+                                 Preflight& result) {
+  for (const auto& [name, reward] : config.rewards) {
+    if (reward.type != config::RewardType::reward_model) continue;
+    const std::string role = "rewards." + name;
+    auto opened = open_score_model(config, role, reward.worker, policy, result.model);
+    if (!opened)
+      return Error{Errc::config, role + ".model_args.model_name_or_path: " + opened.error().detail};
+    result.score_models[role] = std::move(*opened);
+  }
+  return {};
+}
+
 // Of the keys, or of the adapter that the run starts from.
 Expected<void> choose_lora(const config::RunConfig& config, Preflight& result) {
   const std::string& folder = config.actor_train.model_args.adapter_name_or_path;
@@ -400,6 +478,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model, result.head));
   COHORT_TRY(choose_reference(config, policy, result));
   COHORT_TRY(choose_critic(config, policy, result));
+  COHORT_TRY(open_score_models(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {
     case config::Pipeline::rlvr:

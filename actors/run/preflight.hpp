@@ -10,6 +10,7 @@
 
 #include "actors/roles/environment_actor.hpp"
 #include "actors/run/prompt_set.hpp"
+#include "actors/run/row_encoder.hpp"
 #include "actors/run/row_set.hpp"
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
@@ -36,6 +37,13 @@ struct Preflight {
   };
   std::optional<OwnWeights> reference = {};  // none: the policy of step 0
   std::optional<OwnWeights> critic = {};     // none: the run has none
+  /// A reward that is a model (score_model.hpp).
+  struct ScoreModel {
+    OwnWeights weights;
+    RowEncoder encode;       // in its own ids
+    int64_t tokens_max = 0;  // of a dialogue
+  };
+  std::map<std::string, ScoreModel> score_models = {};  // by role: "rewards.x"
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }

@@ -177,8 +177,10 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
-  job.has_value_head = c.pipeline == Pipeline::rm && job.name == Role::actor_train;
-  job.has_own_weights = job.name == Role::reference && !config::own_reference(c).empty();
+  const bool is_scorer = job.name.starts_with("rewards.");
+  job.has_value_head = is_scorer || (c.pipeline == Pipeline::rm && job.name == Role::actor_train);
+  job.has_own_weights =
+      is_scorer || (job.name == Role::reference && !config::own_reference(c).empty());
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
     fill_builtin(job, w, c, count(shape.vocab_size));

@@ -309,7 +309,39 @@ void add_batch(const RunConfig& c, List& list) {
                   c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
 }
 
+/// Rewards of type reward_model: one card each, of no role that trains.
+void add_reward_models(const RunConfig& c, List& list) {
+  std::set<uint32_t> taken;
+  for (const auto& [name, reward] : c.rewards) {
+    const std::string key = "rewards." + name, cards = key + ".device_mapping";
+    const WorkerConfig& w = reward.worker;
+    if (reward.type != RewardType::reward_model) {
+      list.add_if(!w.device_mapping.empty(), cards,
+                  fmt::format("a reward of type {} with cards of its own is planned, not run; "
+                              "remove the key",
+                              to_string(reward.type)));
+      continue;
+    }
+    list.add_if(c.pipeline != Pipeline::rlvr, key + ".type",
+                "reward_model scores the answers of pipeline rlvr alone");
+    list.add_if(w.device_mapping.size() != 1, cards,
+                fmt::format("{} cards; a reward model computes on one: give its number",
+                            w.device_mapping.size()));
+    list.add_if(shares(w, c.actor_train) || shares(w, c.critic), cards,
+                "shares a card with a role that trains; give the reward model a card of its own, "
+                "or one of actor_infer");
+    for (uint32_t card : w.device_mapping)
+      list.add_if(!taken.insert(card).second, cards,
+                  fmt::format("card {} has another reward model; give each a card", card));
+    const StrategySettings& s = w.strategy_args;
+    list.add_if(s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size > 1,
+                key + ".strategy_args.strategy_config",
+                "a reward model is not cut over cards; use TP, PP and CP 1");
+  }
+}
+
 void add_rewards(const RunConfig& c, List& list) {
+  add_reward_models(c, list);
   for (const auto& [name, reward] : c.rewards) {
     const std::string key = "rewards." + name;
     const RewardType type = reward.type;

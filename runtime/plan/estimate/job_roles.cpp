@@ -157,7 +157,7 @@ void put_frozen(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
     // A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
-    auto bytes = train_bytes(role.shape, builtin_memory(role));
+    auto bytes = train_bytes(role.shape, builtin_memory(role), role.head);
     put_builtin(role, role.shape, {{Object::ref_params, bytes.at(Object::train_params)}});
     return;
   }
