@@ -127,10 +127,10 @@ void NodeState::execute(const member::Refuse& x) {
 void NodeState::execute(const member::Admit& x) {
   processes_[x.slot] = {joining_->process, joining_->roles};
   for (const RoleHandle& role : joining_->roles) {
-    const std::string name = spawner_->role_at(role.role, CardId{role.card});
-    holders_[{name, CardId{role.card}}] = {role.actor, true};
+    const std::string held = spawner_->role_at(role.role, CardId{role.card});
+    holders_[{held, CardId{role.card}}] = {role.actor, true};
     const auto address = caf::actor_cast<caf::actor_addr>(role.actor);
-    roles_[address] = receiver_name(name, CardId{role.card});
+    roles_[address] = receiver_name(held, CardId{role.card});
     remote_.insert(address);
     self_->monitor(role.actor);
   }
