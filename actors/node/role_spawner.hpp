@@ -81,7 +81,7 @@ class RoleSpawner {
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   /// Returns the links of a role that trajectories pass: from the role before it, to the next.
   std::pair<transport::LinkOptions, transport::LinkOptions> hop_links(std::string_view hop) const;
-  /// Returns the options of the link on which rows of files leave for the reference, or the trainer.
+  /// Returns the options of the link on which rows of files go to the reference, or the trainer.
   transport::LinkOptions rows_link() const;
   /// Returns the options of the link that brings a card in another process its batches.
   transport::LinkOptions batch_link(std::string_view role, CardId card) const;

@@ -34,8 +34,8 @@ compute::LossFactory make_sft_loss();
 /// pair k. Pipeline dpo; ref_logp undefined: its log-probabilities are 0. Pipeline rm: the outputs'
 /// log-probabilities are scores, one for each sample.
 compute::LossFactory make_pair_loss(const config::RunConfig& config);
-/// Returns the numbers of that loss over `samples`. logp[i][t]: log-probability of token t of sample
-/// i where its mask is 1. Returns Errc::compute for what torch throws.
+/// Returns the numbers of that loss over `samples`. logp[i][t]: log-probability of token t of
+/// sample i where its mask is 1. Returns Errc::compute for what torch throws.
 Expected<Numbers> pair_numbers(const config::RunConfig& config,
                                std::span<const compute::TrainSample> samples,
                                const std::vector<std::vector<float>>& logp);

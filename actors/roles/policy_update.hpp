@@ -36,8 +36,8 @@ class PolicyUpdater {
  public:
   explicit PolicyUpdater(UpdateOptions options);
   /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
-  /// Rows of files: kind train imitates them, or learns from pairs (pair_update.hpp); kind val makes
-  /// no step and gives val/loss.
+  /// Rows of files: kind train imitates them, or learns from pairs (pair_update.hpp); kind val
+  /// makes no step and gives val/loss.
   /// A mini-batch whose loss or gradient is not finite makes no step (metric
   /// actor/nonfinite_steps); what it held is in the stream. Errors: compute (more than
   /// nonfinite_steps_max of them in a row, naming the mini-batch), placement (PLACE-4).

@@ -1,11 +1,12 @@
 #pragma once
 /// Reference: what a frozen model makes of each trajectory, while others still generate: the
-/// reference's log-probabilities, or the score of a reward model (score_model.hpp). Owner: node. Thread: its own (detached): a batch computes for milliseconds to seconds.
-/// Bound: the credit of its input link. Where it takes turns on its card, what is to be trained on
-/// waits here, unacknowledged, until phase reference begins: the links up to here then carry a
-/// whole step. Its weights arrive with the first publish, or from a folder (a model of its own; the
-/// checkpoint of step 0 where it has the place of one that died), and never change afterwards.
-/// PLACE-4: what is to be trained on waits until ref_params are on the card.
+/// reference's log-probabilities, or the score of a reward model (score_model.hpp). Owner: node.
+/// Thread: its own (detached): a batch computes for milliseconds to seconds. Bound: the credit of
+/// its input link. Where it takes turns on its card, what is to be trained on waits here,
+/// unacknowledged, until phase reference begins: the links up to here then carry a whole step. Its
+/// weights arrive with the first publish, or from a folder (a model of its own; the checkpoint of
+/// step 0 where it has the place of one that died), and never change afterwards. PLACE-4: what is
+/// to be trained on waits until ref_params are on the card.
 #include <functional>
 #include <memory>
 #include <string>

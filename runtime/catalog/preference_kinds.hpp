@@ -1,5 +1,5 @@
 #pragma once
-/// The losses of pairs of answers, with the names that configs and cases use. Equations and sources:
+/// The losses of pairs of answers, by the names that configs and cases use. Equations and sources:
 /// algorithms/preference.hpp. Value types.
 #include <cstdint>
 #include <string_view>

@@ -356,7 +356,7 @@ struct RlvrSection {
   bool operator==(const RlvrSection&) const = default;
 };
 
-/// Columns of the rows of pipelines sft, dpo and rm; its keys are at the top of the file. Empty: the
+/// Columns of the rows of pipelines sft, dpo and rm; its keys are at the file's top. Empty: the
 /// first of the usual names that a row has (docs/sft.md).
 struct SftSection {
   std::string global_template;  // in place of sft_train.data_args.template

@@ -36,7 +36,7 @@ void add_section(std::vector<Section>& out, const std::string& name, const std::
   out.push_back({name, key, &worker, first_of(worker.model_args.model_name_or_path, checkpoint)});
 }
 
-/// Roles that get cards. A reference only when something needs it (its adapter's base needs none), a
+/// Roles that get cards. A reference only when something needs it, a
 /// critic only when gae does.
 std::vector<Section> sections_of(const RunConfig& c) {
   std::vector<Section> out;

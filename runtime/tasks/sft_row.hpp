@@ -1,6 +1,6 @@
 #pragma once
-/// Rows of files that train: dialogues to imitate (docs/sft.md), and pairs of answers to one prompt
-/// (docs/preference.md). A row is a chat (a column of messages, with tools if there are) or a prompt
+/// Rows of files that train: dialogues to imitate (docs/sft.md), and pairs of answers to a prompt
+/// (docs/preference.md). A row is a chat (a column of messages, with tools if any) or a prompt
 /// with its answers. Pure but for the files.
 #include <cstdint>
 #include <string>

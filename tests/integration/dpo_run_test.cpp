@@ -39,7 +39,7 @@ std::vector<std::string> dpo_run(const TempFolder& folder,
   return command;
 }
 
-/// Forty pairs in two shapes: the chosen answer repeats the digit of the prompt, the other does not.
+/// Forty pairs in two shapes: the chosen answer repeats the prompt's digit, the other does not.
 std::string write_pairs(const TempFolder& folder) {
   const std::string file = (folder.path() / "pairs.jsonl").string();
   std::ofstream out(file);

@@ -1,5 +1,5 @@
-// Pipeline rm as a user runs it: a model that is drawn, a language model's folder, a resume, and the
-// exported classifier against the scores of training.
+// Pipeline rm as a user runs it: a model that is drawn, a language model's folder, a resume, and
+// the exported classifier against the scores of training.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -58,7 +58,7 @@ TEST(RewardModel, AKilledRunResumesAndTwoCardsHaveItsBits) {
   EXPECT_EQ(hashes(run_folder(cards)), hashes(run_folder(reference)));
 }
 
-/// A folder's pairs are learnt; the exported classifier gives the pairs' ids the scores of training:
+/// A folder's pairs are learnt; the exported classifier gives their ids the scores of training:
 /// their means over the pairs are val/reward_chosen and val/reward_rejected.
 TEST(RewardModel, AFolderLearnsAndItsExportGivesTheScoresOfTraining) {
   TempFolder folder;

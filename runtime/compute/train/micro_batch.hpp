@@ -4,7 +4,7 @@
 /// log-probability that is asked for.
 ///
 /// PACK-1: every sample with a response token is in exactly one micro-batch, in order. PACK-2: the
-/// split is a function of the samples' lengths and tokens_max only (not of threads). PACK-3: samples
+/// split is a function of the samples' lengths and tokens_max only (not of threads). PACK-3: those
 /// that belong together are in one micro-batch.
 #include <cstddef>
 #include <cstdint>

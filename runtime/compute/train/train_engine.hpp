@@ -159,8 +159,8 @@ class TrainEngine {
   uint64_t object_bytes(TrainObject object) const;
   bool is_on_card(TrainObject object) const;
 
-  /// One optimizer step over all `samples`; of each `together` of them in a row, such as the two
-  /// answers of a pair, the loss sees all in one micro-batch. Collective. Returns Errc::placement (PLACE-4),
+  /// One optimizer step over all `samples`. Each `together` of them in a row (2: the answers of a
+  /// pair) are in one micro-batch. Collective. Returns Errc::placement (PLACE-4),
   /// Errc::invalid_argument naming the sample, or Errc::compute naming the step. Ask is_finite of
   /// the report (TRAIN-2).
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
