@@ -21,22 +21,9 @@ using test::TempFolder;
 
 std::vector<std::string> dpo_run(const TempFolder& folder,
                                  const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/dpo_arithmetic.yaml",
-      "output_dir=" + folder.path().string(),
-      "actor_train.training_args.per_device_train_batch_size=4",
-      "actor_train.training_args.gradient_accumulation_steps=2",
-      "actor_train.training_args.learning_rate=1.0e-2",
-      "max_steps=6",
-      "eval_steps=3",
-      "save_steps=2"};
-  const std::vector<std::string> model = test::small_model();
-  command.insert(command.end(), model.begin(), model.end());
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  std::vector<std::string> words = {"actor_train.training_args.learning_rate=1.0e-2"};
+  words.insert(words.end(), more.begin(), more.end());
+  return test::rows_run("dpo_arithmetic", folder, words);
 }
 
 /// Forty pairs in two shapes: the chosen answer repeats the prompt's digit, the other does not.
@@ -85,16 +72,7 @@ TEST(Dpo, RowsOfAFileAreLearntAndHeldOutOnesToo) {
 }
 
 TEST(Dpo, AKilledRunResumesWithTheBitsOfOneThatWasNot) {
-  TempFolder whole, folder;
-  Process reference(dpo_run(whole), whole);
-  ASSERT_EQ(reference.wait(), 0) << reference.err();
-  auto command = dpo_run(folder);
-  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
-  Process victim(command, folder);
-  ASSERT_NE(victim.wait(), 0);
-  Process resumed(dpo_run(folder, {"resume_from_checkpoint=true"}), folder);
-  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
-  EXPECT_EQ(hashes(run_folder(resumed)), hashes(run_folder(reference)));
+  test::expect_same_bits_after_a_kill(dpo_run);
 }
 
 /// The same pairs in every order of batch size, accumulation, cards, processes and turns: one hash.

@@ -20,20 +20,9 @@ using test::TempFolder;
 
 /// A classifier of the sums' words, as pipeline rm trains it in three steps.
 std::string train_classifier(const TempFolder& folder) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/rm_arithmetic.yaml",
-      "output_dir=" + folder.path().string(),
-      "actor_train.training_args.per_device_train_batch_size=8",
-      "actor_train.training_args.gradient_accumulation_steps=1",
-      "actor_train.training_args.learning_rate=1.0e-2",
-      "sequence_length=132",
-      "max_steps=3",
-      "eval_steps=-1"};
-  const std::vector<std::string> model = test::small_model();
-  command.insert(command.end(), model.begin(), model.end());
+  const auto command = test::rows_run("rm_arithmetic", folder,
+                                      {"actor_train.training_args.learning_rate=1.0e-2",
+                                       "sequence_length=132", "++max_steps=3", "eval_steps=-1"});
   Process run(command, folder);
   EXPECT_EQ(run.wait(), 0) << run.err();
   const std::string out = (folder.path() / "classifier").string();

@@ -22,40 +22,19 @@ using test::TempFolder;
 
 std::vector<std::string> rm_run(const TempFolder& folder,
                                 const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/rm_arithmetic.yaml",
-      "output_dir=" + folder.path().string(),
-      "actor_train.training_args.per_device_train_batch_size=4",
-      "actor_train.training_args.gradient_accumulation_steps=2",
-      "actor_train.training_args.learning_rate=1.0e-2",
-      "max_steps=6",
-      "eval_steps=3",
-      "save_steps=2"};
-  const std::vector<std::string> model = test::small_model();
-  command.insert(command.end(), model.begin(), model.end());
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  std::vector<std::string> words = {"actor_train.training_args.learning_rate=1.0e-2"};
+  words.insert(words.end(), more.begin(), more.end());
+  return test::rows_run("rm_arithmetic", folder, words);
 }
 
 TEST(RewardModel, AKilledRunResumesAndTwoCardsHaveItsBits) {
-  TempFolder whole, folder, two;
-  Process reference(rm_run(whole), whole);
-  ASSERT_EQ(reference.wait(), 0) << reference.err();
-  auto command = rm_run(folder);
-  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
-  Process victim(command, folder);
-  ASSERT_NE(victim.wait(), 0);
-  Process resumed(rm_run(folder, {"resume_from_checkpoint=true"}), folder);
-  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
-  EXPECT_EQ(hashes(run_folder(resumed)), hashes(run_folder(reference)));
+  TempFolder two;
+  const auto expected = test::expect_same_bits_after_a_kill(rm_run);
   Process cards(rm_run(two, {"num_gpus_per_node=2", "actor_train.device_mapping=[0,1]",
                              "actor_train.training_args.gradient_accumulation_steps=1"}),
                 two);
   ASSERT_EQ(cards.wait(), 0) << cards.err();
-  EXPECT_EQ(hashes(run_folder(cards)), hashes(run_folder(reference)));
+  EXPECT_EQ(hashes(run_folder(cards)), expected);
 }
 
 /// A folder's pairs are learnt; the exported classifier gives their ids the scores of training:
