@@ -61,5 +61,11 @@ if(TARGET cohort_flow_rig)
   cohort_test(flow_test integration SOURCES integration/flow_test.cpp DEPS cohort::flow_rig)
 endif()
 cohort_test(sft_reference_test golden SOURCES golden/sft_reference_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json)
+cohort_test(dpo_run_test integration TIMEOUT 240 SOURCES integration/dpo_run_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(rm_run_test integration TIMEOUT 240 SOURCES integration/rm_run_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(reward_model_test integration TIMEOUT 240 SOURCES integration/reward_model_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(sft_run_test integration TIMEOUT 240 SOURCES integration/sft_run_test.cpp
   DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)

@@ -118,7 +118,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
 std::vector<std::pair<std::string, double>> row_metrics(
     const std::vector<proto::Trajectory>& batch) {
   const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
-  const std::string prefix = is_held_out ? "val/" : "sft/";
+  const std::string prefix = is_held_out || batch.empty() ? "val/" : batch.front().tag + "/";
   double truncated = 0, without_end = 0, uncounted = 0;
   for (const proto::Trajectory& t : batch) {
     uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;

@@ -21,4 +21,7 @@ std::string teacher_folder(const RunConfig& config);
 /// Returns whether a teacher is built.
 bool has_teacher(const RunConfig& config);
 
+/// Returns the section of the role that trains on rows or episodes: sft_train or actor_train.
+std::string train_section(const RunConfig& config);
+
 }  // namespace cohort::config

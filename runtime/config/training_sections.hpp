@@ -43,6 +43,20 @@ struct TrainInferCorrection {
   bool operator==(const TrainInferCorrection&) const = default;
 };
 
+/// Pipelines dpo and rm: columns of the pairs and their loss; its keys are at the top of the file.
+struct PreferenceSection {
+  bool use_reference_model = true;                // false: its log-probabilities count as 0
+  PreferenceKind loss = PreferenceKind::sigmoid;  // key preference_loss; after load also by `ipo`
+  bool ipo = false;                               // ROLL's name of preference_loss: ipo
+  double beta = 0.1;
+  double label_smoothing = 0;                   // share of pairs that are taken for mislabelled
+  AnswerScale answer_scale = AnswerScale::sum;  // simpo, after load: mean
+  double gamma_beta_ratio = 0.5;                // simpo's margin over beta
+  double center_rewards_coefficient = 0;        // rm
+  std::string chosen_key = "chosen", rejected_key = "rejected";
+  bool operator==(const PreferenceSection&) const = default;
+};
+
 /// Numbers of a policy loss that pg_clip and its range do not give (docs/algorithms.md).
 struct PolicyLossSection {
   std::optional<double> dual_clip_bound;  // none: 1 + 2 pg_clip; of dppo_*: 20

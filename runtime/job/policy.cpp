@@ -39,10 +39,15 @@ Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::
                  "model: the shape is that of pretrain's config.json; remove the section"};
   COHORT_ASSIGN(model::HfConfig read, source.is_random ? model::read_hf_file(source.config)
                                                        : model::read_hf_folder(config.pretrain));
-  if (read.head != model::HfConfig::Head::language)
+  const bool is_classifier = read.head != model::HfConfig::Head::language;
+  const bool may_be_one = config.pipeline == config::Pipeline::rm && read.labels == 1;
+  if (is_classifier && !may_be_one)
     return Error{Errc::config,
-                 fmt::format("pretrain: {} holds a classifier; the policy is a language model",
-                             config.pretrain)};
+                 fmt::format("pretrain: {} holds a classifier with {} labels; {}", config.pretrain,
+                             read.labels,
+                             config.pipeline == config::Pipeline::rm
+                                 ? "a reward model has one, or starts from a language model"
+                                 : "the policy is a language model")};
   notices.insert(notices.end(), read.notices.begin(), read.notices.end());
   return read;
 }
@@ -62,9 +67,8 @@ Expected<std::shared_ptr<const tasks::Tokenizer>> words_of(const config::RunConf
   return words;
 }
 
-/// The section of the role that trains, as the user names it.
 std::string data_key(const config::RunConfig& config) {
-  return config.pipeline == config::Pipeline::sft ? "sft_train.data_args" : "actor_train.data_args";
+  return config::train_section(config) + ".data_args";
 }
 
 Expected<tasks::FolderChatOptions> chat_options(const config::RunConfig& config) {

@@ -36,6 +36,24 @@ inline std::optional<int64_t> claimed_at(const std::filesystem::path& claim) {
   return std::stoll(text.substr(text.rfind(' ') + 1));
 }
 
+/// A run that is killed in its fifth update and goes on has the hashes of one that was not, which
+/// are returned. `run_of`: the command of a run into a folder, with more words.
+template <class RunOf>
+std::map<uint64_t, std::string> expect_same_bits_after_a_kill(const RunOf& run_of) {
+  TempFolder whole, folder;
+  Process reference(run_of(whole, {}), whole);
+  EXPECT_EQ(reference.wait(), 0) << reference.err();
+  std::vector<std::string> command = run_of(folder, {});
+  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
+  Process victim(command, folder);
+  EXPECT_NE(victim.wait(), 0);
+  Process resumed(run_of(folder, {"resume_from_checkpoint=true"}), folder);
+  EXPECT_EQ(resumed.wait(), 0) << resumed.err();
+  const auto expected = hashes(run_folder(reference));
+  EXPECT_EQ(hashes(run_folder(resumed)), expected);
+  return expected;
+}
+
 /// What a run's stream says of its trajectories and its losses.
 struct StreamFacts {
   std::vector<nlohmann::json> events;

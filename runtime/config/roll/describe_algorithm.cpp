@@ -13,9 +13,8 @@ void describe_run(Visitor& v, RunConfig& c) {
         c.seed);
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
   v.key({"max_steps", "driver",
-         "Policy iterations of the run; -1: no end (ROLL's agentic). sft: optimizer steps; missing "
-         "or "
-         "-1: sft_train.training_args decides.",
+         "Policy iterations of the run; -1: no end (ROLL's agentic). sft, dpo, rm: optimizer "
+         "steps; missing or -1: training_args of the role that trains decides.",
          between(-1, 10'000'000)},
         c.max_steps);
   v.key({"save_steps", "driver", "A checkpoint every so many steps, and after the last.",
@@ -278,7 +277,7 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
         c.dialect);
   v.key({"pipeline", "config",
          "What the run does. Missing: agentic with train_env_manager, rlvr with rewards or "
-         "files, sft with sft_train, distill with student, dpo with actor_train alone."},
+         "files, sft with sft_train, distill with student, dpo and rm with keys of their own."},
         c.pipeline);
   describe_run(v, c);
   describe_batches(v, c);
@@ -288,6 +287,7 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
   describe_schedule(v, c);
   describe_rlvr(v, c);
   describe_distillation(v, c);
+  describe_preference(v, c);
   describe_inert_run(v);
   describe_definitions(v);
 }

@@ -1,5 +1,5 @@
 /// Keys of pipeline rlvr: rewards by domain, its filters, masks and evaluation; and the keys of
-/// sft, dpo and distill.
+/// sft and distill.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft, dpo, rm", k_not_run = "not run yet";
 
 void describe_thresholds(Visitor& v, QueryFilter& f) {
   v.key({"threshold_down", k_trainer, "Lower bound of the group's mean."}, f.threshold_down);
@@ -102,8 +102,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
 }
 
 void describe_validation(Visitor& v, ValidationSection& x) {
-  if (!v.enter({"validation", "rlvr, sft", "Held-out rows of pipelines rlvr and sft."},
-               x.is_configured))
+  if (!v.enter(
+          {"validation", "preflight", "Held-out rows of files: pipelines rlvr, sft, dpo and rm."},
+          x.is_configured))
     return;
   x.is_configured = true;
   describe_data_args(v, x.data_args);
@@ -172,7 +173,7 @@ void describe_sampling_loop(Visitor& v, RlvrSection& x) {
 }
 
 void describe_sft(Visitor& v, SftSection& x) {
-  v.nullable_text({"global_template", k_sft, "In place of sft_train.data_args.template."},
+  v.nullable_text({"global_template", k_sft, "In place of the training role's data_args.template."},
                   x.global_template);
   v.nullable_text({"system_key", k_sft, "Column with a system message; ~: none."}, x.system_key);
   v.nullable_text(
@@ -195,11 +196,6 @@ void describe_sft(Visitor& v, SftSection& x) {
   v.key(
       {"shuffle", k_sft, "Each epoch in an order of its own, by the seed; false: as in the files."},
       x.shuffle);
-}
-
-void describe_other_pipelines(Visitor& v) {
-  v.inert("train_batch_size use_reference_model ipo beta label_smoothing chosen_key rejected_key",
-          "belongs to pipeline dpo, which is not built in");
 }
 
 }  // namespace
@@ -235,7 +231,6 @@ void describe_rlvr(Visitor& v, RunConfig& c) {
           "belongs to ROLL's rlvr workers");
   v.inert("user_defined_rollout_loop_cls router_args rollout_mock",
           "belongs to ROLL's scheduler; requests are scheduled by the built-in engine");
-  describe_other_pipelines(v);
 }
 
 }  // namespace cohort::config

@@ -192,7 +192,10 @@ Pipeline infer_pipeline(const Findings& f, std::string& key) {
   if (has_any({"sft_train"})) return Pipeline::sft;
   if (has_any({"student"})) return Pipeline::distill;
   if (has_any({"student_train", "is_pure_opd", "use_opd"})) return Pipeline::rlvr;
-  if (has_any({"chosen_key", "ipo", "beta", "use_reference_model"})) return Pipeline::dpo;
+  if (has_any({"center_rewards_coefficient"})) return Pipeline::rm;
+  if (has_any(
+          {"chosen_key", "rejected_key", "ipo", "beta", "use_reference_model", "preference_loss"}))
+    return Pipeline::dpo;
   if (has_any({"rewards", "num_return_sequences_in_group", "actor_train.data_args.file_name"}))
     return Pipeline::rlvr;
   return Pipeline::agentic;
@@ -212,6 +215,10 @@ void warn_not_built(const RunConfig& c, Findings& f) {
 std::string own_reference(const RunConfig& c) {
   const std::string& folder = c.reference.model_args.model_name_or_path;
   return c.derived.is_reference_needed && folder != c.pretrain ? folder : "";
+}
+
+std::string train_section(const RunConfig& c) {
+  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
 }
 
 std::string critic_start(const RunConfig& c) {
@@ -274,6 +281,7 @@ void check_algorithm(RunConfig& c, Findings& f) {
   check_loss(c, f);
   if (c.pipeline == Pipeline::agentic) check_normalization(c, f);
   if (c.pipeline <= Pipeline::rlvr) check_kl(c, f);
+  if (has_pairs(c.pipeline)) check_pairs(c, f);
   check_clips(c, f);
 }
 

@@ -24,6 +24,8 @@ void check_demonstrations(const RunConfig& config, Findings& findings);
 void check_roles(RunConfig& config, Findings& findings, const LoadOptions& options);
 void check_batches(RunConfig& config, Findings& findings);
 void check_algorithm(RunConfig& config, Findings& findings);
+/// Of pipelines dpo and rm: their loss, and what of it needs a reference.
+void check_pairs(RunConfig& config, Findings& findings);
 void check_environments(RunConfig& config, Findings& findings);
 void check_rlvr(RunConfig& config, Findings& findings);
 /// Completes `async`, from async_generation_ratio too, and refuses what cannot run beside training.
