@@ -39,21 +39,13 @@ TEST(Demonstrations, StandInTheirGroupsAndTeachWhatNobodySamples) {
   Process run(run_of(folder), folder);
   ASSERT_EQ(run.wait(), 0) << run.err();
   const std::string path = test::run_folder(run);
-  auto reader = stream::Reader::open(path + "/stream");
-  ASSERT_TRUE(reader) << reader.error().detail;
   size_t demonstrations = 0;
-  for (;;) {
-    auto record = reader->next();
-    ASSERT_TRUE(record) << record.error().detail;
-    if (!*record) break;
-    if ((*record)->info.type != stream::RecordType::trajectory) continue;
-    const auto t = (*record)->trajectory();
-    ASSERT_TRUE(t) << t.error().detail;
-    EXPECT_EQ(proto::is_demonstration(*t), t->key.index + 1 == k_group_size);
-    if (!proto::is_demonstration(*t)) continue;
+  for (const proto::Trajectory& t : test::recorded_trajectories(path)) {
+    EXPECT_EQ(proto::is_demonstration(t), t.key.index + 1 == k_group_size);
+    if (!proto::is_demonstration(t)) continue;
     ++demonstrations;
-    EXPECT_EQ(t->score, 1) << t->turns.back().response;
-    EXPECT_TRUE(std::ranges::all_of(t->behavior_logp, [](float x) { return x == 0; }));
+    EXPECT_EQ(t.score, 1) << t.turns.back().response;
+    EXPECT_TRUE(std::ranges::all_of(t.behavior_logp, [](float x) { return x == 0; }));
   }
   EXPECT_EQ(demonstrations, 30U * 8);
   const auto rows = test::metric_rows(path);

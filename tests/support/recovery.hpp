@@ -1,5 +1,7 @@
 #pragma once
 /// Runs in which a process dies at a failpoint, and what their stream says afterwards.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -93,6 +95,23 @@ inline StreamFacts read_stream(const std::string& run) {
         ++facts.trained[key.step][{key.group, key.index}];
     }
   }
+}
+
+/// The trajectories of a run's stream, in the order of their records.
+inline std::vector<proto::Trajectory> recorded_trajectories(const std::string& run) {
+  std::vector<proto::Trajectory> found;
+  auto reader = stream::Reader::open(run + "/stream");
+  EXPECT_TRUE(reader) << reader.error().detail;
+  while (reader) {
+    auto record = reader->next();
+    EXPECT_TRUE(record) << record.error().detail;
+    if (!record || !*record) break;
+    if ((*record)->info.type != stream::RecordType::trajectory) continue;
+    auto trajectory = (*record)->trajectory();
+    EXPECT_TRUE(trajectory) << trajectory.error().detail;
+    if (trajectory) found.push_back(std::move(*trajectory));
+  }
+  return found;
 }
 
 /// FLOW-1: returns what is wrong with the trajectories of `steps` steps, or nothing.
