@@ -135,6 +135,7 @@ Expected<TokenCredit> credit_tokens(const TokenRewards& in, const AdvantageOptio
   COHORT_TRY(check_layout(in.layout));
   COHORT_TRY(check_tokens("reward", in.rewards, mask));
   if (!in.values.empty()) COHORT_TRY(check_tokens("value", in.values, mask));
+  if (!in.leads.empty()) COHORT_TRY(check_tokens("lead", in.leads, mask));
   const std::vector<double> rewards = visible(in.rewards, mask, false);
   const std::vector<double> values = visible(in.values, mask, options.holes == Holes::through);
   TokenCredit credit;
@@ -146,6 +147,8 @@ Expected<TokenCredit> credit_tokens(const TokenRewards& in, const AdvantageOptio
   for (size_t t = 0; t < values.size(); ++t)
     if (mask[t] != 0) credit.returns[t] += values[t];
   credit.advantages = credit.raw;
+  for (size_t t = 0; t < in.leads.size(); ++t)
+    if (mask[t] != 0) credit.advantages[t] += in.leads[t];
   if (options.whiten) whiten(credit.advantages, mask);
   if (options.advantage_clip)
     for (double& advantage : credit.advantages)
@@ -158,8 +161,9 @@ Expected<TokenCredit> credit_tokens(const TokenRewards& in, const AdvantageOptio
 Expected<TokenCredit> compute_token_advantages(const AdvantageInput& input,
                                                const AdvantageOptions& options) {
   COHORT_ASSIGN(const std::vector<double> rewards, place_rewards(input, options));
-  return credit_tokens({.rewards = rewards, .layout = input.layout, .values = input.values},
-                       options);
+  return credit_tokens(
+      {.rewards = rewards, .layout = input.layout, .values = input.values, .leads = input.leads},
+      options);
 }
 
 std::vector<double> discounted_returns(const TokenRewards& in) {

@@ -34,6 +34,7 @@ struct TokenRewards {
   std::span<const double> values = {};  // [N] a critic's, of estimators that need one
   double lambda = 1;
   Holes holes = Holes::through;
+  std::span<const double> leads = {};  // [N] or empty; credit_tokens adds them, no recursion does
 };
 /// One advantage per token [N].
 using TokenAdvantages = std::vector<double> (*)(const TokenRewards& in);
@@ -70,6 +71,8 @@ struct AdvantageInput {
   std::span<const double> ref_logp;          // [N] or empty; likewise
   std::span<const double> values = {};       // [N] or empty; of estimators that need a critic
   std::span<const uint32_t> turn_ends = {};  // [K] tokens; then rewards has K entries, of turns
+  std::span<const double> leads =
+      {};  // [N] or empty: advantages beside the estimator's (teacher.hpp)
 };
 
 struct AdvantageSummary {
@@ -80,9 +83,9 @@ struct AdvantageSummary {
 
 /// Per token [N], 0 where masked.
 struct TokenCredit {
-  std::vector<double> raw;         // of the recursion
+  std::vector<double> raw;         // of the recursion, without leads
   std::vector<double> returns;     // raw + values, what a critic learns; without values, raw
-  std::vector<double> advantages;  // raw, then whitened and clipped as asked
+  std::vector<double> advantages;  // raw + leads, then whitened and clipped as asked
   AdvantageSummary summary;
 };
 

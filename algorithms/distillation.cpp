@@ -65,16 +65,4 @@ DistillationLoss distillation_loss(const DistillationInput& input,
   return result;
 }
 
-Tensor distillation_advantages(const DistillationAdvantageInput& input, double coef) {
-  COHORT_CHECK(input.logp.defined() && input.logp.dim() == 1, "ALG-3: logp must be [M]");
-  COHORT_CHECK(input.teacher_logp.defined(), "ALG-3: teacher_logp is missing");
-  for (const Tensor* x : {&input.teacher_logp, &input.task_advantages, &input.mask})
-    COHORT_CHECK(!x->defined() || x->sizes() == input.logp.sizes(),
-                 fmt::format("ALG-3: a tensor of the micro-batch is not [{}]", input.logp.size(0)));
-  const at::NoGradGuard no_grad;
-  Tensor advantages = coef * (input.teacher_logp - input.logp);
-  if (input.task_advantages.defined()) advantages = input.task_advantages + advantages;
-  return live(advantages, bools_of(input.mask));
-}
-
 }  // namespace cohort::algorithms

@@ -45,15 +45,4 @@ struct DistillationLoss {
 DistillationLoss distillation_loss(const DistillationInput& input,
                                    const DistillationOptions& options, const GlobalCounts& counts);
 
-struct DistillationAdvantageInput {
-  at::Tensor logp;             // [M] log-probability of the sampled token under the student
-  at::Tensor teacher_logp;     // [M] under the teacher
-  at::Tensor task_advantages;  // [M] of an estimator; undefined = 0: distillation alone
-  at::Tensor mask;             // [M] bool or u8, 1 = counts; undefined = all
-};
-
-/// Returns [M] task_advantages + coef (teacher_logp - logp), 0 where masked, without a gradient. No
-/// token gets credit for a later one. COHORT_CHECK on shapes.
-at::Tensor distillation_advantages(const DistillationAdvantageInput& input, double coef);
-
 }  // namespace cohort::algorithms

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
+#include <string>
 
 #include "runtime/base/check.hpp"
 
@@ -62,9 +63,20 @@ Tensor share(const Tensor& values, const Tensor& mask, double pairs) {
   return live(values, mask).sum() * (pairs > 0 ? 1 / pairs : 0);
 }
 
-double share_of_wins(const Tensor& chosen, const Tensor& rejected, const Tensor& mask,
-                     double pairs) {
-  return share(chosen.gt(rejected).to(at::kDouble), mask, pairs).item<double>();
+/// What is told of the answers' scores [P], which are `factor` times the two sides.
+struct Sides {
+  const Tensor &chosen, &rejected, &mask;
+  double factor = 1;
+};
+void tell(const std::string& name, const Sides& x, double pairs, PairLoss& result) {
+  const at::NoGradGuard no_grad;
+  const auto mean = [&](const Tensor& side) { return share(side, x.mask, pairs).item<double>(); };
+  const double chosen = x.factor * mean(x.chosen), rejected = x.factor * mean(x.rejected);
+  result.numbers.add(name + "/loss", result.total.item<double>());
+  result.numbers.add(name + "/accuracy", mean(x.chosen.gt(x.rejected).to(at::kDouble)));
+  result.numbers.add(name + "/reward_chosen", chosen);
+  result.numbers.add(name + "/reward_rejected", rejected);
+  result.numbers.add(name + "/margin", chosen - rejected);
 }
 
 }  // namespace
@@ -103,13 +115,7 @@ PairLoss preference_loss(const PreferenceInput& input, const PreferenceOptions& 
   // The ratio is 0 but for simpo.
   result.total =
       share(losses_of(chosen - rejected - options.gamma_beta_ratio, options), mask, pairs);
-  const at::NoGradGuard no_grad;
-  result.numbers.add("preference/loss", result.total.item<double>());
-  result.numbers.add("preference/accuracy", share_of_wins(chosen, rejected, mask, pairs));
-  result.numbers.add("preference/reward_chosen",
-                     options.beta * share(chosen, mask, pairs).item<double>());
-  result.numbers.add("preference/reward_rejected",
-                     options.beta * share(rejected, mask, pairs).item<double>());
+  tell("preference", {chosen, rejected, mask, options.beta}, pairs, result);
   return result;
 }
 
@@ -125,9 +131,7 @@ PairLoss reward_model_loss(const RewardModelInput& input, double center_coef, do
   if (center_coef != 0) losses = losses + center_coef * (chosen + rejected).square();
   PairLoss result;
   result.total = share(losses, mask, pairs);
-  const at::NoGradGuard no_grad;
-  result.numbers.add("reward_model/loss", result.total.item<double>());
-  result.numbers.add("reward_model/accuracy", share_of_wins(chosen, rejected, mask, pairs));
+  tell("reward_model", {chosen, rejected, mask}, pairs, result);
   return result;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Losses on pairs of answers to one prompt: direct preference losses of a policy, and the loss of
-/// a reward model. No pipeline calls them yet; `actor-node evaluate` does. No state; a call runs on
+/// a reward model. No state; a call runs on
 /// the caller's thread under its autograd mode, in the dtype of its input (f32 or f64).
 ///   h = (lp_chosen - ref_chosen) - (lp_rejected - ref_rejected), over an answer's tokens
 ///   sigmoid  -(1 - e) ln s(b h) - e ln s(-b h)          DPO, arXiv 2305.18290 eq. 7; with e > 0
@@ -21,14 +21,12 @@
 #include "algorithms/aggregation.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/base/numbers.hpp"
+#include "runtime/catalog/preference_kinds.hpp"
 
 namespace cohort::algorithms {
 
-enum class PreferenceKind : uint8_t { sigmoid, robust, hinge, ipo, simpo };
-
-/// What stands for an answer's log-probability in h. The same name means either elsewhere: the ipo
-/// of ROLL and OpenRLHF takes sums, that of TRL means. Means make h smaller by the answers' length.
-enum class AnswerScale : uint8_t { sum, mean };
+using catalog::AnswerScale;  // of h; means make h smaller by the answers' length
+using catalog::PreferenceKind;
 
 struct PreferenceOptions {
   PreferenceKind kind = PreferenceKind::sigmoid;
@@ -50,9 +48,10 @@ struct PreferenceInput {
   at::Tensor mask;                            // [P] bool or u8, 1 = counts; undefined = all
 };
 
-/// numbers: NAME/loss, and NAME/accuracy, the share of the pairs whose chosen answer scores higher.
-/// NAME is `preference`, or `reward_model`. A preference loss also has preference/reward_chosen and
-/// preference/reward_rejected, the means of b (lp - ref), over tokens as `scale` says.
+/// numbers: NAME/loss; NAME/accuracy, the share of the pairs whose chosen answer scores higher;
+/// NAME/reward_chosen and NAME/reward_rejected, the means of the answers' scores, and NAME/margin,
+/// that of their difference. NAME is `preference`, where a score is b (lp - ref), over tokens as
+/// `scale` says; or `reward_model`.
 struct PairLoss {
   at::Tensor total;  // scalar; backward through it
   Numbers numbers;

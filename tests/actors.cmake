@@ -15,6 +15,8 @@ endif()
 cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_test.cpp DEPS cohort::config nlohmann_json::nlohmann_json)
 cohort_test(critic_run_test integration TIMEOUT 300
   SOURCES integration/critic_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(distill_run_test integration TIMEOUT 300
+  SOURCES integration/distill_run_test.cpp integration/demonstration_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
@@ -65,5 +67,11 @@ endif()
 cohort_test(sft_reference_test golden SOURCES golden/sft_reference_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(tool_run_test integration TIMEOUT 240 SOURCES integration/tool_run_test.cpp
   DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(dpo_run_test integration TIMEOUT 240 SOURCES integration/dpo_run_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(rm_run_test integration TIMEOUT 240 SOURCES integration/rm_run_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+cohort_test(reward_model_test integration TIMEOUT 240 SOURCES integration/reward_model_test.cpp
+  DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(sft_run_test integration TIMEOUT 240 SOURCES integration/sft_run_test.cpp
   DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)

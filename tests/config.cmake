@@ -1,6 +1,6 @@
 cohort_test(config_test unit
   SOURCES unit/config_load_test.cpp unit/config_errors_test.cpp unit/config_broken_test.cpp
-    unit/config_seed_plan_test.cpp unit/config_schema_test.cpp unit/config_examples_test.cpp
+    unit/config_seed_plan_test.cpp unit/config_schema_test.cpp unit/config_examples_test.cpp unit/config_distillation_test.cpp
   DEPS cohort::config)
 cohort_test(config_compose_test unit
   SOURCES unit/config_compose_test.cpp unit/config_interpolate_test.cpp unit/config_override_test.cpp

@@ -53,7 +53,8 @@ class CardProcessState {
       for (CardId card : role.cards) {
         if (std::ranges::find(spawner.cards, card) == spawner.cards.end()) continue;
         roles_.push_back(spawner_->spawn(system, role.role, card));
-        ready.roles.push_back({role_of(role.role).value(), card.value, roles_.back()});
+        ready.roles.push_back(
+            {role_of(role.role).value_or(Role::rewards), card.value, roles_.back()});
       }
     self_->send(options_.node, ready_atom_v, ready);
   }

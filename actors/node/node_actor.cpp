@@ -113,7 +113,7 @@ void NodeState::spawn_trainer() {
 
 void NodeState::spawn_reward() {
   RewardOptions options;
-  auto [input, output] = spawner_->hop_links(Role::rewards);
+  auto [input, output] = spawner_->hop_links(to_string(Role::rewards));
   options.hop = {spawner_->context(), std::move(input), std::move(output)};
   options.rewards = std::exchange(options_.rewards, {});
   if (options.rewards.empty()) {  // a successor starts with plugins of its own
@@ -138,7 +138,7 @@ bool NodeState::spawn_producers() {
   }
   RowFeederOptions options;
   options.context = spawner_->context();
-  options.output = spawner_->link("trainer", "rows->actor_train");
+  options.output = spawner_->rows_link();
   options.rows = options_.plan.rows;
   options.run_id = options_.folder.run_id;
   options.fail = failure_sink();

@@ -144,7 +144,7 @@ class NodeState {
   RecorderActor recorder_;
   TrainerActor trainer_;
   RewardActor reward_;
-  PlayerActor rows_;  // pipeline sft
+  PlayerActor rows_;  // rows of files
   PlacementActor placement_;
   DriverActor driver_;
   int reward_restarts_ = 0;

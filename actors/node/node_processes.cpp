@@ -127,9 +127,10 @@ void NodeState::execute(const member::Refuse& x) {
 void NodeState::execute(const member::Admit& x) {
   processes_[x.slot] = {joining_->process, joining_->roles};
   for (const RoleHandle& role : joining_->roles) {
-    holders_[{std::string(to_string(role.role)), CardId{role.card}}] = {role.actor, true};
+    const std::string held = spawner_->role_at(role.role, CardId{role.card});
+    holders_[{held, CardId{role.card}}] = {role.actor, true};
     const auto address = caf::actor_cast<caf::actor_addr>(role.actor);
-    roles_[address] = receiver_name(role.role, CardId{role.card});
+    roles_[address] = receiver_name(held, CardId{role.card});
     remote_.insert(address);
     self_->monitor(role.actor);
   }
@@ -141,7 +142,7 @@ void NodeState::execute(const member::Forget& x) {
     self_->demonitor(address);
     roles_.erase(address);
     remote_.erase(address);
-    holders_.erase({std::string(to_string(role.role)), CardId{role.card}});
+    holders_.erase({spawner_->role_at(role.role, CardId{role.card}), CardId{role.card}});
     if (!x.is_fenced) continue;  // it has ended, or plays to its end: all that it sent counts
     const std::string producer =
         spawner_->producer(to_string(role.role), CardId{role.card}, x.attempt);

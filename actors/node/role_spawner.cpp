@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 
 #include "actors/node/link_collectives.hpp"
 #include "actors/roles/critic_worker.hpp"
 #include "actors/roles/reference_actor.hpp"
+#include "actors/roles/score_model.hpp"
 #include "actors/roles/train_rank.hpp"
 #include "actors/roles/train_worker.hpp"
 #include "runtime/base/check.hpp"
@@ -24,10 +24,9 @@ namespace {
 // In the names of links.
 constexpr const char* k_to_rewards = "->rewards";
 constexpr const char* k_attempt = ", attempt ";
+constexpr std::string_view k_rows = "rows";
 
-// What trajectories pass on their way, where the run has it.
-constexpr std::array k_hops = {Role::actor_infer, Role::rewards, Role::reference,
-                               Role::actor_train};
+constexpr std::string_view k_model_reward = "rewards.";  // begins the roles of rewards with a card
 
 }  // namespace
 
@@ -155,16 +154,35 @@ transport::LinkOptions RoleSpawner::link(const std::string& endpoint,
   return link;
 }
 
-std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links(Role hop) const {
-  std::vector<Role> chain;
-  for (Role each : k_hops)
-    if (each == Role::rewards || options_.plan->placement.find(each)) chain.push_back(each);
-  const auto between = [this](Role from, Role to) {
-    return link(to == Role::actor_train ? "trainer" : std::string(to_string(to)),
-                fmt::format("{}->{}", to_string(from), to_string(to)));
+std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links(
+    std::string_view hop) const {
+  const plan::PlacementPlan& plan = options_.plan->placement;
+  std::vector<std::string> chain;
+  const auto add = [&](Role role) {
+    if (plan.find(role) != nullptr) chain.emplace_back(to_string(role));
   };
-  auto at = std::ranges::find(chain, hop);
+  if (config::is_supervised(options_.config->pipeline)) {
+    chain.emplace_back(k_rows);
+  } else {
+    add(Role::actor_infer);
+    chain.emplace_back(to_string(Role::rewards));
+    for (const plan::RoleSpec& role : plan.roles)
+      if (role.role.starts_with(k_model_reward)) chain.push_back(role.role);
+  }
+  add(Role::reference);
+  add(Role::teacher);
+  add(Role::actor_train);
+  const auto between = [this](const std::string& from, const std::string& to) {
+    return link(to == Role::actor_train ? "trainer" : to, fmt::format("{}->{}", from, to));
+  };
+  const auto at = std::ranges::find(chain, hop);
   return {between(at[-1], at[0]), between(at[0], at[1])};
+}
+
+transport::LinkOptions RoleSpawner::rows_link() const {
+  const bool has_reference = options_.plan->placement.find(Role::reference) != nullptr;
+  return has_reference ? hop_links(to_string(Role::reference)).first
+                       : link("trainer", fmt::format("{}->actor_train", k_rows));
 }
 
 // A step is sent at once.
@@ -204,7 +222,7 @@ compute::TrainEngineOptions RoleSpawner::train_options(CardId id, Role role) con
   engine.micro_batch_tokens = config.micro_batch_tokens;
   engine.card = cards_.at(id).get();
   engine.role = std::string(to_string(role));
-  engine.is_frozen = role == Role::reference;
+  engine.is_frozen = is_frozen(to_string(role));
   return engine;
 }
 
@@ -263,7 +281,7 @@ std::vector<std::string> RoleSpawner::links_of(const std::string& role, CardId c
   if (role == Role::actor_train) return {batch_link(role, card).name};
   if (role == Role::critic) return {batch_link(role, card).name, values_link(card).name};
   if (role == Role::actor_infer) return {producer(role, card, 0)};
-  auto [input, output] = hop_links(role_of(role).value());
+  auto [input, output] = hop_links(role);
   return {input.name, output.name};
 }
 
@@ -277,6 +295,14 @@ std::pair<std::string, std::optional<uint32_t>> attempt_of_link(const std::strin
   return {link.substr(0, at), attempt};
 }
 
+std::string RoleSpawner::role_at(Role role, CardId card) const {
+  if (role == Role::rewards)
+    for (const plan::RoleSpec& each : options_.plan->placement.roles)
+      if (each.role.starts_with(k_model_reward) && std::ranges::binary_search(each.cards, card))
+        return each.role;
+  return std::string(to_string(role));
+}
+
 std::vector<CardId> RoleSpawner::leading_cards() const {
   const plan::ShardLayout layout = options_.plan->infer_layout();
   std::vector<CardId> leaders;
@@ -288,7 +314,8 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
                                          CardId card) const {
   const auto erased = [](auto actor) { return caf::actor_cast<caf::strong_actor_ptr>(actor); };
   if (role == Role::actor_infer) return erased(rollout(system, card));
-  if (role == Role::reference) return erased(reference(system, card));
+  if (is_frozen(role)) return erased(frozen(system, role_of(role).value(), card));
+  if (role.starts_with(k_model_reward)) return erased(score_model(system, role, card));
   COHORT_CHECK(role == Role::actor_train || role == Role::critic,
                "a role that has cards has an actor");
   TrainWorkerActor worker =
@@ -300,11 +327,13 @@ caf::strong_actor_ptr RoleSpawner::spawn(caf::actor_system& system, std::string_
 TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId card) const {
   TrainWorkerOptions worker;
   worker.engine = train_options(card, Role::actor_train);
+  worker.engine.head = options_.plan->head;
   worker.engine.lora = options_.plan->lora;
   worker.engine.zero = zero_options(Role::actor_train);
   worker.group = train_group(Role::actor_train, card);
   worker.on_group = [groups = groups_](const auto& group) { groups->add(group); };
   worker.update.config = *options_.config;
+  worker.update.pad_id = options_.plan->described.pad_id;
   worker.keeps = keeps(card);
   worker.engine.described = options_.plan->described;
   if (!options_.config->pretrain.starts_with(model::k_random))
@@ -354,12 +383,14 @@ std::string first_policy(const std::string& run_folder) {
   return run_folder + "/checkpoints/step_0";
 }
 
-ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) const {
+ReferenceActor RoleSpawner::frozen(caf::actor_system& system, Role role, CardId card) const {
   ReferenceOptions options;
-  auto [input, output] = hop_links(Role::reference);
+  options.role = to_string(role);
+  auto [input, output] = hop_links(options.role);
   options.hop = {context_.get(), std::move(input), std::move(output)};
-  options.engine = train_options(card, Role::reference);
-  if (const auto& own = options_.plan->reference) {
+  options.engine = train_options(card, role);
+  const Preflight& plan = *options_.plan;
+  if (const auto& own = role == Role::teacher ? plan.teacher : plan.reference) {
     options.engine.model = own->model;
     options.weights_from = own->folder;
   } else {
@@ -373,7 +404,36 @@ ReferenceActor RoleSpawner::reference(caf::actor_system& system, CardId card) co
   if (options_.config->determinism == config::Determinism::strict)
     options.engine.micro_batch_tokens = 1;
   options.keeps = keeps(card);
-  options.takes_turns = has_reference_phase();
+  options.takes_turns = !plan.placement.find(role)->shared_cards.empty();
+  options.work = role == Role::teacher
+                     ? frozen_log_probs(&proto::Trajectory::teacher_logp, false)
+                     : frozen_log_probs(&proto::Trajectory::ref_logp,
+                                        config::has_pairs(options_.config->pipeline));
+  options.fail = options_.fail;
+  return spawn_reference(system, std::move(options));
+}
+
+ReferenceActor RoleSpawner::score_model(caf::actor_system& system, std::string_view role,
+                                        CardId card) const {
+  const Preflight& plan = *options_.plan;
+  const Preflight::ScoreModel& score = plan.score_models.at(std::string(role));
+  ReferenceOptions options;
+  auto [input, output] = hop_links(role);
+  options.hop = {context_.get(), std::move(input), std::move(output)};
+  options.role = role;
+  options.engine = train_options(card, Role::reference);
+  options.engine.role = role;
+  options.engine.model = score.weights.model;
+  options.engine.head = model::HeadKind::value;
+  options.weights_from = score.weights.folder;
+  options.engine.draws_weights = false;
+  if (options_.config->determinism == config::Determinism::strict)
+    options.engine.micro_batch_tokens = 1;  // as of the reference
+  const std::string name(role.substr(k_model_reward.size()));
+  options.work =
+      score_work({name, options_.config->rewards.at(name).weight, plan.prompts, plan.chat,
+                  score.encode, score.weights.described.pad_id, score.tokens_max});
+  options.keeps = keeps(card);
   options.fail = options_.fail;
   return spawn_reference(system, std::move(options));
 }
@@ -440,6 +500,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.sampling.top_k = static_cast<int>(sampling.top_k);
   options.sampling.repetition_penalty = static_cast<float>(sampling.repetition_penalty);
   options.has_greedy_answer = config::has_greedy_answer(config);
+  options.has_demonstrations = !config.rlvr.demonstration_key.empty();
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
   options.open_batches_max = static_cast<size_t>(config.derived.steps_ahead) + 1;
   options.sequence_length = static_cast<int>(config.sequence_length);

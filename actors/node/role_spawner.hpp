@@ -80,16 +80,21 @@ class RoleSpawner {
   /// Returns the options of the link to `endpoint`, a name that is unique in the run.
   transport::LinkOptions link(const std::string& endpoint, const std::string& name) const;
   /// Returns the links of a role that trajectories pass: from the role before it, to the next.
-  std::pair<transport::LinkOptions, transport::LinkOptions> hop_links(Role hop) const;
+  std::pair<transport::LinkOptions, transport::LinkOptions> hop_links(std::string_view hop) const;
+  /// Returns the options of the link on which rows of files go to the reference, or the trainer.
+  transport::LinkOptions rows_link() const;
   /// Returns the options of the link that brings a card in another process its batches.
   transport::LinkOptions batch_link(std::string_view role, CardId card) const;
   /// Returns the name of the link end through which a role on a card sends its trajectories.
   std::string producer(std::string_view role, CardId card, uint32_t attempt) const;
   /// Returns the names, without attempts, of the links that a role on a card has an end of.
   std::vector<std::string> links_of(const std::string& role, CardId card) const;
+  /// Returns the plan's name of a role on a card, as a message names it: a reward with a card is
+  /// "rewards" there, and each card has one of them at most.
+  std::string role_at(Role role, CardId card) const;
   /// Returns the cards that get leases: each replica's first.
   std::vector<CardId> leading_cards() const;
-  /// Returns true if the reference computes in a phase of its own.
+  /// Returns true if a reference or a teacher computes in a phase of its own.
   bool has_reference_phase() const;
 
   /// Makes the actor of a role on a card of this process. One that learns is a TrainWorkerActor
@@ -102,7 +107,8 @@ class RoleSpawner {
   TrainRankActor train_rank(caf::actor_system& system, std::string_view role, CardId card,
                             TrainWorkerActor worker) const;
   RolloutActor rollout(caf::actor_system& system, CardId card) const;
-  ReferenceActor reference(caf::actor_system& system, CardId card) const;
+  ReferenceActor frozen(caf::actor_system& system, Role role, CardId card) const;
+  ReferenceActor score_model(caf::actor_system& system, std::string_view role, CardId card) const;
   explicit RoleSpawner(RoleSpawnerOptions options);
   Expected<void> open_exchanges();
   std::shared_ptr<const void> keeps(CardId card) const;

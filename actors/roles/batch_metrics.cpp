@@ -67,10 +67,10 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   double masked = 0;
   double answers = 0;
   double tokens = 0;
-  std::vector<double> greedy;
+  std::vector<double> greedy, demonstrated;
   for (const proto::Trajectory& t : batch) {
-    if (t.is_greedy) {
-      greedy.push_back(t.score);
+    if (t.is_greedy || proto::is_demonstration(t)) {
+      (t.is_greedy ? greedy : demonstrated).push_back(t.score);
       continue;
     }
     score += t.score;
@@ -84,7 +84,8 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
     for (const proto::RewardPart& part : t.reward_parts)
       if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
   }
-  const double count = std::max<double>(1, static_cast<double>(batch.size() - greedy.size()));
+  const size_t apart = greedy.size() + demonstrated.size();
+  const double count = std::max<double>(1, static_cast<double>(batch.size() - apart));
   std::vector<std::pair<std::string, double>> metrics = {
       {"reward/mean", score / count},
       {"rollout/score/mean", score / count},
@@ -94,6 +95,10 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
       {"rollout/prompt_length/mean", (tokens - answers) / count},
       {"reward/masked", masked / count}};
   if (!greedy.empty()) metrics.emplace_back("reward/greedy/mean", mean_of(greedy));
+  if (!demonstrated.empty()) {
+    metrics.emplace_back("reward/demonstration/mean", mean_of(demonstrated));
+    metrics.emplace_back("rollout/demonstrations", static_cast<double>(demonstrated.size()));
+  }
   for (const auto& [name, sum] : sums) {
     const std::string tag = name.substr(4, name.rfind('/') - 4);  // behind "env/"
     metrics.emplace_back(name, sum / static_cast<double>(scores.at(tag).size()));
@@ -113,7 +118,7 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
 std::vector<std::pair<std::string, double>> row_metrics(
     const std::vector<proto::Trajectory>& batch) {
   const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
-  const std::string prefix = is_held_out ? "val/" : "sft/";
+  const std::string prefix = is_held_out || batch.empty() ? "val/" : batch.front().tag + "/";
   double truncated = 0, without_end = 0, uncounted = 0;
   for (const proto::Trajectory& t : batch) {
     uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;

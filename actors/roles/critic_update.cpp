@@ -58,6 +58,7 @@ void write_summary(const std::string& name, std::span<const float> x, std::span<
 
 config::RunConfig with_raw_advantages(config::RunConfig config) {
   config.whiten_advantages = false;
+  config.opd = {};  // values are those of rewards; a teacher's leads are the policy's alone
   config.advantage_clip.reset();
   return config;
 }

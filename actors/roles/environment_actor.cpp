@@ -68,7 +68,7 @@ Expected<Transcript> EnvironmentState::on_play(uint64_t seed, double expert_frac
   COHORT_ASSIGN(EnvTurn first, on_reset(seed));
   game.turns.push_back(std::move(first));
   Rng rng(rng_key);
-  while (!game.turns.back().is_done) {
+  while (!game.turns.back().is_done && world_->has_scripted_answer()) {
     COHORT_ASSIGN(std::string answer, world_->scripted_answer(expert_fraction, rng));
     game.responses.push_back(std::move(answer));
     COHORT_ASSIGN(EnvTurn turn, on_act(game.responses.back()));

@@ -187,8 +187,9 @@ struct WideColumns {
   explicit WideColumns(const PackedBatch& packed)
       : logp(packed.old_logp.begin(), packed.old_logp.end()),
         ref_logp(packed.ref_logp.begin(), packed.ref_logp.end()),
+        teacher_logp(packed.teacher_logp.begin(), packed.teacher_logp.end()),
         values(packed.values.begin(), packed.values.end()) {}
-  std::vector<double> logp, ref_logp, values;
+  std::vector<double> logp, ref_logp, teacher_logp, values;
 };
 
 /// verl's estimators over groups compare what is left of a score when the KL of all its tokens is
@@ -220,6 +221,33 @@ algorithms::AdvantageOptions advantage_options(const config::RunConfig& config, 
   return options;
 }
 
+/// One reward per trajectory, or per turn: as the estimator compares them; where a teacher alone
+/// counts, 0.
+TurnRewards compared_rewards(const config::RunConfig& config,
+                             const algorithms::Estimator& estimator,
+                             const std::vector<Trajectory>& batch, const BatchScores& all,
+                             std::span<const int32_t> cu_seqlens, RunningScores* running) {
+  if (config.opd.is_pure) return {std::vector<double>(batch.size(), 0), {}};
+  if (estimator.turn_rewards != nullptr)
+    return reward_turns(config, estimator, batch, all, cu_seqlens);
+  return {normalise(config, estimator, batch, all, running), {}};
+}
+
+/// The advantages that a teacher gives, per token; none without one. Fills metrics.teacher.
+Expected<std::vector<double>> leads_of_teacher(const config::RunConfig& config,
+                                               const PackedBatch& packed,
+                                               const WideColumns& columns,
+                                               AdvantageMetrics& metrics) {
+  if (!config.opd.is_asked()) return std::vector<double>();
+  if (columns.teacher_logp.size() != packed.mask.size())
+    return Error{Errc::unsupported,
+                 "distillation: the trajectories have no log-probabilities of a teacher"};
+  metrics.teacher = algorithms::teacher_metrics(packed.mask, columns.logp, columns.teacher_logp);
+  return algorithms::teacher_leads(
+      {config.opd.kind.value_or(config.kl_penalty), config.opd.coef, config.opd.clip}, packed.mask,
+      columns.logp, columns.teacher_logp);
+}
+
 /// Takes the tokens of trajectories that do not train out of the mask. Returns their share.
 double mask_samples(const config::RunConfig& config, const std::vector<Trajectory>& batch,
                     const std::vector<double>& scores, const std::vector<uint32_t>& groups,
@@ -243,6 +271,7 @@ bool has_running_norm(const config::RunConfig& config) {
 }
 
 bool compares_groups(const config::RunConfig& config) {
+  if (config.opd.is_pure) return false;
   const config::Grouping grouping = grouping_of(config);
   if (grouping != config::Grouping::traj_group_id && grouping != config::Grouping::state)
     return false;
@@ -284,20 +313,20 @@ Expected<AdvantageMetrics> fill_advantages(const config::RunConfig& config, doub
     take_kl_off(options, packed, columns, all.scores);
     options.add_token_level_kl = false;
   }
-  TurnRewards turns;
-  if (estimator->turn_rewards != nullptr)
-    turns = reward_turns(config, *estimator, batch, all, packed.cu_seqlens);
-  else
-    turns.rewards = normalise(config, *estimator, batch, all, running);
+  const TurnRewards turns =
+      compared_rewards(config, *estimator, batch, all, packed.cu_seqlens, running);
   if (has_sample_masks(config))
     metrics.untrained = mask_samples(config, batch, scores, all.groups, packed);
+  COHORT_ASSIGN(const std::vector<double> leads,
+                leads_of_teacher(config, packed, columns, metrics));
   COHORT_ASSIGN(const algorithms::TokenCredit credit,
                 algorithms::compute_token_advantages({{packed.cu_seqlens, packed.mask},
                                                       turns.rewards,
                                                       columns.logp,
                                                       columns.ref_logp,
                                                       columns.values,
-                                                      turns.ends},
+                                                      turns.ends,
+                                                      leads},
                                                      options));
   metrics.summary = credit.summary;
   for (size_t t = 0; t < credit.advantages.size(); ++t)
@@ -335,6 +364,8 @@ PackedBatch pack(const std::vector<Trajectory>& batch) {
     packed.old_logp.insert(packed.old_logp.end(), t.behavior_logp.begin(), t.behavior_logp.end());
     if (has_reference)
       packed.ref_logp.insert(packed.ref_logp.end(), t.ref_logp.begin(), t.ref_logp.end());
+    packed.teacher_logp.insert(packed.teacher_logp.end(), t.teacher_logp.begin(),
+                               t.teacher_logp.end());
     packed.values.insert(packed.values.end(), t.values.begin(), t.values.end());
     packed.cu_seqlens.push_back(static_cast<int32_t>(packed.mask.size()));
   }

@@ -2,15 +2,18 @@
 /// From a step's trajectories to one advantage per token, as the config asks: where the estimators
 /// of algorithms/ meet configs and trajectories. Pure. ROLL's order: normalise scores per group,
 /// put them on the last token, KL in the reward (optional), returns, whiten → mask → clip. verl's
-/// estimators over groups take the KL off the scores before they compare them.
+/// estimators over groups take the KL off the scores before they compare them. A teacher's leads
+/// join behind the returns; where it alone counts, no reward is placed.
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/advantage.hpp"
 #include "algorithms/reward_norm.hpp"
+#include "algorithms/teacher.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/proto/trajectory.hpp"
 
@@ -20,7 +23,7 @@ namespace cohort::actors {
 struct PackedBatch {
   std::vector<int32_t> cu_seqlens = {0};
   std::vector<uint8_t> mask;  // without what a correction has taken out
-  std::vector<float> old_logp, ref_logp, values, advantages;
+  std::vector<float> old_logp, ref_logp, teacher_logp, values, advantages;
   std::vector<float> weights, marks;  // loss_columns.hpp; empty: none
   /// Of each trajectory: the score of the greedy answer to its prompt. Empty: there are none.
   std::vector<double> baselines = {};
@@ -38,6 +41,8 @@ struct AdvantageMetrics {
   algorithms::AdvantageSummary summary;
   algorithms::GroupStats groups;
   double kl = 0;
+  /// How near the student is to its teacher, where there is one.
+  std::optional<algorithms::TeacherMetrics> teacher;
   double untrained = 0;  // share of trajectories that count in their group alone (sample_masks.hpp)
 };
 /// Scores of the run so far: of each domain in rlvr, else under "".

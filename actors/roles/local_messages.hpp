@@ -48,7 +48,8 @@ struct EnvTurn {
   std::vector<std::pair<std::string, double>> metrics;
 };
 
-/// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i].
+/// A whole scripted game: turns[0] is the reset, turns[i + 1] answers responses[i]. Without
+/// responses nothing was played: the episode has no script.
 struct Transcript {
   uint64_t request = 0;
   std::string error;

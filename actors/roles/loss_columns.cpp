@@ -15,12 +15,6 @@ using proto::Trajectory;
 
 std::vector<double> doubles(std::span<const float> x) { return {x.begin(), x.end()}; }
 
-bool is_demonstration(const Trajectory& t) {
-  return std::ranges::any_of(t.metrics, [](const auto& metric) {
-    return metric.first == proto::k_demonstration && metric.second > 0;
-  });
-}
-
 TrainSample sample_of(const std::vector<Trajectory>& batch, const PackedBatch& packed,
                       size_t index) {
   const Trajectory& t = batch[index];
@@ -90,7 +84,7 @@ void mark_trajectories(const config::RunConfig& config, const std::vector<Trajec
   if (!is_topr && kind != catalog::PolicyLossKind::luffy) return;
   for (const Trajectory& t : batch)
     packed.marks.insert(packed.marks.end(), t.tokens.size(),
-                        (is_topr ? t.score > 0 : is_demonstration(t)) ? 1.0f : 0.0f);
+                        (is_topr ? t.score > 0 : proto::is_demonstration(t)) ? 1.0f : 0.0f);
 }
 
 std::vector<TrainSample> policy_samples(const std::vector<Trajectory>& batch,

@@ -4,17 +4,24 @@
 
 #include "algorithms/loss.hpp"
 #include "algorithms/losses/surrogate.hpp"
+#include "algorithms/preference.hpp"
 #include "algorithms/value_loss.hpp"
 #include "runtime/base/check.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/compute/train/loss_factory.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 
 namespace cohort::actors {
 namespace {
 
-double gap(const at::Tensor& logp, const at::Tensor& recorded, double tokens) {
+using at::Tensor;
+
+/// Of demonstrations, which luffy marks, nothing was recorded.
+double gap(const Tensor& logp, const compute::MicroBatch& batch, bool is_luffy, double tokens) {
   const at::NoGradGuard no_grad;
-  return (logp - recorded).abs().sum().item<double>() / std::max(tokens, 1.0);
+  at::Tensor gaps = (logp - batch.old_logp).abs();
+  if (is_luffy && batch.marks.defined()) gaps = gaps.masked_fill(batch.marks.gt(0), 0.0);
+  return gaps.sum().item<double>() / std::max(tokens, 1.0);
 }
 
 constexpr double k_roll_cispo = 0.1;   // ROLL drops its keys: the range is always this
@@ -74,6 +81,44 @@ algorithms::PolicyLossOptions loss_options(const config::RunConfig& config) {
   return options;
 }
 
+algorithms::PreferenceOptions preference_options(const config::PreferenceSection& x) {
+  algorithms::PreferenceOptions options;
+  options.kind = x.loss;
+  options.beta = x.beta;
+  options.label_smoothing = x.label_smoothing;
+  options.scale = x.answer_scale;
+  if (x.loss == config::PreferenceKind::simpo) options.gamma_beta_ratio = x.gamma_beta_ratio;
+  return options;
+}
+
+/// Sums over answers [P]; those of pairs in other micro-batches are 0.
+struct Sides {
+  Tensor chosen, rejected;
+};
+Sides sides_of(const Tensor& tokens, const compute::MicroBatch& batch) {
+  const Tensor sums =
+      algorithms::sequence_sums(tokens, {{}, batch.seq_id, batch.seq_count}).view({-1, 2});
+  return {sums.select(1, 0), sums.select(1, 1)};
+}
+
+algorithms::PairLoss preference_of(const compute::MicroBatch& batch, const Tensor& logp,
+                                   const algorithms::PreferenceOptions& options, double pairs) {
+  const Sides policy = sides_of(logp, batch), lengths = sides_of(at::ones_like(logp), batch);
+  algorithms::PreferenceInput input;
+  input.policy_chosen = policy.chosen;
+  input.policy_rejected = policy.rejected;
+  if (options.kind != catalog::PreferenceKind::simpo) {
+    const bool has_reference = batch.ref_logp.defined();
+    const Sides ref = sides_of(has_reference ? batch.ref_logp : at::zeros_like(logp), batch);
+    input.ref_chosen = ref.chosen;
+    input.ref_rejected = ref.rejected;
+  }
+  input.length_chosen = lengths.chosen;
+  input.length_rejected = lengths.rejected;
+  input.mask = lengths.chosen.gt(0);
+  return algorithms::preference_loss(input, options, pairs);
+}
+
 }  // namespace
 
 catalog::PolicyLossKind policy_loss_kind(const config::RunConfig& config) {
@@ -115,7 +160,9 @@ struct PolicyLossRule {
     input.segment_count = batch.segment_count;
     algorithms::PolicyLoss loss = algorithms::policy_loss(input, options, global);
     if (is_first_pass)
-      loss.numbers.add(k_behavior_gap, gap(outputs.logp, batch.old_logp, global.tokens));
+      loss.numbers.add(
+          k_behavior_gap,
+          gap(outputs.logp, batch, options.kind == catalog::PolicyLossKind::luffy, global.tokens));
     return loss;
   }
 
@@ -176,6 +223,56 @@ compute::LossFactory make_sft_loss() {
       return {algorithms::sft_loss(outputs.logp, {}, global).total};
     };
   };
+}
+
+namespace {
+
+compute::LossFactory make_score_loss(double center_coef) {
+  return [center_coef](const compute::StepCounts& counted) -> compute::LossFunction {
+    const double pairs = counted.sequences / 2;
+    return [center_coef, pairs](const compute::MicroBatch& batch,
+                                const compute::MicroOutputs& outputs) -> compute::MicroLoss {
+      const Sides scores = sides_of(outputs.logp, batch);
+      const Tensor mask = sides_of(at::ones_like(outputs.logp), batch).chosen.gt(0);
+      algorithms::PairLoss loss = algorithms::reward_model_loss(
+          {scores.chosen, scores.rejected, {}, mask}, center_coef, pairs);
+      return {loss.total, loss.numbers};
+    };
+  };
+}
+
+}  // namespace
+
+compute::LossFactory make_pair_loss(const config::RunConfig& config) {
+  if (config.pipeline == config::Pipeline::rm)
+    return make_score_loss(config.preference.center_rewards_coefficient);
+  const algorithms::PreferenceOptions options = preference_options(config.preference);
+  return [options](const compute::StepCounts& counted) -> compute::LossFunction {
+    const double pairs = counted.sequences / 2;
+    return [options, pairs](const compute::MicroBatch& batch,
+                            const compute::MicroOutputs& outputs) -> compute::MicroLoss {
+      algorithms::PairLoss loss = preference_of(batch, outputs.logp, options, pairs);
+      return {loss.total, loss.numbers};
+    };
+  };
+}
+
+Expected<Numbers> pair_numbers(const config::RunConfig& config,
+                               std::span<const compute::TrainSample> samples,
+                               const std::vector<std::vector<float>>& logp) {
+  try {
+    const at::NoGradGuard no_grad;
+    std::vector<float> tokens;
+    for (size_t i = 0; i < samples.size(); ++i)
+      for (size_t t = 0; t < logp[i].size(); ++t)
+        if (samples[i].response_mask[t] != 0) tokens.push_back(logp[i][t]);
+    const compute::LossFunction loss = make_pair_loss(config)(compute::count_responses(samples));
+    return loss(compute::loss_columns(samples, {0, samples.size()}),
+                {at::tensor(tokens, at::kFloat), {}})
+        .numbers;
+  } catch (const std::exception& e) {
+    return Error{Errc::compute, "pairs: " + first_line(e.what())};
+  }
 }
 
 compute::LossFactory make_value_loss(const config::RunConfig& config) {

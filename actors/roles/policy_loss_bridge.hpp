@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/numbers.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
@@ -43,6 +44,15 @@ struct TokenLosses {
 TokenLosses policy_loss_of(const config::RunConfig& config, const LossColumns& columns);
 /// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
+/// Loss of an optimizer step whose samples 2k and 2k + 1 are the chosen and the rejected answer of
+/// pair k. Pipeline dpo; ref_logp undefined: its log-probabilities are 0. Pipeline rm: the outputs'
+/// log-probabilities are scores, one for each sample.
+compute::LossFactory make_pair_loss(const config::RunConfig& config);
+/// Returns the numbers of that loss over `samples`. logp[i][t]: log-probability of token t of
+/// sample i where its mask is 1. Returns Errc::compute for what torch throws.
+Expected<Numbers> pair_numbers(const config::RunConfig& config,
+                               std::span<const compute::TrainSample> samples,
+                               const std::vector<std::vector<float>>& logp);
 /// Of a critic. Of the columns of a micro-batch old_logp holds the values when the update began,
 /// advantages the returns; the outputs' log-probabilities are the values.
 compute::LossFactory make_value_loss(const config::RunConfig& config);

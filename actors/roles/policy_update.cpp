@@ -12,6 +12,7 @@
 #include <span>
 
 #include "actors/roles/loss_columns.hpp"
+#include "actors/roles/pair_update.hpp"
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/sample_masks.hpp"
 #include "actors/roles/step_sums.hpp"
@@ -57,11 +58,14 @@ Expected<OldLogProbs> recompute_old(compute::TrainEngine& engine,
   double tokens = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto first = static_cast<size_t>(packed.cu_seqlens[i]);
+    const bool is_sampled = !proto::is_demonstration(batch[i]);
     for (size_t t = 0; t < found[i].size(); ++t) {
       if (packed.mask[first + t] == 0) continue;
       float& old = packed.old_logp[first + t];
-      result.behavior_gap += std::abs(static_cast<double>(found[i][t]) - old);
+      const double gap = std::abs(static_cast<double>(found[i][t]) - old);
       old = found[i][t];
+      if (!is_sampled) continue;
+      result.behavior_gap += gap;
       ++tokens;
     }
   }
@@ -82,6 +86,7 @@ void write_old(config::OldLogProbs source, const OldLogProbs& old, UpdateReport&
 
 PolicyUpdater::PolicyUpdater(UpdateOptions options)
     : config_(std::move(options.config)),
+      pad_id_(options.pad_id),
       kl_(config_.init_kl_coef, config_.target_kl, static_cast<double>(config_.kl_horizon)) {}
 
 Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
@@ -239,6 +244,10 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
       "critic/mixed_groups",
       static_cast<double>(advantages.groups.mixed_groups) /
           std::max<double>(1, static_cast<double>(advantages.groups.groups)));
+  if (advantages.teacher) {
+    report.metrics.emplace_back("distillation/teacher_kl", advantages.teacher->kl);
+    report.metrics.emplace_back("distillation/agreement", advantages.teacher->agreement);
+  }
   if (!packed.ref_logp.empty()) {
     report.metrics.emplace_back("critic/kl", advantages.kl);
     report.metrics.emplace_back("critic/kl_coef", kl_.coefficient());
@@ -321,6 +330,32 @@ Expected<UpdateReport> PolicyUpdater::measure(compute::TrainEngine& engine,
   return report;
 }
 
+/// A step of pairs is one optimizer step. Without a pair that counts there is none.
+Expected<UpdateReport> PolicyUpdater::compare(compute::TrainEngine& engine,
+                                              const UpdateRequest& request,
+                                              const std::vector<Trajectory>& batch) {
+  const bool trains = request.kind == TrajectoryKind::train;
+  COHORT_ASSIGN(const PairBatch pairs, PairBatch::open({config_, pad_id_}, engine, batch));
+  UpdateReport report;
+  if (trains) {
+    COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
+    StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
+    const double rate = algorithms::learning_rate(schedule, policy_steps_++);
+    if (pairs.samples().empty()) {
+      sum.skip();
+    } else {
+      auto done = engine.step(pairs.samples(), make_pair_loss(config_), rate, 2);
+      Expected<void> taken = done ? sum.take(*done) : done.error();
+      if (!taken) return taken.error();
+    }
+    sum.write(report);
+  } else {
+    COHORT_TRY(measure_pairs(config_, engine, pairs, report));
+  }
+  pairs.write(trains ? std::string(config::to_string(config_.pipeline)) + "/" : "val/", report);
+  return report;
+}
+
 Expected<UpdateReport> PolicyUpdater::train_on(compute::TrainEngine& engine,
                                                const UpdateRequest& request,
                                                const std::vector<Trajectory>& batch) {
@@ -328,6 +363,7 @@ Expected<UpdateReport> PolicyUpdater::train_on(compute::TrainEngine& engine,
     return imitate(engine,
                    {batch, warm_schedule_of(config_.warm_start),
                     static_cast<size_t>(config_.warm_start.batch_size), warm_steps_, "warm start"});
+  if (config::has_pairs(config_.pipeline)) return compare(engine, request, batch);
   if (config_.pipeline != config::Pipeline::sft) return update_policy(engine, request, batch);
   if (request.kind != TrajectoryKind::train) return measure(engine, batch);
   COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());

@@ -8,6 +8,7 @@
 /// survivors, losses count their tokens; where groups are compared a group's only survivor is left
 /// out too, and counted (critic/lone_survivors).
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,13 +29,15 @@ Expected<algorithms::ScheduleOptions> schedule_of(const config::TrainingArgs& ar
 
 struct UpdateOptions {
   config::RunConfig config;
+  std::optional<int64_t> pad_id = {};  // of config.json, which a reward model reads (rm)
 };
 
 class PolicyUpdater {
  public:
   explicit PolicyUpdater(UpdateOptions options);
   /// Runs all optimizer steps of one pipeline step. `batch` is sorted by (group, index).
-  /// Pipeline sft: kind train imitates the rows, kind val makes no step and gives val/loss.
+  /// Rows of files: kind train imitates them, or learns from pairs (pair_update.hpp); kind val
+  /// makes no step and gives val/loss.
   /// A mini-batch whose loss or gradient is not finite makes no step (metric
   /// actor/nonfinite_steps); what it held is in the stream. Errors: compute (more than
   /// nonfinite_steps_max of them in a row, naming the mini-batch), placement (PLACE-4).
@@ -57,10 +60,14 @@ class PolicyUpdater {
   Expected<control::UpdateReport> imitate(compute::TrainEngine& engine, const Imitation& run);
   Expected<control::UpdateReport> measure(compute::TrainEngine& engine,
                                           const std::vector<proto::Trajectory>& batch);
+  Expected<control::UpdateReport> compare(compute::TrainEngine& engine,
+                                          const control::UpdateRequest& request,
+                                          const std::vector<proto::Trajectory>& batch);
   Expected<control::UpdateReport> train_on(compute::TrainEngine& engine,
                                            const control::UpdateRequest& request,
                                            const std::vector<proto::Trajectory>& batch);
   config::RunConfig config_;
+  std::optional<int64_t> pad_id_;
   algorithms::KlController kl_;
   RunningScores running_;
   uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule

@@ -24,7 +24,8 @@ class ReferenceState {
     options_ = std::move(options);
     has_turn_ = !options_.takes_turns;
     // The way in first: who sends waits for it, and a large model takes its time.
-    COHORT_ASSIGN(hop_, open_hop(options_.hop, "reference", ReferenceActor{self_}, options_.fail));
+    COHORT_ASSIGN(hop_,
+                  open_hop(options_.hop, options_.role, ReferenceActor{self_}, options_.fail));
     COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
     if (!options_.weights_from.empty()) COHORT_TRY(engine_->load_model(options_.weights_from));
     return {};
@@ -57,33 +58,26 @@ class ReferenceState {
   }
   void on_delivery(const DeliveryHandle& delivery) {
     auto fail = [this](const Error& error) {
-      options_.fail({"reference", "log_probs", error.to_string()});
+      options_.fail({options_.role, "log_probs", error.to_string()});
     };
-    failpoint::hit("reference.delivery");
+    failpoint::hit(options_.role + ".delivery");
     auto batch = hop_->decode(*delivery);
     if (!batch) return fail(batch.error());
-    // Only what is trained on needs the reference: held-out and scripted trajectories pass through.
-    std::vector<compute::TrainSample> samples;
     std::vector<proto::Trajectory*> wanted;
     for (proto::Trajectory& t : *batch)
-      if (t.key.kind == TrajectoryKind::train) {
-        samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
-        wanted.push_back(&t);
-      }
-    if (!samples.empty() && !may_compute()) {
+      if (options_.work.wants(t)) wanted.push_back(&t);
+    if (!wanted.empty() && !may_compute()) {
       held_.push_back(delivery);
       return;
     }
-    std::vector<std::vector<float>> log_probs;
-    if (!samples.empty())
-      if (auto done = engine_->log_probs(samples, log_probs); !done) return fail(done.error());
-    for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->ref_logp = std::move(log_probs[i]);
-    failpoint::hit("reference.computed");
+    if (!wanted.empty())
+      if (auto done = options_.work.read(*engine_, wanted); !done) return fail(done.error());
+    failpoint::hit(options_.role + ".computed");
     if (auto sent = hop_->forward(std::move(*batch), delivery); !sent) fail(sent.error());
   }
   void on_flush() {
     if (auto left = hop_->flush(); !left)
-      options_.fail({"reference", "forward", left.error().to_string()});
+      options_.fail({options_.role, "forward", left.error().to_string()});
   }
 
  private:
@@ -143,7 +137,8 @@ class ReferenceState {
 
 ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<ReferenceState> self,
                                         ReferenceOptions options) {
-  open_or_quit(self, "reference", std::move(options));
+  const std::string role = options.role;
+  open_or_quit(self, role, std::move(options));
   ReferenceState* state = &self->state;
   return {
       [state](card_atom, const CardCommand& command) { return state->on_card(command); },
@@ -153,6 +148,25 @@ ReferenceActor::behavior_type reference(ReferenceActor::stateful_pointer<Referen
 }
 
 }  // namespace
+
+FrozenWork frozen_log_probs(std::vector<float> proto::Trajectory::*column, bool reads_held_out) {
+  FrozenWork work;
+  work.wants = [reads_held_out](const proto::Trajectory& t) {
+    return t.key.kind == TrajectoryKind::train ||
+           (reads_held_out && t.key.kind == TrajectoryKind::val);
+  };
+  work.read = [column](compute::TrainEngine& engine,
+                       const std::vector<proto::Trajectory*>& wanted) -> Expected<void> {
+    std::vector<compute::TrainSample> samples;
+    for (const proto::Trajectory* t : wanted)
+      samples.push_back({t->tokens, t->response_mask, {}, {}, {}});
+    std::vector<std::vector<float>> log_probs;
+    COHORT_TRY(engine.log_probs(samples, log_probs));
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i]->*column = std::move(log_probs[i]);
+    return {};
+  };
+  return work;
+}
 
 ReferenceActor spawn_reference(caf::actor_system& system, ReferenceOptions options) {
   return system.spawn<caf::detached>(reference, std::move(options));

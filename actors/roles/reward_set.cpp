@@ -85,6 +85,7 @@ Expected<std::shared_ptr<tasks::Reward>> open_scorer(const config::RunConfig& co
 Expected<std::vector<RewardFunction>> open_rewards(const config::RunConfig& config) {
   std::vector<RewardFunction> rewards;
   for (const auto& [name, reward] : config.rewards) {
+    if (reward.type == RewardType::reward_model) continue;  // a role with a card (score_model.hpp)
     RewardFunction function{name, reward.weight, {}, nullptr, reward.tag_included};
     if (reward.type == RewardType::env_return) {
       function.of_trajectory = env_return;

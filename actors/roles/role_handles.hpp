@@ -54,7 +54,7 @@ using RolloutActor = caf::typed_actor<
     caf::replies_to<control::ping_atom>::with<uint64_t>,
     caf::reacts_to<control::cancel_atom, uint64_t>>;
 
-/// What the driver leases groups to: a rollout, or the rows of pipeline sft (row_feeder.hpp).
+/// What the driver leases groups to: a rollout, or the rows of files (row_feeder.hpp).
 ///   (lease, Lease), (ping), (cancel, number): as RolloutActor; (flush): from itself
 using PlayerActor = caf::typed_actor<
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,

@@ -338,7 +338,10 @@ void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   t.behavior_logp.reserve(room);
   t.token_versions.reserve(room);
   uint64_t request = request_id(number, slot);
-  if (kind == TrajectoryKind::warm_start)
+  episode.is_scripted = kind == TrajectoryKind::warm_start ||
+                        (options_.has_demonstrations && kind == TrajectoryKind::train &&
+                         index + 1 == lease.group_size);
+  if (episode.is_scripted)
     self_->send(episode.environment, play_atom_v, request, t.seed, lease.expert_fraction,
                 episode.rng_key);
   else
@@ -457,6 +460,10 @@ void RolloutState::on_transcript(const Transcript& game) {
   ++turns_;
   episode.env_asked = 0;
   if (!game.error.empty()) return fail_leases(*at, "scripted play", {Errc::internal, game.error});
+  if (game.responses.empty()) {  // a row without a demonstration
+    episode.is_scripted = false;
+    return begin_turn(*at, game.turns.front());
+  }
   for (size_t i = 0; i < game.responses.size(); ++i) {
     const EnvTurn& asked = game.turns[i];
     auto answer = options_.tokenizer->encode(game.responses[i]);
@@ -472,6 +479,8 @@ void RolloutState::on_transcript(const Transcript& game) {
     compute::TurnOutput output;
     output.tokens = std::move(*answer);
     output.logp.assign(output.tokens.size(), 0.F);
+    if (episode.trajectory.key.kind == TrajectoryKind::train)  // as old as the others of its group
+      output.versions.assign(output.tokens.size(), static_cast<uint32_t>(at->lease->lease.version));
     append_answer(episode, output);
     at->lease->response_tokens += output.tokens.size();
     note_answered(episode, game.turns[i + 1]);
@@ -482,7 +491,7 @@ void RolloutState::on_transcript(const Transcript& game) {
 void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool is_success) {
   Episode& episode = *at.episode;
   proto::Trajectory& t = episode.trajectory;
-  if (t.key.kind != TrajectoryKind::warm_start) engine_->finish(request_id(at.number, at.slot));
+  if (!episode.is_scripted) engine_->finish(request_id(at.number, at.slot));
   double valid = 0;
   double effective = 0;
   for (const proto::Turn& turn : t.turns) {
@@ -496,6 +505,8 @@ void RolloutState::finish_episode(const Place& at, std::string stop_reason, bool
                {"action_is_effective", effective / turns},
                {"num_actions", static_cast<double>(t.turns.size())}};
   t.metrics.insert(t.metrics.end(), episode.metrics.begin(), episode.metrics.end());
+  if (episode.is_scripted && t.key.kind == TrajectoryKind::train)
+    t.metrics.emplace_back(proto::k_demonstration, 1.0);
   t.env_seconds = now_seconds() - episode.started - t.generate_seconds;
   episode.is_finished = true;
   idle_environments_[t.tag].push_back(std::move(episode.environment));

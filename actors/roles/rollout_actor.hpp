@@ -44,6 +44,7 @@ struct RolloutOptions {
   const compute::CardMemory* card = nullptr;  // outlives the actor
   compute::SamplingOptions sampling;
   bool has_greedy_answer = false;         // of each group of training the last is the likeliest
+  bool has_demonstrations = false;        // … the last is the row's own answer, where it has one
   size_t max_open_games = 256;            // trajectories between their first and last turn
   size_t open_batches_max = 1;            // kinds and steps of the leases that are open
   int sequence_length = 256;              // [tokens] context limit of a trajectory
@@ -94,6 +95,7 @@ class RolloutState {
     double generate_started = 0;
     double env_asked = 0;  // > 0 while the environment has the move
     bool is_finished = false;
+    bool is_scripted = false;  // nobody samples it
   };
 
   struct OpenLease {

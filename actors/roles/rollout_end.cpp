@@ -44,8 +44,7 @@ void RolloutState::release(uint64_t number, OpenLease& lease) {
     Episode& episode = lease.episodes[slot];
     if (episode.is_finished) continue;
     idle_environments_[episode.trajectory.tag].push_back(std::move(episode.environment));
-    if (episode.trajectory.key.kind != TrajectoryKind::warm_start)
-      engine_->finish(request_id(number, slot));
+    if (!episode.is_scripted) engine_->finish(request_id(number, slot));
     --open_games_;
   }
 }

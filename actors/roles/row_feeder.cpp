@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/roles/hop.hpp"
@@ -43,12 +44,15 @@ class RowFeederState {
         return to_caf(
             {Errc::invalid_argument, fmt::format("row {} of {}", row, options_.rows->size())});
       failpoint::hit("rows.read", row);
-      proto::Trajectory t = trajectory_of(
-          *options_.rows, row, {lease.kind, lease.step, lease.groups[i], 0}, lease.version);
-      t.run_id = options_.run_id;
-      t.attempt = lease.attempt;
-      open.report.response_tokens += options_.rows->at(row).counted();
-      open.trajectories.push_back(std::move(t));
+      for (uint32_t answer = 0; answer < options_.rows->answers(); ++answer) {
+        if (!is_asked(lease, i, answer)) continue;
+        proto::Trajectory t = trajectory_of(
+            *options_.rows, row, {lease.kind, lease.step, lease.groups[i], answer}, lease.version);
+        t.run_id = options_.run_id;
+        t.attempt = lease.attempt;
+        open.report.response_tokens += options_.rows->at(row, answer).counted();
+        open.trajectories.push_back(std::move(t));
+      }
     }
     open.report.trajectories = open.trajectories.size();
     open.promise = self_->make_response_promise<LeaseReport>();
@@ -78,6 +82,9 @@ class RowFeederState {
     size_t sent = 0;
     caf::typed_response_promise<LeaseReport> promise;
   };
+  static bool is_asked(const Lease& lease, size_t group, uint32_t answer) {
+    return lease.indices.empty() || std::ranges::count(lease.indices.at(group), answer) > 0;
+  }
   // A lease is over when the last of its rows has left.
   void send() {
     while (!leases_.empty()) {
@@ -129,10 +136,10 @@ PlayerActor::behavior_type row_feeder(PlayerActor::stateful_pointer<RowFeederSta
 
 proto::Trajectory trajectory_of(const RowSet& rows, uint64_t row, const proto::TrajectoryKey& key,
                                 uint64_t version) {
-  const tasks::MaskedTokens& read = rows.at(row);
+  const tasks::MaskedTokens& read = rows.at(row, key.index);
   proto::Trajectory t;
   t.key = key;
-  t.tag = k_row_tag;
+  t.tag = rows.tag();
   t.seed = row;
   t.prompt_id = rows.id(row);
   t.weight_version_min = t.weight_version_max = version;

@@ -1,9 +1,10 @@
 #pragma once
-/// Hands the rows of pipeline sft to the trainer: it takes leases as a rollout does, and has the
-/// trajectories ready, so that the run, the stream and what is done after a loss are those of every
-/// pipeline. It needs no card, no engine and no weights. Owner: node, in its process. Thread: CAF's
-/// scheduler. Bound: the frames of its open leases, which are the rows of a step (FLOW-4).
-/// LEASE-1 as RolloutActor. Messages: PlayerActor in role_handles.hpp.
+/// Hands the rows of pipelines sft, dpo and rm to the trainer, or to the reference in front of it:
+/// it takes leases as a rollout does, and has the trajectories ready, so that the run, the stream
+/// and what is done after a loss are those of every pipeline. It needs no card, no engine and no
+/// weights. Owner: node, in its process. Thread: CAF's scheduler. Bound: the frames of its open
+/// leases, which are the rows of a step (FLOW-4). LEASE-1 as RolloutActor. Messages: PlayerActor in
+/// role_handles.hpp.
 #include <deque>
 #include <memory>
 #include <string>
@@ -25,7 +26,7 @@ struct RowFeederOptions {
 
 PlayerActor spawn_row_feeder(caf::actor_system& system, RowFeederOptions options);
 
-/// Returns row `row` of `rows` as the trajectory (kind, step, group, 0) of version `version`.
+/// Returns answer key.index of row `row` as the trajectory `key` of version `version`.
 proto::Trajectory trajectory_of(const RowSet& rows, uint64_t row, const proto::TrajectoryKey& key,
                                 uint64_t version);
 

@@ -32,7 +32,7 @@ struct TrainerOptions {
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
   std::optional<GroupSieve> sieve;   // which groups of training carry a signal; none: all train
   uint64_t staleness_bound = 0;      // [versions] FLOW-3; also the steps that are open behind one
-  bool is_supervised = false;        // pipeline sft: held-out rows go to the ranks, for their loss
+  bool is_supervised = false;        // rows of files: held-out ones go to the ranks, for their loss
   FailureSink fail;
 };
 
@@ -46,7 +46,7 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
 std::vector<std::pair<std::string, double>> rollout_metrics(
     const std::vector<proto::Trajectory>& batch);
 
-/// Metrics of a batch of rows (pipeline sft): how many lost tokens or their end, or have nothing
+/// Metrics of a batch of rows of files: how many lost tokens or their end, or have nothing
 /// that counts.
 std::vector<std::pair<std::string, double>> row_metrics(
     const std::vector<proto::Trajectory>& batch);

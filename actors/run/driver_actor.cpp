@@ -45,8 +45,10 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   if (config::has_group_filter(config))
     to.gen_batches_max = static_cast<uint32_t>(config.dynamic_sampling.max_num_gen_batches);
   to.steps_ahead = static_cast<uint32_t>(config.derived.steps_ahead);
-  to.measures_loss = config.pipeline == config::Pipeline::sft;
-  to.has_reference_phase = options.has_reference_phase;
+  to.measures_loss = config::is_supervised(config.pipeline);
+  to.plays_in_reference = to.measures_loss && config.derived.is_reference_needed &&
+                          !config.reference.device_mapping.empty();
+  to.has_reference_phase = options.has_reference_phase && !to.plays_in_reference;
   to.attempt = options.attempt;
   for (CardId card : options.rollout_cards) to.cards.push_back(card.value);
   to.running_max = at_least_zero(config.max_running_requests);
@@ -129,7 +131,7 @@ class DriverState {
     run::CardsBack told;
     for (const RoleHandle& role : back.roles) {
       options_.log->lost({role.card}, false);
-      if (role.role == Role::reference) told.references.push_back(role.card);
+      if (is_frozen(to_string(role.role))) told.references.push_back(role.card);
       if (role.role != Role::actor_infer) continue;
       for (size_t replica = 0; replica < rollouts_.size(); ++replica)
         if (options_.rollout_cards[replica].value == role.card) {

@@ -24,6 +24,7 @@
 #include "runtime/job/policy.hpp"
 #include "runtime/model/hf_folder.hpp"
 #include "runtime/plugin/child/plugin_environment.hpp"
+#include "runtime/tasks/folder_tokenizer.hpp"
 #include "runtime/tasks/frozen_lake.hpp"
 #include "runtime/tasks/worlds.hpp"
 
@@ -171,14 +172,17 @@ Expected<void> plan_run(const config::RunConfig& config, Preflight& result) {
   options.vocab_size = result.model.vocab_size;
   options.lora = result.lora;
   for (const std::string& name : job::model_names(config)) options.models[name] = result.model;
-  if (result.reference) options.models[result.reference->folder] = result.reference->model;
+  for (const auto& frozen : {result.reference, result.teacher})
+    if (frozen) options.models[frozen->folder] = frozen->model;
   if (const std::string start = config::critic_start(config); result.critic && !start.empty())
     options.models[start] = result.critic->model;
+  for (const auto& [role, score] : result.score_models)
+    options.models[score.weights.folder] = score.weights.model;
   COHORT_ASSIGN(job::Job job, job::job_of(config, options));
   COHORT_ASSIGN(plan::JobPlan plan, plan::plan_job(job.spec));
   COHORT_TRY(plan::check_capacity(plan.placement));
   for (const plan::RoleSpec& role : plan.placement.roles)
-    if (!role_of(role.role))  // a reward's model
+    if (!role_of(role.role) && !result.score_models.contains(role.role))
       return Error{Errc::config,
                    fmt::format("{}.device_mapping: a role with cards of its own is planned, not "
                                "run by this version; remove the key",
@@ -256,26 +260,30 @@ Expected<void> check_cards(const config::RunConfig& config) {
 
 // The headers of a folder's files: what the engine would refuse when the cards are taken.
 Expected<void> check_weights(const std::string& key, const std::string& folder,
-                             const compute::ModelConfig& model) {
+                             const compute::ModelConfig& model,
+                             model::HeadKind head = model::HeadKind::language) {
   if (folder.empty() || folder.starts_with(model::k_random)) return {};
   auto weights = compute::WeightFolder::open(folder);
   if (!weights) return Error{Errc::config, key + ": " + weights.error().detail};
-  if (auto fits = weights->check(model, compute::layout_of(model)); !fits)
-    return Error{Errc::config, key + ": " + fits.error().detail};
+  const auto fits = head == model::HeadKind::value
+                        ? weights->check_values(model)
+                        : weights->check(model, compute::layout_of(model));
+  if (!fits) return Error{Errc::config, key + ": " + fits.error().detail};
   return {};
 }
 
 // One dtype for all roles; a folder's weights are converted when they are read.
-Expected<void> choose_reference(const config::RunConfig& config, const job::Policy& policy,
-                                Preflight& result) {
-  COHORT_ASSIGN(const auto found, job::own_reference_of(config, policy));
+Expected<void> choose_frozen(const config::RunConfig& config, const job::Policy& policy, Role role,
+                             Preflight& result) {
+  COHORT_ASSIGN(const auto found, job::frozen_model_of(config, policy, role));
   if (!found) return {};
   compute::ModelConfig model = {found->shape, result.model.dtype};
   model.max_position = result.model.max_position;
   if (auto valid = compute::validate(model); !valid)
     return Error{Errc::config, found->folder + ": " + valid.error().detail};
-  COHORT_TRY(check_weights(job::reference_key(config), found->folder, model));
-  result.reference = {std::move(model), found->folder, {}};
+  COHORT_TRY(check_weights(job::frozen_key(config, role), found->folder, model));
+  (role == Role::teacher ? result.teacher : result.reference) = {
+      std::move(model), found->folder, {}};
   return {};
 }
 
@@ -288,14 +296,83 @@ Expected<void> choose_critic(const config::RunConfig& config, const job::Policy&
   model.max_position = result.model.max_position;
   if (auto valid = compute::validate(model); !valid)
     return Error{Errc::config, job::critic_key(config) + ": " + valid.error().detail};
-  if (!start.folder.empty()) {
-    auto weights = compute::WeightFolder::open(start.folder);
-    if (!weights)
-      return Error{Errc::config, job::critic_key(config) + ": " + weights.error().detail};
-    if (auto fits = weights->check_values(model); !fits)
-      return Error{Errc::config, job::critic_key(config) + ": " + fits.error().detail};
-  }
+  COHORT_TRY(check_weights(job::critic_key(config), start.folder, model, model::HeadKind::value));
   result.critic = {std::move(model), std::move(start.folder), std::move(start.file)};
+  return {};
+}
+
+/// The ids of a reward model: those of its folder's tokenizer, else the words of the policy.
+Expected<std::shared_ptr<const tasks::Tokenizer>> score_tokenizer(const std::string& folder,
+                                                                  const model::HfConfig& file,
+                                                                  const job::Policy& policy) {
+  std::error_code failure;
+  for (const std::string& each : {folder, file.name_or_path}) {
+    if (each.empty() || !std::filesystem::is_regular_file(each + "/tokenizer.json", failure))
+      continue;
+    COHORT_ASSIGN(const auto own, tasks::FolderTokenizer::open(each));
+    return std::shared_ptr<const tasks::Tokenizer>(own);
+  }
+  if (policy.file.name_or_path.empty()) return policy.tokenizer;
+  return Error{Errc::config,
+               fmt::format("{} has no tokenizer.json; copy the one that it was trained with into "
+                           "it",
+                           folder)};
+}
+
+Expected<Preflight::ScoreModel> open_score_model(const config::RunConfig& config,
+                                                 const std::string& role,
+                                                 const config::WorkerConfig& worker,
+                                                 const job::Policy& policy,
+                                                 const compute::ModelConfig& of_policy) {
+  const std::string& own = worker.model_args.model_name_or_path;
+  const std::string folder = own.empty() ? config.reward_pretrain : own;
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(folder + "/config.json", failure))
+    return Error{Errc::config,
+                 fmt::format("no folder '{}' with a config.json (nothing is downloaded); give the "
+                             "folder of a classifier, e.g. what `actor-node export` makes of a run "
+                             "of pipeline rm",
+                             folder)};
+  COHORT_ASSIGN(const model::HfConfig file, model::read_hf_folder(folder));
+  if (file.head == model::HfConfig::Head::language || file.labels != 1)
+    return Error{Errc::config,
+                 fmt::format("{}/config.json: {}; a reward model is a classifier of one label "
+                             "(pipeline rm trains one)",
+                             folder,
+                             file.head == model::HfConfig::Head::language
+                                 ? "a language model"
+                                 : fmt::format("a classifier of {} labels", file.labels))};
+  compute::ModelConfig model = {file.shape, of_policy.dtype};
+  // Its tokenizer may need more tokens than the policy's.
+  constexpr int64_t k_longer = 4;
+  const int64_t tokens_max =
+      std::min(std::max<int64_t>(file.shape.max_position, 1), k_longer * config.sequence_length);
+  model.max_position = tokens_max + 1;  // scored_tokens.hpp
+  COHORT_TRY(compute::validate(model));
+  COHORT_ASSIGN(const compute::WeightFolder weights, compute::WeightFolder::open(folder));
+  COHORT_TRY(weights.check_values(model));
+  if (weights.find("score.weight") == nullptr)
+    return Error{Errc::config, folder + ": no tensor score.weight"};
+  COHORT_ASSIGN(auto tokenizer, score_tokenizer(folder, file, policy));
+  if (file.shape.vocab_size < tokenizer->vocab_size())
+    return Error{Errc::config,
+                 fmt::format("{}/config.json: vocab_size {} is below the {} ids of its tokenizer",
+                             folder, file.shape.vocab_size, tokenizer->vocab_size())};
+  COHORT_ASSIGN(RowEncoder encode, row_encoder_of(config, worker.data_args, role + ".data_args",
+                                                  std::move(tokenizer)));
+  return Preflight::ScoreModel{{std::move(model), folder, file}, std::move(encode), tokens_max};
+}
+
+Expected<void> open_score_models(const config::RunConfig& config, const job::Policy& policy,
+                                 Preflight& result) {
+  for (const auto& [name, reward] : config.rewards) {
+    if (reward.type != config::RewardType::reward_model) continue;
+    const std::string role = "rewards." + name;
+    auto opened = open_score_model(config, role, reward.worker, policy, result.model);
+    if (!opened)
+      return Error{Errc::config, role + ".model_args.model_name_or_path: " + opened.error().detail};
+    result.score_models[role] = std::move(*opened);
+  }
   return {};
 }
 
@@ -401,18 +478,26 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   result.tools = loop;
   const bool is_bf16 = config.actor_train.model_args.dtype == config::ModelDtype::bf16;
   result.model = {policy.shape, is_bf16 ? tensor::Dtype::bf16 : tensor::Dtype::f32};
-  result.model.max_position = config.sequence_length;
+  result.head =
+      config.pipeline == config::Pipeline::rm ? model::HeadKind::value : model::HeadKind::language;
+  // A value is asked for as that of the token behind it (pair_update.hpp).
+  const int64_t behind = result.head == model::HeadKind::value ? 1 : 0;
+  result.model.max_position = config.sequence_length + behind;
   if (auto valid = compute::validate(result.model); !valid)
     return Error{Errc::config, "model: " + valid.error().detail};
-  COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model));
-  COHORT_TRY(choose_reference(config, policy, result));
+  COHORT_TRY(check_weights(job::pretrain_key(config), config.pretrain, result.model, result.head));
+  for (const Role role : {Role::reference, Role::teacher})
+    COHORT_TRY(choose_frozen(config, policy, role, result));
   COHORT_TRY(choose_critic(config, policy, result));
+  COHORT_TRY(open_score_models(config, policy, result));
   COHORT_TRY(choose_lora(config, result));
   switch (config.pipeline) {
     case config::Pipeline::rlvr:
       COHORT_TRY(open_prompts(config, result));
       break;
     case config::Pipeline::sft:
+    case config::Pipeline::dpo:
+    case config::Pipeline::rm:
       // A process that only holds cards gets its rows from the one that feeds them.
       if (!own_cards || own_cards->empty()) COHORT_TRY(open_rows(config, result));
       break;

@@ -10,6 +10,7 @@
 
 #include "actors/roles/environment_actor.hpp"
 #include "actors/run/prompt_set.hpp"
+#include "actors/run/row_encoder.hpp"
 #include "actors/run/row_set.hpp"
 #include "runtime/compute/device/device.hpp"
 #include "runtime/compute/model/model_layout.hpp"
@@ -27,6 +28,7 @@ namespace cohort::actors {
 
 struct Preflight {
   compute::ModelConfig model;
+  model::HeadKind head = model::HeadKind::language;  // value: pipeline rm trains a score
   model::HfConfig described;  // what config.json of its checkpoints says besides
   /// A role that is another model than the policy, or starts from other weights.
   struct OwnWeights {
@@ -35,7 +37,15 @@ struct Preflight {
     model::HfConfig described = {};
   };
   std::optional<OwnWeights> reference = {};  // none: the policy of step 0
+  std::optional<OwnWeights> teacher = {};    // none: the run has none
   std::optional<OwnWeights> critic = {};     // none: the run has none
+  /// A reward that is a model (score_model.hpp).
+  struct ScoreModel {
+    OwnWeights weights;
+    RowEncoder encode;       // in its own ids
+    int64_t tokens_max = 0;  // of a dialogue
+  };
+  std::map<std::string, ScoreModel> score_models = {};  // by role: "rewards.x"
   /// LoRA: what is trained and published in place of the model, in f32.
   std::optional<model::LoraShape> lora = {};
   tensor::Dtype published_dtype() const { return lora ? tensor::Dtype::f32 : model.dtype; }
@@ -51,13 +61,13 @@ struct Preflight {
   std::vector<int32_t> stop_ids;                     // each ends an answer
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
-  std::shared_ptr<const RowSet> rows;                // pipeline sft, else null
+  std::shared_ptr<const RowSet> rows;                // rows of files, else null
   uint64_t row_steps = 0;                            // likewise: steps of num_train_epochs
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record
   std::map<CardId, std::shared_ptr<compute::Device>> devices;  // of own cards; cpu: none
 
-  /// Returns the layout of actor_infer; without the role (pipeline sft) no rank.
+  /// Returns the layout of actor_infer; without the role (rows of files) no rank.
   plan::ShardLayout infer_layout() const;
 };
 

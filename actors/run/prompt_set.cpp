@@ -12,9 +12,9 @@
 namespace cohort::actors {
 namespace {
 
-Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& file,
-                                                          const config::DataArgs& data,
-                                                          bool is_verl) {
+Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const config::RunConfig& config,
+                                                          const std::string& file,
+                                                          const config::DataArgs& data) {
   if (file.starts_with(tasks::k_builtin_prefix)) {
     COHORT_ASSIGN(std::vector<tasks::Sample> rows, tasks::builtin_rows(file));
     return tasks::Dataset::of(std::move(rows));
@@ -23,7 +23,9 @@ Expected<std::shared_ptr<const tasks::Dataset>> load_rows(const std::string& fil
   options.files = {file};
   if (!data.messages.empty()) options.messages_key = data.messages;
   if (!data.prompt.empty()) options.prompt_key = data.prompt;
+  const bool is_verl = config.dialect == config::Dialect::verl;
   if (!data.tag.empty()) (is_verl ? options.source_key : options.tag_key) = data.tag;
+  options.answer_key = config.rlvr.demonstration_key;
   options.skips_bad_rows = data.skip_bad_rows;
   return tasks::Dataset::load(options);
 }
@@ -97,6 +99,7 @@ class PromptWorld final : public tasks::Environment {
   tasks::EpisodeMetrics metrics() const override { return {}; }
   std::span<const int32_t> prompt_tokens() const override { return prompts_->at(row_).tokens; }
   uint64_t seed_count() const override { return prompts_->size(); }
+  bool has_scripted_answer() const override { return !prompts_->at(row_).sample->answer.empty(); }
   Expected<std::string> scripted_answer(double, Rng&) override {
     const tasks::Sample& row = *prompts_->at(row_).sample;
     const std::string& said = scripted_ < row.calls.size() ? row.calls[scripted_++] : row.answer;
@@ -134,7 +137,7 @@ Expected<void> PromptSet::add(const config::RunConfig& config, const config::Dat
   COHORT_ASSIGN(const tasks::Truncation truncation,
                 tasks::truncation_of(config::to_string(data.truncation)));
   for (const std::string& file : data.file_name) {
-    auto loaded = load_rows(file, data, config.dialect == config::Dialect::verl);
+    auto loaded = load_rows(config, file, data);
     if (!loaded) return Error{Errc::config, fmt::format("{}: {}", key, loaded.error().detail)};
     std::shared_ptr<const tasks::Dataset> rows = std::move(*loaded);
     files_.push_back(rows);

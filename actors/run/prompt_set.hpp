@@ -43,6 +43,8 @@ class PromptSet {
   size_t size() const { return prompts_.size(); }
   size_t train_rows() const { return train_rows_; }
   const PromptCounts& counts() const { return counts_; }
+  /// Returns the row's messages, behind the system prompt if they have none.
+  std::vector<tasks::ChatMessage> dialogue(const tasks::Sample& sample) const;
   /// Returns the text the model reads.
   std::string text(size_t row) const;
   const tasks::ChatFormat& chat() const { return *chat_; }
@@ -53,8 +55,6 @@ class PromptSet {
   explicit PromptSet(std::shared_ptr<const tasks::ChatFormat> chat) : chat_(std::move(chat)) {}
   Expected<void> add(const config::RunConfig& config, const config::DataArgs& data,
                      const std::string& key);
-  /// Returns the row's messages, behind the system prompt if they have none.
-  std::vector<tasks::ChatMessage> dialogue(const tasks::Sample& sample) const;
   std::shared_ptr<const tasks::ChatFormat> chat_;
   std::string system_prompt_;
   std::vector<std::string> stop_strings_;

@@ -1,5 +1,5 @@
 #pragma once
-/// Dialogues of pipeline sft as ids and masks: by the chat template of the policy's folder, or in
+/// Dialogues of rows as ids and masks: by the chat template of the policy's folder, or in
 /// ChatML for the words of the demos (docs/sft.md). One thread.
 #include <functional>
 #include <memory>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/run/row_encoder.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/row_lines.hpp"
 
@@ -39,36 +40,66 @@ class RowSet::Reader {
  public:
   Reader(RowSet& set, const config::RunConfig& config, const config::DataArgs& data,
          const RowEncoder& encode)
-      : set_(set), data_(data), columns_(columns_of(config, data)), encode_(encode) {
-    room_ = static_cast<size_t>(config.sequence_length);
-  }
+      : set_(set),
+        data_(data),
+        columns_(columns_of(config, data)),
+        pair_{config.preference.chosen_key, config.preference.rejected_key},
+        encode_(encode),
+        room_(static_cast<size_t>(config.sequence_length)) {}
 
   Expected<void> read(const std::string& file) {
     if (!file.starts_with(tasks::k_builtin_prefix))
       return tasks::for_each_row(file, [this](std::string_view text, std::string where) {
-        return add(tasks::read_sft_row(text, columns_), where);
+        return add(encode(text), where);
       });
     COHORT_ASSIGN(const std::vector<tasks::Sample> samples, tasks::builtin_rows(file));
     for (const tasks::Sample& sample : samples)
-      COHORT_TRY(add(tasks::sft_row_of(sample), sample.id));
+      COHORT_TRY(add(set_.answers_ == 2 ? encode_pair(tasks::pair_row_of(sample))
+                                        : encode_one(tasks::sft_row_of(sample)),
+                     sample.id));
     return {};
   }
 
  private:
-  Expected<void> add(const Expected<tasks::SftRow>& row, const std::string& where) {
+  using Dialogues = std::vector<tasks::MaskedTokens>;  // of a row
+
+  Expected<Dialogues> encode(std::string_view text) {
+    if (set_.answers_ == 2) {
+      COHORT_ASSIGN(const tasks::PairRow pair, tasks::read_pair_row(text, columns_, pair_));
+      return encode_pair(pair);
+    }
+    COHORT_ASSIGN(const tasks::SftRow row, tasks::read_sft_row(text, columns_));
+    return encode_one(row);
+  }
+  Expected<Dialogues> encode_one(const tasks::SftRow& row) {
+    COHORT_ASSIGN(tasks::MaskedTokens dialogue, encode_(with_system(row)));
+    return Dialogues{std::move(dialogue)};
+  }
+  Expected<Dialogues> encode_pair(const tasks::PairRow& pair) {
+    Dialogues out;
+    for (const tasks::SftRow* row : {&pair.chosen, &pair.rejected}) {
+      COHORT_ASSIGN(tasks::MaskedTokens dialogue, encode_(with_system(*row)));
+      COHORT_TRY(tasks::count_behind(dialogue, row->messages, pair.prompt_turns));
+      out.push_back(std::move(dialogue));
+    }
+    return out;
+  }
+
+  Expected<void> add(Expected<Dialogues> row, const std::string& where) {
     ++set_.counts_.rows;
-    auto encoded = row ? encode_(with_system(*row)) : Expected<tasks::MaskedTokens>(row.error());
-    if (!encoded) {
+    if (!row) {
       ++set_.counts_.bad;
       if (data_.skip_bad_rows) return {};
-      return Error{Errc::config, fmt::format("{}: {}", where, encoded.error().detail)};
+      return Error{Errc::config, fmt::format("{}: {}", where, row.error().detail)};
     }
-    if (auto fits = tasks::fit_row(*encoded, room_, cut_of(data_.truncation)); !fits)
-      return Error{Errc::config, fmt::format("{}: {}", where, fits.error().detail)};
-    set_.counts_.truncated += encoded->is_truncated ? 1 : 0;
-    set_.counts_.without_end += encoded->has_lost_end ? 1 : 0;
-    set_.counts_.uncounted += encoded->counted() == 0 ? 1 : 0;
-    set_.rows_.push_back(std::move(*encoded));
+    for (tasks::MaskedTokens& dialogue : *row) {
+      if (auto fits = tasks::fit_row(dialogue, room_, cut_of(data_.truncation)); !fits)
+        return Error{Errc::config, fmt::format("{}: {}", where, fits.error().detail)};
+      set_.counts_.truncated += dialogue.is_truncated ? 1 : 0;
+      set_.counts_.without_end += dialogue.has_lost_end ? 1 : 0;
+      set_.counts_.uncounted += dialogue.counted() == 0 ? 1 : 0;
+      set_.dialogues_.push_back(std::move(dialogue));
+    }
     set_.ids_.push_back(where);
     return {};
   }
@@ -86,24 +117,30 @@ class RowSet::Reader {
   RowSet& set_;
   const config::DataArgs& data_;
   tasks::SftColumns columns_;
+  tasks::PairColumns pair_;
   const RowEncoder& encode_;
-  size_t room_ = 0;
+  size_t room_;
 };
 
 Expected<std::shared_ptr<const RowSet>> RowSet::open(
     const config::RunConfig& config, std::shared_ptr<const tasks::Tokenizer> tokenizer) {
   auto set = std::make_shared<RowSet>();
-  const config::DataArgs& train = config.sft_train.data_args;
+  set->answers_ = static_cast<size_t>(config.derived.group_size);
+  set->tag_ = config::to_string(config.pipeline);
+  const std::string role = config::train_section(config);
+  const config::DataArgs& train = config.actor_train.data_args;
   const config::DataArgs& held_out = config.validation.data_args;
   if (train.file_name.empty())
-    return Error{Errc::config,
-                 "sft_train.data_args.file_name: missing; pipeline sft needs rows to imitate, "
-                 "e.g. file_name: [data/chats.jsonl]"};
+    return Error{
+        Errc::config,
+        fmt::format("{}.data_args.file_name: missing; pipeline {} needs {}, e.g. "
+                    "file_name: [data/chats.jsonl]",
+                    role, set->tag_, set->answers_ == 2 ? "pairs of answers" : "rows to imitate")};
   for (const auto& [key, data] :
-       {std::pair{"sft_train", &train}, std::pair{"validation", &held_out}}) {
+       {std::pair{role, &train}, std::pair{std::string("validation"), &held_out}}) {
     if (data == &held_out && config.eval_steps <= 0) break;
     const size_t before = set->size();
-    const std::string section = std::string(key) + ".data_args";
+    const std::string section = key + ".data_args";
     COHORT_ASSIGN(const RowEncoder encode, row_encoder_of(config, *data, section, tokenizer));
     Reader reader(*set, config, *data, encode);
     for (const std::string& file : data->file_name)
@@ -114,7 +151,7 @@ Expected<std::shared_ptr<const RowSet>> RowSet::open(
       return Error{Errc::config, fmt::format("{}.data_args.file_name: no row is left", key)};
     if (data == &train) set->train_rows_ = set->size();
   }
-  if (set->counts_.uncounted == set->size())
+  if (set->counts_.uncounted == set->dialogues_.size())
     return Error{Errc::config,
                  fmt::format("sequence_length {}: nothing of what the assistant says is left of "
                              "any row; give more, or truncation: left",
@@ -125,8 +162,8 @@ Expected<std::shared_ptr<const RowSet>> RowSet::open(
 
 uint64_t RowSet::steps_of(const config::RunConfig& config) const {
   const double rows =
-      config.sft_train.training_args.num_train_epochs * static_cast<double>(train_rows_);
-  const auto batch = static_cast<double>(std::max<int64_t>(config.derived.optimizer_batch, 1));
+      config.actor_train.training_args.num_train_epochs * static_cast<double>(train_rows_);
+  const auto batch = static_cast<double>(std::max<int64_t>(config.derived.groups_per_step, 1));
   return std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(rows / batch - 1e-9)));
 }
 

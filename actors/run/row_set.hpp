@@ -1,7 +1,9 @@
 #pragma once
-/// The rows of pipeline sft as ids and masks: those that train, then the held-out ones
-/// (docs/sft.md). Opened once before a run, by the process that feeds the trainer. Immutable after
-/// open(); any thread may read. Bound: five bytes a token of the rows.
+/// The rows of pipelines sft, dpo and rm as ids and masks: those that train, then those held out
+/// (docs/sft.md, docs/preference.md). A row of sft is one dialogue, of the others a pair: prompt
+/// and chosen answer, prompt and rejected answer. Opened once before a run, by the process that
+/// feeds the trainer. Immutable after open(); any thread may read. Bound: five bytes a token of the
+/// rows.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,14 +17,14 @@
 
 namespace cohort::actors {
 
-inline constexpr const char* k_row_tag = "sft";  // of their trajectories
 /// Metrics of such a trajectory.
 inline constexpr std::string_view k_row_truncated = "truncated";
 inline constexpr std::string_view k_row_without_end = "without_end";
 
 struct RowCounts {
-  uint64_t rows = 0;       // read
-  uint64_t bad = 0;        // that could not be (skip_bad_rows)
+  uint64_t rows = 0;  // read
+  uint64_t bad = 0;   // that could not be (skip_bad_rows)
+  // of dialogues
   uint64_t truncated = 0;  // longer than sequence_length
   uint64_t uncounted = 0;  // nothing of the assistant is left of them
   uint64_t without_end = 0;
@@ -36,10 +38,15 @@ class RowSet {
   static Expected<std::shared_ptr<const RowSet>> open(
       const config::RunConfig& config, std::shared_ptr<const tasks::Tokenizer> tokenizer);
 
-  /// Rows [0, train_rows()) train; the held-out ones come behind them.
-  const tasks::MaskedTokens& at(size_t row) const { return rows_[row]; }
+  /// Rows [0, train_rows()) train; the held-out ones come behind them. Answer 0 of a pair is the
+  /// chosen one.
+  const tasks::MaskedTokens& at(size_t row, size_t answer = 0) const {
+    return dialogues_[row * answers_ + answer];
+  }
   const std::string& id(size_t row) const { return ids_[row]; }  // file:line
-  size_t size() const { return rows_.size(); }
+  size_t size() const { return ids_.size(); }
+  size_t answers() const { return answers_; }      // of a row
+  const std::string& tag() const { return tag_; }  // of their trajectories: the pipeline
   size_t train_rows() const { return train_rows_; }
   const RowCounts& counts() const { return counts_; }
   std::string text(std::span<const int32_t> ids) const { return tokenizer_->decode(ids); }
@@ -49,7 +56,9 @@ class RowSet {
  private:
   class Reader;
   std::shared_ptr<const tasks::Tokenizer> tokenizer_;
-  std::vector<tasks::MaskedTokens> rows_;
+  std::vector<tasks::MaskedTokens> dialogues_;
+  size_t answers_ = 1;
+  std::string tag_;
   std::vector<std::string> ids_;
   size_t train_rows_ = 0;
   RowCounts counts_;

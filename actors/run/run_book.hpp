@@ -35,7 +35,7 @@ struct RunResult {
   bool is_stopped = false;
   bool is_loss = false;  // it failed because a process had gone: it can be resumed
   HeldOut sampled, greedy;
-  HeldOut loss;                            // pipeline sft
+  HeldOut loss;                            // rows of files
   std::map<std::string, HeldOut> of_tags;  // sampled
   uint64_t param_hash = 0;
   uint64_t trajectories = 0;  // of the policy steps
@@ -103,7 +103,7 @@ class RunBook {
     double busy = 0;  // of the busiest lane of all: the critical path of generation
     control::CollectReport collected;
   };
-  bool is_supervised() const { return options_.config.pipeline == config::Pipeline::sft; }
+  bool is_supervised() const { return config::is_supervised(options_.config.pipeline); }
   void rows_over(const plan::run::RoundOver& over, const Round& round);
   void train_over(const plan::run::RoundOver& over, const Round& round);
   void held_out_over(const plan::run::RoundOver& over, const Round& round);

@@ -176,7 +176,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
     }
     state.held_out_loss = row.number("val/loss");
     state.is_supervised =
-        state.is_supervised || state.held_out_loss || row.number("sft/rows").has_value();
+        state.is_supervised || state.held_out_loss || row.number("time/rows_s").has_value();
     if (state.is_supervised) state.loss = row.number("loss");
     state.reward_mean = row.number("reward/mean");
     if (state.reward_mean) state.reward_history.push_back(*state.reward_mean);

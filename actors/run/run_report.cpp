@@ -164,7 +164,7 @@ Expected<void> write_run_report(const config::RunConfig& config, const Preflight
   observe::ReportData& report = log.report();
   COHORT_ASSIGN(std::vector<observe::MetricRow> rows, log.rows());
   const bool is_agentic = config.pipeline == config::Pipeline::agentic;
-  std::string estimator(config.pipeline == config::Pipeline::sft
+  std::string estimator(config::is_supervised(config.pipeline)
                             ? config::to_string(config.pipeline)
                             : config::to_string(config.adv_estimator));
   for (char& c : estimator) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

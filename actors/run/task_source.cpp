@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/rng.hpp"
+#include "runtime/config/role_weights.hpp"
 #include "runtime/tasks/data_order.hpp"
 
 namespace cohort::actors {
@@ -171,14 +172,14 @@ class RowTasks final : public TaskSource {
   Expected<std::vector<GroupTask>> train(uint64_t) override {
     COHORT_ASSIGN(const std::vector<tasks::DrawnRow> rows, order_.next(batch_));
     std::vector<GroupTask> groups;
-    for (const tasks::DrawnRow& drawn : rows) groups.push_back({k_row_tag, drawn.row});
+    for (const tasks::DrawnRow& drawn : rows) groups.push_back({rows_->tag(), drawn.row});
     return groups;
   }
   std::vector<GroupTask> warm(uint64_t, uint32_t) override { return {}; }
   std::vector<GroupTask> held_out() const override {
     std::vector<GroupTask> groups;
     for (size_t row = rows_->train_rows(); row < rows_->size(); ++row)
-      groups.push_back({k_row_tag, row});
+      groups.push_back({rows_->tag(), row});
     return groups;
   }
   double epochs() const override { return epochs_of(order_.cursor()); }
@@ -235,6 +236,11 @@ Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig&
     return Error{Errc::config,
                  "warm_start.steps: no row of actor_train.data_args.file_name has an answer to "
                  "imitate; use 0"};
+  if (const std::string& key = config.rlvr.demonstration_key; !key.empty() && !has_answer)
+    return Error{Errc::config,
+                 fmt::format("demonstration_key: no row of actor_train.data_args.file_name has a "
+                             "column '{}' with an answer",
+                             key)};
   auto order = tasks::DataOrder::create(std::move(options), std::move(rows),
                                         static_cast<size_t>(config.rollout_batch_size));
   if (!order) return Error{Errc::config, "actor_train.data_args: " + order.error().detail};
@@ -250,16 +256,16 @@ Expected<std::unique_ptr<TaskSource>> make_row_tasks(const config::RunConfig& co
   options.is_shuffled = config.sft.shuffle;
   std::vector<size_t> all(rows->train_rows());
   std::iota(all.begin(), all.end(), size_t{0});
-  const auto batch = static_cast<size_t>(config.derived.optimizer_batch);
+  const auto batch = static_cast<size_t>(config.derived.groups_per_step);
   auto order = tasks::DataOrder::create(std::move(options), {{"all", std::move(all)}}, batch);
   if (!order)
     return Error{Errc::config,
-                 fmt::format("sft_train.data_args: {} rows for an optimizer batch of {} = "
+                 fmt::format("{}.data_args: {} rows for an optimizer batch of {} = "
                              "per_device_train_batch_size {} x gradient_accumulation_steps {} x {} "
                              "cards; give more rows or smaller batches",
-                             rows->train_rows(), batch,
-                             config.sft_train.training_args.per_device_train_batch_size,
-                             config.sft_train.training_args.gradient_accumulation_steps,
+                             config::train_section(config), rows->train_rows(), batch,
+                             config.actor_train.training_args.per_device_train_batch_size,
+                             config.actor_train.training_args.gradient_accumulation_steps,
                              config.derived.train_dp)};
   return std::unique_ptr<TaskSource>(
       std::make_unique<RowTasks>(std::move(rows), std::move(*order), batch));

@@ -58,7 +58,7 @@ std::unique_ptr<TaskSource> make_environment_tasks(
 Expected<std::unique_ptr<TaskSource>> make_prompt_tasks(const config::RunConfig& config,
                                                         std::shared_ptr<const PromptSet> prompts);
 
-/// Rows of pipeline sft, in shuffled epochs. Returns Errc::config if there are fewer than an
+/// Rows of files that train, in shuffled epochs. Returns Errc::config if there are fewer than an
 /// optimizer batch.
 Expected<std::unique_ptr<TaskSource>> make_row_tasks(const config::RunConfig& config,
                                                      std::shared_ptr<const RowSet> rows);

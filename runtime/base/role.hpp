@@ -20,11 +20,12 @@ enum class Role : uint8_t {
   placement = 7,
   recorder = 8,
   node = 9,
+  teacher = 10,
 };
 
-inline constexpr std::array<std::string_view, 10> k_role_names = {
-    "actor_train",  "actor_infer", "reference", "critic",   "rewards",
-    "environments", "driver",      "placement", "recorder", "node"};
+inline constexpr std::array<std::string_view, 11> k_role_names = {
+    "actor_train", "actor_infer", "reference", "critic", "rewards", "environments",
+    "driver",      "placement",   "recorder",  "node",   "teacher"};
 
 /// Returns the stable name, e.g. "actor_train"; "unknown" if `role` is no enumerator.
 constexpr std::string_view to_string(Role role) {
@@ -41,5 +42,10 @@ constexpr std::optional<Role> role_of(std::string_view name) {
 
 /// A text is a role's name: roles of a plan and of messages to people are texts.
 constexpr bool operator==(std::string_view name, Role role) { return name == to_string(role); }
+
+/// Returns whether a role computes log-probabilities with weights that never change.
+constexpr bool is_frozen(std::string_view role) {
+  return role == Role::reference || role == Role::teacher;
+}
 
 }  // namespace cohort

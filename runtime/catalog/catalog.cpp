@@ -36,7 +36,7 @@ constexpr Entry k_rewards[] = {
 #include "runtime/catalog/rewards.def"
 };
 
-constexpr std::array<std::pair<uint32_t, std::string_view>, 11> k_needs = {
+constexpr std::array<std::pair<uint32_t, std::string_view>, 12> k_needs = {
     {{need::critic, "a critic"},
      {need::reference, "a reference"},
      {need::groups, "groups"},
@@ -47,7 +47,8 @@ constexpr std::array<std::pair<uint32_t, std::string_view>, 11> k_needs = {
      {need::turns, "turns"},
      {need::parts, "several rewards"},
      {need::fresh_data, "fresh data"},
-     {need::first_pass, "a first pass"}}};
+     {need::first_pass, "a first pass"},
+     {need::card, "a card"}}};
 
 }  // namespace
 

@@ -35,6 +35,7 @@ inline constexpr uint32_t parts = 1024;            // the rewards that the score
 inline constexpr uint32_t fresh_data = 2048;       // no trust region: nothing bounds a stale ratio
 inline constexpr uint32_t first_pass = 4096;       // log-probs of the mini-batch before its update
 inline constexpr uint32_t own_aggregation = 8192;  // loss_agg_mode does not count
+inline constexpr uint32_t card = 16384;            // a model of its own
 }  // namespace need
 
 #define COHORT_BUILT(id, ...) id,

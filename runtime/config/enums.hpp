@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/catalog/catalog.hpp"
+#include "runtime/catalog/preference_kinds.hpp"
 
 namespace cohort::config {
 
@@ -21,12 +22,19 @@ using catalog::NormMethod;
 using catalog::PolicyLossKind;
 using catalog::RewardType;
 using catalog::to_string;
+// Plain enums of the catalogue.
+using catalog::AnswerScale;
+using catalog::PreferenceKind;
 
 // names_of: the YAML's spellings of an enum, in the order of its values.
 constexpr std::string_view names_of(Dialect) { return "roll verl"; }
 
-enum class Pipeline : uint8_t { agentic, rlvr, sft, dpo, distill };
-constexpr std::string_view names_of(Pipeline) { return "agentic rlvr sft dpo distill"; }
+enum class Pipeline : uint8_t { agentic, rlvr, sft, dpo, rm, distill };
+constexpr std::string_view names_of(Pipeline) { return "agentic rlvr sft dpo rm distill"; }
+/// Trains on pairs of answers, a chosen and a rejected one.
+constexpr bool has_pairs(Pipeline x) { return x == Pipeline::dpo || x == Pipeline::rm; }
+/// Trains on rows of files; nothing is generated.
+constexpr bool is_supervised(Pipeline x) { return x == Pipeline::sft || has_pairs(x); }
 enum class Platform : uint8_t { cpu, cuda, npu };
 constexpr std::string_view names_of(Platform) { return "cpu cuda npu"; }
 enum class Grouping : uint8_t { traj_group_id, tags, batch, state, inductive };

@@ -14,4 +14,14 @@ std::string own_reference(const RunConfig& config);
 /// `pretrain`; empty: the `model` section, drawn.
 std::string critic_start(const RunConfig& config);
 
+/// Returns the folder of the teacher: its own model_name_or_path, else `teacher_pretrain`; empty:
+/// none is named, or no teacher is built.
+std::string teacher_folder(const RunConfig& config);
+
+/// Returns whether a teacher is built.
+bool has_teacher(const RunConfig& config);
+
+/// Returns the section of the role that trains on rows or episodes: sft_train or actor_train.
+std::string train_section(const RunConfig& config);
+
 }  // namespace cohort::config

@@ -59,8 +59,8 @@ struct TrainingArgs {
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
-  double num_train_epochs = 3;  // sft_train: how often each row is read, if no max_steps is given
-  int64_t max_steps = -1;       // sft_train: optimizer steps; <= 0: num_train_epochs decides
+  double num_train_epochs = 3;  // of rows of files: how often each is read, without max_steps
+  int64_t max_steps = -1;       // likewise: optimizer steps; <= 0: num_train_epochs decides
   bool operator==(const TrainingArgs&) const = default;
 };
 
@@ -364,7 +364,8 @@ struct RlvrSection {
   ImportanceSampling importance_sampling = ImportanceSampling::token;
   bool difficulty_loss_weight = false;
   bool length_loss_weight = false;
-  bool max_len_mask = false;  // drop answers that fill the padded width
+  bool max_len_mask = false;      // drop answers that fill the padded width
+  std::string demonstration_key;  // column with an answer that stands in each group; empty: none
   bool difficulty_mask = false;
   double difficulty_low_threshold = 0.0;
   double difficulty_high_threshold = 1.0;
@@ -379,8 +380,8 @@ struct RlvrSection {
   bool operator==(const RlvrSection&) const = default;
 };
 
-/// Columns of the rows of pipeline sft; its keys are at the top of the file. Empty: the first of
-/// the usual names that a row has (docs/sft.md).
+/// Columns of the rows of pipelines sft, dpo and rm; its keys are at the file's top. Empty: the
+/// first of the usual names that a row has (docs/sft.md).
 struct SftSection {
   std::string global_template;  // in place of sft_train.data_args.template
   std::string system_key;       // column with the system message
@@ -445,7 +446,7 @@ struct Derived {
   int64_t train_environment_workers = 0;  // ROLL's processes; ours are actors
   int64_t val_environment_workers = 0;
   std::vector<std::pair<std::string, int64_t>> domain_prompts;  // rlvr: prompts of a step by domain
-  bool is_reference_needed = false;                             // init_kl_coef > 0 or use_kl_loss
+  bool is_reference_needed = false;       // a KL or the loss of pairs reads its log-probabilities
   bool is_reference_metric_only = false;  // it is built, and only draws a chart
   int64_t steps_ahead = 0;                // async.bound; 0: generation and training take turns
   OldLogProbs old_log_probs = OldLogProbs::behavior;  // of a run here (decisions/0001)
@@ -484,7 +485,7 @@ struct RunConfig {
   Platform platform = Platform::cpu;
   Determinism determinism = Determinism::strict;
 
-  int64_t max_steps = 500;  // sft, after load: -1 if the epochs decide
+  int64_t max_steps = 500;  // rows of files, after load: -1 if the epochs decide
   int64_t save_steps = 50;
   int64_t eval_steps = 10;       // <= 0: never
   int64_t keep_checkpoints = 3;  // 0: all
@@ -551,12 +552,15 @@ struct RunConfig {
   bool force_disable_old_logprobs_recompute = false;
   TrainInferCorrection train_infer_correction;
   DynamicSampling dynamic_sampling;
-  RlvrSection rlvr;  // its keys are at the top of the file
-  SftSection sft;    // likewise
+  RlvrSection rlvr;              // its keys are at the top of the file
+  SftSection sft;                // likewise
+  OpdSection opd;                // likewise
+  PreferenceSection preference;  // likewise
   VerlSection verl;
 
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
-  std::string reward_pretrain;  // of the critic
+  std::string reward_pretrain;   // of the critic
+  std::string teacher_pretrain;  // of the teacher
   ModelSection model;
   WorkerConfig actor_train;
   WorkerConfig actor_infer;
@@ -564,8 +568,8 @@ struct RunConfig {
   WorkerConfig critic;        // built when adv_estimator is gae
   WorkerConfig reward_model;  // judge that several rewards share
   WorkerConfig sft_train;     // pipeline sft; after load actor_train is its copy
-  WorkerConfig student;       // pipeline distill
-  WorkerConfig teacher;
+  WorkerConfig student;       // pipeline distill; after load actor_train is its copy
+  WorkerConfig teacher;       // pipeline distill, and built when opd.is_asked()
   std::map<std::string, RewardConfig> rewards;  // agentic: never empty after load
   ValidationSection validation;
   EnvManagerConfig train_env_manager;

@@ -43,6 +43,20 @@ struct TrainInferCorrection {
   bool operator==(const TrainInferCorrection&) const = default;
 };
 
+/// Pipelines dpo and rm: columns of the pairs and their loss; its keys are at the top of the file.
+struct PreferenceSection {
+  bool use_reference_model = true;                // false: its log-probabilities count as 0
+  PreferenceKind loss = PreferenceKind::sigmoid;  // key preference_loss; after load also by `ipo`
+  bool ipo = false;                               // ROLL's name of preference_loss: ipo
+  double beta = 0.1;
+  double label_smoothing = 0;                   // share of pairs that are taken for mislabelled
+  AnswerScale answer_scale = AnswerScale::sum;  // simpo, after load: mean
+  double gamma_beta_ratio = 0.5;                // simpo's margin over beta
+  double center_rewards_coefficient = 0;        // rm
+  std::string chosen_key = "chosen", rejected_key = "rejected";
+  bool operator==(const PreferenceSection&) const = default;
+};
+
 /// Numbers of a policy loss that pg_clip and its range do not give (docs/algorithms.md).
 struct PolicyLossSection {
   std::optional<double> dual_clip_bound;  // none: 1 + 2 pg_clip; of dppo_*: 20
@@ -55,6 +69,18 @@ struct PolicyLossSection {
   double k_pos = 2, lambda_pos = 3, k_neg = 3, lambda_neg = 2;  // vespo
   double shaping_gamma = 0.1;                                   // luffy
   bool operator==(const PolicyLossSection&) const = default;
+};
+
+/// On-policy distillation: what a teacher's log-probabilities of the sampled tokens do
+/// (docs/distillation.md). Its keys are at the top of the file.
+struct OpdSection {
+  bool is_pure = false;        // is_pure_opd: they alone give the advantages
+  bool is_mixed = false;       // use_opd: they are added to the estimator's
+  double coef = 1.0;           // of use_opd
+  std::optional<KlKind> kind;  // none: kl_penalty
+  std::optional<double> clip;  // [nats] a token's KL is clamped to plus and minus this
+  bool is_asked() const { return is_pure || is_mixed; }
+  bool operator==(const OpdSection&) const = default;
 };
 
 }  // namespace cohort::config

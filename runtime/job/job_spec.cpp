@@ -50,10 +50,12 @@ std::vector<Section> sections_of(const RunConfig& c) {
     return out;
   }
   add_section(out, "actor_train", "actor_train", c.actor_train, c.pretrain);
-  if (c.pipeline != Pipeline::dpo)
+  if (!config::has_pairs(c.pipeline))
     add_section(out, "actor_infer", "actor_infer", c.actor_infer, c.pretrain);
-  if (c.derived.is_reference_needed || c.pipeline == Pipeline::dpo)
+  if (c.derived.is_reference_needed)
     add_section(out, "reference", "reference", c.reference, c.pretrain);
+  if (config::has_pairs(c.pipeline)) return out;
+  if (config::has_teacher(c)) add_section(out, "teacher", "teacher", c.teacher, c.teacher_pretrain);
   if (catalog::entry(c.adv_estimator).has(catalog::need::critic))
     add_section(out, "critic", "critic", c.critic, config::critic_start(c));
   add_section(out, "reward_model", "reward_model", c.reward_model, c.reward_pretrain);
@@ -176,7 +178,10 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
-  job.has_own_weights = job.name == Role::reference && !config::own_reference(c).empty();
+  const bool is_scorer = job.name.starts_with("rewards.");
+  job.has_value_head = is_scorer || (c.pipeline == Pipeline::rm && job.name == Role::actor_train);
+  job.has_own_weights = is_scorer || job.name == Role::teacher ||
+                        (job.name == Role::reference && !config::own_reference(c).empty());
   job.log_prob_micro_batch = std::max<uint64_t>(count(w.infer_batch_size), 1);
   if (job.engine == plan::Engine::builtin)
     fill_builtin(job, w, c, count(shape.vocab_size));
@@ -283,9 +288,9 @@ plan::BatchOptions batch_of(const RunConfig& c) {
     batch = verl_batch(c);
   } else {
     const config::TrainingArgs& t = c.actor_train.training_args;
-    batch.kind = c.pipeline == Pipeline::agentic ? plan::BatchKind::agentic
-                 : c.pipeline == Pipeline::sft   ? plan::BatchKind::sft
-                                                 : plan::BatchKind::rlvr;
+    batch.kind = c.pipeline == Pipeline::agentic     ? plan::BatchKind::agentic
+                 : config::is_supervised(c.pipeline) ? plan::BatchKind::sft
+                                                     : plan::BatchKind::rlvr;
     batch.is_filled_up = c.pipeline == Pipeline::agentic;  // a run refuses it: not_built
     batch.per_device_train_batch_size = count(t.per_device_train_batch_size);
     batch.gradient_accumulation_steps = count(t.gradient_accumulation_steps);
@@ -296,7 +301,7 @@ plan::BatchOptions batch_of(const RunConfig& c) {
   batch.critic_epochs = count(c.derived.critic.ppo_epochs);
   batch.rollout_batch_size = count(c.rollout_batch_size);
   if (batch.kind == plan::BatchKind::sft)
-    batch.rollout_batch_size = count(c.derived.optimizer_batch);
+    batch.rollout_batch_size = count(c.derived.groups_per_step);
   batch.group_size = std::max<uint64_t>(count(c.derived.group_size), 1);
   batch.train_cards = std::max<uint64_t>(count(c.derived.train_dp), 1);
   batch.ppo_epochs = std::max<uint64_t>(count(c.ppo_epochs), 1);
@@ -344,7 +349,7 @@ void say_what_is_left_out(Job& job, const RunConfig& c) {
                      has_origin(c, "adv_estimator") ? "" : ", the default,")});
   if (c.pipeline == Pipeline::sft)
     job.assumptions.push_back({"pipeline", "sft: sft_train stands as actor_train"});
-  if (c.pipeline > Pipeline::sft)
+  if (c.pipeline > Pipeline::rm)
     job.assumptions.push_back(
         {"pipeline", fmt::format("{}: cards and bytes are planned, batch numbers are not{}",
                                  config::to_string(c.pipeline),
@@ -441,7 +446,7 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
     }
     spec.roles.push_back(std::move(role));
   }
-  if (config.pipeline <= Pipeline::sft) spec.batch = batch_of(config);
+  if (config.pipeline <= Pipeline::rm) spec.batch = batch_of(config);
   spec.sequence_length = count(config.sequence_length);
   if (config.pipeline != Pipeline::agentic) {  // there turns share the context
     spec.prompt_length = count(config.prompt_length);

@@ -41,10 +41,15 @@ Expected<model::HfConfig> file_of(const config::RunConfig& config, const model::
                  "model: the shape is that of pretrain's config.json; remove the section"};
   COHORT_ASSIGN(model::HfConfig read, source.is_random ? model::read_hf_file(source.config)
                                                        : model::read_hf_folder(config.pretrain));
-  if (read.head != model::HfConfig::Head::language)
+  const bool is_classifier = read.head != model::HfConfig::Head::language;
+  const bool may_be_one = config.pipeline == config::Pipeline::rm && read.labels == 1;
+  if (is_classifier && !may_be_one)
     return Error{Errc::config,
-                 fmt::format("pretrain: {} holds a classifier; the policy is a language model",
-                             config.pretrain)};
+                 fmt::format("pretrain: {} holds a classifier with {} labels; {}", config.pretrain,
+                             read.labels,
+                             config.pipeline == config::Pipeline::rm
+                                 ? "a reward model has one, or starts from a language model"
+                                 : "the policy is a language model")};
   notices.insert(notices.end(), read.notices.begin(), read.notices.end());
   return read;
 }
@@ -64,9 +69,8 @@ Expected<std::shared_ptr<const tasks::Tokenizer>> words_of(const config::RunConf
   return words;
 }
 
-/// The section of the role that trains, as the user names it.
 std::string data_key(const config::RunConfig& config) {
-  return config.pipeline == config::Pipeline::sft ? "sft_train.data_args" : "actor_train.data_args";
+  return config::train_section(config) + ".data_args";
 }
 
 Expected<tasks::FolderChatOptions> chat_options(const config::RunConfig& config) {
@@ -140,9 +144,14 @@ const char* pretrain_key(const config::RunConfig& config) {
   return config.dialect == config::Dialect::verl ? "actor_rollout_ref.model.path" : "pretrain";
 }
 
-const char* reference_key(const config::RunConfig& config) {
-  return config.dialect == config::Dialect::verl ? "actor_rollout_ref.ref.model.path"
-                                                 : "reference.model_args.model_name_or_path";
+const char* frozen_key(const config::RunConfig& config, Role role) {
+  const bool is_verl = config.dialect == config::Dialect::verl;
+  if (role == Role::reference)
+    return is_verl ? "actor_rollout_ref.ref.model.path" : "reference.model_args.model_name_or_path";
+  if (is_verl) return "distillation.teacher_model.model_path";
+  return config.teacher.model_args.model_name_or_path.empty()
+             ? "teacher_pretrain"
+             : "teacher.model_args.model_name_or_path";
 }
 
 std::string critic_key(const config::RunConfig& config) {
@@ -210,14 +219,15 @@ Expected<model::HfConfig> read_role(const std::string& folder, const Policy& pol
   return read;
 }
 
-Expected<OwnReference> read_reference(const std::string& folder, const Policy& policy) {
+Expected<FrozenModel> read_frozen(const std::string& folder, const Policy& policy, Role role) {
+  const std::string name(to_string(role));
   if (folder.starts_with(model::k_random))
-    return Error{Errc::config, fmt::format("'{}': a reference has weights; give a folder", folder)};
-  COHORT_ASSIGN(const model::HfConfig read, read_role(folder, policy, "reference"));
+    return Error{Errc::config, fmt::format("'{}': a {} has weights; give a folder", folder, name)};
+  COHORT_ASSIGN(const model::HfConfig read, read_role(folder, policy, name));
   if (read.head != model::HfConfig::Head::language)
     return Error{Errc::config,
-                 fmt::format("{} holds a classifier; a reference is a language model", folder)};
-  return OwnReference{folder, read.shape};
+                 fmt::format("{} holds a classifier; a {} is a language model", folder, name)};
+  return FrozenModel{folder, read.shape};
 }
 
 Expected<CriticStart> read_critic(const std::string& start, const Policy& policy) {
@@ -247,12 +257,13 @@ Expected<CriticStart> read_critic(const std::string& start, const Policy& policy
 
 }  // namespace
 
-Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
-                                                       const Policy& policy) {
-  const std::string folder = config::own_reference(config);
-  if (folder.empty()) return std::optional<OwnReference>();
-  auto found = read_reference(folder, policy);
-  if (!found) return found.error().with_context(reference_key(config));
+Expected<std::optional<FrozenModel>> frozen_model_of(const config::RunConfig& config,
+                                                     const Policy& policy, Role role) {
+  const std::string folder =
+      role == Role::teacher ? config::teacher_folder(config) : config::own_reference(config);
+  if (folder.empty()) return std::optional<FrozenModel>();
+  auto found = read_frozen(folder, policy, role);
+  if (!found) return found.error().with_context(frozen_key(config, role));
   return std::optional(*std::move(found));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/role.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/tasks/chat_format.hpp"
@@ -31,24 +32,26 @@ struct Policy {
 /// file: Errc::config, Errc::not_found, Errc::unsupported, Errc::io.
 Expected<Policy> policy_of(const config::RunConfig& config, const std::string& tools = {});
 
-/// The keys that name the policy's folder and the reference's, as the config's dialect spells them.
+/// The keys that name the folders of the policy and of other roles, as the config's dialect spells
+/// them.
 const char* pretrain_key(const config::RunConfig& config);
-const char* reference_key(const config::RunConfig& config);
+/// `role`: reference or teacher.
+const char* frozen_key(const config::RunConfig& config, Role role);
 std::string critic_key(const config::RunConfig& config);
 
-/// A reference that is another model than the policy's start.
-struct OwnReference {
+/// A reference that is another model than the policy's start, or a teacher.
+struct FrozenModel {
   std::string folder;
   model::ModelShape shape;
 };
 
-/// Returns what `reference.model_args.model_name_or_path` names, if it is not `pretrain`; none: the
-/// reference is the policy of step 0. Its ids must be the policy's: the tokenizer.json beside its
-/// config.json, else of the folder that this one names (_name_or_path), has the same token for each
-/// id, and its embedding has a row for each id that the policy can sample. Errors name key and
-/// file: Errc::config, and those of policy_of.
-Expected<std::optional<OwnReference>> own_reference_of(const config::RunConfig& config,
-                                                       const Policy& policy);
+/// Returns what the key of a frozen role names: of a reference only a folder that is not `pretrain`
+/// (none: it is the policy of step 0), of a teacher none without distillation. Its ids must be the
+/// policy's: the tokenizer.json beside its config.json, else of the folder that this one names
+/// (_name_or_path), has the same token for each id, and its embedding has a row for each id that
+/// the policy can sample. Errors name key and file: Errc::config, and those of policy_of.
+Expected<std::optional<FrozenModel>> frozen_model_of(const config::RunConfig& config,
+                                                     const Policy& policy, Role role);
 
 /// What the critic is before its first step.
 struct CriticStart {
@@ -59,7 +62,7 @@ struct CriticStart {
 
 /// Returns what config::critic_start() names: the policy's start with a value head, the folder of a
 /// classifier with one label or of a language model, or random:…, drawn. Of a folder ids and rows
-/// must fit as a reference's. Errors name key and file, as own_reference_of.
+/// must fit as a reference's. Errors name key and file, as frozen_model_of.
 Expected<CriticStart> critic_start_of(const config::RunConfig& config, const Policy& policy);
 
 }  // namespace cohort::job

@@ -26,6 +26,7 @@ enum ColumnId : uint32_t {
   k_values = 5,
   k_token_rewards = 6,
   k_token_versions = 7,
+  k_teacher_logp = 8,
 };
 
 template <class T>
@@ -45,6 +46,7 @@ void for_each_column(T& x, F&& f) {
   f(k_values, x.values);
   f(k_token_rewards, x.token_rewards);
   f(k_token_versions, x.token_versions);
+  f(k_teacher_logp, x.teacher_logp);
 }
 
 size_t align_up(size_t offset) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace cohort::proto {
@@ -21,7 +22,8 @@ Expected<void> validate_columns(const Trajectory& x) {
   size_t count = x.tokens.size();
   if (!has_length(x.response_mask, count) || !has_length(x.behavior_logp, count) ||
       !has_length(x.ref_logp, count) || !has_length(x.values, count) ||
-      !has_length(x.token_rewards, count) || !has_length(x.token_versions, count))
+      !has_length(x.teacher_logp, count) || !has_length(x.token_rewards, count) ||
+      !has_length(x.token_versions, count))
     return invalid(x, fmt::format("a column has neither 0 nor {} entries", count));
   for (size_t i = 0; i < x.response_mask.size(); ++i) {
     if (x.response_mask[i] > 1)
@@ -31,6 +33,8 @@ Expected<void> validate_columns(const Trajectory& x) {
       return invalid(x, fmt::format("behavior_logp[{}] is not finite", i));
     if (!x.ref_logp.empty() && !std::isfinite(x.ref_logp[i]))
       return invalid(x, fmt::format("ref_logp[{}] is not finite", i));
+    if (!x.teacher_logp.empty() && !std::isfinite(x.teacher_logp[i]))
+      return invalid(x, fmt::format("teacher_logp[{}] is not finite", i));
   }
   return {};
 }
@@ -44,6 +48,12 @@ std::optional<double> accuracy_of(const Trajectory& trajectory) {
         cut != std::string::npos && std::string_view(part.name).substr(cut + 1) == k_accuracy)
       accuracy = part.value;
   return accuracy;
+}
+
+bool is_demonstration(const Trajectory& trajectory) {
+  return std::ranges::any_of(trajectory.metrics, [](const auto& metric) {
+    return metric.first == k_demonstration && metric.second > 0;
+  });
 }
 
 Expected<void> validate(const Trajectory& trajectory) {

@@ -58,7 +58,7 @@ struct Trajectory {
   // Columns: tokens.size() entries or none.
   std::vector<int32_t> tokens;
   std::vector<uint8_t> response_mask;  // 1 = sampled by the policy (or a scripted action)
-  std::vector<float> behavior_logp, ref_logp, values, token_rewards;
+  std::vector<float> behavior_logp, ref_logp, teacher_logp, values, token_rewards;
   std::vector<uint32_t> token_versions;  // weight version that sampled the token
   bool operator==(const Trajectory&) const = default;
 };
@@ -68,6 +68,8 @@ inline constexpr std::string_view k_success = "success";
 /// Name of the trajectory's metric that is above 0 where nobody sampled it: a worked answer that
 /// stands in the group of a prompt (policy loss luffy).
 inline constexpr std::string_view k_demonstration = "demonstration";
+/// Returns whether the trajectory is one: its recorded log-probabilities say nothing.
+bool is_demonstration(const Trajectory& trajectory);
 /// Name of a scorer's part that says whether the answer is right; in a trajectory "<reward>/acc".
 inline constexpr std::string_view k_accuracy = "acc";
 /// Returns the accuracy that a scorer gave the trajectory, the last of several.

@@ -29,11 +29,13 @@ constexpr std::string_view k_pieces[] = {" has ",
                                          " more than ",
                                          "?"};
 
-bool is_held_out(std::string_view prompt) {
+uint64_t checksum_of(std::string_view text) {
   uint64_t sum = 0;
-  for (size_t i = 0; i < prompt.size(); ++i) sum += (i + 1) * static_cast<unsigned char>(prompt[i]);
-  return sum % 10 == 0;
+  for (size_t i = 0; i < text.size(); ++i) sum += (i + 1) * static_cast<unsigned char>(text[i]);
+  return sum;
 }
+
+bool is_held_out(std::string_view prompt) { return checksum_of(prompt) % 10 == 0; }
 
 Sample row(std::string_view task, size_t number, std::string prompt, std::string truth,
            std::string answer) {
@@ -168,6 +170,17 @@ Expected<std::vector<Sample>> builtin_rows(std::string_view name) {
                            "builtin:word_problems and builtin:tool_arithmetic, each also with "
                            "/held_out",
                            name)};
+}
+
+std::string with_wrong_digit(std::string answer) {
+  std::vector<size_t> digits;
+  for (size_t i = 0; i < answer.size(); ++i)
+    if (answer[i] >= '0' && answer[i] <= '9') digits.push_back(i);
+  if (digits.empty()) return answer;
+  const uint64_t sum = checksum_of(answer);
+  char& digit = answer[digits[sum % digits.size()]];
+  digit = static_cast<char>('0' + (digit - '0' + 1 + static_cast<int>(sum / 7 % 9)) % 10);
+  return answer;
 }
 
 WordVocabulary arithmetic_vocabulary() {

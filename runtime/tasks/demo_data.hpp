@@ -9,6 +9,7 @@
 ///                          named python before they give the product (docs/tools.md)
 /// Each with the suffix /held_out for the tenth of the prompts that training never shows (a
 /// checksum of the text decides). Pure: the same rows in the same order everywhere.
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,10 @@ inline constexpr std::string_view k_builtin_prefix = "builtin:";
 
 /// Returns the rows of `name` ("builtin:…"), or Errc::not_found naming those there are.
 Expected<std::vector<Sample>> builtin_rows(std::string_view name);
+
+/// Returns the answer with one of its digits, if it has any, changed; the text decides which. Pairs
+/// of answers reject it.
+std::string with_wrong_digit(std::string answer);
 
 /// Vocabularies of the two tasks.
 WordVocabulary arithmetic_vocabulary();

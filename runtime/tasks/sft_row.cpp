@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/prompt.hpp"
 
 namespace cohort::tasks {
@@ -71,20 +72,30 @@ Expected<void> add_prompt(const RowJson& row, const SftColumns& columns, const s
   return {};
 }
 
-Expected<RowJson> read_messages(const RowJson& row, const SftColumns& columns) {
+/// The column of a whole chat, unless a prompt is asked for by name; none: an empty list.
+Expected<RowJson> read_chat(const RowJson& row, const SftColumns& columns) {
   const std::string chat = columns.messages.empty() ? "messages" : columns.messages;
-  RowJson messages = RowJson::array();
-  const bool is_pair = !columns.prompt.empty() && columns.messages.empty();
-  if (const RowJson* value = is_pair ? nullptr : column(row, chat)) {
-    COHORT_ASSIGN(messages, nested(*value, chat));
-    if (!messages.is_array() || messages.empty())
-      return bad(chat + " is no list of messages, nor the text of one");
-  } else {
+  const bool has_prompt = !columns.prompt.empty() && columns.messages.empty();
+  const RowJson* value = has_prompt ? nullptr : column(row, chat);
+  if (value == nullptr) return RowJson::array();
+  COHORT_ASSIGN(RowJson messages, nested(*value, chat));
+  if (!messages.is_array() || messages.empty())
+    return bad(chat + " is no list of messages, nor the text of one");
+  return messages;
+}
+
+Error no_prompt(const RowJson& row, const SftColumns& columns, const std::string& prompt) {
+  return bad(fmt::format("no prompt: neither {} nor {} is there, but {}",
+                         columns.messages.empty() ? "messages" : columns.messages,
+                         prompt.empty() ? "prompt" : prompt, names_of_columns(row)));
+}
+
+Expected<RowJson> read_messages(const RowJson& row, const SftColumns& columns) {
+  COHORT_ASSIGN(RowJson messages, read_chat(row, columns));
+  if (messages.empty()) {
     const std::string prompt = name_of(row, columns.prompt, k_prompts);
     const std::string response = name_of(row, columns.response, k_responses);
-    if (prompt.empty() || !column(row, prompt))
-      return bad(fmt::format("no prompt: neither {} nor {} is there, but {}", chat,
-                             prompt.empty() ? "prompt" : prompt, names_of_columns(row)));
+    if (prompt.empty() || !column(row, prompt)) return no_prompt(row, columns, prompt);
     if (response.empty() || !column(row, response))
       return bad(fmt::format("no answer to imitate: no {} beside {}, but {}; response_key names it",
                              response.empty() ? "response" : response, prompt,
@@ -96,6 +107,57 @@ Expected<RowJson> read_messages(const RowJson& row, const SftColumns& columns) {
   }
   COHORT_TRY(add_system(row, columns, messages));
   return messages;
+}
+
+/// Messages in front of both answers; an empty list where the answers are whole dialogues.
+Expected<RowJson> read_shared(const RowJson& row, const SftColumns& columns, bool are_dialogues) {
+  COHORT_ASSIGN(RowJson messages, read_chat(row, columns));
+  if (messages.empty()) {
+    const std::string prompt = name_of(row, columns.prompt, k_prompts);
+    const bool has_prompt = !prompt.empty() && column(row, prompt) != nullptr;
+    if (has_prompt) COHORT_TRY(add_prompt(row, columns, prompt, messages));
+    if (!has_prompt && !are_dialogues) return no_prompt(row, columns, prompt);
+  }
+  if (!messages.empty()) COHORT_TRY(add_system(row, columns, messages));
+  return messages;
+}
+
+bool is_of_assistant(const RowJson& each) {
+  const RowJson* role = each.is_object() ? column(each, "role") : nullptr;
+  return role != nullptr && *role == "assistant";
+}
+
+/// An answer as messages: a text is the assistant's.
+Expected<RowJson> read_answer(const RowJson& row, const std::string& name) {
+  const RowJson* value = column(row, name);
+  if (value == nullptr)
+    return bad(
+        fmt::format("no answer {}: the columns are {}; chosen_key and rejected_key name the "
+                    "two answers",
+                    name, names_of_columns(row)));
+  if (value->is_string()) {
+    std::string text = value->get<std::string>();
+    if (text.empty()) return bad(name + " is empty");
+    return RowJson::array({message("assistant", std::move(text))});
+  }
+  if (!value->is_array() || value->empty() || !is_of_assistant(value->back()))
+    return bad(name + " is neither a text nor a list of messages that ends with the assistant's");
+  return *value;
+}
+
+/// Tools and variables of the template.
+Expected<void> read_template(const RowJson& row, const SftColumns& columns, SftRow& read) {
+  if (const RowJson* tools = columns.tools.empty() ? nullptr : column(row, columns.tools)) {
+    COHORT_ASSIGN(read.tools, nested(*tools, columns.tools));
+    if (read.tools.is_array() && read.tools.empty()) read.tools = nullptr;
+  }
+  if (const RowJson* variables = column(row, "chat_template_kwargs")) {
+    COHORT_ASSIGN(read.variables, nested(*variables, "chat_template_kwargs"));
+    if (!read.variables.is_object()) return bad("chat_template_kwargs is no object");
+  }
+  if (const RowJson* thinks = column(row, "enable_thinking"))
+    read.variables["enable_thinking"] = *thinks;
+  return {};
 }
 
 /// One message of a ChatML dialogue.
@@ -121,17 +183,78 @@ Expected<SftRow> read_sft_row(std::string_view line, const SftColumns& columns) 
   COHORT_ASSIGN(const RowJson row, parse_row(line));
   SftRow read;
   COHORT_ASSIGN(read.messages, read_messages(row, columns));
-  if (const RowJson* tools = columns.tools.empty() ? nullptr : column(row, columns.tools)) {
-    COHORT_ASSIGN(read.tools, nested(*tools, columns.tools));
-    if (read.tools.is_array() && read.tools.empty()) read.tools = nullptr;
-  }
-  if (const RowJson* variables = column(row, "chat_template_kwargs")) {
-    COHORT_ASSIGN(read.variables, nested(*variables, "chat_template_kwargs"));
-    if (!read.variables.is_object()) return bad("chat_template_kwargs is no object");
-  }
-  if (const RowJson* thinks = column(row, "enable_thinking"))
-    read.variables["enable_thinking"] = *thinks;
+  COHORT_TRY(read_template(row, columns, read));
   return read;
+}
+
+Expected<PairRow> read_pair_row(std::string_view line, const SftColumns& columns,
+                                const PairColumns& answers) {
+  COHORT_ASSIGN(const RowJson row, parse_row(line));
+  PairRow pair;
+  COHORT_ASSIGN(const RowJson chosen, read_answer(row, answers.chosen));
+  COHORT_ASSIGN(const RowJson rejected, read_answer(row, answers.rejected));
+  if (chosen == rejected)
+    return bad(fmt::format("{} and {} are the same: there is nothing to prefer", answers.chosen,
+                           answers.rejected));
+  const auto is_dialogue = [](const RowJson& answer) { return answer.size() > 1; };
+  COHORT_ASSIGN(RowJson shared,
+                read_shared(row, columns, is_dialogue(chosen) && is_dialogue(rejected)));
+  if (shared.empty()) {
+    while (shared.size() < std::min(chosen.size(), rejected.size()) &&
+           chosen[shared.size()] == rejected[shared.size()])
+      shared.push_back(chosen[shared.size()]);
+    if (shared.empty())
+      return bad(fmt::format("{} and {} do not begin with one prompt, and no other column has it",
+                             answers.chosen, answers.rejected));
+    pair.chosen.messages = chosen;
+    pair.rejected.messages = rejected;
+  } else {
+    for (const auto& [side, answer] :
+         {std::pair{&pair.chosen, &chosen}, std::pair{&pair.rejected, &rejected}}) {
+      side->messages = shared;
+      for (const RowJson& each : *answer) side->messages.push_back(each);
+    }
+  }
+  pair.prompt_turns = shared.size();
+  COHORT_TRY(read_template(row, columns, pair.chosen));
+  pair.rejected.tools = pair.chosen.tools;
+  pair.rejected.variables = pair.chosen.variables;
+  return pair;
+}
+
+PairRow pair_row_of(const Sample& sample) {
+  PairRow pair;
+  pair.chosen = pair.rejected = sft_row_of(sample);
+  pair.prompt_turns = sample.messages.size();
+  pair.rejected.messages.back()["content"] = with_wrong_digit(sample.answer);
+  return pair;
+}
+
+Expected<void> count_behind(MaskedTokens& row, const RowJson& messages, size_t prompt_turns) {
+  size_t in_prompt = 0, turns = 0;  // of the assistant
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!is_of_assistant(messages[i])) continue;
+    ++turns;
+    in_prompt += i < prompt_turns ? 1 : 0;
+  }
+  if (in_prompt == 0) return {};
+  size_t runs = 0;
+  for (size_t t = 1; t < row.mask.size(); ++t) {
+    if (row.mask[t] == 0) continue;
+    if (row.mask[t - 1] == 0 || t == 1) ++runs;
+  }
+  if (runs != turns)
+    return Error{Errc::invalid_argument,
+                 fmt::format("the template writes {} turns of the assistant as {}: the answer "
+                             "cannot be told from the turns of the prompt",
+                             turns, runs)};
+  size_t left = in_prompt;
+  for (size_t t = 1; t < row.mask.size() && left > 0; ++t) {
+    const bool ends = row.mask[t] != 0 && (t + 1 == row.mask.size() || row.mask[t + 1] == 0);
+    row.mask[t] = 0;
+    left -= ends ? 1 : 0;
+  }
+  return {};
 }
 
 SftRow sft_row_of(const Sample& sample) {

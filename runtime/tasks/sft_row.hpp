@@ -1,6 +1,7 @@
 #pragma once
-/// Rows of pipeline sft: dialogues to imitate (docs/sft.md). A row is a chat (a column of messages,
-/// with tools if there are) or a prompt with its answer. Pure but for the files.
+/// Rows of files that train: dialogues to imitate (docs/sft.md), and pairs of answers to a prompt
+/// (docs/preference.md). A row is a chat (a column of messages, with tools if any) or a prompt
+/// with its answers. Pure but for the files.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,11 @@ struct SftColumns {
   std::string tools = "tools";
 };
 
+/// Of pairs.
+struct PairColumns {
+  std::string chosen = "chosen", rejected = "rejected";
+};
+
 struct SftRow {
   std::string id;                         // "file:line"
   RowJson messages = RowJson::array();    // as a chat template takes them
@@ -35,6 +41,19 @@ struct SftRow {
 Expected<SftRow> read_sft_row(std::string_view line, const SftColumns& columns);
 /// Returns a row of a built-in task with its worked answer.
 SftRow sft_row_of(const Sample& sample);
+
+/// Two dialogues with one beginning.
+struct PairRow {
+  SftRow chosen, rejected;
+  size_t prompt_turns = 0;  // messages that they share, which no answer's log-probability counts
+};
+
+/// Likewise. A prompt is a text or messages; an answer is a text or messages that end with the
+/// assistant's; without a prompt the answers are whole dialogues, which share their beginning.
+Expected<PairRow> read_pair_row(std::string_view line, const SftColumns& columns,
+                                const PairColumns& answers);
+/// Returns a row of a built-in task with its worked answer, and the same with a wrong digit.
+PairRow pair_row_of(const Sample& sample);
 
 /// A dialogue as ids. mask: 1 = the assistant says it; entry 0 is 0, nothing predicts it.
 struct MaskedTokens {
@@ -49,6 +68,10 @@ struct MaskedTokens {
 /// answer and its <|im_end|>. Returns Errc::invalid_argument for a message that is not plain text,
 /// a row without an answer, and a character the vocabulary lacks.
 Expected<MaskedTokens> mask_of_chatml(const SftRow& row, const Tokenizer& tokenizer, bool is_plain);
+
+/// Leaves the assistant's turns behind the first `prompt_turns` messages of the dialogue in the
+/// mask. Returns Errc::invalid_argument if the mask does not tell its turns apart.
+Expected<void> count_behind(MaskedTokens& row, const RowJson& messages, size_t prompt_turns);
 
 enum class RowCut : uint8_t { error, left, right };  // what goes of a row that is too long
 

@@ -62,6 +62,8 @@ class Environment {
   virtual int actions_left() const = 0;
   /// Returns the metrics of the episode so far; names without the env/<tag>/ prefix.
   virtual EpisodeMetrics metrics() const = 0;
+  /// Returns whether the episode has a scripted answer; asked where an environment has a player.
+  virtual bool has_scripted_answer() const { return true; }
   /// Returns a scripted player's answer: the best it knows with probability expert_fraction, else
   /// any action. Errc::unsupported if the environment has no player.
   virtual Expected<std::string> scripted_answer(double expert_fraction, Rng& rng);

@@ -42,17 +42,8 @@ using Groups = std::map<std::pair<uint64_t, uint32_t>, Group>;  // by step and n
 /// The training groups of a run's stream, of each trajectory its last record.
 Groups groups_of(const std::string& run) {
   std::map<proto::TrajectoryKey, proto::Trajectory> last;
-  auto reader = stream::Reader::open(run + "/stream");
-  EXPECT_TRUE(reader) << reader.error().detail;
-  for (;;) {
-    auto record = reader->next();
-    EXPECT_TRUE(record) << record.error().detail;
-    if (!record || !*record) break;
-    if ((*record)->info.type != stream::RecordType::trajectory) continue;
-    auto t = (*record)->trajectory();
-    EXPECT_TRUE(t) << t.error().detail;
-    if (t->key.kind == proto::TrajectoryKind::train) last[t->key] = std::move(*t);
-  }
+  for (proto::Trajectory& t : test::recorded_trajectories(run))
+    if (t.key.kind == proto::TrajectoryKind::train) last[t.key] = std::move(t);
   Groups groups;
   for (const auto& [key, t] : last) {
     Group& group = groups[{key.step, key.group}];

@@ -33,21 +33,13 @@ TEST(Remax, EachGroupHasAGreedyAnswerThatNobodyTrainsOn) {
   Process run(remax_run(folder), folder);
   ASSERT_EQ(run.wait(), 0) << run.err();
   const std::string path = test::run_folder(run);
-  auto reader = stream::Reader::open(path + "/stream");
-  ASSERT_TRUE(reader) << reader.error().detail;
   std::map<uint64_t, uint32_t> greedy, sampled;
   double sum = 0;
-  for (;;) {
-    auto record = reader->next();
-    ASSERT_TRUE(record) << record.error().detail;
-    if (!*record) break;
-    if ((*record)->info.type != stream::RecordType::trajectory) continue;
-    const auto t = (*record)->trajectory();
-    ASSERT_TRUE(t) << t.error().detail;
-    if (t->key.kind != proto::TrajectoryKind::train) continue;
-    EXPECT_EQ(t->is_greedy, t->key.index == k_remax_group_size);
-    ++(t->is_greedy ? greedy : sampled)[t->key.step];
-    if (t->is_greedy && t->key.step == 1) sum += t->score;
+  for (const proto::Trajectory& t : test::recorded_trajectories(path)) {
+    if (t.key.kind != proto::TrajectoryKind::train) continue;
+    EXPECT_EQ(t.is_greedy, t.key.index == k_remax_group_size);
+    ++(t.is_greedy ? greedy : sampled)[t.key.step];
+    if (t.is_greedy && t.key.step == 1) sum += t.score;
   }
   const auto rows = test::metric_rows(path);
   ASSERT_EQ(rows.size(), 3U);

@@ -18,21 +18,7 @@ using test::TempFolder;
 
 std::vector<std::string> sft_run(const TempFolder& folder,
                                  const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command = {
-      test::binary("actor-node"),
-      "run",
-      "--plain",
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/sft_arithmetic.yaml",
-      "output_dir=" + folder.path().string(),
-      "sft_train.training_args.per_device_train_batch_size=4",
-      "sft_train.training_args.gradient_accumulation_steps=2",
-      "++max_steps=6",
-      "eval_steps=3",
-      "save_steps=2"};
-  const std::vector<std::string> model = test::small_model();
-  command.insert(command.end(), model.begin(), model.end());
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return test::rows_run("sft_arithmetic", folder, more);
 }
 
 std::vector<nlohmann::json> metrics(const Process& run) {
@@ -80,16 +66,7 @@ TEST(Sft, EpochsDecideTheLengthOfARunWithoutSteps) {
 }
 
 TEST(Sft, AKilledRunResumesWithTheBitsOfOneThatWasNot) {
-  TempFolder whole, folder;
-  Process reference(sft_run(whole), whole);
-  ASSERT_EQ(reference.wait(), 0) << reference.err();
-  auto command = sft_run(folder);
-  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
-  Process victim(command, folder);
-  ASSERT_NE(victim.wait(), 0);
-  Process resumed(sft_run(folder, {"resume_from_checkpoint=true"}), folder);
-  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
-  EXPECT_EQ(hashes(run_folder(resumed)), hashes(run_folder(reference)));
+  test::expect_same_bits_after_a_kill(sft_run);
 }
 
 TEST(Sft, ARunWhoseTrainerIsKilledStartsAgainByItself) {

@@ -346,6 +346,23 @@ TEST(PlanMicroBatches, CoversEverySampleOnceInOrder) {  // PACK-1, PACK-2
   }
 }
 
+TEST(PlanMicroBatches, WhatBelongsTogetherStaysTogether) {  // PACK-3
+  Rng rng(17);
+  for (int round = 0; round < 200; ++round) {
+    const size_t together = 1 + rng.below(3);
+    std::vector<int64_t> rows(together * rng.below(30));
+    for (int64_t& count : rows) count = 1 + static_cast<int64_t>(rng.below(300));
+    const auto spans = plan_micro_batches(rows, static_cast<int64_t>(1 + rng.below(900)), together);
+    size_t next = 0;
+    for (const MicroSpan& span : spans) {
+      EXPECT_EQ(span.begin, next);
+      EXPECT_EQ(span.end % together, 0u);
+      next = span.end;
+    }
+    EXPECT_EQ(next, rows.size());
+  }
+}
+
 class Checkpoints : public ::testing::Test {
  protected:
   Checkpoints()

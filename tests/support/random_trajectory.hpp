@@ -62,6 +62,7 @@ inline Trajectory random_trajectory(Rng& rng) {
     x.turns.push_back({begin, end, static_cast<float>(rng.uniform()), rng.below(2) == 1,
                        rng.below(2) == 1, random_text(rng, 40), random_text(rng, 40)});
   }
+  x.teacher_logp = random_column<float>(rng, count, number);
   return x;
 }
 

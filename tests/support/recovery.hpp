@@ -1,5 +1,7 @@
 #pragma once
 /// Runs in which a process dies at a failpoint, and what their stream says afterwards.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -34,6 +36,24 @@ inline std::optional<int64_t> claimed_at(const std::filesystem::path& claim) {
   std::string text = slurp(claim);
   if (text.empty()) return std::nullopt;
   return std::stoll(text.substr(text.rfind(' ') + 1));
+}
+
+/// A run that is killed in its fifth update and goes on has the hashes of one that was not, which
+/// are returned. `run_of`: the command of a run into a folder, with more words.
+template <class RunOf>
+std::map<uint64_t, std::string> expect_same_bits_after_a_kill(const RunOf& run_of) {
+  TempFolder whole, folder;
+  Process reference(run_of(whole, {}), whole);
+  EXPECT_EQ(reference.wait(), 0) << reference.err();
+  std::vector<std::string> command = run_of(folder, {});
+  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
+  Process victim(command, folder);
+  EXPECT_NE(victim.wait(), 0);
+  Process resumed(run_of(folder, {"resume_from_checkpoint=true"}), folder);
+  EXPECT_EQ(resumed.wait(), 0) << resumed.err();
+  const auto expected = hashes(run_folder(reference));
+  EXPECT_EQ(hashes(run_folder(resumed)), expected);
+  return expected;
 }
 
 /// What a run's stream says of its trajectories and its losses.
@@ -75,6 +95,23 @@ inline StreamFacts read_stream(const std::string& run) {
         ++facts.trained[key.step][{key.group, key.index}];
     }
   }
+}
+
+/// The trajectories of a run's stream, in the order of their records.
+inline std::vector<proto::Trajectory> recorded_trajectories(const std::string& run) {
+  std::vector<proto::Trajectory> found;
+  auto reader = stream::Reader::open(run + "/stream");
+  EXPECT_TRUE(reader) << reader.error().detail;
+  while (reader) {
+    auto record = reader->next();
+    EXPECT_TRUE(record) << record.error().detail;
+    if (!record || !*record) break;
+    if ((*record)->info.type != stream::RecordType::trajectory) continue;
+    auto trajectory = (*record)->trajectory();
+    EXPECT_TRUE(trajectory) << trajectory.error().detail;
+    if (trajectory) found.push_back(std::move(*trajectory));
+  }
+  return found;
 }
 
 /// FLOW-1: returns what is wrong with the trajectories of `steps` steps, or nothing.

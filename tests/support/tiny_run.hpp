@@ -60,6 +60,29 @@ inline std::vector<std::string> tiny_run(const TempFolder& folder,
   return small_run(config_path(), folder, overrides);
 }
 
+/// A shipped config of rows of files, such as sft_arithmetic: six steps of eight rows by a policy
+/// as small as it can be.
+inline std::vector<std::string> rows_run(const std::string& config, const TempFolder& folder,
+                                         const std::vector<std::string>& more = {}) {
+  const std::string args =
+      (config.starts_with("sft") ? std::string("sft_train") : "actor_train") + ".training_args.";
+  std::vector<std::string> command = {
+      test::binary("actor-node"),
+      "run",
+      "--plain",
+      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/" + config + ".yaml",
+      "output_dir=" + folder.path().string(),
+      args + "per_device_train_batch_size=4",
+      args + "gradient_accumulation_steps=2",
+      "++max_steps=6",
+      "eval_steps=3",
+      "save_steps=2"};
+  const std::vector<std::string> model = small_model();
+  command.insert(command.end(), model.begin(), model.end());
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
 /// A step of two-digit addition by a policy that `pretrain` names, without a warm start.
 inline std::vector<std::string> addition_run(const std::filesystem::path& out,
                                              const std::string& pretrain,

@@ -314,7 +314,47 @@ actor_train:
 reference: {device_mapping: [2, 3]}
 )");
   EXPECT_EQ(dpo.pipeline, Pipeline::dpo);
-  EXPECT_TRUE(has(dpo.warnings, "pipeline", "dpo; agentic, rlvr and sft are built in"));
+  EXPECT_EQ(dpo.derived.groups_per_step, 32) << "P x A x D pairs";
+  EXPECT_EQ(dpo.derived.trajectories_per_step, 64);
+  EXPECT_TRUE(dpo.derived.is_reference_needed);
+  EXPECT_TRUE(has(dpo.notes, "train_batch_size", "a step is one optimizer step"));
+  EXPECT_TRUE(has(dpo.warnings, "reference.device_mapping", "on one card"));
+}
+
+std::string refusal(const std::string& more) {
+  const auto config = load_text(R"(sequence_length: 512
+pretrain: Qwen/Qwen3-4B
+actor_train: {device_mapping: [0]}
+)" + more,
+                                "pairs.yaml");
+  return config ? "" : config.error().detail;
+}
+
+TEST(RollExamples, KeysOfPairsThatContradictEachOther) {
+  EXPECT_EQ(refusal("pipeline: rm\ncenter_rewards_coefficient: 0.01\n"), "");
+  EXPECT_EQ(refusal("preference_loss: simpo\nbeta: 2\n"), "") << "without a reference";
+  EXPECT_EQ(refusal("pipeline: dpo\nuse_reference_model: false\n"), "");
+  for (const auto& [more, words] :
+       {std::pair{"pipeline: dpo\n", "reference: missing: the loss compares"},
+        std::pair{"ipo: true\npreference_loss: hinge\nreference: {device_mapping: [1]}\n",
+                  "the file says hinge"},
+        std::pair{
+            "preference_loss: hinge\nlabel_smoothing: 0.1\nreference: {device_mapping: [1]}\n",
+            "sigmoid, robust and simpo"},
+        std::pair{"preference_loss: simpo\nanswer_scale: sum\n", "simpo compares means"}})
+    EXPECT_NE(refusal(more).find(words), std::string::npos) << more << refusal(more);
+  const auto ipo = load_text(R"(sequence_length: 512
+pretrain: Qwen/Qwen3-4B
+ipo: true
+actor_train: {device_mapping: [0]}
+reference: {device_mapping: [1]}
+)",
+                             "ipo.yaml");
+  ASSERT_TRUE(ipo) << ipo.error().detail;
+  EXPECT_EQ(ipo->pipeline, Pipeline::dpo);
+  EXPECT_EQ(ipo->preference.loss, PreferenceKind::ipo);
+  EXPECT_EQ(ipo->preference.answer_scale, AnswerScale::sum);
+  EXPECT_EQ(ipo->max_steps, -1) << "the epochs decide";
 }
 
 }  // namespace

@@ -190,5 +190,49 @@ TEST(FillAdvantages, AnEstimatorOfValuesNeedsThem) {
   EXPECT_NE(filled.error().detail.find("a critic"), std::string::npos) << filled.error().detail;
 }
 
+// The teacher's leads of the two answer tokens: 0.5 and -1.
+std::vector<Trajectory> taught(const std::vector<double>& scores) {
+  std::vector<Trajectory> batch = answers(scores, {0, 0});
+  for (Trajectory& t : batch) t.teacher_logp = {0, -0.5F, -3};
+  return batch;
+}
+
+TEST(FillAdvantages, ATeacherAloneTakesNoNoticeOfScores) {
+  config::RunConfig c = config_of(AdvEstimator::reinforce, config::Dialect::roll);
+  c.opd.is_pure = true;
+  PackedBatch packed = pack(taught({5, -3}));
+  const auto filled = fill_advantages(c, 0, taught({5, -3}), packed);
+  ASSERT_TRUE(filled.has_value()) << filled.error().detail;
+  EXPECT_EQ(packed.advantages, (std::vector<float>{0, 0.5F, -1, 0, 0.5F, -1}));
+  ASSERT_TRUE(filled->teacher.has_value());
+  EXPECT_NEAR(filled->teacher->kl, 0.25, 1e-6);
+  EXPECT_FALSE(compares_groups(c)) << "a failed reward leaves nobody alone";
+}
+
+TEST(FillAdvantages, ATeacherBesideRewardsAddsItsPart) {
+  config::RunConfig c = config_of(AdvEstimator::reinforce, config::Dialect::roll);
+  c.opd.is_mixed = true;
+  c.opd.coef = 2;
+  expect_near(last_ones(c, taught({5, -3})), {5 - 2, -3 - 2});
+  c.opd.clip = 0.25;
+  expect_near(last_ones(c, taught({5, -3})), {5 - 0.5, -3 - 0.5});
+  c.opd.kind = catalog::KlKind::abs;
+  c.opd.clip.reset();
+  expect_near(last_ones(c, taught({5, -3})), {5 - 2, -3 - 2});
+  c.kl_penalty = catalog::KlKind::mse;
+  c.opd.kind.reset();
+  expect_near(last_ones(c, taught({5, -3})), {5 - 1, -3 - 1});
+}
+
+TEST(FillAdvantages, TrajectoriesWithoutATeacherAreAnError) {
+  config::RunConfig c = config_of(AdvEstimator::reinforce, config::Dialect::roll);
+  c.opd.is_mixed = true;
+  const auto batch = answers({1, 0}, {0, 0});
+  PackedBatch packed = pack(batch);
+  const auto filled = fill_advantages(c, 0, batch, packed);
+  ASSERT_FALSE(filled.has_value());
+  EXPECT_NE(filled.error().detail.find("no log-probabilities of a teacher"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace cohort::actors

@@ -436,5 +436,64 @@ TEST(FillAdvantages, VerlsGrpoDividesByTheDeviationWhereItIsAsked) {
   EXPECT_NEAR(advantages_of(config)[0], expected[0], 2e-6F);
 }
 
+/// Two pairs: answers of 2 and 3, of 1 and 4 tokens; the reference's log-probs are k_gap above.
+struct Pairs {
+  explicit Pairs(TrajectoryKind kind = TrajectoryKind::train) {
+    batch = rig.batch();
+    for (size_t i = 0; i < batch.size(); ++i) {
+      batch[i].key = {kind, 1, static_cast<uint32_t>(i / 2), static_cast<uint32_t>(i % 2)};
+      batch[i].ref_logp = batch[i].behavior_logp;
+    }
+    request.kind = kind;
+  }
+  Result update() {
+    UpdateOptions options = options_with(OldLogProbs::behavior, 4);
+    options.config.pipeline = config::Pipeline::dpo;
+    options.config.preference.beta = 0.5;
+    options.config.derived.is_reference_needed = true;
+    const auto report = PolicyUpdater(std::move(options)).update(*rig.engine, request, batch);
+    EXPECT_TRUE(report) << report.error().detail;
+    if (!report) return {};
+    return {Metrics(report->metrics.begin(), report->metrics.end()), report->param_hash};
+  }
+  Rig rig;
+  std::vector<proto::Trajectory> batch;
+  control::UpdateRequest request;
+};
+
+double loss_of(double h) { return std::log1p(std::exp(-0.5 * h)); }
+
+TEST(Pairs, TheLossIsThatOfTheWorkedNumbers) {
+  const Result r = Pairs().update();
+  // h = k_gap (length of the rejected answer - that of the chosen one)
+  EXPECT_NEAR(r.metrics.at("loss"), (loss_of(k_gap) + loss_of(3 * k_gap)) / 2, 1e-6);
+  EXPECT_NEAR(r.metrics.at("preference/reward_chosen"), -0.5 * k_gap * 1.5, 1e-6);
+  EXPECT_NEAR(r.metrics.at("preference/reward_rejected"), -0.5 * k_gap * 3.5, 1e-6);
+  EXPECT_NEAR(r.metrics.at("preference/margin"), 0.5 * k_gap * 2, 1e-6);
+  EXPECT_EQ(r.metrics.at("preference/accuracy"), 1);
+  EXPECT_EQ(r.metrics.at("dpo/pairs"), 2);
+}
+
+TEST(Pairs, HeldOutOnesAreMeasuredAndChangeNothing) {
+  Pairs held_out(TrajectoryKind::val);
+  const uint64_t before = held_out.rig.engine->param_hash();
+  const Result r = held_out.update();
+  EXPECT_EQ(r.param_hash, before);
+  EXPECT_NEAR(r.metrics.at("val/loss"), Pairs().update().metrics.at("loss"), 1e-6);
+  EXPECT_EQ(r.metrics.at("val/accuracy"), 1);
+}
+
+TEST(Pairs, OneWithoutAnAnswerLeavesTheStep) {
+  Pairs masked, empty, removed;
+  masked.batch[3].mask_reason = "quarantined";
+  empty.batch[3].response_mask.assign(empty.batch[3].tokens.size(), 0);
+  removed.batch.resize(2);
+  const Result r = masked.update();
+  EXPECT_NEAR(r.metrics.at("loss"), loss_of(k_gap), 1e-6);
+  EXPECT_EQ(r.metrics.at("dpo/pairs_left_out"), 1);
+  EXPECT_EQ(r.param_hash, empty.update().param_hash);
+  EXPECT_EQ(r.param_hash, removed.update().param_hash);
+}
+
 }  // namespace
 }  // namespace cohort::actors

@@ -39,6 +39,75 @@ TEST(SftRow, ReadsChatsAndPairs) {
             R"({"role":"assistant","content":"a"}])");
 }
 
+std::string pair_of(const char* line, const SftColumns& columns = {},
+                    const PairColumns& answers = {}) {
+  const auto row = read_pair_row(line, columns, answers);
+  return row ? row->chosen.messages.dump() + " " + row->rejected.messages.dump() + " " +
+                   std::to_string(row->prompt_turns)
+             : row.error().detail;
+}
+
+TEST(PairRow, ReadsPromptsAndDialogues) {
+  const char* pair = R"([{"role":"user","content":"q"},{"role":"assistant","content":"a"}] )"
+                     R"([{"role":"user","content":"q"},{"role":"assistant","content":"b"}] 1)";
+  EXPECT_EQ(pair_of(R"({"prompt": "q", "chosen": "a", "rejected": "b"})"), pair);
+  EXPECT_EQ(pair_of(R"({"messages": [{"role":"user","content":"q"}], "chosen": "a",
+                        "rejected": [{"role":"assistant","content":"b"}]})"),
+            pair);
+  EXPECT_EQ(
+      pair_of(R"({"chosen": [{"role":"user","content":"q"},{"role":"assistant","content":"a"}],
+                        "rejected": [{"role":"user","content":"q"},
+                                     {"role":"assistant","content":"b"}]})"),
+      pair);
+  EXPECT_EQ(pair_of(R"({"x": "q", "good": "a", "bad": "b"})", {.prompt = "x"}, {"good", "bad"}),
+            pair);
+}
+
+TEST(PairRow, SaysWhatIsWrong) {
+  for (const auto& [line, words] :
+       {std::pair{R"({"prompt": "q", "chosen": "a"})", "no answer rejected"},
+        std::pair{R"({"prompt": "q", "chosen": "a", "rejected": "a"})", "are the same"},
+        std::pair{R"({"prompt": "q", "chosen": "", "rejected": "a"})", "chosen is empty"},
+        std::pair{R"({"prompt": "q", "chosen": 3, "rejected": "a"})", "neither a text nor"},
+        std::pair{R"({"prompt": "q", "chosen": [{"role": "user", "content": "a"}],
+                      "rejected": "b"})",
+                  "ends with the assistant's"},
+        std::pair{R"({"chosen": "a", "rejected": "b"})", "no prompt"},
+        std::pair{R"({"chosen": [{"role": "user", "content": "p"},
+                                 {"role": "assistant", "content": "a"}],
+                      "rejected": [{"role": "user", "content": "q"},
+                                   {"role": "assistant", "content": "a"}]})",
+                  "do not begin with one prompt"}})
+    EXPECT_NE(pair_of(line).find(words), std::string::npos) << line << ": " << pair_of(line);
+}
+
+TEST(PairRow, OnlyTheAnswersTurnsCount) {
+  const RowJson messages = RowJson::parse(
+      R"([{"role": "user"}, {"role": "assistant"}, {"role": "user"}, {"role": "assistant"}])");
+  MaskedTokens row{{1, 2, 3, 4, 5, 6, 7}, {0, 1, 1, 0, 0, 1, 1}};
+  ASSERT_TRUE(count_behind(row, messages, 3));
+  EXPECT_EQ(row.mask, (std::vector<uint8_t>{0, 0, 0, 0, 0, 1, 1}));
+  MaskedTokens merged{{1, 2, 3, 4, 5, 6, 7}, {0, 1, 1, 1, 1, 1, 1}};
+  EXPECT_FALSE(count_behind(merged, messages, 3));
+  MaskedTokens alone{{1, 2, 3}, {0, 1, 1}};
+  ASSERT_TRUE(count_behind(alone, RowJson::parse(R"([{"role": "assistant"}])"), 0));
+  EXPECT_EQ(alone.counted(), 2U);
+}
+
+TEST(PairRow, ABuiltInTaskRejectsAWrongDigit) {
+  for (const Sample& sample : builtin_rows("builtin:arithmetic").value()) {
+    const PairRow pair = pair_row_of(sample);
+    const auto text = [](const SftRow& row) {
+      return row.messages.back().at("content").get<std::string>();
+    };
+    const std::string good = text(pair.chosen), bad = text(pair.rejected);
+    ASSERT_EQ(good.size(), bad.size());
+    int changed = 0;
+    for (size_t i = 0; i < good.size(); ++i) changed += good[i] != bad[i] ? 1 : 0;
+    ASSERT_EQ(changed, 1) << good << " " << bad;
+  }
+}
+
 TEST(SftRow, ReadsToolsAndVariables) {
   const auto row = read_sft_row(
       R"({"messages": [{"role": "assistant", "content": "a"}], "tools": "[{\"name\": \"f\"}]",

@@ -83,15 +83,25 @@ Tone tone_of(bool fits, uint64_t bytes, uint64_t budget) {
   return bytes > budget / 10 * 9 ? Tone::careful : Tone::plain;
 }
 
-std::string phase_meaning(plan::PhaseKind phase, bool has_shared) {
+/// Returns "the reference's", "the teacher's", both, or "".
+std::string frozen_roles(const plan::PlacementPlan& placement) {
+  std::string text;
+  for (const plan::RoleSpec& role : placement.roles)
+    if (is_frozen(role.role))
+      text += fmt::format("{}the {}'s", text.empty() ? "" : " and ", role.role);
+  return text;
+}
+
+/// `frozen`: whose log-probabilities are computed, beside the rollout or in a turn of their own.
+std::string phase_meaning(plan::PhaseKind phase, const std::string& frozen, bool is_beside) {
   using plan::PhaseKind;
   switch (phase) {
     case PhaseKind::publish:
       return "weights go from actor_train to actor_infer";
     case PhaseKind::generate:
-      return has_shared ? "rollout" : "rollout, and the reference's log-probs beside it";
+      return is_beside ? fmt::format("rollout, and {} log-probs beside it", frozen) : "rollout";
     case PhaseKind::reference:
-      return "the reference's log-probs, in a turn of its own";
+      return frozen + " log-probs, in a turn of its own";
     case PhaseKind::update:
       return "log-probs, gradients, optimizer";
     default:
@@ -151,9 +161,10 @@ void add_phases(Page& page, const PlannedJob& job) {
   bool has_shared = !plan::shared_cards_of(plan.placement.roles).empty();
   for (size_t i = 0; i < plan.phases.size(); ++i) {
     const plan::JobPhase& phase = plan.phases[i];
-    bool has_reference = plan.placement.find(Role::reference) != nullptr;
-    page.wrapped("  ", fmt::format("{} {} · {}", i + 1, to_string(phase.phase),
-                                   phase_meaning(phase.phase, has_shared || !has_reference)));
+    const std::string frozen = frozen_roles(plan.placement);
+    page.wrapped("  ",
+                 fmt::format("{} {} · {}", i + 1, to_string(phase.phase),
+                             phase_meaning(phase.phase, frozen, !has_shared && !frozen.empty())));
     std::vector<Row> rows;
     for (const job::CardRange& range : job::equal_cards(phase)) {
       const plan::CardPhase& x = *range.phase;

@@ -97,6 +97,21 @@ std::string loss_line(const config::RunConfig& c) {
   return out;
 }
 
+std::string pair_loss_line(const config::RunConfig& c) {
+  const config::PreferenceSection& x = c.preference;
+  if (c.pipeline == config::Pipeline::rm)
+    return fmt::format("Bradley-Terry · center_rewards_coefficient {}",
+                       x.center_rewards_coefficient);
+  std::string out =
+      fmt::format("{} · beta {} · {} over an answer's tokens", config::to_string(x.loss), x.beta,
+                  config::to_string(x.answer_scale));
+  if (x.label_smoothing > 0) out += fmt::format(" · label smoothing {}", x.label_smoothing);
+  if (x.loss == config::PreferenceKind::simpo)
+    return out + fmt::format(" · gamma/beta {}", x.gamma_beta_ratio);
+  if (!c.derived.is_reference_needed) return out + " · no reference";
+  return out + (c.reference.device_mapping.empty() ? " · reference: the adapter off" : "");
+}
+
 void add_header(Page& page, const PlannedJob& job, const std::string& config_name) {
   const config::RunConfig& c = job.config;
   page.heading("actor-node plan", config_name);
@@ -107,10 +122,11 @@ void add_header(Page& page, const PlannedJob& job, const std::string& config_nam
       fmt::format("{} · {} · {}", c.exp_name,
                   c.dialect == config::Dialect::verl ? "verl dialect" : "ROLL dialect",
                   config::to_string(c.pipeline));
-  if (c.pipeline != config::Pipeline::sft)
+  if (!config::is_supervised(c.pipeline))
     run += fmt::format(" · {}", config::to_string(c.adv_estimator));
   row("run", run);
   if (c.pipeline <= config::Pipeline::rlvr) row("loss", loss_line(c));
+  if (config::has_pairs(c.pipeline)) row("loss", pair_loss_line(c));
   row("model", model_line(job));
   row("cards", cards_line(job));
   row("CPU", cpu_line(c));
@@ -145,10 +161,10 @@ void add_batch(Page& page, const PlannedJob& job) {
   for (const plan::PlanNumber& x : job.plan.batch->numbers)
     rows.push_back({{x.name, with_thousands(x.value), x.arithmetic}, Tone::plain});
   page.table(2, {{}, {true, 0}, {}}, rows);
-  const bool is_sft = job.config.pipeline == config::Pipeline::sft;
-  if (!job.config.derived.recompute_reason.empty() && !is_sft)
+  const bool is_supervised = config::is_supervised(job.config.pipeline);
+  if (!job.config.derived.recompute_reason.empty() && !is_supervised)
     page.wrapped("  ", old_log_probs_text(job.config));
-  if (!job.config.derived.group_baseline.empty() && !is_sft)
+  if (!job.config.derived.group_baseline.empty() && !is_supervised)
     page.wrapped("  ", "group baseline: " + job.config.derived.group_baseline);
 }
 

@@ -13,6 +13,7 @@ const config::WorkerConfig* worker_of(const config::RunConfig& config, const std
   if (role == Role::actor_infer) return &config.actor_infer;
   if (role == Role::reference) return &config.reference;
   if (role == Role::critic) return &config.critic;
+  if (role == Role::teacher) return &config.teacher;
   return nullptr;
 }
 

@@ -301,9 +301,9 @@ void show_end(Session& session, const actors::RunResult& result, bool is_started
   session.dashboard->linger();
 }
 
-/// Pipeline sft without a number of steps: the rows of its epochs give it.
+/// Rows of files without a number of steps: those of the epochs give it.
 Expected<void> complete_steps(Session& session, const RunCommand& command) {
-  if (session.config.pipeline != config::Pipeline::sft || session.config.max_steps > 0) return {};
+  if (!config::is_supervised(session.config.pipeline) || session.config.max_steps > 0) return {};
   PlanInput input = command.input;
   input.overrides.push_back(fmt::format("++max_steps={}", session.plan.row_steps));
   std::vector<config::Note> warnings = std::move(session.config.warnings);  // of what was written

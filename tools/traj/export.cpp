@@ -66,6 +66,7 @@ Json to_json(const proto::Trajectory& x) {
           {"response_mask", x.response_mask},
           {"behavior_logp", x.behavior_logp},
           {"ref_logp", x.ref_logp},
+          {"teacher_logp", x.teacher_logp},
           {"values", x.values},
           {"token_rewards", x.token_rewards},
           {"token_versions", x.token_versions}};

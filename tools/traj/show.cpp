@@ -69,12 +69,13 @@ std::string cell(const std::vector<float>& column, size_t i) {
 }
 
 void print_tokens(const proto::Trajectory& x) {
-  Table table({"AT", "TOKEN", "MASK", "LOGP", "REF_LOGP", "VALUE", "REWARD", "VERSION"});
+  Table table(
+      {"AT", "TOKEN", "MASK", "LOGP", "REF_LOGP", "TEACHER_LOGP", "VALUE", "REWARD", "VERSION"});
   for (size_t i = 0; i < x.tokens.size(); ++i)
     table.add({fmt::to_string(i), fmt::to_string(x.tokens[i]),
                x.response_mask.empty() ? "." : fmt::to_string(x.response_mask[i]),
-               cell(x.behavior_logp, i), cell(x.ref_logp, i), cell(x.values, i),
-               cell(x.token_rewards, i),
+               cell(x.behavior_logp, i), cell(x.ref_logp, i), cell(x.teacher_logp, i),
+               cell(x.values, i), cell(x.token_rewards, i),
                x.token_versions.empty() ? "." : fmt::to_string(x.token_versions[i])});
   fmt::print("\n{}", table.render());
 }

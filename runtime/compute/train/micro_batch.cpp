@@ -59,7 +59,9 @@ std::vector<int64_t> input_rows(std::span<const TrainSample> samples) {
   return rows;
 }
 
-std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t rows_max) {
+namespace {
+
+std::vector<MicroSpan> plan_spans(std::span<const int64_t> rows, int64_t rows_max) {
   constexpr int64_t k_evenly = 4, k_rows_min = 256;
   int64_t total = 0;
   for (int64_t count : rows) total += count;
@@ -84,6 +86,18 @@ std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t
     in_span = 0;
   }
   if (in_span > 0) spans.push_back(span);
+  return spans;
+}
+
+}  // namespace
+
+std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t rows_max,
+                                          size_t together) {
+  if (together == 1) return plan_spans(rows, rows_max);
+  std::vector<int64_t> sums(rows.size() / together);
+  for (size_t i = 0; i < rows.size(); ++i) sums[i / together] += rows[i];
+  std::vector<MicroSpan> spans = plan_spans(sums, rows_max);
+  for (MicroSpan& span : spans) span = {span.begin * together, span.end * together};
   return spans;
 }
 

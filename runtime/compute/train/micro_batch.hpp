@@ -4,7 +4,8 @@
 /// log-probability that is asked for.
 ///
 /// PACK-1: every sample with a response token is in exactly one micro-batch, in order. PACK-2: the
-/// split is a function of the samples' lengths and tokens_max only (not of threads).
+/// split is a function of the samples' lengths and tokens_max only (not of threads). PACK-3: those
+/// that belong together are in one micro-batch.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,7 +35,9 @@ std::vector<int64_t> input_rows(std::span<const TrainSample> samples);
 /// Returns contiguous spans of about equal rows, `rows_max` each or (by half a sample) a little
 /// more; one longer sample is a span of its own. Their number is a multiple of 4 when each keeps
 /// 256 rows, so that 1, 2 or 4 threads share them evenly.
-std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t rows_max);
+/// Each `together` samples in a row count as one; `together` divides their number.
+std::vector<MicroSpan> plan_micro_batches(std::span<const int64_t> rows, int64_t rows_max,
+                                          size_t together = 1);
 
 StepCounts count_responses(std::span<const TrainSample> samples);
 

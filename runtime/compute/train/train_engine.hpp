@@ -159,11 +159,12 @@ class TrainEngine {
   uint64_t object_bytes(TrainObject object) const;
   bool is_on_card(TrainObject object) const;
 
-  /// One optimizer step over all `samples`. Collective. Returns Errc::placement (PLACE-4),
+  /// One optimizer step over all `samples`. Each `together` of them in a row (2: the answers of a
+  /// pair) are in one micro-batch. Collective. Returns Errc::placement (PLACE-4),
   /// Errc::invalid_argument naming the sample, or Errc::compute naming the step. Ask is_finite of
   /// the report (TRAIN-2).
   Expected<StepReport> step(std::span<const TrainSample> samples, const LossFactory& loss,
-                            double learning_rate);
+                            double learning_rate, size_t together = 1);
   /// Collective. out[i][t] = log-probability of token t of sample i where its mask is 1, else 0.
   /// Without an adapter `use` says nothing.
   Expected<void> log_probs(std::span<const TrainSample> samples,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/compute/train/gradient_norm.hpp"
@@ -126,10 +127,10 @@ Expected<void> check_step(const State& s, std::span<const TrainSample> samples) 
   return validate(samples, s.options.model);
 }
 
-StepPlan plan_step(const State& s, std::span<const TrainSample> samples) {
+StepPlan plan_step(const State& s, std::span<const TrainSample> samples, size_t together) {
   StepPlan plan;
   plan.rows = input_rows(samples);
-  plan.spans = plan_micro_batches(plan.rows, s.options.micro_batch_tokens);
+  plan.spans = plan_micro_batches(plan.rows, s.options.micro_batch_tokens, together);
   plan.rank = static_cast<size_t>(s.rank());
   plan.ranks = static_cast<size_t>(s.ranks());
   if (plan.ranks > 1) plan.fingerprint = fingerprint_of(samples);
@@ -324,12 +325,15 @@ MicroResult run_micro_batch(const StepInput& in, const PolicyWeights& weights,
 }
 
 Expected<StepReport> TrainEngine::step(std::span<const TrainSample> samples,
-                                       const LossFactory& loss, double learning_rate) try {
+                                       const LossFactory& loss, double learning_rate,
+                                       size_t together) try {
   const double begin = now_seconds();
   State& s = *state_;
+  COHORT_CHECK(together > 0 && samples.size() % together == 0,
+               "PACK-3: samples that belong together come together");
   Expected<void> mine = check_step(s, samples);
   StepPlan plan;
-  if (mine) plan = plan_step(s, samples);
+  if (mine) plan = plan_step(s, samples, together);
   if (mine && plan.spans.empty())
     mine = Error{Errc::invalid_argument, "step: no sample has a response token"};
   auto exchange = UnitExchange::create(s, step_element(s));
@@ -372,7 +376,7 @@ Expected<void> TrainEngine::log_probs(std::span<const TrainSample> samples,
   Expected<void> mine = s.require_on_card({TrainObject::train_params}, "log_probs");
   if (mine) mine = validate(samples, s.options.model);
   StepPlan plan;
-  if (mine) plan = plan_step(s, samples);
+  if (mine) plan = plan_step(s, samples, 1);
   const size_t element = s.stage() == 3 ? s.compute_element() : 0;  // else nothing is gathered
   auto exchange = UnitExchange::create(s, element);
   if (mine && !exchange) mine = exchange.error();

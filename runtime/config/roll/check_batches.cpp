@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/config/role_weights.hpp"
 #include "runtime/config/roll/roll_check.hpp"
 
 namespace cohort::config {
@@ -96,36 +97,38 @@ void check_prompts(RunConfig& c, Findings& f) {
   c.derived.val_group_size = c.rlvr.val_n_sample;
 }
 
-/// A step is one optimizer batch of rows, each a group of its own.
-void check_sft(RunConfig& c, Findings& f) {
-  TrainingArgs& t = c.sft_train.training_args;
+/// A step is one optimizer batch of rows, each a group of its own: of one answer, or of a pair.
+void check_rows(RunConfig& c, Findings& f, WorkerConfig& role) {
+  const std::string name = train_section(c);
+  const TrainingArgs& t = role.training_args;
   if (!f.has("max_steps")) c.max_steps = t.max_steps > 0 ? t.max_steps : -1;
-  if (c.max_steps > 0 && f.has("sft_train.training_args.num_train_epochs"))
-    f.warn("sft_train.training_args.num_train_epochs", "has no effect beside max_steps {}",
+  if (c.max_steps > 0 && f.has(name + ".training_args.num_train_epochs"))
+    f.warn(name + ".training_args.num_train_epochs", "has no effect beside max_steps {}",
            c.max_steps);
   if (c.eval_steps > 0 && c.validation.data_args.file_name.empty()) {
     if (f.has("eval_steps"))
       f.warn("eval_steps", "nothing is evaluated: there is no validation.data_args.file_name");
     c.eval_steps = -1;
   }
-  if (!c.sft.global_template.empty()) c.sft_train.data_args.template_name = c.sft.global_template;
+  if (!c.sft.global_template.empty()) role.data_args.template_name = c.sft.global_template;
   // Held-out rows are written as those of training, unless their section says otherwise.
   DataArgs& held_out = c.validation.data_args;
-  const DataArgs& train = c.sft_train.data_args;
+  const DataArgs& train = role.data_args;
   if (!f.has("validation.data_args.template")) held_out.template_name = train.template_name;
   if (!f.has("validation.data_args.chat_template_kwargs"))
     held_out.chat_template_kwargs = train.chat_template_kwargs;
   if (!f.has("validation.data_args.chat_template_date"))
     held_out.chat_template_date = train.chat_template_date;
   if (c.warm_start.steps > 0)
-    f.problem("warm_start.steps", "pipeline sft is supervised from its first step; use 0");
-  c.derived.group_size = c.derived.val_group_size = 1;
-  c.derived.trajectories_per_step = c.derived.groups_per_step =
-      t.per_device_train_batch_size * t.gradient_accumulation_steps *
-      c.sft_train.strategy_args.data_parallel_size;
-  for (auto [key, data] : {std::pair{"sft_train", &c.sft_train.data_args},
-                           std::pair{"validation", &c.validation.data_args}}) {
-    const std::string path = std::string(key) + ".data_args.truncation";
+    f.problem("warm_start.steps", "pipeline {} is supervised from its first step; use 0",
+              to_string(c.pipeline));
+  c.derived.group_size = c.derived.val_group_size = has_pairs(c.pipeline) ? 2 : 1;
+  c.derived.groups_per_step = t.per_device_train_batch_size * t.gradient_accumulation_steps *
+                              role.strategy_args.data_parallel_size;
+  c.derived.trajectories_per_step = c.derived.groups_per_step * c.derived.group_size;
+  for (auto [key, data] :
+       {std::pair{name, &role.data_args}, std::pair{std::string("validation"), &held_out}}) {
+    const std::string path = key + ".data_args.truncation";
     if (!f.has(path)) data->truncation = PromptTruncation::right;
     if (data->truncation == PromptTruncation::middle)
       f.problem(path, "middle would cut a dialogue in two; use right, left or error");
@@ -158,14 +161,11 @@ void complete_schedule(RunConfig& c, Findings& f, const TrainingArgs& t) {
   d.warmup_steps =
       t.warmup_steps > 0 ? t.warmup_steps : static_cast<int64_t>(std::ceil(total * t.warmup_ratio));
   if (c.max_steps > 0 && d.warmup_steps > d.total_optimizer_steps)
-    f.warn(c.pipeline == Pipeline::sft ? "sft_train.training_args.warmup_steps"
-                                       : "actor_train.training_args.warmup_steps",
+    f.warn(train_section(c) + ".training_args.warmup_steps",
            "{} is more than the run's {} optimizer steps: the learning rate never reaches its peak",
            d.warmup_steps, d.total_optimizer_steps);
   if (t.warmup_steps > 0 && t.warmup_ratio > 0)
-    f.warn(c.pipeline == Pipeline::sft ? "sft_train.training_args.warmup_ratio"
-                                       : "actor_train.training_args.warmup_ratio",
-           "has no effect beside warmup_steps");
+    f.warn(train_section(c) + ".training_args.warmup_ratio", "has no effect beside warmup_steps");
 }
 
 /// docs/config.md, Batch algebra: optimizer steps per step = ppo_epochs · N / (P·A·D).
@@ -180,12 +180,13 @@ void check_optimizer_batch(RunConfig& c, Findings& f) {
   d.train_cards = static_cast<int64_t>(train_role(c).device_mapping.size());
   d.train_dp = d.train_cards == 0 ? 0 : train_role(c).strategy_args.data_parallel_size;
   d.optimizer_batch = t.per_device_train_batch_size * t.gradient_accumulation_steps * d.train_dp;
+  if (has_pairs(c.pipeline)) d.optimizer_batch *= d.group_size;  // P counts pairs
   if (d.trajectories_per_step == 0 || d.optimizer_batch == 0) return;
   bool is_whole = d.trajectories_per_step % d.optimizer_batch == 0;
   if (!is_whole && c.pipeline == Pipeline::rlvr) return refuse_indivisible(c, f);
   // agentic: ROLL copies or drops trajectories to fill the last batch; not_built() refuses the run
   int64_t batches = (d.trajectories_per_step + d.optimizer_batch - 1) / d.optimizer_batch;
-  const int64_t epochs = c.pipeline == Pipeline::sft ? 1 : c.ppo_epochs;
+  const int64_t epochs = is_supervised(c.pipeline) ? 1 : c.ppo_epochs;
   d.optimizer_steps_per_step = epochs * batches;
   complete_schedule(c, f, t);
   int64_t scheduled =
@@ -286,8 +287,8 @@ void check_batches(RunConfig& c, Findings& f) {
     count_environments(c);
   } else if (c.pipeline == Pipeline::rlvr) {
     check_prompts(c, f);
-  } else if (c.pipeline == Pipeline::sft) {
-    check_sft(c, f);
+  } else if (is_supervised(c.pipeline)) {
+    check_rows(c, f, train_role(c));
   }
   check_optimizer_batch(c, f);
   count_critic(c);

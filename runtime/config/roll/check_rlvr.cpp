@@ -185,6 +185,12 @@ void check_rlvr(RunConfig& c, Findings& f) {
 }
 
 void note_inert(RunConfig& c, Findings& f) {
+  for (const char* key : {"num_train_epochs", "max_steps"})
+    if (const std::string path = std::string("actor_train.training_args.") + key;
+        f.has(path) && c.pipeline <= Pipeline::rlvr)
+      f.note(path,
+             "max_steps at the top decides how long the run is; ROLL's rlvr and agentic do not "
+             "read it");
   for (const NamedRole& x : roles_of(c)) note_role(c, f, x);
   check_data(c, f, "validation.data_args", c.validation.data_args);
   if (!c.system_envs.empty())

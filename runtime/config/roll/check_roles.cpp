@@ -64,7 +64,7 @@ void require_roles(const RunConfig& c, Findings& f) {
     return require(c, f, c.teacher, "teacher");
   }
   require(c, f, c.actor_train, "actor_train");
-  if (c.pipeline != Pipeline::dpo) require(c, f, c.actor_infer, "actor_infer");
+  if (!has_pairs(c.pipeline)) require(c, f, c.actor_infer, "actor_infer");
 }
 
 /// Node of a card: id div num_gpus_per_node.

@@ -15,6 +15,8 @@ void describe_algorithm(Visitor& visitor, RunConfig& config);
 void describe_policy_loss(Visitor& visitor, PolicyLossSection& loss);
 void describe_correction(Visitor& visitor, TrainInferCorrection& correction);
 void describe_rlvr(Visitor& visitor, RunConfig& config);
+void describe_distillation(Visitor& visitor, RunConfig& config);
+void describe_preference(Visitor& visitor, RunConfig& config);
 void describe_roles(Visitor& visitor, RunConfig& config);
 void describe_rewards(Visitor& visitor, RunConfig& config);
 void describe_strategy(Visitor& visitor, StrategySettings& settings);
@@ -30,7 +32,7 @@ struct RoleUse {
   bool is_infer = false;   // generates
   bool is_reward = false;  // a rule unless it has cards
   bool is_rollout = false;
-  bool is_sft = false;  // reads rows to imitate
+  bool reads_rows = false;  // in some pipelines it trains on rows of files
 };
 void describe_worker(Visitor& visitor, WorkerConfig& worker, const Key& key, RoleUse use);
 /// The keys of a role that are not sections: cards, batch sizes, environment variables.

@@ -14,7 +14,8 @@ void describe_run(Visitor& v, RunConfig& c) {
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
   v.key({"max_steps", "driver",
          "Policy iterations of the run; -1: until Ctrl-C, with a learning rate that needs no end. "
-         "sft: optimizer steps; missing or -1: sft_train.training_args decides.",
+         "sft, dpo, rm: optimizer steps; missing or -1: training_args of the role that trains "
+         "decides.",
          between(-1, 10'000'000)},
         c.max_steps);
   v.key({"save_steps", "driver",
@@ -288,7 +289,7 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
         c.dialect);
   v.key({"pipeline", "config",
          "What the run does. Missing: agentic with train_env_manager, rlvr with rewards or "
-         "files, sft with sft_train, distill with student, dpo with actor_train alone."},
+         "files, sft with sft_train, distill with student, dpo and rm with keys of their own."},
         c.pipeline);
   describe_run(v, c);
   describe_batches(v, c);
@@ -297,6 +298,8 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
   describe_loss(v, c);
   describe_schedule(v, c);
   describe_rlvr(v, c);
+  describe_distillation(v, c);
+  describe_preference(v, c);
   describe_inert_run(v);
   describe_definitions(v);
 }

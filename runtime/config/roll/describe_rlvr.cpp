@@ -1,5 +1,5 @@
 /// Keys of pipeline rlvr: rewards by domain, its filters, masks and evaluation; and the keys of
-/// sft, dpo and distill.
+/// sft and distill.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft", k_not_run = "not run yet";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft, dpo, rm", k_not_run = "not run yet";
 
 void describe_thresholds(Visitor& v, QueryFilter& f) {
   v.key({"threshold_down", k_trainer, "Lower bound of the group's mean."}, f.threshold_down);
@@ -102,8 +102,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
 }
 
 void describe_validation(Visitor& v, ValidationSection& x) {
-  if (!v.enter({"validation", "rlvr, sft", "Held-out rows of pipelines rlvr and sft."},
-               x.is_configured))
+  if (!v.enter(
+          {"validation", "preflight", "Held-out rows of files: pipelines rlvr, sft, dpo and rm."},
+          x.is_configured))
     return;
   x.is_configured = true;
   describe_data_args(v, x.data_args);
@@ -120,6 +121,10 @@ void describe_masks(Visitor& v, RlvrSection& x) {
   v.key({"rl_loss_coef", k_rlvr, "Weight of the policy loss and the KL loss."}, x.rl_loss_coef);
   v.key({"importance_sampling", k_rlvr, "token: a ratio per token; seq: one per answer (GSPO)."},
         x.importance_sampling);
+  v.nullable_text({"demonstration_key", "rollout, trainer",
+                   "Column with a worked answer: it takes the place of the last sampled answer of "
+                   "its group (pg_variant luffy, docs/distillation.md); ~: none."},
+                  x.demonstration_key);
   v.key({"difficulty_loss_weight", k_not_run, "Samples weigh by the difficulty of the prompt."},
         x.difficulty_loss_weight);
   v.key(
@@ -171,7 +176,7 @@ void describe_sampling_loop(Visitor& v, RlvrSection& x) {
 }
 
 void describe_sft(Visitor& v, SftSection& x) {
-  v.nullable_text({"global_template", k_sft, "In place of sft_train.data_args.template."},
+  v.nullable_text({"global_template", k_sft, "In place of the training role's data_args.template."},
                   x.global_template);
   v.nullable_text({"system_key", k_sft, "Column with a system message; ~: none."}, x.system_key);
   v.nullable_text(
@@ -194,17 +199,6 @@ void describe_sft(Visitor& v, SftSection& x) {
   v.key(
       {"shuffle", k_sft, "Each epoch in an order of its own, by the seed; false: as in the files."},
       x.shuffle);
-}
-
-void describe_other_pipelines(Visitor& v) {
-  v.inert("train_batch_size use_reference_model ipo beta label_smoothing chosen_key rejected_key",
-          "belongs to pipeline dpo, which is not built in");
-  v.inert(
-      "student_pretrain teacher_pretrain question_key answer_key logits_topk distill_loss_weight "
-      "kd_temperature teacher_temperature kd_objective adaptive_kl_alpha skew_lambda "
-      "distill_on_prompt logits_transfer_backend is_pure_opd use_opd pure_opd_pipeline_type "
-      "opd_kl_coef student_train student_infer teachers",
-      "belongs to pipeline distill, which is not built in");
 }
 
 }  // namespace
@@ -240,7 +234,6 @@ void describe_rlvr(Visitor& v, RunConfig& c) {
           "belongs to ROLL's rlvr workers");
   v.inert("user_defined_rollout_loop_cls router_args rollout_mock",
           "belongs to ROLL's scheduler; requests are scheduled by the built-in engine");
-  describe_other_pipelines(v);
 }
 
 }  // namespace cohort::config

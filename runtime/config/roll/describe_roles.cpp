@@ -137,15 +137,16 @@ void describe_scheduler(Visitor& v, SchedulerArgs& x) {
   v.leave();
 }
 
-void describe_length(Visitor& v, TrainingArgs& t, bool is_sft) {
-  if (is_sft) {
+void describe_length(Visitor& v, TrainingArgs& t, bool reads_rows) {
+  if (reads_rows) {
     v.key({"num_train_epochs", "driver",
-           "How often each row is read, where neither max_steps is given.", above(0)},
+           "Pipelines sft, dpo, rm: how often each row is read, where neither max_steps is given.",
+           above(0)},
           t.num_train_epochs);
-    v.key(
-        {"max_steps", "driver",
-         "Optimizer steps; -1: num_train_epochs decides. max_steps at the top wins.", at_least(-1)},
-        t.max_steps);
+    v.key({"max_steps", "driver",
+           "Likewise: optimizer steps; -1: num_train_epochs decides. max_steps at the top wins.",
+           at_least(-1)},
+          t.max_steps);
     return;
   }
   v.inert(
@@ -154,7 +155,7 @@ void describe_length(Visitor& v, TrainingArgs& t, bool is_sft) {
   v.inert("max_steps", "max_steps at the top decides how long the run is");
 }
 
-void describe_training_args(Visitor& v, TrainingArgs& t, bool is_sft) {
+void describe_training_args(Visitor& v, TrainingArgs& t, bool reads_rows) {
   if (!v.enter({"training_args", "trainer", "Optimizer and its batches."}, true)) return;
   v.key({"learning_rate", "trainer", "Peak learning rate of AdamW.", at_least(0)}, t.learning_rate);
   v.key({"weight_decay", "trainer", "AdamW's decay; not on biases and norms.", at_least(0)},
@@ -180,7 +181,7 @@ void describe_training_args(Visitor& v, TrainingArgs& t, bool is_sft) {
         t.adam_beta2);
   v.key({"adam_epsilon", "trainer", "Added to the root of the second moment.", above(0)},
         t.adam_epsilon);
-  describe_length(v, t, is_sft);
+  describe_length(v, t, reads_rows);
   v.inert("output_dir logging_steps save_steps max_grad_norm seed data_seed bf16 fp16 tf32",
           "the key at the top of the file, or model_args.dtype, decides");
   v.inert("dataloader_num_workers dataloader_drop_last dataloader_pin_memory",
@@ -382,7 +383,7 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
           w.engine_settings);
   }
   if (use.is_train)
-    describe_training_args(v, w.training_args, use.is_sft);
+    describe_training_args(v, w.training_args, use.reads_rows);
   else
     v.inert("training_args", "the role does not train");
   if (use.is_infer)
@@ -406,11 +407,12 @@ void describe_worker(Visitor& v, WorkerConfig& w, const Key& key, RoleUse use) {
 void describe_roles(Visitor& v, RunConfig& c) {
   describe_model(v, c.model);
   describe_worker(v, c.actor_train, {"actor_train", "trainer", "The role that trains."},
-                  {.is_train = true});
+                  {.is_train = true, .reads_rows = true});
   describe_worker(v, c.actor_infer, {"actor_infer", "rollout", "The role that generates."},
                   {.is_infer = true, .is_rollout = true});
   describe_worker(v, c.reference,
-                  {"reference", "reference", "The frozen policy; built only when a KL needs it."},
+                  {"reference", "reference",
+                   "The frozen policy; built only when a KL, or the loss of pairs, needs it."},
                   {});
   describe_worker(v, c.critic, {"critic", "critic", "The value model of adv_estimator gae."},
                   {.is_train = true});
@@ -418,11 +420,21 @@ void describe_roles(Visitor& v, RunConfig& c) {
                   {"reward_model", "plan", "A judge that several rewards share."},
                   {.is_infer = true});
   describe_worker(v, c.sft_train, {"sft_train", "trainer", "The role that trains in pipeline sft."},
-                  {.is_train = true, .is_sft = true});
+                  {.is_train = true, .reads_rows = true});
   describe_worker(v, c.student, {"student", "plan", "The role that trains in pipeline distill."},
                   {.is_train = true});
   describe_worker(v, c.teacher,
-                  {"teacher", "plan", "The role that is imitated in pipeline distill."}, {});
+                  {"teacher", "teacher",
+                   "The role that is imitated: in pipeline distill, with is_pure_opd and use_opd."},
+                  {});
+  if (!v.is_writing()) {  // written under the names of the roles that they are
+    describe_worker(v, c.actor_train,
+                    {"student_train", "trainer", "ROLL's name of actor_train with is_pure_opd."},
+                    {.is_train = true});
+    describe_worker(v, c.actor_infer,
+                    {"student_infer", "rollout", "ROLL's name of actor_infer with is_pure_opd."},
+                    {.is_infer = true, .is_rollout = true});
+  }
   describe_rewards(v, c);
 }
 

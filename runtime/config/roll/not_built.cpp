@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/config/role_weights.hpp"
@@ -39,8 +40,9 @@ class List {
 };
 
 void add_run(const RunConfig& c, List& list) {
-  list.add_if(c.pipeline > Pipeline::sft, "pipeline",
-              fmt::format("{}; agentic, rlvr and sft are built in", to_string(c.pipeline)));
+  list.add_if(
+      c.pipeline > Pipeline::rm, "pipeline",
+      fmt::format("{}; agentic, rlvr, sft, dpo and rm are built in", to_string(c.pipeline)));
   const TrainingArgs& t = c.actor_train.training_args;
   const bool falls = t.lr_scheduler_type != SchedulerType::constant &&
                      t.lr_scheduler_type != SchedulerType::constant_with_warmup &&
@@ -78,22 +80,23 @@ void add_async(const RunConfig& c, List& list) {
               fmt::format("timeshare with async.mode {}: roles that take turns cannot generate "
                           "while others train; give them cards of their own, or use sync",
                           mode));
-  list.add_if(c.derived.is_reference_needed &&
-                  (shares(c.reference, c.actor_train) || shares(c.reference, c.actor_infer)),
-              "reference.device_mapping",
-              fmt::format("shares cards with a role that computes beside it (async.mode {}); give "
-                          "the reference a card of its own",
-                          mode));
+  for (const auto& [name, role, is_built] :
+       {std::tuple{"reference", &c.reference, c.derived.is_reference_needed},
+        std::tuple{"teacher", &c.teacher, has_teacher(c)}})
+    list.add_if(is_built && (shares(*role, c.actor_train) || shares(*role, c.actor_infer)),
+                std::string(name) + ".device_mapping",
+                fmt::format("shares cards with a role that computes beside it (async.mode {}); "
+                            "give the {} a card of its own",
+                            mode, name));
 }
 
 void add_cards(const RunConfig& c, List& list) {
   size_t reference = c.reference.device_mapping.size();
   list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
               fmt::format("{} cards; this version computes the reference on one card", reference));
-}
-
-std::string train_role_of(const RunConfig& c) {
-  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
+  const size_t teacher = c.teacher.device_mapping.size();
+  list.add_if(has_teacher(c) && teacher > 1, "teacher.device_mapping",
+              fmt::format("{} cards; this version computes the teacher on one card", teacher));
 }
 
 bool has_adapter(const ModelArgs& m) {
@@ -112,27 +115,27 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
               "fp16 is not built in; use bf16 or fp32");
   list.add_if(
       !m.model_name_or_path.empty() && m.model_name_or_path != c.pretrain && name != "reference" &&
-          name != "critic",
+          name != "critic" && name != "teacher",
       model + ".model_name_or_path",
-      "is not built in: the policy starts from `pretrain` in every role; set that key (reference "
-      "and critic may have a folder of their own)");
+      "is not built in: the policy starts from `pretrain` in every role; set that key (reference, "
+      "critic and teacher may have a folder of their own)");
   list.add_if(!m.freeze_module_prefix.empty(), model + ".freeze_module_prefix",
               "is not built in: every weight trains; remove the key");
   list.add_if(!m.freeze_module_contains.empty(), model + ".freeze_module_contains",
               "is not built in: every weight trains; remove the key");
   const bool is_classifier = m.model_type == ModelType::auto_sequence_classification ||
                              m.model_type == ModelType::auto_token_classification;
-  list.add_if(m.model_type.has_value() && !(name == "critic" && is_classifier),
-              model + ".model_type",
-              name == "critic" ? "trl's value model is not built in; use ~: the folder of a "
-                                 "classifier with one label, or of a language model"
-                               : "is not built in: the policy is a causal language model; use ~");
+  const bool has_scores = name == "critic" || (c.pipeline == Pipeline::rm && name == "actor_train");
+  list.add_if(m.model_type.has_value() && !(has_scores && is_classifier), model + ".model_type",
+              has_scores ? "trl's value model is not built in; use ~: the folder of a "
+                           "classifier with one label, or of a language model"
+                         : "is not built in: the policy is a causal language model; use ~");
   list.add_if(
       m.ulysses_size > 1, model + ".ulysses_size",
       fmt::format("{} is not built in: sequences are not split over cards; use 1", m.ulysses_size));
   const StrategySettings& s = w.strategy_args;
   std::string strategy = name + ".strategy_args.strategy_config";
-  const bool is_rollout = name == "actor_infer", is_trained = name == train_role_of(c);
+  const bool is_rollout = name == "actor_infer", is_trained = name == train_section(c);
   int64_t cut = s.pipeline_parallel_size * s.context_parallel_size *
                 (is_rollout ? 1 : s.tensor_parallel_size) *
                 (is_trained ? 1 : s.expert_parallel_size);
@@ -140,7 +143,7 @@ void add_role(const std::string& name, const WorkerConfig& w, const RunConfig& c
               fmt::format("TP {} x PP {} x CP {} x EP {}: this version cuts a model by TP in "
                           "actor_infer alone, and experts by EP in {} alone; use 1 for {}",
                           s.tensor_parallel_size, s.pipeline_parallel_size, s.context_parallel_size,
-                          s.expert_parallel_size, train_role_of(c),
+                          s.expert_parallel_size, train_section(c),
                           is_rollout   ? "PP, CP and EP"
                           : is_trained ? "TP, PP and CP"
                                        : "each"));
@@ -179,15 +182,17 @@ void add_lora(const RunConfig& c, List& list) {
                 std::string(name) + ".model_args.lora_target",
                 "another adapter than actor_train's is not built in; give the same keys, or none");
   if (!has_adapter(m)) return;
-  const std::string model = train_role_of(c) + ".model_args.";
+  const std::string model = train_section(c) + ".model_args.";
   list.add_if(c.pretrain.empty(), "pretrain",
               "an adapter is trained over weights that rollouts can read too: give a folder (a "
               "checkpoint of a run will do), or remove lora_target");
   list.add_if(m.lora_dropout > 0, model + "lora_dropout",
               "is not built in: log-probabilities would differ from those of the rollouts; use 0");
+  list.add_if(c.pipeline == Pipeline::rm, model + "lora_target",
+              "is not built in with a reward model: every weight trains; remove the key");
   const StrategySettings& s = c.actor_train.strategy_args;
   list.add_if(s.offload_param || (s.zero_stage >= 3 && c.actor_train.device_mapping.size() > 1),
-              train_role_of(c) + ".strategy_args.strategy_config",
+              train_section(c) + ".strategy_args.strategy_config",
               "with LoRA parameters that come layer by layer (ZeRO 3, offload_param) are not built "
               "in; use ZeRO 0, 1 or 2, or fsdp2_train, which then cuts the adapter alone");
   list.add_if(
@@ -252,8 +257,9 @@ void add_algorithm(const RunConfig& c, List& list) {
               fmt::format("{} credits the turns of an environment, and a row has one; use grpo",
                           estimator.name()));
   list.add_row("kl_penalty", c.kl_penalty);
+  if (c.opd.kind) list.add_row("opd_kl_penalty", *c.opd.kind);
   list.add_row("actor_train.pg_variant", c.actor_train.pg_variant.value_or(PolicyLossKind::ppo));
-  add_schedule(train_role_of(c), c.actor_train.training_args, list);
+  add_schedule(train_section(c), c.actor_train.training_args, list);
 }
 
 void add_sampling(const GeneratingArgs& g, List& list) {
@@ -312,7 +318,39 @@ void add_batch(const RunConfig& c, List& list) {
                   c.derived.train_dp == 1 ? "" : "s", to_string(c.batch_adjust_mode), nearest));
 }
 
+/// Rewards of type reward_model: one card each, of no role that trains.
+void add_reward_models(const RunConfig& c, List& list) {
+  std::set<uint32_t> taken;
+  for (const auto& [name, reward] : c.rewards) {
+    const std::string key = "rewards." + name, cards = key + ".device_mapping";
+    const WorkerConfig& w = reward.worker;
+    if (reward.type != RewardType::reward_model) {
+      list.add_if(!w.device_mapping.empty(), cards,
+                  fmt::format("a reward of type {} with cards of its own is planned, not run; "
+                              "remove the key",
+                              to_string(reward.type)));
+      continue;
+    }
+    list.add_if(c.pipeline != Pipeline::rlvr, key + ".type",
+                "reward_model scores the answers of pipeline rlvr alone");
+    list.add_if(w.device_mapping.size() != 1, cards,
+                fmt::format("{} cards; a reward model computes on one: give its number",
+                            w.device_mapping.size()));
+    list.add_if(shares(w, c.actor_train) || shares(w, c.critic), cards,
+                "shares a card with a role that trains; give the reward model a card of its own, "
+                "or one of actor_infer");
+    for (uint32_t card : w.device_mapping)
+      list.add_if(!taken.insert(card).second, cards,
+                  fmt::format("card {} has another reward model; give each a card", card));
+    const StrategySettings& s = w.strategy_args;
+    list.add_if(s.tensor_parallel_size * s.pipeline_parallel_size * s.context_parallel_size > 1,
+                key + ".strategy_args.strategy_config",
+                "a reward model is not cut over cards; use TP, PP and CP 1");
+  }
+}
+
 void add_rewards(const RunConfig& c, List& list) {
+  add_reward_models(c, list);
   for (const auto& [name, reward] : c.rewards) {
     const std::string key = "rewards." + name;
     const RewardType type = reward.type;
@@ -354,14 +392,16 @@ std::vector<Note> not_built(const RunConfig& c) {
   add_run(c, list);
   add_async(c, list);
   add_cards(c, list);
-  add_role(train_role_of(c), c.actor_train, c, list);
-  if (c.pipeline == Pipeline::sft) {
+  add_role(train_section(c), c.actor_train, c, list);
+  if (is_supervised(c.pipeline)) {
+    if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
     add_lora(c, list);
-    add_schedule(train_role_of(c), c.actor_train.training_args, list);
+    add_schedule(train_section(c), c.actor_train.training_args, list);
     return list.notes;
   }
   add_role("actor_infer", c.actor_infer, c, list);
   if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
+  if (has_teacher(c)) add_role("teacher", c.teacher, c, list);
   add_lora(c, list);
   add_algorithm(c, list);
   add_sampling(c.actor_infer.generating_args, list);

@@ -74,7 +74,9 @@ void check_kl(RunConfig& c, Findings& f) {
               {"init_kl_coef", "use_kl_loss", "add_token_level_kl", "kl_loss_coef", "target_kl"}))
     return;
   Derived& d = c.derived;
-  d.is_reference_needed = c.init_kl_coef > 0 || c.use_kl_loss || c.enable_reference;
+  // Beside a teacher init_kl_coef, above 0 by default, builds no reference for a chart alone.
+  const bool has_kl_coef = c.init_kl_coef > 0 && (!c.opd.is_asked() || c.add_token_level_kl);
+  d.is_reference_needed = has_kl_coef || c.use_kl_loss || c.enable_reference;
   d.is_reference_metric_only = d.is_reference_needed && !c.add_token_level_kl && !c.use_kl_loss;
   std::string coefficient =
       fmt::format("{}{}", c.init_kl_coef, f.has("init_kl_coef") ? "" : " (ROLL's default)");
@@ -82,14 +84,14 @@ void check_kl(RunConfig& c, Findings& f) {
   const bool has_role = !is_lora || !own_reference(c).empty();
   if (d.is_reference_needed && has_role && c.reference.device_mapping.empty() &&
       usable(f, {"reference", "reference.device_mapping"})) {
-    std::string key = c.init_kl_coef > 0 ? "init_kl_coef"
-                      : c.use_kl_loss    ? "use_kl_loss"
-                                         : "enable_reference";
-    f.problem(
-        key, "{} needs a reference role with a device_mapping; set it to {}, or add `reference:`",
-        c.init_kl_coef > 0 ? key + " " + coefficient : key, c.init_kl_coef > 0 ? "0" : "false");
+    std::string key = has_kl_coef     ? "init_kl_coef"
+                      : c.use_kl_loss ? "use_kl_loss"
+                                      : "enable_reference";
+    f.problem(key,
+              "{} needs a reference role with a device_mapping; set it to {}, or add `reference:`",
+              has_kl_coef ? key + " " + coefficient : key, has_kl_coef ? "0" : "false");
   }
-  if (c.init_kl_coef > 0 && !c.add_token_level_kl && !c.use_kl_loss)
+  if (has_kl_coef && !c.add_token_level_kl && !c.use_kl_loss)
     f.warn("init_kl_coef",
            "{} builds a reference that only draws a chart{}: neither "
            "add_token_level_kl nor use_kl_loss is on",
@@ -190,8 +192,12 @@ Pipeline infer_pipeline(const Findings& f, std::string& key) {
   };
   if (has_any({"train_env_manager", "val_env_manager", "custom_envs"})) return Pipeline::agentic;
   if (has_any({"sft_train"})) return Pipeline::sft;
-  if (has_any({"student", "teacher"})) return Pipeline::distill;
-  if (has_any({"chosen_key", "ipo", "beta", "use_reference_model"})) return Pipeline::dpo;
+  if (has_any({"student"})) return Pipeline::distill;
+  if (has_any({"student_train", "is_pure_opd", "use_opd"})) return Pipeline::rlvr;
+  if (has_any({"center_rewards_coefficient"})) return Pipeline::rm;
+  if (has_any(
+          {"chosen_key", "rejected_key", "ipo", "beta", "use_reference_model", "preference_loss"}))
+    return Pipeline::dpo;
   if (has_any({"rewards", "num_return_sequences_in_group", "actor_train.data_args.file_name"}))
     return Pipeline::rlvr;
   return Pipeline::agentic;
@@ -211,6 +217,10 @@ void warn_not_built(const RunConfig& c, Findings& f) {
 std::string own_reference(const RunConfig& c) {
   const std::string& folder = c.reference.model_args.model_name_or_path;
   return c.derived.is_reference_needed && folder != c.pretrain ? folder : "";
+}
+
+std::string train_section(const RunConfig& c) {
+  return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
 }
 
 std::string critic_start(const RunConfig& c) {
@@ -273,6 +283,7 @@ void check_algorithm(RunConfig& c, Findings& f) {
   check_loss(c, f);
   if (c.pipeline == Pipeline::agentic) check_normalization(c, f);
   if (c.pipeline <= Pipeline::rlvr) check_kl(c, f);
+  if (has_pairs(c.pipeline)) check_pairs(c, f);
   check_clips(c, f);
 }
 
@@ -280,9 +291,11 @@ void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions
   for (const auto& [key, mark] : findings.present)
     if (!key.empty()) config.origins[key] = mark.file_line();
   complete_pipeline(config, findings);
+  check_opd(config, findings);
   check_roles(config, findings, options);
   check_batches(config, findings);
   check_algorithm(config, findings);
+  check_demonstrations(config, findings);
   check_environments(config, findings);
   check_rlvr(config, findings);
   check_runtime(config, findings);

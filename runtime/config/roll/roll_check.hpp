@@ -17,9 +17,15 @@ void complete_and_check(RunConfig& config, Findings& findings, const LoadOptions
 
 // Parts of it, in this order.
 void complete_pipeline(RunConfig& config, Findings& findings);
+/// On-policy distillation: its roles under the names of the other roles, and what it takes out.
+void check_opd(RunConfig& config, Findings& findings);
+/// What cannot stand beside demonstrations. Behind check_algorithm.
+void check_demonstrations(const RunConfig& config, Findings& findings);
 void check_roles(RunConfig& config, Findings& findings, const LoadOptions& options);
 void check_batches(RunConfig& config, Findings& findings);
 void check_algorithm(RunConfig& config, Findings& findings);
+/// Of pipelines dpo and rm: their loss, and what of it needs a reference.
+void check_pairs(RunConfig& config, Findings& findings);
 void check_environments(RunConfig& config, Findings& findings);
 void check_rlvr(RunConfig& config, Findings& findings);
 /// Completes `async`, from async_generation_ratio too, and refuses what cannot run beside training.

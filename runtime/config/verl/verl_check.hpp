@@ -50,7 +50,15 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
 /// none.
 Expected<catalog::Correction> correction_of(const VerlRolloutCorrection& correction);
 
+/// On-policy distillation in terms of verl's other keys, as far as they can say it: without policy
+/// gradient it is the KL loss to the teacher; without task rewards nothing else counts.
+VerlConfig with_distillation(const VerlConfig& c);
+/// Adds the teacher to what translate_verl() has made.
+void set_distillation(RunConfig& r, const VerlConfig& c, Findings& f);
+
 // Parts of check_verl().
+/// `c`: as the user wrote it.
+void check_verl_distillation(const VerlConfig& c, Findings& f);
 void check_verl_cards(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_batches(const VerlConfig& c, Findings& f, VerlNumbers& n);
 void check_verl_rows(const VerlConfig& c, Findings& f, VerlNumbers& n);

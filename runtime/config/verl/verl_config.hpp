@@ -321,6 +321,31 @@ struct VerlAsync {
   bool partial_rollout = true;
 };
 
+struct VerlDistillationLoss {
+  std::string mode = "k3";  // an estimator of the KL, or a name of what is not run
+  int64_t topk = 128;
+  bool use_task_rewards = true;
+  double task_loss_coef = 1.0;
+  double distillation_loss_coef = 1.0;
+  std::optional<double> loss_max_clamp = 10.0;
+  bool use_policy_gradient = true;
+  double clip_ratio_low = 0.2, clip_ratio_high = 0.2;
+};
+
+/// On-policy distillation.
+struct VerlDistillation {
+  bool enabled = false;
+  std::string model_path;                          // of the teacher
+  std::map<std::string, std::string> model_paths;  // newer: teachers by the user's names
+  bool has_own_cards = false;                      // enable_resource_pool, or n_gpus_per_node
+  int64_t n_gpus_per_node = 0, nnodes = 0;
+  VerlDistillationLoss loss;
+  /// Returns the folder of the first teacher, or "".
+  std::string path() const {
+    return model_path.empty() && !model_paths.empty() ? model_paths.begin()->second : model_path;
+  }
+};
+
 struct VerlConfig {
   VerlData data;
   bool hybrid_engine = true;
@@ -334,6 +359,7 @@ struct VerlConfig {
   VerlTrainer trainer;
   VerlRolloutPool rollout_pool;
   VerlAsync async_training;
+  VerlDistillation distillation;
   RunConfig cohort;  // Cohort's own keys beside verl's: platform, placement, cards, recording, …
   std::string output_dir;                    // ours; "": trainer.default_local_dir
   std::optional<int64_t> num_gpus_per_node;  // ours

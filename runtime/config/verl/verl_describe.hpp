@@ -15,6 +15,7 @@ void describe_verl_rollout(Visitor& visitor, VerlConfig& config);
 void describe_verl_critic(Visitor& visitor, VerlConfig& config);
 void describe_verl_reward(Visitor& visitor, VerlConfig& config);
 void describe_verl_trainer(Visitor& visitor, VerlConfig& config);
+void describe_verl_distillation(Visitor& visitor, VerlDistillation& distillation);
 
 // Sections that several roles have.
 void describe_verl_log_prob(Visitor& v, VerlMicro& x);

@@ -184,7 +184,8 @@ void describe_verl_trainer(Visitor& v, VerlConfig& c) {
   v.inert("hydra ray_kwargs ray_init transfer_queue skip",
           "belongs to verl's Hydra and Ray set-up");
   v.inert("global_profiler", "every run leaves a trace (trace.json)");
-  v.inert("distillation model_engine", "not part of this pipeline");
+  describe_verl_distillation(v, c.distillation);
+  v.inert("model_engine", "not part of this pipeline");
   describe_cohort(v, c);
 }
 

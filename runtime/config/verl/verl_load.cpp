@@ -258,9 +258,11 @@ Expected<RunConfig> load_user(const Node& user, bool is_megatron, Findings findi
   bind_verl(interpolated.root, interpolated.used, config, findings);
   inherit_sizes(config, findings);
   complete_recipe(config, findings);
-  VerlNumbers numbers = check_verl(config, findings, sources);
+  check_verl_distillation(config, findings);
+  const VerlConfig meant = with_distillation(config);
+  VerlNumbers numbers = check_verl(meant, findings, sources);
   if (!findings.problems.empty()) return report(std::move(findings.problems), args);
-  RunConfig run = translate_verl(config, numbers, findings);
+  RunConfig run = translate_verl(meant, numbers, findings);
   if (!findings.problems.empty()) return report(std::move(findings.problems), args);
   for (const auto& [path, mark] : findings.present)
     if (!path.empty()) run.origins[path] = mark.file_line();

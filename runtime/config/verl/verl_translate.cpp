@@ -524,6 +524,7 @@ RunConfig translate_verl(const VerlConfig& c, const VerlNumbers& n, Findings& f)
   set_verl_tools(r, c.rollout.multi_turn, f);
   set_filter(r, c.algorithm.filter_groups);
   set_section(r.verl, c, n);
+  set_distillation(r, c, f);
   set_derived(r, c, n);
   set_async(r, f);
   return r;

@@ -22,6 +22,7 @@ std::vector<Role> roles_with_cards(const config::RunConfig& config) {
   std::vector<Role> roles{{"actor_train", &config.actor_train, false},
                           {"actor_infer", &config.actor_infer, true}};
   if (config.derived.is_reference_needed) roles.push_back({"reference", &config.reference, false});
+  if (config.opd.is_asked()) roles.push_back({"teacher", &config.teacher, false});
   if (catalog::entry(config.adv_estimator).has(catalog::need::critic))
     roles.push_back({"critic", &config.critic, false});
   roles.push_back({"reward_model", &config.reward_model, false});

@@ -324,26 +324,28 @@ std::string nearest_divisors(uint64_t value, uint64_t near,
 
 namespace {
 
-/// A step is one optimizer step over its rows.
+/// A step is one optimizer step over its rows: single answers, or pairs of them.
 BatchPlan plan_sft(const BatchOptions& x) {
+  const std::string rows = x.group_size == 2 ? "pairs" : "rows";
   const uint64_t per_card = x.per_device_train_batch_size * x.gradient_accumulation_steps;
   BatchPlan plan;
   plan.optimizer_steps_per_step = 1;
   plan.per_rank = plan.mini_per_rank = per_card;
   plan.micro_batch = x.per_device_train_batch_size;
   plan.accumulation = x.gradient_accumulation_steps;
-  plan.trajectories = plan.groups = plan.optimizer_batch = per_card * x.train_cards;
+  plan.groups = plan.optimizer_batch = per_card * x.train_cards;
+  plan.trajectories = plan.groups * x.group_size;
   plan.steps = plan.optimizer_steps_total = x.max_steps;
   plan.numbers = {
-      {"rows per optimizer step", plan.optimizer_batch,
+      {rows + " per optimizer step", plan.optimizer_batch,
        text(x.per_device_train_batch_size) + " per_device_train_batch_size * " +
            text(x.gradient_accumulation_steps) + " gradient_accumulation_steps * " +
            text(x.train_cards) + (x.train_cards == 1 ? " train card" : " train cards")},
-      {"rows per card", per_card, "of it"},
+      {rows + " per card", per_card, "of it"},
   };
   if (plan.steps > 0) plan.numbers.push_back({"optimizer steps", plan.steps, "max_steps"});
   if (plan.steps > 0)
-    plan.numbers.push_back({"rows read", plan.steps * plan.optimizer_batch,
+    plan.numbers.push_back({rows + " read", plan.steps * plan.optimizer_batch,
                             text(plan.steps) + " steps * " + text(plan.optimizer_batch)});
   return plan;
 }

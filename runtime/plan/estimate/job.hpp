@@ -50,7 +50,8 @@ struct RoleJob {
   uint64_t logits_chunk_tokens = 0;     // 0: logits of the whole micro-batch at once
   uint64_t reduce_bucket_elements = 0;  // gradient bucket of ZeRO 1 and 2; 0: the engine's default
   uint32_t threads = 1;                 // builtin: threads (lanes) per card
-  bool has_own_weights = false;         // reference: it reads a folder that is not the policy's
+  bool has_own_weights = false;         // frozen: it reads a folder that is not the policy's
+  bool has_value_head = false;          // a score in the place of the output matrix
   /// builtin: only this adapter is trained, and only it travels to generation.
   std::optional<model::LoraShape> lora = {};
 

@@ -11,7 +11,7 @@
 
 namespace cohort::plan::job {
 
-enum class RoleKind : uint8_t { train, critic, infer, reference };
+enum class RoleKind : uint8_t { train, critic, infer, reference };  // a teacher is a reference
 
 /// One role with cards, worked out.
 struct RoleFacts {

@@ -10,7 +10,7 @@ namespace {
 RoleKind kind_of(const RoleJob& job) {
   if (job.name == Role::actor_train) return RoleKind::train;
   if (job.name == Role::critic) return RoleKind::critic;
-  if (job.name == Role::reference) return RoleKind::reference;
+  if (is_frozen(job.name)) return RoleKind::reference;
   return serves(job) ? RoleKind::infer : RoleKind::reference;
 }
 
@@ -131,8 +131,9 @@ void put_trained(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
     TrainMemory memory = builtin_memory(role);
-    put_builtin(role, role.shape,
-                is_critic ? critic_bytes(role.shape, memory) : train_bytes(role.shape, memory));
+    put_builtin(
+        role, role.shape,
+        is_critic ? critic_bytes(role.shape, memory) : train_bytes(role.shape, memory, role.head));
     for (auto [object, bytes] : train_host_bytes(role.shape, memory))
       if (bytes > 0) role.host_bytes[object == Object::train_params ? params : optimizer] = bytes;
     return;
@@ -156,7 +157,7 @@ void put_frozen(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
     // A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
-    auto bytes = train_bytes(role.shape, builtin_memory(role));
+    auto bytes = train_bytes(role.shape, builtin_memory(role), role.head);
     put_builtin(role, role.shape, {{Object::ref_params, bytes.at(Object::train_params)}});
     return;
   }
@@ -188,7 +189,8 @@ Expected<RoleFacts> work_out_role(const JobSpec& spec, const RoleJob& job) {
   role.kind = kind_of(job);
   role.is_on_cpu = spec.card.name == "cpu";
   role.shape = job.model ? *job.model : spec.model;
-  role.head = role.kind == RoleKind::critic ? HeadKind::value : HeadKind::language;
+  const bool has_value = role.kind == RoleKind::critic || job.has_value_head;
+  role.head = has_value ? HeadKind::value : HeadKind::language;
   if (auto valid = check_shape(role.shape); !valid) return valid.error().with_context(job.name);
   COHORT_TRY(check_numbers(job));
   COHORT_TRY(check_degrees(job));

@@ -238,8 +238,9 @@ uint64_t kv_bytes_per_token(const ModelShape& x, const InferMemory& memory) {
   return bytes + x.num_hidden_layers * x.num_key_value_heads * padding * memory.kv_element_bytes;
 }
 
-std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory) {
-  StateBytes bytes = card_bytes(shape, HeadKind::language, memory);
+std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory,
+                                       HeadKind head) {
+  StateBytes bytes = card_bytes(shape, head, memory);
   return {{Object::train_params, bytes.params},
           {Object::grads, bytes.grads},
           {Object::optimizer, bytes.optimizer}};

@@ -72,7 +72,8 @@ uint64_t kv_bytes_per_token(const ModelShape& shape, uint64_t element_bytes);
 uint64_t kv_bytes_per_token(const ModelShape& shape, const InferMemory& memory);
 
 /// Returns train_params, grads and optimizer per card.
-std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory);
+std::map<Object, uint64_t> train_bytes(const ModelShape& shape, const TrainMemory& memory,
+                                       HeadKind head = HeadKind::language);
 /// Returns what of them rests in host memory, per card: nothing unless offloaded or swapped.
 std::map<Object, uint64_t> train_host_bytes(const ModelShape& shape, const TrainMemory& memory);
 /// What a step of the built-in engine takes on the card beside the objects.

@@ -74,7 +74,7 @@ std::optional<Change> batch_one(const JobSpec& spec) {
 std::optional<Change> log_prob_one(const JobSpec& spec) {
   Change out{"log_prob_batch", "", spec, ""};
   for (RoleJob& job : out.spec.roles) {
-    bool computes = trains(job) || job.name == Role::reference;
+    bool computes = trains(job) || is_frozen(job.name);
     if (!computes || job.cards.empty() || job.packed_tokens > 0 || job.log_prob_micro_batch <= 1)
       continue;
     job.log_prob_micro_batch = 1;

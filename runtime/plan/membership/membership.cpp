@@ -47,8 +47,7 @@ std::vector<SlotSpec> slots_of(const PlacementPlan& plan, const std::vector<Card
       roles += (roles.empty() ? "" : ", ") + role.role;
       spec.has_rollout = spec.has_rollout || role.role == Role::actor_infer;
       if (role.role == Role::actor_infer) continue;
-      spec.duty =
-          std::max(spec.duty, role.role == Role::reference ? Duty::reference : Duty::needed);
+      spec.duty = std::max(spec.duty, is_frozen(role.role) ? Duty::reference : Duty::needed);
     }
     spec.name = fmt::format("process {} (cards {}: {})", slot, to_text(spec.cards), roles);
   }

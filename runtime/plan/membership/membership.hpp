@@ -43,7 +43,7 @@ enum class Standing : uint8_t {
 /// What the roles of a slot's cards allow, the strictest of them.
 enum class Duty : uint8_t {
   rollout = 0,    // rollouts alone: it may be lost, and be away
-  reference = 1,  // also a reference: it may be lost once the policy of step 0 is on the disk
+  reference = 1,  // also a reference or teacher: lost without harm once step 0 is on the disk
   needed = 2,     // the run ends with it
 };
 

@@ -20,7 +20,7 @@ namespace cohort::plan {
 
 /// A role, its cards and what it puts on each of them (memory_model.hpp predicts the bytes).
 struct RoleSpec {
-  std::string role;  // "actor_train", "actor_infer", "reference", "critic"
+  std::string role;  // "actor_train", "actor_infer", "reference", "critic", "teacher"
   std::vector<CardId> cards;
   std::map<Object, uint64_t> bytes_per_card;
   /// Master weights and moments stay on the host and are streamed through the card in update:

@@ -112,7 +112,7 @@ struct CardsLost {
 /// New role actors, which hold nothing yet.
 struct CardsBack {
   std::vector<uint32_t> rollouts;    // cards of actor_infer
-  std::vector<uint32_t> references;  // cards of reference
+  std::vector<uint32_t> references;  // cards of reference and teacher
 };
 /// The replicas on these cards are to go; answered by AnswerLeave.
 struct LeaveAsked {

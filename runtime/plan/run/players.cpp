@@ -417,7 +417,7 @@ void Players::on_back(const CardsBack& back, Out& out) {
   for (uint32_t card : back.references)
     out.emplace_back(
         Note{"restart",
-             fmt::format("reference (card {}) is there again, with the policy of step 0", card)});
+             fmt::format("reference or teacher (card {}) is there again, with its weights", card)});
   for (uint32_t card : back.rollouts)
     for (uint32_t i = 0; i < replicas_.size(); ++i) {
       if (replicas_[i].card != card) continue;

@@ -40,7 +40,7 @@ class Players {
   /// Leases of the rounds that are played in this phase may be handed out from now on.
   void open_floor(PhaseKind phase) { floor_ = phase; }
   void close_floor() { floor_.reset(); }
-  bool is_floor_open(TrajectoryKind kind) const { return floor_ == phase_of(kind); }
+  bool is_floor_open(TrajectoryKind kind) const { return floor_ == phase_of(kind, options_); }
   /// Hands out groups while replicas have room.
   void hand_out(double now, Out& out);
   /// Returns true if every group has been played.

@@ -15,6 +15,10 @@ PhaseKind phase_of(TrajectoryKind kind) {
   return kind == TrajectoryKind::warm_start ? PhaseKind::update : PhaseKind::evaluate;
 }
 
+PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options) {
+  return options.plays_in_reference ? PhaseKind::reference : phase_of(kind);
+}
+
 std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
                                                    const std::vector<DispatchPart>& parts) {
   std::vector<std::vector<DispatchPart>> leases;

@@ -11,6 +11,7 @@
 #include "runtime/plan/flow/stragglers.hpp"
 #include "runtime/plan/flow/suspects.hpp"
 #include "runtime/plan/run/commands.hpp"
+#include "runtime/plan/run/run_options.hpp"
 
 namespace cohort::plan::run {
 
@@ -32,8 +33,10 @@ struct Round {
   bool is_collected = false;  // all of it is in the stream: nothing is leased any more
 };
 
-/// Returns the phase in which rounds of a kind are played.
+/// Returns the phase in which rounds of a kind are played where players generate.
 PhaseKind phase_of(TrajectoryKind kind);
+/// The same in a run with these options.
+PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options);
 
 /// The bytes of a control message, less those around a lease's groups.
 inline constexpr size_t k_lease_bytes_max = 48 * 1024;

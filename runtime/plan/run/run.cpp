@@ -291,7 +291,7 @@ bool Run::is_next_to_open(const Step& step) const {
 /// Returns true if groups of the step may be leased now; else asks for that, if its turn has come.
 bool Run::is_floor_open(const Step& step) {
   if (players_.is_floor_open(step.key.kind)) return true;
-  if (may_move_cards(step) && !asked_) ask(phase_of(step.key.kind));
+  if (may_move_cards(step) && !asked_) ask(phase_of(step.key.kind, options_));
   return false;
 }
 

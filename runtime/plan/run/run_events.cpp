@@ -19,7 +19,8 @@ void Run::told(const PhaseDone& done) {
   granted_ = done.kind;
   if (done.kind == PhaseKind::publish) players_.on_served(done.served, version_, out_);
   if (done.kind == PhaseKind::generate || done.kind == PhaseKind::evaluate ||
-      (done.kind == PhaseKind::update && stage_ == Stage::warming))
+      (done.kind == PhaseKind::update && stage_ == Stage::warming) ||
+      (done.kind == PhaseKind::reference && options_.plays_in_reference))
     players_.open_floor(done.kind);
   switch (stage_) {
     case Stage::starting:

@@ -38,9 +38,11 @@ struct RunOptions {
   uint32_t gen_batches_max = 0;
   bool measures_loss = false;        // an evaluation ends at the trainer, and has one round
   bool has_reference_phase = false;  // the reference takes turns with other roles
-  uint32_t attempt = 0;              // +1 for each time that the run was resumed
-  std::vector<uint32_t> cards;       // of actor_infer: the first one of each replica
-  uint64_t running_max = 128;        // trajectories that generate at once on one replica
+  /// Rows of files that the reference reads too: they are handed out while it has its card.
+  bool plays_in_reference = false;
+  uint32_t attempt = 0;         // +1 for each time that the run was resumed
+  std::vector<uint32_t> cards;  // of actor_infer: the first one of each replica
+  uint64_t running_max = 128;   // trajectories that generate at once on one replica
   StragglerOptions stragglers;
   double group_timeout_s = 0;  // a replica that has not got on for so long is hung; 0: never
   double verdict_wait_s = MembershipLimits{}.verdict_s;
