@@ -9,10 +9,10 @@ void Round::add(uint32_t group) {
   COHORT_CHECK(added.has_value(), "DISPATCH-1: " + added.error().detail);
 }
 
-PhaseKind phase_of(TrajectoryKind kind) {
-  if (kind == TrajectoryKind::train) return PhaseKind::generate;
+PhaseKind phase_of(TrajectoryKind kind, bool is_flowing) {
   // The scripted player of the warm start needs no weights.
-  return kind == TrajectoryKind::warm_start ? PhaseKind::update : PhaseKind::evaluate;
+  if (kind == TrajectoryKind::warm_start) return PhaseKind::update;
+  return kind == TrajectoryKind::train || is_flowing ? PhaseKind::generate : PhaseKind::evaluate;
 }
 
 std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
