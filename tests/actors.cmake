@@ -43,7 +43,7 @@ cohort_test(dashboard_run_test integration TIMEOUT 180
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(async_integration_test integration TIMEOUT 240
-  SOURCES integration/async_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+  SOURCES integration/async_run_test.cpp integration/flowing_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(quarantine_integration_test integration TIMEOUT 240
   SOURCES integration/quarantine_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 # Long: tests/run_chaos_test --kills 200 with COHORT_BIN_DIR and COHORT_SOURCE_DIR set.

@@ -502,7 +502,12 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.has_greedy_answer = config::has_greedy_answer(config);
   options.has_demonstrations = !config.rlvr.demonstration_key.empty();
   options.max_open_games = static_cast<size_t>(config.max_running_requests);
-  options.open_batches_max = static_cast<size_t>(config.derived.steps_ahead) + 1;
+  options.is_flowing = config.async.mode == config::AsyncMode::fully_async;
+  options.keeps_cache = config.async.keep_kv_cache;
+  options.is_cut = plan.weights.at(role.role)->to.tp > 1;
+  // An evaluation is played beside the steps.
+  options.open_batches_max =
+      static_cast<size_t>(config.derived.steps_ahead) + (options.is_flowing ? 2 : 1);
   options.sequence_length = static_cast<int>(config.sequence_length);
   options.stop_ids = plan.stop_ids;
   options.stop_strings = sampling.stop_strings;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "actors/roles/trainer_actor.hpp"
@@ -55,6 +56,31 @@ std::vector<std::pair<std::string, double>> held_out_metrics(
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, double>> staleness_metrics(
+    const std::vector<proto::Trajectory>& batch, uint64_t policy_version) {
+  double sum = 0, tokens = 0, spans = 0, sampled = 0;
+  uint64_t oldest = policy_version, newest = 0;
+  for (const proto::Trajectory& t : batch) {
+    std::set<uint32_t> versions;
+    for (size_t i = 0; i < t.token_versions.size(); ++i) {
+      if (t.response_mask[i] == 0) continue;
+      versions.insert(t.token_versions[i]);
+      sum += static_cast<double>(policy_version) - t.token_versions[i];
+      ++tokens;
+    }
+    if (versions.empty()) continue;
+    spans += static_cast<double>(versions.size());
+    ++sampled;
+    oldest = std::min<uint64_t>(oldest, *versions.begin());
+    newest = std::max<uint64_t>(newest, *versions.rbegin());
+  }
+  if (tokens == 0) return {};
+  return {{"staleness/mean", sum / tokens},
+          {"staleness/max", static_cast<double>(policy_version - oldest)},
+          {"staleness/min", static_cast<double>(policy_version) - static_cast<double>(newest)},
+          {"staleness/spans", spans / sampled}};
+}
 
 std::vector<std::pair<std::string, double>> rollout_metrics(
     const std::vector<proto::Trajectory>& batch) {

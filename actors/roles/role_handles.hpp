@@ -43,7 +43,9 @@ using RecorderActor =
 
 ///   (lease, Lease) -> LeaseReport once every trajectory is finished and handed to the reward link;
 ///   (ping) -> a number that rises while it gets on with its leases; (cancel, number): another
-///   replica has played that lease, which ends with Errc::cancelled unless it is over (LEASE-1)
+///   replica has played that lease, which ends with Errc::cancelled unless it is over (LEASE-1);
+///   (save, folder) -> true once what it has begun of training is there | io; (load, folder) ->
+///   true: leases of what is there go on with it | io, corrupt
 using RolloutActor = caf::typed_actor<
     caf::replies_to<control::card_atom, control::CardCommand>::with<control::CardReply>,
     caf::replies_to<control::lease_atom, control::Lease>::with<control::LeaseReport>,
@@ -52,7 +54,14 @@ using RolloutActor = caf::typed_actor<
     caf::reacts_to<control::open_atom>, caf::reacts_to<control::watch_atom>,
     caf::reacts_to<control::fail_atom, control::Failure>, caf::reacts_to<Arrival>,
     caf::replies_to<control::ping_atom>::with<uint64_t>,
-    caf::reacts_to<control::cancel_atom, uint64_t>>;
+    caf::reacts_to<control::cancel_atom, uint64_t>,
+    caf::replies_to<control::save_atom, std::string>::with<bool>,
+    caf::replies_to<control::load_atom, std::string>::with<bool>>;
+
+/// The part of a rollout that a checkpoint asks.
+using UnfinishedActor =
+    caf::typed_actor<caf::replies_to<control::save_atom, std::string>::with<bool>,
+                     caf::replies_to<control::load_atom, std::string>::with<bool>>;
 
 /// What the driver leases groups to: a rollout, or the rows of files (row_feeder.hpp).
 ///   (lease, Lease), (ping), (cancel, number): as RolloutActor; (flush): from itself

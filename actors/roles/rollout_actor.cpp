@@ -11,8 +11,6 @@
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
-#include "runtime/tasks/stop_strings.hpp"
-#include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
 
@@ -34,23 +32,6 @@ std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
         keys.emplace_back(position, index);
   }
   return keys;
-}
-
-// An engine that breaks its promise is not trained on.
-Expected<void> check_output(const compute::TurnOutput& output, uint64_t version) {
-  using compute::TurnStop;
-  const size_t count = output.tokens.size();
-  if (count == 0 || (output.stop != TurnStop::stop && output.stop != TurnStop::length))
-    return Error{Errc::compute, fmt::format("a turn of {} tokens ended with '{}'", count,
-                                            compute::to_string(output.stop))};
-  if (output.logp.size() != count || output.versions.size() != count)
-    return Error{Errc::compute, fmt::format("{} log-probs and {} versions for {} tokens",
-                                            output.logp.size(), output.versions.size(), count)};
-  const uint32_t oldest = std::ranges::min(output.versions);
-  if (oldest < version)
-    return Error{Errc::compute, fmt::format("PLACE-5: a token of version {}, the lease is of {}",
-                                            oldest, version)};
-  return {};
 }
 
 }  // namespace
@@ -115,18 +96,11 @@ void RolloutState::on_arrived(const Arrival& arrived) {
   arriving_.promise.deliver(reply);
 }
 
-Expected<uint64_t> RolloutState::serve(uint64_t version) {
-  COHORT_TRY(options_.exchange->commit(version));
-  uint64_t checksum = tensor::checksum64(arrival_);
-  arrival_ = {};
-  COHORT_TRY(failpoint::check("publish.commit"));
-  COHORT_TRY(compute::serve_weights(*engine_, version));
-  return checksum;
-}
-
 caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
   using Verb = plan::Command::Verb;
-  if (!leases_.empty() && command.command.verb != Verb::begin_phase)
+  const bool is_beside = command.command.verb == Verb::begin_phase ||
+                         (command.command.verb == Verb::reshard && options_.is_flowing);
+  if (!leases_.empty() && !is_beside)
     return to_caf({Errc::placement, fmt::format("PLACE-4: {} on card {} while a lease runs",
                                                 options_.role, command.command.card.value)});
   double start = now_seconds();
@@ -153,12 +127,12 @@ caf::result<CardReply> RolloutState::on_card(const CardCommand& command) {
           return to_caf(seated.error());
         return reply;
       }
-      auto served = serve(command.version);
-      if (!served) return to_caf(served.error());
-      reply.checksum = *served;
-      break;
+      return on_commit(command);
     }
     case Verb::begin_phase:
+      if (command.command.phase != plan::PhaseKind::generate) break;
+      waits_for_phase_ = false;
+      go_on();
       break;
   }
   if (!done) return to_caf(done.error());
@@ -205,9 +179,10 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
   if (lease.kind == TrajectoryKind::warm_start) return {};
-  if (engine_->weight_version() != lease.version)
+  const uint64_t served = engine_->weight_version();
+  if (options_.is_flowing ? served < lease.version : served != lease.version)
     return Error{Errc::placement, fmt::format("PLACE-5: lease wants version {}, served is {}",
-                                              lease.version, engine_->weight_version())};
+                                              lease.version, served)};
   return {};
 }
 
@@ -219,6 +194,9 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
     const auto open = open_batches();
     std::erase_if(batches_, [&](const auto& each) { return !open.contains(each.first); });
     batches_[batch_of(lease)] = {now_seconds(), engine_->stats()};
+    std::erase_if(restored_, [&](const auto& each) {  // that another rollout has played
+      return each.first.step + options_.open_batches_max < lease.step;
+    });
   }
   last_number_ = lease.number;
   OpenLease& open = leases_[lease.number];
@@ -331,7 +309,10 @@ void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   t.prompt_id = fmt::format("{}/{}", tag, t.seed);
   t.is_greedy =
       options_.has_greedy_answer && kind == TrajectoryKind::train && index + 1 == lease.group_size;
-  t.weight_version_min = t.weight_version_max = lease.version;
+  t.weight_version_min = t.weight_version_max =
+      kind == TrajectoryKind::warm_start ? lease.version : engine_->weight_version();
+  if (auto restored = restored_.extract({kind, lease.step, group, index}); !restored.empty())
+    episode.unfinished = std::move(restored.mapped());
   auto room = static_cast<size_t>(options_.sequence_length);
   t.tokens.reserve(room);
   t.response_mask.reserve(room);
@@ -354,89 +335,6 @@ std::optional<RolloutState::Place> RolloutState::place_of(uint64_t request) {
   size_t slot = request & ((uint64_t{1} << k_request_slot_bits) - 1);
   if (lease == leases_.end() || slot >= lease->second.episodes.size()) return std::nullopt;
   return Place{lease->first, slot, &lease->second, &lease->second.episodes[slot]};
-}
-
-void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
-  Episode& episode = *at.episode;
-  const auto& environment = options_.environments.at(episode.trajectory.tag);
-  size_t context = episode.trajectory.tokens.size() + turn.prompt.size();
-  int limit = options_.sequence_length;
-  if (environment->max_response_total > 0) {
-    const auto& turns = episode.trajectory.turns;
-    const size_t prompt = turns.empty() ? context : turns.front().response_begin;
-    limit = std::min(limit, static_cast<int>(prompt) + environment->max_response_total);
-  }
-  int room = limit - static_cast<int>(context);
-  if (room < 1)  // ROLL: the unanswered turn is dropped
-    return finish_episode(at, "length", false);
-  episode.prompt_tokens = turn.prompt;
-  episode.observation = turn.observation;
-  episode.generate_started = now_seconds();
-  compute::TurnRequest request;
-  request.request_id = request_id(at.number, at.slot);
-  request.append_tokens = episode.prompt_tokens;
-  request.max_new_tokens = std::min(std::max(1, environment->max_response_length), room);
-  request.stop_ids = options_.stop_ids;
-  request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
-  request.sampling = options_.sampling;
-  if (episode.trajectory.key.kind == TrajectoryKind::val_greedy || episode.trajectory.is_greedy)
-    request.sampling.greedy = true;
-  request.rng_key = episode.rng_key;
-  request.turn = episode.turn;
-  if (auto submitted = engine_->submit(std::move(request)); !submitted)
-    fail_leases(at, "generation", submitted.error());
-}
-
-void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& output) {
-  proto::Trajectory& t = episode.trajectory;
-  size_t prompt = episode.prompt_tokens.size();
-  size_t answer = output.tokens.size();
-  t.tokens.insert(t.tokens.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
-  t.tokens.insert(t.tokens.end(), output.tokens.begin(), output.tokens.end());
-  t.response_mask.insert(t.response_mask.end(), prompt, 0);
-  t.response_mask.insert(t.response_mask.end(), answer, 1);
-  t.behavior_logp.insert(t.behavior_logp.end(), prompt, 0.F);
-  t.behavior_logp.insert(t.behavior_logp.end(), output.logp.begin(), output.logp.end());
-  // The prompt is read under the weights that answer it first; a scripted answer has none.
-  t.token_versions.insert(t.token_versions.end(), prompt,
-                          output.versions.empty() ? 0 : output.versions.front());
-  t.token_versions.insert(t.token_versions.end(), output.versions.begin(), output.versions.end());
-  t.token_versions.resize(t.tokens.size());
-  for (uint32_t version : output.versions) {
-    t.weight_version_min = std::min<uint64_t>(t.weight_version_min, version);
-    t.weight_version_max = std::max<uint64_t>(t.weight_version_max, version);
-  }
-  t.generate_seconds += now_seconds() - episode.generate_started;
-  proto::Turn turn;
-  turn.response_end = static_cast<uint32_t>(t.tokens.size());
-  turn.response_begin = turn.response_end - static_cast<uint32_t>(answer);
-  turn.observation = episode.observation;
-  turn.response = options_.tokenizer->decode(output.tokens);
-  t.turns.push_back(std::move(turn));
-}
-
-void RolloutState::note_answered(Episode& episode, const EnvTurn& turn) {
-  proto::Turn& record = episode.trajectory.turns.back();
-  record.env_reward = turn.reward;
-  record.is_valid = turn.is_valid;
-  record.is_effective = turn.is_effective;
-  episode.metrics = turn.metrics;
-  ++episode.turn;
-}
-
-void RolloutState::on_outputs(const TurnOutputs& outputs) {
-  for (const compute::TurnOutput& output : *outputs) {
-    failpoint::hit("rollout.turn");
-    auto at = place_of(output.request_id);
-    if (!at) continue;
-    if (auto sound = check_output(output, at->lease->lease.version); !sound)
-      return fail_leases(*at, "generation", sound.error());
-    append_answer(*at->episode, output);
-    at->lease->response_tokens += output.tokens.size();
-    at->episode->env_asked = now_seconds();
-    self_->send(at->episode->environment, act_atom_v, output.request_id,
-                at->episode->trajectory.turns.back().response);
-  }
 }
 
 void RolloutState::on_env_turn(const EnvTurn& turn) {
@@ -568,6 +466,8 @@ RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState>
       [state](const Arrival& arrived) { state->on_arrived(arrived); },
       [state](ping_atom) { return state->on_ping(); },
       [state](cancel_atom, uint64_t number) { state->on_cancel(number); },
+      [state](save_atom, const std::string& folder) { return state->on_save(folder); },
+      [state](load_atom, const std::string& folder) { return state->on_load(folder); },
   };
 }
 

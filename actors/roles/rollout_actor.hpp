@@ -6,8 +6,10 @@
 /// (another is refused with backpressure), of which max_open_games games are open; the frames it
 /// has not yet handed to the reward link are at most the trajectories of its leases (FLOW-4).
 /// PLACE-4: a lease is refused unless infer_params and kv_cache are on the card. PLACE-5: a lease
-/// is refused unless the engine serves exactly the leased version. A trajectory leaves for the
-/// reward actor as soon as it is finished, in small batches.
+/// is refused unless the engine serves exactly the leased version; where it plays on over a commit,
+/// that version or a later one. A trajectory leaves for the reward actor as soon as it is finished,
+/// in small batches. Turns are interrupted (unfinished.hpp) for the commit of an engine that is
+/// cut, and for a checkpoint.
 /// LEASE-1: a lease is known by its number alone. Numbers rise; one that does not is refused. What
 /// is said of a lease that is over (a cancel, a turn, an environment's answer) touches no other,
 /// not even of the same group.
@@ -22,6 +24,7 @@
 
 #include "actors/roles/environment_actor.hpp"
 #include "actors/roles/role_parts.hpp"
+#include "actors/roles/unfinished.hpp"
 #include "actors/roles/weight_exchange.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
@@ -43,11 +46,15 @@ struct RolloutOptions {
   std::function<Expected<std::unique_ptr<compute::GenerationEngine>>()> open_engine;
   const compute::CardMemory* card = nullptr;  // outlives the actor
   compute::SamplingOptions sampling;
-  bool has_greedy_answer = false;         // of each group of training the last is the likeliest
-  bool has_demonstrations = false;        // … the last is the row's own answer, where it has one
-  size_t max_open_games = 256;            // trajectories between their first and last turn
-  size_t open_batches_max = 1;            // kinds and steps of the leases that are open
-  int sequence_length = 256;              // [tokens] context limit of a trajectory
+  bool has_greedy_answer = false;   // of each group of training the last is the likeliest
+  bool has_demonstrations = false;  // … the last is the row's own answer, where it has one
+  size_t max_open_games = 256;      // trajectories between their first and last turn
+  size_t open_batches_max = 1;      // kinds and steps of the leases that are open
+  /// It plays on while a version is committed: async.mode fully_async (docs/async.md).
+  bool is_flowing = false;
+  bool keeps_cache = false;   // over such a commit
+  bool is_cut = false;        // its engine is a rank of several, which commit one after the other
+  int sequence_length = 256;  // [tokens] context limit of a trajectory
   std::vector<int32_t> stop_ids;          // each ends a turn
   std::vector<std::string> stop_strings;  // so does each of these texts
   size_t frame_trajectories = 32;         // a frame leaves when so many are finished, ...
@@ -81,6 +88,8 @@ class RolloutState {
   void on_arrived(const Arrival& arrived);
   uint64_t on_ping() const;
   void on_cancel(uint64_t number);
+  caf::result<bool> on_save(const std::string& folder);
+  caf::result<bool> on_load(const std::string& folder);
 
  private:
   struct Episode {
@@ -95,7 +104,12 @@ class RolloutState {
     double generate_started = 0;
     double env_asked = 0;  // > 0 while the environment has the move
     bool is_finished = false;
-    bool is_scripted = false;  // nobody samples it
+    bool is_scripted = false;                     // nobody samples it
+    size_t in_engine = 0;                         // tokens of it that the engine has
+    bool is_answering = false;                    // the policy has the move
+    bool has_turn = false;                        // in the engine
+    compute::TurnOutput partial;                  // of the open turn, from before an interruption
+    std::optional<proto::Trajectory> unfinished;  // from a checkpoint: it goes on with that
   };
 
   struct OpenLease {
@@ -132,7 +146,14 @@ class RolloutState {
   EnvironmentActor take_environment(const std::string& tag);
   void open_episode(uint64_t number, OpenLease& open, size_t slot);
   std::optional<Place> place_of(uint64_t request);
+  int room_for(const proto::Trajectory& t, size_t context) const;
   void begin_turn(const Place& at, const EnvTurn& turn);
+  void submit_turn(const Place& at);
+  void end_turn(const Place& at, compute::TurnOutput output);
+  void interrupt(std::function<void()> then);
+  void go_on();
+  void turn_left(Episode& episode);
+  void end_interruption();
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   static void note_answered(Episode& episode, const EnvTurn& turn);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);
@@ -144,7 +165,9 @@ class RolloutState {
   void fail_leases(const Place& at, const std::string& what, const Error& error);
   void fail_leases(uint64_t number, const std::string& what, const Error& error);
   caf::result<control::CardReply> on_arrival_asked(const control::CardCommand& command);
-  Expected<uint64_t> serve(uint64_t version);
+  caf::result<control::CardReply> on_commit(const control::CardCommand& command);
+  Expected<void> serve(uint64_t version);
+  TrajectoryBatch unfinished() const;
 
   RolloutActor::pointer self_;
   RolloutOptions options_;
@@ -164,6 +187,12 @@ class RolloutState {
   std::map<BatchKey, Batch> batches_;     // open ones, and the last
   uint64_t turns_ = 0;  // of the environments, and waits for a slow consumer: see on_ping
   size_t open_games_ = 0;
+  size_t turns_in_engine_ = 0;
+  std::vector<std::function<void()>> interruptions_;  // what to do once no turn is in the engine
+  bool waits_for_phase_ = false;  // is_cut: the other ranks have not committed yet
+  std::vector<uint64_t> held_;    // requests whose turns wait for both
+  std::map<proto::TrajectoryKey, proto::Trajectory> restored_;  // of a checkpoint, not taken up yet
+  RecorderActor recorder_;                                      // that writes and reads those
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;
   std::vector<proto::Trajectory> finished_;
   std::vector<uint64_t> finished_of_;  // the lease of each

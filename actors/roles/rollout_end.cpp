@@ -43,6 +43,7 @@ void RolloutState::release(uint64_t number, OpenLease& lease) {
   for (size_t slot = 0; slot < lease.opened; ++slot) {
     Episode& episode = lease.episodes[slot];
     if (episode.is_finished) continue;
+    turn_left(episode);
     idle_environments_[episode.trajectory.tag].push_back(std::move(episode.environment));
     if (!episode.is_scripted) engine_->finish(request_id(number, slot));
     --open_games_;
@@ -59,6 +60,7 @@ void RolloutState::on_cancel(uint64_t number) {
   drop_finished(number);
   on_open();
   if (!leases_.empty() && open_games_ == 0) send_frames();
+  end_interruption();
 }
 
 /// What the lease has finished and not sent is not sent.

@@ -76,8 +76,9 @@ class TrainWorkerState {
     if (saved) saved = write_file(partial / "state.json", updater_->state_json(request.state_json));
     if (!saved) return to_caf(saved.error());
     std::error_code error;
-    if (const auto ahead = ahead_beside(request.folder); std::filesystem::exists(ahead, error))
-      std::filesystem::rename(ahead, ahead_in(partial), error);
+    for (const auto& [from, to] : {std::pair{ahead_beside(request.folder), ahead_in(partial)},
+                                   std::pair{running_beside(request.folder), running_in(partial)}})
+      if (!error && std::filesystem::exists(from)) std::filesystem::rename(from, to, error);
     if (error)
       return to_caf({Errc::io, fmt::format("cannot move the trajectories ahead into {}: {}",
                                            partial.string(), error.message())});

@@ -320,6 +320,7 @@ class TrainerState {
     if (options_.sieve && key.kind == TrajectoryKind::train)
       for (auto& number : filter_metrics(step.verdicts))
         report.metrics.push_back(std::move(number));
+    if (options_.staleness_bound > 0 && key.kind == TrajectoryKind::train) add_ages(report, key);
     report.left_out.assign(step.left_out.begin(), step.left_out.end());
     step.has_waiting = false;
     auto waiting = step.waiting;
@@ -332,6 +333,17 @@ class TrainerState {
       steps_.erase(key);
     }
     waiting.deliver(report);
+  }
+
+  /// What the step trains on is so old, and so much of later steps is recorded.
+  void add_ages(CollectReport& report, plan::StepKey key) const {
+    for (auto& number : staleness_metrics(steps_.at(key).trajectories, key.step - 1))
+      report.metrics.push_back(std::move(number));
+    size_t queued = 0;
+    for (const auto& [other, step] : steps_)
+      if (other.kind == TrajectoryKind::train && other.step > key.step)
+        queued += step.trajectories.size();
+    report.metrics.emplace_back("staleness/queued", static_cast<double>(queued));
   }
 
   TrainerActor::pointer self_;

@@ -46,6 +46,11 @@ Expected<void> check_staleness(const std::vector<proto::Trajectory>& batch, uint
 std::vector<std::pair<std::string, double>> rollout_metrics(
     const std::vector<proto::Trajectory>& batch);
 
+/// Metrics of the age of a batch's sampled tokens against the policy that they are to train, in
+/// versions: staleness/mean, /max, /min, and staleness/spans, versions per trajectory.
+std::vector<std::pair<std::string, double>> staleness_metrics(
+    const std::vector<proto::Trajectory>& batch, uint64_t policy_version);
+
 /// Metrics of a batch of rows of files: how many lost tokens or their end, or have nothing
 /// that counts.
 std::vector<std::pair<std::string, double>> row_metrics(

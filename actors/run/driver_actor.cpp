@@ -1,8 +1,11 @@
 #include "actors/run/driver_actor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
@@ -21,6 +24,9 @@ using namespace control;
 namespace run = plan::run;
 
 namespace {
+
+/// A rollout that does not answer in time has nothing that a checkpoint needs.
+constexpr std::chrono::milliseconds k_unfinished_timeout{10000};
 
 uint64_t at_least_zero(int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(0, value)); }
 
@@ -45,6 +51,11 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   if (config::has_group_filter(config))
     to.gen_batches_max = static_cast<uint32_t>(config.dynamic_sampling.max_num_gen_batches);
   to.steps_ahead = static_cast<uint32_t>(config.derived.steps_ahead);
+  if (config.async.mode == config::AsyncMode::fully_async) {
+    to.is_flowing = true;
+    to.depth = config.async.depth;
+    to.steps_ahead = static_cast<uint32_t>(std::ceil(to.depth));  // the bound may be above
+  }
   to.measures_loss = config::is_supervised(config.pipeline);
   to.plays_in_reference = to.measures_loss && config.derived.is_reference_needed &&
                           !config.reference.device_mapping.empty();
@@ -336,30 +347,74 @@ class DriverState {
     ask(
         Role::recorder, options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
   }
+  // What rollouts have begun goes into the checkpoint, as far as they answer: without it these
+  // trajectories begin again.
   void execute(const run::Save& command) {
     const uint64_t step = command.cursor.step;
     cursors_.erase(cursors_.begin(), cursors_.lower_bound(step));
-    ask(
-        Role::actor_train, options_.trainer,
-        [this](const CheckpointReport& report) {
-          book_->saved(report);
-          tell(run::Saved{});
-        },
-        save_atom_v,
-        CheckpointRequest{step, options_.run_folder + "/checkpoints/" + command.name,
-                          book_->state(command.cursor, cursors_.at(step))});
+    const CheckpointRequest request{step, options_.run_folder + "/checkpoints/" + command.name,
+                                    book_->state(command.cursor, cursors_.at(step))};
+    auto save = [this, request] {
+      ask(
+          Role::actor_train, options_.trainer,
+          [this](const CheckpointReport& report) {
+            book_->saved(report);
+            tell(run::Saved{});
+          },
+          save_atom_v, request);
+    };
+    if (!run_->plays_on()) return save();
+    const std::string folder = running_beside(request.folder);
+    std::error_code ignored;  // of a save that was cut short
+    std::filesystem::remove_all(folder, ignored);
+    std::vector<std::pair<UnfinishedActor, std::string>> asked;
+    for (size_t i = 0; i < rollouts_.size(); ++i)
+      if (run_->players().standing(static_cast<uint32_t>(i)) != run::Players::Standing::lost)
+        asked.emplace_back(unfinished_of(i), fmt::format("{}/rollout_{}", folder, i));
+    ask_all(save_atom_v, asked, std::move(save));
   }
   void execute(const run::Load& command) {
-    ask(
-        Role::actor_train, options_.trainer,
-        [this, is_first = command.is_first](const CheckpointReport& report) {
-          if (is_first) return tell(run::Loaded{});
-          auto cursor = restore(report);
-          if (!cursor) return tell(run::CommandFailed{"driver", cursor.error()});
-          tell(run::Loaded{*cursor});
-        },
-        load_atom_v,
-        CheckpointRequest{0, command.is_first ? options_.resume_first : options_.resume_from, ""});
+    const std::string& folder = command.is_first ? options_.resume_first : options_.resume_from;
+    auto load = [this, folder, is_first = command.is_first] {
+      ask(
+          Role::actor_train, options_.trainer,
+          [this, is_first](const CheckpointReport& report) {
+            if (is_first) return tell(run::Loaded{});
+            auto cursor = restore(report);
+            if (!cursor) return tell(run::CommandFailed{"driver", cursor.error()});
+            tell(run::Loaded{*cursor});
+          },
+          load_atom_v, CheckpointRequest{0, folder, ""});
+    };
+    if (command.is_first || !run_->plays_on()) return load();
+    std::vector<std::pair<UnfinishedActor, std::string>> asked;
+    std::error_code ignored;  // none there: nothing was under way
+    for (const auto& entry : std::filesystem::directory_iterator(running_in(folder), ignored))
+      for (size_t i = 0; i < rollouts_.size(); ++i)
+        asked.emplace_back(unfinished_of(i), entry.path().string());
+    ask_all(load_atom_v, asked, std::move(load));
+  }
+  UnfinishedActor unfinished_of(size_t replica) const {
+    return caf::actor_cast<UnfinishedActor>(rollouts_[replica]);
+  }
+  /// Asks rollouts for something that may fail; calls `then` when all have answered.
+  template <class Atom>
+  void ask_all(Atom atom, const std::vector<std::pair<UnfinishedActor, std::string>>& asked,
+               std::function<void()> then) {
+    if (asked.empty()) return then();
+    auto left = std::make_shared<size_t>(asked.size());
+    auto answered = [left, then = std::move(then)] {
+      if (--*left == 0) then();
+    };
+    for (const auto& [rollout, folder] : asked)
+      send_request(
+          self_, rollout, k_unfinished_timeout, [answered](bool) { answered(); },
+          [this, answered, folder = folder](caf::error& e) {
+            book_->note("unfinished", fmt::format("{}: {}", folder, from_caf(e).to_string()),
+                        phase_);
+            answered();
+          },
+          atom, folder);
   }
   void execute(const run::Prune&) {
     prune_checkpoints(options_.run_folder, static_cast<size_t>(options_.config.keep_checkpoints));

@@ -50,7 +50,7 @@ void RunBook::on(const plan::run::AskTasks& ask) {
           "warm start", "supervised",
           static_cast<double>(ask.round.step) / static_cast<double>(warm.rounds));
     case TrajectoryKind::val:
-      front()->evaluate_started = now_seconds();
+      rows_.at(ask.round.step).evaluate_started = now_seconds();
       return options_.log->stage(ask.round.step == 0 ? "evaluate" : "step", "evaluate", -1);
     case TrajectoryKind::val_greedy:
       return;
@@ -74,7 +74,8 @@ void RunBook::on(const plan::run::BeginPhase& phase) {
           row->numbers.set("warm_start/trajectories", static_cast<double>(warm_trajectories_));
         }
       }
-      if (row != nullptr) row->publish_started = now_seconds();
+      if (auto of = rows_.find(phase.step); of != rows_.end())
+        of->second.publish_started = now_seconds();
       return;
     default:
       return;
@@ -83,8 +84,11 @@ void RunBook::on(const plan::run::BeginPhase& phase) {
 
 void RunBook::on(const plan::run::Update& update) {
   if (update.round.kind == TrajectoryKind::val) return;  // only the loss is asked for
-  if (auto row = rows_.find(update.round.step); row != rows_.end())
-    row->second.update_started = now_seconds();
+  auto row = rows_.find(update.round.step);
+  if (row == rows_.end()) return;
+  row->second.update_started = now_seconds();
+  if (is_ahead() && trainer_free_ > 0)
+    row->second.numbers.set("time/wait_for_batch_s", now_seconds() - trainer_free_);
 }
 
 void RunBook::on(const plan::run::RoundOver& over) {
@@ -122,9 +126,14 @@ void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
   row.numbers.set("time/generate_s", generate);
   if (options_.has_reference_phase) row.numbers.set("time/reference_s", seconds - generate);
   row.numbers.set("compute/generate_s", round.busy);
-  double generated = 0;
-  for (const auto& [replica, lease] : round.leases)
+  double generated = 0, busy = 0;
+  for (const auto& [replica, lease] : round.leases) {
     generated += static_cast<double>(lease.generated_tokens + lease.prefill_tokens);
+    busy += lease.busy_seconds / std::max(1e-9, lease.wall_seconds);
+  }
+  if (is_ahead() && !round.leases.empty())
+    row.numbers.set("rollout/idle_ratio",
+                    std::max(0.0, 1 - busy / static_cast<double>(round.leases.size())));
   row.numbers.set("generate_tokens_per_s", generated / std::max(1e-9, round.busy));
   for (const auto& [key, value] : round.collected.metrics) row.numbers.set(key, value);
   if (options_.config.pipeline == config::Pipeline::rlvr)
@@ -158,7 +167,8 @@ void RunBook::write_held_out(Row& row, const CollectReport& collected) {
 }
 
 void RunBook::on(const plan::run::Published& published) {
-  if (Row* row = front()) row->numbers.set("time/publish_s", now_seconds() - row->publish_started);
+  if (auto row = rows_.find(published.step); row != rows_.end())
+    row->second.numbers.set("time/publish_s", now_seconds() - row->second.publish_started);
   options_.record(RecordType::weight_version,
                   nlohmann::json{{"version", published.version},
                                  {"step", published.step},
@@ -171,7 +181,8 @@ Expected<void> RunBook::on(const plan::run::EndRow& end) {
   // A step that began beside the one before it counts from the end of that one.
   const double seconds = now_seconds() - std::max(row.started, last_row_ended_);
   last_row_ended_ = now_seconds();
-  row.numbers.set("param_hash", fmt::format("{:016x}", result_.param_hash));
+  row.numbers.set("param_hash",
+                  fmt::format("{:016x}", row.param_hash.value_or(result_.param_hash)));
   row.numbers.set("policy_version", static_cast<double>(end.version));
   row.numbers.set("trajectories", static_cast<double>(result_.trajectories));
   row.numbers.set("tokens", row.tokens);
@@ -218,17 +229,19 @@ void RunBook::collected(RoundKey key, const CollectReport& report) {
 }
 
 void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
-  Row& row = *front();
-  result_.param_hash = report.param_hash;
+  Row& row = key.kind == TrajectoryKind::warm_start ? *front() : rows_.at(key.step);
+  const uint64_t row_step = key.kind == TrajectoryKind::warm_start ? step() : key.step;
+  result_.param_hash = row.param_hash = report.param_hash;
+  trainer_free_ = now_seconds();
   for (const auto& [name, value] : report.metrics)
     if (name.ends_with("/nonfinite_steps"))
       note("nonfinite",
            fmt::format("step {}: {:.0f} optimizer steps of the {} are left out: their loss or "
                        "gradient is not finite; their trajectories are in the stream",
-                       step(), value, name.substr(0, name.find('/'))),
+                       row_step, value, name.substr(0, name.find('/'))),
            plan::to_string(PhaseKind::update));
   const double end = options_.log->seconds_since_start();
-  options_.log->compute(step(), options_.train_card.value, "update", end - report.compute_seconds,
+  options_.log->compute(row_step, options_.train_card.value, "update", end - report.compute_seconds,
                         end);
   row.critical += report.compute_seconds;
   if (key.kind == TrajectoryKind::train) {

@@ -97,12 +97,14 @@ class RunBook {
     double placement = 0;  // likewise, of its phases
     double tokens = 0;
     double publish_started = 0, update_started = 0, evaluate_started = 0;
+    std::optional<uint64_t> param_hash = {};  // after its update
   };
   struct Round {
     std::map<uint32_t, control::LeaseReport> leases;  // by replica, its last
     double busy = 0;  // of the busiest lane of all: the critical path of generation
     control::CollectReport collected;
   };
+  bool is_ahead() const { return options_.config.derived.steps_ahead > 0; }
   bool is_supervised() const { return config::is_supervised(options_.config.pipeline); }
   void rows_over(const plan::run::RoundOver& over, const Round& round);
   void train_over(const plan::run::RoundOver& over, const Round& round);
@@ -116,6 +118,7 @@ class RunBook {
   std::map<plan::run::RoundKey, Round> rounds_;
   uint64_t last_step_ = 0;
   double last_row_ended_ = 0;
+  double trainer_free_ = 0;         // when its last update ended
   uint64_t warm_trajectories_ = 0;  // scripted ones
   RunResult result_;                // so far
 };

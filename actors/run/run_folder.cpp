@@ -113,6 +113,10 @@ std::string ahead_in(const fs::path& checkpoint) { return checkpoint / "ahead"; 
 
 std::string ahead_beside(const fs::path& checkpoint) { return checkpoint.string() + ".ahead"; }
 
+std::string running_in(const fs::path& checkpoint) { return checkpoint / "running"; }
+
+std::string running_beside(const fs::path& checkpoint) { return checkpoint.string() + ".running"; }
+
 void prune_checkpoints(const std::filesystem::path& run_folder, size_t keep) {
   if (keep == 0) return;
   std::vector<Checkpoint> found = list_checkpoints(run_folder);

@@ -39,6 +39,9 @@ std::filesystem::path hf_folder_of(const std::filesystem::path& checkpoint);
 /// where they are until it is complete.
 std::string ahead_in(const std::filesystem::path& checkpoint);
 std::string ahead_beside(const std::filesystem::path& checkpoint);
+/// Likewise for trajectories that rollouts had begun: a folder with a stream of each rollout.
+std::string running_in(const std::filesystem::path& checkpoint);
+std::string running_beside(const std::filesystem::path& checkpoint);
 
 /// Removes all checkpoints but the newest `keep` (0: none), with their Hugging Face folders; that
 /// of step 0 stays always, because it is the reference's policy.

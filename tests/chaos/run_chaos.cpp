@@ -1,9 +1,11 @@
 // Kills in every role at every point of the protocols, in short runs: nothing is lost, nothing is
 // used twice, and the parameters are those of the run that nobody disturbed.
-//   run_chaos_test [--kills 6] [--seed 1]
+//   run_chaos_test [--kills 6] [--seed 1] [--mode fully_async]
 // Each kill is a run of its own, under --restarts: a process ends (or stands still) at a failpoint,
 // and either the run goes on without it, or its supervisor starts it again from its last
-// checkpoint. Exit code 1 and the run's output if anything differs.
+// checkpoint. Exit code 1 and the run's output if anything differs. A run that is fully_async has
+// no parameters to compare with: its stream says that every step had all its trajectories, none of
+// them too old.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +22,8 @@ using test::TempFolder;
 
 constexpr uint64_t k_steps = 4;
 constexpr uint32_t k_groups = 8, k_group_size = 4;
+
+constexpr uint64_t k_depth = 2;  // fully_async
 
 enum class Cards : uint8_t { one_rollout, two_rollouts, reference };
 
@@ -63,7 +67,15 @@ constexpr Point k_points[] = {
     {"rollout.reported", "actor_infer", Cards::one_rollout, 8, true},
 };
 
-std::vector<std::string> command_of(Cards cards, const TempFolder& folder) {
+std::vector<std::string> command_of(Cards cards, const TempFolder& folder, bool is_flowing) {
+  if (is_flowing) {
+    auto command = command_of(cards, folder, false);
+    for (const std::string& word :
+         {std::string("placement.offload=never"), std::string("async.mode=fully_async"),
+          "async.depth=" + std::to_string(k_depth), std::string("max_running_requests=2")})
+      command.push_back(word);
+    return command;
+  }
   switch (cards) {
     case Cards::one_rollout:
       return test::in_processes(test::tiny_run(folder), 2);
@@ -90,12 +102,13 @@ struct Totals {
 
 class Chaos {
  public:
-  explicit Chaos(uint64_t seed) : rng_(seed) {}
+  Chaos(uint64_t seed, bool is_flowing) : rng_(seed), is_flowing_(is_flowing) {}
 
   bool calm_runs() {
+    if (is_flowing_) return true;
     for (Cards cards : {Cards::one_rollout, Cards::reference}) {
       TempFolder folder;
-      Process run(command_of(cards, folder), folder);
+      Process run(command_of(cards, folder, false), folder);
       if (run.wait(120000) != 0) {
         std::printf("the calm run failed: %s\n", run.err().c_str());
         return false;
@@ -114,7 +127,7 @@ class Chaos {
         std::string(point.name) + ":" + std::to_string(count) + (is_stop ? ":stop" : ":kill");
     TempFolder folder;
     const std::filesystem::path claim = folder.path() / "claim";
-    auto command = command_of(point.cards, folder);
+    auto command = command_of(point.cards, folder, is_flowing_);
     command.insert(command.begin() + 2, {"--restarts", "5"});
     Process run(test::with_failpoint(command, blow, claim), folder);
     const int code = run.wait(120000);
@@ -124,9 +137,13 @@ class Chaos {
     for (size_t at = 0; (at = said.find(": starting again ", at)) != std::string::npos; ++at)
       ++resumes;
     const test::StreamFacts facts = test::read_stream(test::run_folder(run));
-    std::string wrong = code == 0 ? test::flow_1(facts, k_steps, k_groups, k_group_size)
-                                  : "it ends with " + std::to_string(code) + ": " + said;
-    if (wrong.empty() && test::hashes(test::run_folder(run)) != calm_.at(point.cards))
+    std::string wrong = "it ends with " + std::to_string(code) + ": " + said;
+    if (code == 0)
+      wrong = is_flowing_ ? test::flowing_error(test::run_folder(run), k_steps,
+                                                size_t{k_groups} * k_group_size, k_depth)
+                          : test::flow_1(facts, k_steps, k_groups, k_group_size);
+    if (wrong.empty() && !is_flowing_ &&
+        test::hashes(test::run_folder(run)) != calm_.at(point.cards))
       wrong = "other parameters than the undisturbed run";
     if (wrong.empty() && point.is_survived && resumes > 0) wrong = "the run did not survive it";
     count_in(point, is_stop, struck, facts, resumes);
@@ -174,6 +191,7 @@ class Chaos {
   }
 
   Rng rng_;
+  const bool is_flowing_;
   std::map<Cards, std::map<uint64_t, std::string>> calm_;
   Totals totals_;
 };
@@ -183,11 +201,14 @@ class Chaos {
 
 int main(int argc, char** argv) {
   uint64_t kills = 6, seed = 1;
+  bool is_flowing = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--kills") == 0) kills = std::strtoull(argv[i + 1], nullptr, 10);
     if (std::strcmp(argv[i], "--seed") == 0) seed = std::strtoull(argv[i + 1], nullptr, 10);
+    if (std::strcmp(argv[i], "--mode") == 0)
+      is_flowing = std::strcmp(argv[i + 1], "fully_async") == 0;
   }
-  cohort::Chaos chaos(seed);
+  cohort::Chaos chaos(seed, is_flowing);
   if (!chaos.calm_runs()) return 1;
   for (uint64_t number = 0; number < kills; ++number) chaos.strike(number);
   return chaos.report();

@@ -43,14 +43,8 @@ const std::map<uint64_t, std::string>& calm_hashes() {
 /// The versions of the tokens that were sampled for each training step.
 std::map<uint64_t, std::set<uint32_t>> versions_of(const std::string& run) {
   std::map<uint64_t, std::set<uint32_t>> versions;
-  auto reader = stream::Reader::open(run + "/stream").value();
-  while (auto record = reader.next().value()) {
-    if (record->info.type != stream::RecordType::trajectory) continue;
-    const proto::Trajectory t = record->trajectory().value();
-    if (t.key.kind != proto::TrajectoryKind::train) continue;
-    for (size_t i = 0; i < t.tokens.size(); ++i)
-      if (t.response_mask[i] == 1) versions[t.key.step].insert(t.token_versions[i]);
-  }
+  for (const proto::Trajectory& t : test::trajectories_of(run + "/stream"))
+    versions[t.key.step].merge(test::versions_of(t));
   return versions;
 }
 

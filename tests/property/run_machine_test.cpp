@@ -1,5 +1,6 @@
 // Runs of a small cluster by seed: replicas die, hang, leave and come back at any time, with 0, 1
-// and 4 steps ahead. FLOW-1, FLOW-3, PLACE-4, PLACE-5 and LEASE-1 are checked on the way
+// and 4 steps ahead, and with rollouts that play on over a publish. FLOW-1, FLOW-3, FLOWING-1,
+// PLACE-4, PLACE-5 and LEASE-1 are checked on the way
 // (tests/support/run_world.cpp).
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   const uint64_t first = first_seed();
   const uint64_t seeds = std::getenv("COHORT_SEED") == nullptr ? 3000 : 1;
   uint64_t faults = 0, twice = 0, stopped = 0, quarantined = 0, convicted = 0, measured = 0;
-  uint64_t in_place = 0, short_steps = 0;
+  uint64_t in_place = 0, short_steps = 0, played_over = 0, evaluated_beside = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     const WorldOptions options = world_of(seed);
     RunWorld world(options);
@@ -61,6 +62,8 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
     faults += world.faults();
     twice += world.played_twice();
     in_place += world.in_place();
+    played_over += world.played_over();
+    evaluated_beside += world.evaluated_beside();
     stopped += world.end()->how == End::How::stopped ? 1 : 0;
     for (const std::string& line : world.trace()) {
       quarantined += line.find("quarantine Lake") != std::string::npos ? 1 : 0;
@@ -72,7 +75,9 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   EXPECT_GT(faults, seeds);
   EXPECT_GT(twice, seeds / 20);
   EXPECT_GT(measured, seeds / 20);
-  EXPECT_GT(in_place, seeds);
+  EXPECT_GT(in_place, seeds / 2);
+  EXPECT_GT(played_over, seeds);
+  EXPECT_GT(evaluated_beside, seeds / 20);
   EXPECT_GT(short_steps, seeds / 10);
   EXPECT_GT(stopped, 0U);
   EXPECT_GT(quarantined, 0U);
@@ -103,6 +108,23 @@ TEST(RunMachine, GenerationRunsAheadOfTheOptimizerAsFarAsItMay) {  // FLOW-3
     EXPECT_LE(world.ahead_max(), ahead);
     EXPECT_EQ(world.ahead_max() > 0, ahead > 0);
   }
+}
+
+TEST(RunMachine, AFractionOfAStepIsPlayedAhead) {  // FLOWING-1
+  WorldOptions options = world_of(3);
+  options.run.steps = 12;
+  options.run.steps_ahead = 1;
+  options.run.is_flowing = true;
+  options.run.depth = 0.5;
+  options.run.gen_batches_max = 0;
+  options.run.has_reference_phase = options.run.measures_loss = options.may_stop = false;
+  options.fault_every_s = 0;
+  options.groups = 4;
+  RunWorld world(options);
+  world.play();
+  ASSERT_EQ(world.violation(), "") << tail(world);
+  EXPECT_EQ(world.trained().size(), 12U);
+  EXPECT_EQ(world.ahead_max(), 1U);
 }
 
 TEST(RunMachine, ABoundThatIsOffByOneIsFound) {  // FLOW-3

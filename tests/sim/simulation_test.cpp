@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/cohort-sim/cluster.hpp"
+#include "tools/cohort-sim/pace.hpp"
 
 namespace cohort::sim {
 
@@ -25,13 +26,15 @@ uint64_t base_seed() {
 }
 
 TEST(Simulation, NoSeedOfTheSliceBreaksAnInvariant) {
-  uint64_t faults = 0;
+  uint64_t faults = 0, spans = 0;
   for (uint64_t seed = base_seed(); seed < base_seed() + 3000; ++seed) {
     Outcome outcome = simulate(seed);  // steps_ahead 0, 1 and 4 in turn
     ASSERT_TRUE(outcome.violation.label.empty()) << outcome;
     faults += outcome.faults;
+    spans += outcome.spans;
   }
   EXPECT_GT(faults, 3000u);
+  EXPECT_GT(spans, 3000u);  // trajectories that went on over a publish
 }
 
 // Seeds that showed bugs once (docs/simulation.md); what they draw changes when the simulator does.
@@ -52,6 +55,21 @@ TEST(Simulation, ASeedReplaysBitForBit) {
   }
 }
 
+// docs/async.md: answers whose 99th percentile is ten times the median.
+TEST(Simulation, GenerationBesideTrainingIsFaster) {
+  const std::vector<Pace> paces = measure_pace(base_seed(), 1);
+  for (const Pace& pace : paces) EXPECT_EQ(pace.violation, "") << pace.mode;
+  EXPECT_GT(paces.at(1).over_sync, 1.1) << paces.at(1).mode;
+  EXPECT_GT(paces.back().over_sync, 2.5) << paces.back().mode;
+}
+
+TEST(Simulation, ABoundThatIsOffByOneIsFoundWhereRolloutsPlayOn) {  // FLOW-3
+  SimOptions planted{Plant::staleness_off_by_one, 4, false, true, {}};
+  for (uint64_t seed = 1; seed <= 200; ++seed)
+    if (simulate(seed, planted).violation.label == "FLOW-3") return;
+  FAIL() << "not found in 200 seeds";
+}
+
 struct Planted {
   std::string name;
   Plant plant;
@@ -62,7 +80,8 @@ class SimulationPlant : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(SimulationPlant, IsFound) {
   const Planted& bug = GetParam();
-  const SimOptions planted{bug.plant, {}, false};
+  SimOptions planted;
+  planted.plant = bug.plant;
   for (uint64_t seed = 1; seed <= bug.seeds; ++seed) {
     Outcome outcome = simulate(seed, planted);
     if (outcome.violation.label.empty()) continue;

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,10 +98,10 @@ inline StreamFacts read_stream(const std::string& run) {
   }
 }
 
-/// The trajectories of a run's stream, in the order of their records.
-inline std::vector<proto::Trajectory> recorded_trajectories(const std::string& run) {
+/// Returns the trajectories of a stream's folder, in the order in which they were recorded.
+inline std::vector<proto::Trajectory> trajectories_in(const std::string& folder) {
   std::vector<proto::Trajectory> found;
-  auto reader = stream::Reader::open(run + "/stream");
+  auto reader = stream::Reader::open(folder);
   EXPECT_TRUE(reader) << reader.error().detail;
   while (reader) {
     auto record = reader->next();
@@ -112,6 +113,27 @@ inline std::vector<proto::Trajectory> recorded_trajectories(const std::string& r
     if (trajectory) found.push_back(std::move(*trajectory));
   }
   return found;
+}
+
+/// The same of a run's stream.
+inline std::vector<proto::Trajectory> recorded_trajectories(const std::string& run) {
+  return trajectories_in(run + "/stream");
+}
+
+/// Those of training alone.
+inline std::vector<proto::Trajectory> trajectories_of(const std::string& folder) {
+  std::vector<proto::Trajectory> found = trajectories_in(folder);
+  std::erase_if(
+      found, [](const proto::Trajectory& t) { return t.key.kind != proto::TrajectoryKind::train; });
+  return found;
+}
+
+/// Returns the versions that sampled a trajectory's tokens.
+inline std::set<uint32_t> versions_of(const proto::Trajectory& t) {
+  std::set<uint32_t> versions;
+  for (size_t i = 0; i < t.tokens.size(); ++i)
+    if (t.response_mask[i] == 1) versions.insert(t.token_versions[i]);
+  return versions;
 }
 
 /// FLOW-1: returns what is wrong with the trajectories of `steps` steps, or nothing.
@@ -129,6 +151,38 @@ inline std::string flow_1(const StreamFacts& facts, uint64_t steps, uint32_t gro
                ", index " + std::to_string(key.second) + " is there " + std::to_string(count) +
                " times";
   }
+  return "";
+}
+
+/// FLOW-1, FLOW-3, FLOWING-1: returns what is wrong with a run that was fully_async and `depth`
+/// steps ahead, or nothing. A life of the run, up to a resume, records a trajectory once; what it
+/// has recorded after its last checkpoint the next one records again.
+inline std::string flowing_error(const std::string& run, uint64_t steps, size_t per_step,
+                                 uint64_t depth) {
+  std::set<proto::TrajectoryKey> all, of_life;
+  auto reader = stream::Reader::open(run + "/stream");
+  if (!reader) return reader.error().detail;
+  while (auto record = reader->next().value()) {
+    if (record->info.type == stream::RecordType::event &&
+        nlohmann::json::parse(record->text()).value("kind", "") == "resume")
+      of_life.clear();
+    if (record->info.type != stream::RecordType::trajectory) continue;
+    const proto::Trajectory t = record->trajectory().value();
+    if (t.key.kind != proto::TrajectoryKind::train) continue;
+    const std::set<uint32_t> versions = versions_of(t);
+    if (!of_life.insert(t.key).second) return to_string(t.key) + " is recorded twice";
+    if (versions.empty() || *versions.begin() != t.weight_version_min ||
+        *versions.rbegin() != t.weight_version_max || *versions.rbegin() >= t.key.step ||
+        *versions.begin() + depth + 1 < t.key.step)
+      return to_string(t.key) + " is of versions " + std::to_string(t.weight_version_min) + " to " +
+             std::to_string(t.weight_version_max);
+    all.insert(t.key);
+  }
+  std::map<uint64_t, size_t> count;
+  for (const proto::TrajectoryKey& key : all) ++count[key.step];
+  for (uint64_t step = 1; step <= steps; ++step)
+    if (count[step] != per_step)
+      return "step " + std::to_string(step) + " has " + std::to_string(count[step]);
   return "";
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "tests/support/run_script.hpp"
@@ -15,6 +16,15 @@ using plan::PhaseKind;
 namespace {
 
 plan::StepKey step_key(RoundKey round) { return {round.kind, round.step}; }
+
+/// Of the runs that are ahead every second one plays on over a publish. Draws of its own.
+void draw_flowing(uint64_t seed, RunOptions& run) {
+  Rng rng = Rng(seed).fork(4);
+  if (run.steps_ahead == 0 || rng.below(2) == 0) return;
+  run.is_flowing = true;
+  run.depth = run.steps_ahead - 0.25 * static_cast<double>(rng.below(4));
+  run.gen_batches_max = 0;
+}
 
 }  // namespace
 
@@ -49,6 +59,7 @@ WorldOptions world_of(uint64_t seed) {
   run.gen_batches_max = k_batches[rng.below(5)];
   world.left_out_percent = rng.below(90);
   world.lanes = static_cast<uint32_t>(1 + rng.below(3));
+  draw_flowing(seed, run);
   return world;
 }
 
@@ -100,7 +111,9 @@ void RunWorld::execute(const BeginPhase& x) {
   for (const Replica& replica : replicas_)
     if (replica.is_alive) open += replica.leases.size();
   // What was cancelled is taken back before a card's command comes: nothing else may be there.
-  check(open == 0 || is_beside, "PLACE-4: a card moves under a lease");
+  const bool plays_on = is_beside || options_.run.is_flowing;
+  check(open == 0 || plays_on, "PLACE-4: a card moves under a lease");
+  if (x.kind == PhaseKind::publish) played_over_ += open;
   if (x.kind == PhaseKind::publish) {
     check(x.version == policy_,
           fmt::format("version {} is published, the trainer has {}", x.version, policy_));
@@ -109,6 +122,9 @@ void RunWorld::execute(const BeginPhase& x) {
   }
   after(brief(), [this, x] {
     is_phase_asked_ = false;
+    const bool generates = x.kind == PhaseKind::generate || x.kind == PhaseKind::evaluate;
+    for (Replica& replica : replicas_)
+      replica.has_cache = replica.has_cache || (generates && replica.version >= 0);
     tell(PhaseDone{x.kind});
   });
 }
@@ -281,6 +297,7 @@ void RunWorld::execute(const Update& x) {
     measured_.push_back(x.round.step);
   }
   if (x.round.kind == TrajectoryKind::train) {
+    evaluated_beside_ += run_.evaluation() ? 1 : 0;
     check_groups(x.round);
     const uint64_t last = trained_.empty() ? 0 : trained_.back();
     check(x.round.step == last + 1, "FLOW-1: steps enter the optimizer out of order");
@@ -324,6 +341,18 @@ void RunWorld::execute(const Note& x) {
   if (x.kind == "newer_policy") has_newer_policy_ = true;
 }
 
+// FLOWING-1, FLOW-3: groups in order, as far as the depth goes.
+void RunWorld::check_flowing(const Lease& x, const Replica& replica) {
+  if (x.round.kind != TrajectoryKind::train) return;
+  const int64_t served = step_of_version_[static_cast<uint64_t>(replica.version)];
+  const double room = (options_.run.depth + static_cast<double>(served) + 1) * options_.groups;
+  if (options_.run.plant == plan::Plant::staleness_off_by_one) return;
+  for (uint32_t group : x.groups)
+    check(static_cast<double>((x.round.step - 1) * options_.groups + group) < std::ceil(room),
+          fmt::format("FLOWING-1: group {} of step {} begins with the policy of step {}", group,
+                      x.round.step, served));
+}
+
 void RunWorld::execute(const Lease& x) {
   check(x.number == last_number_ + 1, "LEASE-1: numbers do not rise by one");
   last_number_ = x.number;
@@ -333,16 +362,19 @@ void RunWorld::execute(const Lease& x) {
     after(brief(), [this, x] { tell(LeaseFailed{x.number, {Errc::closed, "it is gone"}}); });
     return;
   }
-  check(x.round.kind == TrajectoryKind::warm_start ||
-            replica.version == static_cast<int64_t>(x.version),
+  const bool is_scripted = x.round.kind == TrajectoryKind::warm_start;
+  check(is_scripted || replica.version == static_cast<int64_t>(x.version),
         fmt::format("PLACE-5: lease {} wants version {}, {} is served", x.number, x.version,
                     replica.version));
+  check(is_scripted || replica.has_cache, "PLACE-4: a lease comes before the cache");
   const bool is_planted = options_.run.plant == plan::Plant::staleness_off_by_one;
-  if (x.round.kind == TrajectoryKind::train && !has_newer_policy_ && !is_planted)
+  if (options_.run.is_flowing)
+    check_flowing(x, replica);
+  else if (x.round.kind == TrajectoryKind::train && !has_newer_policy_ && !is_planted)
     check(step_of_version_[x.version] == policy_of(x.round.step),
           fmt::format("AHEAD-1: step {} is played by the policy of step {}", x.round.step,
                       step_of_version_[x.version]));
-  replica.leases.emplace(x.number, Playing{x, life});
+  replica.leases.emplace(x.number, Playing{x, life, replica.version});
   const bool kills = std::ranges::any_of(
       x.tasks, [this](const GroupTask& task) { return options_.killers.contains(task.prompt); });
   if (kills)
@@ -359,10 +391,18 @@ void RunWorld::end_lease(uint32_t at, uint64_t number, uint64_t life) {
   Replica& replica = replicas_[at];
   if (replica.life != life || !replica.leases.contains(number)) return;
   if (replica.is_hung) return after(1, [this, at, number, life] { end_lease(at, number, life); });
-  const Lease lease = replica.leases.extract(number).mapped().lease;
+  const Playing playing = replica.leases.extract(number).mapped();
+  const Lease& lease = playing.lease;
+  const bool is_held_out =
+      lease.round.kind == TrajectoryKind::val || lease.round.kind == TrajectoryKind::val_greedy;
+  check(
+      !is_held_out || replica.version == playing.version,
+      fmt::format("FLOWING-1: version {} goes on with what version {} has begun of {} {}",
+                  replica.version, playing.version, to_string(lease.round.kind), lease.round.step));
   uint64_t played = 0;
-  const int64_t served =
-      lease.round.kind == TrajectoryKind::train ? step_of_version_[lease.version] : INT64_MAX;
+  const int64_t served = lease.round.kind == TrajectoryKind::train
+                             ? step_of_version_[static_cast<uint64_t>(playing.version)]
+                             : INT64_MAX;
   for (size_t i = 0; i < lease.groups.size(); ++i) {
     std::vector<uint32_t> indices;
     if (!lease.indices.empty())
@@ -409,6 +449,7 @@ void RunWorld::kill(uint32_t at, const std::string& text, bool is_away) {
   replica.is_alive = replica.is_hung = false;
   ++replica.life;
   replica.version = -1;
+  replica.has_cache = false;
   const auto leases = std::exchange(replica.leases, {});
   const uint32_t card = options_.run.cards[at];
   const double told = brief() * 10;

@@ -27,7 +27,8 @@ struct WorldOptions {
   uint64_t left_out_percent = 0;  // of the groups carry no signal, if run.gen_batches_max > 0
 };
 
-/// Draws a run from a seed: size, warm start, evaluations, steps_ahead in {0, 1, 4}, faults.
+/// Draws a run from a seed: size, warm start, evaluations, steps_ahead in {0, 1, 4}, rollouts that
+/// play on over a publish or not, faults.
 WorldOptions world_of(uint64_t seed);
 
 class RunWorld {
@@ -47,16 +48,20 @@ class RunWorld {
   uint64_t in_place() const { return in_place_; }  // groups that took the place of others
   bool has_newer_policy() const { return has_newer_policy_; }
   uint64_t ahead_max() const { return ahead_max_; }  // most steps between a token and its update
+  uint64_t played_over() const { return played_over_; }  // leases that were open over a publish
+  uint64_t evaluated_beside() const { return evaluated_beside_; }  // updates beside an evaluation
   const std::vector<std::string>& trace() const { return trace_; }
 
  private:
   struct Playing {
     plan::run::Lease lease;
-    uint64_t life = 0;  // of the replica
+    uint64_t life = 0;    // of the replica
+    int64_t version = 0;  // that it served when the lease came
   };
   struct Replica {
     bool is_alive = true;
     bool is_hung = false;
+    bool has_cache = false;  // a new process has none before a phase that generates
     uint64_t life = 0;
     int64_t version = -1;
     std::map<uint64_t, Playing> leases;
@@ -106,6 +111,7 @@ class RunWorld {
   void answer_sift(plan::run::RoundKey round);
   void check_groups(plan::run::RoundKey round);
   int64_t policy_of(uint64_t step) const;
+  void check_flowing(const plan::run::Lease& x, const Replica& replica);
   void fault();
   void kill(uint32_t replica, const std::string& text, bool is_away);
 
@@ -133,6 +139,7 @@ class RunWorld {
   std::set<uint64_t> asked_leaves_;
   std::vector<uint64_t> trained_, measured_;
   uint64_t faults_ = 0, duplicates_ = 0, ahead_max_ = 0, in_place_ = 0;
+  uint64_t played_over_ = 0, evaluated_beside_ = 0;
   std::string violation_;
   std::vector<std::string> trace_;
   plan::run::End end_;

@@ -90,6 +90,9 @@ class ScriptedEngine final : public compute::GenerationEngine {
       if (turn == turns_.end()) return;
       output.request_id = request_id;
       output.turn = turn->second.turn;
+      output.tokens = sampled_;
+      output.logp.assign(sampled_.size(), -0.5F);
+      output.versions.assign(sampled_.size(), static_cast<uint32_t>(version_));
       output.stop = compute::TurnStop::aborted;
       turns_.erase(turn);
     }
@@ -118,6 +121,12 @@ class ScriptedEngine final : public compute::GenerationEngine {
     std::lock_guard lock(mutex_);
     return turns_.at(request_id);
   }
+  /// What a turn has sampled when it is aborted.
+  void set_sampled(std::vector<int32_t> tokens) {
+    std::lock_guard lock(mutex_);
+    sampled_ = std::move(tokens);
+  }
+  bool is_paused() const { return is_paused_; }
   size_t trajectories() const {
     std::lock_guard lock(mutex_);
     return contexts_.size();
@@ -164,6 +173,7 @@ class ScriptedEngine final : public compute::GenerationEngine {
   mutable std::mutex mutex_;  // all below
   std::map<uint64_t, compute::TurnRequest> turns_;
   std::map<uint64_t, std::vector<int32_t>> contexts_;
+  std::vector<int32_t> sampled_;
   std::vector<std::byte> arriving_;
   std::optional<uint64_t> arriving_version_;
   uint64_t version_ = 0;

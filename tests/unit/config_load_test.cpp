@@ -215,6 +215,11 @@ TEST(ConfigLoad, AsyncIsCompletedAndCheckedAcrossKeys) {
   EXPECT_EQ(ratio->async.bound, 2);
   EXPECT_EQ(ratio->derived.steps_ahead, 2);
   EXPECT_EQ(asked({})->derived.steps_ahead, 0);
+  auto example = load(source_path("configs/frozen_lake_async.yaml"), {});
+  ASSERT_TRUE(example) << example.error().detail;
+  EXPECT_TRUE(not_built(*example).empty());
+  EXPECT_EQ(find_note(example->warnings, "determinism"), nullptr);
+  EXPECT_NE(find_note(ratio->warnings, "determinism"), nullptr);
   struct Case {
     std::vector<std::string> overrides;
     std::string text;
@@ -248,7 +253,6 @@ TEST(ConfigLoad, LoadsWhatIsNotBuilt) {
       {"adv_estimator=optimal_token_baseline", "adv_estimator",
        "optimal_token_baseline is not built in; use gae, grpo"},
       {"kl_penalty=full", "kl_penalty", "use kl, abs, mse or k3"},
-      {"async_generation_ratio=1.5", "async.mode", "use one_step_off"},
       {"max_steps=-1", "actor_train.training_args.lr_scheduler_type",
        "a rate that falls towards the end needs one"},
       {"rollout_batch_size=20", "rollout_batch_size",

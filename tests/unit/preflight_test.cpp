@@ -42,9 +42,6 @@ TEST(Preflight, RefusesWhatIsNotBuilt) {
   EXPECT_EQ(refusal({"~adv_estimator"}),
             "adv_estimator: missing: its default gae needs a critic: give it cards "
             "(critic.device_mapping; the trainer's will do), or use grpo or reinforce");
-  EXPECT_EQ(refusal({"async.mode=fully_async"}),
-            "override 'async.mode=fully_async': async.mode: fully_async is not built in; use "
-            "one_step_off");
   EXPECT_EQ(refusal({"actor_train.model_args.dtype=fp16"}),
             "override 'actor_train.model_args.dtype=fp16': actor_train.model_args.dtype: fp16 is "
             "not built in; use bf16 or fp32");

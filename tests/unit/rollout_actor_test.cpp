@@ -8,6 +8,7 @@
 
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"
+#include "tests/support/child_process.hpp"
 #include "tests/support/lake_tokenizer.hpp"
 #include "tests/support/scripted_engine.hpp"
 
@@ -97,8 +98,9 @@ class RolloutActorTest : public ::testing::Test {
     serve_weights(*engine_, version).value();
   }
   /// Group `group`, of `size` trajectories.
-  static Lease lease(uint64_t number, uint32_t group, uint32_t size = 2, std::string tag = "one") {
-    Lease lease{TrajectoryKind::train, 3, 0,  {group}, size, {group + 10}, 1,
+  static Lease lease(uint64_t number, uint32_t group, uint32_t size = 2, std::string tag = "one",
+                     uint64_t version = 1) {
+    Lease lease{TrajectoryKind::train, 3, 0,  {group}, size, {group + 10}, version,
                 {std::move(tag)},      0, {}, number};
     return lease;
   }
@@ -120,6 +122,23 @@ class RolloutActorTest : public ::testing::Test {
     });
     scheduler_.run();
     return end;
+  }
+  /// Saves or loads what is unfinished. Returns the error, or nothing.
+  template <class Atom>
+  std::string checkpoint(Atom atom, const std::string& folder) {
+    std::optional<std::string> ended;
+    system_.spawn([&ended, atom, folder, rollout = rollout_](caf::event_based_actor* self) {
+      self->request(rollout, caf::infinite, atom, folder)
+          .then([&ended](bool) { ended = ""; },
+                [&ended](const caf::error& e) { ended = from_caf(e).to_string(); });
+    });
+    test::wait_until(
+        [&] {  // files are written on a thread of their own
+          scheduler_.run();
+          return ended.has_value();
+        },
+        10000);
+    return ended.value_or("no answer");
   }
   void cancel(uint64_t number) {
     caf::anon_send(rollout_, cancel_atom_v, number);
@@ -331,6 +350,63 @@ TEST_F(RolloutActorTest, CardCommandsGoToTheEngineAndNotWhileALeaseRuns) {  // P
   EXPECT_EQ(end->text, "lease 2");
   EXPECT_TRUE(command(Verb::free_cache));
   EXPECT_TRUE(command(Verb::offload));
+}
+
+TEST_F(RolloutActorTest, ALeaseMayComeAfterThePublishThatFollowsItWhereItPlaysOn) {  // PLACE-5
+  start([](RolloutOptions& options) { options.is_flowing = true; });
+  serve(2);
+  auto end = ask(lease(1, 0));
+  play();
+  EXPECT_EQ(end->text, "lease 1");
+  EXPECT_EQ(sent_.at(0).weight_version_min, 2U);
+  EXPECT_EQ(ask(lease(2, 1, 2, "one", 3))->text, "placement");
+}
+
+// The rest of the budget, random numbers from that position on, and all tokens again: a rollout of
+// a resumed run does the same with what the checkpoint has.
+TEST_F(RolloutActorTest, AnInterruptedTurnGoesOnWhereItWas) {
+  test::TempFolder folder;
+  const std::string at = folder.path() / "rollout_0";
+  const auto flowing = [](RolloutOptions& options) { options.is_flowing = true; };
+  start(flowing);
+  serve(1);
+  auto end = ask(lease(1, 0, 1, "two"));
+  const uint64_t id = engine_->in_flight().at(0);
+  engine_->answer(id);
+  scheduler_.run();
+  const compute::TurnRequest before = engine_->turn_of(id);
+  const std::vector<int32_t> sampled(answer_.begin(), answer_.begin() + 2);
+  engine_->set_sampled(sampled);
+  ASSERT_EQ(checkpoint(save_atom_v, at), "");
+  const compute::TurnRequest after = engine_->turn_of(id);
+  EXPECT_FALSE(engine_->is_paused());
+  EXPECT_EQ(after.turn, 1U);
+  EXPECT_EQ(after.first_position, 2U);
+  EXPECT_EQ(after.max_new_tokens, before.max_new_tokens - 2);
+  EXPECT_EQ(after.rng_key, before.rng_key);
+  play();
+  EXPECT_EQ(end->text, "lease 1");
+  ASSERT_EQ(sent_.size(), 1U);
+  std::vector<int32_t> tokens = after.append_tokens;
+  tokens.insert(tokens.end(), answer_.begin(), answer_.end());
+  EXPECT_EQ(sent_[0].tokens, tokens);
+  EXPECT_EQ(sent_[0].turns.size(), 2U);
+
+  sent_.clear();
+  start(flowing);
+  serve(3);
+  ASSERT_EQ(checkpoint(load_atom_v, at), "");
+  ask(lease(1, 0, 1, "two", 3));
+  const compute::TurnRequest again = engine_->turn_of(engine_->in_flight().at(0));
+  EXPECT_EQ(again.append_tokens, after.append_tokens);
+  EXPECT_EQ(again.first_position, 2U);
+  EXPECT_EQ(again.max_new_tokens, after.max_new_tokens);
+  EXPECT_EQ(again.rng_key, after.rng_key);
+  play();
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_EQ(sent_[0].tokens, tokens);
+  EXPECT_EQ(sent_[0].weight_version_min, 1U);
+  EXPECT_EQ(sent_[0].weight_version_max, 3U);
 }
 
 TEST_F(RolloutActorTest, AnEngineWithTooLittleContextIsRefusedAtTheStart) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tests/support/run_script.hpp"
 
@@ -9,6 +10,24 @@ namespace cohort::tests {
 namespace {
 
 using namespace plan::run;
+
+/// fully_async, one step ahead; every second step is evaluated, none saved but the ends.
+struct Flowing : RunScript {
+  static RunOptions flowing(double depth = 1) {
+    RunOptions options = RunScript::options(4);
+    options.steps_ahead = 1;
+    options.is_flowing = true;
+    options.depth = depth;
+    options.save_steps = 0;
+    return options;
+  }
+  explicit Flowing(RunOptions options = flowing()) : RunScript(std::move(options)) {
+    groups = 4;
+    tell(Started{});
+    EXPECT_TRUE(
+        answer_until([&] { return run().front() == StepState::updating && waits<Lease>(); }));
+  }
+};
 
 struct Beside : RunScript {
   static RunOptions ahead() {
@@ -55,6 +74,66 @@ TEST(Run, APublishWaitsUntilWhatIsPlayedIsInTheStream) {
   EXPECT_TRUE(are(script.tell(LeaseEnded{lease.number, 2, 20}), {"collect train *"}));
   EXPECT_TRUE(
       contains(script.tell(Collected{script.take<Collect>().round, 0}), "begin publish, *"));
+}
+
+// Found by the simulation: under a second number its tokens would count as a step older.
+TEST(Run, APolicyThatIsServedKeepsItsNumber) {  // FLOW-3
+  for (uint64_t step : {0U, 1U}) {
+    RunOptions options = RunScript::options();
+    options.start = RunOptions::Start::resumed_frozen;
+    RunScript script(options);
+    script.tell(Started{});
+    ASSERT_TRUE(script.answer_until([&] { return script.waits<Load>(); }));
+    script.take<Load>();
+    script.tell(Loaded{});
+    ASSERT_TRUE(script.answer_until([&] { return script.waits<Load>(); }));
+    script.take<Load>();
+    const Lines lines = script.tell(Loaded{{false, step, step, 0}});
+    EXPECT_EQ(static_cast<bool>(contains(lines, "begin publish, *")), step == 1) << step;
+    EXPECT_EQ(script.run().version(), step);
+  }
+}
+
+TEST(Run, RolloutsPlayOnOverAPublish) {  // FLOWING-1
+  Flowing script;
+  const uint64_t step = script.run().step();
+  const auto lease = script.take<Lease>();
+  EXPECT_EQ(lease.round.step, step + 1);
+  while (script.waits<Update>()) script.take<Update>();
+  EXPECT_TRUE(contains(script.tell(Updated{{TrajectoryKind::train, step}}), "begin publish, *"));
+  while (script.waits<Lease>()) script.take<Lease>();
+  // No lease goes out before a phase that generates: a new process has no cache yet (PLACE-4).
+  script.take<BeginPhase>();
+  const Lines lines = script.tell(PhaseDone{plan::PhaseKind::publish, {1, 2}});
+  EXPECT_TRUE(contains(lines, "begin generate, *"));
+  EXPECT_FALSE(contains(lines, "lease *"));
+  EXPECT_TRUE(script.run().players().is_open(lease.number));
+}
+
+TEST(Run, GroupsOfTheYoungestStepAreAdmittedByTheFraction) {  // FLOWING-1
+  Flowing script(Flowing::flowing(0.25));
+  std::set<uint32_t> ahead;
+  for (const Command& each : script.all)
+    if (const auto* lease = std::get_if<Lease>(&each); lease && lease->round.step == 2)
+      ahead.insert(lease->groups.begin(), lease->groups.end());
+  EXPECT_EQ(ahead, std::set<uint32_t>{0});
+}
+
+TEST(Run, TheNextStepTrainsBesideAnEvaluation) {
+  RunOptions options = Flowing::flowing();
+  options.eval_steps = 1;
+  Flowing script(options);
+  ASSERT_TRUE(script.answer_until([&] {
+    return script.run().step() == 2 && script.run().front() == StepState::updating &&
+           script.run().evaluation() == StepState::generating;
+  }));
+  // It is played by one policy: the next publish waits.
+  while (script.waits<Lease>()) {
+    const auto lease = script.take<Lease>();
+    if (lease.round.kind == TrajectoryKind::train) script.tell(LeaseEnded{lease.number, 2, 20});
+  }
+  script.take<Update>();
+  EXPECT_FALSE(contains(script.tell(Updated{{TrajectoryKind::train, 2}}), "begin publish, *"));
 }
 
 TEST(Run, WithoutAReplicaOfTheOlderPolicyTheNewOnePlaysTheRest) {  // AHEAD-1

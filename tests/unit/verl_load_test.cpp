@@ -236,6 +236,29 @@ TEST(VerlLoad, PoolsApartWithoutHybridEngine) {
   EXPECT_EQ(apart.derived.infer_replicas, 4);
 }
 
+// verl pushes every k steps, and has then started k (1 + t) steps; here each step is pushed.
+TEST(VerlLoad, FullyAsyncKeysBecomeADepth) {  // docs/async.md
+  const auto pools = [](const std::string& threshold, const std::string& trigger,
+                        const std::string& partial) {
+    return loaded(
+        quickstart({"actor_rollout_ref.hybrid_engine=False", "+rollout.nnodes=1",
+                    "+rollout.n_gpus_per_node=8", "actor_rollout_ref.actor.use_kl_loss=False",
+                    "+async_training.staleness_threshold=" + threshold,
+                    "+async_training.trigger_parameter_sync_step=" + trigger,
+                    "+async_training.partial_rollout=" + partial}));
+  };
+  const RunConfig run = pools("0.5", "2", "True");
+  EXPECT_EQ(run.async.mode, AsyncMode::fully_async);
+  EXPECT_EQ(run.async.depth, 2);
+  EXPECT_EQ(run.derived.steps_ahead, 2);
+  EXPECT_EQ(run.derived.old_log_probs, OldLogProbs::behavior);
+  EXPECT_TRUE(not_built(run).empty());
+  EXPECT_EQ(pools("0", "1", "True").async.mode, AsyncMode::sync);
+  const std::vector<Note> notes = not_built(pools("0.5", "2", "False"));
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].key, "async_training.partial_rollout");
+}
+
 TEST(VerlLoad, ReferenceOnMegatronIsCutAsTheActor) {
   RunConfig run =
       loaded(quickstart({"actor_rollout_ref.actor.strategy=megatron",
@@ -445,7 +468,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
         "critic.optim.lr_warmup_steps=3"},
        "critic.optim.lr_warmup_steps"},
       {{"data.train_files=/none.parquet"}, "trainer.total_training_steps"},
-      {{"+async_training.staleness_threshold=0.2"}, "async_training"},
   };
   for (const auto& [overrides, key] : cases) {
     const std::vector<Note> notes = not_built(loaded(quickstart(overrides)));

@@ -41,7 +41,17 @@ class Cluster final : public Surroundings {
     job_ =
         draw_job(world_, options.steps_ahead.value_or(k_steps_ahead[seed % k_steps_ahead.size()]));
     draw_filter(seed, job_);
+    if (!options.steps_ahead) draw_flowing(seed, job_);
+    if (options.is_flowing) {
+      job_.is_flowing = true;
+      job_.depth = job_.steps_ahead;
+      job_.gen_batches_max = 0;
+    }
     faults_ = draw_faults(world_, job_);
+    if (options.job) {
+      faults_ = Faults{};
+      job_ = *options.job;
+    }
     processes_.push_back({"head", 1, false, 0, 0});
     processes_.push_back({"reward", 1, false, 0, 0});
     slots_.resize(job_.slots());
@@ -62,8 +72,9 @@ class Cluster final : public Surroundings {
                                              k_patience_ms, steps, job_.steps));
     });
     world_.run();
-    Outcome outcome{seed_,        world_.violation(), {}, world_.now(), world_.events(),
-                    fault_count_, world_.digest()};
+    Outcome outcome{seed_,           world_.violation(), {},
+                    world_.now(),    world_.events(),    fault_count_,
+                    world_.digest(), audit_.spans(),     audit_.steps_ms()};
     if (world_.is_violated()) outcome.trace = world_.trace_tail();
     return outcome;
   }
@@ -140,7 +151,7 @@ class Cluster final : public Surroundings {
       world_.note("run ends", parameters % 1000);
       audit_.on_ended(job_);
       const bool is_replaced = job_.steps_ahead > 0 && job_.gen_batches_max > 0;
-      const bool is_fixed = !is_replaced && !audit_.has_newer_policy();
+      const bool is_fixed = !is_replaced && !job_.is_flowing && !audit_.has_newer_policy();
       if (is_fixed && parameters != calm_parameters())
         world_.violate("REPLAY", "the run ends with other parameters than an undisturbed one");
       return world_.stop();

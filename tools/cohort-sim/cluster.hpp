@@ -16,13 +16,17 @@ struct Outcome {
   std::vector<std::string> trace;  // of a violation
   int64_t virtual_ms = 0;
   uint64_t events = 0, faults = 0;
-  uint64_t digest = 0;  // equal for equal runs
+  uint64_t digest = 0;   // equal for equal runs
+  uint64_t spans = 0;    // trained trajectories with tokens of several policies
+  int64_t steps_ms = 0;  // from the first update to the last
 };
 
 struct SimOptions {
   Plant plant = Plant::none;
   std::optional<uint32_t> steps_ahead;  // none: 0, 1 and 4 in turn, by seed
   bool is_loud = false;                 // prints the whole trace
+  bool is_flowing = false;              // with steps_ahead: fully_async
+  std::optional<Job> job = {};          // this one, without a fault
 };
 /// Runs the seed to its end.
 Outcome simulate(uint64_t seed, const SimOptions& options = {});

@@ -59,6 +59,15 @@ inline void draw_filter(uint64_t seed, Job& job) {
   job.lanes = static_cast<uint32_t>(1 + rng.below(std::min(3U, job.groups)));
 }
 
+/// Rollouts that play on over a publish in every second run that is ahead. Draws of its own.
+inline void draw_flowing(uint64_t seed, Job& job) {
+  Rng rng = Rng(seed).fork(2);
+  if (job.steps_ahead == 0 || rng.below(2) == 0) return;
+  job.is_flowing = true;
+  job.depth = job.steps_ahead - 0.25 * static_cast<double>(rng.below(4));
+  job.gen_batches_max = 0;
+}
+
 /// It may ask more of the job.
 inline Faults draw_faults(World& world, Job& job) {
   Faults faults;

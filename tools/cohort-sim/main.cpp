@@ -10,6 +10,7 @@
 
 #include "runtime/base/log.hpp"
 #include "tools/cohort-sim/cluster.hpp"
+#include "tools/cohort-sim/pace.hpp"
 
 namespace {
 
@@ -19,6 +20,17 @@ void print_violation(const sim::Outcome& outcome) {
   fmt::print("seed {}: {} is violated at {} ms: {}\n", outcome.seed, outcome.violation.label,
              outcome.virtual_ms, outcome.violation.text);
   for (const std::string& line : outcome.trace) fmt::print("  {}\n", line);
+}
+
+int print_pace(uint64_t first_seed, uint64_t seeds) {
+  bool is_sound = true;
+  fmt::print("{:<18} {:>16} {:>10}\n", "mode", "trajectories/s", "over sync");
+  for (const sim::Pace& pace : sim::measure_pace(first_seed, seeds)) {
+    fmt::print("{:<18} {:>16.1f} {:>10.2f}{}{}\n", pace.mode, pace.trajectories_per_s,
+               pace.over_sync, pace.violation.empty() ? "" : "  violates ", pace.violation);
+    is_sound = is_sound && pace.violation.empty();
+  }
+  return is_sound ? 0 : 1;
 }
 
 }  // namespace
@@ -46,27 +58,33 @@ int main(int argc, char** argv) {
       ->transform(CLI::CheckedTransformer(plants));
   app.add_option("--steps-ahead", options.steps_ahead,
                  "of the run (default: 0, 1 and 4, seed by seed)");
+  app.add_flag("--fully-async", options.is_flowing,
+               "with --steps-ahead: rollouts play on over a publish");
+  bool is_pace = false;
+  app.add_flag("--pace", is_pace, "print the throughput of each mode over the synchronous one");
   app.add_flag("--trace", options.is_loud, "print what happens, all of it");
   CLI11_PARSE(app, argc, argv);
 
+  if (is_pace) return print_pace(seed, seeds);
   auto begin = std::chrono::steady_clock::now();
   double virtual_s = 0;
-  uint64_t events = 0, faults = 0, done = 0, digest = 0;
+  uint64_t events = 0, faults = 0, done = 0, digest = 0, spans = 0;
   bool is_violated = false;
   for (; done < seeds && !is_violated; ++done) {
     sim::Outcome outcome = sim::simulate(seed + done, options);
     virtual_s += static_cast<double>(outcome.virtual_ms) / 1000;
     events += outcome.events;
     faults += outcome.faults;
+    spans += outcome.spans;
     digest = mix64(digest ^ outcome.digest);
     is_violated = !outcome.violation.label.empty();
     if (is_violated) print_violation(outcome);
   }
   double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print(
-      "{} seeds, {} faults, {} events, {:.0f} virtual seconds in {:.2f} s: {:.0f} seeds/s, "
-      "{:.0f} times real time; digest {:016x}\n",
-      done, faults, events, virtual_s, wall_s, static_cast<double>(done) / wall_s,
+      "{} seeds, {} faults, {} events, {} trajectories of several policies, {:.0f} virtual seconds "
+      "in {:.2f} s: {:.0f} seeds/s, {:.0f} times real time; digest {:016x}\n",
+      done, faults, events, spans, virtual_s, wall_s, static_cast<double>(done) / wall_s,
       virtual_s / wall_s, digest);
   return is_violated ? 1 : 0;
 }

@@ -82,7 +82,8 @@ class SimCard {
   }
   void on_command(const plan::CardCommand& command, CardAnswer answer) {
     const bool is_move = command.command.verb != Verb::begin_phase;
-    if (rollout_ && is_move) rollout_->on_card_moves();
+    if (rollout_ && is_move) rollout_->on_card_moves(command.command);
+    if (rollout_ && !is_move) rollout_->on_phase(command.command.phase);
     plan::CardReply reply = reply_to(command);
     if (command.command.verb == Verb::reshard) {
       if (command.stage == plan::PublishStage::exchange) return arrive(command, std::move(answer));

@@ -63,6 +63,8 @@ class SimDriver {
     options.group_size = job.group_size;
     options.val_group_size = 2;
     options.steps_ahead = job.steps_ahead;
+    options.is_flowing = job.is_flowing;
+    options.depth = job.depth;
     options.gen_batches_max = job.gen_batches_max;
     options.attempt = attempt;
     for (uint32_t replica = 0; replica < job.replicas; ++replica)

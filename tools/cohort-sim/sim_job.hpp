@@ -39,9 +39,12 @@ static_assert(static_cast<int>(Plant::refill_by_arrival) ==
 
 struct Job {
   static constexpr uint32_t k_warm_batch = 3;
+  static constexpr double k_median_ms = 50;
   uint32_t replicas = 2, tensor_parallel = 1;
   uint32_t steps = 3, groups = 4, group_size = 2;
   uint32_t steps_ahead = 0;
+  bool is_flowing = false;  // fully_async: rollouts play on over a publish
+  double depth = 0;         // [steps] of is_flowing; steps_ahead is that, rounded up
   uint32_t warm_rounds = 0;
   uint32_t eval_every = 0, eval_groups = 2;  // [steps]; 0: never
   uint32_t save_every = 1;                   // [steps]
@@ -52,6 +55,8 @@ struct Job {
   uint32_t running_max = 4;      // trajectories at once on a replica, as the run is told
   double straggler_factor = 3, straggler_floor_s = 0.2;  // factor 0: no hedges
   double long_games = 0;       // share of trajectories that take twenty times as long
+  int64_t update_ms = 0;       // 0: drawn
+  double length_sigma = 0;     // else lengths are log-normal, around a median of k_median_ms
   double group_timeout_s = 0;  // 0: a rollout may hang for ever
   plan::MembershipLimits limits;
   std::set<std::pair<uint64_t, uint32_t>> killers;  // (step, group) of training that end processes

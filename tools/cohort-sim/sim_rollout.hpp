@@ -4,6 +4,7 @@
 /// committed last. What it keeps is what its process loses in a crash. One thread. Bound: its
 /// leases.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,7 +35,10 @@ class SimRollout {
   void on_lease(const plan::run::Lease& order, Reply reply) {
     stage_.world.note("leased", replica_, order.number, order.round.step);
     const bool is_warm = order.round.kind == Kind::warm_start;
-    if (!is_warm) stage_.audit.on_play(parameters_ == 0 ? ~0ULL : version_, order.version);
+    if (!is_warm)
+      stage_.audit.on_play(parameters_ == 0 ? ~0ULL : version_, order.version, job_.is_flowing);
+    if (!is_warm && !has_cache_)
+      stage_.world.violate("PLACE-4", self_.name + " has a lease, and no cache");
     Lease lease{order, std::move(reply), 0, {order.number, 0, 0}};
     for (size_t i = 0; i < order.groups.size(); ++i)
       for (uint32_t index = 0; index < order.group_size; ++index) {
@@ -47,9 +51,6 @@ class SimRollout {
         item.index = index;
         item.attempt = order.attempt;
         item.replica = replica_;
-        item.version = is_warm ? 0 : version_;  // else a script plays it
-        item.parameters = is_warm ? 0 : parameters_;
-        item.content = content_of(item.parameters, key_of(item));
         games_.push_back({next_serial_++, order.number, item, false});
         ++lease.missing;
       }
@@ -83,11 +84,23 @@ class SimRollout {
     stage_.audit.on_served("a rollout serves", version, parameters);
     version_ = version;
     parameters_ = parameters;
+    // A replica of several cards goes on when all of them have the version.
+    is_held_ = job_.is_flowing && job_.tensor_parallel > 1;
   }
-  /// Its card is moved: PLACE-4.
-  void on_card_moves() {
-    if (!leases_.empty())
+  /// A phase begins on its card.
+  void on_phase(plan::PhaseKind kind) {
+    if (kind != plan::PhaseKind::generate && kind != plan::PhaseKind::evaluate) return;
+    is_held_ = false;
+    begin_games();
+    for (const uint64_t serial : std::exchange(due_, {})) end_game(serial);
+  }
+  /// Its card is moved: PLACE-4. A version may come under a lease, if rollouts play on over it.
+  void on_card_moves(const plan::Command& command) {
+    const bool is_version = command.verb == plan::Command::Verb::reshard;
+    if (!leases_.empty() && !(is_version && job_.is_flowing))
       stage_.world.violate("PLACE-4", self_.name + " is asked to move its card under a lease");
+    if (!is_version && command.object == plan::Object::kv_cache)
+      has_cache_ = command.to == plan::Place::card;
   }
   /// It plays on for ever and ends nothing.
   void hang() { is_hung_ = true; }
@@ -108,10 +121,14 @@ class SimRollout {
   void begin_games() {
     auto open = static_cast<size_t>(std::ranges::count_if(games_, &Game::is_open));
     for (Game& game : games_) {
-      if (open >= k_games) return;
+      if (open >= k_games || is_held_) return;
       if (std::exchange(game.is_open, true)) continue;
       ++open;
       ++moves_;
+      if (game.item.kind != static_cast<uint32_t>(Kind::warm_start)) {  // else a script plays it
+        game.item.version = version_;
+        game.item.parameters = parameters_;
+      }
       if (game.item.kind == static_cast<uint32_t>(Kind::train) &&
           job_.killers.contains({game.item.step, game.item.group})) {
         stage_.world.post(self_, stage_.world.pick(1, 50), [this, serial = game.serial] {
@@ -121,19 +138,31 @@ class SimRollout {
         });
         continue;
       }
-      const int64_t longer = stage_.world.chance(job_.long_games) ? 20 : 1;
-      stage_.world.post(self_, longer * stage_.world.pick(5, 150),
-                        [this, serial = game.serial] { end_game(serial); });
+      stage_.world.post(self_, game_ms(), [this, serial = game.serial] { end_game(serial); });
     }
   }
   void end_game(uint64_t serial) {
     auto game = std::ranges::find(games_, serial, &Game::serial);
     if (game == games_.end() || is_hung_) return;  // cancelled
+    if (is_held_) return due_.push_back(serial);
     ++moves_;
-    finished_.emplace_back(game->lease, game->item);
+    Item& item = game->item;
+    item.last_version = item.parameters == 0 ? 0 : version_;
+    item.last_parameters = item.parameters == 0 ? 0 : parameters_;
+    item.content = content_of(item);
+    if (item.kind == static_cast<uint32_t>(Kind::val) ||
+        item.kind == static_cast<uint32_t>(Kind::val_greedy))
+      stage_.audit.on_evaluated(item);
+    finished_.emplace_back(game->lease, item);
     games_.erase(game);
     send_later(5);
     begin_games();
+  }
+  int64_t game_ms() {
+    if (job_.length_sigma > 0)
+      return std::llround(Job::k_median_ms * std::exp(job_.length_sigma * stage_.world.normal()));
+    const int64_t longer = stage_.world.chance(job_.long_games) ? 20 : 1;
+    return longer * stage_.world.pick(5, 150);
   }
   void send_frames() {
     while (!finished_.empty() && !is_hung_) {
@@ -184,6 +213,8 @@ class SimRollout {
   uint64_t version_ = 0, parameters_ = 0;  // that it serves; parameters 0: none
   uint64_t next_serial_ = 1, moves_ = 0;
   bool is_hung_ = false, is_sending_ = false;
+  bool has_cache_ = false, is_held_ = false;
+  std::vector<uint64_t> due_;         // games that have ended while it was held
   std::map<uint64_t, Lease> leases_;  // by number
   std::deque<Game> games_;
   std::deque<std::pair<uint64_t, Item>> finished_;  // by lease

@@ -114,7 +114,8 @@ class SimTrainer {
     std::ranges::sort(items, {}, [](const Item& item) { return sim::key_of(item); });
     in_worker([this, trained, items = std::move(items), done = std::move(done)](
                   uint64_t, const std::function<void()>& is_over) {
-      stage_.world.post(self_, stage_.world.pick(20, 200), [this, trained, items, done, is_over] {
+      const int64_t takes = job_.update_ms > 0 ? job_.update_ms : stage_.world.pick(20, 200);
+      stage_.world.post(self_, takes, [this, trained, items, done, is_over] {
         train(trained, items);
         is_over();
         done({});

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -51,6 +52,12 @@ class World {
   }
   size_t index_of(const auto& container) {
     return static_cast<size_t>(pick(0, static_cast<int64_t>(container.size()) - 1));
+  }
+  /// Standard normal (Box-Muller).
+  double normal() {
+    constexpr double k_two_pi = 6.283185307179586;
+    const double radius = std::sqrt(-2 * std::log(1 - rng_.uniform()));
+    return radius * std::cos(k_two_pi * rng_.uniform());
   }
   bool chance(double probability) { return probability > 0 && rng_.uniform() < probability; }
   uint64_t fresh_id() { return rng_.next_u64() | 1; }

@@ -80,8 +80,12 @@ void check_async(RunConfig& c, Findings& f) {
     const AsyncSection defaults;
     if (c.async.depth != defaults.depth) f.warn("async.depth", "has no effect with mode sync");
     if (c.async.bound != defaults.bound) f.warn("async.bound", "has no effect with mode sync");
-    return;
   }
+  if (c.async.keep_kv_cache && c.async.mode != AsyncMode::fully_async)
+    f.warn("async.keep_kv_cache",
+           "has no effect with mode {}: no trajectory goes on over a publish",
+           to_string(c.async.mode));
+  if (c.async.mode == AsyncMode::sync) return;
   if (c.pipeline > Pipeline::rlvr)
     return f.problem("async.mode", "{} in pipeline {}, which generates nothing; use sync",
                      to_string(c.async.mode), to_string(c.pipeline));
@@ -93,6 +97,10 @@ void check_async(RunConfig& c, Findings& f) {
               to_string(c.async.mode));
   check_old_log_probs(c, f);
   check_trust_region(c, f);
+  if (c.async.mode == AsyncMode::fully_async && c.determinism == Determinism::strict)
+    f.warn("determinism",
+           "strict with async.mode fully_async: which policy samples a token depends on speed, so "
+           "two runs have other hashes; the rest of docs/architecture.md, Determinism, holds");
 }
 
 }  // namespace cohort::config

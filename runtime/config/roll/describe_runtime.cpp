@@ -67,6 +67,10 @@ void describe_async(Visitor& v, AsyncSection& a) {
         {"bound", "driver", "Steps that a trained token may be old, at most. 0: depth, rounded up.",
          between(0, 1024)},
         a.bound);
+    v.key({"keep_kv_cache", "actor_infer",
+           "fully_async: a trajectory that goes on with new weights keeps the KV of the old ones. "
+           "false: its tokens are computed again."},
+          a.keep_kv_cache);
     v.leave();
   }
 }

@@ -65,8 +65,6 @@ bool shares(const WorkerConfig& a, const WorkerConfig& b) {
 void add_async(const RunConfig& c, List& list) {
   if (c.async.mode == AsyncMode::sync || c.pipeline > Pipeline::rlvr) return;
   const std::string_view mode = to_string(c.async.mode);
-  list.add_if(c.async.mode == AsyncMode::fully_async, "async.mode",
-              "fully_async is not built in; use one_step_off");
   list.add_if(
       has_group_filter(c), "async.mode",
       fmt::format("{} with a filter of groups: a checkpoint could not say which groups that "

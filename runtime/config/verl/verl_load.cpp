@@ -234,12 +234,23 @@ void inherit_sizes(VerlConfig& config, const Findings& findings) {
   inherit("param_offload", &VerlMegatron::param_offload);
 }
 
-/// A rollout pool of its own is verl's recipe one_step_off, whose old log-probabilities are those
-/// of the rollout unless a key says otherwise.
+/// A rollout pool of its own is verl's recipe one_step_off, or fully_async with the section
+/// async_training. Old log-probabilities are those of the rollout unless a key says otherwise.
 void complete_recipe(VerlConfig& config, const Findings& findings) {
   AsyncSection& async = config.cohort.async;
-  const bool is_recipe = !config.hybrid_engine && !config.async_training.is_configured;
-  if (is_recipe && !findings.has("async.mode")) async.mode = AsyncMode::one_step_off;
+  const VerlAsync& asked = config.async_training;
+  const bool is_recipe = !config.hybrid_engine || asked.is_configured;
+  if (is_recipe && !findings.has("async.mode")) {
+    // Between two pushes verl starts M = require_batches mini (1 + threshold) trigger groups; here
+    // a policy is pushed after each step, and depth + 1 steps may have been started by then.
+    const double depth =
+        static_cast<double>(asked.trigger_parameter_sync_step) * (1 + asked.staleness_threshold) -
+        1;
+    async.mode = !asked.is_configured ? AsyncMode::one_step_off
+                 : depth > 0          ? AsyncMode::fully_async
+                                      : AsyncMode::sync;
+    if (async.mode == AsyncMode::fully_async && !findings.has("async.depth")) async.depth = depth;
+  }
   const char* bypass = "algorithm.rollout_correction.bypass_mode";
   if (async.mode != AsyncMode::sync && !findings.has(bypass))
     config.algorithm.rollout_correction.bypass_mode = true;

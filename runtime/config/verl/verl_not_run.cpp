@@ -188,8 +188,9 @@ void add_trainer(const VerlConfig& c, const VerlNumbers& n, List& list) {
   list.add_if(c.trainer.val_only, "trainer.val_only", "is not built in; use False");
   list.add_if(n.total_steps == 0, "trainer.total_training_steps",
               "the number of steps is not known; give it, or train_files that are here");
-  list.add_if(c.async_training.is_configured, "async_training",
-              "training beside generation is not built in; remove it");
+  list.add_if(c.async_training.is_configured && !c.async_training.partial_rollout,
+              "async_training.partial_rollout",
+              "False waits for what is under way before each push: not built in; use True");
 }
 
 }  // namespace

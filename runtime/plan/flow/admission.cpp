@@ -13,6 +13,12 @@ int64_t areal_capacity(const ArealAdmission& rule, int64_t version, int64_t runn
   return std::min(at_once, ahead);
 }
 
+uint32_t groups_admitted(double depth, uint64_t step, int64_t served_step, uint32_t batch) {
+  const int64_t behind = static_cast<int64_t>(step) - 1 - served_step;  // 0: the step that is next
+  const auto ahead = static_cast<int64_t>(std::ceil(depth * batch));
+  return static_cast<uint32_t>(std::clamp<int64_t>(ahead + (1 - behind) * batch, 0, batch));
+}
+
 FullyAsyncWindow fully_async_window(const FullyAsyncAdmission& rule, int64_t active, int64_t queued,
                                     int64_t replicas) {
   FullyAsyncWindow window;

@@ -16,6 +16,14 @@ struct ArealAdmission {
 int64_t areal_capacity(const ArealAdmission& rule, int64_t version, int64_t running,
                        int64_t accepted);
 
+/// Cohort's fully_async: groups of step `step` that may have been started while the policy of
+/// `served_step` is served, the first ones of the step. AReaL's capacity without its limit on
+/// concurrency, with a depth that need not be whole, for groups that start in order:
+///   clamp(ceil((depth + served_step + 1) batch) - (step - 1) batch, 0, batch)
+/// A token of step s is sampled only while s - 1 - served_step <= ceil(depth): FLOW-3.
+/// REQUIRES: step >= 1. `depth`: [steps]; `batch`: groups of a step.
+uint32_t groups_admitted(double depth, uint64_t step, int64_t served_step, uint32_t batch);
+
 /// verl's fully_async: how many samples may start between two publishes. The window's counter
 /// begins at what is under way or queued; it bounds how many, not how old.
 struct FullyAsyncAdmission {

@@ -33,7 +33,8 @@ Round* Players::find(RoundKey key) {
 const Round* Players::find(RoundKey key) const { return const_cast<Players*>(this)->find(key); }
 
 void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_size,
-                   const std::vector<std::pair<uint32_t, uint32_t>>& recorded, Out& out) {
+                   uint32_t admitted, const std::vector<std::pair<uint32_t, uint32_t>>& recorded,
+                   Out& out) {
   const size_t replicas = replicas_.size();
   const auto mean = static_cast<uint64_t>(std::max(1.0, response_tokens_));
   DispatchOptions dispatch;
@@ -46,33 +47,49 @@ void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_si
       replicas == 1 ? std::numeric_limits<uint64_t>::max() : options_.running_max * mean * 3 / 2;
   StragglerOptions stragglers = options_.stragglers;
   if (replicas == 1) stragglers.factor = 0;
-  const Suspects suspects(static_cast<uint32_t>(tasks.size()));
-  rounds_.emplace_back(
-      Round{key, {}, group_size, Dispatcher(dispatch), suspects, GroupClock(stragglers)});
-  std::map<uint32_t, GroupTask> groups;
-  for (uint32_t group = 0; group < tasks.size(); ++group)
-    groups.emplace(group, std::move(tasks[group]));
-  extend(key, std::move(groups), out);
-  Round& round = *find(key);
+  Round opened{key,
+               {},
+               group_size,
+               Dispatcher(dispatch),
+               Suspects(static_cast<uint32_t>(tasks.size())),
+               GroupClock(stragglers)};
+  for (uint32_t group = 0; group < tasks.size(); ++group) {
+    opened.tasks.emplace(group, std::move(tasks[group]));
+    opened.held.insert(group);
+  }
+  // The next publish waits for an evaluation: it goes first where others are played beside it.
+  const bool is_first = key.kind != TrajectoryKind::train && options_.is_flowing;
+  Round& round =
+      is_first ? rounds_.emplace_front(std::move(opened)) : rounds_.emplace_back(std::move(opened));
+  for (auto [group, index] : recorded) admitted = std::max(admitted, group + 1);
+  admit(key, admitted, out);
   for (auto [group, index] : recorded)
     if (!quarantined_.contains(round.tasks.at(group).prompt))
       round.dispatcher.end(group, index, 0, mean);
 }
 
+void Players::admit(RoundKey key, uint32_t admitted, Out& out) {
+  Round* round = find(key);
+  while (round != nullptr && !round->held.empty() && *round->held.begin() < admitted)
+    play(*round, round->held.extract(round->held.begin()).value(), out);
+}
+
 void Players::extend(RoundKey key, std::map<uint32_t, GroupTask> groups, Out& out) {
   Round& round = *find(key);
   for (auto& [group, task] : groups) {
-    auto found = quarantined_.find(task.prompt);
     round.tasks.emplace(group, std::move(task));
-    if (found == quarantined_.end()) {
-      round.add(group);
-      continue;
-    }
-    out.emplace_back(Note{"skip", fmt::format("group {} of step {} is not played: its prompt {} is "
-                                              "quarantined since step {} (quarantine.jsonl)",
-                                              group, key.step, found->first, found->second)});
-    mask(round, group, fmt::format("quarantined since step {}", found->second), out);
+    play(round, group, out);
   }
+}
+
+/// The group is to be played, unless its prompt is quarantined.
+void Players::play(Round& round, uint32_t group, Out& out) {
+  auto found = quarantined_.find(round.tasks.at(group).prompt);
+  if (found == quarantined_.end()) return round.add(group);
+  out.emplace_back(Note{"skip", fmt::format("group {} of step {} is not played: its prompt {} is "
+                                            "quarantined since step {} (quarantine.jsonl)",
+                                            group, round.key.step, found->first, found->second)});
+  mask(round, group, fmt::format("quarantined since step {}", found->second), out);
 }
 
 bool Players::can_play(uint32_t replica, TrajectoryKind kind) const {
@@ -87,7 +104,9 @@ size_t Players::open_groups(uint32_t replica) const {
   return count;
 }
 
-bool Players::is_played(RoundKey key) const { return find(key)->dispatcher.is_done(); }
+bool Players::is_played(RoundKey key) const {
+  return find(key)->held.empty() && find(key)->dispatcher.is_done();
+}
 
 // A lease that was cancelled is open until its replica has said so.
 bool Players::is_quiet(RoundKey key) const {

@@ -33,8 +33,11 @@ class Players {
   // -- rounds, in the order in which they were opened
 
   /// `recorded`: trajectories (group, index) that are in the stream; the others are to be played.
-  void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size,
+  /// Groups from `admitted` on are held until they are admitted, unless some of them is recorded.
+  void open(RoundKey round, std::vector<GroupTask> tasks, uint32_t group_size, uint32_t admitted,
             const std::vector<std::pair<uint32_t, uint32_t>>& recorded, Out& out);
+  /// The groups below `admitted` may be played.
+  void admit(RoundKey round, uint32_t admitted, Out& out);
   /// These groups too are to be played.
   void extend(RoundKey round, std::map<uint32_t, GroupTask> groups, Out& out);
   /// Leases of the rounds that are played in this phase may be handed out from now on.
@@ -113,6 +116,7 @@ class Players {
 
   Round* find(RoundKey key);
   const Round* find(RoundKey key) const;
+  void play(Round& round, uint32_t group, Out& out);
   bool can_play(uint32_t replica, TrajectoryKind kind) const;
   size_t open_groups(uint32_t replica) const;
   void choose_players(Round& round);

@@ -9,14 +9,12 @@ void Round::add(uint32_t group) {
   COHORT_CHECK(added.has_value(), "DISPATCH-1: " + added.error().detail);
 }
 
-PhaseKind phase_of(TrajectoryKind kind) {
-  if (kind == TrajectoryKind::train) return PhaseKind::generate;
-  // The scripted player of the warm start needs no weights.
-  return kind == TrajectoryKind::warm_start ? PhaseKind::update : PhaseKind::evaluate;
-}
-
 PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options) {
-  return options.plays_in_reference ? PhaseKind::reference : phase_of(kind);
+  // The scripted player of the warm start needs no weights.
+  if (kind == TrajectoryKind::warm_start) return PhaseKind::update;
+  if (options.plays_in_reference) return PhaseKind::reference;
+  return kind == TrajectoryKind::train || options.is_flowing ? PhaseKind::generate
+                                                             : PhaseKind::evaluate;
 }
 
 std::vector<std::vector<DispatchPart>> pack_leases(Round& round,

@@ -26,6 +26,7 @@ struct Round {
   Suspects suspects;
   GroupClock clock;
   uint64_t response_tokens = 0;
+  std::set<uint32_t> held = {};                 // groups not admitted yet (RunOptions::is_flowing)
   std::map<uint32_t, uint32_t> played_by = {};  // group that has ended: replica
   std::map<uint32_t, uint32_t> first_on = {};   // group: who had it first, of its last attempt
   std::map<uint32_t, uint32_t> attempts = {};   // group: how often it was leased again
@@ -33,9 +34,8 @@ struct Round {
   bool is_collected = false;  // all of it is in the stream: nothing is leased any more
 };
 
-/// Returns the phase in which rounds of a kind are played where players generate.
-PhaseKind phase_of(TrajectoryKind kind);
-/// The same in a run with these options.
+/// Returns the phase in which rounds of a kind are played. RunOptions::is_flowing: an evaluation is
+/// played beside the steps.
 PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options);
 
 /// The bytes of a control message, less those around a lease's groups.

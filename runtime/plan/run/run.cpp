@@ -6,12 +6,16 @@
 #include <array>
 #include <utility>
 
+#include "runtime/plan/flow/admission.hpp"
+
 namespace cohort::plan::run {
 
 Run::Run(RunOptions options) : options_(std::move(options)), players_(options_) {
   COHORT_CHECK(!options_.cards.empty(), "a run has a replica of actor_infer");
   COHORT_CHECK(options_.steps_ahead == 0 || !options_.has_reference_phase,
                "PLACE-4: roles that take turns cannot generate while others train");
+  COHORT_CHECK(!options_.is_flowing || (options_.gen_batches_max == 0 && !options_.measures_loss),
+               "fully_async: every group trains, and an evaluation is played");
 }
 
 std::vector<Command> Run::on(const Event& event, double now) {
@@ -31,7 +35,7 @@ std::vector<Command> Run::on(const Event& event, double now) {
 void Run::go_on() {
   bool is_moving = true;
   while (is_moving && (stage_ == Stage::warming || stage_ == Stage::stepping)) {
-    is_moving = admit();
+    is_moving = admit() || evaluate_beside();
     for (size_t i = 0; i < open_.size() && !is_moving; ++i) is_moving = advance(open_[i]);
   }
 }
@@ -50,10 +54,10 @@ bool Run::admit() {
     return true;
   }
   const bool is_last = next_step_ > last_step();
-  if (open_.empty() && (is_last || is_stop_asked_)) finish();
+  if (open_.empty() && !evaluation_ && (is_last || is_stop_asked_)) finish();
   if (is_last) return false;
   const auto step = static_cast<int64_t>(next_step_);
-  if (std::ssize(open_) > ahead() || step - 1 - served_step_ > ahead()) return false;
+  if (steps_to_train() > ahead() || step - 1 - served_step_ > ahead()) return false;
   open_.push_back({.key = {TrajectoryKind::train, next_step_++}});
   start(open_.back());
   return true;
@@ -63,8 +67,17 @@ bool Run::admit() {
 /// the present policy is to play beyond it is played all the same, for the checkpoint (AHEAD-1).
 uint64_t Run::last_step() const {
   if (!is_stop_asked_) return options_.steps;
+  if (options_.is_flowing) return next_step_ - 1;
   const bool has_front = !open_.empty() && open_.front().key.step > 0;
   return has_front ? fixed_until(open_.front()) : next_step_ - 1;
+}
+
+/// Returns the number of open steps; where rollouts play on over a publish, without one that is
+/// published: its evaluation and its checkpoint hold up no other.
+int64_t Run::steps_to_train() const {
+  const bool is_trained =
+      options_.is_flowing && !open_.empty() && open_.front().state >= StepState::evaluating;
+  return std::ssize(open_) - (is_trained ? 1 : 0);
 }
 
 /// Returns the last step that the policy before this one's update is to play (AHEAD-1).
@@ -157,9 +170,10 @@ bool Run::optimize(Step& step) {
   for (const Step& behind : open_)
     if (&behind != &step && behind.state <= StepState::collecting && !is_floor_open(behind))
       return false;
+  if (evaluation_ && !is_floor_open(*evaluation_)) return false;
   // Once the optimizer has begun, the policy that is to play them is gone from the trainer.
   for (const Step& behind : open_)
-    if (&behind != &step && is_stranded(behind)) {
+    if (&behind != &step && !options_.is_flowing && is_stranded(behind)) {
       revive(behind);
       return false;
     }
@@ -170,19 +184,41 @@ bool Run::optimize(Step& step) {
   return true;
 }
 
-// What the policy before it is to play is in the stream first: AHEAD-1.
+// Rollouts are idle, and what the policy before it is to play is in the stream (AHEAD-1), or they
+// play on over the publish; but one policy is evaluated.
 bool Run::publish(Step& step) {
-  if (!is_ahead_collected(step)) return false;
-  players_.close_floor();
-  if (!players_.is_idle() || !is_ready(PhaseKind::publish)) return false;
+  if (options_.is_flowing) {
+    if (is_evaluating_older()) return false;
+  } else {
+    if (!is_ahead_collected(step)) return false;
+    players_.close_floor();
+    if (!players_.is_idle()) return false;
+  }
+  if (!is_ready(PhaseKind::publish)) return false;
   served_step_ = static_cast<int64_t>(step.key.step);
   is_newer_taken_ = false;
   out_.emplace_back(Published{step.key.step, version_});
-  if (!is_evaluated(step.key.step)) return end_step(step);
+  for (const Step& behind : open_) players_.admit(behind.key, groups_admitted(behind), out_);
+  if (!is_evaluated(step.key.step) && !evaluation_) return end_step(step);
   step.state = StepState::evaluating;
-  evaluation_.emplace(Step{.key = {TrajectoryKind::val, step.key.step}});
-  start(*evaluation_);
   return true;
+}
+
+/// Returns how many groups of the step may be played by now.
+uint32_t Run::groups_admitted(const Step& step) const {
+  if (!options_.is_flowing || step.key.kind != TrajectoryKind::train) return step.groups;
+  const double depth = options_.depth + static_cast<double>(ahead() - options_.steps_ahead);
+  return plan::groups_admitted(depth, step.key.step, served_step_, step.groups);
+}
+
+/// Returns true while an evaluation is played by the policy that is served. If no replica has that
+/// any more, the new one plays what is left.
+bool Run::is_evaluating_older() {
+  if (!evaluation_ || is_newer_taken_) return false;
+  if (!is_stranded(*evaluation_)) return true;
+  is_newer_taken_ = true;
+  note_newer_policy(fmt::format("of the evaluation of step {}", evaluation_->key.step));
+  return false;
 }
 
 // If no replica has the older policy any more, the new one plays what is left: it is younger.
@@ -196,13 +232,16 @@ bool Run::is_ahead_collected(const Step& step) {
     is_left = true;
   }
   is_newer_taken_ = is_left;
-  if (is_left)
-    out_.emplace_back(
-        Note{"newer_policy", fmt::format("no rollout has the policy of step {} any more: what is "
-                                         "left of the steps after {} is played by the policy of "
-                                         "step {}",
-                                         served_step_, step.key.step, step.key.step)});
+  if (is_left) note_newer_policy(fmt::format("of the steps after {}", step.key.step));
   return true;
+}
+
+/// `what` is left, and the policy at the optimizer is to play it.
+void Run::note_newer_policy(const std::string& what) {
+  out_.emplace_back(
+      Note{"newer_policy", fmt::format("no rollout has the policy of step {} any more: what is "
+                                       "left {} is played by the policy of step {}",
+                                       served_step_, what, open_.front().key.step)});
 }
 
 /// Groups of the step are left, and no replica could play them.
@@ -211,16 +250,40 @@ bool Run::is_stranded(const Step& step) const {
   return is_played && players_.is_stranded(step.key);
 }
 
-// Sampled, then greedy.
+// Where rollouts play on over a publish, the trainer goes on with the next step, unless this one's
+// parameters are still to be saved.
 bool Run::evaluate(Step& step) {
+  if (evaluation_) return evaluation_->key.step == step.key.step && go_on_evaluating();
+  if (!is_evaluated(step.key.step)) return end_step(step);  // an earlier one is over
+  evaluated_version_ = version_;
+  evaluation_.emplace(Step{.key = {TrajectoryKind::val, step.key.step}});
+  start(*evaluation_);
+  if (!options_.is_flowing || is_saved(step.key.step)) return true;
+  steps_done_ = step.key.step;
+  step_over();
+  return true;
+}
+
+/// The evaluation of a step that the optimizer has left behind.
+bool Run::evaluate_beside() {
+  const bool is_beside =
+      evaluation_ && (open_.empty() || open_.front().key.step != evaluation_->key.step);
+  return is_beside && go_on_evaluating();
+}
+
+// Sampled, then greedy.
+bool Run::go_on_evaluating() {
   if (evaluation_->state != StepState::collected) return advance(*evaluation_);
   if (options_.measures_loss) return measure(*evaluation_);
-  if (evaluation_->key.kind == TrajectoryKind::val_greedy) {
-    evaluation_.reset();
-    return end_step(step);
+  const uint64_t step = evaluation_->key.step;
+  if (evaluation_->key.kind == TrajectoryKind::val) {
+    evaluation_.emplace(Step{.key = {TrajectoryKind::val_greedy, step}});
+    start(*evaluation_);
+    return true;
   }
-  evaluation_.emplace(Step{.key = {TrajectoryKind::val_greedy, step.key.step}});
-  start(*evaluation_);
+  evaluation_.reset();
+  if (!open_.empty() && open_.front().key.step == step) return end_step(open_.front());
+  out_.emplace_back(EndRow{step, evaluated_version_});
   return true;
 }
 
@@ -297,9 +360,11 @@ bool Run::is_floor_open(const Step& step) {
 
 /// While the optimizer has the cards, what it does with them comes first.
 bool Run::may_move_cards(const Step& step) const {
+  if (open_.empty()) return true;  // an evaluation alone is left
   const StepState front = open_.front().state;
   if (front == StepState::updating || front == StepState::publishing) return false;
-  return front != StepState::evaluating || phase_of(step.key.kind) == PhaseKind::evaluate;
+  return front != StepState::evaluating || options_.is_flowing ||
+         step.key.kind == TrajectoryKind::val || step.key.kind == TrajectoryKind::val_greedy;
 }
 
 /// Returns true if the cards are in the phase; else asks placement for it.

@@ -14,13 +14,19 @@
 /// policy is published when all that its predecessor is to play is in the stream, and no lease is
 /// open; and a checkpoint has those steps whole. The exception is noted (newer_policy): every
 /// replica with the older policy was lost after the optimizer had gone on.
+/// FLOWING-1 (RunOptions::is_flowing): rollouts play on over a publish, so that a trajectory may
+/// have tokens of several policies. A group is admitted in the order of the data, with its step,
+/// while ceil(depth) steps at most lie between the policy that is served and that step's update. So
+/// the age of its oldest token is bounded when it begins, whatever it takes to end, and the
+/// optimizer waits for it. One policy plays an evaluation, beside the steps: the next publish waits
+/// for its end.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for the word of the node, which
 /// watches the processes. Rollouts may be lost and come back at any time (players.hpp). If no
 /// rollout is left that could play, the version is published again, to the first that comes.
 ///
-/// Owner: the driver; the simulator. Bound: steps_ahead + 1 open steps, and an evaluation.
+/// Owner: the driver; the simulator. Bound: steps_ahead + 2 open steps, and an evaluation.
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -107,6 +113,7 @@ class Run {
   }
   size_t open_steps() const { return open_.size(); }
   const Players& players() const { return players_; }
+  bool plays_on() const { return options_.is_flowing; }  // over a publish and a checkpoint
   void assert_invariants() const;
 
  private:
@@ -171,10 +178,16 @@ class Run {
   bool optimize(Step& step);
   bool publish(Step& step);
   bool is_ahead_collected(const Step& step);
+  bool is_evaluating_older();
+  void note_newer_policy(const std::string& what);
   bool is_stranded(const Step& step) const;
   uint64_t last_step() const;
+  int64_t steps_to_train() const;
   uint64_t fixed_until(const Step& step) const;
+  uint32_t groups_admitted(const Step& step) const;
   bool evaluate(Step& step);
+  bool evaluate_beside();
+  bool go_on_evaluating();
   bool measure(Step& evaluation);
   bool end_step(Step& step);
   void step_over();
@@ -229,7 +242,8 @@ class Run {
   uint64_t warm_round_ = 0;  // likewise
   uint64_t version_ = 0;
   int64_t served_step_ = -1;     // the step after which the policy was that is served
-  bool is_newer_taken_ = false;  // AHEAD-1: by the publish under way
+  bool is_newer_taken_ = false;  // by the publish under way (note_newer_policy)
+  uint64_t evaluated_version_ = 0;
   uint64_t steps_done_ = 0;
   uint64_t masked_steps_ = 0;  // in a row, without a single score
   std::string last_notice_;

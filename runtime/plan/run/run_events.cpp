@@ -30,7 +30,6 @@ void Run::told(const PhaseDone& done) {
       return load();
     case Stage::publishing_frozen:
       out_.emplace_back(Published{step_, version_});
-      ++version_;
       stage_ = Stage::restoring;
       return load();
     case Stage::republishing:
@@ -63,11 +62,20 @@ void Run::told(const Loaded& loaded) {
   if (stage_ != Stage::restoring) return;
   const Cursor& cursor = loaded.cursor;
   step_ = cursor.step;
-  version_ = std::max(version_, cursor.version);
+  // The policy of step 0 may be served already: it keeps its number, since a token's age is told by
+  // the number of its version.
+  const bool has_published = options_.start == RunOptions::Start::resumed_frozen;
+  const bool is_served = has_published && cursor.step == 0 && cursor.version == version_;
+  version_ = std::max(cursor.version, version_ + (has_published && !is_served ? 1 : 0));
   warm_round_ = cursor.warm_round;
   if (cursor.is_warm) return begin_warming();
   steps_done_ = step_;
   next_step_ = step_ + 1;
+  if (is_served) {
+    served_step_ = 0;
+    stage_ = Stage::stepping;
+    return;
+  }
   stage_ = Stage::republishing;
   ask(PhaseKind::publish);
 }
@@ -91,7 +99,7 @@ void Run::told(const RoundOpened& opened) {
   begin_refill(*step);
   sift(*step);
   players_.open(step->key, std::exchange(step->tasks, {}), group_size(step->key.kind),
-                opened.trajectories, out_);
+                groups_admitted(*step), opened.trajectories, out_);
 }
 
 void Run::told(const LeaseFailed& failed) {
@@ -183,12 +191,13 @@ void Run::told(const CommandFailed& failed) {
 
 void Run::assert_invariants() const {
   players_.assert_invariants();
-  COHORT_CHECK(std::ssize(open_) <= ahead() + 1, "FLOW-3: more steps are open than allowed");
+  COHORT_CHECK(steps_to_train() <= ahead() + 1, "FLOW-3: more steps are open than allowed");
   for (size_t i = 1; i < open_.size(); ++i)
     COHORT_CHECK(
         open_[i].key.step == open_[i - 1].key.step + 1 && open_[i].state <= StepState::collected,
         "a step is at the optimizer before the one in front of it");
-  COHORT_CHECK(!evaluation_ || front() == StepState::evaluating, "an evaluation without its step");
+  COHORT_CHECK(!evaluation_ || options_.is_flowing || front() == StepState::evaluating,
+               "an evaluation without its step");
 }
 
 std::string_view to_string(Activity activity) {

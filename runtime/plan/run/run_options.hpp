@@ -33,6 +33,10 @@ struct RunOptions {
   /// How many steps may be played before the one that the optimizer is at; FLOW-3: the bound of
   /// staleness, too. 0: strictly on-policy. Above 0 roles must not take turns on a card.
   uint32_t steps_ahead = 0;
+  /// fully_async: rollouts play on while a policy is published, and groups are admitted one by one,
+  /// `depth` steps before the optimizer. steps_ahead is then depth, rounded up.
+  bool is_flowing = false;
+  double depth = 0;  // [steps] of is_flowing
   /// Batches of groups that a step may play until enough of them carry a signal, the first one
   /// included; 0: every group trains.
   uint32_t gen_batches_max = 0;
