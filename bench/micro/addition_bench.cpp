@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "algorithms/loss.hpp"
+#include "bench/micro/addition_model.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
@@ -35,21 +36,6 @@ constexpr int64_t k_prompt = 6, k_answers[] = {20, 22, 21, 22, 22};
 constexpr size_t k_samples = 128;  // of an optimizer step
 constexpr int64_t k_micro_batch_tokens = 1024;
 constexpr uint32_t k_running = 128;
-
-ModelConfig addition_model() {
-  ModelConfig c;
-  c.vocab_size = 32;
-  c.hidden_size = 64;
-  c.num_hidden_layers = 2;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
-  c.head_dim = 16;
-  c.intermediate_size = 192;
-  c.max_position = 64;
-  c.rope.theta = 10000;
-  c.initializer_range = 0.05;
-  return c;
-}
 
 int64_t answer_of(size_t sample) { return k_answers[sample % std::size(k_answers)]; }
 
@@ -196,7 +182,7 @@ class Work {
  public:
   explicit Work(uint32_t threads) : data_(make_data()) {
     TrainEngineOptions options;
-    options.model = addition_model();
+    options.model = bench::addition_model(64, 10000);
     options.threads = static_cast<int>(threads);
     options.micro_batch_tokens = k_micro_batch_tokens;
     options.card = &train_card_;
@@ -205,7 +191,7 @@ class Work {
          {TrainObject::train_params, TrainObject::grads, TrainObject::optimizer})
       train_->onload(object).value();
     EngineSetup setup;
-    setup.model = addition_model();
+    setup.model = bench::addition_model(64, 10000);
     setup.card = &card_;
     setup.threads = threads;
     setup.max_running = k_running;
@@ -290,8 +276,8 @@ int main(int argc, char** argv) {
   const auto threads = static_cast<uint32_t>(argc > 2 ? std::max(1, std::atoi(argv[2])) : 1);
   use_single_threaded_math();
   const double best = measured_gemm_gflops();
-  const Cost update = update_cost(addition_model(), best),
-             generation = generation_cost(addition_model(), best);
+  const Cost update = update_cost(bench::addition_model(64, 10000), best),
+             generation = generation_cost(bench::addition_model(64, 10000), best);
   Cost both;
   both.flops = update.flops + generation.flops;
   both.roofline_s = update.roofline_s + generation.roofline_s;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/micro/addition_model.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
@@ -62,21 +63,6 @@ Data make_data(size_t count, bool is_dense) {
   return data;
 }
 
-ModelConfig bench_model() {
-  ModelConfig config;
-  config.vocab_size = 32;
-  config.hidden_size = 64;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
-  config.head_dim = 16;
-  config.intermediate_size = 192;
-  config.max_position = 256;
-  config.rope.theta = 100;
-  config.initializer_range = 0.05;
-  return config;
-}
-
 /// PPO's clipped loss with an entropy term, as the trainer uses it.
 LossFunction bench_loss(const StepCounts& counts) {
   return [tokens = counts.tokens](const MicroBatch& batch, const MicroOutputs& out) {
@@ -99,7 +85,7 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 Rate measure_training(const Data& data, int threads, int64_t micro_batch_tokens, int repeats) {
   CardMemory card(CardId{0}, uint64_t{1} << 30);
   TrainEngineOptions options;
-  options.model = bench_model();
+  options.model = bench::addition_model(256, 100);
   options.threads = threads;
   options.micro_batch_tokens = micro_batch_tokens;
   options.card = &card;

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/micro/addition_model.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/compute/generate/built_in_engine.hpp"
@@ -26,20 +27,6 @@ namespace cohort::compute {
 namespace {
 
 constexpr int k_repeats = 5;
-
-ModelConfig tiny_model() {
-  ModelConfig c;
-  c.vocab_size = 32;
-  c.hidden_size = 64;
-  c.num_hidden_layers = 2;
-  c.num_attention_heads = 4;
-  c.num_key_value_heads = 2;
-  c.head_dim = 16;
-  c.intermediate_size = 192;
-  c.max_position = 320;
-  c.rope.theta = 100;
-  return c;
-}
 
 /// Multiply-adds times two of one token's matrices, attention over `context` keys included.
 double flops_per_token(const ModelConfig& c, double context, double logits_share) {
@@ -176,7 +163,7 @@ class RateMeter {
 
 /// Context 32 to 97, as FrozenLake's turns have it.
 Rate decode_rate(uint32_t lanes, uint32_t batch) {
-  Client client(tiny_model(), lanes, batch);
+  Client client(bench::addition_model(320, 100), lanes, batch);
   RateMeter meter(batch * 65.0);
   for (int i = 0; i <= k_repeats; ++i) {
     client.run({batch, 1, 31, 1, true});
@@ -194,7 +181,7 @@ struct PlayRate {
 
 /// Computed tokens: the appended and the sampled ones.
 PlayRate play_rate(uint32_t lanes, uint32_t running, const Play& play) {
-  Client client(tiny_model(), lanes, running);
+  Client client(bench::addition_model(320, 100), lanes, running);
   RateMeter meter(play.trajectories * play.turns * (play.append + play.sampled));
   for (int i = 0; i <= k_repeats; ++i) {
     const double cpu = cpu_seconds();
@@ -236,7 +223,8 @@ int run(uint32_t lanes) {
   const PlayRate turns = play_rate(lanes, 256, real);
   (void)gemm_ceiling(lanes);  // warm-up
   const double ceiling = gemm_ceiling(lanes);
-  const double gflops = turns.tokens.per_s * flops_per_token(tiny_model(), 58, 3.0 / 29.0) * 1e-9;
+  const double gflops =
+      turns.tokens.per_s * flops_per_token(bench::addition_model(320, 100), 58, 3.0 / 29.0) * 1e-9;
   fmt::print(
       "{{\"bench\":\"generation\",\"host\":\"{}\",\"cores\":{},\"kernels\":\"{}\",\"lanes\":{},"
       "\"n\":{},\"decode_tokens_per_s\":{{{}}},\"prefill_tokens_per_s\":{},"

@@ -15,21 +15,10 @@ using test::TempFolder;
 constexpr uint64_t k_steps = 3;
 constexpr uint32_t k_groups = 8, k_group_size = 4;
 
-/// Whether an answer of a policy that has learnt little has a 7 in it is a signal now and then.
 std::vector<std::string> dapo_run(const TempFolder& folder,
                                   const std::vector<std::string>& more = {}) {
-  std::vector<std::string> overrides = {"rollout_batch_size=8",
-                                        "num_return_sequences_in_group=4",
-                                        "val_batch_size=8",
-                                        "max_steps=3",
-                                        "eval_steps=-1",
-                                        "~rewards.answer",
-                                        "+rewards.answer.type=format",
-                                        "+rewards.answer.args={pattern: '7'}"};
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return test::small_run(
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/dapo_arithmetic.yaml", folder,
-      overrides);
+  return test::paid_for_a_seven("dapo_arithmetic.yaml", folder, {"val_batch_size=8", "max_steps=3"},
+                                more);
 }
 
 struct Group {

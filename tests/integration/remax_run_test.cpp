@@ -14,18 +14,8 @@ constexpr uint32_t k_remax_groups = 8, k_remax_group_size = 4;
 
 std::vector<std::string> remax_run(const TempFolder& folder,
                                    const std::vector<std::string>& more = {}) {
-  std::vector<std::string> overrides = {"rollout_batch_size=8",
-                                        "num_return_sequences_in_group=4",
-                                        "adv_estimator=remax",
-                                        "max_steps=2",
-                                        "eval_steps=-1",
-                                        "~rewards.answer",
-                                        "+rewards.answer.type=format",
-                                        "+rewards.answer.args={pattern: '7'}"};
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return test::small_run(
-      std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/arithmetic_rlvr.yaml", folder,
-      overrides);
+  return test::paid_for_a_seven("arithmetic_rlvr.yaml", folder,
+                                {"adv_estimator=remax", "max_steps=2"}, more);
 }
 
 TEST(Remax, EachGroupHasAGreedyAnswerThatNobodyTrainsOn) {

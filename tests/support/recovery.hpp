@@ -136,6 +136,21 @@ inline std::set<uint32_t> versions_of(const proto::Trajectory& t) {
   return versions;
 }
 
+/// A small run of configs/`config` that pays answers for a 7 in them: a signal now and then, of a
+/// policy that has learnt little.
+inline std::vector<std::string> paid_for_a_seven(const std::string& config,
+                                                 const TempFolder& folder,
+                                                 std::vector<std::string> overrides,
+                                                 const std::vector<std::string>& more) {
+  overrides.insert(
+      overrides.end(),
+      {"rollout_batch_size=8", "num_return_sequences_in_group=4", "eval_steps=-1",
+       "~rewards.answer", "+rewards.answer.type=format", "+rewards.answer.args={pattern: '7'}"});
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return small_run(std::string(std::getenv("COHORT_SOURCE_DIR")) + "/configs/" + config, folder,
+                   overrides);
+}
+
 /// FLOW-1: returns what is wrong with the trajectories of `steps` steps, or nothing.
 inline std::string flow_1(const StreamFacts& facts, uint64_t steps, uint32_t groups,
                           uint32_t group_size) {

@@ -54,4 +54,17 @@ inline compute::LossFunction throws_for_sample_zero(const compute::StepCounts& c
   };
 }
 
+/// TRAIN-2: a loss that is NaN, or throws, in one rank's micro-batch changes no weight in any rank.
+/// Every rank calls it.
+inline void expect_failures_change_nothing(compute::TrainEngine& engine, const SampleSet& data) {
+  const uint64_t before = engine.param_hash();
+  auto nan = engine.step(data.samples, nan_for_sample_zero, 1e-2);
+  ASSERT_TRUE(nan) << nan.error().detail;
+  EXPECT_FALSE(nan->is_finite);
+  auto thrown = engine.step(data.samples, throws_for_sample_zero, 1e-2);
+  ASSERT_FALSE(thrown);
+  EXPECT_NE(thrown.error().detail.find("no such loss"), std::string::npos) << thrown.error().detail;
+  EXPECT_EQ(engine.param_hash(), before);
+}
+
 }  // namespace cohort::tests

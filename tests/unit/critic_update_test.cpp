@@ -6,52 +6,23 @@
 
 #include <map>
 
+#include "tests/support/update_rig.hpp"
+
 namespace cohort::actors {
 namespace {
 
+using tests::four_answers;
 using Metrics = std::map<std::string, double>;
 
-struct CriticRig {
-  CriticRig() {
-    compute::TrainEngineOptions options;
-    options.model.vocab_size = 11;
-    options.model.hidden_size = 16;
-    options.model.num_hidden_layers = 2;
-    options.model.num_attention_heads = 2;
-    options.model.num_key_value_heads = 1;
-    options.model.head_dim = 8;
-    options.model.intermediate_size = 24;
-    options.model.max_position = 32;
+struct CriticRig : tests::UpdateRig {
+  CriticRig() : UpdateRig(options()) {}
+  static compute::TrainEngineOptions options() {
+    compute::TrainEngineOptions options = tests::update_options();
     options.head = model::HeadKind::value;
     options.role = "critic";
-    options.seed = 3;
-    options.micro_batch_tokens = 10;  // several micro-batches, packed otherwise than the steps
-    options.card = &card;
-    engine = compute::TrainEngine::create(options).value();
-    for (auto object : {compute::TrainObject::train_params, compute::TrainObject::grads,
-                        compute::TrainObject::optimizer})
-      EXPECT_TRUE(engine->onload(object));
+    return options;
   }
-  compute::CardMemory card{CardId{0}, uint64_t{1} << 26};
-  std::unique_ptr<compute::TrainEngine> engine;
 };
-
-/// Four answers of 2, 3, 1 and 4 tokens with scores 1, 0, 2, 0.5.
-std::vector<proto::Trajectory> valued_batch() {
-  const double scores[] = {1, 0, 2, 0.5};
-  const size_t lengths[] = {2, 3, 1, 4};
-  std::vector<proto::Trajectory> result(4);
-  for (size_t i = 0; i < 4; ++i) {
-    proto::Trajectory& t = result[i];
-    t.score = scores[i];
-    for (size_t k = 0; k < 3 + lengths[i]; ++k) {
-      t.tokens.push_back(static_cast<int32_t>((5 * i + 3 * k) % 11));
-      t.response_mask.push_back(k < 3 ? 0 : 1);
-    }
-    t.behavior_logp.resize(t.tokens.size());
-  }
-  return result;
-}
 
 config::RunConfig critic_config(int64_t optimizer_batch) {
   config::RunConfig config;
@@ -82,20 +53,20 @@ Metrics critic_step(CriticUpdater& updater, CriticRig& rig,
 TEST(CriticUpdate, BeginsAtZeroAndLearnsTheReturns) {
   CriticRig rig;
   CriticUpdater updater(critic_config(4));
-  Metrics first = critic_step(updater, rig, valued_batch());
+  Metrics first = critic_step(updater, rig, four_answers());
   EXPECT_EQ(first.at("critic/values/max"), 0);
   EXPECT_EQ(first.at("critic/values/min"), 0);
   EXPECT_NEAR(first.at("critic/returns/mean"), (2 * 1 + 3 * 0 + 1 * 2 + 4 * 0.5) / 10, 1e-6);
   EXPECT_NEAR(first.at("critic/loss"), 0.5 * (2 * 1 + 1 * 4 + 4 * 0.25) / 10, 1e-6);
   EXPECT_NEAR(first.at("critic/vf_explained_var"), 0, 1e-6);
   Metrics last;
-  for (int i = 0; i < 60; ++i) last = critic_step(updater, rig, valued_batch());
+  for (int i = 0; i < 60; ++i) last = critic_step(updater, rig, four_answers());
   EXPECT_LT(last.at("critic/loss"), first.at("critic/loss") / 10);
   EXPECT_GT(last.at("critic/vf_explained_var"), 0.9);
 }
 
 TEST(CriticUpdate, AMaskedTrajectoryHasNoValuesAndTeachesNothing) {
-  std::vector<proto::Trajectory> all = valued_batch(), rest = valued_batch();
+  std::vector<proto::Trajectory> all = four_answers(), rest = four_answers();
   all[2].mask_reason = "rewards.mine: timeout after 2 s";
   rest.erase(rest.begin() + 2);
   CriticRig with, without;
@@ -116,9 +87,9 @@ TEST(CriticUpdate, CountersComeBack) {
   config.derived.critic.total_optimizer_steps = 8;
   CriticRig rig;
   CriticUpdater updater(config), resumed(config);
-  const Metrics first = critic_step(updater, rig, valued_batch());
+  const Metrics first = critic_step(updater, rig, four_answers());
   ASSERT_TRUE(resumed.restore(updater.state_json()));
-  const Metrics second = critic_step(resumed, rig, valued_batch());
+  const Metrics second = critic_step(resumed, rig, four_answers());
   EXPECT_NEAR(first.at("critic/lr"), 1e-2 * (1 - 3.0 / 8), 1e-9);
   EXPECT_NEAR(second.at("critic/lr"), 1e-2 * (1 - 7.0 / 8), 1e-9);
   EXPECT_EQ(resumed.restore("{}").error().code, Errc::corrupt);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "runtime/base/failpoint.hpp"
+#include "tests/support/update_rig.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -17,51 +18,21 @@ using Metrics = std::map<std::string, double>;
 
 constexpr float k_gap = 0.25f;  // the recorded log-probs lie this much above the trainer's
 
-struct Rig {
-  Rig() {
-    compute::TrainEngineOptions options;
-    options.model.vocab_size = 11;
-    options.model.hidden_size = 16;
-    options.model.num_hidden_layers = 2;
-    options.model.num_attention_heads = 2;
-    options.model.num_key_value_heads = 1;
-    options.model.head_dim = 8;
-    options.model.intermediate_size = 24;
-    options.model.max_position = 32;
-    options.seed = 3;
-    options.micro_batch_tokens = 10;  // several micro-batches, packed otherwise than the steps
-    options.card = &card;
-    engine = compute::TrainEngine::create(options).value();
-    for (auto object : {compute::TrainObject::train_params, compute::TrainObject::grads,
-                        compute::TrainObject::optimizer})
-      EXPECT_TRUE(engine->onload(object));
-  }
-  /// Four answers of 2, 3, 1 and 4 tokens with scores 1, 0, 2, 0.5.
+struct Rig : tests::UpdateRig {
+  /// The four answers with the engine's log-probs, k_gap higher.
   std::vector<proto::Trajectory> batch() {
-    const double scores[] = {1, 0, 2, 0.5};
-    const size_t lengths[] = {2, 3, 1, 4};
-    std::vector<proto::Trajectory> result(4);
+    std::vector<proto::Trajectory> result = tests::four_answers();
     std::vector<compute::TrainSample> samples;
-    for (size_t i = 0; i < 4; ++i) {
-      proto::Trajectory& t = result[i];
-      t.score = scores[i];
-      for (size_t k = 0; k < 3 + lengths[i]; ++k) {
-        t.tokens.push_back(static_cast<int32_t>((5 * i + 3 * k) % 11));
-        t.response_mask.push_back(k < 3 ? 0 : 1);
-      }
+    for (const proto::Trajectory& t : result)
       samples.push_back({t.tokens, t.response_mask, {}, {}, {}});
-    }
     std::vector<std::vector<float>> logp;
     EXPECT_TRUE(engine->log_probs(samples, logp));
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < result.size(); ++i) {
       result[i].behavior_logp = logp[i];
       for (size_t k = 3; k < logp[i].size(); ++k) result[i].behavior_logp[k] += k_gap;
     }
     return result;
   }
-
-  compute::CardMemory card{CardId{0}, 64 << 20};
-  std::unique_ptr<compute::TrainEngine> engine;
 };
 
 struct Result {
