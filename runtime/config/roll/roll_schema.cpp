@@ -30,7 +30,7 @@ bool is_environments(const Node& node) {
 std::string definition_reason(const Node& root, const Entry& entry,
                               const std::vector<std::string>& known) {
   const bool is_constant = std::isupper(static_cast<unsigned char>(entry.key.front())) != 0;
-  const bool is_fragment = entry.mark.source != root.mark.source;
+  const bool is_fragment = entry.mark.line > 0 && entry.mark.source != root.mark.source;
   if (!is_constant && !is_fragment && !is_environments(entry.node())) return "";
   if (!is_constant && !did_you_mean(entry.key, known).empty()) return "";
   return "a definition for ${...}, and nothing in this config names it";
