@@ -146,14 +146,16 @@ std::vector<std::pair<std::string, double>> row_metrics(
   const bool is_held_out = !batch.empty() && batch.front().key.kind != TrajectoryKind::train;
   const std::string prefix = is_held_out || batch.empty() ? "val/" : batch.front().tag + "/";
   double truncated = 0, without_end = 0, uncounted = 0;
+  std::set<uint32_t> rows;  // of a pair both answers are there
   for (const proto::Trajectory& t : batch) {
+    rows.insert(t.key.group);
     uncounted += std::ranges::count(t.response_mask, uint8_t{1}) == 0 ? 1 : 0;
     for (const auto& [name, value] : t.metrics) {
       if (name == k_row_truncated) truncated += value;
       if (name == k_row_without_end) without_end += value;
     }
   }
-  return {{prefix + "rows", static_cast<double>(batch.size())},
+  return {{prefix + "rows", static_cast<double>(rows.size())},
           {prefix + "truncated_rows", truncated},
           {prefix + "rows_without_end", without_end},
           {prefix + "rows_without_answer", uncounted}};

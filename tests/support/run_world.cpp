@@ -60,6 +60,7 @@ WorldOptions world_of(uint64_t seed) {
   world.left_out_percent = rng.below(90);
   world.lanes = static_cast<uint32_t>(1 + rng.below(3));
   draw_flowing(seed, run);
+  run.plays_in_reference = run.measures_loss && !run.has_reference_phase && rng.below(2) == 0;
   return world;
 }
 

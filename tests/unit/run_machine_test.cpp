@@ -117,6 +117,20 @@ TEST(Run, TheSupervisedStepsAreSpreadOverItsRounds) {
   EXPECT_EQ(script.lines().back(), "end: finished after 0 steps");
 }
 
+TEST(Run, RowsThatTheReferenceReadsAreHandedOutInItsPhase) {
+  RunOptions options = RunScript::options(1);
+  options.eval_steps = 1;
+  options.measures_loss = options.plays_in_reference = true;
+  RunScript script(options);
+  script.tell(Started{});
+  ASSERT_TRUE(script.answer_until([&] { return script.end() != nullptr; }));
+  EXPECT_EQ(count(script, "begin reference, step 0, version 0"), 1U);  // held-out rows
+  EXPECT_EQ(count(script, "begin reference, step 1, version 0"), 1U);  // those that train
+  EXPECT_EQ(count(script, "begin reference, step 1, version 1"), 1U);
+  for (const char* other : {"begin generate", "begin evaluate"})
+    for (const std::string& line : script.lines()) EXPECT_FALSE(line.starts_with(other)) << line;
+}
+
 TEST(Run, AReferenceThatTakesTurnsHasItsOwnPhase) {
   RunOptions options = RunScript::options(1);
   options.has_reference_phase = true;
