@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/rng.hpp"
 #include "runtime/tasks/demo_data.hpp"
 #include "runtime/tasks/tools/tool_text.hpp"
 
@@ -95,6 +98,56 @@ TEST(ToolCalls, LlamaReadsAnAnswerThatIsACall) {
   EXPECT_EQ(llama("It is {\"name\": \"f\", \"parameters\": {}}"), Calls());
   EXPECT_EQ(error_of(llama("{\"name\": \"f\", \"parameters\": {]}")),
             "the tool call is no JSON: wrong at character 30");
+}
+
+/// A JSON value with every kind of value, and characters that end strings, tags and objects.
+nlohmann::ordered_json random_value(Rng& rng, int depth) {
+  static const std::vector<std::string> k_texts = {
+      "", "}", "\"]", "\\", "ä", "</x>\n{", "<|python_tag|>", "; {"};
+  switch (rng.below(depth > 0 ? 6 : 4)) {
+    case 0:
+      return nullptr;
+    case 1:
+      return static_cast<int64_t>(rng.below(1000)) - 500;
+    case 2:
+      return rng.below(2) == 0;
+    case 3:
+      return k_texts[rng.below(k_texts.size())];
+    case 4: {
+      auto list = nlohmann::ordered_json::array();
+      for (uint64_t i = rng.below(4); i > 0; --i) list.push_back(random_value(rng, depth - 1));
+      return list;
+    }
+    default: {
+      auto object = nlohmann::ordered_json::object();
+      for (uint64_t i = rng.below(4); i > 0; --i)
+        object[k_texts[rng.below(k_texts.size())]] = random_value(rng, depth - 1);
+      return object;
+    }
+  }
+}
+
+TEST(ToolCalls, WhatIsWrittenComesBack) {
+  Rng rng(20261123);
+  for (int round = 0; round < 2000; ++round) {
+    Calls wanted;
+    std::string as_hermes = "Well.", as_llama = "<|python_tag|>";
+    for (uint64_t i = 1 + rng.below(3); i > 0; --i) {
+      auto arguments = nlohmann::ordered_json::object();
+      for (const char* key : {"a", "b"}) arguments[key] = random_value(rng, 4);
+      const nlohmann::ordered_json call = {{"name", "f"}, {"parameters", arguments}};
+      const int indent = rng.below(2) == 0 ? -1 : 2;
+      as_hermes += "\n<tool_call>\n" + call.dump(indent) + "\n</tool_call>";
+      as_llama += call.dump(indent) + (rng.below(2) == 0 ? "; " : "\n");
+      wanted.push_back({"f", arguments.dump(), ""});
+    }
+    EXPECT_EQ(hermes(as_hermes), wanted) << as_hermes;
+    EXPECT_EQ(llama(as_llama), wanted) << as_llama;
+    // Cut anywhere, with or without an end, it is read without a fault.
+    const std::string cut = as_llama.substr(0, rng.below(as_llama.size()));
+    EXPECT_LE(llama(cut, false).size(), wanted.size()) << cut;
+    EXPECT_LE(llama(cut, true).size(), wanted.size() + 1) << cut;
+  }
 }
 
 TEST(ToolText, IsCutAsVerlCutsIt) {

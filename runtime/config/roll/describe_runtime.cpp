@@ -87,7 +87,8 @@ void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
 
 void describe_plugin_process(Visitor& v, PluginSection& p, std::string_view reader) {
   v.key({"timeout_s", reader,
-         "Deadline of one answer, which is masked then, or of one reset or step.", above(0)},
+         "Deadline of one answer, which is masked then, of one reset or step, or of a tool's call.",
+         above(0)},
         p.timeout_s);
   v.key({"workers", reader, "Child processes, or requests at once.", between(1, 256)}, p.workers);
   v.nullable_text({"python", reader, "Interpreter of a plugin; ~: /usr/bin/python3."}, p.python);
