@@ -213,7 +213,10 @@ caf::result<CardReply> RolloutState::on_commit(const CardCommand& command) {
   arrival_ = {};
   auto promise = self_->make_response_promise<CardReply>();
   auto commit = [this, reply, promise, version = command.version, start = now_seconds()]() mutable {
-    if (auto served = serve(version); !served) return promise.deliver(to_caf(served.error()));
+    if (auto served = serve(version); !served) {
+      promise.deliver(to_caf(served.error()));
+      return;
+    }
     reply.seconds = now_seconds() - start;
     read_memory(*options_.card, reply);
     promise.deliver(reply);
@@ -263,7 +266,10 @@ caf::result<bool> RolloutState::on_save(const std::string& folder) {
   auto promise = self_->make_response_promise<bool>();
   interrupt([this, folder, promise]() mutable {
     const TrajectoryBatch batch = unfinished();
-    if (batch->empty()) return promise.deliver(true);
+    if (batch->empty()) {
+      promise.deliver(true);
+      return;
+    }
     if (!recorder_)
       recorder_ =
           self_->spawn<caf::linked + caf::detached>(recorder, std::shared_ptr<stream::Writer>());

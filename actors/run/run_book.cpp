@@ -231,7 +231,8 @@ void RunBook::collected(RoundKey key, const CollectReport& report) {
 void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
   Row& row = key.kind == TrajectoryKind::warm_start ? *front() : rows_.at(key.step);
   const uint64_t row_step = key.kind == TrajectoryKind::warm_start ? step() : key.step;
-  result_.param_hash = row.param_hash = report.param_hash;
+  row.param_hash = report.param_hash;
+  result_.param_hash = report.param_hash;
   trainer_free_ = now_seconds();
   for (const auto& [name, value] : report.metrics)
     if (name.ends_with("/nonfinite_steps"))
