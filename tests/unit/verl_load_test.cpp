@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "runtime/config/roll/not_built.hpp"
-#include "runtime/config/verl/verl_rows.hpp"
 #include "tests/support/same_settings.hpp"
 #include "tests/support/verl_command.hpp"
 
@@ -456,8 +455,6 @@ TEST(VerlLoad, WhatARunLacksIsRefusedByTheKeysOwnName) {
       {{rollout + "do_sample=False"}, rollout + "do_sample"},
       {{rollout + "val_kwargs.do_sample=True", rollout + "val_kwargs.temperature=0.6"},
        rollout + "val_kwargs.do_sample"},
-      {{rollout + "multi_turn.enable=True", rollout + "multi_turn.interaction_config_path=/i"},
-       rollout + "multi_turn.interaction_config_path"},
       {{"data.shuffle=False"}, "data.shuffle"},
       {{"data.train_max_samples=640"}, "data.train_max_samples"},
       {{"data.val_max_samples=64"}, "data.val_max_samples"},
@@ -587,19 +584,6 @@ TEST(VerlLoad, ResolvedTextGivesTheSameSettings) {
     RunConfig again = loaded({folder.write("resolved.yaml", run.resolved_yaml)});
     EXPECT_TRUE(test::same_settings(run, again)) << run.resolved_yaml;
   }
-}
-
-TEST(VerlRows, ParquetSaysItsRowsInTheFooter) {
-  // FileMetaData: version 1, an empty schema, num_rows 7473 (zigzag 14946), stop
-  const std::string footer("\x15\x02\x19\x0c\x16\xe2\x74\x00", 8);
-  Folder folder;
-  std::string file = "PAR1" + footer + std::string("\x08\0\0\0PAR1", 8);
-  EXPECT_EQ(*count_rows(folder.write("a.parquet", file)), 7473);
-  file.back() = '2';
-  EXPECT_EQ(count_rows(folder.write("b.parquet", file)).error().code, Errc::corrupt);
-  EXPECT_EQ(count_rows(folder.write("c.parquet", "")).error().code, Errc::corrupt);
-  EXPECT_EQ(count_rows(folder.write("d.csv", "a")).error().code, Errc::corrupt);
-  EXPECT_EQ(count_rows("/nowhere.parquet").error().code, Errc::not_found);
 }
 
 }  // namespace

@@ -105,6 +105,14 @@ TEST(VerlTools, WhatCannotBeReadIsNamedWithItsLine) {
   EXPECT_NE(none.error().detail.find("/nowhere/tools.yaml"), std::string::npos);
 }
 
+TEST(VerlTools, InteractionsAreNotRun) {
+  const VerlTools verl;
+  const std::string key = k_turns + "interaction_config_path";
+  auto run = verl.load(k_tools, {key + "=/i"});
+  ASSERT_TRUE(run) << run.error().detail;
+  EXPECT_NE(test::warning_of(*run, key).find("an environment plugin"), std::string::npos);
+}
+
 TEST(Tools, KeysWithoutEffectAreTold) {
   const std::string config = test::source_path("configs/tool_arithmetic.yaml");
   auto run = load(config, {});
