@@ -11,6 +11,7 @@
 #include <map>
 
 #include "tools/traj/traj_commands.hpp"
+#include "tools/traj/traj_program.hpp"
 
 namespace {
 
@@ -41,8 +42,8 @@ void add_choice(CLI::App* command, Options& options) {
       ->check(CLI::IsMember({"train", "val", "val_greedy", "warm_start"}));
 }
 
-std::optional<uint64_t> step_of(const CLI::App* command, const Options& options) {
-  return command->count("--step") > 0 ? std::optional(options.step) : std::nullopt;
+std::optional<uint64_t> step_of(const CLI::App& command, const Options& options) {
+  return command.count("--step") > 0 ? std::optional(options.step) : std::nullopt;
 }
 
 std::optional<proto::TrajectoryKind> kind_of(const Options& options) {
@@ -50,8 +51,8 @@ std::optional<proto::TrajectoryKind> kind_of(const Options& options) {
   return it == k_kinds.end() ? std::nullopt : std::optional(it->second);
 }
 
-Expected<void> dispatch(const CLI::App* command, const Options& x) {
-  const std::string& name = command->get_name();
+Expected<void> dispatch(const CLI::App& command, const Options& x) {
+  const std::string& name = command.get_name();
   if (name == "ls") return traj::ls({x.run, step_of(command, x), kind_of(x), x.limit, x.is_json});
   if (name == "show")
     return traj::show(
@@ -73,15 +74,14 @@ void add_computing_commands(CLI::App& app) {
     app.add_subcommand(name, what)->prefix_command()->set_help_flag();
 }
 
-/// Returns only if it did not become traj-compute.
-int become_computing(char** argv) {
+/// Returns only if this process did not become traj-compute.
+Error become_computing(char** argv) {
   std::error_code ignored;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "traj-compute";
   ::execv(program.c_str(), argv);
-  fmt::print(stderr, "traj: cannot start {}, which belongs beside traj: {}\n", program.string(),
-             std::strerror(errno));
-  return 2;
+  return {Errc::io, fmt::format("cannot start {}, which belongs beside traj: {}", program.string(),
+                                std::strerror(errno))};
 }
 
 void add_commands(CLI::App& app, Options& x) {
@@ -113,35 +113,16 @@ void add_commands(CLI::App& app, Options& x) {
   records->add_option("--step", x.step, "only this step");
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("traj: what is in the trajectory stream of a run");
-  app.require_subcommand(1);
-  Options options;
-  add_commands(app, options);
-  add_computing_commands(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    fmt::print(stderr, "traj: {} (traj --help)\n", e.what());
-    return 2;
-  }
-  const CLI::App* command = app.get_subcommands().front();
-  for (const char* name : {"advantages", "loss", "rescore"})
-    if (command->get_name() == name) return become_computing(argv);
-  auto result = dispatch(command, options);
-  if (result) return 0;
-  fmt::print(stderr, "traj: {}\n", result.error().detail);
-  return result.error().code == Errc::corrupt ? 1 : 2;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& e) {  // fmt::print on a closed pipe
-    std::fprintf(stderr, "traj: %s\n", e.what());
-    return 2;
-  }
+  CLI::App app("traj: what is in the trajectory stream of a run");
+  Options options;
+  add_commands(app, options);
+  add_computing_commands(app);
+  return traj::run_program(app, argc, argv, [&](const CLI::App& command) -> Expected<void> {
+    for (const char* name : {"advantages", "loss", "rescore"})
+      if (command.get_name() == name) return become_computing(argv);
+    return dispatch(command, options);
+  });
 }

@@ -1,10 +1,9 @@
 // traj-compute: the commands of traj that compute advantages, losses and scores. `traj` becomes it;
 // a program of its own because libtorch takes half a second to load.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 
 #include "tools/traj/recompute/recompute_commands.hpp"
+#include "tools/traj/traj_program.hpp"
 
 namespace {
 
@@ -73,31 +72,13 @@ Expected<void> dispatch(const std::string& name, const Options& x) {
   return traj::rescore({x.question, x.reward, x.output()});
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("the part of traj that computes", "traj");
-  app.require_subcommand(1);
-  Options options;
-  add_commands(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    fmt::print(stderr, "traj: {} (traj --help)\n", e.what());
-    return 2;
-  }
-  auto result = dispatch(app.get_subcommands().front()->get_name(), options);
-  if (result) return 0;
-  fmt::print(stderr, "traj: {}\n", result.error().detail);
-  return result.error().code == Errc::corrupt ? 1 : 2;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& e) {  // fmt::print on a closed pipe, or a formula that threw
-    std::fprintf(stderr, "traj: %s\n", e.what());
-    return 2;
-  }
+  CLI::App app("the part of traj that computes", "traj");
+  Options options;
+  add_commands(app, options);
+  return traj::run_program(app, argc, argv, [&options](const CLI::App& command) {
+    return dispatch(command.get_name(), options);
+  });
 }

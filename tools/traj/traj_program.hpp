@@ -1,0 +1,16 @@
+#pragma once
+/// What traj's two programs share: from words to a command, and from its result to an exit code.
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "runtime/base/error.hpp"
+
+namespace cohort::traj {
+
+/// Parses the words of `app`, which has subcommands, and calls `command` with the one that was
+/// given. Returns the exit code: 0 fine, 1 damage, 2 wrong usage or nothing there, each of the last
+/// two with one line on stderr.
+int run_program(CLI::App& app, int argc, char** argv,
+                const std::function<Expected<void>(const CLI::App&)>& command);
+
+}  // namespace cohort::traj
