@@ -561,6 +561,7 @@ struct RunConfig {
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
   std::string reward_pretrain;   // of the critic
   std::string teacher_pretrain;  // of the teacher
+  std::string student_pretrain;  // of the student, in pipeline distill
   ModelSection model;
   WorkerConfig actor_train;
   WorkerConfig actor_infer;

@@ -45,8 +45,8 @@ std::vector<Section> sections_of(const RunConfig& c) {
     return out;
   }
   if (c.pipeline == Pipeline::distill) {
-    add_section(out, "actor_train", "student", c.student, c.pretrain);
-    add_section(out, "reference", "teacher", c.teacher, c.pretrain);
+    add_section(out, "actor_train", "student", c.student, first_of(c.student_pretrain, c.pretrain));
+    add_section(out, "reference", "teacher", c.teacher, first_of(c.teacher_pretrain, c.pretrain));
     return out;
   }
   add_section(out, "actor_train", "actor_train", c.actor_train, c.pretrain);

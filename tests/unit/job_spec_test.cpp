@@ -262,6 +262,30 @@ rewards:
   EXPECT_TRUE(plan) << plan.error().detail;
 }
 
+TEST(JobSpec, StudentAndTeacherOfADistillationHaveShapesOfTheirOwn) {
+  auto config = config::load_text(R"yaml(sequence_length: 1024
+student_pretrain: Qwen/Qwen2.5-7B-Instruct
+teacher_pretrain: Qwen/Qwen2.5-14B-Instruct
+placement: {mode: timeshare}
+student:
+  training_args: {per_device_train_batch_size: 1, gradient_accumulation_steps: 1}
+  strategy_args: {strategy_name: deepspeed_train, strategy_config: {zero_optimization: {stage: 3}}}
+  device_mapping: list(range(0,8))
+teacher:
+  training_args: {per_device_train_batch_size: 1}
+  strategy_args: {strategy_name: deepspeed_infer, strategy_config: {zero_optimization: {stage: 3}}}
+  device_mapping: list(range(0,8))
+)yaml",
+                                  "distill.yaml");
+  ASSERT_TRUE(config) << config.error().detail;
+  const job::Job job = job_for(*config);
+  EXPECT_EQ(job.spec.model.num_hidden_layers, 28);
+  const plan::RoleJob* teacher = find_role(job, "reference");
+  ASSERT_NE(teacher, nullptr);
+  ASSERT_TRUE(teacher->model);
+  EXPECT_EQ(teacher->model->num_hidden_layers, 48);
+}
+
 /// A config in the form of ROLL's examples, all roles on all of `cards`.
 std::string colocated(const std::string& pretrain, int cards, const std::string& train,
                       const std::string& infer) {

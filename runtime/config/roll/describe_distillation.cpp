@@ -33,8 +33,11 @@ void describe_distillation(Visitor& v, RunConfig& c) {
       {"teacher_pretrain", "teacher",
        "Folder of the teacher, where teacher.model_args.model_name_or_path names none."},
       c.teacher_pretrain);
+  v.nullable_text(
+      {"student_pretrain", "plan", "distill: what the student starts from; ~: pretrain."},
+      c.student_pretrain);
   v.inert(
-      "student_pretrain question_key answer_key logits_topk distill_loss_weight kd_temperature "
+      "question_key answer_key logits_topk distill_loss_weight kd_temperature "
       "teacher_temperature kd_objective adaptive_kl_alpha skew_lambda distill_on_prompt "
       "logits_transfer_backend",
       "belongs to pipeline distill, which is not built in");
