@@ -385,7 +385,7 @@ TEST(Examples, DefinitionsUnderKeysOfTheirOwn) {
   RunConfig c = loaded(k_lake);
   EXPECT_EQ(c.sequence_length, 16384);
   EXPECT_EQ(c.save_steps, 0);
-  EXPECT_EQ(c.actor_infer.data_args.chat_template_kwargs, "{\"enable_thinking\": false}");
+  EXPECT_EQ(c.actor_infer.data_args.chat_template_kwargs, "{\"enable_thinking\":false}");
   EXPECT_TRUE(has(c.notes, "LEN_64k", "a definition for ${...}"));
   EXPECT_TRUE(has(c.notes, "games", "a definition for ${...}"));
   EXPECT_FALSE(has(c.notes, "LEN_16k", "definition"));

@@ -50,8 +50,10 @@ void complete_pure(RunConfig& c, Findings& f) {
 void note_unused(const RunConfig& c, Findings& f) {
   if (c.pipeline <= Pipeline::rlvr && f.has("teacher"))
     f.note("teacher", "not built: neither is_pure_opd nor use_opd is true");
-  for (const char* key : {"opd_kl_coef", "opd_kl_penalty", "opd_token_kld_clip"})
-    if (f.has(key)) f.note(key, "only is_pure_opd and use_opd read it");
+  for (const auto& [key, is_given] : {std::pair{"opd_kl_coef", c.opd.coef != OpdSection{}.coef},
+                                      std::pair{"opd_kl_penalty", c.opd.kind.has_value()},
+                                      std::pair{"opd_token_kld_clip", c.opd.clip.has_value()}})
+    if (is_given && f.has(key)) f.note(key, "only is_pure_opd and use_opd read it");
 }
 
 }  // namespace

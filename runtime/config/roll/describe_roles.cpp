@@ -279,8 +279,8 @@ void describe_data_args(Visitor& v, DataArgs& d) {
         is_thinking);
   if (is_thinking && d.chat_template_kwargs.find("\"enable_thinking\"") == std::string::npos)
     d.chat_template_kwargs =
-        fmt::format("{{\"enable_thinking\": {}{}", *is_thinking,
-                    d.chat_template_kwargs == "{}" ? "}" : ", " + d.chat_template_kwargs.substr(1));
+        fmt::format("{{\"enable_thinking\":{}{}", *is_thinking,
+                    d.chat_template_kwargs == "{}" ? "}" : "," + d.chat_template_kwargs.substr(1));
   v.nullable_text({"chat_template_date", "preflight",
                    "YYYY-MM-DD: the day that a template which writes the date takes for today."},
                   d.chat_template_date);
