@@ -15,10 +15,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 using proto::Trajectory;
 
-constexpr std::array k_keys = {"group",  "index",       "step",        "tokens",
-                               "mask",   "logprobs",    "rewards",     "ref_logprobs",
-                               "values", "prompt",      "response",    "ground_truth",
-                               "tag",    "data_source", "stop_reason", "weight_version"};
+constexpr std::array k_keys = {
+    "group",          "index",           "step",         "tokens",      "mask",
+    "logprobs",       "rewards",         "ref_logprobs", "values",      "prompt",
+    "response",       "ground_truth",    "tag",          "data_source", "stop_reason",
+    "weight_version", "teacher_logprobs"};
 
 /// One row while it is read; the first fault stays.
 class RowReader {
@@ -153,6 +154,9 @@ Expected<void> read_columns(const RowReader& row, Trajectory& t) {
   if (row.find("ref_logprobs") != nullptr) {
     COHORT_ASSIGN(t.ref_logp, row.column("ref_logprobs", t.response_mask));
   }
+  if (row.find("teacher_logprobs") != nullptr) {
+    COHORT_ASSIGN(t.teacher_logp, row.column("teacher_logprobs", t.response_mask));
+  }
   if (row.find("values") != nullptr) {
     COHORT_ASSIGN(t.values, row.column("values", t.response_mask));
   }
@@ -202,6 +206,7 @@ Expected<void> ImportedRows::add(std::string_view text, uint64_t line) {
                                  t.key.step, t.key.index));
   if (!trajectories_.empty())
     for (const auto& [name, column] : {std::pair{"ref_logprobs", &Trajectory::ref_logp},
+                                       std::pair{"teacher_logprobs", &Trajectory::teacher_logp},
                                        std::pair{"values", &Trajectory::values}})
       if ((trajectories_.front().*column).empty() != (t.*column).empty())
         return row.fault(fmt::format("'{}': all rows have it, or none", name));

@@ -144,8 +144,10 @@ void print_summary(const View& view, const StepQuestion& question) {
 Expected<void> advantages(const AdvantagesOptions& options) {
   COHORT_ASSIGN(const RecordedStep step, read_step(options.question));
   const double kl = step.kl_coefficient();
-  COHORT_ASSIGN(const StepAdvantages asked, advantages_of(step.asked, kl, step.batch()));
-  COHORT_ASSIGN(const StepAdvantages own, advantages_of(step.own, kl, step.batch()));
+  COHORT_ASSIGN(const StepAdvantages asked,
+                advantages_of({step.asked, kl, nullptr, step.earlier}, step.batch()));
+  COHORT_ASSIGN(const StepAdvantages own,
+                advantages_of({step.own, kl, nullptr, step.earlier}, step.batch()));
   const View view{step, asked, own, places_of(asked), places_of(own)};
   if (options.output == Output::table) print_table(view);
   if (options.output == Output::trajectories) print_trajectories(view);

@@ -76,13 +76,15 @@ std::optional<BatchLoss> loss_of_batch(const config::RunConfig& config, const St
 Expected<StepLoss> loss_of_step(const RecordedStep& recorded, const Columns& columns) {
   const config::RunConfig& config = recorded.asked;
   StepLoss found;
-  COHORT_ASSIGN(found.step, advantages_of(config, recorded.kl_coefficient(), recorded.batch(),
-                                          columns.old ? &*columns.old : nullptr));
-  actors::correct_batch(config, found.step.trajectories(), found.step.packed, found.report);
-  actors::mark_trajectories(config, found.step.trajectories(), found.step.packed);
+  const AdvantageSources sources{config, recorded.kl_coefficient(),
+                                 columns.old ? &*columns.old : nullptr, recorded.earlier};
+  COHORT_ASSIGN(found.step, advantages_of(sources, recorded.batch()));
   const auto size = static_cast<size_t>(config.derived.optimizer_batch);
-  const Rng rng = actors::picks_rng(config);
   const auto ranges = found.step.left->optimizer_batches(size);
+  actors::correct_batch(config, found.step.trajectories(), found.step.packed, found.report);
+  actors::weigh_lengths(config, found.step.trajectories(), ranges, found.step.packed);
+  actors::mark_trajectories(config, found.step.trajectories(), found.step.packed);
+  const Rng rng = actors::picks_rng(config);
   // Optimizer steps before this one, as long as every step has had as many.
   uint64_t steps = (recorded.trajectories.front().key.step - 1) *
                    static_cast<uint64_t>(config.ppo_epochs) * ranges.size();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "actors/roles/fill_advantages.hpp"
 #include "runtime/config/load.hpp"
 #include "tools/traj/open_run.hpp"
 
@@ -70,14 +71,24 @@ std::vector<std::string> overrides_of(const StepQuestion& question, config::Dial
   return overrides;
 }
 
-}  // namespace
-
-std::vector<proto::Trajectory> RecordedStep::batch() const {
+std::vector<proto::Trajectory> kept_of(const std::vector<proto::Trajectory>& trajectories) {
   std::vector<proto::Trajectory> kept;
   std::ranges::copy_if(trajectories, std::back_inserter(kept),
                        [](const auto& t) { return !proto::is_left_out(t); });
   return kept;
 }
+
+Expected<std::vector<proto::Trajectory>> trajectories_of(stream::Reader& reader, uint64_t step) {
+  std::vector<proto::Trajectory> found;
+  COHORT_TRY(for_each_trajectory(
+      reader, {step, proto::TrajectoryKind::train, 0},
+      [&](const stream::RecordInfo&, const proto::Trajectory& t) { found.push_back(t); }));
+  return found;
+}
+
+}  // namespace
+
+std::vector<proto::Trajectory> RecordedStep::batch() const { return kept_of(trajectories); }
 
 double RecordedStep::kl_coefficient() const {
   const auto found = row.find("critic/kl_coef");
@@ -89,10 +100,7 @@ Expected<RecordedStep> read_step(const StepQuestion& question) {
   COHORT_ASSIGN(const stream::Index* index, reader.index());
   const StepRecords records = find_records(*index, question.step);
   RecordedStep step;
-  COHORT_TRY(for_each_trajectory(reader, {question.step, proto::TrajectoryKind::train, 0},
-                                 [&](const stream::RecordInfo&, const proto::Trajectory& t) {
-                                   step.trajectories.push_back(t);
-                                 }));
+  COHORT_ASSIGN(step.trajectories, trajectories_of(reader, question.step));
   if (step.trajectories.empty())
     return Error{
         Errc::not_found,
@@ -107,6 +115,11 @@ Expected<RecordedStep> read_step(const StepQuestion& question) {
   COHORT_ASSIGN(step.asked,
                 config::load_text(yaml, name, overrides_of(question, step.own.dialect), options));
   COHORT_ASSIGN(step.row, numbers_of(reader, records));
+  if (actors::has_running_norm(step.own) || actors::has_running_norm(step.asked))
+    for (uint64_t before = 1; before < question.step; ++before) {
+      COHORT_ASSIGN(const auto earlier, trajectories_of(reader, before));
+      step.earlier.push_back(kept_of(earlier));
+    }
   for (const proto::Trajectory& t : step.trajectories)
     if (t.behavior_logp.empty() || t.response_mask.empty())
       return Error{Errc::unsupported,

@@ -26,6 +26,8 @@ struct RecordedStep {
   bool is_imported = false;  // `traj import` made the run: there are no rows and no policy
   /// The newest record of each training trajectory, in order of (group, index).
   std::vector<proto::Trajectory> trajectories;
+  /// Of each step before, what its update was given, if one of the configs has a running norm.
+  std::vector<std::vector<proto::Trajectory>> earlier;
   /// The numbers of the step's row; empty: the stream has no row of it.
   std::map<std::string, double> row;
 

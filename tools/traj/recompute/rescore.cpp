@@ -228,9 +228,10 @@ Expected<void> rescore(const RescoreOptions& options) {
   constexpr uint32_t k_rows_of_a_call = 8;
   RecordedStep again = recorded;
   again.trajectories = scored_again(recorded, scorers, k_rows_of_a_call);
-  const double kl = recorded.kl_coefficient();
-  COHORT_ASSIGN(const StepAdvantages before, advantages_of(recorded.asked, kl, recorded.batch()));
-  COHORT_ASSIGN(const StepAdvantages after, advantages_of(recorded.asked, kl, again.batch()));
+  const AdvantageSources sources{recorded.asked, recorded.kl_coefficient(), nullptr,
+                                 recorded.earlier};
+  COHORT_ASSIGN(const StepAdvantages before, advantages_of(sources, recorded.batch()));
+  COHORT_ASSIGN(const StepAdvantages after, advantages_of(sources, again.batch()));
   const auto old_means = mean_advantages(before), new_means = mean_advantages(after);
   const auto mean_in = [](const auto& means, const proto::TrajectoryKey& key) {
     const auto found = means.find(key);

@@ -4,22 +4,38 @@
 #include <utility>
 
 namespace cohort::traj {
+namespace {
 
-Expected<StepAdvantages> advantages_of(const config::RunConfig& config, double kl_coefficient,
-                                       std::vector<proto::Trajectory> batch,
-                                       const LogprobRows* old) {
+StepAdvantages packed_of(const AdvantageSources& sources, std::vector<proto::Trajectory> batch) {
   StepAdvantages step;
   step.batch = std::make_unique<const std::vector<proto::Trajectory>>(std::move(batch));
-  step.left = std::make_unique<const actors::Survivors>(config, *step.batch);
+  step.left = std::make_unique<const actors::Survivors>(sources.config, *step.batch);
   step.packed = actors::pack(step.trajectories());
   step.packed.baselines = step.left->baselines();
-  if (old != nullptr)
+  if (sources.old != nullptr)
     for (size_t i = 0; i < step.trajectories().size(); ++i) {
-      const std::vector<float>& row = old->logp.at(step.trajectories()[i].key);
+      const std::vector<float>& row = sources.old->logp.at(step.trajectories()[i].key);
       std::ranges::copy(row, step.packed.old_logp.begin() + step.packed.cu_seqlens[i]);
     }
-  COHORT_ASSIGN(step.metrics,
-                actors::fill_advantages(config, kl_coefficient, step.trajectories(), step.packed));
+  return step;
+}
+
+}  // namespace
+
+Expected<StepAdvantages> advantages_of(const AdvantageSources& sources,
+                                       std::vector<proto::Trajectory> batch) {
+  actors::RunningScores running;
+  if (actors::has_running_norm(sources.config))
+    for (const std::vector<proto::Trajectory>& earlier : sources.earlier) {
+      StepAdvantages before = packed_of({sources.config, 0, nullptr, sources.earlier}, earlier);
+      if (auto filled = actors::fill_advantages(sources.config, sources.kl_coefficient,
+                                                before.trajectories(), before.packed, &running);
+          !filled)
+        return filled.error();
+    }
+  StepAdvantages step = packed_of(sources, std::move(batch));
+  COHORT_ASSIGN(step.metrics, actors::fill_advantages(sources.config, sources.kl_coefficient,
+                                                      step.trajectories(), step.packed, &running));
   return step;
 }
 

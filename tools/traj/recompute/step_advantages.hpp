@@ -20,11 +20,17 @@ struct StepAdvantages {
   const std::vector<proto::Trajectory>& trajectories() const { return left->trajectories(); }
 };
 
-/// `old`: log-probs of the policy that began the update; null: those recorded at generation.
+struct AdvantageSources {
+  const config::RunConfig& config;
+  double kl_coefficient = 0;
+  /// Log-probs of the policy that began the update; null: those recorded at generation.
+  const LogprobRows* old = nullptr;
+  /// Batches of the steps before, in order; read where a norm is over the run so far.
+  const std::vector<std::vector<proto::Trajectory>>& earlier;
+};
 /// Errors: those of fill_advantages.
-Expected<StepAdvantages> advantages_of(const config::RunConfig& config, double kl_coefficient,
-                                       std::vector<proto::Trajectory> batch,
-                                       const LogprobRows* old = nullptr);
+Expected<StepAdvantages> advantages_of(const AdvantageSources& sources,
+                                       std::vector<proto::Trajectory> batch);
 
 /// Of the advantages of a trajectory's sampled tokens.
 struct AdvantageRange {
