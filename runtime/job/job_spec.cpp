@@ -161,6 +161,13 @@ void fill_builtin(plan::RoleJob& job, const WorkerConfig& role, const RunConfig&
   job.swap_optimizer = zero.swap_optimizer;
 }
 
+/// A classifier that scores answers; other rewards with cards are judges that generate.
+bool is_reward_model(const std::string& role, const RunConfig& c) {
+  for (const auto& [name, reward] : c.rewards)
+    if (role == "rewards." + name) return reward.type == config::RewardType::reward_model;
+  return false;
+}
+
 plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
                       const model::ModelShape& shape) {
   const WorkerConfig& w = *section.worker;
@@ -178,7 +185,7 @@ plan::RoleJob role_of(const Section& section, const RunConfig& c, bool is_cpu,
   // One dtype for all roles of a run on our engine: the trainer's (actors::preflight).
   if (is_cpu) dtype = c.actor_train.model_args.dtype;
   job.param_bytes = dtype == config::ModelDtype::fp32 ? 4 : 2;
-  const bool is_scorer = job.name.starts_with("rewards.");
+  const bool is_scorer = is_reward_model(job.name, c);
   job.has_value_head = is_scorer || (c.pipeline == Pipeline::rm && job.name == Role::actor_train);
   job.has_own_weights = is_scorer || job.name == Role::teacher ||
                         (job.name == Role::reference && !config::own_reference(c).empty());
