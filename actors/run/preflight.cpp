@@ -465,10 +465,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
   COHORT_TRY(check_cards(config));
   if (auto engine = compute::engine_named(config.actor_infer.engine); !engine)
     return engine.error().with_context("actor_infer.engine");
-  std::shared_ptr<tasks::ToolLoop> loop;
-  if (config.pipeline != config::Pipeline::sft) {
-    COHORT_ASSIGN(loop, open_tool_loop(config));
-  }
+  COHORT_ASSIGN(const std::shared_ptr<tasks::ToolLoop> loop, open_tool_loop(config));
   COHORT_ASSIGN(job::Policy policy, job::policy_of(config, shown_tools(config, loop.get())));
   for (const std::string& notice : policy.notices) log::info("pretrain: {}", notice);
   result.tokenizer = policy.tokenizer;

@@ -38,7 +38,9 @@ double turn_limit_s(const config::RunConfig& config) {
 }  // namespace
 
 Expected<std::shared_ptr<tasks::ToolLoop>> open_tool_loop(const config::RunConfig& config) {
-  if (config.tools.empty()) return std::shared_ptr<tasks::ToolLoop>();
+  const bool has_answers =
+      config.pipeline == config::Pipeline::agentic || config.pipeline == config::Pipeline::rlvr;
+  if (config.tools.empty() || !has_answers) return std::shared_ptr<tasks::ToolLoop>();
   auto loop = std::make_shared<tasks::ToolLoop>();
   for (const auto& [name, from] : config.tools) {
     auto tool = open_tool(from);

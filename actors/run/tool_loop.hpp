@@ -10,7 +10,7 @@
 
 namespace cohort::actors {
 
-/// Returns null if the config has no tools. What the loop shows and how it cuts comes with
+/// Returns null if the config has no tools, or its pipeline samples no answers. What the loop shows and how it cuts comes with
 /// complete_tool_loop(). Errors name the key, `tools.NAME`; otherwise as plugin::open_tool().
 Expected<std::shared_ptr<tasks::ToolLoop>> open_tool_loop(const config::RunConfig& config);
 
