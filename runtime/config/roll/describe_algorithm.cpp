@@ -12,12 +12,12 @@ void describe_run(Visitor& v, RunConfig& c) {
          at_least(0)},
         c.seed);
   v.key({"output_dir", "run folder", "Where run folders go."}, c.output_dir);
-  v.key({"max_steps", "driver",
-         "Policy iterations of the run; -1: until Ctrl-C, with a learning rate that needs no end. "
-         "sft, dpo, rm: optimizer steps; missing or -1: training_args of the role that trains "
-         "decides.",
-         between(-1, 10'000'000)},
-        c.max_steps);
+  v.key(
+      {"max_steps", "driver",
+       "Policy iterations of the run; -1: until Ctrl-C. sft, dpo, rm: optimizer steps; missing or "
+       "-1: training_args of the role that trains decides.",
+       between(-1, 10'000'000)},
+      c.max_steps);
   v.key({"save_steps", "driver",
          "A checkpoint every so many steps, and after the last; 0: after the last alone.",
          at_least(0)},
@@ -289,7 +289,7 @@ void describe_algorithm(Visitor& v, RunConfig& c) {
         c.dialect);
   v.key({"pipeline", "config",
          "What the run does. Missing: agentic with train_env_manager, rlvr with rewards or "
-         "files, sft with sft_train, distill with student, dpo and rm with keys of their own."},
+         "files, sft with sft_train, distill with student, dpo and rm by their keys."},
         c.pipeline);
   describe_run(v, c);
   describe_batches(v, c);

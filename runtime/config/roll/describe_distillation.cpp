@@ -8,8 +8,7 @@ namespace {
 void describe_opd(Visitor& v, OpdSection& x) {
   v.key({"is_pure_opd", k_trainer,
          "The advantage of a token is the lead of the teacher's log-probability over the policy's, "
-         "and nothing else (docs/distillation.md). ROLL's launcher sets it; student_train implies "
-         "it."},
+         "and nothing else. ROLL's launcher sets it; student_train implies it."},
         x.is_pure);
   v.key(
       {"use_opd", k_trainer, "opd_kl_coef times that lead is added to the estimator's advantages."},

@@ -215,8 +215,8 @@ void describe_generating_args(Visitor& v, GeneratingArgs& g) {
          between(1, 1 << 16)},
         g.num_return_sequences);
   v.key({"repetition_penalty", "rollout",
-         "Above 1: tokens of the prompt and the answer become less likely; 1: off. As "
-         "temperature and top_p it forms what is sampled, not the log-probabilities that train.",
+         "Above 1: tokens of the prompt and the answer become less likely; 1: off. The "
+         "log-probabilities that train go without it.",
          above(0)},
         g.repetition_penalty);
   v.text_or_texts(
