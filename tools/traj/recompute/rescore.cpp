@@ -76,6 +76,13 @@ Expected<Scorers> open_scorers(const RecordedStep& recorded, const RewardWords& 
   Scorers scorers;
   if (is_config(words.spec.plugin)) {
     COHORT_ASSIGN(config.rewards, rewards_in(words.spec.plugin));
+    for (const auto& [name, reward] : config.rewards)
+      if (reward.type == config::RewardType::reward_model)
+        return Error{
+            Errc::unsupported,
+            fmt::format("{}: rewards.{} is a reward model, which has a card in a run; take "
+                        "the entry out (`actor-node logprobs` gives its scores of ids)",
+                        words.spec.plugin, name)};
     COHORT_ASSIGN(scorers.rewards, actors::open_rewards(config));
   } else {
     COHORT_ASSIGN(const plugin::PluginSpec spec, spec_of(words));
