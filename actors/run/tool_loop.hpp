@@ -10,8 +10,9 @@
 
 namespace cohort::actors {
 
-/// Returns null if the config has no tools, or its pipeline samples no answers. What the loop shows and how it cuts comes with
-/// complete_tool_loop(). Errors name the key, `tools.NAME`; otherwise as plugin::open_tool().
+/// Returns null if the config has no tools, or its pipeline samples no answers. What the loop shows
+/// and how it cuts comes with complete_tool_loop(). Errors name the key, `tools.NAME`; otherwise as
+/// plugin::open_tool().
 Expected<std::shared_ptr<tasks::ToolLoop>> open_tool_loop(const config::RunConfig& config);
 
 /// Returns the schemas for the prompt; "" if it shows none.
