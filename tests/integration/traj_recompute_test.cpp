@@ -175,7 +175,8 @@ TEST_F(TrajRecompute, ALossReadsTheLogProbsThatItIsGiven) {
 
 TEST_F(TrajRecompute, ImportedTextsCanBeScored) {
   const std::string run = imported("roll", R"(, "ground_truth": "7")");
-  const Said said = traj({"rescore", run, "--step", "1", "--reward", "exact", "--json"});
+  const Said said = traj({"rescore", run, "--step", "1", "--reward", "exact", "--config",
+                          R"({"marker": ""})", "--json"});
   ASSERT_EQ(said.code, 0) << said.err;
   expect_near(numbers(said.lines(), "new_score"), {1, 1, 1});
   expect_near(numbers(said.lines(), "old_score"), {1, 0, 3});
