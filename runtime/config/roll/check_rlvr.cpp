@@ -185,9 +185,12 @@ void check_rlvr(RunConfig& c, Findings& f) {
 }
 
 void note_inert(RunConfig& c, Findings& f) {
-  for (const char* key : {"num_train_epochs", "max_steps"})
+  const TrainingArgs& args = c.actor_train.training_args;
+  for (const auto& [key, is_given] :
+       {std::pair{"num_train_epochs", args.num_train_epochs != TrainingArgs{}.num_train_epochs},
+        std::pair{"max_steps", args.max_steps != TrainingArgs{}.max_steps}})
     if (const std::string path = std::string("actor_train.training_args.") + key;
-        f.has(path) && c.pipeline <= Pipeline::rlvr)
+        is_given && f.has(path) && c.pipeline <= Pipeline::rlvr)
       f.note(path,
              "max_steps at the top decides how long the run is; ROLL's rlvr and agentic do not "
              "read it");
