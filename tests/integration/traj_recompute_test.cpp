@@ -146,6 +146,21 @@ TEST_F(TrajRecompute, ImportedRowsGetTheAdvantagesOfTheirDialect) {
               {1 - 4.0 / 3, -4.0 / 3, 3 - 4.0 / 3});
 }
 
+// Scores 1, 0 and 3 in step 1, then 4: the mean of the run so far is 2.
+TEST_F(TrajRecompute, ARunningNormReadsTheStepsBefore) {
+  std::string rows;
+  for (const char* fields : {R"("step": 1, "rewards": 1)", R"("step": 1, "rewards": 0)",
+                             R"("step": 1, "rewards": 3)", R"("step": 2, "rewards": 4)"})
+    rows += std::string("{") + fields +
+            R"(, "group": 0, "tokens": [1, 2], "mask": [0, 1], "logprobs": [-1]})" + "\n";
+  const std::string run = folder_.path() / "steps";
+  ASSERT_EQ(traj({"import", file("steps.jsonl", rows), run}).code, 0);
+  const Said said = traj({"advantages", run, "--step", "2", "--estimator", "reinforce",
+                          "norm_mean_type=running", "--json"});
+  ASSERT_EQ(said.code, 0) << said.err;
+  expect_near(numbers(said.lines(), "advantage"), {2});
+}
+
 TEST_F(TrajRecompute, ALossReadsTheLogProbsThatItIsGiven) {
   const std::string run = imported("roll");
   // Of three tokens all but the first: ratios e^0.5 and 1 in each row.
