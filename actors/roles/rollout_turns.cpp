@@ -136,6 +136,9 @@ void RolloutState::append_answer(Episode& episode, const compute::TurnOutput& ou
                           output.versions.empty() ? 0 : output.versions.front());
   t.token_versions.insert(t.token_versions.end(), output.versions.begin(), output.versions.end());
   t.token_versions.resize(t.tokens.size());
+  // A policy that was served between the lease and the first token has sampled nothing.
+  if (t.turns.empty() && !output.versions.empty())
+    t.weight_version_min = t.weight_version_max = output.versions.front();
   for (uint32_t version : output.versions) {
     t.weight_version_min = std::min<uint64_t>(t.weight_version_min, version);
     t.weight_version_max = std::max<uint64_t>(t.weight_version_max, version);

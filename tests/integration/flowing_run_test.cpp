@@ -7,7 +7,7 @@
 
 #include "tests/support/recovery.hpp"
 
-namespace cohort {
+namespace cohort::flowing_run_test {
 namespace {
 
 using test::Process;
@@ -121,4 +121,4 @@ TEST(FullyAsync, AnEngineThatIsCutIsInterrupted) {
 }
 
 }  // namespace
-}  // namespace cohort
+}  // namespace cohort::flowing_run_test
