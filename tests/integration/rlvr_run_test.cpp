@@ -134,29 +134,6 @@ TEST(Rlvr, ResumedAfterAKillItTakesTheNextRowsAndEndsWithTheSameHash) {  // DATA
   EXPECT_EQ(found.at(4), expected.at(4));
 }
 
-TEST(Rlvr, RunningNormsOutlastAResume) {
-  const std::vector<std::string> more = {"adv_estimator=reinforce", "norm_mean_type=running",
-                                         "norm_std_type=running", "length_loss_weight=true",
-                                         "actor_infer.generating_args.repetition_penalty=1.2"};
-  TempFolder whole, folder, plain;
-  Process reference(rlvr_run(whole, more), whole);
-  ASSERT_EQ(reference.wait(), 0) << reference.err();
-  auto part = more;
-  part.emplace_back("max_steps=2");
-  Process first(rlvr_run(folder, part), folder);
-  ASSERT_EQ(first.wait(), 0) << first.err();
-  part.back() = "resume_from_checkpoint=true";
-  Process resumed(rlvr_run(folder, part), folder);
-  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
-  EXPECT_EQ(hashes(run_folder(resumed)).at(4), hashes(run_folder(reference)).at(4));
-  // Another scope is another policy.
-  part = more;
-  part[1] = "norm_mean_type=batch";
-  Process batch(rlvr_run(plain, part), plain);
-  ASSERT_EQ(batch.wait(), 0) << batch.err();
-  EXPECT_NE(hashes(run_folder(batch)).at(4), hashes(run_folder(reference)).at(4));
-}
-
 TEST(Rlvr, PythonAndCppPluginsGiveTheHashesOfTheBuiltInRule) {
   TempFolder a;
   if (!has_sandbox(a)) GTEST_SKIP() << "bwrap does not run here";

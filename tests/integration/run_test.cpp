@@ -152,6 +152,29 @@ TEST(Run, WithoutAStepCountItGoesOnUntilCtrlC) {
       {"max_steps=-1", "save_steps=1000", "actor_train.training_args.lr_scheduler_type=constant"});
 }
 
+TEST(Run, RunningNormsOutlastAResume) {
+  // The longer start reaches the goal now and then: scores differ.
+  const std::vector<std::string> start = {"actor_train.training_args.lr_scheduler_type=constant",
+                                          "warm_start.steps=120", "warm_start.batch_size=16"};
+  std::vector<std::string> more = start;
+  more.insert(more.end(), {"reward_normalization.norm_mean_type=running",
+                           "reward_normalization.norm_std_type=running"});
+  TempFolder whole, folder, plain;
+  Process reference(tiny_run(whole, more), whole);
+  ASSERT_EQ(reference.wait(), 0) << reference.err();
+  const std::string expected = hashes(run_folder(reference)).at(4);
+  more.emplace_back("max_steps=2");
+  Process first(tiny_run(folder, more), folder);
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  more.back() = "resume_from_checkpoint=true";
+  Process resumed(tiny_run(folder, more), folder);
+  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
+  EXPECT_EQ(hashes(run_folder(resumed)).at(4), expected);
+  Process other(tiny_run(plain, start), plain);
+  ASSERT_EQ(other.wait(), 0) << other.err();
+  EXPECT_NE(hashes(run_folder(other)).at(4), expected);
+}
+
 struct BadStart {
   std::vector<std::string> overrides;
   std::string expected;
