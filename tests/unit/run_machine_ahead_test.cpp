@@ -111,7 +111,11 @@ TEST(Run, RolloutsPlayOnOverAPublish) {  // FLOWING-1
 }
 
 TEST(Run, GroupsOfTheYoungestStepAreAdmittedByTheFraction) {  // FLOWING-1
-  Flowing script(Flowing::flowing(0.25));
+  RunScript script(Flowing::flowing(0.25));
+  script.groups = 4;
+  script.tell(Started{});
+  ASSERT_TRUE(script.answer_until(
+      [&] { return script.run().step() == 1 && script.run().front() == StepState::updating; }));
   std::set<uint32_t> ahead;
   for (const Command& each : script.all)
     if (const auto* lease = std::get_if<Lease>(&each); lease && lease->round.step == 2)
