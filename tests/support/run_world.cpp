@@ -367,7 +367,8 @@ void RunWorld::execute(const Lease& x) {
   check(is_scripted || replica.version == static_cast<int64_t>(x.version),
         fmt::format("PLACE-5: lease {} wants version {}, {} is served", x.number, x.version,
                     replica.version));
-  check(is_scripted || replica.has_cache, "PLACE-4: a lease comes before the cache");
+  check(is_scripted || replica.has_cache || options_.run.plays_in_reference,
+        "PLACE-4: a lease comes before the cache");
   const bool is_planted = options_.run.plant == plan::Plant::staleness_off_by_one;
   if (options_.run.is_flowing)
     check_flowing(x, replica);
