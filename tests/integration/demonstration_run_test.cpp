@@ -2,6 +2,8 @@
 // by itself learns from the rows' own answers; over processes the same bits; what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/recovery.hpp"
 
 namespace cohort {
@@ -23,7 +25,7 @@ std::vector<std::string> run_of(const TempFolder& folder,
                                         "actor_train.training_args.lr_scheduler_type=constant",
                                         "actor_train.training_args.warmup_steps=0",
                                         "warm_start.steps=0",
-                                        "max_steps=30",
+                                        "max_steps=72",
                                         "eval_steps=-1",
                                         "~rewards.answer",
                                         "+rewards.answer.type=format",
@@ -47,14 +49,16 @@ TEST(Demonstrations, StandInTheirGroupsAndTeachWhatNobodySamples) {
     EXPECT_EQ(t.score, 1) << t.turns.back().response;
     EXPECT_TRUE(std::ranges::all_of(t.behavior_logp, [](float x) { return x == 0; }));
   }
-  EXPECT_EQ(demonstrations, 30U * 8);
+  EXPECT_EQ(demonstrations, 72U * 8);
   const auto rows = test::metric_rows(path);
-  ASSERT_EQ(rows.size(), 31U);
+  ASSERT_EQ(rows.size(), 73U);
   const auto number = [&](size_t row, const char* key) { return rows[row].at(key).get<double>(); };
   EXPECT_EQ(number(1, "reward/mean"), 0) << "of the sampled answers alone";
   EXPECT_EQ(number(1, "reward/demonstration/mean"), 1);
   EXPECT_EQ(number(1, "critic/mixed_groups"), 1);
-  EXPECT_GT(number(30, "reward/mean"), 0.2);
+  double best = 0;
+  for (size_t row = 49; row < rows.size(); ++row) best = std::max(best, number(row, "reward/mean"));
+  EXPECT_GT(best, 0.4);
 }
 
 TEST(Demonstrations, NoLayoutOfProcessesChangesAHash) {

@@ -169,15 +169,16 @@ TEST(VerlRun, ALossWithARatioOfTheSequenceAndTheKlInTheRewardTrain) {
 
 TEST(VerlRun, WhatIsNotBuiltIsRefusedWithWhereKeyAndRemedy) {
   TempFolder folder;
+  const std::string interaction =
+      "actor_rollout_ref.rollout.multi_turn.interaction_config_path=users.yaml";
   Process run(quickstart_run(folder, {"actor_rollout_ref.rollout.multi_turn.enable=True",
-                                      "data.shuffle=False"}),
+                                      interaction, "data.shuffle=False"}),
               folder);
   EXPECT_EQ(run.wait(), 2);
-  for (const char* text :
-       {"override 'actor_rollout_ref.rollout.multi_turn.enable=True': "
-        "actor_rollout_ref.rollout.multi_turn.enable: a conversation with tools is not built in; "
-        "use False",
-        "override 'data.shuffle=False': data.shuffle: false is not built in"})
+  for (const std::string& text :
+       {"override '" + interaction +
+            "': actor_rollout_ref.rollout.multi_turn.interaction_config_path: ",
+        std::string("override 'data.shuffle=False': data.shuffle: false is not built in")})
     EXPECT_NE(run.err().find(text), std::string::npos) << run.err();
 }
 

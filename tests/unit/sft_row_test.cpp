@@ -95,7 +95,8 @@ TEST(PairRow, OnlyTheAnswersTurnsCount) {
 }
 
 TEST(PairRow, ABuiltInTaskRejectsAWrongDigit) {
-  for (const Sample& sample : builtin_rows("builtin:arithmetic").value()) {
+  const std::vector<Sample> samples = builtin_rows("builtin:arithmetic").value();
+  for (const Sample& sample : samples) {
     const PairRow pair = pair_row_of(sample);
     const auto text = [](const SftRow& row) {
       return row.messages.back().at("content").get<std::string>();
