@@ -70,7 +70,8 @@ Expected<void> complete_tool_loop(const config::RunConfig& config,
       .side = static_cast<tasks::CutSide>(turns.tool_response_truncate_side)};
   const tasks::ChatMessage said = {"tool", "1"};
   if (auto ids = chat->following(said, ""); !ids)
-    return Error{Errc::config, "tools: what a tool says cannot be written: " + ids.error().detail};
+    return Error{Errc::config,
+                 "tools: the chat template cannot write a tool's message: " + ids.error().detail};
   loop.chat = std::move(chat);
   loop.text = std::make_shared<const tasks::ToolText>(std::move(tokenizer), limits);
   return {};

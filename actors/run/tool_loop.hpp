@@ -19,7 +19,7 @@ Expected<std::shared_ptr<tasks::ToolLoop>> open_tool_loop(const config::RunConfi
 std::string shown_tools(const config::RunConfig& config, const tasks::ToolLoop* loop);
 
 /// Gives the loop the policy's chat format and tokenizer. Returns Errc::config if these cannot
-/// write what a tool says.
+/// write a tool's message.
 Expected<void> complete_tool_loop(const config::RunConfig& config,
                                   std::shared_ptr<const tasks::Tokenizer> tokenizer,
                                   std::shared_ptr<const tasks::ChatFormat> chat,

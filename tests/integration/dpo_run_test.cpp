@@ -21,9 +21,7 @@ using test::TempFolder;
 
 std::vector<std::string> dpo_run(const TempFolder& folder,
                                  const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"actor_train.training_args.learning_rate=1.0e-2"};
-  words.insert(words.end(), more.begin(), more.end());
-  return test::rows_run("dpo_arithmetic", folder, words);
+  return test::pairs_run("dpo_arithmetic", folder, more);
 }
 
 /// Forty pairs in two shapes: the chosen answer repeats the prompt's digit, the other does not.

@@ -22,9 +22,7 @@ using test::TempFolder;
 
 std::vector<std::string> rm_run(const TempFolder& folder,
                                 const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"actor_train.training_args.learning_rate=1.0e-2"};
-  words.insert(words.end(), more.begin(), more.end());
-  return test::rows_run("rm_arithmetic", folder, words);
+  return test::pairs_run("rm_arithmetic", folder, more);
 }
 
 TEST(RewardModel, AKilledRunResumesAndTwoCardsHaveItsBits) {

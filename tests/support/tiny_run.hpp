@@ -83,6 +83,14 @@ inline std::vector<std::string> rows_run(const std::string& config, const TempFo
   return command;
 }
 
+/// The same of pairs, at a rate that a few steps show.
+inline std::vector<std::string> pairs_run(const std::string& config, const TempFolder& folder,
+                                          const std::vector<std::string>& more) {
+  std::vector<std::string> overrides = {"actor_train.training_args.learning_rate=1.0e-2"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return rows_run(config, folder, overrides);
+}
+
 /// A step of two-digit addition by a policy that `pretrain` names, without a warm start.
 inline std::vector<std::string> addition_run(const std::filesystem::path& out,
                                              const std::string& pretrain,
