@@ -54,5 +54,10 @@ TEST(PlanText, MultiNodeSeedOnANarrowTerminalInAscii) {
     EXPECT_EQ(page, test::slurp(path)) << path << k_how;
 }
 
+TEST(PlanText, ToolsTakeNoCard) {
+  const std::string page = page_of("configs/tool_arithmetic.yaml", {});
+  EXPECT_NE(page.find("tools.python in 2 children, 5 s a call at most"), std::string::npos) << page;
+}
+
 }  // namespace
 }  // namespace cohort

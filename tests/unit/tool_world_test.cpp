@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <mutex>
 
 #include "runtime/tasks/chat_format.hpp"
 #include "runtime/tasks/demo_data.hpp"
@@ -24,6 +27,31 @@ class Parrot final : public Tool {
   std::string schema() const override {
     return R"({"type":"function","function":{"name":"parrot"}})";
   }
+};
+
+/// Answers a call when `calls` of them are under way; the first to come answers last.
+class Meeting final : public Tool {
+ public:
+  explicit Meeting(int calls) : calls_(calls) {}
+  ToolResult call(std::string_view arguments) override {
+    std::unique_lock lock(mutex_);
+    const int place = here_++;
+    changed_.notify_all();
+    const auto is_my_turn = [&] { return here_ == calls_ && answered_ == calls_ - 1 - place; };
+    if (!changed_.wait_for(lock, std::chrono::seconds(30), is_my_turn))
+      return {ToolEnding::failed, "", "nobody else came", 0};
+    ++answered_;
+    changed_.notify_all();
+    return {ToolEnding::answered, std::string(arguments), "", 0};
+  }
+  std::string schema() const override {
+    return R"({"type":"function","function":{"name":"meeting"}})";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int calls_, here_ = 0, answered_ = 0;
 };
 
 /// A world that pays one for each answer, and ends with the third.
@@ -113,6 +141,25 @@ TEST(ToolWorld, CallsBeyondTheirNumberAreNotRun) {
   ASSERT_EQ(said.messages.size(), 2U);
   EXPECT_EQ(said.messages[0].content, "{\"a\":1}");
   EXPECT_EQ(said.messages[1].content, "Error: calls of an answer beyond the first 1 are not run");
+}
+
+TEST(ToolWorld, CallsOfAnAnswerRunAtOnce) {
+  ToolLoop options;
+  options.calls_max = 3;
+  Loop loop(std::move(options));
+  loop.loop.tools["meeting"] = std::make_shared<Meeting>(3);
+  loop.world = with_tools(std::make_unique<Counter>(), std::make_shared<const ToolLoop>(loop.loop));
+  loop.world->reset(1);
+  const StepResult said =
+      loop.answer(Loop::call(R"({"n":1})", "meeting") + Loop::call(R"({"n":2})", "meeting") +
+                  Loop::call(R"({"n":3})", "meeting") + Loop::call(R"({"n":4})", "meeting"));
+  ASSERT_EQ(said.messages.size(), 4u);
+  EXPECT_EQ(said.messages[0].content, R"({"n":1})");
+  EXPECT_EQ(said.messages[1].content, R"({"n":2})");
+  EXPECT_EQ(said.messages[2].content, R"({"n":3})");
+  EXPECT_NE(said.messages[3].content.find("not run"), std::string::npos);
+  EXPECT_EQ(metric(said, "tool_calls"), 4);
+  EXPECT_EQ(metric(said, "tool_errors"), 1);
 }
 
 TEST(ToolWorld, ALongTextIsCut) {

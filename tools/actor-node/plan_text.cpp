@@ -54,7 +54,7 @@ std::string cards_line(const PlannedJob& job) {
                      plural(nodes.size(), "node", "nodes"), to_string(job.plan.placement.mode));
 }
 
-/// What takes no card: environments and rule rewards.
+/// What takes no card: environments, rule rewards and tools.
 std::string cpu_line(const config::RunConfig& c) {
   std::string out;
   auto add = [&](const std::string& text) { out += (out.empty() ? "" : " · ") + text; };
@@ -68,6 +68,10 @@ std::string cpu_line(const config::RunConfig& c) {
                       reward.worker.world_size > 0
                           ? fmt::format(" in {} workers", reward.worker.world_size)
                           : ""));
+  for (const auto& [name, tool] : c.tools)
+    add(fmt::format("tools.{} in {}, {} s a call at most", name,
+                    plural(static_cast<uint64_t>(tool.plugin.workers), "child", "children"),
+                    tool.plugin.timeout_s));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -67,20 +68,28 @@ class ToolWorld final : public Environment {
            is_reached(loop_->user_turns_max, user_turns_);
   }
 
+  /// Runs the calls at once. Messages have the calls' order, whichever ends first.
   void run(const std::vector<ToolCall>& calls, StepResult& result) {
     ++user_turns_;
     result.is_valid = true;
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const bool is_beyond = i >= static_cast<size_t>(loop_->calls_max);
-      const ToolResult said = is_beyond ? beyond() : ask(calls[i]);
-      note(said, result);
-      std::string text = loop_->text->shown(message_of(said));
-      if (i > 0) result.observation += '\n';
-      result.observation += text;
-      result.messages.push_back({"tool", std::move(text)});
-      if (is_beyond) break;  // the rest would be told the same
-    }
+    const size_t run_count = std::min(calls.size(), static_cast<size_t>(loop_->calls_max));
+    std::vector<std::future<ToolResult>> others;
+    // Where no thread is to be had, deferred calls follow one after the other.
+    for (size_t i = 1; i < run_count; ++i)
+      others.push_back(std::async(std::launch::async | std::launch::deferred,
+                                  [this, &call = calls[i]] { return ask(call); }));
+    if (run_count > 0) tell(ask(calls.front()), result);
+    for (std::future<ToolResult>& other : others) tell(other.get(), result);
+    if (run_count < calls.size()) tell(beyond(), result);  // all of the rest are told the same
     result.event = "tool";
+  }
+
+  void tell(const ToolResult& said, StepResult& result) {
+    note(said, result);
+    std::string text = loop_->text->shown(message_of(said));
+    if (!result.messages.empty()) result.observation += '\n';
+    result.observation += text;
+    result.messages.push_back({"tool", std::move(text)});
   }
 
   ToolResult ask(const ToolCall& call) const {

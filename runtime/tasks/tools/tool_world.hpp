@@ -3,7 +3,7 @@
 /// calls does not reach the world: the tools run, and what they said is appended as messages of
 /// role tool (StepResult::messages). An answer without one is the world's. docs/tools.md tells the
 /// loop. Owner: the environment actor that plays it, which has a thread of its own: step() waits
-/// for the tools. Bound: a turn waits for calls_max calls, one after the other (TOOL-1).
+/// for the tools. Bound: a turn has calls_max calls under way at once, each on a thread (TOOL-1).
 /// TOOL-3: a call that cannot be read, names no tool, or fails gives the policy a message, and ends
 /// no episode.
 #include <functional>
