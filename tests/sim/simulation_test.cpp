@@ -39,10 +39,12 @@ TEST(Simulation, NoSeedOfTheSliceBreaksAnInvariant) {
 
 // Seeds that showed bugs once (docs/simulation.md); what they draw changes when the simulator does.
 TEST(Simulation, SeedsThatShowedBugsHold) {
-  for (uint64_t seed : {94, 105, 239, 423, 5815, 5922, 19546, 66383}) {
+  for (uint64_t seed : {94, 105, 239, 423, 5815, 5922, 19546, 66383, 305045}) {
     Outcome outcome = simulate(seed);
     EXPECT_TRUE(outcome.violation.label.empty()) << outcome;
   }
+  const Outcome flowing = simulate(107885, {Plant::none, 2, false, true, {}});
+  EXPECT_TRUE(flowing.violation.label.empty()) << flowing;
 }
 
 TEST(Simulation, ASeedReplaysBitForBit) {

@@ -157,7 +157,8 @@ class Cluster final : public Surroundings {
       return world_.stop();
     }
     if (end.how == How::failed) world_.remember("the run fails: " + end.error);
-    if (end.how == How::failed && world_.now() > faults_.calm_at + k_settle_ms)
+    if (end.how == How::failed &&
+        world_.now() > std::max(faults_.calm_at, killed_ms_) + k_settle_ms)
       return world_.violate("LIVENESS", "the run fails without a fault: " + end.error);
     world_.at(world_.now(), [this] { crash_head(world_.pick(50, 2000)); });
   }
@@ -224,6 +225,8 @@ class Cluster final : public Surroundings {
     each.card = std::make_unique<SimCard>(
         stage_, job_, wires_, *each.process, slot, attempt,
         [this, slot] {
+          // A fault too, whenever its group is played: a run may give up over it.
+          killed_ms_ = world_.now();
           world_.at(world_.now(), [this, slot] { end_slot(slot, "it is killed by a group"); });
         },
         on_peer_lost);
@@ -430,6 +433,7 @@ class Cluster final : public Surroundings {
   Job job_;
   Faults faults_;
   uint64_t fault_count_ = 0;
+  int64_t killed_ms_ = 0;          // when a group last killed its player
   uint32_t attempt_ = 0;           // of the run
   std::deque<Process> processes_;  // head, reward, then one per slot
   std::vector<Slot> slots_;

@@ -122,7 +122,7 @@ void Run::told(const Collected& collected) {
     end_refill(*step);
   }
   step->state = StepState::closing;
-  players_.collected(step->key);
+  players_.collected(step->key, out_);
 }
 
 void Run::told(const Recorded& recorded) {
