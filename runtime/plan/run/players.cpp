@@ -136,19 +136,15 @@ void Players::end_playing(RoundKey key, Out& out) {
                      std::max(1.0, static_cast<double>(round.tasks.size()) * round.group_size);
 }
 
-// All of it is recorded, so no answer is needed; a lease whose answer was lost would never end.
 void Players::collected(RoundKey key, Out& out) {
   Round& round = *find(key);
   round.is_collected = true;
   for (auto& [number, lease] : leases_) {
-    if (lease.round != key || lease.is_cancelled) continue;
-    lease.is_cancelled = true;
-    for (const DispatchPart& part : lease.parts) {
+    if (lease.round != key || std::exchange(lease.is_cancelled, true)) continue;
+    for (const DispatchPart& part : lease.parts)
       for (uint32_t index : part.indices) round.dispatcher.end(part.group, index, lease.replica, 0);
-      round.clock.closed(part.group);
-    }
-    out.emplace_back(
-        Cancel{lease.replica, number, key, static_cast<uint32_t>(lease.parts.front().group)});
+    const auto group = static_cast<uint32_t>(lease.parts.front().group);
+    out.emplace_back(Cancel{lease.replica, number, key, group});
   }
 }
 

@@ -57,7 +57,8 @@ class Players {
   /// Every group so far has been played once: learns which replicas were slow, and how long answers
   /// are.
   void end_playing(RoundKey round, Out& out);
-  /// The trainer has all of the round: who still plays a group of it need not go on.
+  /// All of the round is recorded: who still plays a group of it need not go on, and a lease whose
+  /// answer was lost ends.
   void collected(RoundKey round, Out& out);
   void close(RoundKey round, Out& out);
 
