@@ -99,6 +99,35 @@ TEST_F(Traj, RecordsPrintJson) {
   EXPECT_EQ(traj("records", "--type nonsense").code, 2);
 }
 
+TEST_F(Traj, GrepFindsTextsAndProperties) {
+  Outcome literal = traj("grep", "'<answer>Right' --step 1");
+  EXPECT_EQ(literal.code, 0) << literal.text;
+  EXPECT_TRUE(literal.has("train 1/0/0 turn 0 answer: ")) << literal.text;
+  EXPECT_TRUE(literal.has("<answer>Right</answer>"));
+  EXPECT_EQ(lines(traj("grep", "'no such text'").text), 0U);
+  EXPECT_TRUE(traj("grep", "--count").has("12 of 12 trajectories"));
+  EXPECT_TRUE(traj("grep", "--count --where 'step == 1 and index == 0'").has("2 of 12 traj"));
+  EXPECT_TRUE(traj("grep", "'answer>R[a-z]+<' --regex --count --step 2").has("4 of 4 traj"));
+  EXPECT_TRUE(traj("grep", "Right --limit 3 --count").has("3 of 12"));
+  EXPECT_TRUE(traj("grep", "Right --limit 1 --json").has(R"("part":"answer","begin":)"));
+  Outcome bad = traj("grep", "--where 'scor > 1'");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_TRUE(bad.has("did you mean 'score'?")) << bad.text;
+  EXPECT_EQ(traj("grep", "'(' --regex").code, 2);
+}
+
+TEST_F(Traj, TopAndBottomRankByAQuery) {
+  Outcome top = traj("top", "--by 'step * 10 + index' -n 2 --where 'group == 0'");
+  EXPECT_EQ(top.code, 0) << top.text;
+  EXPECT_EQ(lines(top.text), 3U) << top.text;
+  EXPECT_LT(top.text.find("2/0/1"), top.text.find("2/0/0"));
+  Outcome bottom = traj("bottom", "--by 'step * 10 + index' -n 1");
+  EXPECT_TRUE(bottom.has("0/0/0")) << bottom.text;
+  EXPECT_EQ(lines(bottom.text), 2U);
+  EXPECT_TRUE(traj("top", "--by metric.none").has("12 trajectories have no value"));
+  EXPECT_EQ(traj("top", "--by kind").code, 2);
+}
+
 TEST_F(Traj, VerifyNamesTheDamagedRecord) {
   EXPECT_EQ(traj("verify").code, 0);
   RecordInfo info = Index::load(stream())->records()[3];

@@ -24,9 +24,9 @@ const std::map<std::string, proto::TrajectoryKind> k_kinds = {
     {"warm_start", proto::TrajectoryKind::warm_start}};
 
 struct Options {
-  std::string run, key, jsonl, type, kind, file, dialect = "roll";
-  uint64_t step = 0, limit = 0;
-  bool is_json = false, with_tokens = false, is_repair = false;
+  std::string run, key, jsonl, type, kind, file, dialect = "roll", pattern, where, by;
+  uint64_t step = 0, limit = 0, count = 10;
+  bool is_json = false, with_tokens = false, is_repair = false, is_regex = false, is_count = false;
 };
 
 CLI::App* add_command(CLI::App& app, Options& options, const char* name, const char* what) {
@@ -61,6 +61,13 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "verify") return traj::verify({x.run, x.is_repair});
   if (name == "export")
     return traj::export_jsonl({x.run, x.jsonl, step_of(command, x), kind_of(x)});
+  if (name == "grep")
+    return traj::grep({x.run, x.pattern, x.is_regex, x.where, step_of(command, x), kind_of(x),
+                       x.limit, x.is_count, x.is_json});
+  if (name == "top" || name == "bottom")
+    return traj::top(
+        {x.run, x.by, x.where, step_of(command, x), kind_of(x), x.count, name == "bottom"});
+  if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});
 }
@@ -82,6 +89,30 @@ Error become_computing(char** argv) {
   ::execv(program.c_str(), argv);
   return {Errc::io, fmt::format("cannot start {}, which belongs beside traj: {}", program.string(),
                                 std::strerror(errno))};
+}
+
+void add_query_commands(CLI::App& app, Options& x) {
+  constexpr const char* k_where = "only trajectories of which this query is true (docs/stream.md)";
+  CLI::App* grep =
+      add_command(app, x, "grep", "texts with a pattern, trajectories with a property");
+  grep->add_option("PATTERN", x.pattern, "a literal text; none: every text");
+  grep->add_flag("--regex", x.is_regex, "PATTERN is a regular expression");
+  grep->add_option("--where", x.where, k_where);
+  grep->add_option("--limit", x.limit, "at most so many trajectories");
+  grep->add_flag("--count", x.is_count, "only how many trajectories");
+  grep->add_flag("--json", x.is_json, "one JSON object a line");
+  add_choice(grep, x);
+  for (const auto& [name, what] :
+       {std::pair{"top", "the trajectories with the highest numbers"},
+        std::pair{"bottom", "the trajectories with the lowest numbers"}}) {
+    CLI::App* top = add_command(app, x, name, what);
+    top->add_option("--by", x.by, "a query that is a number, e.g. score, or length - sampled")
+        ->required();
+    top->add_option("--where", x.where, k_where);
+    top->add_option("-n,--count", x.count, "so many")->capture_default_str();
+    add_choice(top, x);
+  }
+  app.add_subcommand("fields", "what queries may name");
 }
 
 void add_commands(CLI::App& app, Options& x) {
@@ -119,6 +150,7 @@ int main(int argc, char** argv) {
   CLI::App app("traj: what is in the trajectory stream of a run");
   Options options;
   add_commands(app, options);
+  add_query_commands(app, options);
   add_computing_commands(app);
   return traj::run_program(app, argc, argv, [&](const CLI::App& command) -> Expected<void> {
     for (const char* name : {"advantages", "loss", "rescore"})

@@ -64,4 +64,32 @@ struct RecordsOptions {
 };
 Expected<void> records(const RecordsOptions& options);
 
+struct GrepOptions {
+  std::string run;
+  std::string pattern;    // empty: every text
+  bool is_regex = false;  // the pattern is a regular expression (tasks::Pattern), else a literal
+  std::string where;      // a query of type truth (runtime/query); empty: true
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  uint64_t limit = 0;     // trajectories; 0 = all
+  bool is_count = false;  // only how many
+  bool is_json = false;   // one object a line
+};
+/// Prints, of each trajectory, the first match in each observation and answer.
+Expected<void> grep(const GrepOptions& options);
+
+struct TopOptions {
+  std::string run;
+  std::string by;     // a query of type number (runtime/query)
+  std::string where;  // a query of type truth; empty: true
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  uint64_t count = 10;
+  bool is_bottom = false;  // the lowest, not the highest
+};
+Expected<void> top(const TopOptions& options);
+
+/// Prints what queries may name.
+Expected<void> fields();
+
 }  // namespace cohort::traj
