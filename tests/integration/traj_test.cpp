@@ -128,6 +128,47 @@ TEST_F(Traj, TopAndBottomRankByAQuery) {
   EXPECT_EQ(traj("top", "--by kind").code, 2);
 }
 
+TEST_F(Traj, DiffFindsTheFirstDifference) {
+  StreamFolder other;
+  const auto diff = [&](const auto& edit, const std::string& loss) {
+    std::filesystem::remove_all(other.path());
+    std::filesystem::create_directory(other.path());
+    auto writer = Writer::open(other.path(), small_segments());
+    EXPECT_TRUE(writer->append_json(RecordType::run_config, R"({"yaml":"a: 2\noutput_dir: x"})"));
+    for (uint64_t step = 0; step < 3; ++step) {
+      for (uint32_t i : {3U, 1U, 0U, 2U}) {  // the order of arrival is no difference
+        proto::Trajectory x = small_trajectory(step, i / 2, i % 2, 20, 1);
+        edit(x);
+        EXPECT_TRUE(writer->append_trajectory(x));
+      }
+      EXPECT_TRUE(writer->append_json(RecordType::step_result,
+                                      R"({"step":)" + std::to_string(step) + loss));
+    }
+    EXPECT_TRUE(writer->close());
+    return traj("diff", other.path().string());
+  };
+  const auto nothing = [](proto::Trajectory&) {};
+  Outcome equal = diff(nothing, R"(,"loss":0.5,"time/update_s":3})");
+  EXPECT_EQ(equal.code, 0) << equal.text;
+  EXPECT_TRUE(equal.has("config   a: 1 | 2\n")) << equal.text;
+  EXPECT_TRUE(equal.has("equal    12 trajectories and 3 step results"));
+  Outcome token = diff(
+      [](proto::Trajectory& x) {
+        if (x.key.step == 1 && x.key.group == 1) x.tokens[12] = 7;
+      },
+      R"(,"loss":0.5})");
+  EXPECT_EQ(token.code, 1);
+  EXPECT_TRUE(token.has("differs  train/step 1/group 1/index 0, turn 0, token 12: tokens: 112 | 7"))
+      << token.text;
+  EXPECT_TRUE(token.has("2 of the 4 trajectories of that step differ"));
+  EXPECT_TRUE(token.has("equal    4 trajectories and 1 step results"));
+  Outcome result = diff(nothing, R"(,"loss":0.5000001})");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(result.has("differs  step 0: loss: 0.5 | 0.5000001")) << result.text;
+  EXPECT_TRUE(traj("diff", other.path().string() + " --json").has(R"("equal":false)"));
+  EXPECT_EQ(traj("diff", "/nowhere").code, 2);
+}
+
 TEST_F(Traj, VerifyNamesTheDamagedRecord) {
   EXPECT_EQ(traj("verify").code, 0);
   RecordInfo info = Index::load(stream())->records()[3];

@@ -24,7 +24,7 @@ const std::map<std::string, proto::TrajectoryKind> k_kinds = {
     {"warm_start", proto::TrajectoryKind::warm_start}};
 
 struct Options {
-  std::string run, key, jsonl, type, kind, file, dialect = "roll", pattern, where, by;
+  std::string run, key, jsonl, type, kind, file, dialect = "roll", other, pattern, where, by;
   uint64_t step = 0, limit = 0, count = 10;
   bool is_json = false, with_tokens = false, is_repair = false, is_regex = false, is_count = false;
 };
@@ -67,6 +67,7 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "top" || name == "bottom")
     return traj::top(
         {x.run, x.by, x.where, step_of(command, x), kind_of(x), x.count, name == "bottom"});
+  if (name == "diff") return traj::diff({x.run, x.other, x.is_json});
   if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});
@@ -112,6 +113,9 @@ void add_query_commands(CLI::App& app, Options& x) {
     top->add_option("-n,--count", x.count, "so many")->capture_default_str();
     add_choice(top, x);
   }
+  CLI::App* diff = add_command(app, x, "diff", "where two runs first differ; exit 1 if they do");
+  diff->add_option("OTHER", x.other, "the second run")->required();
+  diff->add_flag("--json", x.is_json, "one JSON object");
   app.add_subcommand("fields", "what queries may name");
 }
 

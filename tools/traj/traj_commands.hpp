@@ -1,7 +1,7 @@
 #pragma once
 /// The commands of traj, one file each. All print to stdout and return what main turns into an exit
-/// code: Errc::corrupt is 1 (damage), any other error 2 (usage, missing), each with one line on
-/// stderr.
+/// code: Errc::corrupt is 1 (damage, a difference), any other error 2 (usage, missing), each with
+/// one line on stderr.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -88,6 +88,14 @@ struct TopOptions {
   bool is_bottom = false;  // the lowest, not the highest
 };
 Expected<void> top(const TopOptions& options);
+
+struct DiffOptions {
+  std::string a, b;  // runs
+  bool is_json = false;
+};
+/// Prints where two runs first differ, what both agree on before, and the keys in which their
+/// configs differ. Returns Errc::corrupt if they differ.
+Expected<void> diff(const DiffOptions& options);
 
 /// Prints what queries may name.
 Expected<void> fields();
