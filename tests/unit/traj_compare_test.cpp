@@ -90,6 +90,10 @@ TEST(Compare, ResultsNameTheHashFirstAndNoReadings) {
   EXPECT_EQ(all[2].what, "x");
   EXPECT_EQ(all[2].b, "absent");
   EXPECT_TRUE(compare_results(a, a).empty());
+  for (const char* name : {"orchestrator_share", "rollout/idle_ratio", "generate_tokens_per_s"})
+    EXPECT_TRUE(is_reading(name)) << name;
+  for (const char* name : {"loss", "actor/grad_norm", "reward/masked", "tokens"})
+    EXPECT_FALSE(is_reading(name)) << name;
 }
 
 }  // namespace

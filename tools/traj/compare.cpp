@@ -128,7 +128,8 @@ std::string text_of_key(const nlohmann::json& object, const std::string& key) {
 
 bool is_reading(std::string_view metric) {
   return metric.starts_with("time/") || metric.starts_with("compute/") || metric.ends_with("_s") ||
-         metric.ends_with("_seconds") || metric == "seconds" ||
+         metric.ends_with("_seconds") || metric == "seconds" || metric == "orchestrator_share" ||
+         metric == "rollout/idle_ratio" || metric == "staleness/queued" ||
          metric.find("bytes") != std::string_view::npos;
 }
 

@@ -26,8 +26,9 @@ std::optional<Difference> compare(const proto::Trajectory& a, const proto::Traje
 /// readings of a clock or of memory are left out (is_reading).
 std::vector<Difference> compare_results(const nlohmann::json& a, const nlohmann::json& b);
 
-/// Returns whether a metric is a reading of a clock or of the machine's memory, which no two runs
-/// share: time/…, compute/…, …_s, …_per_s, …_seconds, …bytes….
+/// Returns whether a metric is a reading of a clock, a queue or the machine's memory, which no two
+/// runs share: time/…, compute/…, …_s (…_per_s too), …_seconds, …bytes…, orchestrator_share,
+/// rollout/idle_ratio, staleness/queued.
 bool is_reading(std::string_view metric);
 
 }  // namespace cohort::traj
