@@ -27,7 +27,7 @@ endif()
 cohort_test(plan_reshard_test property TSAN
   SOURCES property/plan_reshard_test.cpp property/reshard_absent_test.cpp DEPS cohort::plan)
 cohort_test(plan_reshard_golden_test golden SOURCES golden/plan_reshard_golden_test.cpp golden/membership_table_test.cpp DEPS cohort::plan)
-cohort_test(dispatch_test property TSAN SOURCES property/dispatch_test.cpp property/stragglers_test.cpp property/suspects_test.cpp property/refill_test.cpp DEPS cohort::plan)
+cohort_test(dispatch_test property TSAN SOURCES property/dispatch_test.cpp property/recorded_schedule_test.cpp property/stragglers_test.cpp property/suspects_test.cpp property/refill_test.cpp DEPS cohort::plan)
 cohort_test(run_machine_test unit TSAN SOURCES unit/run_machine_test.cpp unit/run_machine_ahead_test.cpp unit/run_refill_test.cpp support/run_script.cpp DEPS cohort::plan)
 cohort_test(run_machine_property_test property TSAN
   SOURCES property/run_machine_test.cpp support/run_world.cpp support/run_script.cpp DEPS cohort::plan)

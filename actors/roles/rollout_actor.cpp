@@ -175,6 +175,10 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
   for (const std::vector<uint32_t>& indices : lease.indices)
     if (indices.empty() || indices.back() >= lease.group_size)
       return Error{Errc::invalid_argument, "a lease asks for trajectories that a group lacks"};
+  if (!lease.spans.empty() && lease.spans.size() != keys_of(lease).size())
+    return Error{Errc::invalid_argument,
+                 fmt::format("a lease of {} trajectories has the spans of {}",
+                             keys_of(lease).size(), lease.spans.size())};
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};
@@ -204,6 +208,9 @@ caf::result<LeaseReport> RolloutState::on_lease(const Lease& lease) {
   open.promise = self_->make_response_promise<LeaseReport>();
   open.keys = keys_of(lease);
   open.episodes.resize(open.keys.size());
+  for (size_t slot = 0; slot < lease.spans.size(); ++slot)
+    open.episodes[slot].spans = lease.spans[slot];
+  is_scheduled_ = is_scheduled_ || !lease.spans.empty();
   auto promise = open.promise;
   if (!is_watching_) {
     is_watching_ = true;
@@ -242,7 +249,9 @@ void RolloutState::on_open() {
 
 // Opens the next game of the oldest lease that has one. Returns false if there is none, or no room.
 bool RolloutState::open_next() {
-  if (open_games_ >= options_.max_open_games) return false;
+  // One that waits for its policy takes nobody's place: else all could wait for one not yet open.
+  const size_t waiting = is_scheduled_ ? held_.size() : 0;
+  if (open_games_ >= options_.max_open_games + waiting) return false;
   for (auto& [number, lease] : leases_)
     if (lease.opened < lease.episodes.size()) {
       open_episode(number, lease, lease.opened++);
@@ -346,9 +355,13 @@ void RolloutState::on_env_turn(const EnvTurn& turn) {
   if (!turn.error.empty()) return fail_leases(*at, "environment", {Errc::internal, turn.error});
   if (!episode.trajectory.turns.empty()) {  // not the answer to reset
     note_answered(episode, turn);
-    if (turn.is_done) return finish_episode(*at, turn.stop_reason, turn.is_success);
+    if (turn.is_done) {
+      finish_episode(*at, turn.stop_reason, turn.is_success);
+      return commit_if_due();
+    }
   }
   begin_turn(*at, turn);
+  commit_if_due();
 }
 
 void RolloutState::on_transcript(const Transcript& game) {

@@ -10,6 +10,9 @@
 /// that version or a later one. A trajectory leaves for the reward actor as soon as it is finished,
 /// in small batches. Turns are interrupted (unfinished.hpp) for the commit of an engine that is
 /// cut, and for a checkpoint.
+/// SCHEDULE-1: of a lease with spans each token is sampled by the version that they name. A turn is
+/// taken out of the engine where the next version is to go on with it; and a commit waits until no
+/// trajectory of such a lease is left with tokens of the version that is served.
 /// LEASE-1: a lease is known by its number alone. Numbers rise; one that does not is refused. What
 /// is said of a lease that is over (a cancel, a turn, an environment's answer) touches no other,
 /// not even of the same group.
@@ -28,6 +31,7 @@
 #include "actors/roles/weight_exchange.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
+#include "runtime/plan/flow/recorded_schedule.hpp"
 #include "runtime/tasks/tokenizer.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -86,7 +90,7 @@ class RolloutState {
   void on_flush();
   void on_failure(const control::Failure& failure);
   void on_arrived(const Arrival& arrived);
-  uint64_t on_ping() const;
+  uint64_t on_ping();
   void on_cancel(uint64_t number);
   caf::result<bool> on_save(const std::string& folder);
   caf::result<bool> on_load(const std::string& folder);
@@ -110,6 +114,9 @@ class RolloutState {
     bool has_turn = false;                        // in the engine
     compute::TurnOutput partial;                  // of the open turn, from before an interruption
     std::optional<proto::Trajectory> unfinished;  // from a checkpoint: it goes on with that
+    std::vector<uint32_t> spans;                  // whose policies sample it; empty: any
+    size_t answered = 0;                          // tokens sampled in earlier turns
+    size_t portion = 0;  // of the turn in the engine: tokens until another policy goes on; 0: all
   };
 
   struct OpenLease {
@@ -154,6 +161,9 @@ class RolloutState {
   void go_on();
   void turn_left(Episode& episode);
   void end_interruption();
+  std::optional<plan::NextSpan> next_span_of(const Episode& episode) const;
+  bool needs_served_policy() const;
+  void commit_if_due();
   void append_answer(Episode& episode, const compute::TurnOutput& output);
   static void note_answered(Episode& episode, const EnvTurn& turn);
   void finish_episode(const Place& at, std::string stop_reason, bool is_success);
@@ -189,8 +199,11 @@ class RolloutState {
   size_t open_games_ = 0;
   size_t turns_in_engine_ = 0;
   std::vector<std::function<void()>> interruptions_;  // what to do once no turn is in the engine
-  bool waits_for_phase_ = false;  // is_cut: the other ranks have not committed yet
-  std::vector<uint64_t> held_;    // requests whose turns wait for both
+  bool waits_for_phase_ = false;      // is_cut: the other ranks have not committed yet
+  std::vector<uint64_t> held_;        // requests whose turns wait for both, or for their policy
+  std::function<void()> due_commit_;  // waits for what its predecessor is still to sample
+  bool is_scheduled_ = false;         // a lease has said whose policies sample
+  uint64_t off_schedule_ = 0;         // trajectories that their policy was too late for
   std::map<proto::TrajectoryKey, proto::Trajectory> restored_;  // of a checkpoint, not taken up yet
   RecorderActor recorder_;                                      // that writes and reads those
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;

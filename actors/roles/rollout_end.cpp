@@ -61,6 +61,7 @@ void RolloutState::on_cancel(uint64_t number) {
   on_open();
   if (!leases_.empty() && open_games_ == 0) send_frames();
   end_interruption();
+  commit_if_due();
 }
 
 /// What the lease has finished and not sent is not sent.
@@ -97,8 +98,10 @@ void RolloutState::fail_leases(uint64_t number, const std::string& what, const E
   }
 }
 
-uint64_t RolloutState::on_ping() const {
+// A game that waits for its policy is not hung: the run publishes that, or ends.
+uint64_t RolloutState::on_ping() {
   const compute::EngineStats stats = engine_->stats();
+  if (is_scheduled_ && !held_.empty()) ++turns_;
   return stats.total.tokens_sampled + stats.total.prefill_tokens + turns_;
 }
 

@@ -9,6 +9,7 @@
 #include "actors/run/recorder_actor.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/tasks/stop_strings.hpp"
 #include "runtime/tensor/checksum.hpp"
@@ -77,6 +78,23 @@ void RolloutState::submit_turn(const Place& at) {
   Episode& episode = *at.episode;
   const uint64_t id = request_id(at.number, at.slot);
   if (!interruptions_.empty() || waits_for_phase_) return held_.push_back(id);
+  const std::optional<plan::NextSpan> next = next_span_of(episode);
+  const uint64_t served = engine_->weight_version();
+  if (next && next->version > served) {  // of a policy that is still to come, without today's KV
+    if (std::exchange(episode.in_engine, 0) > 0) engine_->finish(id);
+    held_.push_back(id);
+    if (std::exchange(is_open_queued_, true)) return;
+    return self_->send(RolloutActor{self_}, open_atom_v);
+  }
+  if (next && next->version < served) {
+    episode.spans.clear();
+    if (off_schedule_++ == 0)
+      log::warn(
+          "{} {}: step {}, group {}, trajectory {} was to go on with version {}, served is "
+          "{}: from here on this run is not the recorded one",
+          options_.role, options_.replica, episode.trajectory.key.step,
+          episode.trajectory.key.group, episode.trajectory.key.index, next->version, served);
+  }
   const proto::Trajectory& t = episode.trajectory;
   const std::vector<int32_t>& sampled = episode.partial.tokens;
   const size_t context = t.tokens.size() + episode.prompt_tokens.size();
@@ -90,6 +108,12 @@ void RolloutState::submit_turn(const Place& at) {
   const int limit = options_.environments.at(t.tag)->max_response_length;
   request.max_new_tokens =
       std::max(1, std::min(std::max(1, limit), room) - static_cast<int>(sampled.size()));
+  episode.portion = 0;
+  if (next && next->version == served &&
+      next->tokens < static_cast<size_t>(request.max_new_tokens)) {
+    episode.portion = next->tokens;
+    request.max_new_tokens = static_cast<int>(next->tokens);
+  }
   request.stop_ids = options_.stop_ids;
   request.ends_turn = tasks::watch_for(options_.tokenizer, options_.stop_strings);
   if (request.ends_turn)
@@ -114,6 +138,7 @@ void RolloutState::turn_left(Episode& episode) {
 void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {
   Episode& episode = *at.episode;
   episode.is_answering = false;
+  episode.answered += output.tokens.size();
   append_answer(episode, output);
   at.lease->response_tokens += output.tokens.size();
   episode.env_asked = now_seconds();
@@ -176,11 +201,42 @@ void RolloutState::on_outputs(const TurnOutputs& outputs) {
     }
     if (auto sound = check_output(output, at->lease->lease.version); !sound)
       return fail_leases(*at, "generation", sound.error());
+    if (output.stop == compute::TurnStop::length && output.tokens.size() == episode.portion) {
+      engine_->finish(output.request_id);  // all of it is submitted again to the next policy
+      episode.in_engine = 0;
+      join(episode.partial, output);
+      submit_turn(*at);
+      continue;
+    }
     episode.in_engine += output.tokens.size();
     join(episode.partial, output);
     end_turn(*at, std::exchange(episode.partial, {}));
   }
   end_interruption();
+  commit_if_due();
+}
+
+// -- a recorded schedule
+
+/// Returns whose policy is to go on with the trajectory; nothing if that is open.
+std::optional<plan::NextSpan> RolloutState::next_span_of(const Episode& episode) const {
+  return plan::next_span(episode.spans, episode.answered + episode.partial.tokens.size());
+}
+
+/// Returns true while a trajectory is to go on with the policy that is served.
+bool RolloutState::needs_served_policy() const {
+  const uint64_t served = engine_->weight_version();
+  for (const auto& [number, lease] : leases_)
+    for (const Episode& episode : lease.episodes) {
+      if (episode.is_finished || episode.is_scripted) continue;
+      const std::optional<plan::NextSpan> next = next_span_of(episode);
+      if (next && next->version <= served) return true;
+    }
+  return false;
+}
+
+void RolloutState::commit_if_due() {
+  if (due_commit_ && !needs_served_policy()) std::exchange(due_commit_, nullptr)();
 }
 
 // -- interruptions
@@ -224,12 +280,15 @@ caf::result<CardReply> RolloutState::on_commit(const CardCommand& command) {
     read_memory(*options_.card, reply);
     promise.deliver(reply);
   };
-  if (options_.is_flowing && options_.is_cut && engine_->capacity().takes_turns) {
-    waits_for_phase_ = true;
-    interrupt(std::move(commit));
-  } else {
+  due_commit_ = [this, commit = std::move(commit)]() mutable {
+    if (options_.is_flowing && options_.is_cut && engine_->capacity().takes_turns) {
+      waits_for_phase_ = true;
+      return interrupt(std::move(commit));
+    }
     commit();
-  }
+    if (is_scheduled_) go_on();
+  };
+  commit_if_due();
   return promise;
 }
 

@@ -56,6 +56,10 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
     to.depth = config.async.depth;
     to.steps_ahead = static_cast<uint32_t>(std::ceil(to.depth));  // the bound may be above
   }
+  if (options.schedule) {
+    to.is_scheduled = true;
+    to.lease_trajectory_bytes = (options.schedule->longest() + 1) * sizeof(uint32_t);
+  }
   to.measures_loss = config::is_supervised(config.pipeline);
   to.plays_in_reference = to.measures_loss && config.derived.is_reference_needed &&
                           !config.reference.device_mapping.empty();
@@ -255,6 +259,7 @@ class DriverState {
     lease.version = command.version;
     lease.expert_fraction = expert_fraction(options_.config, command.round.step);
     lease.indices = command.indices;
+    if (options_.schedule && lease.kind == TrajectoryKind::train) lease.spans = spans_of(command);
     send_request(
         self_, rollouts_[command.replica], std::chrono::milliseconds(options_.request_timeout_ms),
         [this, round = command.round, replica = command.replica](const LeaseReport& report) {
@@ -265,6 +270,33 @@ class DriverState {
           tell(run::LeaseFailed{number, from_caf(e)});
         },
         lease_atom_v, lease);
+  }
+  /// Returns whose policies sample each trajectory of the lease (async.schedule).
+  std::vector<std::vector<uint32_t>> spans_of(const run::Lease& command) const {
+    std::vector<std::vector<uint32_t>> spans;
+    const auto add = [&](uint32_t group, uint32_t index) {
+      spans.push_back(options_.schedule->spans(command.round.step, group, index));
+    };
+    for (size_t i = 0; i < command.groups.size(); ++i) {
+      if (!command.indices.empty())
+        for (uint32_t index : command.indices[i]) add(command.groups[i], index);
+      else
+        for (uint32_t index = 0; index < command.group_size; ++index) add(command.groups[i], index);
+    }
+    return spans;
+  }
+  /// The first step whose parameters are others than the recorded ones is told, once.
+  void compare_with_record(uint64_t step, uint64_t param_hash) {
+    if (!options_.schedule || is_off_record_) return;
+    const std::optional<std::string> recorded = options_.schedule->hash(step);
+    const std::string hash = fmt::format("{:016x}", param_hash);
+    is_off_record_ = recorded && *recorded != hash;
+    if (is_off_record_)
+      book_->note("off_record",
+                  fmt::format("step {} has the parameters {}, in {} they are {}: traj diff names "
+                              "what differs first",
+                              step, hash, options_.config.async.schedule, *recorded),
+                  phase_);
   }
   void execute(const run::Cancel& command) {
     self_->send(rollouts_[command.replica], cancel_atom_v, command.number);
@@ -339,6 +371,8 @@ class DriverState {
         Role::actor_train, options_.trainer,
         [this, round = command.round](const UpdateReport& report) {
           book_->updated(round, report);
+          if (round.kind == TrajectoryKind::train)
+            compare_with_record(round.step, report.param_hash);
           tell(run::Updated{round});
         },
         update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
@@ -481,6 +515,7 @@ class DriverState {
   std::deque<plan::run::Event> events_;  // to be told, in order
   bool is_telling_ = false;
   bool is_stopping_ = false;
+  bool is_off_record_ = false;               // this run has other parameters than its schedule's
   std::string phase_;                        // in which the event came
   std::map<uint64_t, std::string> cursors_;  // of the data, after the groups of a step
   std::map<uint64_t, caf::typed_response_promise<bool>> leaves_;

@@ -12,6 +12,7 @@
 #include "actors/roles/role_handles.hpp"
 #include "actors/run/run_book.hpp"
 #include "actors/run/task_source.hpp"
+#include "runtime/plan/flow/recorded_schedule.hpp"
 
 namespace cohort::actors {
 
@@ -34,6 +35,7 @@ struct DriverOptions {
   bool has_reference_phase = false;  // the reference takes turns with other roles
   RecorderActor recorder;
   RunLog* log = nullptr;
+  std::shared_ptr<const plan::RecordedSchedule> schedule;  // async.schedule, or null
   std::shared_ptr<TaskSource> tasks;
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
   std::function<void(const control::ProcessJudgement&)> judge;  // to the node

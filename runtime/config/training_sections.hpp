@@ -33,6 +33,7 @@ struct AsyncSection {
   double depth = 1;   // [steps] that are played before the one that trains
   int64_t bound = 0;  // [steps] that a trained token may be old; 0, until load: depth, rounded up
   bool keep_kv_cache = false;  // over a publish; fully_async
+  std::string schedule;        // run or stream folder: its versions sample its tokens; fully_async
   bool operator==(const AsyncSection&) const = default;
 };
 

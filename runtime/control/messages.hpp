@@ -50,6 +50,10 @@ struct Lease {
   /// in the stream already.
   std::vector<std::vector<uint32_t>> indices = {};
   uint64_t number = 0;  // unique in the run, rising: what a cancel and the report name (LEASE-1)
+  /// Of each trajectory to play, in order, whose policies sample it: pairs of a number of tokens
+  /// and a version (plan/flow/recorded_schedule.hpp); empty: of one that goes on as policies come.
+  /// All empty: no schedule.
+  std::vector<std::vector<uint32_t>> spans = {};
 };
 
 struct LeaseReport {
@@ -249,7 +253,7 @@ COHORT_MESSAGE(PhaseReport, x.step, x.kind, control::exact(x.seconds), x.transit
 
 namespace cohort::control {
 COHORT_MESSAGE(Lease, x.kind, x.step, x.attempt, x.groups, x.group_size, x.seeds, x.version, x.tags,
-               exact(x.expert_fraction), x.indices, x.number)
+               exact(x.expert_fraction), x.indices, x.number, x.spans)
 COHORT_MESSAGE(LeaseReport, x.step, x.trajectories, x.response_tokens, x.generated_tokens,
                x.prefill_tokens, exact(x.busy_seconds), exact(x.wall_seconds), x.number)
 COHORT_MESSAGE(CollectRequest, x.kind, x.step, x.groups, x.group_size, x.in_place)

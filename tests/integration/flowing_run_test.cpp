@@ -104,5 +104,65 @@ TEST(FullyAsync, AnEngineThatIsCutIsInterrupted) {
   EXPECT_GT(spans_of(at), 0);
 }
 
+/// Returns the parameters after each step.
+std::map<uint64_t, std::string> hashes_of(const std::string& run) {
+  std::map<uint64_t, std::string> hashes;
+  for (const auto& row : test::metric_rows(run))
+    hashes[row["step"].get<uint64_t>()] = row["param_hash"].get<std::string>();
+  return hashes;
+}
+
+/// Returns the tokens and versions of each trajectory of training.
+std::map<std::string, std::pair<std::vector<int32_t>, std::vector<uint32_t>>> tokens_of(
+    const std::string& run) {
+  std::map<std::string, std::pair<std::vector<int32_t>, std::vector<uint32_t>>> tokens;
+  for (const auto& t : test::trajectories_of(run + "/stream"))
+    if (t.key.kind == TrajectoryKind::train)
+      tokens[proto::to_string(t.key)] = {t.tokens, t.token_versions};
+  return tokens;
+}
+
+// Which policy samples a token depends on speed. A run that keeps to the schedule of another has
+// its tokens and parameters: on other rollouts, in other processes, with as few games at once.
+TEST(FullyAsync, ARunThatKeepsToARecordedScheduleHasItsParameters) {  // FLOWING-2, SCHEDULE-1
+  TempFolder folder, one, processes;
+  Process recorded(fully_async(folder), folder);
+  ASSERT_EQ(recorded.wait(), 0) << recorded.err();
+  const std::string at = test::run_folder(recorded);
+  ASSERT_GT(spans_of(at), 0) << "no trajectory has tokens of two policies";
+  Process single(
+      fully_async(one, {"async.schedule=" + at, "num_gpus_per_node=2",
+                        "actor_infer.device_mapping=list(range(1,2))", "max_running_requests=1"}),
+      one);
+  ASSERT_EQ(single.wait(90000), 0) << single.err();
+  EXPECT_EQ(hashes_of(test::run_folder(single)), hashes_of(at));
+  EXPECT_EQ(tokens_of(test::run_folder(single)), tokens_of(at));
+  Process spread(test::in_processes(fully_async(processes, {"async.schedule=" + at}), 3),
+                 processes);
+  ASSERT_EQ(spread.wait(90000), 0) << spread.err();
+  EXPECT_EQ(hashes_of(test::run_folder(spread)), hashes_of(at));
+  EXPECT_EQ(tokens_of(test::run_folder(spread)), tokens_of(at));
+}
+
+TEST(FullyAsync, AScheduleThatIsNotThereIsNamed) {
+  TempFolder folder;
+  Process run(fully_async(folder, {"async.schedule=/nowhere/run"}), folder);
+  EXPECT_NE(run.wait(), 0);
+  EXPECT_NE(run.err().find("async.schedule"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("/nowhere/run"), std::string::npos) << run.err();
+}
+
+// With another learning rate the first step's parameters differ already, and the run says so.
+TEST(FullyAsync, ARunThatLeavesItsRecordSaysAtWhichStep) {
+  TempFolder folder, other;
+  Process recorded(fully_async(folder), folder);
+  ASSERT_EQ(recorded.wait(), 0) << recorded.err();
+  Process changed(fully_async(other, {"async.schedule=" + test::run_folder(recorded),
+                                      "actor_train.training_args.learning_rate=3.0e-4"}),
+                  other);
+  ASSERT_EQ(changed.wait(90000), 0) << changed.err();
+  EXPECT_NE(changed.err().find("step 1 has the parameters"), std::string::npos) << changed.err();
+}
+
 }  // namespace
 }  // namespace cohort::flowing_run_test

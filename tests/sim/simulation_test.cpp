@@ -47,6 +47,17 @@ TEST(Simulation, SeedsThatShowedBugsHold) {
   EXPECT_TRUE(flowing.violation.label.empty()) << flowing;
 }
 
+// A publish that waits for leases (FLOWING-2) must not wait for ever, whatever is killed meanwhile.
+TEST(Simulation, PublishesThatWaitForLeasesAsRecordedHold) {
+  SimOptions options{Plant::none, 4, false, true, {}};
+  options.is_scheduled = true;
+  for (uint64_t seed = base_seed(); seed < base_seed() + 600; ++seed) {
+    options.steps_ahead = 1 + seed % 4;
+    const Outcome outcome = simulate(seed, options);
+    ASSERT_TRUE(outcome.violation.label.empty()) << outcome;
+  }
+}
+
 TEST(Simulation, ASeedReplaysBitForBit) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Outcome first = simulate(seed), again = simulate(seed);

@@ -44,6 +44,7 @@ class Cluster final : public Surroundings {
     if (!options.steps_ahead) draw_flowing(seed, job_);
     if (options.is_flowing) {
       job_.is_flowing = true;
+      job_.is_scheduled = options.is_scheduled;
       job_.depth = job_.steps_ahead;
       job_.gen_batches_max = 0;
     }

@@ -27,6 +27,7 @@ struct SimOptions {
   bool is_loud = false;                 // prints the whole trace
   bool is_flowing = false;              // with steps_ahead: fully_async
   std::optional<Job> job = {};          // this one, without a fault
+  bool is_scheduled = false;            // with is_flowing: FLOWING-2
 };
 /// Runs the seed to its end.
 Outcome simulate(uint64_t seed, const SimOptions& options = {});

@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
                  "of the run (default: 0, 1 and 4, seed by seed)");
   app.add_flag("--fully-async", options.is_flowing,
                "with --steps-ahead: rollouts play on over a publish");
+  app.add_flag("--scheduled", options.is_scheduled,
+               "with --fully-async: publishes wait as they do with a recorded schedule");
   bool is_pace = false;
   app.add_flag("--pace", is_pace, "print the throughput of each mode over the synchronous one");
   app.add_flag("--trace", options.is_loud, "print what happens, all of it");

@@ -64,6 +64,7 @@ class SimDriver {
     options.val_group_size = 2;
     options.steps_ahead = job.steps_ahead;
     options.is_flowing = job.is_flowing;
+    options.is_scheduled = job.is_scheduled;
     options.depth = job.depth;
     options.gen_batches_max = job.gen_batches_max;
     options.attempt = attempt;

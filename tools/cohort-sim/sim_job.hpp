@@ -43,8 +43,9 @@ struct Job {
   uint32_t replicas = 2, tensor_parallel = 1;
   uint32_t steps = 3, groups = 4, group_size = 2;
   uint32_t steps_ahead = 0;
-  bool is_flowing = false;  // fully_async: rollouts play on over a publish
-  double depth = 0;         // [steps] of is_flowing; steps_ahead is that, rounded up
+  bool is_flowing = false;    // fully_async: rollouts play on over a publish
+  double depth = 0;           // [steps] of is_flowing; steps_ahead is that, rounded up
+  bool is_scheduled = false;  // with is_flowing: publishes wait as with a recorded schedule
   uint32_t warm_rounds = 0;
   uint32_t eval_every = 0, eval_groups = 2;  // [steps]; 0: never
   uint32_t save_every = 1;                   // [steps]

@@ -71,6 +71,20 @@ void check_trust_region(const RunConfig& c, Findings& f) {
             is_verl ? "vanilla" : "ppo");
 }
 
+/// What a recorded schedule needs of the run that repeats it.
+void check_schedule(const RunConfig& c, Findings& f) {
+  if (c.async.schedule.empty()) return;
+  if (c.async.mode != AsyncMode::fully_async)
+    return f.problem("async.schedule",
+                     "{} with mode {}, in which the versions of tokens do not depend on speed; "
+                     "remove it, or use fully_async",
+                     c.async.schedule, to_string(c.async.mode));
+  if (c.async.keep_kv_cache)
+    f.problem("async.keep_kv_cache",
+              "true with async.schedule: what a cache has of older policies depends on when each "
+              "publish came, which no stream records; use false");
+}
+
 }  // namespace
 
 void check_async(RunConfig& c, Findings& f) {
@@ -85,6 +99,7 @@ void check_async(RunConfig& c, Findings& f) {
     f.warn("async.keep_kv_cache",
            "has no effect with mode {}: no trajectory goes on over a publish",
            to_string(c.async.mode));
+  check_schedule(c, f);
   if (c.async.mode == AsyncMode::sync) return;
   if (c.pipeline > Pipeline::rlvr)
     return f.problem("async.mode", "{} in pipeline {}, which generates nothing; use sync",
@@ -97,10 +112,12 @@ void check_async(RunConfig& c, Findings& f) {
               to_string(c.async.mode));
   check_old_log_probs(c, f);
   check_trust_region(c, f);
-  if (c.async.mode == AsyncMode::fully_async && c.determinism == Determinism::strict)
+  if (c.async.mode == AsyncMode::fully_async && c.determinism == Determinism::strict &&
+      c.async.schedule.empty())
     f.warn("determinism",
            "strict with async.mode fully_async: which policy samples a token depends on speed, so "
-           "two runs have other hashes; the rest of docs/architecture.md, Determinism, holds");
+           "two runs have other hashes, unless async.schedule names the first of them; the rest of "
+           "docs/architecture.md, Determinism, holds");
 }
 
 }  // namespace cohort::config

@@ -71,6 +71,10 @@ void describe_async(Visitor& v, AsyncSection& a) {
            "fully_async: a trajectory that goes on with new weights keeps the KV of the old ones. "
            "false: its tokens are computed again."},
           a.keep_kv_cache);
+    v.key({"schedule", "driver",
+           "fully_async: a run folder. Each token is sampled by the policy of the step that has "
+           "sampled it there, so that the run has the same parameter hashes."},
+          a.schedule);
     v.leave();
   }
 }

@@ -40,13 +40,13 @@ void Players::open(RoundKey key, std::vector<GroupTask> tasks, uint32_t group_si
   DispatchOptions dispatch;
   dispatch.replicas = static_cast<uint32_t>(replicas);
   dispatch.response_tokens_guess = mean;
-  // One replica gets the whole batch at once. Several get groups as they have room for them, half
-  // as much again as they run at once: none waits for its next group, and all end at about the same
-  // time.
+  // One replica gets the whole batch at once. Several get half as much again as they run at once:
+  // none waits for its next group, and all end at about the same time.
+  const bool is_at_once = replicas == 1 || options_.is_scheduled;
   dispatch.open_tokens_max =
-      replicas == 1 ? std::numeric_limits<uint64_t>::max() : options_.running_max * mean * 3 / 2;
+      is_at_once ? std::numeric_limits<uint64_t>::max() : options_.running_max * mean * 3 / 2;
   StragglerOptions stragglers = options_.stragglers;
-  if (replicas == 1) stragglers.factor = 0;
+  if (is_at_once) stragglers.factor = 0;
   Round opened{key,
                {},
                group_size,
@@ -189,7 +189,8 @@ void Players::choose_players(Round& round) {
 }
 
 void Players::lease(Round& round, const std::vector<DispatchPart>& parts, double now, Out& out) {
-  for (const auto& together : pack_leases(round, parts)) lease_one(round, together, now, out);
+  for (const auto& together : pack_leases(round, parts, options_.lease_trajectory_bytes))
+    lease_one(round, together, now, out);
 }
 
 void Players::lease_one(Round& round, const std::vector<DispatchPart>& parts, double now,

@@ -48,6 +48,8 @@ class Players {
   void hand_out(double now, Out& out);
   /// Returns true if every group has been played.
   bool is_played(RoundKey round) const;
+  /// Returns true if no admitted group waits for a replica that plays it.
+  bool is_leased(RoundKey round) const { return find(round)->is_leased(); }
   /// Returns true if nothing of the round is open on a replica, or asked of the trainer.
   bool is_quiet(RoundKey round) const;
   /// Returns true if groups are left and no replica could play them.

@@ -18,7 +18,9 @@ PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options) {
 }
 
 std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
-                                                   const std::vector<DispatchPart>& parts) {
+                                                   const std::vector<DispatchPart>& parts,
+                                                   size_t trajectory_bytes) {
+  const size_t index_bytes = sizeof(uint32_t) + trajectory_bytes;
   std::vector<std::vector<DispatchPart>> leases;
   size_t room = 0;
   uint32_t attempt = 0;
@@ -28,14 +30,14 @@ std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
     const size_t head = sizeof(uint32_t) + sizeof(uint64_t) + 16 + round.tasks.at(group).tag.size();
     for (auto from = part.indices.begin(); from != part.indices.end();) {
       const size_t rest = static_cast<size_t>(part.indices.end() - from);
-      const size_t wanted = head + rest * sizeof(uint32_t);
+      const size_t wanted = head + rest * index_bytes;
       if (leases.empty() || round.attempts[group] != attempt ||
           room < std::min(wanted, k_lease_bytes_max)) {
         leases.emplace_back();
         room = k_lease_bytes_max;
         attempt = round.attempts[group];
       }
-      const size_t fits = room > head ? (room - head) / sizeof(uint32_t) : 0;
+      const size_t fits = room > head ? (room - head) / index_bytes : 0;
       const auto to = from + static_cast<ptrdiff_t>(std::clamp<size_t>(fits, 1, rest));
       leases.back().push_back({part.group, part.replica, {from, to}});
       room -= std::min(room, wanted);

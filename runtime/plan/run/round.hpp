@@ -16,6 +16,7 @@
 namespace cohort::plan::run {
 
 struct Round {
+  bool is_leased() const { return questions == 0 && dispatcher.waiting_groups() == 0; }
   /// The group waits, whole.
   void add(uint32_t group);
 
@@ -42,8 +43,9 @@ PhaseKind phase_of(TrajectoryKind kind, const RunOptions& options);
 inline constexpr size_t k_lease_bytes_max = 48 * 1024;
 
 /// Packs the parts that one replica is to play into leases: in order, those of one attempt
-/// together, and none above k_lease_bytes_max.
+/// together, and none above k_lease_bytes_max. `trajectory_bytes`: of each, beside its index.
 std::vector<std::vector<DispatchPart>> pack_leases(Round& round,
-                                                   const std::vector<DispatchPart>& parts);
+                                                   const std::vector<DispatchPart>& parts,
+                                                   size_t trajectory_bytes = 0);
 
 }  // namespace cohort::plan::run

@@ -55,12 +55,16 @@ bool Run::admit() {
   }
   const bool is_last = next_step_ > last_step();
   if (open_.empty() && !evaluation_ && (is_last || is_stop_asked_)) finish();
-  if (is_last) return false;
-  const auto step = static_cast<int64_t>(next_step_);
-  if (steps_to_train() > ahead() || step - 1 - served_step_ > ahead()) return false;
+  if (!may_open_next()) return false;
   open_.push_back({.key = {TrajectoryKind::train, next_step_++}});
   start(open_.back());
   return true;
+}
+
+bool Run::may_open_next() const {
+  const auto step = static_cast<int64_t>(next_step_);
+  return next_step_ <= last_step() && steps_to_train() <= ahead() &&
+         step - 1 - served_step_ <= ahead();
 }
 
 /// Returns the last step that is opened. A stop ends the run behind the step at the optimizer; what
@@ -188,7 +192,7 @@ bool Run::optimize(Step& step) {
 // play on over the publish; but one policy is evaluated.
 bool Run::publish(Step& step) {
   if (options_.is_flowing) {
-    if (is_evaluating_older()) return false;
+    if (is_evaluating_older() || !is_begun_as_recorded()) return false;
   } else {
     if (!is_ahead_collected(step)) return false;
     players_.close_floor();
@@ -202,6 +206,18 @@ bool Run::publish(Step& step) {
   if (!is_evaluated(step.key.step) && !evaluation_) return end_step(step);
   step.state = StepState::evaluating;
   return true;
+}
+
+// Rollouts commit a policy when they have sampled what its predecessor is to sample. Once it is
+// published, the next replica plays what a lost one had.
+bool Run::is_begun_as_recorded() const {
+  if (!options_.is_scheduled || served_step_ < 0 || granted_ == PhaseKind::publish) return true;
+  if (may_open_next()) return false;
+  return std::ranges::all_of(open_, [this](const Step& step) {
+    if (step.state >= StepState::collected || groups_admitted(step) == 0) return true;
+    return step.state >= StepState::generating &&
+           (players_.is_leased(step.key) || players_.is_stranded(step.key));
+  });
 }
 
 /// Returns how many groups of the step may be played by now.

@@ -20,6 +20,9 @@
 /// the age of its oldest token is bounded when it begins, whatever it takes to end, and the
 /// optimizer waits for it. One policy plays an evaluation, beside the steps: the next publish waits
 /// for its end.
+/// FLOWING-2 (RunOptions::is_scheduled): a policy is published when every group that its
+/// predecessor admits is leased. So each is at a rollout that still serves the policy which is to
+/// sample its first token.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for the word of the node, which
@@ -179,6 +182,8 @@ class Run {
   bool publish(Step& step);
   bool is_ahead_collected(const Step& step);
   bool is_evaluating_older();
+  bool may_open_next() const;
+  bool is_begun_as_recorded() const;
   void note_newer_policy(const std::string& what);
   bool is_stranded(const Step& step) const;
   uint64_t last_step() const;

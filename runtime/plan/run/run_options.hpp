@@ -37,6 +37,11 @@ struct RunOptions {
   /// `depth` steps before the optimizer. steps_ahead is then depth, rounded up.
   bool is_flowing = false;
   double depth = 0;  // [steps] of is_flowing
+  /// is_flowing: which policy samples which token is recorded (flow/recorded_schedule.hpp). Then
+  /// replicas are given all that is admitted, nothing is played twice for its lateness, and a
+  /// policy is published when all that its predecessor is to begin is leased.
+  bool is_scheduled = false;
+  size_t lease_trajectory_bytes = 0;  // [bytes] of a lease for each trajectory, beside its index
   /// Batches of groups that a step may play until enough of them carry a signal, the first one
   /// included; 0: every group trains.
   uint32_t gen_batches_max = 0;
