@@ -72,8 +72,8 @@ void describe_async(Visitor& v, AsyncSection& a) {
            "false: its tokens are computed again."},
           a.keep_kv_cache);
     v.key({"schedule", "driver",
-           "fully_async: a run folder. Each token is sampled by the policy of the step that has "
-           "sampled it there, so that the run has the same parameter hashes."},
+           "fully_async: a run folder. The policies that sampled its tokens sample them again, so "
+           "that this run has its parameter hashes."},
           a.schedule);
     v.leave();
   }
