@@ -65,6 +65,44 @@ TEST_F(Traj, LsListsTrajectories) {
   EXPECT_TRUE(json.has(R"([{"kind":"train","step":1,"group":0,"index":0,)")) << json.text;
 }
 
+TEST_F(Traj, TailPrintsTheLastOnes) {
+  const Outcome last = traj("tail", "-n 2");
+  EXPECT_EQ(last.code, 0) << last.text;
+  EXPECT_TRUE(last.has("train 2/1/0 score 1.000")) << last.text;
+  EXPECT_TRUE(last.has("train 2/1/1 score 0.000")) << last.text;
+  EXPECT_FALSE(last.has("2/0/1")) << last.text;
+  const Outcome chosen = traj("tail", "-n 1 --where 'index == 0'");
+  EXPECT_TRUE(chosen.has("2/1/0") && !chosen.has("2/0/0")) << chosen.text;
+  EXPECT_EQ(traj("tail", "--where 'scor > 1'").code, 2);
+  EXPECT_EQ(traj("tail", "-f --for 0.05").code, 0);
+}
+
+// A trajectory is printed when it is appended, while the writer goes on, and only once.
+TEST_F(Traj, TailFollowsALiveWriter) {
+  auto writer = Writer::open(stream(), small_segments());
+  ASSERT_TRUE(writer) << writer.error().detail;
+  const std::string command =
+      binary_ + " tail -f -n 1 --limit 3 --for 30 --where 'index == 0' " + run_.path().string();
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  const auto line = [&] {  // of a trajectory; results of steps come between them
+    char buffer[4096] = "step ";
+    std::string text = buffer;
+    while (text.starts_with("step "))
+      text = std::fgets(buffer, sizeof buffer, pipe) != nullptr ? buffer : "";
+    return text;
+  };
+  std::string text = line();
+  EXPECT_TRUE(text.starts_with("train 2/1/0 ")) << text;
+  for (uint64_t step : {7, 8}) {
+    for (uint32_t index : {1U, 0U})
+      ASSERT_TRUE(writer->append_trajectory(small_trajectory(step, 0, index)));
+    text = line();
+    EXPECT_TRUE(text.starts_with("train " + std::to_string(step) + "/0/0 ")) << text;
+  }
+  EXPECT_EQ(line(), "");
+  EXPECT_EQ(WEXITSTATUS(::pclose(pipe)), 0);
+}
+
 TEST_F(Traj, ShowPrintsTurnsAndTokens) {
   Outcome shown = traj("show", "1/0/1");
   EXPECT_EQ(shown.code, 0) << shown.text;

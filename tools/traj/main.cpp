@@ -27,6 +27,8 @@ struct Options {
   std::string run, key, jsonl, type, kind, file, dialect = "roll", other, pattern, where, by;
   uint64_t step = 0, limit = 0, count = 10;
   bool is_json = false, with_tokens = false, is_repair = false, is_regex = false, is_count = false;
+  bool is_following = false;
+  double for_s = 0;
 };
 
 CLI::App* add_command(CLI::App& app, Options& options, const char* name, const char* what) {
@@ -67,6 +69,8 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "top" || name == "bottom")
     return traj::top(
         {x.run, x.by, x.where, step_of(command, x), kind_of(x), x.count, name == "bottom"});
+  if (name == "tail")
+    return traj::tail({x.run, x.where, x.count, x.is_following, x.limit, x.for_s});
   if (name == "diff") return traj::diff({x.run, x.other, x.is_json});
   if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
@@ -113,6 +117,12 @@ void add_query_commands(CLI::App& app, Options& x) {
     top->add_option("-n,--count", x.count, "so many")->capture_default_str();
     add_choice(top, x);
   }
+  CLI::App* tail = add_command(app, x, "tail", "the last trajectories, and those that come");
+  tail->add_flag("-f,--follow", x.is_following, "go on with what is appended");
+  tail->add_option("-n,--count", x.count, "so many of those that are there")->capture_default_str();
+  tail->add_option("--where", x.where, k_where);
+  tail->add_option("--limit", x.limit, "end after so many trajectories");
+  tail->add_option("--for", x.for_s, "end after so many seconds of following");
   CLI::App* diff = add_command(app, x, "diff", "where two runs first differ; exit 1 if they do");
   diff->add_option("OTHER", x.other, "the second run")->required();
   diff->add_flag("--json", x.is_json, "one JSON object");

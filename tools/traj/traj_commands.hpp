@@ -89,6 +89,17 @@ struct TopOptions {
 };
 Expected<void> top(const TopOptions& options);
 
+struct TailOptions {
+  std::string run;
+  std::string where;          // a query of type truth; empty: true
+  uint64_t count = 10;        // trajectories that are there already
+  bool is_following = false;  // also what is appended from then on
+  uint64_t limit = 0;         // trajectories; 0: no end
+  double for_s = 0;           // [s] of following; 0: no end
+};
+/// Prints the last trajectories and results of steps in the order of the stream, a line each.
+Expected<void> tail(const TailOptions& options);
+
 struct DiffOptions {
   std::string a, b;  // runs
   bool is_json = false;
