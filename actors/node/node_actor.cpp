@@ -9,7 +9,6 @@
 #include "actors/node/placement_actor.hpp"
 #include "actors/roles/row_feeder.hpp"
 #include "actors/roles/trainer_actor.hpp"
-#include "actors/run/recorded_run.hpp"
 #include "actors/run/recorder_actor.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/base/clock.hpp"
@@ -171,12 +170,6 @@ std::shared_ptr<TaskSource> NodeState::open_tasks() const {
 }
 
 void NodeState::spawn_head() {
-  std::shared_ptr<const plan::RecordedSchedule> schedule;
-  if (const std::string& run = options_.config.async.schedule; !run.empty()) {
-    auto read = read_schedule(run);
-    if (!read) return on_fail({"driver", "start", "async.schedule: " + read.error().to_string()});
-    schedule = std::make_shared<plan::RecordedSchedule>(std::move(*read));
-  }
   PlacementOptions placing;
   placing.machine.plan = options_.plan.placement;
   placing.machine.policy = options_.plan.offload;
@@ -205,7 +198,7 @@ void NodeState::spawn_head() {
   options.has_reference_phase = spawner_->has_reference_phase();
   options.recorder = recorder_;
   options.log = options_.log;
-  options.schedule = std::move(schedule);
+  options.schedule = options_.schedule;
   options.on_end = options_.on_end;
   options.judge = [address = NodeActor{self_}](const ProcessJudgement& judged) {
     caf::anon_send(address, judge_atom_v, judged);

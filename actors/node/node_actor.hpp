@@ -44,6 +44,7 @@ struct NodeOptions {
   std::shared_ptr<stream::Writer> writer;  // null: recording is off
   std::vector<RewardFunction> rewards;     // open already; empty: the node opens them
   RunLog* log = nullptr;
+  std::shared_ptr<const plan::RecordedSchedule> schedule = {};  // async.schedule, or null
   std::vector<std::vector<CardId>> processes;  // cards by slot; empty: all cards are here
   Wires wires;                                 // to them
   ProcessControl process_control;              // unset: a process that is lost ends the run

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/roles/lease_keys.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -20,19 +21,6 @@ namespace {
 
 constexpr std::chrono::seconds k_watch_period{30};
 constexpr size_t k_open_batch = 32;  // games set up before the mailbox gets its turn again
-
-/// Returns (position of the group, index) of every trajectory of the lease.
-std::vector<std::pair<size_t, uint32_t>> keys_of(const Lease& lease) {
-  std::vector<std::pair<size_t, uint32_t>> keys;
-  for (size_t position = 0; position < lease.groups.size(); ++position) {
-    if (!lease.indices.empty())
-      for (uint32_t index : lease.indices[position]) keys.emplace_back(position, index);
-    else
-      for (uint32_t index = 0; index < lease.group_size; ++index)
-        keys.emplace_back(position, index);
-  }
-  return keys;
-}
 
 }  // namespace
 
@@ -175,10 +163,11 @@ Expected<void> RolloutState::check_lease(const Lease& lease) const {
   for (const std::vector<uint32_t>& indices : lease.indices)
     if (indices.empty() || indices.back() >= lease.group_size)
       return Error{Errc::invalid_argument, "a lease asks for trajectories that a group lacks"};
-  if (!lease.spans.empty() && lease.spans.size() != keys_of(lease).size())
-    return Error{Errc::invalid_argument,
-                 fmt::format("a lease of {} trajectories has the spans of {}",
-                             keys_of(lease).size(), lease.spans.size())};
+  if (const size_t count = keys_of(lease).size();
+      !lease.spans.empty() && lease.spans.size() != count)
+    return Error{Errc::invalid_argument, fmt::format("a lease of {} trajectories has the spans of "
+                                                     "{}",
+                                                     count, lease.spans.size())};
   for (const std::string& tag : lease.tags)
     if (!options_.environments.contains(tag))
       return Error{Errc::config, fmt::format("environment tag '{}' is not in custom_envs", tag)};

@@ -203,7 +203,7 @@ class RolloutState {
   std::vector<uint64_t> held_;        // requests whose turns wait for both, or for their policy
   std::function<void()> due_commit_;  // waits for what its predecessor is still to sample
   bool is_scheduled_ = false;         // a lease has said whose policies sample
-  uint64_t off_schedule_ = 0;         // trajectories that their policy was too late for
+  bool is_off_schedule_ = false;      // a trajectory went on with another policy
   std::map<proto::TrajectoryKey, proto::Trajectory> restored_;  // of a checkpoint, not taken up yet
   RecorderActor recorder_;                                      // that writes and reads those
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;

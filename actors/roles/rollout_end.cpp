@@ -96,6 +96,7 @@ void RolloutState::fail_leases(uint64_t number, const std::string& what, const E
     if (each != number)
       lease.promise.deliver(to_caf({Errc::cancelled, "another lease of this rollout has failed"}));
   }
+  commit_if_due();
 }
 
 // A game that waits for its policy is not hung: the run publishes that, or ends.

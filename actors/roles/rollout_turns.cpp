@@ -88,7 +88,7 @@ void RolloutState::submit_turn(const Place& at) {
   }
   if (next && next->version < served) {
     episode.spans.clear();
-    if (off_schedule_++ == 0)
+    if (!std::exchange(is_off_schedule_, true))
       log::warn(
           "{} {}: step {}, group {}, trajectory {} was to go on with version {}, served is "
           "{}: from here on this run is not the recorded one",

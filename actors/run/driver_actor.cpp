@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "actors/roles/lease_keys.hpp"
 #include "actors/run/quarantine.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
@@ -259,7 +260,9 @@ class DriverState {
     lease.version = command.version;
     lease.expert_fraction = expert_fraction(options_.config, command.round.step);
     lease.indices = command.indices;
-    if (options_.schedule && lease.kind == TrajectoryKind::train) lease.spans = spans_of(command);
+    if (options_.schedule && lease.kind == TrajectoryKind::train)
+      for (const auto& [position, index] : keys_of(lease))
+        lease.spans.push_back(options_.schedule->spans(lease.step, lease.groups[position], index));
     send_request(
         self_, rollouts_[command.replica], std::chrono::milliseconds(options_.request_timeout_ms),
         [this, round = command.round, replica = command.replica](const LeaseReport& report) {
@@ -270,20 +273,6 @@ class DriverState {
           tell(run::LeaseFailed{number, from_caf(e)});
         },
         lease_atom_v, lease);
-  }
-  /// Returns whose policies sample each trajectory of the lease (async.schedule).
-  std::vector<std::vector<uint32_t>> spans_of(const run::Lease& command) const {
-    std::vector<std::vector<uint32_t>> spans;
-    const auto add = [&](uint32_t group, uint32_t index) {
-      spans.push_back(options_.schedule->spans(command.round.step, group, index));
-    };
-    for (size_t i = 0; i < command.groups.size(); ++i) {
-      if (!command.indices.empty())
-        for (uint32_t index : command.indices[i]) add(command.groups[i], index);
-      else
-        for (uint32_t index = 0; index < command.group_size; ++index) add(command.groups[i], index);
-    }
-    return spans;
   }
   /// The first step whose parameters are others than the recorded ones is told, once.
   void compare_with_record(uint64_t step, uint64_t param_hash) {

@@ -66,9 +66,9 @@ Expected<void> choose_world(const config::EnvTemplate& source, EnvironmentOption
     plugin::PluginSpec spec;
     spec.plugin = source.env_config.plugin.path;
     fill_plugin_spec(source.env_config.plugin, spec);
+    spec.max_steps = static_cast<int>(source.max_steps);
     COHORT_ASSIGN(auto worlds, plugin::open_environment(spec));
     options.is_blocking = true;
-    options.max_turns = static_cast<int>(source.max_steps);
     options.reload = [worlds] { return worlds->reload(); };
     options.make = [worlds]() -> Expected<World> { return worlds->make(); };
   }

@@ -9,17 +9,9 @@
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::actors {
-namespace {
-
-std::filesystem::path stream_of(const std::filesystem::path& run) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(run / "stream", ignored) ? run / "stream" : run;
-}
-
-}  // namespace
-
 Expected<plan::RecordedSchedule> read_schedule(const std::string& run) {
-  COHORT_ASSIGN(stream::Reader reader, stream::Reader::open(stream_of(run)));
+  COHORT_ASSIGN(const std::filesystem::path folder, stream::folder_of(run));
+  COHORT_ASSIGN(stream::Reader reader, stream::Reader::open(folder));
   plan::RecordedSchedule schedule;
   for (;;) {
     COHORT_ASSIGN(std::optional<stream::Record> record, reader.next());

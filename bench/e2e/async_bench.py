@@ -39,18 +39,6 @@ custom_envs:
     max_tokens_per_step: ${max_tokens_per_step}
     agent_system_template: ~
     agent_template: "{observation}"
-  FrozenLake:
-    env_type: frozen_lake
-    max_steps: 8
-    max_tokens_per_step: ${max_tokens_per_step}
-    agent_system_template: ~
-    agent_template: "{event}{observation}"
-    env_config:
-      size: 4
-      is_slippery: false
-      action_pattern: "<answer>(.*?)</answer>"
-      env_instruction: ""
-  FrozenLakeHoles: ${custom_envs.FrozenLake}
 max_running_requests: 128
 num_gpus_per_node: CARDS_ALL
 actor_train:

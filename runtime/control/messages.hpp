@@ -52,7 +52,6 @@ struct Lease {
   uint64_t number = 0;  // unique in the run, rising: what a cancel and the report name (LEASE-1)
   /// Of each trajectory to play, in order, whose policies sample it: pairs of a number of tokens
   /// and a version (plan/flow/recorded_schedule.hpp); empty: of one that goes on as policies come.
-  /// All empty: no schedule.
   std::vector<std::vector<uint32_t>> spans = {};
 };
 

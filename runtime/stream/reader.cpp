@@ -58,6 +58,14 @@ Expected<std::optional<Record>> Reader::next() {
   }
 }
 
+Expected<void> Reader::go_behind(const RecordInfo& info) {
+  COHORT_ASSIGN(scanner_, SegmentScanner::open(folder_, info.id.segment, stream_.stream_id,
+                                               std::nullopt, ScanDepth::body));
+  segment_ = info.id.segment;
+  scanner_->seek(info.id.offset + info.size_bytes(), info.number + 1);
+  return {};
+}
+
 Expected<Record> Reader::read(const RecordInfo& info) {
   auto it = files_.find(info.id.segment);
   if (it == files_.end()) {

@@ -27,6 +27,9 @@ class Reader {
   /// Errc::corrupt, which names the place, once for each damage; the next call goes on behind it.
   Expected<std::optional<Record>> next();
 
+  /// next() goes on behind the record of an index entry.
+  Expected<void> go_behind(const RecordInfo& info);
+
   /// Reads the record of an index entry. Returns Errc::corrupt if another record, or none, is
   /// there.
   Expected<Record> read(const RecordInfo& info);

@@ -202,6 +202,17 @@ std::filesystem::path index_path(const std::filesystem::path& folder, uint32_t s
   return folder / fmt::format("segment-{:06}.index", segment);
 }
 
+Expected<std::filesystem::path> folder_of(const std::filesystem::path& run) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(run, code))
+    return Error{Errc::not_found, fmt::format("{}: no such folder", run.string())};
+  for (const std::filesystem::path& folder : {run / "stream", run})
+    if (auto segments = list_segments(folder); segments && !segments->empty()) return folder;
+  return Error{
+      Errc::not_found,
+      fmt::format("{}: neither a run folder nor a stream (no segment-*.cohort)", run.string())};
+}
+
 Expected<std::vector<uint32_t>> list_segments(const std::filesystem::path& folder) {
   constexpr std::string_view k_prefix = "segment-", k_suffix = ".cohort";
   std::error_code code;

@@ -74,6 +74,8 @@ Expected<void> replace_file(const std::filesystem::path& path, std::span<const s
 // -- names in a stream folder -------------------------------------------------
 std::filesystem::path segment_path(const std::filesystem::path& folder, uint32_t segment);
 std::filesystem::path index_path(const std::filesystem::path& folder, uint32_t segment);
+/// Returns RUN/stream if RUN is a run folder, RUN if it is a stream folder, else Errc::not_found.
+Expected<std::filesystem::path> folder_of(const std::filesystem::path& run);
 /// Returns the numbers of the segment files in `folder`, ascending. Errc::not_found if it is no
 /// folder.
 Expected<std::vector<uint32_t>> list_segments(const std::filesystem::path& folder);

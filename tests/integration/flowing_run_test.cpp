@@ -156,6 +156,25 @@ TEST(FullyAsync, ARunThatKeepsToARecordedScheduleHasItsParameters) {  // FLOWING
   EXPECT_EQ(tokens_of(test::run_folder(spread)), tokens_of(at));
 }
 
+// Of a step that was played twice the stream has both; the run trained on the last one.
+TEST(FullyAsync, TheScheduleOfARunThatWasKilledAndResumedIsThatOfItsLastAttempt) {
+  TempFolder folder, again;
+  Process killed(test::with_failpoint(fully_async(folder, {"save_steps=1"}),
+                                      "trainer.update:6:kill", folder.path() / "claim"),
+                 folder);  // after three rounds of the warm start and two steps
+  killed.wait(90000);
+  ASSERT_TRUE(test::claimed_at(folder.path() / "claim")) << "the point was never passed";
+  Process resumed(fully_async(folder, {"resume_from_checkpoint=true"}), folder);
+  ASSERT_EQ(resumed.wait(90000), 0) << resumed.err();
+  const std::string at = test::run_folder(resumed);
+  Process repeated(fully_async(again, {"async.schedule=" + at}), again);
+  ASSERT_EQ(repeated.wait(90000), 0) << repeated.err();
+  const auto hashes = hashes_of(test::run_folder(repeated));
+  ASSERT_EQ(hashes.size(), k_steps + 1);
+  EXPECT_EQ(hashes, hashes_of(at));
+  EXPECT_EQ(tokens_of(test::run_folder(repeated)), tokens_of(at));
+}
+
 TEST(FullyAsync, AScheduleThatIsNotThereIsNamed) {
   TempFolder folder;
   Process run(fully_async(folder, {"async.schedule=/nowhere/run"}), folder);

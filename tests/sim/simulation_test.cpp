@@ -47,7 +47,7 @@ TEST(Simulation, SeedsThatShowedBugsHold) {
   EXPECT_TRUE(flowing.violation.label.empty()) << flowing;
 }
 
-// A publish that waits for leases (FLOWING-2) must not wait for ever, whatever is killed meanwhile.
+// The run publishes in the end, though it waits for leases (FLOWING-2) while processes are killed.
 TEST(Simulation, PublishesThatWaitForLeasesAsRecordedHold) {
   SimOptions options{Plant::none, 4, false, true, {}};
   options.is_scheduled = true;

@@ -114,6 +114,25 @@ TEST(Preflight, TheModelSectionNamesAFamily) {
       << experts.error().detail;
 }
 
+TEST(Preflight, APluginsWorldHasTheTurnsOfItsTag) {
+  auto config =
+      test::load_small({"custom_envs.Lake.env_type=plugin", "custom_envs.Lake.max_steps=12",
+                        "++custom_envs.Lake.env_config.plugin=" +
+                            test::source_path("examples/python/guess_number.py:GuessNumber"),
+                        "++custom_envs.Lake.env_config.args.max_guesses=50",
+                        "++custom_envs.Lake.env_config.sandbox.mode=rlimits"});
+  ASSERT_TRUE(config) << config.error().detail;
+  auto plan = preflight(*config);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  auto world = plan->environments.at("Lake")->make();
+  ASSERT_TRUE(world) << world.error().detail;
+  (*world)->reset(3);
+  for (int turns = 12; turns > 0; --turns) {
+    EXPECT_EQ((*world)->actions_left(), turns);
+    EXPECT_EQ((*world)->step("<answer>0</answer>").is_done, turns == 1);
+  }
+}
+
 TEST(Preflight, TakesTheShippedConfig) {
   auto config = config::load(test::source_path("configs/frozen_lake.yaml"));
   ASSERT_TRUE(config) << config.error().detail;

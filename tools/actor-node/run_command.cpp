@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "actors/node/node_actor.hpp"
+#include "actors/run/recorded_run.hpp"
 #include "actors/run/run_report.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
@@ -51,6 +52,7 @@ struct Session {
   std::unique_ptr<DashboardServer> dashboard;  // null: none was asked for
   actors::Preflight plan;
   std::vector<actors::RewardFunction> rewards;
+  std::shared_ptr<const plan::RecordedSchedule> schedule;  // null: none was asked for
   actors::RunFolder folder;
   std::shared_ptr<stream::Writer> writer;
   std::unique_ptr<observe::Console> console;
@@ -207,6 +209,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   node_options.folder = session.folder;
   node_options.writer = session.writer;
   node_options.log = session.log.get();
+  node_options.schedule = session.schedule;
   node_options.on_end = [&](actors::RunResult result) {
     if (!is_set.exchange(true)) promise.set_value(std::move(result));
   };
@@ -352,6 +355,11 @@ int run_command(const RunCommand& command) {
   auto rewards = actors::open_rewards(session.config);
   if (!rewards) return refuse(session, 2, rewards.error());
   session.rewards = std::move(*rewards);
+  if (const std::string& run = session.config.async.schedule; !run.empty()) {
+    auto schedule = actors::read_schedule(run);
+    if (!schedule) return refuse(session, 2, schedule.error().with_context("async.schedule"));
+    session.schedule = std::make_shared<plan::RecordedSchedule>(std::move(*schedule));
+  }
   if (auto opened = open_system(session, command); !opened)
     return refuse(
         session,

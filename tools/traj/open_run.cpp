@@ -4,33 +4,13 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::traj {
-namespace {
-
-bool has_segments(const std::filesystem::path& folder) {
-  auto segments = stream::list_segments(folder);
-  return segments && !segments->empty();
-}
-
-}  // namespace
-
-Expected<std::filesystem::path> stream_folder(const std::string& run) {
-  std::filesystem::path folder = run;
-  std::error_code code;
-  if (!std::filesystem::is_directory(folder, code))
-    return Error{Errc::not_found, fmt::format("{}: no such folder", run)};
-  if (has_segments(folder / "stream")) return folder / "stream";
-  if (has_segments(folder)) return folder;
-  return Error{Errc::not_found,
-               fmt::format("{}: neither a run folder nor a stream (no segment-*.cohort)", run)};
-}
 
 Expected<stream::Reader> open_run(const std::string& run) {
-  COHORT_ASSIGN(std::filesystem::path folder, stream_folder(run));
+  COHORT_ASSIGN(std::filesystem::path folder, stream::folder_of(run));
   return stream::Reader::open(folder);
 }
 

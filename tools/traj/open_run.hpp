@@ -12,8 +12,7 @@
 
 namespace cohort::traj {
 
-/// Returns RUN/stream if RUN is a run folder, RUN if it is a stream folder, else Errc::not_found.
-Expected<std::filesystem::path> stream_folder(const std::string& run);
+/// `run`: a run folder, or a stream folder.
 Expected<stream::Reader> open_run(const std::string& run);
 
 struct Choice {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "runtime/query/expression.hpp"
 #include "tools/traj/open_run.hpp"
@@ -13,7 +14,8 @@ namespace cohort::traj {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A look costs one read of a few bytes: a follower lags little and costs the run nothing.
+// A stream may lie on a network file system, which tells nobody of an append: the follower looks.
+// A look is one read of a few bytes.
 constexpr auto k_look_every = std::chrono::milliseconds(20);
 
 class Tail {
@@ -21,23 +23,25 @@ class Tail {
   Tail(const TailOptions& options, query::Expression where)
       : options_(options), where_(std::move(where)) {}
 
-  /// Prints the last ones of what is there.
+  /// Prints the last ones of what is there; the reader's next record is the one behind them.
   Expected<void> print_last(stream::Reader& reader) {
     COHORT_ASSIGN(const stream::Index* index, reader.index());
     const std::vector<stream::RecordInfo>& records = index->records();
-    size_t from = records.size();
-    for (uint64_t left = options_.count; from > 0 && left > 0; --from)
-      if (records[from - 1].type == stream::RecordType::trajectory) {
-        COHORT_ASSIGN(const stream::Record record, reader.read(records[from - 1]));
-        COHORT_ASSIGN(const proto::Trajectory trajectory, record.trajectory());
-        if (where_.holds(trajectory)) --left;
+    std::vector<stream::RecordInfo> lines;  // the last one first
+    uint64_t left = options_.count;
+    for (size_t i = records.size(); i > 0 && left > 0; --i) {
+      const stream::RecordInfo& info = records[i - 1];
+      if (info.type == stream::RecordType::trajectory) {
+        const auto record = reader.read(info);
+        if (record && !is_chosen(*record)) continue;
+        --left;
       }
-    for (; from < records.size() && !is_enough(); ++from) {
-      COHORT_ASSIGN(const stream::Record record, reader.read(records[from]));
-      COHORT_TRY(print(record));
+      lines.push_back(info);
     }
+    for (size_t i = lines.size(); i > 0 && !is_enough(); --i)
+      COHORT_TRY(print(reader.read(lines[i - 1])));
     std::fflush(stdout);
-    return {};
+    return records.empty() ? Expected<void>() : reader.go_behind(records.back());
   }
 
   /// Prints what is appended, until the limit or the time is reached, or a signal comes.
@@ -45,15 +49,13 @@ class Tail {
     const auto until = Clock::now() + std::chrono::duration<double>(options_.for_s);
     while (!is_enough() && (options_.for_s <= 0 || Clock::now() < until)) {
       auto record = reader.next();
-      if (!record && record.error().code != Errc::corrupt) return record.error();
-      if (!record) {  // told once; the next call goes on behind it
-        fmt::print(stderr, "traj: left out: {}\n", record.error().detail);
-      } else if (!*record) {
+      if (record && !*record) {
         std::fflush(stdout);
         std::this_thread::sleep_for(k_look_every);
-      } else if (!last_ || (*record)->info.number > *last_) {
-        COHORT_TRY(print(**record));
+        continue;
       }
+      COHORT_TRY(print(record ? Expected<stream::Record>(std::move(**record))
+                              : Expected<stream::Record>(record.error())));
     }
     return {};
   }
@@ -61,11 +63,21 @@ class Tail {
  private:
   bool is_enough() const { return options_.limit > 0 && printed_ >= options_.limit; }
 
-  Expected<void> print(const stream::Record& record) {
-    last_ = record.info.number;
-    if (record.info.type == stream::RecordType::step_result) print_result(record);
-    if (record.info.type != stream::RecordType::trajectory) return {};
-    COHORT_ASSIGN(const proto::Trajectory x, record.trajectory());
+  bool is_chosen(const stream::Record& record) const {
+    const auto trajectory = record.trajectory();
+    return trajectory && where_.holds(*trajectory);
+  }
+
+  /// Damage is told once and left out: the stream goes on behind it.
+  Expected<void> print(const Expected<stream::Record>& record) {
+    if (!record && record.error().code != Errc::corrupt) return record.error();
+    if (!record) {
+      fmt::print(stderr, "traj: left out: {}\n", record.error().detail);
+      return {};
+    }
+    if (record->info.type == stream::RecordType::step_result) print_result(*record);
+    if (record->info.type != stream::RecordType::trajectory) return {};
+    COHORT_ASSIGN(const proto::Trajectory x, record->trajectory());
     if (!where_.holds(x)) return {};
     ++printed_;
     fmt::print("{} {}/{}/{} score {:.3f} turns {} tokens {} weights {} {}\n", to_string(x.key.kind),
@@ -85,8 +97,7 @@ class Tail {
 
   const TailOptions& options_;
   query::Expression where_;
-  std::optional<uint64_t> last_;  // number of the record that was looked at last
-  uint64_t printed_ = 0;          // trajectories
+  uint64_t printed_ = 0;  // trajectories
 };
 
 }  // namespace

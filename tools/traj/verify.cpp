@@ -26,7 +26,7 @@ void print_report(const stream::VerifyReport& report, double seconds) {
 }  // namespace
 
 Expected<void> verify(const VerifyOptions& options) {
-  COHORT_ASSIGN(std::filesystem::path folder, stream_folder(options.run));
+  COHORT_ASSIGN(std::filesystem::path folder, stream::folder_of(options.run));
   if (options.is_repair) {
     COHORT_ASSIGN(stream::RepairReport repaired, stream::repair(folder));
     fmt::print("repair: cut {} bytes, {} damaged records among them\n", repaired.cut_bytes,
