@@ -16,7 +16,7 @@ cohort_test(verl_run_test integration TIMEOUT 300 SOURCES integration/verl_run_t
 cohort_test(critic_run_test integration TIMEOUT 300
   SOURCES integration/critic_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(distill_run_test integration TIMEOUT 300
-  SOURCES integration/distill_run_test.cpp integration/demonstration_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
+  SOURCES integration/distill_run_test.cpp integration/distill_pipeline_test.cpp integration/demonstration_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
@@ -40,6 +40,8 @@ cohort_test(cluster_test integration TIMEOUT 300
 set_tests_properties(integration.cluster_test PROPERTIES RUN_SERIAL TRUE)
 cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
+cohort_test(telemetry_test integration TIMEOUT 120
+  SOURCES integration/telemetry_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(async_integration_test integration TIMEOUT 240

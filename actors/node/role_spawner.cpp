@@ -340,6 +340,12 @@ TrainWorkerActor RoleSpawner::train_worker(caf::actor_system& system, CardId car
     worker.pretrain = options_.config->pretrain;
   worker.engine.draws_weights = worker.pretrain.empty();
   worker.adapter = options_.config->actor_train.model_args.adapter_name_or_path;
+  if (options_.config->pipeline == config::Pipeline::distill) {
+    worker.teacher = train_options(card, Role::teacher);
+    worker.teacher->model = options_.plan->teacher->model;
+    worker.teacher->draws_weights = false;
+    worker.teacher_from = options_.plan->teacher->folder;
+  }
   worker.has_critic = options_.plan->placement.find(Role::critic) != nullptr;
   worker.fail = options_.fail;
   if (auto seats = exchanges_.find(card); seats != exchanges_.end())  // else nobody gets weights
@@ -493,12 +499,7 @@ RolloutActor RoleSpawner::rollout(caf::actor_system& system, CardId card) const 
   options.card = cards_.at(card).get();
   options.keeps = keeps(card);
   const config::GeneratingArgs& sampling = config.actor_infer.generating_args;
-  options.sampling.greedy = sampling.temperature == 0;
-  options.sampling.temperature =
-      options.sampling.greedy ? 1.F : static_cast<float>(sampling.temperature);
-  options.sampling.top_p = static_cast<float>(sampling.top_p);
-  options.sampling.top_k = static_cast<int>(sampling.top_k);
-  options.sampling.repetition_penalty = static_cast<float>(sampling.repetition_penalty);
+  options.sampling = sampling_of(sampling);
   options.has_greedy_answer = config::has_greedy_answer(config);
   options.has_demonstrations = !config.rlvr.demonstration_key.empty();
   options.max_open_games = static_cast<size_t>(config.max_running_requests);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algorithms/distillation.hpp"
 #include "algorithms/loss.hpp"
 #include "algorithms/losses/surrogate.hpp"
 #include "algorithms/preference.hpp"
@@ -222,6 +223,32 @@ compute::LossFactory make_sft_loss() {
                     const compute::MicroOutputs& outputs) -> compute::MicroLoss {
       return {algorithms::sft_loss(outputs.logp, {}, global).total};
     };
+  };
+}
+
+compute::LossFactory make_distill_loss(const config::RunConfig& config) {
+  return [weight = config.distill.loss_weight](
+             const compute::StepCounts& counts) -> compute::LossFunction {
+    algorithms::GlobalCounts global{counts.tokens, counts.sequences, 1};
+    return [weight, global](const compute::MicroBatch&,
+                            const compute::MicroOutputs& outputs) -> compute::MicroLoss {
+      const Tensor apart = outputs.divergence.sum() / global.tokens;
+      const Tensor own = algorithms::sft_loss(outputs.logp, {}, global).total;
+      compute::MicroLoss loss{weight * apart + (1 - weight) * own};
+      loss.numbers.add("distill/divergence", apart.item<double>());
+      loss.numbers.add("distill/nll", own.item<double>());
+      return loss;
+    };
+  };
+}
+
+compute::LogitDivergence make_divergence(const config::RunConfig& config) {
+  const config::DistillSection& x = config.distill;
+  const algorithms::DistillationOptions options{
+      x.objective,   x.temperature, x.teacher_temperature, x.topk, x.adaptive_alpha,
+      x.skew_lambda, x.gkd_beta};
+  return [options](const Tensor& student, const Tensor& teacher) {
+    return algorithms::token_divergence(student, teacher, options);
   };
 }
 

@@ -44,6 +44,11 @@ struct TokenLosses {
 TokenLosses policy_loss_of(const config::RunConfig& config, const LossColumns& columns);
 /// Negative log-likelihood of the response tokens, token mean: the warm start and pipeline sft.
 compute::LossFactory make_sft_loss();
+/// Pipeline distill: distill_loss_weight times the mean divergence of a counted token from the
+/// teacher's distribution, and the rest times the token's negative log-likelihood.
+compute::LossFactory make_distill_loss(const config::RunConfig& config);
+/// Returns the divergence that `config` names, for TrainEngine::learn_from.
+compute::LogitDivergence make_divergence(const config::RunConfig& config);
 /// Loss of an optimizer step whose samples 2k and 2k + 1 are the chosen and the rejected answer of
 /// pair k. Pipeline dpo; ref_logp undefined: its log-probabilities are 0. Pipeline rm: the outputs'
 /// log-probabilities are scores, one for each sample.

@@ -256,13 +256,14 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   return report;
 }
 
-/// Supervised optimizer steps: of the warm start, and of pipeline sft.
+/// Supervised optimizer steps: of the warm start, and of pipelines sft and distill.
 struct PolicyUpdater::Imitation {
   const std::vector<Trajectory>& batch;
   algorithms::ScheduleOptions schedule;
   size_t size;      // trajectories of an optimizer step
   uint64_t& steps;  // done so far
   std::string_view name;
+  compute::LossFactory loss = make_sft_loss();
 };
 
 namespace {
@@ -286,7 +287,6 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
   UpdateReport report;
   StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
   uint64_t counted = 0, skipped = 0;
-  const compute::LossFactory loss = make_sft_loss();
   for (size_t first = 0; first < run.batch.size(); first += run.size) {
     std::vector<compute::TrainSample> samples;
     for (size_t i = first; i < std::min(run.batch.size(), first + run.size); ++i)
@@ -299,16 +299,18 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
       continue;
     }
     counted += tokens;
-    auto done = engine.step(samples, loss, rate);
+    auto done = engine.step(samples, run.loss, rate);
     Expected<void> taken = done ? sum.take(*done) : done.error();
     if (!taken)
       return taken.error().with_context(
           fmt::format("{}, optimizer step {}", run.name, run.steps - 1));
   }
   sum.write(report);
-  if (config_.pipeline != config::Pipeline::sft) return report;
-  report.metrics.emplace_back("sft/counted_tokens", static_cast<double>(counted));
-  if (skipped > 0) report.metrics.emplace_back("sft/skipped_steps", static_cast<double>(skipped));
+  if (!config::is_supervised(config_.pipeline)) return report;
+  const std::string prefix = std::string(run.name) + "/";
+  report.metrics.emplace_back(prefix + "counted_tokens", static_cast<double>(counted));
+  if (skipped > 0)
+    report.metrics.emplace_back(prefix + "skipped_steps", static_cast<double>(skipped));
   return report;
 }
 
@@ -364,11 +366,13 @@ Expected<UpdateReport> PolicyUpdater::train_on(compute::TrainEngine& engine,
                    {batch, warm_schedule_of(config_.warm_start),
                     static_cast<size_t>(config_.warm_start.batch_size), warm_steps_, "warm start"});
   if (config::has_pairs(config_.pipeline)) return compare(engine, request, batch);
-  if (config_.pipeline != config::Pipeline::sft) return update_policy(engine, request, batch);
+  if (!config::is_supervised(config_.pipeline)) return update_policy(engine, request, batch);
   if (request.kind != TrajectoryKind::train) return measure(engine, batch);
   COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
-  return imitate(engine, {batch, schedule, static_cast<size_t>(config_.derived.optimizer_batch),
-                          policy_steps_, "sft"});
+  Imitation run{batch, schedule, static_cast<size_t>(config_.derived.optimizer_batch),
+                policy_steps_, config::to_string(config_.pipeline)};
+  if (config_.pipeline == config::Pipeline::distill) run.loss = make_distill_loss(config_);
+  return imitate(engine, run);
 }
 
 std::string PolicyUpdater::state_json(const std::string& driver_state) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "actors/roles/critic_worker.hpp"
+#include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/clock.hpp"
@@ -31,6 +32,11 @@ class TrainWorkerState {
     COHORT_ASSIGN(engine_, compute::TrainEngine::create(options_.engine));
     if (!options_.pretrain.empty()) COHORT_TRY(engine_->load_model(options_.pretrain));
     if (!options_.adapter.empty()) COHORT_TRY(engine_->load_adapter(options_.adapter));
+    if (options_.teacher) {
+      COHORT_ASSIGN(auto teacher, compute::TrainEngine::create(*options_.teacher));
+      COHORT_TRY(teacher->load_model(options_.teacher_from));
+      engine_->learn_from(std::move(teacher), make_divergence(options_.update.config));
+    }
     updater_ = std::make_unique<PolicyUpdater>(options_.update);
     return {};
   }

@@ -26,8 +26,11 @@ struct TrainWorkerOptions {
   std::function<void(std::shared_ptr<compute::Collectives>)> on_group;
   UpdateOptions update;
   std::map<std::string, std::shared_ptr<WeightExchange>> exchanges;  // by receiving role
-  std::string pretrain;               // checkpoint folder to start from, or empty
-  std::string adapter;                // PEFT folder to start from, or empty
+  std::string pretrain;  // checkpoint folder to start from, or empty
+  std::string adapter;   // PEFT folder to start from, or empty
+  /// Whose distribution the policy learns, on the same card; none: nobody's.
+  std::optional<compute::TrainEngineOptions> teacher = {};
+  std::string teacher_from = {};      // its folder
   bool has_critic = false;            // its part is there when this one saves (critic_worker.hpp)
   std::shared_ptr<const void> keeps;  // card and context: an actor may end after its node
   FailureSink fail;

@@ -495,6 +495,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
     case config::Pipeline::sft:
     case config::Pipeline::dpo:
     case config::Pipeline::rm:
+    case config::Pipeline::distill:
       // A process that only holds cards gets its rows from the one that feeds them.
       if (!own_cards || own_cards->empty()) COHORT_TRY(open_rows(config, result));
       break;

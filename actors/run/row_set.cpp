@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -21,6 +22,13 @@ tasks::SftColumns columns_of(const config::RunConfig& config, const config::Data
   columns.prompt = keys.prompt_key.empty() ? data.prompt : keys.prompt_key;
   columns.query = keys.query_key;
   columns.response = keys.response_key;
+  if (config.pipeline == config::Pipeline::distill) {
+    if (data.messages.empty() && columns.prompt.empty())
+      columns.prompt = config.distill.question_key;
+    else
+      columns.query = config.distill.question_key;
+    columns.response = config.distill.answer_key;
+  }
   if (columns.response.empty() && data.response != config::DataArgs{}.response)
     columns.response = data.response;
   columns.tools = keys.tools_key;
@@ -45,6 +53,8 @@ class RowSet::Reader {
         columns_(columns_of(config, data)),
         pair_{config.preference.chosen_key, config.preference.rejected_key},
         encode_(encode),
+        counts_prompts_(config.pipeline == config::Pipeline::distill &&
+                        config.distill.is_on_prompt),
         room_(static_cast<size_t>(config.sequence_length)) {}
 
   Expected<void> read(const std::string& file) {
@@ -73,6 +83,8 @@ class RowSet::Reader {
   }
   Expected<Dialogues> encode_one(const tasks::SftRow& row) {
     COHORT_ASSIGN(tasks::MaskedTokens dialogue, encode_(with_system(row)));
+    if (counts_prompts_ && !dialogue.mask.empty())
+      std::fill(dialogue.mask.begin() + 1, dialogue.mask.end(), uint8_t{1});
     return Dialogues{std::move(dialogue)};
   }
   Expected<Dialogues> encode_pair(const tasks::PairRow& pair) {
@@ -119,6 +131,7 @@ class RowSet::Reader {
   tasks::SftColumns columns_;
   tasks::PairColumns pair_;
   const RowEncoder& encode_;
+  bool counts_prompts_;
   size_t room_;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
-/// The rows of pipelines sft, dpo and rm as ids and masks: those that train, then those held out
-/// (docs/sft.md, docs/preference.md). A row of sft is one dialogue, of the others a pair: prompt
-/// and chosen answer, prompt and rejected answer. Opened once before a run, by the process that
-/// feeds the trainer. Immutable after open(); any thread may read. Bound: five bytes a token of the
-/// rows.
+/// The rows of pipelines sft, distill, dpo and rm as ids and masks: those that train, then those
+/// held out (docs/sft.md, docs/distillation.md, docs/preference.md). A row of sft and distill is
+/// one dialogue, of the others a pair: prompt and chosen answer, prompt and rejected answer. Opened
+/// once before a run, by the process that feeds the trainer. Immutable after open(); any thread may
+/// read. Bound: five bytes a token of the rows.
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -7,6 +7,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/catalog/catalog.hpp"
+#include "runtime/catalog/distillation_kinds.hpp"
 #include "runtime/catalog/preference_kinds.hpp"
 
 namespace cohort::config {
@@ -24,6 +25,7 @@ using catalog::RewardType;
 using catalog::to_string;
 // Plain enums of the catalogue.
 using catalog::AnswerScale;
+using catalog::DivergenceKind;
 using catalog::PreferenceKind;
 
 // names_of: the YAML's spellings of an enum, in the order of its values.
@@ -34,7 +36,7 @@ constexpr std::string_view names_of(Pipeline) { return "agentic rlvr sft dpo rm 
 /// Trains on pairs of answers, a chosen and a rejected one.
 constexpr bool has_pairs(Pipeline x) { return x == Pipeline::dpo || x == Pipeline::rm; }
 /// Trains on rows of files; nothing is generated.
-constexpr bool is_supervised(Pipeline x) { return x == Pipeline::sft || has_pairs(x); }
+constexpr bool is_supervised(Pipeline x) { return x > Pipeline::rlvr; }
 enum class Platform : uint8_t { cpu, cuda, npu };
 constexpr std::string_view names_of(Platform) { return "cpu cuda npu"; }
 enum class Grouping : uint8_t { traj_group_id, tags, batch, state, inductive };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/config/enums.hpp"
+#include "runtime/config/record_sections.hpp"
 #include "runtime/config/training_sections.hpp"
 #include "runtime/model/shape.hpp"
 
@@ -323,12 +324,6 @@ struct WarmStartSection {
   bool operator==(const WarmStartSection&) const = default;
 };
 
-struct RecordingSection {
-  bool enabled = true;
-  uint64_t segment_bytes = uint64_t{64} << 20;
-  bool operator==(const RecordingSection&) const = default;
-};
-
 /// When a replica, or a group on it, has taken too long.
 struct RecoverySection {
   double straggler_factor = 3;   // times the median time of a group; 0: nobody is late
@@ -556,6 +551,7 @@ struct RunConfig {
   SftSection sft;                // likewise
   OpdSection opd;                // likewise
   PreferenceSection preference;  // likewise
+  DistillSection distill;        // likewise
   VerlSection verl;
 
   std::string pretrain;  // checkpoint folder or model name; empty: random initialisation of `model`
@@ -584,6 +580,10 @@ struct RunConfig {
   AsyncSection async;
   WarmStartSection warm_start;
   RecordingSection recording;
+  TelemetrySection telemetry;
+  bool self_checks = true;   // the first update's numbers are held against what is healthy
+  std::string from_stream;   // run or stream folder whose trajectories train; empty: rollouts play
+  bool record_only = false;  // rollouts play and are recorded, nothing is trained
   TransportSection transport;
   RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward

@@ -85,4 +85,17 @@ struct OpdSection {
   bool operator==(const OpdSection&) const = default;
 };
 
+/// Pipeline distill: a student learns its teacher's distribution over the tokens of rows
+/// (docs/distillation.md). Its keys are at the top of the file, with ROLL's names and defaults.
+struct DistillSection {
+  DivergenceKind objective = DivergenceKind::forward_kl;  // kd_objective
+  double loss_weight = 0.5;  // of the teacher; the rest is the answers'
+  int64_t topk = 64;         // of the teacher's entries; 0: all
+  double temperature = 1.0, teacher_temperature = 1.0;
+  double adaptive_alpha = 0.5, skew_lambda = 0.1, gkd_beta = 0.5;
+  bool is_on_prompt = false;  // tokens of the prompt count too
+  std::string question_key = "question", answer_key = "answer";
+  bool operator==(const DistillSection&) const = default;
+};
+
 }  // namespace cohort::config

@@ -46,7 +46,7 @@ std::vector<Section> sections_of(const RunConfig& c) {
   }
   if (c.pipeline == Pipeline::distill) {
     add_section(out, "actor_train", "student", c.student, first_of(c.student_pretrain, c.pretrain));
-    add_section(out, "reference", "teacher", c.teacher, first_of(c.teacher_pretrain, c.pretrain));
+    add_section(out, "reference", "teacher", c.teacher, c.teacher_pretrain);
     return out;
   }
   add_section(out, "actor_train", "actor_train", c.actor_train, c.pretrain);
@@ -356,13 +356,11 @@ void say_what_is_left_out(Job& job, const RunConfig& c) {
                      has_origin(c, "adv_estimator") ? "" : ", the default,")});
   if (c.pipeline == Pipeline::sft)
     job.assumptions.push_back({"pipeline", "sft: sft_train stands as actor_train"});
-  if (c.pipeline > Pipeline::rm)
+  if (c.pipeline == Pipeline::distill)
     job.assumptions.push_back(
-        {"pipeline", fmt::format("{}: cards and bytes are planned, batch numbers are not{}",
-                                 config::to_string(c.pipeline),
-                                 c.pipeline == Pipeline::distill
-                                     ? "; student stands as actor_train, teacher as reference"
-                                     : "")});
+        {"pipeline", job.spec.roles.front().teacher
+                         ? "distill: student stands as actor_train, with the teacher on its cards"
+                         : "distill: student stands as actor_train, teacher as reference"});
 }
 
 }  // namespace
@@ -438,6 +436,10 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
       job.assumptions.push_back(
           {section.key, fmt::format("{}: its part for {} is not counted, and a run refuses it",
                                     shape.name, shape.left_out)});
+    if (section.worker == &config.teacher && config.pipeline == Pipeline::distill && is_cpu) {
+      spec.roles.front().teacher = shape;  // on its student's cards
+      continue;
+    }
     plan::RoleJob role = role_of(section, config, is_cpu, shape);
     if (role.name == Role::actor_train && role.engine == plan::Engine::builtin) {
       role.lora = options.lora;
@@ -453,7 +455,7 @@ Expected<Job> job_of(const RunConfig& config, const JobOptions& options) {
     }
     spec.roles.push_back(std::move(role));
   }
-  if (config.pipeline <= Pipeline::rm) spec.batch = batch_of(config);
+  spec.batch = batch_of(config);
   spec.sequence_length = count(config.sequence_length);
   if (config.pipeline != Pipeline::agentic) {  // there turns share the context
     spec.prompt_length = count(config.prompt_length);

@@ -58,7 +58,7 @@ Json with_hidden(const Json& object, const std::string& to) {
 
 TEST(PreferenceCases, OutputsAreTheGoldenOnes) {
   const Json cases = golden_cases();
-  ASSERT_EQ(cases.size(), 31U);
+  ASSERT_EQ(cases.size(), 43U);
   for (const Json& object : cases)
     for (const auto& [precision, tolerance] :
          {std::pair{Precision::f64, 1e-6}, std::pair{Precision::f32, 1e-5}})
@@ -76,7 +76,7 @@ TEST(PreferenceCases, WhatIsBehindAMaskReachesNothing) {  // PREF-2, ALG-4
       EXPECT_EQ(outputs(with_hidden(object, word), Precision::f64), hidden)
           << object["id"] << " with " << word;
   }
-  EXPECT_EQ(masked, 21);
+  EXPECT_EQ(masked, 33);
 }
 
 struct Share {
@@ -169,19 +169,69 @@ TEST(RewardModelSplit, ManyPartsGiveTheSharesOfOne) {  // PREF-1
   expect_split_invariant(leaf, k_pairs, share_of, "reward model ");
 }
 
+std::string name_of(const DistillationOptions& options) {
+  const auto names = catalog::words(names_of(options.kind));
+  return std::string(names[static_cast<size_t>(options.kind)]);
+}
+
+/// Of each kind, with the teacher's ten likeliest entries.
+std::vector<DistillationOptions> distillations() {
+  std::vector<DistillationOptions> all;
+  const size_t kinds = catalog::words(names_of(catalog::DivergenceKind{})).size();
+  for (size_t i = 0; i < kinds; ++i) {
+    DistillationOptions& options = all.emplace_back();
+    options.kind = static_cast<catalog::DivergenceKind>(i);
+    options.temperature = 0.9;
+    options.topk = 10;
+  }
+  return all;
+}
+
 TEST(DistillationSplit, ManyPartsGiveTheSharesOfOne) {  // ALG-3
   at::manual_seed(7);
   const at::Tensor leaf = at::randn({k_pairs, 11}, at::kDouble).set_requires_grad(true);
   const at::Tensor teacher = at::randn({k_pairs, 11}, at::kDouble);
-  for (const double beta : {0.0, 0.4, 1.0}) {
+  for (const DistillationOptions& options : distillations()) {
     auto share_of = [&](int64_t first, int64_t last) {
       const DistillationLoss loss =
           distillation_loss({leaf.slice(0, first, last), teacher.slice(0, first, last),
                              pair_mask().slice(0, first, last)},
-                            {beta, 0.9}, {5, 0, 1});
+                            options, {5, 0, 1});
       return Share{loss.total, loss.numbers};
     };
-    expect_split_invariant(leaf, k_pairs, share_of, fmt::format("beta {} ", beta));
+    expect_split_invariant(leaf, k_pairs, share_of, name_of(options) + " ");
+  }
+}
+
+// ROLL divides 0 by 0 there, and its loss is NaN from then on.
+TEST(Distillation, EqualDistributionsAreZeroApart) {
+  const at::Tensor teacher = at::randn({3, 5}, at::kDouble);
+  for (const DistillationOptions& options : distillations()) {
+    const at::Tensor leaf = teacher.clone().set_requires_grad(true);
+    const at::Tensor apart = token_divergence(leaf, teacher, options);
+    EXPECT_LT(apart.abs().max().item<double>(), 1e-9) << name_of(options);
+    const at::Tensor gradient = torch::autograd::grad({apart.sum()}, {leaf})[0];
+    EXPECT_LT(gradient.abs().max().item<double>(), 1e-7) << name_of(options);
+  }
+}
+
+// A vocabulary that is padded with rows at minus infinity, on either side.
+TEST(Distillation, AnInfiniteLogitCountsNothing) {
+  const at::Tensor student = at::randn({3, 5}, at::kDouble),
+                   teacher = at::randn({3, 5}, at::kDouble);
+  for (DistillationOptions options : distillations()) {
+    options.topk = 0;
+    const at::Tensor expected =
+        token_divergence(student.narrow(1, 0, 4), teacher.narrow(1, 0, 4), options);
+    for (const bool is_student : {true, false}) {
+      const at::Tensor leaf = student.clone(), other = teacher.clone();
+      (is_student ? leaf : other).select(1, 4).fill_(-std::numeric_limits<double>::infinity());
+      leaf.set_requires_grad(true);
+      const at::Tensor apart = token_divergence(leaf, other, options);
+      EXPECT_TRUE(at::allclose(apart, expected, 1e-9, 1e-9)) << name_of(options);
+      const at::Tensor gradient = torch::autograd::grad({apart.sum()}, {leaf})[0];
+      EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << name_of(options);
+    }
   }
 }
 
@@ -201,9 +251,19 @@ TEST(PreferenceLoss, BadOptionsAreRefusedByName) {
     EXPECT_EQ(checked.error().code, Errc::invalid_argument);
     EXPECT_NE(checked.error().detail.find(text), std::string::npos) << checked.error().detail;
   }
-  for (const DistillationOptions& options :
-       {DistillationOptions{-0.1, 1}, DistillationOptions{1.1, 1}, DistillationOptions{0.5, 0}})
-    EXPECT_FALSE(check_distillation(options));
+  const std::pair<DistillationOptions, const char*> bad[] = {
+      {{.temperature = 0}, "temperature is 0"},
+      {{.teacher_temperature = std::nan("")}, "teacher_temperature is nan"},
+      {{.topk = -1}, "topk is -1"},
+      {{.adaptive_alpha = 1.1}, "adaptive_alpha is 1.1"},
+      {{.skew_lambda = -0.1}, "skew_lambda is -0.1"},
+      {{.beta = 1.1}, "beta is 1.1"},
+  };
+  for (const auto& [options, text] : bad) {
+    const auto checked = check_distillation(options);
+    ASSERT_FALSE(checked) << text;
+    EXPECT_NE(checked.error().detail.find(text), std::string::npos) << checked.error().detail;
+  }
 }
 
 TEST(PreferenceCases, ABadCaseIsAnErrorThatNamesIt) {

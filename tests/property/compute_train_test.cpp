@@ -96,7 +96,7 @@ void expect_kernels_agree_with_f64(const ModelConfig& config) {
   std::vector<at::Tensor> logp;
   for (at::ScalarType type : {at::kFloat, at::kDouble}) {
     PolicyWeights weights = view_weights(flat.to(type), layout, true);
-    ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 100);
+    MicroOutputs out = policy_log_probs(weights, config, rope, batch, 100);
     std::vector<at::Tensor> leaves;
     for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
     at::Tensor total = (out.logp * at::arange(out.logp.size(0), out.logp.options())).mean();
@@ -125,7 +125,7 @@ void expect_finite_differences(const ModelConfig& config) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
   at::Tensor flat = at::randn({layout.total_elements}, generator, at::dtype(at::kDouble)) * 0.2;
   auto value = [&](const PolicyWeights& weights) {
-    ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 64);
+    MicroOutputs out = policy_log_probs(weights, config, rope, batch, 64);
     return out.logp.sum() + 0.5 * out.entropy.sum();
   };
   PolicyWeights weights = view_weights(flat, layout, true);

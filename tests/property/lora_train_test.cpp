@@ -208,7 +208,7 @@ void expect_finite_differences(const ModelConfig& config, const model::LoraShape
   PolicyWeights weights = view_weights(flat, layout, false);
   attach_adapters(adapter, own, true, weights);
   const auto value = [&] {
-    const ops::TokenLogProbs out = policy_log_probs(weights, config, rope, batch, 64);
+    const MicroOutputs out = policy_log_probs(weights, config, rope, batch, 64);
     return out.logp.sum() + 0.5 * out.entropy.sum();
   };
   std::vector<at::Tensor> leaves;

@@ -64,8 +64,10 @@ inline std::vector<std::string> tiny_run(const TempFolder& folder,
 /// as small as it can be.
 inline std::vector<std::string> rows_run(const std::string& config, const TempFolder& folder,
                                          const std::vector<std::string>& more = {}) {
-  const std::string args =
-      (config.starts_with("sft") ? std::string("sft_train") : "actor_train") + ".training_args.";
+  const std::string role = config.starts_with("sft")       ? "sft_train"
+                           : config.starts_with("distill") ? "student"
+                                                           : "actor_train";
+  const std::string args = role + ".training_args.";
   std::vector<std::string> command = {
       test::binary("actor-node"),
       "run",

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/compute/model/tied_table.hpp"
+#include "runtime/compute/model/taught_log_probs.hpp"
 
 namespace cohort::compute::ops {
 namespace {
@@ -202,6 +202,39 @@ struct WideHead {
     return {out.logp, out.entropy};
   }
 };
+
+/// KL(teacher || student).
+Tensor forward_kl(const Tensor& student, const Tensor& teacher) {
+  const Tensor log_q = at::log_softmax(teacher, 1);
+  return (log_q.exp() * (log_q - at::log_softmax(student, 1))).sum(1);
+}
+
+// The teacher has another width, and more rows in its head.
+TEST(Ops, TaughtLogProbsAreThoseOfBothDistributions) {
+  const Tensor target = i32({0, 3, 10, 7, 3});
+  const Tensor of_teacher = random({5, 6}, 12), head = random({13, 6}, 13);
+  const auto expected_of = [&](const Tensors& x) {
+    const Tensor logits = at::mm(x[0], x[1].t()).to(at::kDouble);
+    const Tensor taught = at::mm(of_teacher, head.t()).narrow(1, 0, 11);
+    return Tensors{
+        at::log_softmax(logits, 1).gather(1, target.to(at::kLong).unsqueeze(1)).squeeze(1),
+        forward_kl(logits, taught)};
+  };
+  const Tensors inputs = {random({5, 8}, 10), random({11, 8}, 11)};
+  const Tensors expected = run(expected_of, inputs, at::kDouble, at::kDouble);
+  for (const int64_t chunk_rows : {1, 2, 5, 16}) {
+    const auto op = [&](const Tensors& x) {
+      const auto type = x[0].scalar_type();
+      const auto out = taught_log_probs(x[0], x[1], target, {of_teacher.to(type), head.to(type)},
+                                        forward_kl, chunk_rows, {});
+      return Tensors{out.logp, out.divergence};
+    };
+    const Tensors found = run(op, inputs, at::kDouble, at::kDouble);
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-12, 1e-12)) << i << " by " << chunk_rows;
+    expect_agree(op, inputs, k_logit_tolerance);
+  }
+}
 
 TEST(Ops, TokenLogProbsAgreeByBlocksOfTheVocabulary) {
   const WideHead head;

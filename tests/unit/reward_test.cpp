@@ -114,7 +114,7 @@ TEST(RewardPool, EveryJobComesBackOnceWhateverTheRewardGives) {
   std::condition_variable changed;
   std::map<size_t, tasks::RewardResult> results;
   {
-    RewardPool pool(std::make_shared<SlowReward>(), [&](std::vector<Scored> scored) {
+    RewardPool pool("slow", std::make_shared<SlowReward>(), [&](std::vector<Scored> scored) {
       std::lock_guard lock(mutex);
       for (Scored& each : scored)
         EXPECT_TRUE(results.emplace(each.place.trajectory, each.result).second);

@@ -30,9 +30,10 @@ Expected<std::map<std::string, model::ModelShape>> read_shapes(const config::Run
   return shapes;
 }
 
-/// Rows of the `model` section; 0 when every role starts from a checkpoint.
+/// Rows of the `model` section; 0 when the policy starts from a checkpoint.
 Expected<int64_t> vocabulary_size(const config::RunConfig& config) {
-  if (!job::model_names(config).empty()) return int64_t{0};
+  if (!config.pretrain.empty() || !config.actor_train.model_args.model_name_or_path.empty())
+    return int64_t{0};
   COHORT_ASSIGN(const job::Policy policy, job::policy_of(config));
   return policy.shape.vocab_size;
 }

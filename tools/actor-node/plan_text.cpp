@@ -116,6 +116,17 @@ std::string pair_loss_line(const config::RunConfig& c) {
   return out + (c.reference.device_mapping.empty() ? " · reference: the adapter off" : "");
 }
 
+std::string distill_loss_line(const config::RunConfig& c) {
+  const config::DistillSection& x = c.distill;
+  std::string out = fmt::format(
+      "{} x {} to the teacher, over {}", x.loss_weight, config::to_string(x.objective),
+      x.topk > 0 ? fmt::format("its {} likeliest entries", x.topk) : "the whole vocabulary");
+  if (x.temperature != 1 || x.teacher_temperature != 1)
+    out += fmt::format(" · temperature {}, teacher's {}", x.temperature,
+                       x.temperature * x.teacher_temperature);
+  return out + fmt::format(" · {} x the answers' own", 1 - x.loss_weight);
+}
+
 void add_header(Page& page, const PlannedJob& job, const std::string& config_name) {
   const config::RunConfig& c = job.config;
   page.heading("actor-node plan", config_name);
@@ -131,6 +142,7 @@ void add_header(Page& page, const PlannedJob& job, const std::string& config_nam
   row("run", run);
   if (c.pipeline <= config::Pipeline::rlvr) row("loss", loss_line(c));
   if (config::has_pairs(c.pipeline)) row("loss", pair_loss_line(c));
+  if (c.pipeline == config::Pipeline::distill) row("loss", distill_loss_line(c));
   row("model", model_line(job));
   row("cards", cards_line(job));
   row("CPU", cpu_line(c));

@@ -103,6 +103,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
                                                  static_cast<uint64_t>(session.config.seed));
   log.cards = card_infos(session.plan.placement);
   log.config_yaml = session.config.resolved_yaml;
+  log.telemetry = session.config.telemetry;
   log.console = session.console.get();
   if (session.dashboard) log.board = &session.dashboard->board();
   COHORT_ASSIGN(session.log, actors::RunLog::open(std::move(log)));

@@ -154,6 +154,58 @@ def distillation_case(name, beta, temperature, shape=(3, 4, 5)):
             "params": {"beta": beta, "temperature": temperature}, "inputs": x, "outputs": outputs}
 
 
+def objective_case(name, objective, params, shape=(3, 4, 6)):
+    """The objectives of docs/distillation.md by ROLL's keys."""
+    mask = np.array([[1, 1, 1, 1], [0, 1, 1, 0], [1, 0, 0, 0]])
+    x = {"student_logits": numbers(*shape, width=2.0), "teacher_logits": numbers(*shape, width=2.0)}
+    for logits in x.values():
+        logits[mask == 0] = np.nan
+    x["mask"] = mask
+    temperature, of_teacher = params.get("kd_temperature", 1), params.get("teacher_temperature", 1)
+    alpha, skew = params.get("adaptive_kl_alpha", 0.5), params.get("skew_lambda", 0.1)
+    count = params.get("logits_topk", 0) or shape[-1]
+    best = np.argsort(-x["teacher_logits"][mask == 1], -1)[:, :count]
+
+    def softmax(logits):
+        kept = np.take_along_axis(logits[mask == 1], best, -1)
+        return np.exp(kept) / np.exp(kept).sum(-1, keepdims=True)
+
+    def kl(p, q):
+        return (p * np.log(p / q)).sum(-1)
+
+    def weight(s, q):
+        order = np.argsort(q, -1)
+        gap = np.take_along_axis(np.abs(q - s), order, -1)
+        tail = np.cumsum(np.take_along_axis(q, order, -1), -1) <= alpha
+        return (gap * ~tail).sum(-1) / gap.sum(-1)
+
+    q = softmax(x["teacher_logits"] / temperature / of_teacher)
+    held = weight(softmax(x["student_logits"] / temperature), q)  # no gradient goes through it
+
+    def function(at):
+        s = softmax(at["student_logits"] / temperature)
+        if objective == "forward_kl":
+            losses = kl(q, s)
+        elif objective == "reverse_kl":
+            losses = kl(s, q)
+        elif objective == "adaptive_kl":
+            losses = held * kl(q, s) + (1 - held) * kl(s, q)
+        elif objective == "skewed_forward_kl":
+            losses = kl(q, skew * q + (1 - skew) * s)
+        elif objective == "skewed_reverse_kl":
+            losses = kl(s, (1 - skew) * q + skew * s)
+        else:
+            m = np.log((s + q) / 2 + 1e-9)
+            of_q, of_s = q * (np.log(q + 1e-9) - m), s * (np.log(s + 1e-9) - m)
+            losses = (of_q.sum(-1) + of_s.sum(-1)) / 2
+        return {"loss": losses.mean()}
+
+    live = {"student_logits": np.repeat((mask == 1)[..., None], shape[-1], -1)}
+    outputs = with_gradients(function, x, ["student_logits"], live)
+    return {"id": name, "kind": "distillation", "params": {"kd_objective": objective, **params},
+            "inputs": x, "outputs": outputs}
+
+
 def opd_case(name, coef, rows=3, columns=5):
     mask = (np.arange(columns) < np.array([[5], [0], [3]])).astype(int)
     draw = lambda mean: np.where(mask == 1, numbers(rows, columns, mean=mean), np.nan)
@@ -187,6 +239,12 @@ def cases():
         yield distillation_case(f"gkd-{beta}-{temperature}", beta, temperature)
     yield opd_case("on-policy", 0.5)
     yield opd_case("on-policy-strong", 2.0)
+    for objective in ("forward_kl", "reverse_kl", "adaptive_kl", "skewed_forward_kl",
+                      "skewed_reverse_kl", "js_divergence"):
+        yield objective_case(f"kd-{objective}", objective, {})
+        yield objective_case(f"kd-{objective}-top", objective,
+                             {"logits_topk": 3, "kd_temperature": 2.0, "teacher_temperature": 0.7,
+                              "adaptive_kl_alpha": 0.3, "skew_lambda": 0.4})
 
 
 def plain(value):

@@ -101,15 +101,23 @@ Tensor last_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Mode
 }
 
 /// run_head(); `tied` is what the embedding was given.
-ops::TokenLogProbs head_log_probs(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
-                                  const ModelConfig& config, const PackedBatch& batch,
-                                  int64_t logits_max, const ops::TiedGradientRef& tied) {
+MicroOutputs head_log_probs(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
+                            const ModelConfig& config, const PackedBatch& batch, int64_t logits_max,
+                            const Lesson& lesson, const ops::TiedGradientRef& tied) {
   Tensor h = ops::rms_norm(x, final_norm, config.rms_norm_eps);
   if (lm_head.size(0) == 1)  // a value: bf16's 8 bits are too few for a return
-    return {product(h.to(at::kFloat), lm_head.to(at::kFloat)).squeeze(1), {}};
+    return {product(h.to(at::kFloat), lm_head.to(at::kFloat)).squeeze(1)};
   constexpr int64_t k_chunk_rows_min = 16;  // below it the matrix product runs far from its speed
-  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
-  return ops::token_log_probs(h, lm_head, batch.target, chunk_rows, tied);
+  if (lesson.divergence == nullptr) {
+    const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size);
+    auto [logp, entropy] = ops::token_log_probs(h, lm_head, batch.target, chunk_rows, tied);
+    return {logp, entropy};
+  }
+  constexpr int64_t k_copies = 8;  // of the logits, while two distributions are compared
+  const int64_t chunk_rows = std::max(k_chunk_rows_min, logits_max / config.vocab_size / k_copies);
+  auto [logp, divergence] = ops::taught_log_probs(h, lm_head, batch.target, lesson.teacher,
+                                                  *lesson.divergence, chunk_rows, tied);
+  return {logp, {}, divergence};
 }
 
 }  // namespace
@@ -176,22 +184,41 @@ Tensor run_layer(const Tensor& x, const PolicyWeights::Layer& layer, const Model
                                                : full_layer(x, layer, config, rope, batch, index);
 }
 
-ops::TokenLogProbs run_head(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
-                            const ModelConfig& config, const PackedBatch& batch,
-                            int64_t logits_max) {
-  return head_log_probs(x, final_norm, lm_head, config, batch, logits_max, {});
+MicroOutputs run_head(const Tensor& x, const Tensor& final_norm, const Tensor& lm_head,
+                      const ModelConfig& config, const PackedBatch& batch, int64_t logits_max,
+                      const Lesson& lesson) {
+  return head_log_probs(x, final_norm, lm_head, config, batch, logits_max, lesson, {});
 }
 
-ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
-                                    const ops::RopeTable& rope, const PackedBatch& batch,
-                                    int64_t logits_max) {
+namespace {
+
+Tensor run_layers(Tensor x, const PolicyWeights& weights, const ModelConfig& config,
+                  const ops::RopeTable& rope, const PackedBatch& batch) {
+  for (size_t i = 0; i < weights.layers.size(); ++i)
+    x = run_layer(x, weights.layers[i], config, rope, batch, static_cast<int64_t>(i));
+  return x;
+}
+
+}  // namespace
+
+MicroOutputs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
+                              const ops::RopeTable& rope, const PackedBatch& batch,
+                              int64_t logits_max, const Lesson& lesson) {
   ops::TiedGradientRef tied;
   if (weights.lm_head.is_same(weights.embedding) && ops::is_fused(weights.embedding))
     tied = c10::make_intrusive<ops::TiedGradient>();
-  Tensor x = ops::embedding(weights.embedding, batch.ids, tied);
-  for (size_t i = 0; i < weights.layers.size(); ++i)
-    x = run_layer(x, weights.layers[i], config, rope, batch, static_cast<int64_t>(i));
-  return head_log_probs(x, weights.final_norm, weights.lm_head, config, batch, logits_max, tied);
+  const Tensor x =
+      run_layers(ops::embedding(weights.embedding, batch.ids, tied), weights, config, rope, batch);
+  return head_log_probs(x, weights.final_norm, weights.lm_head, config, batch, logits_max, lesson,
+                        tied);
+}
+
+ops::TeacherRows teacher_rows(const PolicyWeights& weights, const ModelConfig& config,
+                              const ops::RopeTable& rope, const PackedBatch& batch) {
+  const at::NoGradGuard no_grad;
+  const Tensor x =
+      run_layers(ops::embedding(weights.embedding, batch.ids), weights, config, rope, batch);
+  return {ops::rms_norm(x, weights.final_norm, config.rms_norm_eps), weights.lm_head};
 }
 
 }  // namespace cohort::compute

@@ -8,6 +8,7 @@
 #include "runtime/compute/model/lora_layout.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/compute/model/ops.hpp"
+#include "runtime/compute/model/taught_log_probs.hpp"
 #include "runtime/compute/train/micro_batch.hpp"
 
 namespace cohort::compute {
@@ -78,15 +79,25 @@ at::Tensor placed_heads(const at::Tensor& x, const at::Tensor& bias,
 at::Tensor run_layer(const at::Tensor& x, const PolicyWeights::Layer& layer,
                      const ModelConfig& config, const ops::RopeTable& rope,
                      const PackedBatch& batch, int64_t index);
-/// What comes after the layers. Of a value head `logp` is the value before the token.
-ops::TokenLogProbs run_head(const at::Tensor& x, const at::Tensor& final_norm,
-                            const at::Tensor& lm_head, const ModelConfig& config,
-                            const PackedBatch& batch, int64_t logits_max);
+/// What a teacher makes of the batch, and what to compare it by.
+struct Lesson {
+  ops::TeacherRows teacher;
+  const LogitDivergence* divergence = nullptr;  // nullptr: nobody teaches
+};
 
-/// Returns log-probability and entropy [M] of the batch's targets. `logits_max` bounds the logits
-/// alive [floats].
-ops::TokenLogProbs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
-                                    const ops::RopeTable& rope, const PackedBatch& batch,
-                                    int64_t logits_max);
+/// What comes after the layers. Of a value head `logp` is the value before the token.
+MicroOutputs run_head(const at::Tensor& x, const at::Tensor& final_norm, const at::Tensor& lm_head,
+                      const ModelConfig& config, const PackedBatch& batch, int64_t logits_max,
+                      const Lesson& lesson = {});
+
+/// Returns log-probability and entropy [M] of the batch's targets; with a lesson the divergence in
+/// the place of the entropy. `logits_max` bounds the logits alive [floats].
+MicroOutputs policy_log_probs(const PolicyWeights& weights, const ModelConfig& config,
+                              const ops::RopeTable& rope, const PackedBatch& batch,
+                              int64_t logits_max, const Lesson& lesson = {});
+
+/// Returns what these weights make of the batch's targets, without a gradient.
+ops::TeacherRows teacher_rows(const PolicyWeights& weights, const ModelConfig& config,
+                              const ops::RopeTable& rope, const PackedBatch& batch);
 
 }  // namespace cohort::compute

@@ -12,6 +12,10 @@ struct TiedGradient : torch::CustomClassHolder {
 };
 using TiedGradientRef = c10::intrusive_ptr<TiedGradient>;
 
+/// Hands the head's gradient to the embedding's backward, which adds to it in place, if the head's
+/// forward has put a TiedGradientRef into saved_data["tied"].
+void offer_gradient(torch::autograd::AutogradContext* ctx, const at::Tensor& dweight);
+
 /// REQUIRES for both: is_fused(table), one graph, and the head is applied to what follows from the
 /// embedding. A null `tied` gives the operations of ops.hpp.
 at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids, const TiedGradientRef& tied);

@@ -21,13 +21,6 @@ const int32_t* indices(const Tensor& x) { return x.data_ptr<int32_t>(); }
 
 bool takes_f32_kernels(const Tensor& x) { return is_fused(x) && x.scalar_type() == at::kFloat; }
 
-/// Hands the head's gradient to the embedding's backward, which adds to it in place.
-void offer(AutogradContext* ctx, const Tensor& dweight) {
-  if (ctx->saved_data.count("tied") == 0) return;
-  const auto holder = ctx->saved_data["tied"].toCapsule();
-  static_cast<TiedGradient*>(holder.get())->of_head = dweight;
-}
-
 /// One chunk of rows of token_log_probs; each tensor is f32 or wider and narrow to the chunk.
 struct LogProbRows {
   Tensor logits, target, logp, entropy, lse;
@@ -109,7 +102,7 @@ struct ChunkedLogProbs : Function<ChunkedLogProbs> {
                      if (!is_frozen)
                        accumulate_product(dweight, dlogits.t(), h.narrow(0, first, rows));
                    });
-    offer(ctx, dweight);
+    offer_gradient(ctx, dweight);
     return {dh, dweight, Tensor(), Tensor(), Tensor()};
   }
 };
@@ -208,7 +201,7 @@ struct BlockLogProbs : Function<BlockLogProbs> {
           else
             accumulate_product(rows_of_weight, logits.t(), of_h);
         });
-    offer(ctx, dweight);
+    offer_gradient(ctx, dweight);
     return {dh.to(h.scalar_type()), dweight, Tensor(), Tensor(), Tensor()};
   }
 
@@ -226,6 +219,12 @@ struct BlockLogProbs : Function<BlockLogProbs> {
 };
 
 }  // namespace
+
+void offer_gradient(AutogradContext* ctx, const Tensor& dweight) {
+  if (ctx->saved_data.count("tied") == 0) return;
+  const auto holder = ctx->saved_data["tied"].toCapsule();
+  static_cast<TiedGradient*>(holder.get())->of_head = dweight;
+}
 
 TokenLogProbs token_log_probs(const Tensor& h, const Tensor& weight, const Tensor& target,
                               int64_t chunk_rows) {

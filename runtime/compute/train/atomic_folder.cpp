@@ -10,14 +10,25 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/waits.hpp"
+
 namespace cohort::compute {
 namespace fs = std::filesystem;
+
+namespace {
+
+WaitText disk_wait(const fs::path& path) {
+  return {WaitLevel::outside, "the checkpoint", path.native(), "the disk"};
+}
+
+}  // namespace
 
 Error io_error(const fs::path& path, const char* what) {
   return {Errc::io, path.string() + ": " + what + ": " + std::strerror(errno)};
 }
 
 Expected<void> write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+  const Wait wait(disk_wait(path));
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -32,6 +43,7 @@ namespace {
 Expected<void> sync_folder(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return io_error(path, "open");
+  const Wait wait(disk_wait(path));
   const bool is_synced = ::fsync(fd) == 0;
   Error error = io_error(path, "fsync");
   ::close(fd);
@@ -45,6 +57,7 @@ Expected<void> write_synced(const fs::path& path, std::span<const std::byte> byt
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return io_error(path, "open");
   Expected<void> result = write_all(fd, bytes, path);
+  const Wait wait(disk_wait(path));
   if (result && ::fsync(fd) != 0) result = io_error(path, "fsync");
   if (::close(fd) != 0 && result) result = io_error(path, "close");
   return result;

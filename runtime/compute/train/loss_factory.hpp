@@ -35,8 +35,11 @@ struct MicroBatch {
 
 struct MicroOutputs {
   at::Tensor logp;  // [M] f32 log-probability of the token given its prefix, differentiable
-  at::Tensor
-      entropy;  // [M] f32 of the distribution the token was drawn from [nats], differentiable
+  // [M] f32 of the distribution the token was drawn from [nats], differentiable; undefined with a
+  // teacher
+  at::Tensor entropy = {};
+  // [M] f32 to the teacher's distribution (TrainEngine::learn_from), differentiable; else undefined
+  at::Tensor divergence = {};
 };
 
 /// `total` is backpropagated. The numbers are this micro-batch's part of the step's.

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "runtime/base/waits.hpp"
 #include "runtime/compute/train/atomic_folder.hpp"
 
 namespace cohort::compute {
@@ -219,6 +220,7 @@ Expected<void> SafetensorsWriter::finish() {
   if (bytes_left_ != 0)
     return Error{Errc::invalid_argument,
                  fmt::format("{}: {} bytes are missing", path_.string(), bytes_left_)};
+  const Wait wait({WaitLevel::outside, "the checkpoint", path_.native(), "the disk"});
   if (::fsync(fd_) != 0) return io_error(path_, "fsync");
   return {};
 }

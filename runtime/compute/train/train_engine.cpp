@@ -15,6 +15,9 @@
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::compute {
+
+using State = TrainEngine::State;
+
 namespace {
 
 Expected<void> check_experts(const TrainEngineOptions& options) {
@@ -150,8 +153,9 @@ Expected<std::unique_ptr<TrainEngine>> TrainEngine::create(const TrainEngineOpti
   return std::unique_ptr<TrainEngine>(new TrainEngine(std::move(owned)));
 }
 
-Expected<Residency> TrainEngine::onload(TrainObject which) try {
-  State& s = *state_;
+namespace {
+
+Expected<Residency> onload_own(State& s, TrainObject which) try {
   CardMemory& card = *s.options.card;
   ResidentObject* companion = s.companion(which);
   if (s.is_hosted(which)) {
@@ -183,8 +187,7 @@ Expected<Residency> TrainEngine::onload(TrainObject which) try {
   return failed("onload", e);
 }
 
-Expected<Residency> TrainEngine::offload(TrainObject which) {
-  State& s = *state_;
+Expected<Residency> offload_own(State& s, TrainObject which) {
   if (which == TrainObject::grads) return s.grads.drop();
   if (s.is_hosted(which)) {
     s.is_ready[static_cast<size_t>(which)] = false;
@@ -204,13 +207,62 @@ Expected<Residency> TrainEngine::offload(TrainObject which) {
   return done;
 }
 
-uint64_t TrainEngine::object_bytes(TrainObject which) const {
-  State& s = *state_;
+uint64_t own_bytes(State& s, TrainObject which) {
   if (s.is_hosted(which))
     return which == TrainObject::optimizer && s.options.zero.swap_optimizer ? s.swap.size_bytes()
                                                                             : 0;
   const ResidentObject* companion = s.companion(which);
   return s.object(which).size_bytes() + (companion != nullptr ? companion->size_bytes() : 0);
+}
+
+/// The teacher's share of what is done to `which`, and where it is.
+State* teacher_of(const State& s, TrainObject which) {
+  return which == TrainObject::train_params ? s.teacher.get() : nullptr;
+}
+
+void add(Residency& sum, const Residency& more) {
+  sum.bytes_on_card += more.bytes_on_card;
+  sum.bytes_moved += more.bytes_moved;
+  sum.seconds += more.seconds;
+}
+
+}  // namespace
+
+Expected<Residency> TrainEngine::onload(TrainObject which) {
+  COHORT_ASSIGN(Residency done, onload_own(*state_, which));
+  State* const teacher = teacher_of(*state_, which);
+  if (teacher == nullptr) return done;
+  const auto more = onload_own(*teacher, which);
+  if (!more) {
+    COHORT_TRY(offload_own(*state_, which));
+    return more.error();
+  }
+  add(done, *more);
+  return done;
+}
+
+Expected<Residency> TrainEngine::offload(TrainObject which) {
+  COHORT_ASSIGN(Residency done, offload_own(*state_, which));
+  if (State* const teacher = teacher_of(*state_, which)) {
+    COHORT_ASSIGN(const Residency more, offload_own(*teacher, which));
+    add(done, more);
+  }
+  return done;
+}
+
+uint64_t TrainEngine::object_bytes(TrainObject which) const {
+  State* const teacher = teacher_of(*state_, which);
+  return own_bytes(*state_, which) + (teacher != nullptr ? own_bytes(*teacher, which) : 0);
+}
+
+void TrainEngine::learn_from(std::unique_ptr<TrainEngine> teacher, LogitDivergence divergence) {
+  const TrainEngineOptions &own = state_->options, &other = teacher->state_->options;
+  COHORT_CHECK(other.is_frozen && other.card == own.card && !other.lora,
+               "a teacher is frozen, and on the card of its student");
+  COHORT_CHECK(own.head == model::HeadKind::language && other.head == own.head,
+               "distributions are those of language models");
+  state_->teacher = std::move(teacher->state_);
+  state_->divergence = std::move(divergence);
 }
 
 bool TrainEngine::is_on_card(TrainObject which) const { return state_->is_on_card(which); }

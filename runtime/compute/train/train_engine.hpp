@@ -44,6 +44,7 @@
 #include "runtime/base/error.hpp"
 #include "runtime/base/numbers.hpp"
 #include "runtime/compute/device/card_memory.hpp"
+#include "runtime/compute/model/logit_divergence.hpp"
 #include "runtime/compute/model/model_layout.hpp"
 #include "runtime/model/hf_config.hpp"
 #include "runtime/model/lora.hpp"
@@ -158,6 +159,12 @@ class TrainEngine {
   /// Returns the bytes the object takes on the card (0: it rests on the host).
   uint64_t object_bytes(TrainObject object) const;
   bool is_on_card(TrainObject object) const;
+
+  /// From now on losses are given how far the policy's distribution is from that of `teacher` at
+  /// each token (MicroOutputs::divergence). The teacher is frozen, whole on this card, which it
+  /// shares with the policy: its parameters come and go with train_params. Call it once, with
+  /// train_params off the card. COHORT_CHECK: language heads, one card.
+  void learn_from(std::unique_ptr<TrainEngine> teacher, LogitDivergence divergence);
 
   /// One optimizer step over all `samples`. Each `together` of them in a row (2: the answers of a
   /// pair) are in one micro-batch. Collective. Returns Errc::placement (PLACE-4),

@@ -304,16 +304,22 @@ size_t response_count(std::span<const TrainSample> samples, const MicroSpan& spa
 
 }  // namespace
 
+Lesson lesson_of(const TrainEngine::State& s, const PackedBatch& batch) {
+  if (!s.teacher) return {};
+  const TrainEngine::State& of = *s.teacher;
+  return {teacher_rows(of.weights(of.compute_flat(), false), of.options.model, of.rope, batch),
+          &s.divergence};
+}
+
 MicroResult run_micro_batch(const StepInput& in, const PolicyWeights& weights,
                             const MicroSpan& span) {
   const State& s = in.state;
   use_single_threaded_math();
   at::AutoGradMode grad_on(true);
   const PackedBatch batch = to_device(pack(in.samples, in.plan.rows, span), s.torch_device());
-  const ops::TokenLogProbs out =
-      policy_log_probs(weights, s.options.model, s.rope, batch, s.options.logits_max);
-  MicroLoss loss =
-      in.loss(to_device(loss_columns(in.samples, span), s.torch_device()), {out.logp, out.entropy});
+  const MicroOutputs out = policy_log_probs(weights, s.options.model, s.rope, batch,
+                                            s.options.logits_max, lesson_of(s, batch));
+  MicroLoss loss = in.loss(to_device(loss_columns(in.samples, span), s.torch_device()), out);
   torch::autograd::variable_list leaves;
   for (const auto& leaf : weights.leaves) leaves.push_back(leaf.tensor);
   MicroResult result;

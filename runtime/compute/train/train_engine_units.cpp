@@ -141,13 +141,14 @@ class UnitPass {
     return view_layer(gathered_.tensor(layer_unit(i)), layer_unit(i).begin, s_.layout.layers[i],
                       is_trained, leaves);
   }
-  ops::TokenLogProbs head(const Tensor& x, bool is_trained, Leaves& leaves) const {
+  MicroOutputs head(const Tensor& x, bool is_trained, Leaves& leaves,
+                    const Lesson& lesson = {}) const {
     const ZeroUnit& last = units_.back();
     const Tensor flat = gathered_.tensor(last);
     Tensor norm = view_leaf(flat, last.begin, s_.layout.final_norm, is_trained, leaves);
     Tensor table = is_tied() ? embedding(leaves, last.elements(), is_trained)
                              : view_leaf(flat, last.begin, s_.layout.lm_head, is_trained, leaves);
-    return run_head(x, norm, table, s_.options.model, *batch_, s_.options.logits_max);
+    return run_head(x, norm, table, s_.options.model, *batch_, s_.options.logits_max, lesson);
   }
 
   /// Takes the newest kept input as a leaf.
@@ -171,10 +172,9 @@ class UnitPass {
     at::AutoGradMode grad_on(true);
     Leaves leaves;
     const Tensor x = take_input();
-    const ops::TokenLogProbs out = head(x, true, leaves);
+    const MicroOutputs out = head(x, true, leaves, lesson_of(s_, *batch_));
     MicroLoss loss =
-        in.loss(to_device(loss_columns(in.samples, in.plan.own(round)), s_.torch_device()),
-                {out.logp, out.entropy});
+        in.loss(to_device(loss_columns(in.samples, in.plan.own(round)), s_.torch_device()), out);
     in.numbers[round] = {loss.total.item<double>(), loss.numbers};
     variable_list gradients = gradients_of(loss.total, x, leaves, {});
     if (is_tied()) {  // waits for the embedding's own share

@@ -51,6 +51,8 @@ struct TrainEngine::State {
   std::vector<std::byte> shards_copied, master_copied;  // of a card that is a device: for readers
   std::string base_folder;                              // that load_model() has read
   mutable std::optional<uint64_t> base_hash_known;
+  std::unique_ptr<State> teacher;  // whose distribution step() compares; nullptr: none
+  LogitDivergence divergence;
 
   /// Says in a config.json what stands in the place of lm_head.
   void describe_head(model::HfConfig& file) const;

@@ -51,6 +51,9 @@ struct StepInput {
   std::vector<MicroNumbers>& numbers;
 };
 
+/// What the teacher, if there is one, makes of a micro-batch. Throws what ops do.
+Lesson lesson_of(const TrainEngine::State& state, const PackedBatch& batch);
+
 /// Gradient of one micro-batch and the loss's numbers.
 struct MicroResult {
   LeafGradients gradients;

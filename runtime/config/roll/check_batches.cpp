@@ -292,9 +292,10 @@ void check_batches(RunConfig& c, Findings& f) {
   }
   check_optimizer_batch(c, f);
   count_critic(c);
-  if (c.pipeline == Pipeline::sft) {
-    if (f.has("actor_train")) f.note("actor_train", "pipeline sft trains sft_train");
-    c.actor_train = c.sft_train;
+  if (const std::string section = train_section(c); section != "actor_train") {
+    if (f.has("actor_train"))
+      f.note("actor_train", "pipeline {} trains {}", to_string(c.pipeline), section);
+    c.actor_train = train_role(c);
     c.actor_train.is_configured = false;  // it is not in the file
   }
   decide_recompute(c);

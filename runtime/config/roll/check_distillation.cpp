@@ -47,13 +47,46 @@ void complete_pure(RunConfig& c, Findings& f) {
   c.opd.coef = 1;
 }
 
+/// Keys of pipeline distill.
+constexpr std::string_view k_distill_keys =
+    "kd_objective distill_loss_weight logits_topk kd_temperature teacher_temperature "
+    "adaptive_kl_alpha skew_lambda gkd_beta distill_on_prompt question_key answer_key "
+    "student_pretrain";
+
 void note_unused(const RunConfig& c, Findings& f) {
+  for (const std::string_view key : catalog::words(k_distill_keys))
+    if (c.pipeline != Pipeline::distill && f.has(std::string(key)))
+      f.note(std::string(key), "only pipeline distill reads it");
   if (c.pipeline <= Pipeline::rlvr && f.has("teacher"))
     f.note("teacher", "not built: neither is_pure_opd nor use_opd is true");
   for (const auto& [key, is_given] : {std::pair{"opd_kl_coef", c.opd.coef != OpdSection{}.coef},
                                       std::pair{"opd_kl_penalty", c.opd.kind.has_value()},
                                       std::pair{"opd_token_kld_clip", c.opd.clip.has_value()}})
     if (is_given && f.has(key)) f.note(key, "only is_pure_opd and use_opd read it");
+}
+
+/// A number that only one kind of objective reads.
+void note_number(const RunConfig& c, Findings& f, const char* key, bool is_read) {
+  if (!is_read && f.has(key))
+    f.warn(key, "has no effect with kd_objective {}", to_string(c.distill.objective));
+}
+
+/// Student and teacher share their cards: the teacher's logits, a vocabulary for each token, stay
+/// where they are compared.
+void check_distill(RunConfig& c, Findings& f) {
+  using enum DivergenceKind;
+  const DivergenceKind x = c.distill.objective;
+  note_number(c, f, "adaptive_kl_alpha", x == adaptive_kl);
+  note_number(c, f, "skew_lambda", x == skewed_forward_kl || x == skewed_reverse_kl);
+  note_number(c, f, "gkd_beta", x == gkd);
+  const std::string& own = c.student.model_args.model_name_or_path;
+  if (const std::string& start = own.empty() ? c.student_pretrain : own; !start.empty())
+    c.pretrain = start;
+  if (!f.has("max_grad_norm")) c.max_grad_norm = 0;  // ROLL's default in this pipeline
+  if (teacher_folder(c).empty() && usable(f, {"teacher", "teacher_pretrain"}))
+    f.problem("teacher_pretrain", "missing: pipeline distill needs the folder of a teacher");
+  if (c.teacher.device_mapping.empty() && usable(f, {"teacher.device_mapping"}))
+    c.teacher.device_mapping = c.student.device_mapping;
 }
 
 }  // namespace
@@ -101,6 +134,7 @@ void check_opd(RunConfig& c, Findings& f) {
   rename_section(c, f, "student_infer", "actor_infer");
   if (f.has("student_train") && !f.has("is_pure_opd") && !c.opd.is_mixed) c.opd.is_pure = true;
   if (!usable(f, {"is_pure_opd", "use_opd", "teacher"})) return;
+  if (c.pipeline == Pipeline::distill) check_distill(c, f);
   if (!c.opd.is_asked()) return note_unused(c, f);
   if (c.opd.is_pure && c.opd.is_mixed)
     return f.problem("use_opd",

@@ -59,10 +59,7 @@ void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const st
 
 void require_roles(const RunConfig& c, Findings& f) {
   if (c.pipeline == Pipeline::sft) return require(c, f, c.sft_train, "sft_train");
-  if (c.pipeline == Pipeline::distill) {
-    require(c, f, c.student, "student");
-    return require(c, f, c.teacher, "teacher");
-  }
+  if (c.pipeline == Pipeline::distill) return require(c, f, c.student, "student");
   require(c, f, c.actor_train, "actor_train");
   if (!has_pairs(c.pipeline)) require(c, f, c.actor_infer, "actor_infer");
 }
@@ -184,11 +181,10 @@ void check_shape(model::ModelShape& m, Findings& f) {
 }
 
 void check_paths(const RunConfig& c, Findings& f, const LoadOptions& options) {
-  bool is_policy = c.pipeline != Pipeline::distill;
   bool has_model = !c.pretrain.empty() || c.model.is_configured ||
                    !c.actor_train.model_args.model_name_or_path.empty() ||
                    !c.sft_train.model_args.model_name_or_path.empty();
-  if (is_policy && !has_model && usable(f, {"model", "pretrain"}))
+  if (!has_model && usable(f, {"model", "pretrain"}))
     f.problem("pretrain",
               "missing: give a checkpoint folder, or a `model` section for a random start");
   const bool has_shape = std::ranges::any_of(c.origins, [](const auto& each) {

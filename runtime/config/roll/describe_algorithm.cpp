@@ -208,7 +208,8 @@ void describe_loss(Visitor& v, RunConfig& c) {
          "true: never; one optimizer step per batch then takes its own forward pass, detached "
          "(the ratio is 1), and more steps are refused."},
         c.force_disable_old_logprobs_recompute);
-  v.key({"max_grad_norm", "trainer", "Gradients are scaled down to this norm.", above(0)},
+  v.key({"max_grad_norm", "trainer", "Gradients are scaled down to this norm; 0: they are not.",
+         at_least(0)},
         c.max_grad_norm);
   v.key({"nonfinite_steps_max", "trainer",
          "Optimizer steps in a row with a NaN or infinite loss or gradient: each is left out, "

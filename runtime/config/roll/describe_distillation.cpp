@@ -24,6 +24,43 @@ void describe_opd(Visitor& v, OpdSection& x) {
           "the pipeline follows from the other keys (environments or rewards), or from `pipeline`");
 }
 
+constexpr std::string_view k_distill = "distill";
+
+void describe_objective(Visitor& v, DistillSection& x) {
+  v.key({"kd_objective", k_distill,
+         "How far the student's distribution is from the teacher's (docs/distillation.md)."},
+        x.objective);
+  v.key({"distill_loss_weight",
+         k_distill,
+         "Weight of that distance; the rest is that of the answers' own log-probability.",
+         {0, 1}},
+        x.loss_weight);
+  v.key({"logits_topk", k_distill,
+         "Both distributions are over so many of the teacher's likeliest entries; 0: over all.",
+         at_least(0)},
+        x.topk);
+  v.key({"kd_temperature", k_distill, "Divides the logits of both.", above(0)}, x.temperature);
+  v.key({"teacher_temperature", k_distill, "Divides the teacher's once more.", above(0)},
+        x.teacher_temperature);
+  v.key({"adaptive_kl_alpha", k_distill, "adaptive_kl: the teacher's mass in the tail.", {0, 1}},
+        x.adaptive_alpha);
+  v.key({"skew_lambda", k_distill, "skewed_*: the other side's share of the mixture.", {0, 1}},
+        x.skew_lambda);
+  v.key({"gkd_beta", k_distill, "gkd: TRL's beta; 0 is forward_kl, 1 reverse_kl.", {0, 1}},
+        x.gkd_beta);
+}
+
+void describe_distill(Visitor& v, DistillSection& x) {
+  v.inert("logits_transfer_backend",
+          "the teacher computes on the student's cards: no logits travel");
+  if (v.is_writing() && x == DistillSection{}) return;
+  describe_objective(v, x);
+  v.key({"distill_on_prompt", k_distill, "Tokens of the prompt count too."}, x.is_on_prompt);
+  v.key({"question_key", k_distill, "Column with the user's message; behind prompt_key if given."},
+        x.question_key);
+  v.key({"answer_key", k_distill, "Column with the assistant's message."}, x.answer_key);
+}
+
 }  // namespace
 
 void describe_distillation(Visitor& v, RunConfig& c) {
@@ -32,14 +69,12 @@ void describe_distillation(Visitor& v, RunConfig& c) {
       {"teacher_pretrain", "teacher",
        "Folder of the teacher, where teacher.model_args.model_name_or_path names none."},
       c.teacher_pretrain);
-  v.nullable_text(
-      {"student_pretrain", "plan", "distill: what the student starts from; ~: pretrain."},
-      c.student_pretrain);
-  v.inert(
-      "question_key answer_key logits_topk distill_loss_weight kd_temperature "
-      "teacher_temperature kd_objective adaptive_kl_alpha skew_lambda distill_on_prompt "
-      "logits_transfer_backend",
-      "belongs to pipeline distill, which is not built in");
+  if (!v.is_writing() || !c.student_pretrain.empty())
+    v.nullable_text({"student_pretrain", k_distill,
+                     "What the student starts from, where student.model_args.model_name_or_path "
+                     "names nothing; ~: pretrain."},
+                    c.student_pretrain);
+  describe_distill(v, c.distill);
   v.inert("teachers opsd_mode opsd_solution_key opsd_teacher_template opsd_max_solution_length",
           "not built in: one teacher reads the tokens that the policy has seen and sampled");
 }

@@ -10,7 +10,8 @@
 namespace cohort::config {
 namespace {
 
-constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft, dpo, rm", k_not_run = "not run yet";
+constexpr std::string_view k_rlvr = "rlvr", k_sft = "sft, dpo, rm, distill",
+                           k_not_run = "not run yet";
 
 void describe_thresholds(Visitor& v, QueryFilter& f) {
   v.key({"threshold_down", k_trainer, "Lower bound of the group's mean."}, f.threshold_down);
@@ -102,9 +103,9 @@ void describe_reward(Visitor& v, RewardConfig& r) {
 }
 
 void describe_validation(Visitor& v, ValidationSection& x) {
-  if (!v.enter(
-          {"validation", "preflight", "Held-out rows of files: pipelines rlvr, sft, dpo and rm."},
-          x.is_configured))
+  if (!v.enter({"validation", "preflight",
+                "Held-out rows of files: pipelines rlvr, sft, dpo, rm and distill."},
+               x.is_configured))
     return;
   x.is_configured = true;
   describe_data_args(v, x.data_args);

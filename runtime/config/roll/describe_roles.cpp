@@ -421,8 +421,8 @@ void describe_roles(Visitor& v, RunConfig& c) {
                   {.is_infer = true});
   describe_worker(v, c.sft_train, {"sft_train", "trainer", "The role that trains in pipeline sft."},
                   {.is_train = true, .reads_rows = true});
-  describe_worker(v, c.student, {"student", "plan", "The role that trains in pipeline distill."},
-                  {.is_train = true});
+  describe_worker(v, c.student, {"student", "trainer", "The role that trains in pipeline distill."},
+                  {.is_train = true, .reads_rows = true});
   describe_worker(v, c.teacher,
                   {"teacher", "teacher",
                    "The role that is imitated: in pipeline distill, with is_pure_opd and use_opd."},

@@ -79,6 +79,37 @@ void describe_async(Visitor& v, AsyncSection& a) {
   }
 }
 
+/// From where a run learns and what watches over it. A resolved config names it if it is set.
+void describe_watch(Visitor& v, RunConfig& c) {
+  const RunConfig plain;
+  const auto is_told = [&](bool is_set) { return is_set || !v.is_writing(); };
+  if (is_told(!c.from_stream.empty()))
+    v.nullable_text({"from_stream", "driver",
+                     "Run or stream folder whose recorded trajectories train the policy; no "
+                     "rollout plays (docs/replay.md)."},
+                    c.from_stream);
+  if (is_told(c.record_only))
+    v.key({"record_only", "driver", "Rollouts play and are recorded; nothing is trained."},
+          c.record_only);
+  if (is_told(!c.self_checks))
+    v.key({"self_checks", "driver",
+           "The first update's numbers are held against what a healthy run shows "
+           "(docs/self_checks.md)."},
+          c.self_checks);
+  TelemetrySection& t = c.telemetry;
+  if (!is_told(t != plain.telemetry) ||
+      !v.enter({"telemetry", "observe", "OpenTelemetry of a run (docs/telemetry.md)."}, true))
+    return;
+  v.nullable_text(
+      {"otlp_endpoint", "observe",
+       "http://HOST:PORT of a collector that takes OTLP/HTTP JSON; ~: nothing is sent."},
+      t.otlp_endpoint);
+  v.key({"otlp_headers", "observe", "HTTP headers of each request, name and value."},
+        t.otlp_headers);
+  v.key({"interval_s", "observe", "Time between two requests.", above(0)}, t.interval_s);
+  v.leave();
+}
+
 }  // namespace
 
 void describe_plugin(Visitor& v, PluginSection& p, std::string_view reader) {
@@ -141,6 +172,7 @@ void describe_runtime(Visitor& v, RunConfig& c) {
             c.recording.segment_bytes);
     v.leave();
   }
+  describe_watch(v, c);
   if (v.enter({"transport", "transport", "Bounds of a data link."}, true)) {
     v.bytes({"credit_bytes", "transport", "What a consumer grants each producer.", at_least(k_mib)},
             c.transport.credit_bytes);

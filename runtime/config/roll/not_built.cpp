@@ -40,9 +40,6 @@ class List {
 };
 
 void add_run(const RunConfig& c, List& list) {
-  list.add_if(
-      c.pipeline > Pipeline::rm, "pipeline",
-      fmt::format("{}; agentic, rlvr, sft, dpo and rm are built in", to_string(c.pipeline)));
   const TrainingArgs& t = c.actor_train.training_args;
   const bool falls = t.lr_scheduler_type != SchedulerType::constant &&
                      t.lr_scheduler_type != SchedulerType::constant_with_warmup &&
@@ -93,8 +90,14 @@ void add_cards(const RunConfig& c, List& list) {
   list.add_if(c.derived.is_reference_needed && reference > 1, "reference.device_mapping",
               fmt::format("{} cards; this version computes the reference on one card", reference));
   const size_t teacher = c.teacher.device_mapping.size();
-  list.add_if(has_teacher(c) && teacher > 1, "teacher.device_mapping",
-              fmt::format("{} cards; this version computes the teacher on one card", teacher));
+  if (c.pipeline == Pipeline::distill)
+    list.add_if(c.teacher.device_mapping != c.student.device_mapping, "teacher.device_mapping",
+                "other cards than the student's: the teacher's logits, a whole vocabulary for each "
+                "token, stay on the card that compares them; give the student's mapping, or leave "
+                "the key out");
+  else
+    list.add_if(has_teacher(c) && teacher > 1, "teacher.device_mapping",
+                fmt::format("{} cards; this version computes the teacher on one card", teacher));
 }
 
 bool has_adapter(const ModelArgs& m) {
@@ -393,6 +396,7 @@ std::vector<Note> not_built(const RunConfig& c) {
   add_role(train_section(c), c.actor_train, c, list);
   if (is_supervised(c.pipeline)) {
     if (c.derived.is_reference_needed) add_role("reference", c.reference, c, list);
+    if (c.pipeline == Pipeline::distill) add_role("teacher", c.teacher, c, list);
     add_lora(c, list);
     add_schedule(train_section(c), c.actor_train.training_args, list);
     return list.notes;

@@ -220,6 +220,7 @@ std::string own_reference(const RunConfig& c) {
 }
 
 std::string train_section(const RunConfig& c) {
+  if (c.pipeline == Pipeline::distill) return "student";
   return c.pipeline == Pipeline::sft ? "sft_train" : "actor_train";
 }
 

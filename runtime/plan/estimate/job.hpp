@@ -54,6 +54,8 @@ struct RoleJob {
   bool has_value_head = false;          // a score in the place of the output matrix
   /// builtin: only this adapter is trained, and only it travels to generation.
   std::optional<model::LoraShape> lora = {};
+  /// builtin: a frozen model of this shape is whole on the card whenever train_params are.
+  std::optional<ModelShape> teacher = {};
 
   // generation
   double memory_utilization = 0.9;  // share of the card for weights, work space and KV cache

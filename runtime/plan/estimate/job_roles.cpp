@@ -123,6 +123,24 @@ void put_builtin(RoleFacts& role, const ModelShape& shape,
   }
 }
 
+/// A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
+uint64_t frozen_bytes(const ModelShape& shape, HeadKind head, const TrainMemory& memory) {
+  return train_bytes(shape, memory, head).at(Object::train_params);
+}
+
+/// A teacher comes and goes with the parameters of its student.
+void put_teacher(RoleFacts& role) {
+  if (!role.job.teacher) return;
+  const uint64_t bytes = frozen_bytes(*role.job.teacher, HeadKind::language,
+                                      builtin_train_memory(role.job.param_bytes));
+  role.card_bytes[Object::train_params] += bytes;
+  for (PlanNumber& number : role.numbers) {
+    if (number.name != to_string(Object::train_params)) continue;
+    number.value += bytes;
+    number.arithmetic += fmt::format(", and the teacher: {} B", text(bytes));
+  }
+}
+
 void put_trained(RoleFacts& role) {
   bool is_critic = role.kind == RoleKind::critic;
   Object params = is_critic ? Object::critic_params : Object::train_params;
@@ -136,6 +154,7 @@ void put_trained(RoleFacts& role) {
         is_critic ? critic_bytes(role.shape, memory) : train_bytes(role.shape, memory, role.head));
     for (auto [object, bytes] : train_host_bytes(role.shape, memory))
       if (bytes > 0) role.host_bytes[object == Object::train_params ? params : optimizer] = bytes;
+    put_teacher(role);
     return;
   }
   StateBytes state = state_of(job.engine, job.param_bytes);
@@ -156,9 +175,8 @@ void put_trained(RoleFacts& role) {
 void put_frozen(RoleFacts& role) {
   const RoleJob& job = role.job;
   if (is_builtin_whole(role)) {
-    // A frozen training engine: at stage 0 the f32 copy beside bf16 parameters is there too.
-    auto bytes = train_bytes(role.shape, builtin_memory(role), role.head);
-    put_builtin(role, role.shape, {{Object::ref_params, bytes.at(Object::train_params)}});
+    put_builtin(role, role.shape,
+                {{Object::ref_params, frozen_bytes(role.shape, role.head, builtin_memory(role))}});
     return;
   }
   bool is_cut = job.zero_stage >= 3 || job.engine == Engine::fsdp;

@@ -1,0 +1,24 @@
+#pragma once
+/// Sections of a run's config that say what it records and what it sends to others. Value types;
+/// RunConfig has them.
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace cohort::config {
+
+struct RecordingSection {
+  bool enabled = true;
+  uint64_t segment_bytes = uint64_t{64} << 20;
+  bool operator==(const RecordingSection&) const = default;
+};
+
+/// Where a run sends its traces and metrics while it runs (docs/telemetry.md).
+struct TelemetrySection {
+  std::string otlp_endpoint;                        // http://host:port; empty: nowhere
+  std::map<std::string, std::string> otlp_headers;  // of each request
+  double interval_s = 10;                           // between two requests
+  bool operator==(const TelemetrySection&) const = default;
+};
+
+}  // namespace cohort::config
