@@ -2,11 +2,14 @@
 // on loopback, acknowledged end to end, checked at every hop and recorded; beside it the same bytes
 // over as many hops with bare ZeroMQ. One JSON line.
 //   flow_bench [--steps=12] [--repeats=7] [--tokens=4096] [--frame=8] [--folder=/tmp] [--curve]
+//   flow_bench --latency [--steps=400] …   one trajectory on its way at a time: from its score to the
+//                                          collector's word that it is recorded
 // A repeat runs raw, ours, and ours without recording, one after the other; figures are medians.
 // The stream of every run is read back: each trajectory is there once, with the bytes that were
 // sent.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -54,6 +57,7 @@ struct Settings {
   int repeats = 7;
   std::filesystem::path folder = std::filesystem::temp_directory_path();
   FlowOptions flow;
+  bool is_latency = false;
 };
 
 Settings parse(int argc, char** argv) {
@@ -69,6 +73,7 @@ Settings parse(int argc, char** argv) {
     if (key == "--tokens") settings.flow.tokens = number;
     if (key == "--frame") settings.flow.frame_trajectories = number;
     if (key == "--folder") settings.folder = value;
+    if (key == "--latency") settings.is_latency = true;
     if (key == "--curve") {
       std::array<char, 41> open{}, secret{};
       zmq_curve_keypair(open.data(), secret.data());
@@ -78,10 +83,36 @@ Settings parse(int argc, char** argv) {
   return settings;
 }
 
+/// Two hops between processes, the reference's turn, the stream and the collector.
+int measure_latency(const Settings& settings) {
+  FlowOptions options = settings.flow;
+  options.groups = options.group_size = options.steps_ahead = options.frame_trajectories = 1;
+  options.stream = (settings.folder / fmt::format("cohort-flow-{}", ::getpid())).string();
+  const uint64_t steps = options.warm_up_steps + options.steps;
+  const size_t bytes = 2 * (steps + 1) * sizeof(double);
+  void* shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 1;
+  options.scored_at = static_cast<double*>(shared);
+  options.recorded_at = options.scored_at + steps + 1;
+  must(bench::flow(options), "latency");
+  std::filesystem::remove_all(options.stream);
+  std::vector<double> waits;
+  for (uint64_t step = options.warm_up_steps + 1; step <= steps; ++step)
+    waits.push_back(1e3 * (options.recorded_at[step] - options.scored_at[step]));
+  ::munmap(shared, bytes);
+  std::sort(waits.begin(), waits.end());
+  fmt::print(
+      "{{\"bench\": \"flow_latency\", \"tokens\": {}, \"n\": {}, \"median_ms\": {:.3f}, "
+      "\"p99_ms\": {:.3f}, \"worst_ms\": {:.3f}}}\n",
+      options.tokens, waits.size(), median(waits), waits[waits.size() * 99 / 100], waits.back());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Settings settings = parse(argc, argv);
+  if (settings.is_latency) return measure_latency(settings);
   const FlowOptions& plain = settings.flow;
   Series raw, ours, unrecorded;
   uint64_t checked = 0;

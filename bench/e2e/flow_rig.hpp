@@ -33,6 +33,9 @@ struct FlowOptions {
   transport::CurveKeys keys;
   double record_delay_s = 0;  // for each trajectory: a trainer that is slow
   double limit_s = 120;       // of the whole
+  /// Memory that the processes share, a number for each step, or nullptr: when the last trajectory
+  /// of the step was scored, and when the collector knew it recorded [s, now_seconds()].
+  double *scored_at = nullptr, *recorded_at = nullptr;
   /// Called about every `sample_s` with the resident bytes of each process.
   std::function<void(double seconds, const std::array<uint64_t, k_flow_processes>& rss_bytes)>
       on_sample;

@@ -15,6 +15,7 @@
 #include "actors/roles/reward_actor.hpp"
 #include "actors/roles/trainer_actor.hpp"
 #include "actors/run/recorder_actor.hpp"
+#include "runtime/base/clock.hpp"
 #include "runtime/control/system.hpp"
 #include "runtime/proto/codec.hpp"
 
@@ -122,7 +123,13 @@ void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   actors::RewardOptions reward;
   reward.hop = {&node.context, input_of(options, pipes, "actor_infer->rewards"),
                 link_of(options, "rewards->reference", next)};
-  reward.rewards.push_back({"odd", 1, score_of, nullptr});
+  reward.rewards.push_back({"odd", 1,
+                            [scored_at = options.scored_at](const proto::Trajectory& t) {
+                              const double score = score_of(t);
+                              if (scored_at != nullptr) scored_at[t.key.step] = now_seconds();
+                              return score;
+                            },
+                            nullptr});
   reward.step_trajectories = options.step_trajectories();
   reward.fail = failures();
   reward.notice = [](const std::string&, const std::string&) {};
@@ -228,6 +235,7 @@ void trainer(const FlowOptions& options, const FlowPipes& pipes, const std::stri
   for (uint64_t step = 1; step <= last; ++step) {
     ask<control::CollectReport>(self, collector, options.limit_s, control::collect_atom_v, kind,
                                 step);
+    if (options.recorded_at != nullptr) options.recorded_at[step] = now_seconds();
     if (step + options.steps_ahead <= last) lease(step + options.steps_ahead);
     if (step == options.warm_up_steps) mark(pipes, 'B');
   }
