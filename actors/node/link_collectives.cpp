@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/compute/collectives/group_roll.hpp"
 
 namespace cohort::actors {
@@ -307,10 +308,18 @@ class LinkGroup final : public compute::RollGroup {
   /// rank has told a cause, and at call.end.
   Expected<void> wait(Lock& lock, const Call& call, Missing missing) {
     auto next_ask = Clock::now() + Milliseconds(k_ask_ms);
+    Wait shown;
+    std::vector<int> shown_ranks;
     for (;;) {
       if (mail_->error) return *mail_->error;
       const std::vector<int> ranks = missing();
       if (ranks.empty()) return {};
+      if (ranks != shown_ranks)
+        shown =
+            Wait({WaitLevel::link, fmt::format("{} of {}", roll_.name_of(rank()), options_.name),
+                  fmt::format("{} in {}", roll_.names_of(ranks), to_string(call.operation)),
+                  "their bytes, or the time limit of the group"});
+      shown_ranks = ranks;
       for (int peer : ranks)
         if (const std::string why = mail_->peers[static_cast<size_t>(peer)].lost; !why.empty()) {
           lock.unlock();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/rng.hpp"
+#include "runtime/base/waits.hpp"
 
 namespace cohort::actors {
 
@@ -25,7 +26,9 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
   if (const uint64_t count = world_->seed_count(); count > 0 && seed >= count)
     return Error{Errc::protocol, fmt::format("there is no row {}: {} are loaded", seed, count)};
   EnvTurn turn;
+  Wait wait({WaitLevel::role, "a game", "the reset of its environment", "its first observation"});
   turn.observation = world_->reset(seed);
+  wait.end();
   if (!options_->prompt) {
     const std::span<const int32_t> tokens = world_->prompt_tokens();
     turn.prompt.assign(tokens.begin(), tokens.end());
@@ -40,7 +43,9 @@ Expected<EnvTurn> EnvironmentState::on_reset(uint64_t seed) {
 Expected<EnvTurn> EnvironmentState::on_act(std::string_view response) {
   if (is_over_) return Error{Errc::protocol, "action for a game that is over or was never reset"};
   EnvTurn turn;
+  Wait wait({WaitLevel::role, "a game", "a step of its environment", "its next observation"});
   tasks::StepResult result = world_->step(response);
+  wait.end();
   const bool is_action = result.messages.empty();  // else tools have answered
   if (is_action) ++turn_;
   if (is_action && options_->max_turns > 0 && turn_ >= options_->max_turns && !result.is_done) {

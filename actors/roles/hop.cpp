@@ -1,5 +1,7 @@
 #include "actors/roles/hop.hpp"
 
+#include <fmt/format.h>
+
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {
@@ -12,6 +14,7 @@ Expected<std::unique_ptr<Hop>> Hop::open(const HopOptions& options,
   hop->name_ = options.input.name;
   std::string input = options.input.name;
   std::string output = options.output.name;
+  hop->output_name_ = output;
   COHORT_ASSIGN(hop->output_, transport::Sender::open(*options.context, options.output,
                                                       [on_failed, output](Error error) {
                                                         on_failed(output, std::move(error));
@@ -43,11 +46,28 @@ Expected<std::vector<proto::Trajectory>> Hop::decode(const transport::Delivery& 
 
 Expected<void> Hop::forward(std::vector<proto::Trajectory> trajectories, DeliveryHandle delivery) {
   proto::Encoded encoded = proto::encode_batch(trajectories);
-  return relay_.forward(*output_,
-                        {k_message_trajectories, std::move(encoded.header), encoded.columns},
-                        std::move(delivery));
+  auto sent =
+      relay_.forward(*output_, {k_message_trajectories, std::move(encoded.header), encoded.columns},
+                     std::move(delivery));
+  show_wait();
+  return sent;
 }
 
-Expected<bool> Hop::flush() { return relay_.flush(*output_); }
+Expected<bool> Hop::flush() {
+  auto left = relay_.flush(*output_);
+  show_wait();
+  return left;
+}
+
+// Fewer than before: the next hop takes frames.
+void Hop::show_wait() {
+  const size_t before = std::exchange(waiting_, relay_.waiting());
+  if (waiting_ == 0) return wait_.end();
+  if (before == 0)
+    wait_ = Wait({WaitLevel::link, name_, fmt::format("credit of {}", output_name_),
+                  "an acknowledgement of the next hop"});
+  else if (waiting_ < before)
+    wait_.moved();
+}
 
 }  // namespace cohort::actors

@@ -13,6 +13,7 @@
 
 #include "actors/roles/local_messages.hpp"
 #include "runtime/base/error.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/transport/relay.hpp"
 
 namespace cohort::actors {
@@ -51,7 +52,10 @@ class Hop {
 
  private:
   explicit Hop(std::function<void()> on_room) : relay_(std::move(on_room)) {}
-  std::string name_;
+  void show_wait();
+  std::string name_, output_name_;
+  Wait wait_;  // while frames wait for the next hop
+  size_t waiting_ = 0;
   transport::Relay<transport::Sender, DeliveryHandle> relay_;
   std::unique_ptr<transport::Receiver> input_;
   std::unique_ptr<transport::Sender> output_;

@@ -5,6 +5,7 @@
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/tensor/checksum.hpp"
 
 namespace cohort::actors {
@@ -60,6 +61,8 @@ class ReferenceState {
     auto fail = [this](const Error& error) {
       options_.fail({options_.role, "log_probs", error.to_string()});
     };
+    const Wait wait({WaitLevel::role, options_.role, "its log-probabilities of a frame",
+                     "the end of its forward pass"});
     failpoint::hit(options_.role + ".delivery");
     auto batch = hop_->decode(*delivery);
     if (!batch) return fail(batch.error());

@@ -136,9 +136,10 @@ class RewardState {
     contracts_.resize(options_.rewards.size());
     for (size_t i = 0; i < options_.rewards.size(); ++i)
       if (auto& scorer = options_.rewards[i].scorer; scorer && scorer->concurrency() > 0)
-        pools_[i] = std::make_unique<RewardPool>(scorer, [address](std::vector<Scored> scored) {
-          caf::anon_send(address, std::make_shared<std::vector<Scored>>(std::move(scored)));
-        });
+        pools_[i] = std::make_unique<RewardPool>(
+            options_.rewards[i].name, scorer, [address](std::vector<Scored> scored) {
+              caf::anon_send(address, std::make_shared<std::vector<Scored>>(std::move(scored)));
+            });
     COHORT_ASSIGN(hop_, open_hop(options_.hop, "rewards", address, options_.fail));
     return {};
   }

@@ -1,12 +1,17 @@
 #include "actors/roles/reward_pool.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
+
+#include "runtime/base/waits.hpp"
 
 namespace cohort::actors {
 
-RewardPool::RewardPool(std::shared_ptr<tasks::Reward> reward,
+RewardPool::RewardPool(std::string name, std::shared_ptr<tasks::Reward> reward,
                        std::function<void(std::vector<Scored>)> on_scored)
-    : reward_(std::move(reward)), on_scored_(std::move(on_scored)) {
+    : name_(std::move(name)), reward_(std::move(reward)), on_scored_(std::move(on_scored)) {
   for (uint32_t i = 0; i < std::max(1U, reward_->concurrency()); ++i)
     threads_.emplace_back([this] { run(); });
 }
@@ -50,7 +55,11 @@ void RewardPool::run() {
     if (jobs.empty()) return;
     std::vector<tasks::RewardRow> rows;
     for (ScoreJob& job : jobs) rows.push_back(std::move(job.row));
+    Wait wait({WaitLevel::role, "reward " + name_,
+               fmt::format("{} {} in flight", rows.size(), rows.size() == 1 ? "row" : "rows"),
+               "their scores"});
     std::vector<tasks::RewardResult> results = reward_->score(rows);
+    wait.end();
     std::vector<Scored> scored;
     for (size_t i = 0; i < jobs.size(); ++i) {
       Scored each{jobs[i].place, {}};

@@ -35,8 +35,9 @@ struct Scored {
 
 class RewardPool {
  public:
-  /// `on_scored` runs on a thread of the pool: it only sends a message.
-  RewardPool(std::shared_ptr<tasks::Reward> reward,
+  /// `name` is the reward's, for its waits. `on_scored` runs on a thread of the pool: it only sends
+  /// a message.
+  RewardPool(std::string name, std::shared_ptr<tasks::Reward> reward,
              std::function<void(std::vector<Scored>)> on_scored);
   ~RewardPool();
   RewardPool(const RewardPool&) = delete;
@@ -48,6 +49,7 @@ class RewardPool {
   void run();
   std::vector<ScoreJob> take();
 
+  const std::string name_;
   std::shared_ptr<tasks::Reward> reward_;
   std::function<void(std::vector<Scored>)> on_scored_;
   std::mutex mutex_;

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "actors/roles/lease_keys.hpp"
+#include "actors/roles/turn_requests.hpp"
 #include "actors/roles/weight_parts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/rng.hpp"
 #include "runtime/proto/codec.hpp"
 
 namespace cohort::actors {
@@ -291,12 +291,7 @@ void RolloutState::open_episode(uint64_t number, OpenLease& open, size_t slot) {
   failpoint::hit("rollout.play", lease.seeds[position]);
   ++open_games_;
   episode.environment = take_environment(tag);
-  episode.rng_key = Rng(options_.seed)
-                        .fork(static_cast<uint64_t>(lease.kind))
-                        .fork(lease.step)
-                        .fork(group)
-                        .fork(index)
-                        .next_u64();
+  episode.rng_key = rng_key_of(options_.seed, {kind, lease.step, group, index});
   episode.started = episode.env_asked = now_seconds();
   proto::Trajectory& t = episode.trajectory;
   t.run_id = options_.run_id;
@@ -437,6 +432,8 @@ void RolloutState::send_frames() {
     auto sent = output_({k_message_trajectories, std::move(encoded.header), encoded.columns});
     if (sent) {
       failpoint::hit("rollout.sent");
+      has_credit_wait_ = false;
+      wait_credit_.end();
       finished_.clear();
       finished_of_.clear();
     } else if (sent.error().code != Errc::backpressure) {
@@ -444,6 +441,10 @@ void RolloutState::send_frames() {
     } else if (!is_flush_queued_) {
       // FLOW-4: the consumer is slow; the batch stays here and is offered again.
       ++turns_;
+      if (!std::exchange(has_credit_wait_, true))
+        wait_credit_ = Wait({WaitLevel::link, fmt::format("rollout {}", options_.replica),
+                             fmt::format("credit of {}", options_.output_name),
+                             "an acknowledgement of the rewards"});
       is_flush_queued_ = true;
       self_->delayed_send(RolloutActor{self_}, std::chrono::milliseconds(1), flush_atom_v);
     }

@@ -27,8 +27,10 @@
 
 #include "actors/roles/environment_actor.hpp"
 #include "actors/roles/role_parts.hpp"
+#include "actors/roles/turn_requests.hpp"
 #include "actors/roles/unfinished.hpp"
 #include "actors/roles/weight_exchange.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/compute/device/card_memory.hpp"
 #include "runtime/compute/generate/generation_engine.hpp"
 #include "runtime/plan/flow/recorded_schedule.hpp"
@@ -154,6 +156,7 @@ class RolloutState {
   void open_episode(uint64_t number, OpenLease& open, size_t slot);
   std::optional<Place> place_of(uint64_t request);
   int room_for(const proto::Trajectory& t, size_t context) const;
+  AnswerBounds bounds_of(const std::string& tag) const;
   void begin_turn(const Place& at, const EnvTurn& turn);
   void submit_turn(const Place& at);
   void end_turn(const Place& at, compute::TurnOutput output);
@@ -209,7 +212,10 @@ class RolloutState {
   bool is_open_queued_ = false, is_flush_queued_ = false, is_watching_ = false;
   std::vector<proto::Trajectory> finished_;
   std::vector<uint64_t> finished_of_;  // the lease of each
-  std::vector<uint64_t> done_;         // leases whose trajectories are in finished_ or gone
+  Wait wait_turns_;                    // while turns are in the engine
+  Wait wait_credit_;                   // while a frame waits for credit
+  bool has_credit_wait_ = false;
+  std::vector<uint64_t> done_;  // leases whose trajectories are in finished_ or gone
 };
 
 RolloutActor::behavior_type rollout(RolloutActor::stateful_pointer<RolloutState> self,

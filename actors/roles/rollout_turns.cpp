@@ -44,13 +44,13 @@ Expected<void> check_output(const compute::TurnOutput& output, uint64_t version)
 /// Returns how many tokens may follow a context, 0 or less for none: of the sequence, and of all
 /// that comes after the first prompt where the environment bounds that.
 int RolloutState::room_for(const proto::Trajectory& t, size_t context) const {
-  const int total = options_.environments.at(t.tag)->max_response_total;
-  int limit = options_.sequence_length;
-  if (total > 0) {
-    const size_t prompt = t.turns.empty() ? context : t.turns.front().response_begin;
-    limit = std::min(limit, static_cast<int>(prompt) + total);
-  }
-  return limit - static_cast<int>(context);
+  const size_t prompt = t.turns.empty() ? context : t.turns.front().response_begin;
+  return room_behind(bounds_of(t.tag), prompt, context);
+}
+
+AnswerBounds RolloutState::bounds_of(const std::string& tag) const {
+  const EnvironmentOptions& world = *options_.environments.at(tag);
+  return {options_.sequence_length, world.max_response_length, world.max_response_total};
 }
 
 void RolloutState::begin_turn(const Place& at, const EnvTurn& turn) {
@@ -105,9 +105,7 @@ void RolloutState::submit_turn(const Place& at) {
   append.assign(t.tokens.begin() + static_cast<ptrdiff_t>(episode.in_engine), t.tokens.end());
   append.insert(append.end(), episode.prompt_tokens.begin(), episode.prompt_tokens.end());
   append.insert(append.end(), sampled.begin(), sampled.end());
-  const int limit = options_.environments.at(t.tag)->max_response_length;
-  request.max_new_tokens =
-      std::max(1, std::min(std::max(1, limit), room) - static_cast<int>(sampled.size()));
+  request.max_new_tokens = answer_limit(bounds_of(t.tag), room, sampled.size());
   episode.portion = 0;
   if (next && next->version == served &&
       next->tokens < static_cast<size_t>(request.max_new_tokens)) {
@@ -127,12 +125,18 @@ void RolloutState::submit_turn(const Place& at) {
     return fail_leases(at, "generation", submitted.error());
   episode.in_engine = context + sampled.size();
   episode.has_turn = true;
-  ++turns_in_engine_;
+  if (++turns_in_engine_ == 1)
+    wait_turns_ = Wait({WaitLevel::role, fmt::format("rollout {}", options_.replica),
+                        "the turns in its engine", "the next turn that ends"});
 }
 
 /// The turn of the trajectory is no more in the engine.
 void RolloutState::turn_left(Episode& episode) {
   if (std::exchange(episode.has_turn, false)) --turns_in_engine_;
+  if (turns_in_engine_ == 0)
+    wait_turns_.end();
+  else
+    wait_turns_.moved();
 }
 
 void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {

@@ -12,6 +12,7 @@
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/plan/flow/collector.hpp"
 #include "runtime/proto/codec.hpp"
@@ -117,6 +118,9 @@ class TrainerState {
           {Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
     step->second.waiting = self_->make_response_promise<CollectReport>();
     step->second.has_waiting = true;
+    step->second.wait = Wait({WaitLevel::role, fmt::format("the collector of step {}", step_number),
+                              "trajectories", "the last trajectory of its groups"});
+    show_progress(step->first, step->second);
     auto promise = step->second.waiting;
     maybe_complete(step->first, step->second);
     return promise;
@@ -231,6 +235,7 @@ class TrainerState {
     uint32_t known = 0;  // to who asked
     caf::typed_response_promise<control::CollectReport> waiting;
     bool has_waiting = false;
+    Wait wait;  // while it has
   };
   static RecordedReport report_of(const Step& step) {
     RecordedReport report;
@@ -260,9 +265,20 @@ class TrainerState {
       const uint32_t group = t.key.group;
       step->second.trajectories.push_back(std::move(t));
       if (++step->second.counts[group] == step->second.group_size) judge(key, step->second, group);
+      step->second.wait.moved();
       maybe_complete(key, step->second);
     }
+    for (auto& [key, step] : steps_)
+      if (step.has_waiting) show_progress(key, step);
     if (!again->empty()) record(again, [this, again] { keep(again); });
+  }
+  /// The first group that is not whole says where to look.
+  void show_progress(plan::StepKey key, Step& step) {
+    const auto [accepted, wanted] = collector_.progress(key);
+    uint32_t missing = 0;
+    while (step.counts[missing] >= step.group_size) ++missing;
+    step.wait.set_where(fmt::format("group {} is not whole, {} of {} are recorded", missing,
+                                    step.trajectories.size(), std::max(accepted, wanted)));
   }
   /// All of the group is recorded. Without a signal it is recorded again, as left out; it counts
   /// once it is there. What a reward has failed on keeps its reason.
@@ -323,6 +339,7 @@ class TrainerState {
     if (options_.staleness_bound > 0 && key.kind == TrajectoryKind::train) add_ages(report, key);
     report.left_out.assign(step.left_out.begin(), step.left_out.end());
     step.has_waiting = false;
+    step.wait.end();
     auto waiting = step.waiting;
     // Held-out trajectories are in the stream and counted: nobody trains on them. Of rows the loss
     // is still to be told.

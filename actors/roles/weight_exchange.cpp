@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/waits.hpp"
+
 namespace cohort::actors {
 namespace {
 
@@ -171,6 +173,8 @@ Expected<void> WeightExchange::commit(uint64_t version) {
 Expected<publish::PublishReport> wait_for(const std::function<void(publish::OnEnd)>& enter) {
   auto ended = std::make_shared<std::promise<Expected<publish::PublishReport>>>();
   auto report = ended->get_future();
+  const Wait wait({WaitLevel::role, "a publish", "the weights of another card",
+                   "the last byte, or the end of the publish"});
   enter([ended](Expected<publish::PublishReport> result) { ended->set_value(std::move(result)); });
   return report.get();
 }

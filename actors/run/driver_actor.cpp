@@ -179,12 +179,27 @@ class DriverState {
   }
 
  private:
-  template <class Handle, class Then, class... Args>
+  /// The run waits for this until what is returned goes: with the answer, or its error.
+  std::shared_ptr<Wait> shown(const std::string& what) const {
+    return std::make_shared<Wait>(
+        WaitText{WaitLevel::run, fmt::format("step {}", run_->step()), what, "its answer"});
+  }
+  template <class Answer>
+  static auto ending(std::shared_ptr<Wait> wait, std::function<void(Answer)> then) {
+    return [wait = std::move(wait), then = std::move(then)](Answer answer) {
+      wait->end();
+      then(answer);
+    };
+  }
   /// Sends a request. Its answer goes to `then`, its error to the machine.
-  void ask(Role role, const Handle& handle, Then then, Args&&... args) {
+  template <class Handle, class Then, class... Args>
+  void ask(Role role, const std::string& what, const Handle& handle, Then then, Args&&... args) {
+    const auto wait = shown(what);
     send_request(
-        self_, handle, std::chrono::milliseconds(options_.request_timeout_ms), std::move(then),
-        [this, role](caf::error& e) {
+        self_, handle, std::chrono::milliseconds(options_.request_timeout_ms),
+        ending(wait, std::function(std::move(then))),
+        [this, role, wait](caf::error& e) {
+          wait->end();
           tell(run::CommandFailed{std::string(to_string(role)), from_caf(e)});
         },
         std::forward<Args>(args)...);
@@ -193,7 +208,8 @@ class DriverState {
   void execute(const run::BeginPhase& command) {
     book_->on(command);
     ask(
-        Role::placement, options_.placement,
+        Role::placement, fmt::format("the cards in phase {}", plan::to_string(command.kind)),
+        options_.placement,
         [this](const PhaseReport& report) {
           book_->phase(report);
           auto served = served_by(report);
@@ -237,7 +253,7 @@ class DriverState {
   }
   void execute(const run::OpenRound& command) {
     ask(
-        Role::actor_train, options_.trainer,
+        Role::actor_train, "the collector to open it", options_.trainer,
         [this, round = command.round](const RecordedReport& recorded) {
           tell(run::RoundOpened{round, recorded.trajectories});
         },
@@ -301,7 +317,7 @@ class DriverState {
   }
   void execute(const run::Collect& command) {
     ask(
-        Role::actor_train, options_.trainer,
+        Role::actor_train, "its trajectories", options_.trainer,
         [this, round = command.round](const CollectReport& report) {
           book_->collected(round, report);
           tell(run::Collected{round, share_of_masked(report), report.left_out});
@@ -348,7 +364,7 @@ class DriverState {
     request.prompt_id = command.task.prompt;
     request.reason = command.reason;
     ask(
-        Role::actor_train, options_.trainer,
+        Role::actor_train, fmt::format("the mask of group {}", command.group), options_.trainer,
         [this, round = command.round, group = command.group](bool) {
           tell(run::Masked{round, group});
         },
@@ -357,7 +373,7 @@ class DriverState {
   void execute(const run::Update& command) {
     book_->on(command);
     ask(
-        Role::actor_train, options_.trainer,
+        Role::actor_train, "the update", options_.trainer,
         [this, round = command.round](const UpdateReport& report) {
           book_->updated(round, report);
           if (round.kind == TrajectoryKind::train)
@@ -368,7 +384,8 @@ class DriverState {
   }
   void execute(const run::Flush&) {
     ask(
-        Role::recorder, options_.recorder, [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
+        Role::recorder, "the stream on the disk", options_.recorder,
+        [this](bool) { tell(run::Flushed{}); }, flush_atom_v);
   }
   // What rollouts have begun goes into the checkpoint, as far as they answer: without it these
   // trajectories begin again.
@@ -379,7 +396,7 @@ class DriverState {
                                     book_->state(command.cursor, cursors_.at(step))};
     auto save = [this, request] {
       ask(
-          Role::actor_train, options_.trainer,
+          Role::actor_train, "the checkpoint on the disk", options_.trainer,
           [this](const CheckpointReport& report) {
             book_->saved(report);
             tell(run::Saved{});
@@ -400,7 +417,7 @@ class DriverState {
     const std::string& folder = command.is_first ? options_.resume_first : options_.resume_from;
     auto load = [this, folder, is_first = command.is_first] {
       ask(
-          Role::actor_train, options_.trainer,
+          Role::actor_train, "the checkpoint that is loaded", options_.trainer,
           [this, is_first](const CheckpointReport& report) {
             if (is_first) return tell(run::Loaded{});
             auto cursor = restore(report);
@@ -490,8 +507,8 @@ class DriverState {
   }
   void record(stream::RecordType type, std::string json) {
     ask(
-        Role::recorder, options_.recorder, [](bool) {}, record_atom_v, static_cast<uint16_t>(type),
-        std::move(json));
+        Role::recorder, "a record in the stream", options_.recorder, [](bool) {}, record_atom_v,
+        static_cast<uint16_t>(type), std::move(json));
   }
 
   DriverActor::pointer self_;

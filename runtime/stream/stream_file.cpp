@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/waits.hpp"
+
 namespace cohort::stream {
 namespace {
 
@@ -97,12 +99,21 @@ Expected<size_t> File::read(uint64_t offset, std::span<std::byte> bytes) const {
   return done;
 }
 
+namespace {
+
+WaitText disk_wait(const std::filesystem::path& path) {
+  return {WaitLevel::outside, "the recorder", path.native(), "the disk"};
+}
+
+}  // namespace
+
 Expected<void> File::write(uint64_t offset, std::span<const iovec> parts) const {
   COHORT_CHECK(parts.size() <= k_parts_max, "STREAM: too many parts in one write");
   iovec copy[k_parts_max];
   std::copy(parts.begin(), parts.end(), copy);
   std::span<iovec> left = advance({copy, parts.size()}, 0);
   uint64_t total = 0, done = 0;
+  const Wait wait(disk_wait(path_));
   for (const iovec& part : left) total += part.iov_len;
   while (!left.empty()) {
     ssize_t n = ::pwritev(fd_, left.data(), static_cast<int>(left.size()),
@@ -143,6 +154,7 @@ Expected<void> File::truncate(uint64_t size_bytes) const {
 }
 
 Expected<void> File::sync() const {
+  const Wait wait(disk_wait(path_));
   if (::fdatasync(fd_) != 0) return error("fdatasync", errno);
   return {};
 }

@@ -10,10 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/clock.hpp"
@@ -25,6 +27,7 @@ namespace {
 constexpr size_t k_words_bytes = 2048;
 constexpr size_t k_slack_bytes = 65536;  // taken frames that may lie before the next one
 constexpr double k_look_s = 0.05;        // how often a silent child is looked after
+constexpr double k_stack_s = 1;          // a call of this length is asked for its stack, then later
 constexpr double k_end_s = 0.25;         // from the end of its pipe to its exit status
 
 /// The process at the end of the chain that the sandbox starts: bwrap, its init, the child.
@@ -76,6 +79,40 @@ std::string last_words(std::string_view words) {
   return text;
 }
 
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// What Python's faulthandler writes before the frames, the innermost first.
+constexpr std::string_view k_stack_head = "Stack (most recent call first):";
+
+/// Returns whether the signal reaches a handler, and does not end the process.
+bool catches(pid_t pid, int signal) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigCgt:"))
+      return (std::strtoull(line.c_str() + 7, nullptr, 16) >> (signal - 1) & 1) != 0;
+  return false;
+}
+
+/// Returns "in sympy (solvers.py:12 solve)" of the first frame, with the package if there is one.
+std::string place_in_stack(std::string_view stack) {
+  const size_t file = stack.find("File \"");
+  if (file == std::string_view::npos) return "";
+  stack.remove_prefix(file + 6);
+  const std::string_view line = stack.substr(0, stack.find('\n'));
+  const size_t end = line.find('"');
+  constexpr std::string_view k_line = ", line ";
+  if (end == std::string_view::npos || !line.substr(end + 1).starts_with(k_line)) return "";
+  const std::string path(line.substr(0, end));
+  std::string_view rest = line.substr(end + 1 + k_line.size());  // "12 in solve"
+  const size_t in = rest.find(" in ");
+  std::string place = fmt::format("{}:{}", base_name(path), rest.substr(0, in));
+  if (in != std::string_view::npos) place += fmt::format(" {}", rest.substr(in + 4));
+  const size_t packages = path.find("-packages/");
+  if (packages == std::string::npos) return "in " + place;
+  const std::string inside = path.substr(packages + 10);
+  return fmt::format("in {} ({})", inside.substr(0, inside.find('/')), place);
+}
+
 std::string status_text(int status) {
   // bwrap reports a signal of its child as 128 + signal, as shells do.
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -96,6 +133,7 @@ Loaded loaded_of(const nlohmann::ordered_json& json) {
           .is_batch = json.value("is_batch", false),
           .is_concurrent = json.value("is_concurrent", false),
           .concurrency = json.value("concurrency", uint32_t{1}),
+          .has_stacks = json.value("has_stacks", false),
           .schema = schema_of(json)};
 }
 
@@ -131,6 +169,7 @@ Expected<Loaded> PluginWorker::await_loaded() {
   if (frame->kind != static_cast<uint8_t>(Answer::loaded) || !json.is_object())
     return Error{Errc::protocol, fmt::format("{}: the child did not say what it loaded", plugin_)};
   server_ = last_descendant(process_->pid());
+  has_stacks_ = json.value("has_stacks", false);
   return loaded_of(json);
 }
 
@@ -177,6 +216,24 @@ void PluginWorker::read_words() {
   }
 }
 
+Wait PluginWorker::wait_for_child(double since, double timeout_s) const {
+  const pid_t child = server_ > 0 ? server_ : process_->pid();
+  return Wait({WaitLevel::outside, fmt::format("plugin {}", base_name(plugin_)),
+               fmt::format("its child {}", child),
+               fmt::format("its answer, or the deadline of {:g} s", timeout_s), child, since});
+}
+
+/// Takes the stacks that the child has written, and asks for the next: signals are no calls, so
+/// that a child that is locked up answers too.
+void PluginWorker::take_stack(Wait& wait) {
+  if (!has_stacks_ || server_ <= 0 || !catches(server_, SIGUSR2)) return;
+  if (const size_t at = words_.find(k_stack_head); at != std::string::npos) {
+    wait.set_where(place_in_stack(std::string_view(words_).substr(at)));
+    words_.erase(at);
+  }
+  ::kill(server_, SIGUSR2);
+}
+
 Expected<bool> PluginWorker::take_frame(Frame& frame) {
   std::string_view seen(incoming_.data() + taken_, incoming_.size() - taken_);
   if (seen.size() < k_frame_head_bytes) return false;
@@ -194,8 +251,11 @@ Expected<bool> PluginWorker::take_frame(Frame& frame) {
 }
 
 Expected<Frame> PluginWorker::next(double timeout_s) {
-  const double deadline = now_seconds() + timeout_s;
+  const double asked = now_seconds();
+  const double deadline = asked + timeout_s;
+  double stack_at = asked + k_stack_s;
   Frame frame;
+  std::optional<Wait> wait;  // of a call that is not answered at once
   for (;;) {
     COHORT_ASSIGN(bool is_there, take_frame(frame));
     if (is_there) return frame;
@@ -205,11 +265,16 @@ Expected<Frame> PluginWorker::next(double timeout_s) {
                               pollfd{process_->err(), POLLIN, 0},
                               pollfd{sent_ < outgoing_.size() ? process_->in() : -1, POLLOUT, 0}};
     auto nanoseconds = static_cast<long>(std::min(left, k_look_s) * 1e9);
-    const timespec wait{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
-    int ready = ::ppoll(fds.data(), fds.size(), &wait, nullptr);
+    const timespec look{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+    int ready = ::ppoll(fds.data(), fds.size(), &look, nullptr);
     // A fork of the plugin may hold the pipe of a child that is gone.
     if (ready == 0 && process_->poll_status() != -1) return ended();
     if (fds[1].revents != 0) read_words();
+    if (ready == 0 && !wait) wait.emplace(wait_for_child(asked, timeout_s));
+    if (wait && now_seconds() >= stack_at) {
+      take_stack(*wait);
+      stack_at = now_seconds() + k_stack_s;
+    }
     if (fds[2].revents != 0 && !send_some()) return ended();
     if (fds[0].revents != 0 && !read_some()) return ended();
   }

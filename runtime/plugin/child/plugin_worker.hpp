@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/waits.hpp"
 #include "runtime/plugin/child/plugin_frames.hpp"
 #include "runtime/plugin/sandbox/sandbox.hpp"
 
@@ -35,7 +36,8 @@ struct Loaded {
   bool is_batch = false;       // rows of a call are answered together
   bool is_concurrent = false;  // rows of a call are judged at once, each with its own deadline
   uint32_t concurrency = 1;
-  std::string schema;  // of a tool, JSON; else empty
+  bool has_stacks = false;  // it writes its stacks to stderr at SIGUSR2
+  std::string schema;       // of a tool, JSON; else empty
 };
 
 class PluginWorker {
@@ -58,11 +60,14 @@ class PluginWorker {
   bool send_some();
   bool read_some();
   void read_words();
+  Wait wait_for_child(double since, double timeout_s) const;
+  void take_stack(Wait& wait);
   Error ended();
 
   std::unique_ptr<SandboxedProcess> process_;
   std::string plugin_;
   pid_t server_ = 0;  // process that answers the calls, once it has loaded
+  bool has_stacks_ = false;
   double load_timeout_s_;
   size_t frame_bytes_max_;
   std::string outgoing_;  // not yet taken by the pipe, from sent_ on

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/base/waits.hpp"
 #include "runtime/plugin/code/code_run.hpp"
 #include "runtime/tasks/json_options.hpp"
 
@@ -110,7 +111,10 @@ class CodeReward final : public tasks::Reward {
         task.kind != CaseKind::text)
       return {0, "a C++ answer has no functions that a test in Python could call", ""};
     if (!pool_->enter()) return {0, "", "code_sandbox: stopped"};
+    Wait wait({WaitLevel::outside, "code_sandbox", "the code of an answer",
+               "its end, or the time limit of its cases"});
     CodeVerdict verdict = run_code(task, *pool_, config_.run);
+    wait.end();
     pool_->leave();
     return verdict;
   }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/base/waits.hpp"
 #include "runtime/plugin/sandbox/without_sigpipe.hpp"
 
 namespace cohort::plugin {
@@ -216,6 +217,8 @@ Expected<HttpReply> HttpPool::post(const std::string& body, TimePoint deadline) 
   httplib::Response response;
   httplib::Error error = httplib::Error::Unknown;
   bool is_sent = false;
+  Wait wait({WaitLevel::outside, "a call of a server", impl_->url(),
+             "its reply, or the deadline of the call"});
   try {
     is_sent = client->send(request, response, error);
   } catch (const std::exception& e) {

@@ -338,8 +338,21 @@ def load(request):
         "is_batch": plugin.is_batch,
         "is_concurrent": plugin.is_async and not plugin.is_batch,
         "schema": plugin.schema,
+        "has_stacks": write_stacks(),
         "python": "%d.%d.%d" % sys.version_info[:3],
     }
+
+
+def write_stacks():
+    """The stacks go to stderr at SIGUSR2, whatever holds the interpreter. Returns whether they do."""
+    try:
+        import _signal
+        import faulthandler
+
+        faulthandler.register(_signal.SIGUSR2, file=2, all_threads=False)
+        return True
+    except Exception:
+        return False
 
 
 # ---- calls -----------------------------------------------------------------------------------

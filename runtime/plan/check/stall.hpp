@@ -1,0 +1,50 @@
+#pragma once
+/// Why a run stands still, in one sentence: from the waits of its processes (runtime/base/waits.hpp)
+/// and the states that the system gives for them. Pure. Bound: the waits that it is given.
+///
+/// STALL-1: a stopped or swapped-out process is a cause; so is a wait `outside` as long as
+/// `after_s`. STALL-2: a wait of another level is a cause only if its process computes nothing, and
+/// no younger wait of a later level shows that something moves.
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/waits.hpp"
+
+namespace cohort::plan {
+
+struct ProcessState {
+  char state = 0;       // of /proc/PID/stat: R, S, D, T, Z; 0: there is no such process
+  double cpu = 0;       // [cores] that it used while it was looked at
+  uint64_t rss_bytes = 0, swap_bytes = 0;
+};
+
+struct StallInput {
+  double now = 0;      // as WaitEntry::since
+  double after_s = 10; // a wait that is shorter is none
+  std::vector<ProcessWaits> processes;     // of one host
+  std::map<pid_t, ProcessState> states;    // of them, and of the children that they name
+};
+
+enum class StallCause : uint8_t { none, gone, stopped, swapped, wait };
+std::string_view to_string(StallCause cause);
+
+struct Diagnosis {
+  StallCause cause = StallCause::none;
+  std::string sentence;
+  std::vector<std::string> chain;  // who waits for whom; the cause is the last
+  std::string who;                 // of the cause
+  pid_t pid = 0;                   // of the process that is the cause or that waits
+  double waited_s = 0;             // the cause; of a healthy run the longest wait
+};
+
+Diagnosis diagnose(const StallInput& input);
+
+/// Returns "reward math_rule waits 14 s for 3 rows, in sympy".
+std::string wait_text(const WaitEntry& wait, double now);
+
+}  // namespace cohort::plan
