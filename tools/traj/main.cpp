@@ -82,7 +82,8 @@ void add_computing_commands(CLI::App& app) {
   for (const auto& [name, what] :
        {std::pair{"advantages", "a step's advantages, under any estimator"},
         std::pair{"loss", "a step's loss terms, under any policy loss"},
-        std::pair{"rescore", "a step's scores and advantages under another reward"}})
+        std::pair{"rescore", "a step's scores and advantages under another reward"},
+        std::pair{"replay", "proves that a run is what it recorded"}})
     app.add_subcommand(name, what)->prefix_command()->set_help_flag();
 }
 
@@ -167,7 +168,7 @@ int main(int argc, char** argv) {
   add_query_commands(app, options);
   add_computing_commands(app);
   return traj::run_program(app, argc, argv, [&](const CLI::App& command) -> Expected<void> {
-    for (const char* name : {"advantages", "loss", "rescore"})
+    for (const char* name : {"advantages", "loss", "rescore", "replay"})
       if (command.get_name() == name) return become_computing(argv);
     return dispatch(command, options);
   });

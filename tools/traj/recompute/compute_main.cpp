@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/traj/recompute/recompute_commands.hpp"
+#include "tools/traj/recompute/replay.hpp"
+#include "tools/traj/recompute/replay_rollout.hpp"
 #include "tools/traj/traj_program.hpp"
 
 namespace {
@@ -14,6 +16,10 @@ struct Options {
   bool is_json = false, with_tokens = false;
   std::string old_logprobs, current_logprobs;
   RewardWords reward;
+  std::string steps;
+  uint64_t limit = 0;
+  std::optional<uint64_t> checkpoint;
+  bool is_rollout = false;
 
   traj::Output output() const {
     return with_tokens ? traj::Output::tokens
@@ -39,7 +45,33 @@ void add_tokens(CLI::App* command, Options& x) {
                       "adv_estimator, by a name of the run's dialect (default: the run's own)");
 }
 
+void add_replay(CLI::App& app, Options& x) {
+  CLI::App* replay = app.add_subcommand("replay", "proves that a run is what it recorded");
+  replay->add_option("RUN", x.question.run, "run folder")->required();
+  replay->add_option("--steps", x.steps, "A:B, the first and the last step (default: all)");
+  replay->add_option("--checkpoint", x.checkpoint,
+                     "start from the checkpoint of this step (default: the newest before A)");
+  replay->add_flag("--json", x.is_json, "one JSON object");
+  replay->add_flag("--rollout", x.is_rollout,
+                   "sample the recorded trajectories again, and compare each token");
+  replay->add_option("--limit", x.limit, "with --rollout: at most so many trajectories");
+  replay->footer(
+      "Without --rollout: the updates, each parameter hash compared with the recorded one. Last "
+      "line: `replay: N of N steps equal` (or trajectories). Exit codes: 0 all are equal, 1 the "
+      "first difference is named on stderr, 2 it cannot be replayed.");
+}
+
+Expected<void> replay(const Options& x) {
+  COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
+  if (!x.is_rollout) return traj::replay({x.question.run, steps, x.checkpoint, x.is_json});
+  if (x.checkpoint || x.is_json)
+    return Error{Errc::invalid_argument,
+                 "replay --rollout: --checkpoint and --json belong to the replay of updates"};
+  return traj::replay_rollout({x.question.run, steps, x.limit});
+}
+
 void add_commands(CLI::App& app, Options& x) {
+  add_replay(app, x);
   CLI::App* advantages =
       add_command(app, x, "advantages", "a step's advantages, under any estimator");
   add_tokens(advantages, x);
@@ -66,6 +98,7 @@ void add_commands(CLI::App& app, Options& x) {
 }
 
 Expected<void> dispatch(const std::string& name, const Options& x) {
+  if (name == "replay") return replay(x);
   if (name == "advantages") return traj::advantages({x.question, x.output()});
   if (name == "loss")
     return traj::loss({x.question, x.old_logprobs, x.current_logprobs, x.output()});

@@ -95,6 +95,13 @@ double RecordedStep::kl_coefficient() const {
   return found == row.end() ? asked.init_kl_coef : found->second;
 }
 
+Expected<config::RunConfig> recorded_config(stream::Reader& reader, const std::string& run) {
+  COHORT_ASSIGN(const stream::Index* index, reader.index());
+  COHORT_ASSIGN(const Json record, config_record(reader, find_records(*index, ~uint64_t{0}), run));
+  return config::load_text(record["yaml"].get<std::string>(), run + " (record run_config)", {},
+                           {.check_files = false});
+}
+
 Expected<RecordedStep> read_step(const StepQuestion& question) {
   COHORT_ASSIGN(stream::Reader reader, open_run(question.run));
   COHORT_ASSIGN(const stream::Index* index, reader.index());

@@ -9,6 +9,7 @@
 
 #include "runtime/config/run_config.hpp"
 #include "runtime/proto/trajectory.hpp"
+#include "runtime/stream/reader.hpp"
 
 namespace cohort::traj {
 
@@ -36,6 +37,9 @@ struct RecordedStep {
   /// Returns the coefficient of the KL reward in this step: of the row, else the config's first.
   double kl_coefficient() const;
 };
+
+/// Returns the run's own config: the last that its stream has.
+Expected<config::RunConfig> recorded_config(stream::Reader& reader, const std::string& run);
 
 /// Errors: Errc::not_found (no such run, step, or config in the stream), Errc::corrupt (damaged
 /// records), Errc::config (overrides).
