@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "actors/run/run_telemetry.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 
@@ -52,6 +53,12 @@ Expected<std::unique_ptr<RunLog>> RunLog::open(RunLogOptions options) {
       log->report_.evaluations.push_back(
           {row.step(), static_cast<uint64_t>(row.number("trajectories").value_or(0)), *sampled,
            row.number("val/success_greedy").value_or(observe::k_not_measured)});
+  if (!log->options_.telemetry.otlp_endpoint.empty()) {
+    const RunLogOptions& of = log->options_;
+    observe::OtlpResource resource{folder.filename(), of.run_name, log->start_us_};
+    COHORT_ASSIGN(log->telemetry_,
+                  RunTelemetry::open(of.telemetry, std::move(resource), *of.console, of.board));
+  }
   return log;
 }
 
@@ -82,6 +89,8 @@ Expected<std::vector<MetricRow>> RunLog::rows() const {
   return observe::read_metrics(std::filesystem::path(options_.run_folder) / "metrics.jsonl");
 }
 
+RunLog::~RunLog() = default;
+
 double RunLog::seconds_since_start() const { return now_seconds() - start_; }
 
 void RunLog::phase(const control::PhaseReport& report) {
@@ -104,6 +113,9 @@ void RunLog::phase(const control::PhaseReport& report) {
     trace_->span(track, plan::to_text(t.command), phase,
                  start_us_ + static_cast<int64_t>(1e6 * shown.start_s),
                  start_us_ + static_cast<int64_t>(1e6 * shown.end_s), args);
+    if (telemetry_)
+      telemetry_->phase(report.step, shown.card, plan::to_text(t.command), shown.start_s,
+                        shown.end_s);
     push_bounded(report_.transitions, std::move(shown));
   }
   options_.console->update([&](observe::ConsoleState& state) {
@@ -123,6 +135,7 @@ void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, dou
   trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
                start_us_ + static_cast<int64_t>(1e6 * start_s),
                start_us_ + static_cast<int64_t>(1e6 * end_s));
+  if (telemetry_) telemetry_->phase(step, card, phase, start_s, end_s);
 }
 
 void RunLog::stage(const std::string& stage, const std::string& phase, double done) {
@@ -143,6 +156,7 @@ void RunLog::event(observe::EventLevel level, uint64_t step, const std::string& 
   const observe::EventView shown{seconds_since_start(), step,
                                  kind.empty() ? k_kinds.at(level) : kind, text};
   push_bounded(report_.events, shown);
+  if (telemetry_) telemetry_->event(shown.kind);
   if (options_.board != nullptr) options_.board->add_event(shown);
   options_.console->event(level, text);
   log::info("step {}: {}", step, text);
@@ -160,6 +174,7 @@ void RunLog::stopping() {
 Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
   COHORT_TRY(jsonl_.write(row));
   COHORT_TRY(tensorboard_.scalars(row));
+  if (telemetry_) telemetry_->row(row, trajectories);
   if (auto sampled = row.number("val/success"))
     report_.evaluations.push_back(
         {row.step(), trajectories, *sampled,
@@ -197,6 +212,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories) {
 }
 
 Expected<void> RunLog::close() {
+  if (telemetry_) telemetry_->close();
   auto traced = trace_->close();
   if (!traced) log::warn("trace: {}", traced.error().to_string());
   COHORT_TRY(jsonl_.sync());

@@ -1,12 +1,13 @@
 #pragma once
-/// Where the driver's numbers go: console, dashboard, metrics.jsonl, TensorBoard, trace.json, and
-/// what report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the
+/// Where the driver's numbers go: console, dashboard, metrics.jsonl, TensorBoard, trace.json, an
+/// OpenTelemetry collector, and what report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the
 /// whole run: about 100 bytes each).
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/config/record_sections.hpp"
 #include "runtime/control/messages.hpp"
 #include "runtime/observe/board.hpp"
 #include "runtime/observe/console.hpp"
@@ -25,14 +26,19 @@ struct RunLogOptions {
   std::vector<observe::ReferenceLine> references;
   std::vector<observe::CardInfo> cards;
   std::string config_yaml;
+  config::TelemetrySection telemetry;
   observe::Console* console = nullptr;  // required; outlives the log
   observe::Board* board = nullptr;      // of the dashboard, if there is one; outlives the log
 };
 
+class RunTelemetry;
+
 class RunLog {
  public:
-  /// Opens metrics.jsonl, tensorboard/ and trace.json of the run folder. Errc::io names the path.
+  /// Opens metrics.jsonl, tensorboard/ and trace.json of the run folder. Errc::io names the path,
+  /// Errc::config an otlp_endpoint that is no URL.
   static Expected<std::unique_ptr<RunLog>> open(RunLogOptions options);
+  ~RunLog();
 
   /// A granted phase: its transitions, and the bytes on each card from now on.
   void phase(const control::PhaseReport& report);
@@ -64,6 +70,7 @@ class RunLog {
   observe::ReportData report_;
   double start_ = 0;
   int64_t start_us_ = 0;
+  std::unique_ptr<RunTelemetry> telemetry_;  // null: not asked for
 };
 
 }  // namespace cohort::actors

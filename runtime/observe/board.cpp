@@ -23,6 +23,27 @@ ClusterView follow(const ClusterView& before, ClusterView now) {
   return now;
 }
 
+namespace {
+
+/// What is on the cards after `moves`, if `before` was there.
+std::vector<Transition> held_after(const std::vector<Transition>* before,
+                                   std::span<const std::shared_ptr<const Transition>> moves) {
+  std::map<std::pair<uint32_t, std::string>, Transition> on_card;
+  auto take = [&](const Transition& move) {
+    if (move.to == "card")
+      on_card.insert_or_assign({move.card, move.object}, move);
+    else
+      on_card.erase({move.card, move.object});
+  };
+  if (before != nullptr) std::ranges::for_each(*before, take);
+  for (const auto& move : moves) take(*move);
+  std::vector<Transition> held;
+  for (auto& [key, move] : on_card) held.push_back(std::move(move));
+  return held;
+}
+
+}  // namespace
+
 void Board::publish() {
   auto copy = std::make_shared<const RunView>(draft_);
   std::lock_guard lock(mutex_);
@@ -110,6 +131,24 @@ void Board::set_bytes(std::span<const std::pair<uint32_t, uint64_t>> bytes) {
     card->peak_bytes = std::max(card->peak_bytes, used);
   }
   publish();
+}
+
+void Board::add_moves(std::span<const Transition> moves) {
+  std::lock_guard writing(writing_);
+  auto& kept = draft_.transitions;
+  for (const Transition& move : moves) kept.push_back(std::make_shared<const Transition>(move));
+  if (kept.size() <= k_shown_moves) return;
+  const auto cut = static_cast<std::ptrdiff_t>(kept.size() - k_shown_moves / 2);
+  draft_.held = std::make_shared<const std::vector<Transition>>(
+      held_after(draft_.held.get(), std::span(kept).first(static_cast<size_t>(cut))));
+  kept.erase(kept.begin(), kept.begin() + cut);
+}
+
+void Board::add_span(ComputeSpan span) {
+  std::lock_guard writing(writing_);
+  if (draft_.compute.size() >= k_shown_spans)
+    draft_.compute.erase(draft_.compute.begin(), draft_.compute.begin() + k_shown_spans / 2);
+  draft_.compute.push_back(std::make_shared<const ComputeSpan>(std::move(span)));
 }
 
 void Board::set_lost(std::span<const uint32_t> cards, bool is_lost) {

@@ -1,11 +1,11 @@
 #include "runtime/observe/dashboard.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 
 #include "runtime/base/listen.hpp"
 #include "runtime/observe/dashboard_page.hpp"
+#include "runtime/observe/flow_page.hpp"
+#include "runtime/observe/page_shell.hpp"
 #include "runtime/observe/prometheus.hpp"
 
 namespace cohort::observe {
@@ -21,34 +21,34 @@ uint64_t known_rows(std::string_view query) {
   return error == std::errc{} && end == query.data() + query.size() ? rows : PageOptions::k_no_rows;
 }
 
-std::string policy(std::string_view nonce) {
-  return fmt::format(
-      "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src data:; "
-      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-      nonce);
-}
-
 }  // namespace
 
-HttpReply answer(const HttpRequest& request, const DashboardData& data,
-                 const DashboardAccess& access, double now, std::string_view nonce) {
-  if (request.path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
+std::optional<HttpReply> refuse(const HttpRequest& request, const DashboardAccess& access) {
   if (access.is_loopback && !request.host.empty() && !is_loopback(request.host))
     return refusal(421, "this dashboard listens on loopback: come by localhost or 127.0.0.1");
   if (!access.token.empty() && !shows_token(request.authorization, access.token))
     return refusal(401,
                    "the token is in dashboard.token of the cluster's keys: as password of any "
                    "user, or as Bearer");
+  return std::nullopt;
+}
+
+HttpReply answer(const HttpRequest& request, const DashboardData& data,
+                 const DashboardAccess& access, double now, std::string_view nonce) {
+  if (request.path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
+  if (auto refused = refuse(request, access)) return *refused;
+  if (request.is_post) return refusal(405);
   if (request.path == "/metrics")
     return {200, std::string(k_prometheus_type), prometheus_text(data, now)};
   if (request.path == "/status.json") return {200, "application/json", status_json(data, now)};
   if (request.path == "/live")
     return {200, "text/html; charset=utf-8",
             dashboard_parts(data, {now, known_rows(request.query)})};
+  if (request.path == "/timeline" && data.run)
+    return page_reply(timeline_page(*data.run, nonce), nonce);
+  if (request.path == "/flow" && data.run) return page_reply(flow_page(data, now, nonce), nonce);
   if (request.path != "/") return refusal(404, "/, /metrics, /status.json and /healthz are here");
-  HttpReply page{200, "text/html; charset=utf-8", dashboard_page(data, {.now = now}, nonce)};
-  page.headers.emplace_back("Content-Security-Policy", policy(nonce));
-  return page;
+  return page_reply(dashboard_page(data, {.now = now}, nonce), nonce);
 }
 
 }  // namespace cohort::observe

@@ -4,6 +4,7 @@
 ///   DASH-1 where a token is asked for, a client without it gets /healthz and nothing else.
 ///   DASH-2 on loopback only a client that names loopback is answered: a foreign page, whose name
 ///          suddenly means 127.0.0.1, reads nothing (DNS rebinding).
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,10 @@ struct DashboardAccess {
   bool is_loopback = false;  // listens on loopback alone
 };
 
-/// Answers /, /live, /metrics, /status.json and /healthz. `nonce` is new with each call.
+/// Returns why the client is not answered; nothing if it is (DASH-1, DASH-2).
+std::optional<HttpReply> refuse(const HttpRequest& request, const DashboardAccess& access);
+
+/// Answers /, /live, /timeline, /flow, /metrics, /status.json and /healthz. `nonce` is new with each call.
 HttpReply answer(const HttpRequest& request, const DashboardData& data,
                  const DashboardAccess& access, double now, std::string_view nonce);
 

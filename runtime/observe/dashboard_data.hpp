@@ -52,6 +52,7 @@ enum class RunState : uint8_t { starting, running, stopping, finished, failed };
 std::string_view to_string(RunState state);
 
 inline constexpr size_t k_shown_rows = 512, k_shown_events = 50, k_event_kinds_max = 32;
+inline constexpr size_t k_shown_moves = 1024, k_shown_spans = 512;
 
 struct RunView {
   std::string run_id;  // empty until the run has a folder
@@ -75,6 +76,10 @@ struct RunView {
   std::shared_ptr<const MetricRow> last;         // null before the first row
   Thinned<std::shared_ptr<const MetricRow>> rows{k_shown_rows};
   Thinned<Evaluation> evaluations{k_shown_rows};
+  // The newest ones; what was on the cards before the first of them is in `held`.
+  std::vector<std::shared_ptr<const Transition>> transitions;
+  std::shared_ptr<const std::vector<Transition>> held;  // null: nothing
+  std::vector<std::shared_ptr<const ComputeSpan>> compute;
 };
 
 /// Immutable: readers need no lock.

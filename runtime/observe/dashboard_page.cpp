@@ -5,97 +5,12 @@
 #include <algorithm>
 
 #include "runtime/observe/html.hpp"
+#include "runtime/observe/page_shell.hpp"
 #include "runtime/observe/progress.hpp"
 #include "runtime/observe/report_parts.hpp"
 
 namespace cohort::observe {
 namespace {
-
-constexpr std::string_view k_style = R"css(
-header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px}
-header h1{flex:1 1 auto}
-.state{font-weight:600;color:var(--good)}
-.state.bad,.banner{color:var(--bad)}
-.state.warn{color:var(--warn)}
-.banner{font-weight:600;border:1px solid var(--bad);border-radius:8px;padding:8px 12px;
-margin-bottom:16px}
-.banner.calm{color:var(--soft);border-color:var(--line)}
-.where{color:var(--soft);font-size:13px;overflow-wrap:anywhere}
-progress,meter{width:100%;height:10px;accent-color:var(--c0)}
-meter{min-width:90px;max-width:220px}
-#run .numbers{margin-top:12px;gap:12px;
-grid-template-columns:repeat(auto-fit,minmax(118px,1fr))}
-.headlines{margin:0 0 16px}
-footer{margin-top:40px;color:var(--soft);font-size:13px}
-td.words{min-width:14em;overflow-wrap:anywhere}
-)css";
-
-// Fetches the parts and replaces those that have changed. A legend's switches and open details stay
-// as they were.
-constexpr std::string_view k_script = R"js(
-(function () {
-  'use strict';
-  var drawn = {}, banner = document.getElementById('banner'), last = Date.now(), timer = 0;
-  function keep(from, to) {
-    var figures = to.querySelectorAll('figure');
-    from.querySelectorAll('figure').forEach(function (figure, i) {
-      if (!figures[i]) return;
-      figure.querySelectorAll('button.key[aria-pressed=false]').forEach(function (button) {
-        var k = '[data-k="' + button.dataset.k + '"]', now = figures[i].querySelector('button' + k);
-        if (!now) return;
-        now.setAttribute('aria-pressed', false);
-        figures[i].querySelectorAll('svg ' + k).forEach(
-          function (e) { e.classList.add('is-off'); });
-      });
-    });
-  }
-  function take(text) {
-    var page = new DOMParser().parseFromString(text, 'text/html');
-    page.querySelectorAll('section').forEach(function (part) {
-      var old = document.getElementById(part.id);
-      if (!old || drawn[part.id] === part.outerHTML) return;
-      drawn[part.id] = part.outerHTML;
-      keep(old, part);
-      old.replaceWith(document.adoptNode(part));
-    });
-    var state = document.querySelector('[data-title]');
-    if (state) document.title = state.dataset.title;
-  }
-  function next(ms) { clearTimeout(timer); timer = setTimeout(look, ms); }
-  function look() {
-    if (document.hidden) return;
-    var rows = document.querySelector('[data-rows]');
-    fetch('live?rows=' + (rows ? rows.dataset.rows : ''), {cache: 'no-store'})
-      .then(function (reply) {
-        if (!reply.ok) throw new Error('status ' + reply.status);
-        return reply.text();
-      })
-      .then(function (text) {
-        take(text);
-        banner.hidden = true;
-        last = Date.now();
-        next(1000);
-      })
-      .catch(function (error) {
-        var over = document.querySelector('[data-over]');
-        banner.textContent = over ? 'The run is over: this is how it ended.'
-          : 'No answer for ' + Math.round((Date.now() - last) / 1000) +
-            ' s (' + error.message + '): the run has ended, or its host is away.';
-        banner.classList.toggle('calm', !!over);
-        banner.hidden = false;
-        next(over ? 30000 : 3000);
-      });
-  }
-  document.addEventListener('visibilitychange', function () { if (!document.hidden) next(0); });
-  next(1000);
-})();
-)js";
-
-/// A part that has nothing to show keeps its place.
-std::string part(std::string_view id, std::string_view title, const std::string& body) {
-  return body.empty() ? fmt::format("<section id=\"{}\" hidden></section>\n", id)
-                      : section(id, title, body);
-}
 
 std::string_view color_of(RunState state) {
   return state == RunState::failed ? "bad" : state == RunState::stopping ? "warn" : "";
@@ -271,21 +186,8 @@ std::string dashboard_parts(const DashboardData& data, const PageOptions& option
 
 std::string dashboard_page(const DashboardData& data, const PageOptions& options,
                            std::string_view nonce) {
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n";
-  out += fmt::format("<title>{}</title>\n", escape_html(data.run ? data.run->name : "cohort"));
-  out += fmt::format("<style nonce=\"{}\">{}{}</style>\n</head>\n<body>\n<main>\n", nonce,
-                     k_report_style, k_style);
-  out += "<p id=\"banner\" class=\"banner\" hidden></p>\n";
-  out += dashboard_parts(data, options);
-  out +=
-      "<footer>For programs: <a href=\"metrics\">metrics</a> (Prometheus), "
-      "<a href=\"status.json\">status.json</a></footer>\n</main>\n<div id=\"tip\" hidden></div>\n";
-  out += fmt::format("<script nonce=\"{}\">{}{}</script>\n</body>\n</html>\n", nonce,
-                     k_report_script, k_script);
-  return out;
+  return page_shell({data.run ? data.run->name : "cohort", nonce, "./", data.run != nullptr},
+                    dashboard_parts(data, options));
 }
 
 }  // namespace cohort::observe

@@ -18,6 +18,7 @@ std::string_view reason(int status) {
       {200, "OK"},
       {400, "Bad Request"},
       {401, "Unauthorized"},
+      {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},
       {413, "Content Too Large"},
@@ -63,7 +64,8 @@ int read_request_line(std::string_view line, HttpRequest& request, bool& is_newe
   if (!is_newest && version != "HTTP/1.0") return 505;
   if (target.size() > k_target_bytes_max) return 414;
   if (!target.starts_with('/') || !is_visible(target)) return 400;
-  if (method != "GET" && method != "HEAD") return 405;
+  request.is_post = method == "POST" && target == k_action_path;
+  if (method != "GET" && method != "HEAD" && !request.is_post) return 405;
   request.is_head = method == "HEAD";
   const size_t mark = target.find('?');
   request.path = target.substr(0, mark);
@@ -78,7 +80,7 @@ std::string_view without_port(std::string_view host) {
 }
 
 struct Seen {
-  bool has_host = false, has_authorization = false;
+  bool has_host = false, has_authorization = false, has_action = false;
 };
 
 int read_header(std::string_view line, HttpRequest& request, Seen& seen) {
@@ -95,6 +97,9 @@ int read_header(std::string_view line, HttpRequest& request, Seen& seen) {
   } else if (is_same_word(name, "authorization")) {
     if (std::exchange(seen.has_authorization, true)) return 400;
     request.authorization = value;
+  } else if (is_same_word(name, "x-cohort-action")) {
+    if (std::exchange(seen.has_action, true)) return 400;
+    request.action = value;
   } else if (is_same_word(name, "transfer-encoding") ||
              (is_same_word(name, "content-length") && value != "0")) {
     return 413;
@@ -123,7 +128,30 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
-/// Compares every byte of `shown`, whatever the first ones are.
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/// "x+y%21" → "x y!"; a "%" without two digits stands for itself.
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_coded = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+                          hex_digit(text[i + 2]) >= 0;
+    if (is_coded) {
+      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 bool is_same_secret(std::string_view shown, std::string_view token) {
   unsigned difference = shown.size() == token.size() && !token.empty() ? 0 : 1;
   for (size_t i = 0; i < shown.size() && !token.empty(); ++i) {
@@ -133,7 +161,32 @@ bool is_same_secret(std::string_view shown, std::string_view token) {
   return difference == 0;
 }
 
-}  // namespace
+std::vector<std::string> query_values(std::string_view query, std::string_view name) {
+  std::vector<std::string> values;
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+    const size_t mark = item.find('=');
+    if (mark != std::string_view::npos && item.substr(0, mark) == name)
+      values.push_back(decoded(item.substr(mark + 1)));
+  }
+  return values;
+}
+
+std::string query_value(std::string_view query, std::string_view name) {
+  auto values = query_values(query, name);
+  return values.empty() ? "" : std::move(values.front());
+}
+
+std::string query_encoded(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || std::string_view("-._~").find(c) < 4;
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
 
 HttpParse parse_http(std::string_view bytes) {
   HttpParse parse;

@@ -1,0 +1,240 @@
+#include "runtime/observe/flow_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/observe/html.hpp"
+#include "runtime/observe/page_shell.hpp"
+#include "runtime/observe/progress.hpp"
+#include "runtime/observe/report_parts.hpp"
+#include "runtime/observe/svg_chart.hpp"
+
+namespace cohort::observe {
+namespace {
+
+constexpr size_t k_drawn_cards = 16;
+constexpr int k_look_ms = 1000;
+
+bool is_over(const RunView& run) {
+  return run.state == RunState::finished || run.state == RunState::failed;
+}
+
+std::string refresh(const RunView& run) {
+  return is_over(run) ? "" : fmt::format("<i data-refresh=\"{}\"></i>", k_look_ms);
+}
+
+/// What report.html's drawings need, of the first cards.
+ReportData timeline_data(const RunView& run) {
+  ReportData data;
+  std::set<uint32_t> drawn;
+  for (const CardView& card : run.cards) {
+    if (drawn.size() == k_drawn_cards) break;
+    drawn.insert(card.card);
+    data.cards.push_back({card.card, card.role, card.budget_bytes});
+  }
+  if (run.held != nullptr)
+    for (const Transition& move : *run.held)
+      if (drawn.contains(move.card)) data.transitions.push_back(move);
+  for (const auto& move : run.transitions)
+    if (drawn.contains(move->card)) data.transitions.push_back(*move);
+  for (const auto& span : run.compute)
+    if (drawn.contains(span->card)) data.compute.push_back(*span);
+  return data;
+}
+
+/// A box of the graph: a stage of a step, the phases that it works in, and the roles that do it.
+struct Stage {
+  std::string_view title;
+  std::vector<std::string_view> phases;  // of time/<phase>_s; the first is the one that is named
+  std::vector<std::string_view> roles;
+  std::vector<std::pair<std::string_view, std::string_view>> numbers;  // metric, label
+};
+
+const std::vector<Stage>& stages() {
+  static const std::vector<Stage> k_stages = {
+      {"rollout",
+       {"generate", "rows", "wait_for_batch"},
+       {"actor_infer", "rollout"},
+       {{"generate_tokens_per_s", "tokens/s"},
+        {"rollout/idle_ratio", "idle"},
+        {"rollout/response_length/mean", "tokens each"}}},
+      {"reward", {"reward"}, {"reward"}, {{"reward/mean", "score"}, {"reward/masked", "masked"}}},
+      {"reference",
+       {"reference", "old_log_probs", "values", "teacher"},
+       {"reference", "critic", "teacher"},
+       {}},
+      {"trainer",
+       {"update", "critic_update", "advantage"},
+       {"actor_train"},
+       {{"train_tokens_per_s", "tokens/s"}, {"loss", "loss"}, {"policy_version", "version"}}},
+      {"publish", {"publish"}, {}, {}}};
+  return k_stages;
+}
+
+bool has_role(const Stage& stage, const CardView& card) {
+  return std::ranges::any_of(stage.roles, [&](std::string_view role) {
+    return card.role.find(role) != std::string::npos;
+  });
+}
+
+bool works_now(const Stage& stage, const RunView& run) {
+  return !is_over(run) &&
+         std::ranges::any_of(stage.phases, [&](std::string_view p) { return run.phase == p; });
+}
+
+double seconds_of(const Stage& stage, const RunView& run) {
+  double seconds = 0;
+  for (std::string_view phase : stage.phases)
+    if (run.last != nullptr)
+      seconds += run.last->number(fmt::format("time/{}_s", phase)).value_or(0);
+  return seconds;
+}
+
+std::vector<std::string> lines_of(const Stage& stage, const RunView& run) {
+  std::vector<std::string> lines;
+  const auto cards =
+      std::ranges::count_if(run.cards, [&](const CardView& card) { return has_role(stage, card); });
+  const auto lost = std::ranges::count_if(
+      run.cards, [&](const CardView& card) { return has_role(stage, card) && card.is_lost; });
+  if (cards > 0)
+    lines.push_back(lost > 0 ? fmt::format("{} cards, {} lost", cards, lost)
+                             : fmt::format("{} card{}", cards, cards == 1 ? "" : "s"));
+  if (const double seconds = seconds_of(stage, run); seconds > 0)
+    lines.push_back(format_duration(seconds) + " of the last step");
+  for (const auto& [metric, label] : stage.numbers)
+    if (const auto value = run.last ? run.last->number(metric) : std::nullopt)
+      lines.push_back(fmt::format(
+          "{} {}", *value >= 1000 ? format_count(*value) : format_number(*value), label));
+  return lines;
+}
+
+constexpr double k_box = 176, k_gap = 40, k_tall = 132;
+
+std::string draw_box(const Stage& stage, const RunView& run, double x, double y) {
+  const bool is_lost = std::ranges::any_of(
+      run.cards, [&](const CardView& card) { return card.is_lost && has_role(stage, card); });
+  std::string out = fmt::format(
+      R"(<rect class="box{}" x="{:.0f}" y="{:.0f}" width="{:.0f}" height="{:.0f}" rx="8"/>)",
+      is_lost                 ? " lost"
+      : works_now(stage, run) ? " busy"
+                              : "",
+      x, y, k_box, k_tall);
+  out += fmt::format(R"(<text class="name" x="{:.0f}" y="{:.0f}">{}</text>)", x + 12, y + 22,
+                     stage.title);
+  double line = y + 42;
+  for (const std::string& text : lines_of(stage, run)) {
+    out += fmt::format(R"(<text x="{:.0f}" y="{:.0f}">{}</text>)", x + 12, line, escape_html(text));
+    line += 17;
+  }
+  return out;
+}
+
+std::string arrow(double x1, double y1, double x2, double y2) {
+  const bool is_down = x1 == x2;
+  std::string out = fmt::format(R"(<path d="M{:.0f} {:.0f} L{:.0f} {:.0f}"/>)", x1, y1, x2, y2);
+  out += is_down ? fmt::format(R"(<path class="tip" d="M{:.0f} {:.0f} l-5 -8 h10 z"/>)", x2, y2)
+                 : fmt::format(R"(<path class="tip" d="M{:.0f} {:.0f} l-8 -5 v10 z"/>)", x2, y2);
+  return out;
+}
+
+/// Stages that this run has: of cards, or of time in the last step.
+std::vector<const Stage*> stages_of(const RunView& run) {
+  std::vector<const Stage*> out;
+  for (const Stage& stage : stages())
+    if (!lines_of(stage, run).empty() || works_now(stage, run)) out.push_back(&stage);
+  return out;
+}
+
+std::string draw_flow(const RunView& run, bool is_narrow) {
+  const std::vector<const Stage*> shown = stages_of(run);
+  const auto count = static_cast<double>(shown.size());
+  const double width = is_narrow ? k_narrow : count * (k_box + k_gap);
+  const double height = is_narrow ? count * (k_tall + k_gap) : k_tall + 66;
+  std::string out = open_svg(width, height, "dataflow", "flow");
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const double at = static_cast<double>(i);
+    const double x = is_narrow ? 8 : 2 + at * (k_box + k_gap);
+    const double y = is_narrow ? 2 + at * (k_tall + k_gap) : 8;
+    out += draw_box(*shown[i], run, x, y);
+    if (i + 1 == shown.size()) continue;
+    out += is_narrow ? arrow(x + 60, y + k_tall, x + 60, y + k_tall + k_gap)
+                     : arrow(x + k_box, y + k_tall / 2, x + k_box + k_gap, y + k_tall / 2);
+  }
+  if (shown.size() > 1 && !is_narrow) {
+    const double last = 2 + (count - 1) * (k_box + k_gap) + k_box / 2;
+    const double low = k_tall + 40;
+    out += fmt::format(R"(<path d="M{0:.0f} {1:.0f} V{2:.0f} H{3:.0f} V{4:.0f}"/>)", last,
+                       k_tall + 8, low, k_box / 2, k_tall + 12);
+    out +=
+        fmt::format(R"(<path class="tip" d="M{:.0f} {:.0f} l-5 8 h10 z"/>)", k_box / 2, k_tall + 8);
+    out +=
+        fmt::format(R"(<text x="{:.0f}" y="{:.0f}">new weights</text>)", k_box / 2 + 10, low - 6);
+  }
+  return out + "</svg>";
+}
+
+std::string waiting_text(const RunView& run, double now) {
+  if (is_over(run)) return fmt::format("The run is over: {}.", to_string(run.state));
+  const std::vector<const Stage*> shown = stages_of(run);
+  const auto busy = std::ranges::find_if(shown, [&](auto* s) { return works_now(*s, run); });
+  const std::string at =
+      fmt::format("step {}, {} after the start", run.step + 1, format_duration(now - run.started));
+  if (busy == shown.end())
+    return fmt::format("{}: {}.", at, run.phase.empty() ? std::string(run.stage) : run.phase);
+  std::string others;
+  for (const Stage* stage : shown)
+    if (stage != *busy && !stage->roles.empty())
+      others += fmt::format("{}{}", others.empty() ? "" : ", ", stage->title);
+  return fmt::format("{}: {} works{}{}.", at, (*busy)->title,
+                     others.empty() ? "" : "; its end is what waits: ", others);
+}
+
+std::string processes_part(const DashboardData& data) {
+  if (data.run->phase_seconds.empty()) return "";
+  double sum = 0;
+  for (const auto& [phase, seconds] : data.run->phase_seconds) sum += seconds;
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th>phase</th><th class=\"num\">seconds of all "
+      "steps</th><th class=\"num\">share</th></tr></thead><tbody>\n";
+  for (const auto& [phase, seconds] : data.run->phase_seconds)
+    out += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
+                       escape_html(phase), format_number(seconds, 4),
+                       format_percent(sum > 0 ? seconds / sum : 0));
+  return out + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+std::string timeline_page(const RunView& run, std::string_view nonce) {
+  const ReportData data = timeline_data(run);
+  ReportColors colors;
+  std::string out = "<header><h1>Timeline</h1></header>\n";
+  std::string state = refresh(run);
+  if (data.compute.empty() && data.transitions.empty())
+    state += "<p class=\"note\">Nothing has been computed yet.</p>";
+  if (run.cards.size() > k_drawn_cards)
+    state += fmt::format("<p class=\"note\">The first {} of {} cards are drawn.</p>", k_drawn_cards,
+                         run.cards.size());
+  out += "<section id=\"state\">" + state + "</section>\n";
+  out += part("timeline", "Phases", timeline_part(data, colors));
+  out += part("residency", "Bytes on the cards", residency_part(data, colors));
+  return page_shell({"timeline", nonce, "timeline"}, out);
+}
+
+std::string flow_page(const DashboardData& data, double now, std::string_view nonce) {
+  const RunView& run = *data.run;
+  std::string out = "<header><h1>Dataflow</h1></header>\n";
+  out += fmt::format("<section id=\"state\"><p>{}</p>{}</section>\n",
+                     escape_html(waiting_text(run, now)), refresh(run));
+  out += part("flow", "Roles",
+              stages_of(run).empty()
+                  ? "<p class=\"note\">Numbers come with the first finished step.</p>"
+                  : "<figure class=\"card\">" + dual(draw_flow(run, false), draw_flow(run, true)) +
+                        "</figure>");
+  out += part("phases", "Time", processes_part(data));
+  return page_shell({"dataflow", nonce, "flow"}, out);
+}
+
+}  // namespace cohort::observe

@@ -1,0 +1,17 @@
+#pragma once
+/// Two pages of a run that goes on: what each card does and holds, and how data flows between the
+/// roles. Pure.
+#include <string>
+#include <string_view>
+
+#include "runtime/observe/dashboard_data.hpp"
+
+namespace cohort::observe {
+
+/// The last steps as report.html draws them: phases per card, bytes per object.
+std::string timeline_page(const RunView& run, std::string_view nonce);
+
+/// The roles, what they pass on, and who works while the others wait.
+std::string flow_page(const DashboardData& data, double now, std::string_view nonce);
+
+}  // namespace cohort::observe
