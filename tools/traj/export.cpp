@@ -1,12 +1,9 @@
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tools/traj/open_run.hpp"
+#include "tools/traj/text_output.hpp"
 #include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
@@ -72,35 +69,21 @@ Json to_json(const proto::Trajectory& x) {
           {"token_versions", x.token_versions}};
 }
 
-struct FileCloser {
-  void operator()(std::FILE* file) const {
-    if (file != stdout) std::fclose(file);
-  }
-};
-
 }  // namespace
 
 Expected<void> export_jsonl(const ExportOptions& options) {
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
-  bool is_stdout = options.jsonl == "-";
-  std::unique_ptr<std::FILE, FileCloser> out(is_stdout ? stdout
-                                                       : std::fopen(options.jsonl.c_str(), "w"));
-  auto failure = [&] {
-    return Error{Errc::io, fmt::format("{}: {}", options.jsonl, std::strerror(errno))};
-  };
-  if (!out) return failure();
+  COHORT_ASSIGN(TextOutput out, TextOutput::open(options.jsonl));
   uint64_t count = 0;
-  bool is_written = true;
+  Expected<void> written;
   auto result = for_each_trajectory(reader, {options.step, options.kind, 0},
                                     [&](const stream::RecordInfo&, const proto::Trajectory& x) {
-                                      std::string line = to_json(x).dump() + "\n";
-                                      is_written =
-                                          is_written && std::fwrite(line.data(), 1, line.size(),
-                                                                    out.get()) == line.size();
+                                      if (written) written = out.write(to_json(x).dump() + "\n");
                                       ++count;
                                     });
-  if (!is_written || std::fflush(out.get()) != 0) return failure();
-  if (!is_stdout) fmt::print("{} trajectories to {}\n", count, options.jsonl);
+  COHORT_TRY(written);
+  COHORT_TRY(out.finish());
+  if (!out.is_stdout()) fmt::print("{} trajectories to {}\n", count, options.jsonl);
   return result;
 }
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <map>
 
 #include "tools/traj/traj_commands.hpp"
 #include "tools/traj/traj_program.hpp"
@@ -17,17 +16,14 @@ namespace {
 
 using namespace cohort;
 
-const std::map<std::string, proto::TrajectoryKind> k_kinds = {
-    {"train", proto::TrajectoryKind::train},
-    {"val", proto::TrajectoryKind::val},
-    {"val_greedy", proto::TrajectoryKind::val_greedy},
-    {"warm_start", proto::TrajectoryKind::warm_start}};
-
 struct Options {
   std::string run, key, jsonl, type, kind, file, dialect = "roll", other, pattern, where, by;
+  std::string file_out = "-", out, keep_steps;
+  std::vector<std::string> runs;
   uint64_t step = 0, limit = 0, count = 10;
   bool is_json = false, with_tokens = false, is_repair = false, is_regex = false, is_count = false;
-  bool is_following = false;
+  bool is_following = false, with_texts = false, is_in_place = false, drops_damaged = false;
+  bool last_wins = false;
   double for_s = 0;
 };
 
@@ -49,8 +45,8 @@ std::optional<uint64_t> step_of(const CLI::App& command, const Options& options)
 }
 
 std::optional<proto::TrajectoryKind> kind_of(const Options& options) {
-  auto it = k_kinds.find(options.kind);
-  return it == k_kinds.end() ? std::nullopt : std::optional(it->second);
+  auto it = traj::k_kinds.find(options.kind);
+  return it == traj::k_kinds.end() ? std::nullopt : std::optional(it->second);
 }
 
 Expected<void> dispatch(const CLI::App& command, const Options& x) {
@@ -63,6 +59,8 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "verify") return traj::verify({x.run, x.is_repair});
   if (name == "export")
     return traj::export_jsonl({x.run, x.jsonl, step_of(command, x), kind_of(x)});
+  if (name == "csv")
+    return traj::csv({x.run, step_of(command, x), kind_of(x), x.file_out, x.with_texts});
   if (name == "grep")
     return traj::grep({x.run, x.pattern, x.is_regex, x.where, step_of(command, x), kind_of(x),
                        x.limit, x.is_count, x.is_json});
@@ -72,6 +70,10 @@ Expected<void> dispatch(const CLI::App& command, const Options& x) {
   if (name == "tail")
     return traj::tail({x.run, x.where, x.count, x.is_following, x.limit, x.for_s});
   if (name == "diff") return traj::diff({x.run, x.other, x.is_json});
+  const traj::RewriteCommand rewriting{x.run, x.out, x.is_in_place, x.drops_damaged};
+  if (name == "prune") return traj::prune({rewriting, x.keep_steps, x.where});
+  if (name == "compact") return traj::compact(rewriting);
+  if (name == "merge") return traj::merge({x.out, x.runs, x.last_wins, x.drops_damaged});
   if (name == "fields") return traj::fields();
   if (name == "import") return traj::import_jsonl({x.file, x.run, x.dialect == "verl"});
   return traj::records({x.run, x.type, step_of(command, x)});
@@ -130,6 +132,26 @@ void add_query_commands(CLI::App& app, Options& x) {
   app.add_subcommand("fields", "what queries may name");
 }
 
+void add_rewriting_commands(CLI::App& app, Options& x) {
+  constexpr const char* k_damaged = "leave damaged records out, instead of an error";
+  const auto add = [&](const char* name, const char* what) {
+    CLI::App* command = add_command(app, x, name, what);
+    command->add_option("-o", x.out, "run folder to make");
+    command->add_flag("--in-place", x.is_in_place, "replace the run's stream");
+    command->add_flag("--drop-damaged", x.drops_damaged, k_damaged);
+    return command;
+  };
+  CLI::App* prune = add("prune", "a stream of some steps or trajectories of this one");
+  prune->add_option("--keep-steps", x.keep_steps, "A:B, the first and the last step to keep");
+  prune->add_option("--where", x.where, "keep the trajectories of which this query is true");
+  add("compact", "without trajectories that were recorded again, in full segments");
+  CLI::App* merge = app.add_subcommand("merge", "the streams of several runs, one behind another");
+  merge->add_option("OUT", x.out, "run folder to make")->required();
+  merge->add_option("RUN", x.runs, "run folders or stream folders")->required();
+  merge->add_flag("--last-wins", x.last_wins, "of a trajectory that several have: the last one's");
+  merge->add_flag("--drop-damaged", x.drops_damaged, k_damaged);
+}
+
 void add_commands(CLI::App& app, Options& x) {
   CLI::App* ls = add_command(app, x, "ls", "list trajectories");
   add_choice(ls, x);
@@ -148,6 +170,10 @@ void add_commands(CLI::App& app, Options& x) {
   CLI::App* out = add_command(app, x, "export", "trajectories with all fields and columns");
   out->add_option("--jsonl", x.jsonl, "file, or - for stdout")->required();
   add_choice(out, x);
+  CLI::App* csv = add_command(app, x, "csv", "a row per trajectory: what queries may name");
+  csv->add_option("-o", x.file_out, "file, or - for stdout (default)");
+  csv->add_flag("--texts", x.with_texts, "also observations and answers");
+  add_choice(csv, x);
   CLI::App* in = app.add_subcommand("import", "rows of another system, as a run of their own");
   in->add_option("FILE", x.file, "jsonl: a row per trajectory (docs/stream.md)")->required();
   in->add_option("RUN", x.run, "folder to make")->required();
@@ -166,9 +192,11 @@ int main(int argc, char** argv) {
   Options options;
   add_commands(app, options);
   add_query_commands(app, options);
+  add_rewriting_commands(app, options);
   add_computing_commands(app);
   return traj::run_program(app, argc, argv, [&](const CLI::App& command) -> Expected<void> {
-    for (const char* name : {"advantages", "loss", "rescore", "replay"})
+    for (const char* name :
+         {"advantages", "loss", "rescore", "replay"})
       if (command.get_name() == name) return become_computing(argv);
     return dispatch(command, options);
   });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,29 @@ namespace cohort::traj {
 Expected<stream::Reader> open_run(const std::string& run) {
   COHORT_ASSIGN(std::filesystem::path folder, stream::folder_of(run));
   return stream::Reader::open(folder);
+}
+
+Expected<proto::TrajectoryKey> parse_key(const std::string& text, proto::TrajectoryKind kind) {
+  proto::TrajectoryKey key{kind, 0, 0, 0};
+  const char* at = text.data();
+  const char* end = at + text.size();
+  auto number = [&](auto& value, bool is_last) {
+    auto [next, code] = std::from_chars(at, end, value);
+    bool is_ok = code == std::errc{} && (is_last ? next == end : next != end && *next == '/');
+    at = is_last || !is_ok ? next : next + 1;
+    return is_ok;
+  };
+  if (number(key.step, false) && number(key.group, false) && number(key.index, true)) return key;
+  return Error{Errc::invalid_argument,
+               fmt::format("'{}' is not STEP/GROUP/INDEX, e.g. 3/0/1", text)};
+}
+
+Expected<stream::Record> find_trajectory(stream::Reader& reader, const proto::TrajectoryKey& key,
+                                         const std::string& run) {
+  COHORT_ASSIGN(auto record, reader.find(key));
+  if (record) return std::move(*record);
+  return Error{Errc::not_found, fmt::format("{}: no trajectory {}; `traj ls` lists them", run,
+                                            proto::to_string(key))};
 }
 
 Expected<void> for_each_trajectory(

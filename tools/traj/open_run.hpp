@@ -15,6 +15,13 @@ namespace cohort::traj {
 /// `run`: a run folder, or a stream folder.
 Expected<stream::Reader> open_run(const std::string& run);
 
+/// Parses STEP/GROUP/INDEX.
+Expected<proto::TrajectoryKey> parse_key(const std::string& text, proto::TrajectoryKind kind);
+
+/// Returns the newest record of the key. Errc::not_found names `run`.
+Expected<stream::Record> find_trajectory(stream::Reader& reader, const proto::TrajectoryKey& key,
+                                         const std::string& run);
+
 struct Choice {
   std::optional<uint64_t> step;
   std::optional<proto::TrajectoryKind> kind;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <vector>
 
 #include "tools/traj/open_run.hpp"
@@ -9,22 +8,6 @@
 
 namespace cohort::traj {
 namespace {
-
-/// Parses STEP/GROUP/INDEX.
-Expected<proto::TrajectoryKey> parse_key(const std::string& text, proto::TrajectoryKind kind) {
-  proto::TrajectoryKey key{kind, 0, 0, 0};
-  const char* at = text.data();
-  const char* end = at + text.size();
-  auto number = [&](auto& value, bool is_last) {
-    auto [next, code] = std::from_chars(at, end, value);
-    bool is_ok = code == std::errc{} && (is_last ? next == end : next != end && *next == '/');
-    at = is_last || !is_ok ? next : next + 1;
-    return is_ok;
-  };
-  if (number(key.step, false) && number(key.group, false) && number(key.index, true)) return key;
-  return Error{Errc::invalid_argument,
-               fmt::format("'{}' is not STEP/GROUP/INDEX, e.g. 3/0/1", text)};
-}
 
 void print_text(const char* label, const std::string& text) {
   fmt::print("  {}:\n", label);
@@ -85,12 +68,9 @@ void print_tokens(const proto::Trajectory& x) {
 Expected<void> show(const ShowOptions& options) {
   COHORT_ASSIGN(proto::TrajectoryKey key, parse_key(options.key, options.kind));
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
-  COHORT_ASSIGN(auto record, reader.find(key));
-  if (!record)
-    return Error{Errc::not_found, fmt::format("{}: no trajectory {}; `traj ls` lists them",
-                                              options.run, proto::to_string(key))};
-  COHORT_ASSIGN(proto::Trajectory x, record->trajectory());
-  print_head(record->info, x);
+  COHORT_ASSIGN(const stream::Record record, find_trajectory(reader, key, options.run));
+  COHORT_ASSIGN(proto::Trajectory x, record.trajectory());
+  print_head(record.info, x);
   for (size_t i = 0; i < x.turns.size(); ++i) {
     const proto::Turn& turn = x.turns[i];
     fmt::print("\nturn {}  tokens {}-{}  reward {:.3f}  {}{}\n", i, turn.response_begin,

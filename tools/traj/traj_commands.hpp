@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/error.hpp"
 #include "runtime/proto/trajectory.hpp"
@@ -49,6 +50,16 @@ struct ExportOptions {
   std::optional<proto::TrajectoryKind> kind;
 };
 Expected<void> export_jsonl(const ExportOptions& options);
+
+struct CsvOptions {
+  std::string run;
+  std::optional<uint64_t> step;
+  std::optional<proto::TrajectoryKind> kind;
+  std::string file = "-";   // path, or "-" for stdout
+  bool with_texts = false;  // also observations and answers
+};
+/// A row per trajectory: the fields of queries, reward parts and metrics (RFC 4180).
+Expected<void> csv(const CsvOptions& options);
 
 struct ImportOptions {
   std::string file;      // rows as jsonl
@@ -99,6 +110,30 @@ struct TailOptions {
 };
 /// Prints the last trajectories and results of steps in the order of the stream, a line each.
 Expected<void> tail(const TailOptions& options);
+
+/// A stream written anew (rewrite.hpp).
+struct RewriteCommand {
+  std::string run;
+  std::string out;             // run folder to make; empty with is_in_place alone
+  bool is_in_place = false;    // the run's stream is replaced
+  bool drops_damaged = false;  // leaves damaged records out, instead of an error
+};
+struct PruneOptions {
+  RewriteCommand command;
+  std::string keep_steps;  // A:B; empty: all. Records without a step stay
+  std::string where;       // a query of type truth, for trajectories; empty: true
+};
+Expected<void> prune(const PruneOptions& options);
+/// Without trajectories that a later record replaces, and in full segments.
+Expected<void> compact(const RewriteCommand& command);
+
+struct MergeOptions {
+  std::string out;  // run folder to make
+  std::vector<std::string> runs;
+  bool last_wins = false;  // of a trajectory that several have; else an error
+  bool drops_damaged = false;
+};
+Expected<void> merge(const MergeOptions& options);
 
 struct DiffOptions {
   std::string a, b;  // runs

@@ -2,10 +2,20 @@
 /// What traj's two programs share: from words to a command, and from its result to an exit code.
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/trajectory_kind.hpp"
 
 namespace cohort::traj {
+
+/// The words of --kind.
+inline const std::map<std::string, TrajectoryKind> k_kinds = {
+    {"train", TrajectoryKind::train},
+    {"val", TrajectoryKind::val},
+    {"val_greedy", TrajectoryKind::val_greedy},
+    {"warm_start", TrajectoryKind::warm_start}};
 
 /// Parses the words of `app`, which has subcommands, and calls `command` with the one that was
 /// given. Returns the exit code: 0 fine, 1 damage, 2 wrong usage or nothing there, each of the last

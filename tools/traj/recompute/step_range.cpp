@@ -17,7 +17,7 @@ bool read_number(std::string_view text, std::optional<uint64_t>& number) {
 
 }  // namespace
 
-Expected<StepRange> parse_steps(const std::string& text) {
+Expected<StepRange> parse_steps(const std::string& text, const char* option) {
   const std::string_view whole = text;
   const size_t colon = whole.find(':');
   const bool is_one = colon == std::string_view::npos;
@@ -25,8 +25,9 @@ Expected<StepRange> parse_steps(const std::string& text) {
   const bool is_read = read_number(whole.substr(0, colon), range.first) &&
                        read_number(is_one ? whole : whole.substr(colon + 1), range.last);
   if (!is_read || (range.first && range.last && *range.first > *range.last))
-    return Error{Errc::invalid_argument,
-                 "--steps " + text + ": give A:B, A: or :B with A not after B, or one step"};
+    return Error{
+        Errc::invalid_argument,
+        std::string(option) + " " + text + ": give A:B, A: or :B with A not after B, or one step"};
   return range;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// `--steps A:B`: a range of steps, both ends included.
+/// `A:B` in options: a range of steps, both ends included.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +16,8 @@ struct StepRange {
   }
 };
 
-/// Parses "A:B", "A:", ":B" or "A"; an empty text is all steps. Returns Errc::invalid_argument.
-Expected<StepRange> parse_steps(const std::string& text);
+/// Parses "A:B", "A:", ":B" or "A"; an empty text is all steps. Returns Errc::invalid_argument,
+/// which names the option.
+Expected<StepRange> parse_steps(const std::string& text, const char* option = "--steps");
 
 }  // namespace cohort::traj
