@@ -5,7 +5,10 @@ cohort_test(stream_integration_test integration
 if(TARGET cohort_query)
   cohort_test(query_test property SOURCES property/query_test.cpp DEPS cohort::query)
 endif()
+cohort_executable(make_stream SOURCES ${PROJECT_SOURCE_DIR}/tools/golden/make_stream.cpp DEPS cohort::stream)
 if(TARGET traj)
+  cohort_test(stream_versions_test golden SOURCES golden/stream_versions_test.cpp DEPS cohort::stream)
+  add_dependencies(stream_versions_test traj make_stream)
   cohort_test(traj_export_test integration
     SOURCES integration/traj_export_test.cpp DEPS cohort::stream nlohmann_json::nlohmann_json)
   cohort_test(traj_rewrite_test integration SOURCES integration/traj_rewrite_test.cpp DEPS cohort::stream)
