@@ -20,30 +20,12 @@ constexpr uint32_t k_record_magic = 0x43455243;  // "CREC"
 constexpr uint8_t k_has_step = 1;
 constexpr uint8_t k_has_trajectory = 2;
 
-template <class T>
-void put(std::span<std::byte> bytes, size_t offset, T value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
-template <class T>
-T get(std::span<const std::byte> bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 /// Checksum of a block's first 56 bytes under a stream id (STREAM-3).
 uint64_t block_checksum(std::span<const std::byte, 64> block, uint64_t stream_id) {
   std::array<std::byte, 64> bytes;
   std::memcpy(bytes.data(), block.data(), 56);
   std::memcpy(bytes.data() + 56, &stream_id, 8);
   return tensor::checksum64(bytes);
-}
-
-void seal(Block& block, uint64_t stream_id) { put(block, 56, block_checksum(block, stream_id)); }
-
-bool is_sealed(BlockView block, uint64_t stream_id) {
-  return get<uint64_t>(block, 56) == block_checksum(block, stream_id);
 }
 
 uint8_t key_flags(const RecordKey& key) {
@@ -55,42 +37,48 @@ uint8_t key_flags(const RecordKey& key) {
 void put_key(Block& block, const RecordInfo& info) {
   const RecordKey& key = info.key;
   proto::TrajectoryKey trajectory = key.trajectory.value_or(proto::TrajectoryKey{});
-  put(block, 4, static_cast<uint16_t>(info.type));
-  put(block, 6, static_cast<uint8_t>(trajectory.kind));
-  put(block, 7, key_flags(key));
-  put(block, 12, trajectory.group);
-  put(block, 32, key.step.value_or(0));
-  put(block, 40, trajectory.index);
-  put(block, 44, key.attempt);
+  put_field(block, 4, static_cast<uint16_t>(info.type));
+  put_field(block, 6, static_cast<uint8_t>(trajectory.kind));
+  put_field(block, 7, key_flags(key));
+  put_field(block, 12, trajectory.group);
+  put_field(block, 32, key.step.value_or(0));
+  put_field(block, 40, trajectory.index);
+  put_field(block, 44, key.attempt);
 }
 
 void get_key(BlockView block, RecordInfo& info) {
-  info.type = static_cast<RecordType>(get<uint16_t>(block, 4));
-  auto flags = get<uint8_t>(block, 7);
-  auto step = get<uint64_t>(block, 32);
+  info.type = static_cast<RecordType>(get_field<uint16_t>(block, 4));
+  auto flags = get_field<uint8_t>(block, 7);
+  auto step = get_field<uint64_t>(block, 32);
   if ((flags & k_has_step) != 0) info.key.step = step;
   if ((flags & k_has_trajectory) != 0)
     info.key.trajectory =
-        proto::TrajectoryKey{static_cast<proto::TrajectoryKind>(get<uint8_t>(block, 6)), step,
-                             get<uint32_t>(block, 12), get<uint32_t>(block, 40)};
-  info.key.attempt = get<uint32_t>(block, 44);
+        proto::TrajectoryKey{static_cast<proto::TrajectoryKind>(get_field<uint8_t>(block, 6)), step,
+                             get_field<uint32_t>(block, 12), get_field<uint32_t>(block, 40)};
+  info.key.attempt = get_field<uint32_t>(block, 44);
 }
 
 }  // namespace
+
+void seal(Block& block, uint64_t stream_id) { put_field(block, 56, block_checksum(block, stream_id)); }
+
+bool is_sealed(BlockView block, uint64_t stream_id) {
+  return get_field<uint64_t>(block, 56) == block_checksum(block, stream_id);
+}
 
 SegmentHeaderBytes encode_segment_header(const SegmentHeader& x) {
   COHORT_CHECK(x.run_id.size() <= k_run_id_bytes_max, "STREAM: run id too long for the header");
   SegmentHeaderBytes bytes{};
   std::memcpy(bytes.data(), k_segment_magic.data(), k_segment_magic.size());
-  put(bytes, 8, x.version);
-  put(bytes, 10, static_cast<uint16_t>(k_segment_header_bytes));
-  put(bytes, 12, x.segment);
-  put(bytes, 16, x.first_record);
-  put(bytes, 24, x.created_us);
-  put(bytes, 32, x.stream_id);
-  put(bytes, 40, static_cast<uint64_t>(x.run_id.size()));
+  put_field(bytes, 8, x.version);
+  put_field(bytes, 10, static_cast<uint16_t>(k_segment_header_bytes));
+  put_field(bytes, 12, x.segment);
+  put_field(bytes, 16, x.first_record);
+  put_field(bytes, 24, x.created_us);
+  put_field(bytes, 32, x.stream_id);
+  put_field(bytes, 40, static_cast<uint64_t>(x.run_id.size()));
   std::memcpy(bytes.data() + 48, x.run_id.data(), x.run_id.size());
-  put(bytes, 120, tensor::checksum64(std::span(bytes).first(120)));
+  put_field(bytes, 120, tensor::checksum64(std::span(bytes).first(120)));
   return bytes;
 }
 
@@ -98,18 +86,18 @@ DecodedSegmentHeader decode_segment_header(
     std::span<const std::byte, k_segment_header_bytes> bytes) {
   DecodedSegmentHeader result;
   SegmentHeader& x = result.header;
-  x.version = get<uint16_t>(bytes, 8);
-  x.segment = get<uint32_t>(bytes, 12);
-  x.first_record = get<uint64_t>(bytes, 16);
-  x.created_us = get<uint64_t>(bytes, 24);
-  x.stream_id = get<uint64_t>(bytes, 32);
-  auto run_id_bytes = std::min<uint64_t>(get<uint64_t>(bytes, 40), k_run_id_bytes_max);
+  x.version = get_field<uint16_t>(bytes, 8);
+  x.segment = get_field<uint32_t>(bytes, 12);
+  x.first_record = get_field<uint64_t>(bytes, 16);
+  x.created_us = get_field<uint64_t>(bytes, 24);
+  x.stream_id = get_field<uint64_t>(bytes, 32);
+  auto run_id_bytes = std::min<uint64_t>(get_field<uint64_t>(bytes, 40), k_run_id_bytes_max);
   x.run_id.assign(reinterpret_cast<const char*>(bytes.data()) + 48, run_id_bytes);
   // Magic, version and checksum keep their place in every version: a newer file is told from
   // damage.
   result.is_damaged =
       std::memcmp(bytes.data(), k_segment_magic.data(), k_segment_magic.size()) != 0 ||
-      get<uint64_t>(bytes, 120) != tensor::checksum64(bytes.first(120));
+      get_field<uint64_t>(bytes, 120) != tensor::checksum64(bytes.first(120));
   result.is_newer = !result.is_damaged && x.version > k_format_version;
   return result;
 }
@@ -130,25 +118,25 @@ bool is_padding_zero(const RecordInfo& info, std::span<const std::byte> body) {
 
 Block encode_prefix(const RecordInfo& info, uint64_t body_checksum, uint64_t stream_id) {
   Block block{};
-  put(block, 0, k_record_magic);
+  put_field(block, 0, k_record_magic);
   put_key(block, info);
-  put(block, 8, static_cast<uint32_t>(info.header_bytes));
-  put(block, 16, info.columns_bytes);
-  put(block, 24, info.number);
-  put(block, 48, body_checksum);
+  put_field(block, 8, static_cast<uint32_t>(info.header_bytes));
+  put_field(block, 16, info.columns_bytes);
+  put_field(block, 24, info.number);
+  put_field(block, 48, body_checksum);
   seal(block, stream_id);
   return block;
 }
 
 std::optional<DecodedPrefix> decode_prefix(BlockView bytes, uint64_t stream_id) {
-  if (get<uint32_t>(bytes, 0) != k_record_magic || !is_sealed(bytes, stream_id))
+  if (get_field<uint32_t>(bytes, 0) != k_record_magic || !is_sealed(bytes, stream_id))
     return std::nullopt;
   DecodedPrefix result;
-  result.info.header_bytes = get<uint32_t>(bytes, 8);
-  result.info.columns_bytes = get<uint64_t>(bytes, 16);
-  result.info.number = get<uint64_t>(bytes, 24);
+  result.info.header_bytes = get_field<uint32_t>(bytes, 8);
+  result.info.columns_bytes = get_field<uint64_t>(bytes, 16);
+  result.info.number = get_field<uint64_t>(bytes, 24);
   get_key(bytes, result.info);
-  result.body_checksum = get<uint64_t>(bytes, 48);
+  result.body_checksum = get_field<uint64_t>(bytes, 48);
   if (result.info.columns_bytes > k_columns_bytes_max) return std::nullopt;
   return result;
 }
@@ -156,17 +144,17 @@ std::optional<DecodedPrefix> decode_prefix(BlockView bytes, uint64_t stream_id) 
 Block encode_index_header(const IndexHeader& x) {
   Block block{};
   std::memcpy(block.data(), k_index_magic.data(), k_index_magic.size());
-  put(block, 8, k_format_version);
-  put(block, 12, x.segment);
-  put(block, 16, x.stream_id);
+  put_field(block, 8, k_format_version);
+  put_field(block, 12, x.segment);
+  put_field(block, 16, x.stream_id);
   seal(block, x.stream_id);
   return block;
 }
 
 std::optional<IndexHeader> decode_index_header(BlockView bytes) {
-  IndexHeader x{get<uint32_t>(bytes, 12), get<uint64_t>(bytes, 16)};
+  IndexHeader x{get_field<uint32_t>(bytes, 12), get_field<uint64_t>(bytes, 16)};
   if (std::memcmp(bytes.data(), k_index_magic.data(), k_index_magic.size()) != 0 ||
-      get<uint16_t>(bytes, 8) != k_format_version || !is_sealed(bytes, x.stream_id))
+      get_field<uint16_t>(bytes, 8) != k_format_version || !is_sealed(bytes, x.stream_id))
     return std::nullopt;
   return x;
 }
@@ -174,10 +162,10 @@ std::optional<IndexHeader> decode_index_header(BlockView bytes) {
 Block encode_index_entry(const RecordInfo& info, uint64_t stream_id) {
   Block block{};
   put_key(block, info);
-  put(block, 0, static_cast<uint32_t>(info.header_bytes));
-  put(block, 16, info.columns_bytes);
-  put(block, 24, info.number);
-  put(block, 48, info.id.offset);
+  put_field(block, 0, static_cast<uint32_t>(info.header_bytes));
+  put_field(block, 16, info.columns_bytes);
+  put_field(block, 24, info.number);
+  put_field(block, 48, info.id.offset);
   seal(block, stream_id);
   return block;
 }
@@ -185,10 +173,10 @@ Block encode_index_entry(const RecordInfo& info, uint64_t stream_id) {
 std::optional<RecordInfo> decode_index_entry(BlockView bytes, const IndexHeader& header) {
   if (!is_sealed(bytes, header.stream_id)) return std::nullopt;
   RecordInfo info;
-  info.header_bytes = get<uint32_t>(bytes, 0);
-  info.columns_bytes = get<uint64_t>(bytes, 16);
-  info.number = get<uint64_t>(bytes, 24);
-  info.id = {header.segment, get<uint64_t>(bytes, 48)};
+  info.header_bytes = get_field<uint32_t>(bytes, 0);
+  info.columns_bytes = get_field<uint64_t>(bytes, 16);
+  info.number = get_field<uint64_t>(bytes, 24);
+  info.id = {header.segment, get_field<uint64_t>(bytes, 48)};
   get_key(bytes, info);
   if (info.columns_bytes > k_columns_bytes_max) return std::nullopt;
   return info;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,6 +50,22 @@ struct SegmentHeader {
 using SegmentHeaderBytes = std::array<std::byte, k_segment_header_bytes>;
 using Block = std::array<std::byte, 64>;
 using BlockView = std::span<const std::byte, 64>;
+
+/// A field of a header or a block, little-endian as in memory.
+template <class T>
+void put_field(std::span<std::byte> bytes, size_t offset, const T& value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+template <class T>
+T get_field(std::span<const std::byte> bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+/// Sets the checksum of a block, at 56, of the bytes before it and the stream id (STREAM-3).
+void seal(Block& block, uint64_t stream_id);
+bool is_sealed(BlockView block, uint64_t stream_id);
 
 SegmentHeaderBytes encode_segment_header(const SegmentHeader& x);
 

@@ -8,27 +8,6 @@
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
-namespace {
-
-/// Drops entries that the segment contradicts: past its end, or a last one that is not on disk so
-/// (the segment was cut and written on, and the sidecar did not hear of it).
-Expected<void> trim_to_segment(const std::filesystem::path& folder, uint32_t segment,
-                               uint64_t stream_id, std::vector<RecordInfo>& entries) {
-  COHORT_ASSIGN(File file, File::open(segment_path(folder, segment), OpenMode::read));
-  COHORT_ASSIGN(uint64_t size, file.size());
-  while (!entries.empty() && entries.back().id.offset + entries.back().size_bytes() > size)
-    entries.pop_back();
-  if (entries.empty()) return {};
-  RecordInfo last = entries.back();
-  Block block{};
-  COHORT_ASSIGN(size_t n, file.read(last.id.offset, block));
-  auto prefix = n == block.size() ? decode_prefix(block, stream_id) : std::nullopt;
-  if (prefix) prefix->info.id = last.id;
-  if (!prefix || !(prefix->info == last)) entries.clear();
-  return {};
-}
-
-}  // namespace
 
 std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
                                      uint64_t stream_id) {
@@ -57,6 +36,23 @@ std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32
   return entries;
 }
 
+Expected<std::vector<RecordInfo>> trusted_sidecar(const std::filesystem::path& folder,
+                                                  uint32_t segment, uint64_t stream_id) {
+  std::vector<RecordInfo> entries = read_sidecar(folder, segment, stream_id);
+  COHORT_ASSIGN(File file, File::open(segment_path(folder, segment), OpenMode::read));
+  COHORT_ASSIGN(uint64_t size, file.size());
+  while (!entries.empty() && entries.back().id.offset + entries.back().size_bytes() > size)
+    entries.pop_back();
+  if (entries.empty()) return entries;
+  const RecordInfo& last = entries.back();
+  Block block{};
+  COHORT_ASSIGN(size_t n, file.read(last.id.offset, block));
+  auto prefix = n == block.size() ? decode_prefix(block, stream_id) : std::nullopt;
+  if (prefix) prefix->info.id = last.id;
+  if (!prefix || !(prefix->info == last)) entries.clear();
+  return entries;
+}
+
 Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
                              uint64_t stream_id, std::span<const RecordInfo> records) {
   std::vector<std::byte> bytes((records.size() + 1) * k_index_entry_bytes);
@@ -77,8 +73,8 @@ Expected<Index> Index::load(const std::filesystem::path& folder) {
 }
 
 Expected<void> Index::load_segment(const std::filesystem::path& folder, uint32_t segment) {
-  std::vector<RecordInfo> entries = read_sidecar(folder, segment, stream_.stream_id);
-  COHORT_TRY(trim_to_segment(folder, segment, stream_.stream_id, entries));
+  COHORT_ASSIGN(std::vector<RecordInfo> entries,
+                trusted_sidecar(folder, segment, stream_.stream_id));
   COHORT_ASSIGN(SegmentScanner scanner, SegmentScanner::open(folder, segment, stream_.stream_id,
                                                              std::nullopt, ScanDepth::prefix));
   if (!entries.empty())

@@ -49,6 +49,10 @@ class Index {
 /// no sidecar of this stream.
 std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
                                      uint64_t stream_id);
+/// As read_sidecar, without the entries that the segment contradicts: it was cut and written on, and
+/// the sidecar did not hear of it. Returns Errc::not_found if there is no such segment.
+Expected<std::vector<RecordInfo>> trusted_sidecar(const std::filesystem::path& folder,
+                                                  uint32_t segment, uint64_t stream_id);
 /// Writes a segment's sidecar anew.
 Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
                              uint64_t stream_id, std::span<const RecordInfo> records);

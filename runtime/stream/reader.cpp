@@ -5,7 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/stream/segment_steps.hpp"
+
 namespace cohort::stream {
+namespace {
+
+constexpr size_t k_open_files_max = 64;  // a long run has more segments than a process descriptors
+
+}  // namespace
 
 Expected<Reader> Reader::open(const std::filesystem::path& folder) {
   Reader reader;
@@ -70,6 +77,7 @@ Expected<Record> Reader::read(const RecordInfo& info) {
   auto it = files_.find(info.id.segment);
   if (it == files_.end()) {
     COHORT_ASSIGN(File file, File::open(segment_path(folder_, info.id.segment), OpenMode::read));
+    if (files_.size() >= k_open_files_max) files_.erase(files_.begin());
     it = files_.emplace(info.id.segment, std::move(file)).first;
   }
   const File& file = it->second;
@@ -105,13 +113,13 @@ Expected<void> Reader::refresh() {
 }
 
 Expected<std::optional<Record>> Reader::find(const proto::TrajectoryKey& key) {
-  COHORT_ASSIGN(const Index* index, this->index());
-  const RecordInfo* info = index->find(key);
-  if (info == nullptr) {
-    COHORT_TRY(refresh());
-    info = index_->find(key);
+  std::optional<RecordInfo> info;
+  if (index_)
+    if (const RecordInfo* known = index_->find(key)) info = *known;
+  if (!info) {
+    COHORT_ASSIGN(info, find_newest(folder_, stream_.stream_id, key));
   }
-  if (info == nullptr) return std::optional<Record>{};
+  if (!info) return std::optional<Record>{};
   COHORT_ASSIGN(Record record, read(*info));
   return std::optional(std::move(record));
 }

@@ -12,6 +12,7 @@
 #include "runtime/stream/format.hpp"
 #include "runtime/stream/index.hpp"
 #include "runtime/stream/segment.hpp"
+#include "runtime/stream/segment_steps.hpp"
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
@@ -74,6 +75,7 @@ struct Writer::State {
   bool is_folder_dirty = false;                 // a new name in the folder is not durable yet
   File index;  // sidecar of the current segment, if it could be made
   uint64_t index_offset = 0;
+  SegmentSteps steps;                // of the current segment
   std::vector<Block> index_pending;  // entries not written yet
   std::optional<Error> broken;       // set when the file's state is not known any more
   bool is_closed = false;
@@ -191,6 +193,8 @@ struct Writer::State {
     offset = written_back = place;
     index = File{};
     index_pending.clear();
+    steps = SegmentSteps{};
+    for (const RecordInfo& info : records) steps.add(info);
     if (!write_sidecar(folder, number, stream_id, records)) return;
     if (auto sidecar = File::open(index_path(folder, number), OpenMode::append); sidecar)
       index = std::move(*sidecar);
@@ -198,6 +202,8 @@ struct Writer::State {
   }
   Expected<void> roll(uint64_t record_size) {
     flush_index();
+    steps.finish(segment, offset);
+    (void)append_segment_steps(folder, steps, stream_id).has_value();  // readers do without it
     if (unsynced.size() >= k_unsynced_segments_max) {
       COHORT_TRY(unsynced.front()->sync());
       unsynced.erase(unsynced.begin());
@@ -224,6 +230,7 @@ struct Writer::State {
     }
     offset += size;
     ++next_number;
+    steps.add(info);
     ++stats.records;
     stats.bytes += size;
     if (offset - written_back >= k_writeback_bytes) {

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "runtime/query/expression.hpp"
+#include "runtime/stream/stream_file.hpp"
 #include "tools/traj/open_run.hpp"
+#include "tools/traj/parallel_scan.hpp"
 #include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
@@ -28,6 +31,12 @@ class Finder {
                    fmt::format("--regex '{}': {}", options.pattern, pattern.error().detail)};
     finder.pattern_ = std::move(*pattern);
     return finder;
+  }
+
+  /// Texts are bytes of the header as they are: without the literal there is no match.
+  bool may_match(std::string_view header) const {
+    return pattern_ || literal_.empty() ||
+           ::memmem(header.data(), header.size(), literal_.data(), literal_.size()) != nullptr;
   }
 
   std::optional<Place> find(std::string_view text) const {
@@ -56,46 +65,53 @@ std::string line_around(std::string_view text, Place place) {
   return printable(text.substr(begin, std::max(end, begin) - begin));
 }
 
-class Printer {
+class Search {
  public:
-  explicit Printer(const GrepOptions& options) : options_(options) {}
+  Search(const GrepOptions& options, Finder finder, query::Expression where)
+      : options_(options), finder_(std::move(finder)), where_(std::move(where)) {}
 
-  void found(const proto::Trajectory& x, size_t turn, bool is_answer, std::string_view text,
-             Place place) const {
-    const std::string_view part = is_answer ? "answer" : "observation";
-    if (options_.is_count) return;
-    if (!options_.is_json)
-      return fmt::print("{} {}/{}/{} turn {} {}: {}\n", proto::to_string(x.key.kind), x.key.step,
-                        x.key.group, x.key.index, turn, part, line_around(text, place));
-    fmt::print("{}\n", nlohmann::ordered_json{{"kind", proto::to_string(x.key.kind)},
-                                              {"step", x.key.step},
-                                              {"group", x.key.group},
-                                              {"index", x.key.index},
-                                              {"turn", turn},
-                                              {"part", part},
-                                              {"begin", place.begin},
-                                              {"end", place.end},
-                                              {"line", line_around(text, place)}}
-                           .dump());
+  bool may_match(std::string_view header) const { return finder_.may_match(header); }
+
+  /// Returns a line for the first match of each text; nothing if there is none.
+  std::optional<std::string> match(const proto::Trajectory& x) const {
+    if (!where_.holds(x)) return std::nullopt;
+    std::string lines;
+    bool is_found = false;
+    for (size_t turn = 0; turn < x.turns.size(); ++turn)
+      for (const bool is_answer : {false, true}) {
+        const std::string& text = is_answer ? x.turns[turn].response : x.turns[turn].observation;
+        const auto place = finder_.find(text);
+        if (!place) continue;
+        is_found = true;
+        if (!options_.is_count) lines += line_of(x, turn, is_answer, text, *place);
+      }
+    return is_found ? std::optional(std::move(lines)) : std::nullopt;
   }
 
  private:
-  const GrepOptions& options_;
-};
+  std::string line_of(const proto::Trajectory& x, size_t turn, bool is_answer,
+                      std::string_view text, Place place) const {
+    const std::string_view part = is_answer ? "answer" : "observation";
+    if (!options_.is_json)
+      return fmt::format("{} {}/{}/{} turn {} {}: {}\n", proto::to_string(x.key.kind), x.key.step,
+                         x.key.group, x.key.index, turn, part, line_around(text, place));
+    return nlohmann::ordered_json{{"kind", proto::to_string(x.key.kind)},
+                                  {"step", x.key.step},
+                                  {"group", x.key.group},
+                                  {"index", x.key.index},
+                                  {"turn", turn},
+                                  {"part", part},
+                                  {"begin", place.begin},
+                                  {"end", place.end},
+                                  {"line", line_around(text, place)}}
+               .dump() +
+           "\n";
+  }
 
-/// Returns whether the trajectory has a match; prints the first of each text.
-bool search(const proto::Trajectory& x, const Finder& finder, const Printer& printer) {
-  bool is_found = false;
-  for (size_t turn = 0; turn < x.turns.size(); ++turn)
-    for (bool is_answer : {false, true}) {
-      const std::string& text = is_answer ? x.turns[turn].response : x.turns[turn].observation;
-      const auto place = finder.find(text);
-      if (!place) continue;
-      is_found = true;
-      printer.found(x, turn, is_answer, text, *place);
-    }
-  return is_found;
-}
+  const GrepOptions& options_;
+  Finder finder_;
+  query::Expression where_;
+};
 
 }  // namespace
 
@@ -104,17 +120,22 @@ Expected<void> grep(const GrepOptions& options) {
   COHORT_ASSIGN(
       query::Expression where,
       query::Expression::parse(options.where.empty() ? "true" : options.where, query::Type::truth));
-  COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
-  const Printer printer(options);
-  uint64_t read = 0, found = 0;
-  auto result = for_each_trajectory(reader, {options.step, options.kind, 0},
-                                    [&](const stream::RecordInfo&, const proto::Trajectory& x) {
-                                      ++read;
-                                      if (options.limit > 0 && found >= options.limit) return;
-                                      if (where.holds(x) && search(x, finder, printer)) ++found;
-                                    });
-  if (options.is_count) fmt::print("{} of {} trajectories\n", found, read);
-  return result;
+  COHORT_ASSIGN(const std::filesystem::path folder, stream::folder_of(options.run));
+  const Search search(options, std::move(finder), std::move(where));
+  COHORT_ASSIGN(
+      const ScanAnswer answer,
+      scan_newest(folder, {options.step, options.kind,
+                           [&](std::string_view header) { return search.may_match(header); },
+                           [&](const proto::Trajectory& x) { return search.match(x); }}));
+  const size_t shown = options.limit > 0 ? std::min<size_t>(options.limit, answer.matches.size())
+                                         : answer.matches.size();
+  for (size_t i = 0; i < shown; ++i) fmt::print("{}", answer.matches[i]);
+  if (options.is_count) fmt::print("{} of {} trajectories\n", shown, answer.trajectories);
+  for (const std::string& damage : answer.damages)
+    fmt::print(stderr, "traj: left out: {}\n", damage);
+  if (!answer.damages.empty())
+    return Error{Errc::corrupt, fmt::format("{} damaged records left out", answer.damages.size())};
+  return {};
 }
 
 }  // namespace cohort::traj
