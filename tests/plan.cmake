@@ -1,6 +1,6 @@
 cohort_test(plan_unit_test unit TSAN
   SOURCES unit/plan_ledger_test.cpp unit/plan_placement_test.cpp unit/plan_phases_test.cpp
-    unit/plan_timeshare_test.cpp unit/plan_phases_table_test.cpp support/phases_schedule.cpp unit/leak_watch_test.cpp unit/membership_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
+    unit/plan_timeshare_test.cpp unit/plan_phases_table_test.cpp support/phases_schedule.cpp unit/leak_watch_test.cpp unit/membership_test.cpp unit/first_step_test.cpp unit/plan_memory_test.cpp unit/plan_batch_test.cpp unit/plan_collector_test.cpp
   DEPS cohort::plan)
 cohort_test(plan_property_test property TSAN
   SOURCES property/plan_phases_test.cpp property/node_table_test.cpp property/start_gate_test.cpp property/plan_ledger_test.cpp property/plan_stream_test.cpp property/membership_test.cpp property/phase_machine_test.cpp
