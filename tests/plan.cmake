@@ -33,3 +33,4 @@ cohort_test(run_machine_property_test property TSAN
   SOURCES property/run_machine_test.cpp support/run_world.cpp support/run_script.cpp DEPS cohort::plan)
 cohort_test(run_machine_table_test golden
   SOURCES golden/run_machine_table_test.cpp support/run_script.cpp DEPS cohort::plan)
+cohort_test(stall_test unit SOURCES unit/stall_test.cpp DEPS cohort::plan)

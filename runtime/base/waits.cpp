@@ -111,7 +111,6 @@ class Registry {
     write(slot, change);
   }
   Expected<void> publish(const std::filesystem::path& folder, std::string_view name);
-  const Table& table() const { return *table_; }
 
  private:
   Registry() {
@@ -241,6 +240,9 @@ void Wait::end() {
 }
 
 Expected<void> publish_waits(const std::filesystem::path& folder, std::string_view name) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) return io_error(folder, "make", failed.value());
   remove_stale(folder);
   return Registry::here().publish(folder, name);
 }
@@ -270,8 +272,6 @@ std::vector<std::filesystem::path> waits_files(const std::filesystem::path& fold
   std::ranges::sort(found);
   return found;
 }
-
-ProcessWaits waits_here() { return waits_of(Registry::here().table()); }
 
 uint64_t process_started(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));

@@ -73,7 +73,7 @@ struct ProcessWaits {
   std::vector<WaitEntry> waits;
 };
 
-/// Maps this process's waits to FOLDER/waits_PID, once; removes the files of processes of this host
+/// Maps this process's waits to FOLDER/waits_PID, once; makes the folder; removes the files of processes of this host
 /// that are gone. The file goes at the end of the process. Errc::io if it cannot be written: the
 /// waits stay in memory.
 Expected<void> publish_waits(const std::filesystem::path& folder, std::string_view name);
@@ -81,8 +81,6 @@ Expected<void> publish_waits(const std::filesystem::path& folder, std::string_vi
 Expected<ProcessWaits> read_waits(const std::filesystem::path& file);
 /// Returns the files of a folder, in the order of their names.
 std::vector<std::filesystem::path> waits_files(const std::filesystem::path& folder);
-/// Returns the waits of this process.
-ProcessWaits waits_here();
 /// Returns the start time of a process [clock ticks], 0 if there is none.
 uint64_t process_started(pid_t pid);
 

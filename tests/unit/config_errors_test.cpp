@@ -55,7 +55,7 @@ TEST(ConfigErrors, Types) {
       {"gamma=1.5", "gamma: expected a number in 0..1, got '1.5'"},
       {"gamma=.nan", "gamma: expected a number in 0..1, got '.nan'"},
       {"pg_clip=0", "pg_clip: expected a number above 0 and of at most 1, got '0'"},
-      {"max_grad_norm=0", "max_grad_norm: expected a number above 0, got '0'"},
+      {"max_grad_norm=-1", "max_grad_norm: expected a number of at least 0, got '-1'"},
       {"advantage_clip=[1]", "advantage_clip: expected a number above 0 or ~, got a list"},
       {"whiten_advantages=2", "whiten_advantages: expected true or false, got '2'"},
       {"exp_name=[a]", "exp_name: expected a text, got a list"},

@@ -16,6 +16,7 @@
 #include "runtime/control/network.hpp"
 #include "tools/actor-node/role_environment.hpp"
 #include "tools/actor-node/run_processes.hpp"
+#include "tools/actor-node/run_waits.hpp"
 
 namespace cohort {
 namespace {
@@ -55,8 +56,14 @@ Expected<void> enter_run(const ProcessWelcome& welcome, uint32_t slot) {
         fmt::format("{}: the run's folder is not on {}: output_dir must be on storage that "
                     "every host has at the same path",
                     welcome.run_folder, host_name())};
-  return log::open(fmt::format("{}/log/process_{}.log", welcome.run_folder, slot),
-                   log::Level::error);
+  COHORT_TRY(
+      log::open(fmt::format("{}/log/process_{}.log", welcome.run_folder, slot), log::Level::error));
+  if (auto published =
+          publish_waits(waits_folder(welcome.run_folder), fmt::format("card process {}", slot));
+      !published)
+    log::warn("waits: {}: `actor-node diagnose` will not see this process",
+              published.error().detail);
+  return {};
 }
 
 /// Before the platform's runtime starts: this process sees its own cards.

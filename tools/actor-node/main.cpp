@@ -4,6 +4,7 @@
 #include "tools/actor-node/become_runner.hpp"
 #include "tools/actor-node/cluster_command.hpp"
 #include "tools/actor-node/data_command.hpp"
+#include "tools/actor-node/diagnose_command.hpp"
 #include "tools/actor-node/doctor_command.hpp"
 #include "tools/actor-node/keys_command.hpp"
 #include "tools/actor-node/plan_command.hpp"
@@ -42,6 +43,8 @@ int main(int argc, char** argv) {
   cohort::add_cluster_commands(app, cluster_options);
   cohort::PlanCommand plan_options;
   CLI::App* plan = cohort::add_plan_command(app, plan_options);
+  cohort::DiagnoseCommand diagnose_options;
+  CLI::App* diagnose = cohort::add_diagnose_command(app, diagnose_options);
   cohort::DoctorCommand doctor_options;
   CLI::App* doctor = cohort::add_doctor_command(app, doctor_options);
   cohort::DataCommand data_options;
@@ -63,6 +66,7 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   if (plan->parsed()) return cohort::plan_command(plan_options);
+  if (diagnose->parsed()) return cohort::diagnose_command(diagnose_options);
   if (doctor->parsed()) return cohort::doctor_command(doctor_options);
   if (data->parsed()) return cohort::data_command(data_options);
   if (keys->parsed()) return cohort::keys_command(keys_options);

@@ -20,6 +20,7 @@
 #include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_text.hpp"
 #include "tools/actor-node/run_note.hpp"
+#include "tools/actor-node/run_waits.hpp"
 #include "tools/actor-node/signal_thread.hpp"
 #include "tools/actor-node/supervisor.hpp"
 
@@ -89,6 +90,9 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   COHORT_TRY(actors::write_file(session.folder.path / "plan.json", session.plan.plan_json));
   COHORT_TRY(log::open((session.folder.path / "log" / "node_0.log").string(), log::Level::error));
   COHORT_TRY(open_stream(session));
+  if (auto published = publish_waits(waits_folder(session.folder.path), "run"); !published)
+    log::warn("waits: {}: `actor-node diagnose` will not see this process",
+              published.error().detail);
   observe::ConsoleOptions options = observe::choose_console(command.is_quiet);
   if (command.is_plain && !command.is_quiet) options.mode = observe::ConsoleMode::plain;
   session.console = std::make_unique<observe::Console>(options);
@@ -236,6 +240,8 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   if (session.dashboard) session.dashboard->unfollow();
   if (session.processes) session.processes->finish(result.is_ok ? "" : result.error, 5000);
+  std::error_code ignored;
+  std::filesystem::remove_all(waits_folder(session.folder.path), ignored);
   node = nullptr;
   session.processes.reset();
   session.system.reset();  // waits for the actors, which use what the session closes next

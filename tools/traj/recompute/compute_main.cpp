@@ -2,9 +2,11 @@
 // a program of its own because libtorch takes half a second to load.
 #include <CLI/CLI.hpp>
 
+#include "tools/traj/recompute/bisect.hpp"
 #include "tools/traj/recompute/recompute_commands.hpp"
 #include "tools/traj/recompute/replay.hpp"
 #include "tools/traj/recompute/replay_rollout.hpp"
+#include "tools/traj/recompute/what_if.hpp"
 #include "tools/traj/traj_program.hpp"
 
 namespace {
@@ -20,6 +22,8 @@ struct Options {
   uint64_t limit = 0;
   std::optional<uint64_t> checkpoint;
   bool is_rollout = false;
+  std::vector<std::string> metrics;
+  traj::BisectOptions bisect;
 
   traj::Output output() const {
     return with_tokens ? traj::Output::tokens
@@ -61,6 +65,32 @@ void add_replay(CLI::App& app, Options& x) {
       "first difference is named on stderr, 2 it cannot be replayed.");
 }
 
+void add_what_if(CLI::App& app, Options& x) {
+  CLI::App* what_if =
+      app.add_subcommand("what-if", "the updates of a run under changed keys, beside the recorded");
+  what_if->add_option("RUN", x.question.run, "run folder")->required();
+  what_if->add_option("overrides", x.question.overrides, "KEY=VALUE: what is otherwise")
+      ->required();
+  what_if->add_option("--steps", x.steps, "A:B, the first changed and the last step");
+  what_if->add_option("--metric", x.metrics, "show this number of an update (may be repeated)");
+  what_if->add_flag("--json", x.is_json, "one JSON object per step");
+  what_if->footer(
+      "The trajectories are the recorded ones: keys of rollouts and rewards change nothing here. "
+      "For those: actor-node run with resume_from_checkpoint.");
+}
+
+void add_bisect(CLI::App& app, Options& x) {
+  CLI::App* bisect = app.add_subcommand(
+      "bisect", "the step, the group and the trajectory that make a predicate hold");
+  bisect->add_option("RUN", x.bisect.run, "run folder")->required();
+  bisect
+      ->add_option("--where", x.bisect.where,
+                   "a query over the numbers of a row, e.g. 'metric[\"actor/grad_norm\"] > 10'")
+      ->required();
+  bisect->add_option("--step", x.bisect.step, "in this step (default: the first it holds for)");
+  bisect->add_flag("--json", x.bisect.is_json, "one JSON object");
+}
+
 Expected<void> replay(const Options& x) {
   COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
   if (!x.is_rollout) return traj::replay({x.question.run, steps, x.checkpoint, x.is_json});
@@ -72,6 +102,8 @@ Expected<void> replay(const Options& x) {
 
 void add_commands(CLI::App& app, Options& x) {
   add_replay(app, x);
+  add_what_if(app, x);
+  add_bisect(app, x);
   CLI::App* advantages =
       add_command(app, x, "advantages", "a step's advantages, under any estimator");
   add_tokens(advantages, x);
@@ -99,6 +131,11 @@ void add_commands(CLI::App& app, Options& x) {
 
 Expected<void> dispatch(const std::string& name, const Options& x) {
   if (name == "replay") return replay(x);
+  if (name == "bisect") return traj::bisect(x.bisect);
+  if (name == "what-if") {
+    COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
+    return traj::what_if({x.question.run, steps, x.question.overrides, x.metrics, x.is_json});
+  }
   if (name == "advantages") return traj::advantages({x.question, x.output()});
   if (name == "loss")
     return traj::loss({x.question, x.old_logprobs, x.current_logprobs, x.output()});

@@ -44,25 +44,38 @@ Expected<PolicyWeights> PolicyWeights::open(const std::filesystem::path& run,
   return weights;
 }
 
+Expected<compute::TrainEngine*> PolicyWeights::engine_at(uint64_t step) {
+  if (const auto own = checkpoints_.find(step); own != checkpoints_.end()) {
+    COHORT_TRY(model_->load(own->second));
+    return model_.get();
+  }
+  if (!trained_) {
+    COHORT_ASSIGN(TrainedRun run, TrainedRun::open(run_.string()));
+    trained_ = std::make_unique<TrainedRun>(std::move(run));
+  }
+  COHORT_ASSIGN(const actors::Checkpoint from, trained_->checkpoint_before(step));
+  if (!follower_ || follower_->step() > step || follower_->step() < from.number) {
+    COHORT_ASSIGN(Follower follower, Follower::start(*trained_, from, {}));
+    follower_.emplace(std::move(follower));
+  }
+  COHORT_TRY(follower_->go_to(step));
+  return &follower_->trainer().engine();
+}
+
 Expected<void> PolicyWeights::serve(uint64_t version, compute::GenerationEngine& engine) {
   const auto recorded = recorded_.find(version);
   if (recorded == recorded_.end())
     return Error{Errc::not_found, fmt::format("{}: the stream names no policy of version {}",
                                               run_.string(), version)};
-  const auto checkpoint = checkpoints_.find(recorded->second.step);
-  if (checkpoint == checkpoints_.end())
-    return Error{Errc::not_found,
-                 fmt::format("{}: no checkpoint of step {} (save_steps, keep_checkpoints)",
-                             run_.string(), recorded->second.step)};
-  COHORT_TRY(model_->load(checkpoint->second));
-  const std::string hash = fmt::format("{:016x}", model_->param_hash());
+  COHORT_ASSIGN(compute::TrainEngine * model, engine_at(recorded->second.step));
+  const std::string hash = hash_text(model->param_hash());
   if (hash != recorded->second.param_hash)
-    return Error{
-        Errc::corrupt,
-        fmt::format("{}: its parameters are {}, those of version {} were {}",
-                    checkpoint->second.string(), hash, version, recorded->second.param_hash)};
+    return Error{Errc::corrupt,
+                 fmt::format("{}: the parameters of step {} are {}, those of version {} were {}",
+                             run_.string(), recorded->second.step, hash, version,
+                             recorded->second.param_hash)};
   std::map<std::string_view, compute::ParameterShard> shards;
-  for (const compute::ParameterShard& shard : model_->shards()) shards[shard.name] = shard;
+  for (const compute::ParameterShard& shard : model->shards()) shards[shard.name] = shard;
   return engine.load_weights(version, [&](const compute::ParameterSpec& spec, int64_t begin,
                                           std::span<std::byte> to) {
     const compute::ParameterShard& shard = shards.at(spec.name);

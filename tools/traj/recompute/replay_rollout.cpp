@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "runtime/base/clock.hpp"
 #include "runtime/compute/generate/engine_table.hpp"
 #include "runtime/stream/stream_file.hpp"
 #include "tools/traj/open_run.hpp"
@@ -132,16 +133,18 @@ class RolloutReplay {
   Expected<void> play(const std::map<uint64_t, std::vector<Stretch>>& stretches) {
     for (const auto& [version, batch] : stretches) {
       if (auto served = weights_.serve(version, *engine_); !served) {
-        if (served.error().code != Errc::not_found) return served;
+        const bool is_missing =
+            served.error().code == Errc::not_found || served.error().code == Errc::unsupported;
+        if (!is_missing) return served;
         fmt::print("version {}: not played: {}\n", version, served.error().detail);
         for (const Stretch& stretch : batch) missing_.insert(stretch.trajectory->key);
         if (!why_missing_) why_missing_ = served.error();
         continue;
       }
       COHORT_TRY(engine_->reset_cache());
-      const compute::EngineStats before = engine_->stats();
+      const double start = now_seconds();
       COHORT_ASSIGN(const std::vector<TokenDifference> differences, tokens_->play(batch));
-      tell(version, batch, differences, before);
+      tell(version, batch, differences.size(), now_seconds() - start);
       for (const TokenDifference& each : differences) unequal_.insert(each.key);
       if (!differences.empty() && !first_) first_ = differences.front();
     }
@@ -158,18 +161,12 @@ class RolloutReplay {
   }
 
  private:
-  void tell(uint64_t version, const std::vector<Stretch>& batch,
-            const std::vector<TokenDifference>& differences,
-            const compute::EngineStats& before) const {
+  static void tell(uint64_t version, const std::vector<Stretch>& batch, size_t differ, double s) {
     size_t tokens = 0;
     for (const Stretch& stretch : batch)
       for (const Part& part : stretch.parts) tokens += part.end - part.begin;
-    const compute::EngineStats now = engine_->stats();
-    const uint64_t rows = now.total.tokens_sampled + now.total.prefill_tokens -
-                          before.total.tokens_sampled - before.total.prefill_tokens;
     fmt::print("version {}: {} tokens of {} trajectories, {} differ; {:.0f} tokens/s\n", version,
-               tokens, batch.size(), differences.size(),
-               static_cast<double>(rows) / std::max(1e-9, now.busiest_since(before)));
+               tokens, batch.size(), differ, static_cast<double>(tokens) / std::max(1e-9, s));
   }
 
   std::shared_ptr<const tasks::Tokenizer> tokenizer_;

@@ -11,7 +11,7 @@
 #include "actors/roles/policy_loss_bridge.hpp"
 #include "actors/run/preflight.hpp"
 #include "runtime/config/load.hpp"
-#include "runtime/model/model_sources.hpp"
+#include "runtime/model/hf_folder.hpp"
 #include "runtime/observe/output_file.hpp"
 #include "tools/traj/open_run.hpp"
 
@@ -30,11 +30,11 @@ Expected<nlohmann::json> json_of(stream::Reader& reader, const stream::RecordInf
 }
 
 Expected<void> check_one_rank(const config::RunConfig& config) {
-  if (config.cards.platform != config::Platform::cpu)
+  if (config.platform != config::Platform::cpu)
     return Error{Errc::unsupported,
                  fmt::format("replay: the run trained on a device (platform {}), whose sums are "
                              "not those of the host to the bit; replay a run of platform cpu",
-                             config::to_string(config.cards.platform))};
+                             config::to_string(config.platform))};
   if (config.determinism != config::Determinism::strict &&
       config.actor_train.device_mapping.size() > 1)
     return Error{Errc::unsupported,
@@ -290,8 +290,8 @@ Expected<Follower> Follower::start(TrainedRun& run, const actors::Checkpoint& fr
 Expected<void> Follower::take_config(uint64_t step) {
   COHORT_ASSIGN(std::string yaml, run_->yaml(step));
   if (trainer_ && yaml == yaml_) return {};
-  COHORT_ASSIGN(config_, run_->config(step, overrides_));
-  COHORT_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::open(config_));
+  COHORT_ASSIGN(const config::RunConfig config, run_->config(step, overrides_));
+  COHORT_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::open(config));
   if (trainer_) {
     COHORT_ASSIGN(const ScratchFolder folder, ScratchFolder::make());
     COHORT_TRY(trainer_->save(folder.path() / "state"));
@@ -309,6 +309,12 @@ Expected<control::UpdateReport> Follower::next() {
   COHORT_ASSIGN(control::UpdateReport report, trainer_->update(step, batch));
   step_ = step;
   return report;
+}
+
+Expected<void> Follower::change(std::vector<std::string> overrides) {
+  overrides_ = std::move(overrides);
+  yaml_.clear();
+  return take_config(step_ + 1);
 }
 
 Expected<void> Follower::go_to(uint64_t step) {

@@ -117,9 +117,10 @@ class Follower {
   Expected<control::UpdateReport> next();
   /// Goes on to the end of `step`. Errc::corrupt if a parameter hash is not the recorded one.
   Expected<void> go_to(uint64_t step);
+  /// From the next step on under the run's config with `overrides`; the state stays.
+  Expected<void> change(std::vector<std::string> overrides);
   uint64_t step() const { return step_; }
   Trainer& trainer() { return *trainer_; }
-  const config::RunConfig& config() const { return config_; }
 
  private:
   Follower(TrainedRun& run, uint64_t step, std::vector<std::string> overrides)
@@ -129,7 +130,6 @@ class Follower {
   uint64_t step_;  // done
   std::vector<std::string> overrides_;
   std::string yaml_;
-  config::RunConfig config_;
   std::unique_ptr<Trainer> trainer_;
 };
 

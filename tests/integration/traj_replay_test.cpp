@@ -1,0 +1,160 @@
+// traj replay: the updates and the tokens of runs of ours are proved, and what was changed in a
+// copy of one is found at its step.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/stream_copy.hpp"
+#include "tests/support/tiny_run.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using test::Process;
+using test::TempFolder;
+
+struct Said {
+  int code = -1;
+  std::string out, err;
+  bool has(const std::string& text) const { return out.find(text) != std::string::npos; }
+  std::string last_line() const {
+    const size_t end = out.find_last_not_of('\n');
+    return out.substr(out.rfind('\n', end) + 1, end - out.rfind('\n', end));
+  }
+};
+
+class TrajReplay : public ::testing::Test {
+ protected:
+  Said replay(const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"replay", run};
+    words.insert(words.end(), more.begin(), more.end());
+    return said_by(words);
+  }
+  Said said_by(std::vector<std::string> words) const {
+    words.insert(words.begin(), test::binary("traj"));
+    Process process(words, folder_);
+    Said said;
+    said.code = process.wait();
+    said.out = process.out();
+    said.err = process.err();
+    return said;
+  }
+  std::string run_of(const std::vector<std::string>& command) const {
+    Process run(command, folder_);
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    return test::run_folder(run);
+  }
+  void expect_equal(const Said& said, const std::string& last) const {
+    EXPECT_EQ(said.code, 0) << said.out << said.err;
+    EXPECT_EQ(said.last_line(), last) << said.out << said.err;
+  }
+  TempFolder folder_;
+};
+
+TEST_F(TrajReplay, UpdatesAndTokensOfARunAreProved) {
+  const std::string run =
+      run_of(test::tiny_run(folder_));  // keeps 3 checkpoints and that of step 0
+  expect_equal(replay(run), "replay: 4 of 4 steps equal");
+  expect_equal(replay(run, {"--steps", "2:3"}), "replay: 2 of 2 steps equal");
+  expect_equal(replay(run, {"--steps", "4", "--checkpoint", "2"}), "replay: 1 of 1 steps equal");
+  expect_equal(replay(run, {"--rollout", "--steps", "2:3"}), "replay: 96 of 96 trajectories equal");
+
+  const json proved = json::parse(replay(run, {"--json"}).out);
+  EXPECT_EQ(proved.at("equal"), 4);
+  EXPECT_EQ(proved.at("checkpoint"), 0);
+  EXPECT_FALSE(proved.contains("difference"));
+}
+
+TEST_F(TrajReplay, AChangedScoreOrTokenIsFoundAtItsStep) {
+  const std::string run = run_of(test::tiny_run(folder_));
+  const std::string scored = folder_.path() / "scored", sampled = folder_.path() / "sampled";
+  test::copy_run(run, scored, [](proto::Trajectory& t) {
+    if (t.key.kind == proto::TrajectoryKind::train && t.key.step == 3)
+      t.score += 1e-6F * static_cast<float>(t.key.index);
+  });
+  const Said score = replay(scored);
+  EXPECT_EQ(score.code, 1) << score.out;
+  EXPECT_EQ(score.last_line(), "replay: 2 of 4 steps equal") << score.out;
+  EXPECT_TRUE(score.has("step 3: parameters ")) << score.out;
+  EXPECT_TRUE(score.has("first tensor: ")) << score.out;
+  EXPECT_NE(score.err.find("step 3 is the first that differs"), std::string::npos) << score.err;
+
+  const proto::TrajectoryKey key{proto::TrajectoryKind::train, 2, 0, 1};
+  test::copy_run(run, sampled, [&](proto::Trajectory& t) {
+    if (t.key == key) t.tokens.back() ^= 1;
+  });
+  const Said token = replay(sampled, {"--rollout", "--steps", "2"});
+  EXPECT_EQ(token.code, 1) << token.out;
+  EXPECT_NE(token.err.find("train/step 2/group 0/index 1: turn "), std::string::npos) << token.err;
+}
+
+TEST_F(TrajReplay, ARunThatWentOnUnderAnotherConfigReplays) {
+  std::vector<std::string> command = test::tiny_run(folder_, {"max_steps=2", "save_steps=2"});
+  run_of(command);
+  const std::string run = run_of(test::tiny_run(
+      folder_, {"resume_from_checkpoint=true", "save_steps=100", "keep_checkpoints=1",
+                "actor_train.training_args.learning_rate=3.0e-3"}));
+  expect_equal(replay(run), "replay: 4 of 4 steps equal");
+}
+
+TEST_F(TrajReplay, AnotherRateIsComparedWithTheRecordedUpdates) {
+  const std::string run = run_of(test::tiny_run(folder_));
+  const Said same = said_by({"what-if", run, "seed=42", "--steps", "2:3"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_TRUE(same.has("same parameters")) << same.out;
+  const Said other = said_by({"what-if", run, "actor_train.training_args.learning_rate=3.0e-2",
+                              "--steps", "3:4", "--metric", "loss", "--json"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  std::istringstream lines(other.out);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const json third = json::parse(line);
+  EXPECT_EQ(third.at("step"), 3);
+  EXPECT_EQ(third.at("same_parameters"), false);
+  EXPECT_NE(third.at("loss").at("recorded"), third.at("loss").at("computed"));
+  ASSERT_TRUE(std::getline(lines, line));
+  const json fourth = json::parse(line);
+  EXPECT_NE(fourth.at("loss").at("recorded"), fourth.at("loss").at("computed"));
+  const Said word = said_by({"what-if", run, "seed=42", "--metric", "los"});
+  EXPECT_EQ(word.code, 2);
+  EXPECT_NE(word.err.find("--metric los: an update of this run has none"), std::string::npos);
+}
+
+// One answer of one group is given an advantage that the others lack; the row of the step says so.
+TEST_F(TrajReplay, BisectFindsThePoisonousTrajectory) {
+  const std::string run = run_of(test::tiny_run(folder_));
+  const std::string poisoned = folder_.path() / "poisoned";
+  const proto::TrajectoryKey key{proto::TrajectoryKind::train, 3, 5, 2};
+  test::copy_run(run, poisoned, [&](proto::Trajectory& t) {
+    if (t.key == key) t.score = 1e6F;
+  });
+  const Said plain = said_by({"replay", poisoned, "--json"});
+  const double norm = json::parse(plain.out).at("difference").at("actor/grad_norm").at("computed");
+  const std::string where = "metric[\"actor/grad_norm\"] > " + std::to_string(norm / 2);
+  const Said none = said_by({"bisect", poisoned, "--where", where});
+  EXPECT_EQ(none.code, 2) << none.out;  // the rows are those of the healthy run
+  const Said found = said_by({"bisect", poisoned, "--where", where, "--step", "3", "--json"});
+  EXPECT_EQ(found.code, 0) << found.out << found.err;
+  const json said = json::parse(found.out);
+  EXPECT_EQ(said.at("group"), 5);
+  EXPECT_EQ(said.at("trajectory"), "3/5/2");
+  EXPECT_LE(said.at("updates").get<int>(), 12);
+}
+
+TEST_F(TrajReplay, WhatCannotBeReplayedIsNamed) {
+  const std::string run = run_of(test::tiny_run(folder_, {"max_steps=1"}));
+  const Said none = replay(run, {"--steps", "7"});
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_NE(none.err.find("no row of step 7"), std::string::npos) << none.err;
+  const Said word = replay(run, {"--steps", "one"});
+  EXPECT_EQ(word.code, 2) << word.err;
+  EXPECT_NE(word.err.find("--steps one: give A:B"), std::string::npos) << word.err;
+  std::filesystem::remove_all(run + "/checkpoints");
+  const Said lost = replay(run);
+  EXPECT_EQ(lost.code, 2) << lost.err;
+  EXPECT_NE(lost.err.find("no checkpoint"), std::string::npos) << lost.err;
+}
+
+}  // namespace
+}  // namespace cohort
