@@ -60,7 +60,9 @@ void get_key(BlockView block, RecordInfo& info) {
 
 }  // namespace
 
-void seal(Block& block, uint64_t stream_id) { put_field(block, 56, block_checksum(block, stream_id)); }
+void seal(Block& block, uint64_t stream_id) {
+  put_field(block, 56, block_checksum(block, stream_id));
+}
 
 bool is_sealed(BlockView block, uint64_t stream_id) {
   return get_field<uint64_t>(block, 56) == block_checksum(block, stream_id);

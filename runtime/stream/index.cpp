@@ -9,30 +9,54 @@
 
 namespace cohort::stream {
 
-std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
-                                     uint64_t stream_id) {
+namespace {
+
+/// Calls `f` with the entries of a sidecar up to the first that does not hold.
+template <class F>
+void for_each_entry(const std::filesystem::path& folder, uint32_t segment, uint64_t stream_id,
+                    F&& f) {
   auto file = File::open(index_path(folder, segment), OpenMode::read);
-  if (!file) return {};
+  if (!file) return;
   auto size = file->size();
-  if (!size || *size < k_index_header_bytes) return {};
+  if (!size || *size < k_index_header_bytes) return;
   tensor::Buffer buffer = tensor::Buffer::allocate(*size);
   auto n = file->read(0, buffer.mutable_bytes());
-  if (!n || *n < k_index_header_bytes) return {};
+  if (!n || *n < k_index_header_bytes) return;
   std::span<const std::byte> bytes = buffer.bytes().first(*n);
   auto header = decode_index_header(bytes.first<k_index_header_bytes>());
-  if (!header || header->stream_id != stream_id || header->segment != segment) return {};
-  std::vector<RecordInfo> entries;
-  entries.reserve(bytes.size() / k_index_entry_bytes);
+  if (!header || header->stream_id != stream_id || header->segment != segment) return;
   uint64_t offset = k_segment_header_bytes;
+  std::optional<uint64_t> number;  // expected
   for (bytes = bytes.subspan(k_index_header_bytes); bytes.size() >= k_index_entry_bytes;
        bytes = bytes.subspan(k_index_entry_bytes)) {
     auto entry = decode_index_entry(bytes.first<k_index_entry_bytes>(), *header);
-    if (!entry || entry->id.offset != offset ||
-        (!entries.empty() && entry->number != entries.back().number + 1))
-      break;
+    if (!entry || entry->id.offset != offset || (number && entry->number != *number)) return;
     offset += entry->size_bytes();
-    entries.push_back(std::move(*entry));
+    number = entry->number + 1;
+    f(*entry);
   }
+}
+
+/// Whether the segment has the record of this entry, whole as far as its prefix says.
+Expected<bool> is_there(const std::filesystem::path& folder, uint64_t stream_id,
+                        const RecordInfo& entry) {
+  COHORT_ASSIGN(File file, File::open(segment_path(folder, entry.id.segment), OpenMode::read));
+  COHORT_ASSIGN(uint64_t size, file.size());
+  if (entry.id.offset + entry.size_bytes() > size) return false;
+  Block block{};
+  COHORT_ASSIGN(size_t n, file.read(entry.id.offset, block));
+  auto prefix = n == block.size() ? decode_prefix(block, stream_id) : std::nullopt;
+  if (prefix) prefix->info.id = entry.id;
+  return prefix && prefix->info == entry;
+}
+
+}  // namespace
+
+std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                                     uint64_t stream_id) {
+  std::vector<RecordInfo> entries;
+  for_each_entry(folder, segment, stream_id,
+                 [&](const RecordInfo& entry) { entries.push_back(entry); });
   return entries;
 }
 
@@ -44,13 +68,29 @@ Expected<std::vector<RecordInfo>> trusted_sidecar(const std::filesystem::path& f
   while (!entries.empty() && entries.back().id.offset + entries.back().size_bytes() > size)
     entries.pop_back();
   if (entries.empty()) return entries;
-  const RecordInfo& last = entries.back();
-  Block block{};
-  COHORT_ASSIGN(size_t n, file.read(last.id.offset, block));
-  auto prefix = n == block.size() ? decode_prefix(block, stream_id) : std::nullopt;
-  if (prefix) prefix->info.id = last.id;
-  if (!prefix || !(prefix->info == last)) entries.clear();
+  COHORT_ASSIGN(const bool is_last_there, is_there(folder, stream_id, entries.back()));
+  if (!is_last_there) entries.clear();
   return entries;
+}
+
+Expected<SidecarAnswer> search_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                                       uint64_t stream_id, const proto::TrajectoryKey& key) {
+  SidecarAnswer answer;
+  for_each_entry(folder, segment, stream_id, [&](const RecordInfo& entry) {
+    if (entry.key.trajectory == key) answer.newest = entry;
+    answer.last = entry;
+  });
+  if (!answer.last) return answer;
+  COHORT_ASSIGN(const bool is_last_there, is_there(folder, stream_id, *answer.last));
+  if (is_last_there) return answer;
+  // The segment was cut: what it still has of the entries is found the slow way.
+  COHORT_ASSIGN(const std::vector<RecordInfo> entries, trusted_sidecar(folder, segment, stream_id));
+  answer = {};
+  for (const RecordInfo& entry : entries) {
+    if (entry.key.trajectory == key) answer.newest = entry;
+    answer.last = entry;
+  }
+  return answer;
 }
 
 Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,18 @@ class Index {
 /// no sidecar of this stream.
 std::vector<RecordInfo> read_sidecar(const std::filesystem::path& folder, uint32_t segment,
                                      uint64_t stream_id);
-/// As read_sidecar, without the entries that the segment contradicts: it was cut and written on, and
-/// the sidecar did not hear of it. Returns Errc::not_found if there is no such segment.
+/// As read_sidecar, without the entries that the segment contradicts: it was cut and written on,
+/// and the sidecar did not hear of it. Returns Errc::not_found if there is no such segment.
 Expected<std::vector<RecordInfo>> trusted_sidecar(const std::filesystem::path& folder,
                                                   uint32_t segment, uint64_t stream_id);
+/// What the trusted entries of a sidecar say of one key.
+struct SidecarAnswer {
+  std::optional<RecordInfo> newest;  // of the key
+  std::optional<RecordInfo> last;    // the record behind which the segment has to be read
+};
+/// As trusted_sidecar, without keeping the entries.
+Expected<SidecarAnswer> search_sidecar(const std::filesystem::path& folder, uint32_t segment,
+                                       uint64_t stream_id, const proto::TrajectoryKey& key);
 /// Writes a segment's sidecar anew.
 Expected<void> write_sidecar(const std::filesystem::path& folder, uint32_t segment,
                              uint64_t stream_id, std::span<const RecordInfo> records);

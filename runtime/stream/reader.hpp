@@ -38,8 +38,8 @@ class Reader {
   Expected<const Index*> index();
   Expected<void> refresh();
 
-  /// Returns the newest record of `key`: by the index if it is loaded and has one, else by a look at
-  /// the few segments that may hold it.
+  /// Returns the newest record of `key`: by the index if it is loaded and has one, else by a look
+  /// at the few segments that may hold it.
   Expected<std::optional<Record>> find(const proto::TrajectoryKey& key);
   /// Returns the infos of all records of `step`, replaced trajectories left out.
   Expected<std::vector<RecordInfo>> of_step(uint64_t step);

@@ -97,14 +97,12 @@ namespace {
 
 Expected<std::optional<RecordInfo>> newest_in(const std::filesystem::path& folder, uint32_t segment,
                                               uint64_t stream_id, const proto::TrajectoryKey& key) {
-  COHORT_ASSIGN(const std::vector<RecordInfo> entries, trusted_sidecar(folder, segment, stream_id));
-  std::optional<RecordInfo> newest;
-  for (const RecordInfo& info : entries)
-    if (info.key.trajectory == key) newest = info;
+  COHORT_ASSIGN(const SidecarAnswer sidecar, search_sidecar(folder, segment, stream_id, key));
+  std::optional<RecordInfo> newest = sidecar.newest;
   COHORT_ASSIGN(SegmentScanner scanner,
                 SegmentScanner::open(folder, segment, stream_id, std::nullopt, ScanDepth::prefix));
-  if (!entries.empty())
-    scanner.seek(entries.back().id.offset + entries.back().size_bytes(), entries.back().number + 1);
+  if (sidecar.last)
+    scanner.seek(sidecar.last->id.offset + sidecar.last->size_bytes(), sidecar.last->number + 1);
   while (true) {  // records that no sidecar has yet
     COHORT_ASSIGN(ScanItem item, scanner.next());
     if (item.state == ScanState::end || item.state == ScanState::torn) return newest;

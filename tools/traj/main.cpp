@@ -87,7 +87,8 @@ void add_computing_commands(CLI::App& app) {
         std::pair{"rescore", "a step's scores and advantages under another reward"},
         std::pair{"replay", "proves that a run is what it recorded"},
         std::pair{"what-if", "the updates of a run under changed keys, beside the recorded"},
-        std::pair{"bisect", "the step, group and trajectory that make a predicate hold"}})
+        std::pair{"bisect", "the step, group and trajectory that make a predicate hold"},
+        std::pair{"html", "one trajectory as a page, its tokens coloured"}})
     app.add_subcommand(name, what)->prefix_command()->set_help_flag();
 }
 
@@ -197,7 +198,8 @@ int main(int argc, char** argv) {
   add_rewriting_commands(app, options);
   add_computing_commands(app);
   return traj::run_program(app, argc, argv, [&](const CLI::App& command) -> Expected<void> {
-    for (const char* name : {"advantages", "loss", "rescore", "replay", "what-if", "bisect"})
+    for (const char* name :
+         {"advantages", "loss", "rescore", "replay", "what-if", "bisect", "html"})
       if (command.get_name() == name) return become_computing(argv);
     return dispatch(command, options);
   });

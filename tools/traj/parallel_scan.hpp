@@ -1,7 +1,7 @@
 #pragma once
 /// Asks every trajectory of a stream a question, on several threads, a segment each: for searches
-/// that most trajectories do not match. A record is checked as Reader checks it, and decoded only if
-/// its encoded header may match. Bound: a window and the matches of each thread, and 32 bytes a
+/// that most trajectories do not match. A record is checked as Reader checks it, and decoded only
+/// if its encoded header may match. Bound: a window and the matches of each thread, and 32 bytes a
 /// record.
 /// SCAN-3: the answer is that of reading the newest record of each key in key order.
 #include <cstdint>

@@ -24,8 +24,8 @@ void print_report(const RewriteReport& report, const std::string& where) {
   fmt::print("{}", table.render());
   if (report.damaged > 0) fmt::print("{} damaged records were left out\n", report.damaged);
   fmt::print("{}: {} records, {} of {}; each was read back with the hashes it had\n", where, kept,
-             format_bytes(static_cast<double>(report.bytes_after)),
-             format_bytes(static_cast<double>(report.bytes_before)));
+             format_bytes(static_cast<double>(report.written_bytes)),
+             format_bytes(static_cast<double>(report.source_bytes)));
 }
 
 /// Exactly one of OUT and --in-place.

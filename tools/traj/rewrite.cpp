@@ -136,7 +136,7 @@ class Rewriter {
       }
       COHORT_TRY(copy(reader, i));
       for (const uint32_t segment : reader.stream().segments)
-        report_.bytes_before += size_of(options_.sources[i], segment);
+        report_.source_bytes += size_of(options_.sources[i], segment);
     }
     return writer_->close();
   }
@@ -192,7 +192,7 @@ class Rewriter {
       return Error{Errc::corrupt, fmt::format("{}: {} of {} records can be read back",
                                               folder_.string(), count, digests_.size())};
     for (const uint32_t segment : reader.stream().segments)
-      report_.bytes_after += size_of(folder_, segment);
+      report_.written_bytes += size_of(folder_, segment);
     return {};
   }
 

@@ -35,7 +35,7 @@ struct Rewritten {
 struct RewriteReport {
   std::map<stream::RecordType, Rewritten> records;
   uint64_t damaged = 0;  // left out
-  uint64_t bytes_before = 0, bytes_after = 0;
+  uint64_t source_bytes = 0, written_bytes = 0;
 };
 
 /// Keeps the records of which `is_chosen` is true, and of trajectories only the newest of a key.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/traj/recompute/bisect.hpp"
+#include "tools/traj/recompute/html_command.hpp"
 #include "tools/traj/recompute/recompute_commands.hpp"
 #include "tools/traj/recompute/replay.hpp"
 #include "tools/traj/recompute/replay_rollout.hpp"
@@ -24,6 +25,8 @@ struct Options {
   bool is_rollout = false;
   std::vector<std::string> metrics;
   traj::BisectOptions bisect;
+  traj::HtmlOptions page;
+  std::string kind = "train";
 
   traj::Output output() const {
     return with_tokens ? traj::Output::tokens
@@ -65,6 +68,17 @@ void add_replay(CLI::App& app, Options& x) {
       "first difference is named on stderr, 2 it cannot be replayed.");
 }
 
+void add_html(CLI::App& app, Options& x) {
+  CLI::App* html = app.add_subcommand("html", "one trajectory as a page, its tokens coloured");
+  html->add_option("RUN", x.page.run, "run folder (with stream/ in it) or stream folder")
+      ->required();
+  html->add_option("KEY", x.page.key, "STEP/GROUP/INDEX")->required();
+  html->add_option("--kind", x.kind, "train (default) | val | val_greedy | warm_start")
+      ->check(CLI::IsMember(traj::k_kinds));
+  html->add_option("-o", x.page.file,
+                   "file, or - for stdout (default: KIND-STEP-GROUP-INDEX.html)");
+}
+
 void add_what_if(CLI::App& app, Options& x) {
   CLI::App* what_if =
       app.add_subcommand("what-if", "the updates of a run under changed keys, beside the recorded");
@@ -104,6 +118,7 @@ void add_commands(CLI::App& app, Options& x) {
   add_replay(app, x);
   add_what_if(app, x);
   add_bisect(app, x);
+  add_html(app, x);
   CLI::App* advantages =
       add_command(app, x, "advantages", "a step's advantages, under any estimator");
   add_tokens(advantages, x);
@@ -136,6 +151,8 @@ Expected<void> dispatch(const std::string& name, const Options& x) {
     COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
     return traj::what_if({x.question.run, steps, x.question.overrides, x.metrics, x.is_json});
   }
+  if (name == "html")
+    return traj::html({x.page.run, x.page.key, traj::k_kinds.at(x.kind), x.page.file});
   if (name == "advantages") return traj::advantages({x.question, x.output()});
   if (name == "loss")
     return traj::loss({x.question, x.old_logprobs, x.current_logprobs, x.output()});

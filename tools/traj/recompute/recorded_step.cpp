@@ -102,6 +102,12 @@ Expected<config::RunConfig> recorded_config(stream::Reader& reader, const std::s
                            {.check_files = false});
 }
 
+Expected<bool> is_imported(stream::Reader& reader, const std::string& run) {
+  COHORT_ASSIGN(const stream::Index* index, reader.index());
+  COHORT_ASSIGN(const Json record, config_record(reader, find_records(*index, ~uint64_t{0}), run));
+  return record.contains("imported_from");
+}
+
 Expected<RecordedStep> read_step(const StepQuestion& question) {
   COHORT_ASSIGN(stream::Reader reader, open_run(question.run));
   COHORT_ASSIGN(const stream::Index* index, reader.index());

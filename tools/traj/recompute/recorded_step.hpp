@@ -40,6 +40,8 @@ struct RecordedStep {
 
 /// Returns the run's own config: the last that its stream has.
 Expected<config::RunConfig> recorded_config(stream::Reader& reader, const std::string& run);
+/// Whether `traj import` made the run: its config names no tokenizer of theirs.
+Expected<bool> is_imported(stream::Reader& reader, const std::string& run);
 
 /// Errors: Errc::not_found (no such run, step, or config in the stream), Errc::corrupt (damaged
 /// records), Errc::config (overrides).
