@@ -46,7 +46,8 @@ proto::TrajectoryKey sample_key(uint64_t n) {
           static_cast<uint32_t>(n % k_group_size)};
 }
 
-proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index) {
+proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index,
+                                    uint32_t more_tokens) {
   static constexpr const char* k_moves[] = {"Up", "Down", "Left", "Right"};
   proto::Trajectory x;
   x.run_id = "bench";
@@ -61,7 +62,7 @@ proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t inde
   for (int turn = 0; turn < 3; ++turn) {
     add_tokens(x, rng, 18, false);
     const auto begin = static_cast<uint32_t>(x.tokens.size());
-    add_tokens(x, rng, 6 + static_cast<uint32_t>(rng.next_u64() % 6), true);
+    add_tokens(x, rng, 6 + static_cast<uint32_t>(rng.next_u64() % 6) + more_tokens / 3, true);
     const char* move = k_moves[rng.next_u64() % 4];
     x.turns.push_back(
         {begin, static_cast<uint32_t>(x.tokens.size()), 0, true, true,
@@ -78,7 +79,7 @@ proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t inde
   return x;
 }
 
-StreamSize make_stream(const std::filesystem::path& folder, uint64_t count,
+StreamSize make_stream(const std::filesystem::path& folder, uint64_t count, uint32_t more_tokens,
                        stream::WriterOptions options) {
   std::filesystem::remove_all(folder);
   auto writer = stream::Writer::open(folder, std::move(options)).value();
@@ -89,7 +90,7 @@ StreamSize make_stream(const std::filesystem::path& folder, uint64_t count,
     const uint64_t n =
         is_whole ? step * k_step_trajectories + arrival(step, i % k_step_trajectories) : i;
     const proto::TrajectoryKey key = sample_key(n);
-    const proto::Trajectory x = sample_trajectory(key.step, key.group, key.index);
+    const proto::Trajectory x = sample_trajectory(key.step, key.group, key.index, more_tokens);
     const proto::Encoded encoded = proto::encode_batch({&x, 1});
     writer
         .append_keyed(stream::RecordType::trajectory, {key.step, key, 0},

@@ -14,8 +14,10 @@ inline constexpr uint64_t k_needle_every = 10'007;    // trajectories with the w
 
 /// The key of the trajectory `n` of the stream.
 proto::TrajectoryKey sample_key(uint64_t n);
-/// About 80 tokens with log-probs of policy and reference, versions, three turns of text.
-proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index);
+/// With log-probs of policy and reference, versions, three turns of text; about 80 tokens, or so many
+/// more sampled ones.
+proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index,
+                                    uint32_t more_tokens = 0);
 
 struct StreamSize {
   uint64_t stored_bytes = 0;   // of the segments
@@ -26,6 +28,7 @@ struct StreamSize {
 /// Writes `count` trajectories in the order of arrival (groups of a step are shuffled) into
 /// `folder`, anew.
 StreamSize make_stream(const std::filesystem::path& folder, uint64_t count,
+                       uint32_t more_tokens = 0,
                        stream::WriterOptions options = {.run_id = "bench"});
 
 /// Bytes of the segments of a folder.

@@ -1,8 +1,11 @@
 #include "runtime/proto/codec.hpp"
 
 #include <fmt/format.h>
+#include <google/protobuf/arena.h>
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -17,6 +20,8 @@ static_assert(std::endian::native == std::endian::little, "columns are little-en
 namespace {
 
 using tensor::Dtype;
+
+constexpr size_t k_arena_bytes = 8192;  // a trajectory of a few turns fits
 
 enum ColumnId : uint32_t {
   k_tokens = 1,
@@ -225,7 +230,13 @@ Encoded encode_batch(std::span<const Trajectory> trajectories) {
 
 Expected<std::vector<Trajectory>> decode_batch(std::span<const std::byte> header,
                                                std::span<const std::byte> columns) {
-  wire::TrajectoryBatch batch;
+  // Most of what a small message costs to parse is the allocation of its parts.
+  alignas(std::max_align_t) std::array<char, k_arena_bytes> first_block;
+  google::protobuf::ArenaOptions arena_options;
+  arena_options.initial_block = first_block.data();
+  arena_options.initial_block_size = first_block.size();
+  google::protobuf::Arena arena(arena_options);
+  auto& batch = *google::protobuf::Arena::CreateMessage<wire::TrajectoryBatch>(&arena);
   if (header.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
       !batch.ParseFromArray(header.data(), static_cast<int>(header.size())))
     return Error{Errc::corrupt,
