@@ -95,6 +95,7 @@ double RunLog::seconds_since_start() const { return now_seconds() - start_; }
 
 void RunLog::phase(const control::PhaseReport& report) {
   std::string phase(plan::to_string(report.kind));
+  std::vector<observe::Transition> moves;
   for (const control::Transition& t : report.transitions) {
     if (t.command.verb == plan::Command::Verb::begin_phase) continue;
     observe::Transition shown;
@@ -116,8 +117,10 @@ void RunLog::phase(const control::PhaseReport& report) {
     if (telemetry_)
       telemetry_->phase(report.step, shown.card, plan::to_text(t.command), shown.start_s,
                         shown.end_s);
+    moves.push_back(shown);
     push_bounded(report_.transitions, std::move(shown));
   }
+  if (options_.board != nullptr) options_.board->add_moves(moves);
   options_.console->update([&](observe::ConsoleState& state) {
     for (const auto& [card, bytes] : report.bytes_per_card)
       for (size_t i = 0; i < options_.cards.size() && i < state.cards.size(); ++i)
@@ -132,6 +135,7 @@ void RunLog::phase(const control::PhaseReport& report) {
 void RunLog::compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
                      double end_s) {
   push_bounded(report_.compute, {step, card, phase, start_s, end_s});
+  if (options_.board != nullptr) options_.board->add_span({step, card, phase, start_s, end_s});
   trace_->span(trace_->track(fmt::format("card {}", card), "compute"), phase, "compute",
                start_us_ + static_cast<int64_t>(1e6 * start_s),
                start_us_ + static_cast<int64_t>(1e6 * end_s));

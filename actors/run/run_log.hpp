@@ -1,7 +1,7 @@
 #pragma once
 /// Where the driver's numbers go: console, dashboard, metrics.jsonl, TensorBoard, trace.json, an
-/// OpenTelemetry collector, and what report.html needs. Owner: the driver, alone. Bound: one ReportData (transitions of the
-/// whole run: about 100 bytes each).
+/// OpenTelemetry collector, and what report.html needs. Owner: the driver, alone. Bound: one
+/// ReportData (transitions of the whole run: about 100 bytes each).
 #include <memory>
 #include <optional>
 #include <string>

@@ -80,9 +80,19 @@ void Board::set_folder(const std::string& run_id, const std::string& folder,
   draft_.references = references;
   draft_.run_id = run_id;
   draft_.folder = folder;
+  add_rows_locked(rows);
+  draft_.phase_seconds.clear();  // an earlier process spent them
+  publish();
+}
+
+void Board::add_rows_locked(std::span<const MetricRow> rows) {
   for (const MetricRow& row : rows)
     add_row_locked(row, static_cast<uint64_t>(row.number("trajectories").value_or(0)));
-  draft_.phase_seconds.clear();  // an earlier process spent them
+}
+
+void Board::add_rows(std::span<const MetricRow> rows) {
+  std::lock_guard writing(writing_);
+  add_rows_locked(rows);
   publish();
 }
 

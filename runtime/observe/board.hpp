@@ -24,6 +24,8 @@ class Board {
   /// The run has a folder; `rows` are those of the run's earlier process.
   void set_folder(const std::string& run_id, const std::string& folder,
                   const std::vector<ReferenceLine>& references, std::span<const MetricRow> rows);
+  /// Steps that are over, without a time.
+  void add_rows(std::span<const MetricRow> rows);
   void add_event(EventView event);
   /// A finished step; `now` is when.
   void add_row(const MetricRow& row, uint64_t trajectories, double now);
@@ -39,6 +41,7 @@ class Board {
 
  private:
   void add_row_locked(const MetricRow& row, uint64_t trajectories);
+  void add_rows_locked(std::span<const MetricRow> rows);
   void publish();
 
   std::mutex writing_;

@@ -15,11 +15,6 @@
 namespace cohort::observe {
 namespace {
 
-constexpr int k_soon_ms = 300, k_live_ms = 2000;
-
-/// The mark by which the script knows to look again.
-std::string refresh(int ms) { return fmt::format("<i data-refresh=\"{}\"></i>", ms); }
-
 std::string link(std::string_view href, std::string_view text, std::string_view rel = "") {
   return fmt::format("<a href=\"{}\"{}>{}</a>", escape_html(href),
                      rel.empty() ? "" : fmt::format(" rel=\"{}\"", rel), escape_html(text));
@@ -187,35 +182,53 @@ std::string line_row(const TrajectoryLine& line, const BrowseAddress& at) {
       line.fate.empty() ? "-" : escape_html(line.fate), escape_html(line.stop_reason));
 }
 
-/// Numbers of a metric row that a list of steps shows, if any step has them.
-constexpr std::pair<std::string_view, std::string_view> k_step_columns[] = {
-    {"reward/mean", "reward"},
-    {"val/success", "held-out success"},
-    {"loss", "loss"},
-    {"actor/entropy", "entropy"},
-    {"actor/grad_norm", "gradient norm"},
-    {"tokens_per_s", "tokens/s"},
-    {"time/step_s", "seconds"}};
+/// Columns that any of the steps has.
+std::vector<size_t> columns_of(const StepList& list) {
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < k_step_columns.size(); ++i)
+    if (std::ranges::any_of(list.steps,
+                            [&](const StepLine& line) { return !std::isnan(line.numbers[i]); }))
+      columns.push_back(i);
+  return columns;
+}
+
+/// The newest steps come first.
+std::string steps_table(const StepList& list, size_t page) {
+  const std::vector<size_t> columns = columns_of(list);
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th>step</th><th class=\"num\">trajectories</th>";
+  for (size_t column : columns)
+    out += fmt::format("<th class=\"num\">{}</th>", k_step_columns[column].second);
+  out += "</tr></thead><tbody>\n";
+  for (size_t i = page * k_page_lines; i < std::min(list.steps.size(), (page + 1) * k_page_lines);
+       ++i) {
+    const StepLine& line = list.steps[list.steps.size() - 1 - i];
+    out +=
+        fmt::format("<tr><td>{}</td><td class=\"num\">{}</td>",
+                    link(fmt::format("step?step={}", line.step), fmt::format("step {}", line.step)),
+                    line.trajectories);
+    for (size_t column : columns)
+      out +=
+          fmt::format("<td class=\"num\">{}</td>",
+                      std::isnan(line.numbers[column]) ? "-" : format_number(line.numbers[column]));
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>";
+}
 
 }  // namespace
 
 std::string browse_link(std::string_view path, const BrowseAddress& to) {
   std::string out = fmt::format("{}?step={}", path, to.step);
   if (path != "step") out += fmt::format("&kind={}&group={}", query_encoded(to.kind), to.group);
-  if (path == "trajectory") out += fmt::format("&index={}", to.index);
+  if (path == "trajectory" || path == "token") out += fmt::format("&index={}", to.index);
   if (!to.where.empty()) out += "&where=" + query_encoded(to.where);
+  if (path == "token") return out + fmt::format("&at={}", to.token);
   if (to.page > 0) out += fmt::format("&page={}", to.page);
   return out;
 }
 
-std::string steps_page(const StepList& list, std::span<const MetricRow> rows, size_t page,
-                       bool is_live, std::string_view nonce) {
-  std::vector<std::pair<std::string_view, std::string_view>> columns;
-  for (const auto& column : k_step_columns)
-    if (std::ranges::any_of(
-            rows, [&](const MetricRow& row) { return row.number(column.first).has_value(); }))
-      columns.push_back(column);
-  std::string out = "<header><h1>Trajectories</h1></header>\n";
+std::string steps_page(const StepList& list, size_t page, bool is_live, std::string_view nonce) {
   std::string body;
   if (!list.error.empty()) body += fmt::format("<p class=\"bad\">{}</p>", escape_html(list.error));
   if (list.steps.empty() && list.error.empty())
@@ -231,29 +244,13 @@ std::string steps_page(const StepList& list, std::span<const MetricRow> rows, si
       body += link(fmt::format("steps?page={}", page + 1), "earlier steps", "next");
     body += "</nav>";
   }
-  body +=
-      "<div class=\"scroll\"><table><thead><tr><th>step</th><th class=\"num\">trajectories</th>";
-  for (const auto& [metric, name] : columns) body += fmt::format("<th class=\"num\">{}</th>", name);
-  body += "</tr></thead><tbody>\n";
-  for (size_t i = 0; i < k_page_lines && page * k_page_lines + i < list.steps.size(); ++i) {
-    const StepLine& line = list.steps[list.steps.size() - 1 - page * k_page_lines - i];
-    const auto row = std::ranges::find(rows, line.step, &MetricRow::step);
-    body +=
-        fmt::format("<tr><td>{}</td><td class=\"num\">{}</td>",
-                    link(fmt::format("step?step={}", line.step), fmt::format("step {}", line.step)),
-                    line.trajectories);
-    for (const auto& [metric, name] : columns) {
-      const auto value = row == rows.end() ? std::nullopt : row->number(metric);
-      body += fmt::format("<td class=\"num\">{}</td>", value ? format_number(*value) : "-");
-    }
-    body += "</tr>\n";
-  }
-  body += "</tbody></table></div>";
+  if (!list.steps.empty()) body += steps_table(list, page);
   if (!list.is_whole && list.error.empty())
-    body += refresh(k_soon_ms);
+    body += refresh_mark(k_soon_ms);
   else if (is_live)
-    body += refresh(k_live_ms);
-  return page_shell({"trajectories", nonce, "steps"}, out + part("steps", "Steps", body));
+    body += refresh_mark(k_live_ms);
+  return page_shell({"trajectories", nonce, "steps"},
+                    "<header><h1>Trajectories</h1></header>\n" + part("steps", "Steps", body));
 }
 
 std::string step_page(const StepView& view, const BrowseAddress& at, bool is_live,
@@ -269,9 +266,9 @@ std::string step_page(const StepView& view, const BrowseAddress& at, bool is_liv
   std::string state = progress_part(view) + fmt::format("<p>{} trajectories in {} groups</p>",
                                                         view.lines.size(), groups.size());
   if (!view.is_whole && view.error.empty())
-    state += refresh(k_soon_ms);
+    state += refresh_mark(k_soon_ms);
   else if (is_live)
-    state += refresh(k_live_ms);
+    state += refresh_mark(k_live_ms);
   out += "<section id=\"state\">" + state + "</section>\n";
   const size_t pages = std::max<size_t>(1, (groups.size() + k_page_lines - 1) / k_page_lines);
   const size_t page = std::min(at.page, pages - 1);
@@ -313,7 +310,7 @@ std::string group_page(const StepView& view, const BrowseAddress& at, std::strin
     neighbour(*std::next(group), "next group", "next");
   out += "</nav>\n";
   std::string state = progress_part(view);
-  if (!view.is_whole && view.error.empty()) state += refresh(k_soon_ms);
+  if (!view.is_whole && view.error.empty()) state += refresh_mark(k_soon_ms);
   out += "<section id=\"state\">" + state + "</section>\n";
   std::string table;
   if (group == groups.end()) {
@@ -337,16 +334,14 @@ std::string group_page(const StepView& view, const BrowseAddress& at, std::strin
 
 std::string waiting_page(std::string_view what, std::string_view error, std::string_view active,
                          std::string_view nonce) {
-  const std::string body = error.empty()
-                               ? fmt::format("<p class=\"note\">{} is being read.</p>{}",
-                                             escape_html(what), refresh(k_soon_ms))
-                               : fmt::format("<p class=\"bad\">{}</p>", escape_html(error));
-  // All sections that the page may have once it is there: the script replaces those that it knows.
-  std::string out =
+  const std::string body =
+      error.empty()
+          ? "<p class=\"note\" data-waiting=\"1\">It is being read.</p>" + refresh_mark(k_soon_ms)
+          : fmt::format("<p class=\"bad\">{}</p>", escape_html(error));
+  return page_shell(
+      {std::string(what), nonce, active},
       fmt::format("<header><h1>{}</h1></header>\n<section id=\"state\">{}</section>\n",
-                  escape_html(what), body);
-  for (const char* id : {"facts", "turns", "tokens", "curves", "diff"}) out += part(id, "", "");
-  return page_shell({std::string(what), nonce, active}, out);
+                  escape_html(what), body));
 }
 
 }  // namespace cohort::observe

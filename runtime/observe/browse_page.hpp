@@ -2,7 +2,6 @@
 /// The pages of the trajectory browser: run → step → group → trajectory → token. Pure. OBS-4 and
 /// OBS-5 (report.hpp) hold: texts of trajectories are escaped, the page names no other server. A
 /// page lists at most k_page_lines; the rest is behind its links.
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,27 +10,22 @@
 namespace cohort::observe {
 
 inline constexpr size_t k_page_lines = 100, k_page_tokens = 256;
-
-/// What a page is about, out of its address.
-struct BrowseAddress {
-  uint64_t step = 0;
-  std::string kind;  // of group and trajectory
-  uint32_t group = 0, index = 0;
-  std::string where;  // the query
-  size_t page = 0;    // 0 first
-};
+inline constexpr size_t k_coloured_tokens = 4096;  // of the answers of a trajectory
 
 /// The address of a page, for links: "group?step=3&kind=train&group=1".
 std::string browse_link(std::string_view path, const BrowseAddress& to);
 
-std::string steps_page(const StepList& list, std::span<const MetricRow> rows, size_t page,
-                       bool is_live, std::string_view nonce);
+std::string steps_page(const StepList& list, size_t page, bool is_live, std::string_view nonce);
 std::string step_page(const StepView& view, const BrowseAddress& at, bool is_live,
                       std::string_view nonce);
 std::string group_page(const StepView& view, const BrowseAddress& at, std::string_view nonce);
 std::string trajectory_page(const TrajectoryPage& shown, const BrowseAddress& at,
                             std::string_view nonce);
-/// The page of something that is being read, and looked at again soon; or why it cannot be.
+/// `shown` has the page of tokens with `at.token`.
+std::string one_token_page(const TrajectoryPage& shown, const BrowseAddress& at,
+                           std::string_view nonce);
+/// The page of something that is being read, and looked at again soon; with an error, why it cannot
+/// be shown. `active` as ShellOptions has it.
 std::string waiting_page(std::string_view what, std::string_view error, std::string_view active,
                          std::string_view nonce);
 

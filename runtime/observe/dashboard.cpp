@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "runtime/base/listen.hpp"
+#include "runtime/observe/browse_answer.hpp"
 #include "runtime/observe/dashboard_page.hpp"
 #include "runtime/observe/flow_page.hpp"
 #include "runtime/observe/page_shell.hpp"
@@ -34,7 +35,8 @@ std::optional<HttpReply> refuse(const HttpRequest& request, const DashboardAcces
 }
 
 HttpReply answer(const HttpRequest& request, const DashboardData& data,
-                 const DashboardAccess& access, double now, std::string_view nonce) {
+                 const DashboardAccess& access, double now, std::string_view nonce,
+                 RunSource* source) {
   if (request.path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
   if (auto refused = refuse(request, access)) return *refused;
   if (request.is_post) return refusal(405);
@@ -46,9 +48,30 @@ HttpReply answer(const HttpRequest& request, const DashboardData& data,
             dashboard_parts(data, {now, known_rows(request.query)})};
   if (request.path == "/timeline" && data.run)
     return page_reply(timeline_page(*data.run, nonce), nonce);
-  if (request.path == "/flow" && data.run) return page_reply(flow_page(data, now, nonce), nonce);
+  if (request.path == "/flow" && data.run) {
+    const auto flow = source == nullptr ? nullptr : source->flow();
+    return page_reply(flow_page(data, flow.get(), now, nonce), nonce);
+  }
+  if (data.run)
+    if (auto page = browse_answer(request, source, !is_over(*data.run), nonce)) return *page;
   if (request.path != "/") return refusal(404, "/, /metrics, /status.json and /healthz are here");
-  return page_reply(dashboard_page(data, {.now = now}, nonce), nonce);
+  return page_reply(
+      dashboard_page(data, {.now = now, .can_stop = !access.stop_token.empty()}, nonce), nonce);
+}
+
+HttpReply stop_answer(const HttpRequest& request, const DashboardData& data,
+                      const DashboardAccess& access) {
+  if (auto refused = refuse(request, access)) return *refused;
+  if (!request.is_post) return refusal(405);
+  if (access.stop_token.empty())
+    return refusal(403, "this dashboard only shows: start the run with --allow-stop");
+  if (!is_same_secret(request.action, access.stop_token))
+    return refusal(403, "this is not the stop token that the run's console shows");
+  if (!data.run || is_over(*data.run)) return refusal(409, "no run goes on here");
+  HttpReply reply;
+  reply.status = 202;
+  reply.body = "The run stops after this step and writes a checkpoint.\n";
+  return reply;
 }
 
 }  // namespace cohort::observe

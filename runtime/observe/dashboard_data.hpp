@@ -59,11 +59,11 @@ struct RunView {
   std::string name;
   std::string folder;
   RunState state = RunState::starting;
-  std::string error;       // why it failed
-  std::string stage;       // "warm start", "step", …
-  std::string phase;       // "generate", "update", …
-  double stage_done = -1;  // 0..1, or negative
-  double started = 0;
+  std::string error;                   // why it failed
+  std::string stage;                   // "warm start", "step", …
+  std::string phase;                   // "generate", "update", …
+  double stage_done = -1;              // 0..1, or negative
+  double started = 0, ended = 0;       // 0: it goes on
   uint64_t step = 0, total_steps = 0;  // finished, wanted
   uint64_t trajectories = 0;
   double tokens = 0;          // trained on
@@ -81,6 +81,10 @@ struct RunView {
   std::shared_ptr<const std::vector<Transition>> held;  // null: nothing
   std::vector<std::shared_ptr<const ComputeSpan>> compute;
 };
+
+inline bool is_over(const RunView& run) {
+  return run.state == RunState::finished || run.state == RunState::failed;
+}
 
 /// Immutable: readers need no lock.
 struct DashboardData {

@@ -16,10 +16,6 @@ std::string_view color_of(RunState state) {
   return state == RunState::failed ? "bad" : state == RunState::stopping ? "warn" : "";
 }
 
-bool is_over(const RunView& run) {
-  return run.state == RunState::finished || run.state == RunState::failed;
-}
-
 std::string doing(const RunView& run) {
   if (is_over(run) || run.stage.empty()) return std::string(to_string(run.state));
   std::string text = run.phase.empty() || run.stage == run.phase ? run.stage : run.phase;
@@ -45,7 +41,8 @@ std::string run_part(const RunView& run, double now) {
   out += small_headline("now", doing(run));
   out += small_headline(
       "time left", is_over(run) || !run.eta ? "-" : format_duration(std::max(0.0, *run.eta - now)));
-  out += small_headline("running for", format_duration(now - run.started));
+  out += small_headline(run.ended > 0 ? "ran for" : "running for",
+                        format_duration((run.ended > 0 ? run.ended : now) - run.started));
   out += small_headline("trajectories", format_count(static_cast<double>(run.trajectories)));
   out += small_headline("tokens", format_count(run.tokens));
   if (run.last != nullptr) {
@@ -159,6 +156,13 @@ std::string charts(const RunView& run) {
                      run.rows.pushed());
 }
 
+/// Not among the parts that are fetched again: nobody's typing is overwritten.
+constexpr std::string_view k_stop_form =
+    "<section id=\"stop\"><h2>Stop</h2><form class=\"where\" data-stop=\"1\"><input "
+    "type=\"password\" name=\"token\" autocomplete=\"off\" aria-label=\"stop token\" "
+    "placeholder=\"stop token, from the run's console\"><button>Stop after this step</button>"
+    "<output></output></form></section>\n";
+
 std::string events(const RunView& run) {
   ReportData report;
   report.events.assign(run.events.rbegin(), run.events.rend());
@@ -186,8 +190,9 @@ std::string dashboard_parts(const DashboardData& data, const PageOptions& option
 
 std::string dashboard_page(const DashboardData& data, const PageOptions& options,
                            std::string_view nonce) {
-  return page_shell({data.run ? data.run->name : "cohort", nonce, "./", data.run != nullptr},
-                    dashboard_parts(data, options));
+  std::string body = dashboard_parts(data, options);
+  if (options.can_stop && data.run && !is_over(*data.run)) body += k_stop_form;
+  return page_shell({data.run ? data.run->name : "cohort", nonce, "./", data.run != nullptr}, body);
 }
 
 }  // namespace cohort::observe

@@ -13,6 +13,7 @@ namespace cohort::observe {
 struct PageOptions {
   double now = 0;
   uint64_t known_rows = k_no_rows;  // rows that the client has drawn: charts come only if others
+  bool can_stop = false;            // the page has the form that stops the run
   static constexpr uint64_t k_no_rows = ~uint64_t{0};
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "runtime/observe/html.hpp"
@@ -17,13 +18,7 @@ namespace {
 constexpr size_t k_drawn_cards = 16;
 constexpr int k_look_ms = 1000;
 
-bool is_over(const RunView& run) {
-  return run.state == RunState::finished || run.state == RunState::failed;
-}
-
-std::string refresh(const RunView& run) {
-  return is_over(run) ? "" : fmt::format("<i data-refresh=\"{}\"></i>", k_look_ms);
-}
+std::string refresh(const RunView& run) { return is_over(run) ? "" : refresh_mark(k_look_ms); }
 
 /// What report.html's drawings need, of the first cards.
 ReportData timeline_data(const RunView& run) {
@@ -175,30 +170,77 @@ std::string draw_flow(const RunView& run, bool is_narrow) {
   return out + "</svg>";
 }
 
-std::string waiting_text(const RunView& run, double now) {
+std::string working_text(const RunView& run, double now) {
   if (is_over(run)) return fmt::format("The run is over: {}.", to_string(run.state));
   const std::vector<const Stage*> shown = stages_of(run);
   const auto busy = std::ranges::find_if(shown, [&](auto* s) { return works_now(*s, run); });
-  const std::string at =
-      fmt::format("step {}, {} after the start", run.step + 1, format_duration(now - run.started));
-  if (busy == shown.end())
-    return fmt::format("{}: {}.", at, run.phase.empty() ? std::string(run.stage) : run.phase);
-  std::string others;
-  for (const Stage* stage : shown)
-    if (stage != *busy && !stage->roles.empty())
-      others += fmt::format("{}{}", others.empty() ? "" : ", ", stage->title);
-  return fmt::format("{}: {} works{}{}.", at, (*busy)->title,
-                     others.empty() ? "" : "; its end is what waits: ", others);
+  const std::string phase = run.phase.empty() ? run.stage : run.phase;
+  return fmt::format("Step {}, {} after the start: {}{}.", run.step + 1,
+                     format_duration(now - run.started), phase.empty() ? "begins" : phase,
+                     busy == shown.end() ? "" : fmt::format(" ({})", (*busy)->title));
 }
 
-std::string processes_part(const DashboardData& data) {
-  if (data.run->phase_seconds.empty()) return "";
+std::string waits_part(const FlowView& flow) {
+  std::string out;
+  if (!flow.sentence.empty())
+    out += fmt::format("<p{}>{}</p>\n", flow.is_stalled ? " class=\"bad\"" : "",
+                       escape_html(flow.sentence));
+  if (!flow.note.empty()) out += fmt::format("<p class=\"note\">{}</p>\n", escape_html(flow.note));
+  if (flow.waits.empty()) return out;
+  out +=
+      "<div class=\"scroll\"><table><thead><tr><th>who</th><th>waits for</th>"
+      "<th class=\"num\">since</th><th>ends with</th><th>process</th></tr></thead><tbody>\n";
+  for (const WaitLine& wait : flow.waits)
+    out += fmt::format(
+        "<tr><td>{}</td><td class=\"words\">{}{}</td><td class=\"num\">{}</td>"
+        "<td class=\"words\">{}</td><td>{}</td></tr>\n",
+        escape_html(wait.who), escape_html(wait.what),
+        wait.where.empty() ? "" : fmt::format(", in {}", escape_html(wait.where)),
+        format_duration(wait.seconds), escape_html(wait.ends_by), escape_html(wait.process));
+  return out + "</tbody></table></div>\n";
+}
+
+std::string rate_text(double bytes_per_s) {
+  return std::isfinite(bytes_per_s) ? format_bytes(static_cast<uint64_t>(bytes_per_s)) + "/s" : "-";
+}
+
+std::string links_table(const FlowView& flow) {
+  if (flow.links.empty()) return "";
+  std::string out =
+      "<div class=\"scroll\"><table><thead><tr><th>link</th><th>end</th><th>queue</th>"
+      "<th class=\"num\">waiting</th><th class=\"num\">of</th><th class=\"num\">credit</th>"
+      "<th class=\"num\">messages</th><th class=\"num\">bytes</th><th class=\"num\">rate</th>"
+      "<th class=\"num\">resent</th></tr></thead><tbody>\n";
+  for (const LinkLine& link : flow.links) {
+    out += fmt::format("<tr><td>{}</td><td>{}</td>", escape_html(link.name),
+                       link.is_producer ? "producer" : "consumer");
+    out += link.is_producer
+               ? fmt::format(
+                     "<td><meter min=\"0\" max=\"{}\" value=\"{}\"></meter></td>"
+                     "<td class=\"num\">{}</td><td class=\"num\">{}</td>"
+                     "<td class=\"num\">-</td>",
+                     std::max<uint64_t>(1, link.queue_bytes_max), link.queued_bytes,
+                     format_bytes(link.queued_bytes), format_bytes(link.queue_bytes_max))
+               : fmt::format(
+                     "<td>-</td><td class=\"num\">-</td><td class=\"num\">-</td>"
+                     "<td class=\"num\">{}</td>",
+                     format_bytes(link.credit_bytes));
+    out += fmt::format(
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<td class=\"num\">{}</td></tr>\n",
+        link.messages, format_bytes(link.bytes), rate_text(link.bytes_per_s), link.resent);
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string phases_table(const RunView& run) {
+  if (run.phase_seconds.empty()) return "";
   double sum = 0;
-  for (const auto& [phase, seconds] : data.run->phase_seconds) sum += seconds;
+  for (const auto& [phase, seconds] : run.phase_seconds) sum += seconds;
   std::string out =
       "<div class=\"scroll\"><table><thead><tr><th>phase</th><th class=\"num\">seconds of all "
       "steps</th><th class=\"num\">share</th></tr></thead><tbody>\n";
-  for (const auto& [phase, seconds] : data.run->phase_seconds)
+  for (const auto& [phase, seconds] : run.phase_seconds)
     out += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
                        escape_html(phase), format_number(seconds, 4),
                        format_percent(sum > 0 ? seconds / sum : 0));
@@ -223,17 +265,20 @@ std::string timeline_page(const RunView& run, std::string_view nonce) {
   return page_shell({"timeline", nonce, "timeline"}, out);
 }
 
-std::string flow_page(const DashboardData& data, double now, std::string_view nonce) {
+std::string flow_page(const DashboardData& data, const FlowView* flow, double now,
+                      std::string_view nonce) {
   const RunView& run = *data.run;
   std::string out = "<header><h1>Dataflow</h1></header>\n";
   out += fmt::format("<section id=\"state\"><p>{}</p>{}</section>\n",
-                     escape_html(waiting_text(run, now)), refresh(run));
+                     escape_html(working_text(run, now)), refresh(run));
   out += part("flow", "Roles",
               stages_of(run).empty()
                   ? "<p class=\"note\">Numbers come with the first finished step.</p>"
                   : "<figure class=\"card\">" + dual(draw_flow(run, false), draw_flow(run, true)) +
                         "</figure>");
-  out += part("phases", "Time", processes_part(data));
+  out += part("waits", "Who waits for whom", flow == nullptr ? "" : waits_part(*flow));
+  out += part("links", "Links", flow == nullptr ? "" : links_table(*flow));
+  out += part("phases", "Time", phases_table(run));
   return page_shell({"dataflow", nonce, "flow"}, out);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/observe/browse_data.hpp"
 #include "runtime/observe/dashboard_data.hpp"
 
 namespace cohort::observe {
@@ -11,7 +12,9 @@ namespace cohort::observe {
 /// The last steps as report.html draws them: phases per card, bytes per object.
 std::string timeline_page(const RunView& run, std::string_view nonce);
 
-/// The roles, what they pass on, and who works while the others wait.
-std::string flow_page(const DashboardData& data, double now, std::string_view nonce);
+/// The roles, what the links between them hold and pass on, and who waits for whom. `flow` is null
+/// if nobody has read it.
+std::string flow_page(const DashboardData& data, const FlowView* flow, double now,
+                      std::string_view nonce);
 
 }  // namespace cohort::observe

@@ -16,11 +16,13 @@ constexpr size_t k_headers_max = 64;
 std::string_view reason(int status) {
   constexpr std::pair<int, std::string_view> k_reasons[] = {
       {200, "OK"},
+      {202, "Accepted"},
       {400, "Bad Request"},
       {401, "Unauthorized"},
       {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},
+      {409, "Conflict"},
       {413, "Content Too Large"},
       {414, "URI Too Long"},
       {421, "Misdirected Request"},

@@ -1,6 +1,7 @@
 #pragma once
 /// The little of HTTP/1.1 that the dashboard speaks: a GET or HEAD without a body, a reply, and the
-/// connection ends. One path takes a POST, which has no body either. Sockets are in runtime/control/http_server.hpp. Pure, thread-safe.
+/// connection ends. One path takes a POST, which has no body either. Sockets are in
+/// runtime/control/http_server.hpp. Pure, thread-safe.
 ///   HTTP-1 a request counts only when all of its head is there and of the grammar; any other gets
 ///          a status and no more.
 #include <cstddef>
@@ -15,7 +16,7 @@ inline constexpr size_t k_http_head_bytes_max = 8 << 10;
 inline constexpr std::string_view k_action_path = "/stop";
 
 struct HttpRequest {
-  bool is_head = false;  // HEAD, else GET
+  bool is_head = false;  // HEAD, else GET or POST
   bool is_post = false;  // of k_action_path
   std::string path;      // "/metrics", as it was sent
   std::string query;     // behind the "?"

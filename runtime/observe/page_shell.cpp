@@ -30,13 +30,22 @@ td.words{min-width:14em;overflow-wrap:anywhere}
 .links a[aria-current]{color:var(--ink);font-weight:600;text-decoration:none}
 .crumbs{color:var(--soft);font-size:14px;margin:0 0 6px;overflow-wrap:anywhere}
 form.where{display:flex;flex-wrap:wrap;gap:8px;margin:10px 0 14px}
-form.where input{flex:1 1 260px;min-width:0;font:13px/1.5 ui-monospace,Menlo,"DejaVu Sans Mono",monospace;
-background:var(--card);color:var(--ink);border:1px solid var(--axis);border-radius:6px;padding:5px 9px}
-form.where button,button.act{font:inherit;background:var(--tint);color:var(--ink);
+form.where label{display:flex;gap:4px;align-items:center}
+form.where input:not([type=checkbox]){flex:1 1 260px;min-width:0;
+font:13px/1.5 ui-monospace,Menlo,"DejaVu Sans Mono",monospace;
+background:var(--card);color:var(--ink);border:1px solid var(--axis);border-radius:6px;
+padding:5px 9px}
+form.where button{font:inherit;background:var(--tint);color:var(--ink);
 border:1px solid var(--axis);border-radius:6px;padding:4px 12px;cursor:pointer}
 a:focus-visible,button:focus-visible,input:focus-visible{outline:2px solid var(--c0);
 outline-offset:2px}
 tr:focus-within{background:var(--tint)}
+pre.one{font-size:20px;padding:10px 14px}
+a.token{color:inherit;text-decoration:none}
+a.token:hover{outline:1px solid var(--c0)}
+.context{font:14px/1.9 ui-monospace,Menlo,"DejaVu Sans Mono",monospace;overflow-wrap:anywhere}
+.context .sampled{background:var(--tint)}
+.context [aria-current]{outline:2px solid var(--c0);border-radius:3px}
 td.text{font-family:ui-monospace,Menlo,"DejaVu Sans Mono",monospace;white-space:pre}
 .log{max-height:60vh;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
 .diff td{overflow-wrap:anywhere}
@@ -45,7 +54,8 @@ td.text{font-family:ui-monospace,Menlo,"DejaVu Sans Mono",monospace;white-space:
 .flow .box.lost{stroke:var(--bad);stroke-width:3}
 .flow path{fill:none;stroke:var(--axis);stroke-width:1.5}
 .flow .tip{fill:var(--axis);stroke:none}
-kbd{font:11px ui-monospace,Menlo,monospace;border:1px solid var(--axis);border-radius:4px;padding:0 4px}
+kbd{font:11px ui-monospace,Menlo,monospace;
+border:1px solid var(--axis);border-radius:4px;padding:0 4px}
 )css";
 
 // Fetches the parts and replaces those that have changed. A legend's switches and open details stay
@@ -68,13 +78,21 @@ constexpr std::string_view k_script = R"js(
     });
   }
   function take(text) {
+    // Its style has a nonce of its own, which this page's policy would refuse.
+    text = text.replace(/<style[^>]*>[^<]*<\/style>/, '');
     var page = new DOMParser().parseFromString(text, 'text/html');
+    if (document.querySelector('[data-waiting]') && !page.querySelector('[data-waiting]')) {
+      document.querySelector('main').replaceWith(document.adoptNode(page.querySelector('main')));
+      document.title = page.title;
+      banner = document.getElementById('banner');
+      return;
+    }
     page.querySelectorAll('section').forEach(function (part) {
       var old = document.getElementById(part.id);
       if (!old || drawn[part.id] === part.outerHTML) return;
       drawn[part.id] = part.outerHTML;
       keep(old, part);
-      var focus = old.contains(document.activeElement) && document.activeElement.getAttribute('href');
+      var at = document.activeElement, focus = old.contains(at) && at.getAttribute('href');
       old.replaceWith(document.adoptNode(part));
       if (focus) part.querySelectorAll('a').forEach(function (a) {
         if (a.getAttribute('href') === focus) a.focus();
@@ -130,18 +148,19 @@ constexpr std::string_view k_script = R"js(
       if (filter) { filter.focus(); event.preventDefault(); }
     }
     if (event.key !== 'j' && event.key !== 'k') return;
-    var rows = Array.from(document.querySelectorAll('td a')), at = rows.indexOf(document.activeElement);
+    var rows = Array.from(document.querySelectorAll('td a'));
+    var at = rows.indexOf(document.activeElement);
     var to = rows[event.key === 'j' ? at + 1 : Math.max(at, 1) - 1];
     if (to) to.focus();
   });
-  document.addEventListener('click', function (event) {
-    var button = event.target.closest ? event.target.closest('button[data-action]') : null;
-    if (!button || !confirm('Stop the run after this step?')) return;
-    button.disabled = true;
-    fetch('stop', {method: 'POST', headers: {'X-Cohort-Action': button.dataset.action}})
+  document.addEventListener('submit', function (event) {
+    var form = event.target;
+    if (!form.dataset.stop) return;
+    event.preventDefault();
+    fetch('stop', {method: 'POST', headers: {'X-Cohort-Action': form.elements.token.value}})
       .then(function (reply) { return reply.text(); })
-      .then(function (text) { button.textContent = text.trim(); },
-            function () { button.disabled = false; });
+      .then(function (text) { form.querySelector('output').textContent = text.trim(); },
+            function () { form.querySelector('output').textContent = 'No answer.'; });
   });
   var first = source();
   if (first) next(Math.min(first.ms, 1000));
@@ -161,6 +180,8 @@ std::string links_part(std::string_view active) {
 }
 
 }  // namespace
+
+std::string refresh_mark(int ms) { return fmt::format("<i data-refresh=\"{}\"></i>", ms); }
 
 std::string part(std::string_view id, std::string_view title, const std::string& body) {
   return body.empty() ? fmt::format("<section id=\"{}\" hidden></section>\n", id)

@@ -21,6 +21,11 @@ std::string page_shell(const ShellOptions& options, const std::string& body);
 /// Returns the 200 of a page: its policy lets it run nothing and fetch nothing but its own.
 HttpReply page_reply(std::string page, std::string_view nonce);
 
+inline constexpr int k_soon_ms = 300, k_live_ms = 2000;
+
+/// Returns the mark by which the script knows when to look again.
+std::string refresh_mark(int ms);
+
 /// Returns <section id=…> that stays empty and hidden while `body` is.
 std::string part(std::string_view id, std::string_view title, const std::string& body);
 

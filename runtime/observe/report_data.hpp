@@ -97,6 +97,7 @@ struct TurnView {
   bool is_valid = true;
   bool is_effective = true;
   std::vector<TokenView> tokens;  // of the answer
+  uint64_t first_token = 0;       // of the answer in the trajectory
 };
 
 struct TrajectoryView {
@@ -106,6 +107,7 @@ struct TrajectoryView {
   double score = 0;
   std::string stop_reason;
   std::vector<TurnView> turns;
+  std::string token_links = {};  // address that a token's number completes; empty: no links
 };
 
 struct EventView {

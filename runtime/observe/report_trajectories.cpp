@@ -93,28 +93,34 @@ int surprise_class(double logp) {
                                : 4;
 }
 
-std::string answer_part(const TurnView& turn) {
+std::string token_part(const TokenView& token, const std::string& address) {
+  const std::string_view tag = address.empty() ? "span" : "a";
+  const std::string shade =
+      std::isfinite(token.logp) ? fmt::format(" t{}", surprise_class(token.logp)) : "";
+  std::string out = fmt::format("<{} class=\"token{}\"", tag, shade);
+  if (!address.empty()) out += fmt::format(" href=\"{}\"", escape_html(address));
+  if (std::isfinite(token.logp))
+    out += fmt::format(" title=\"p = {:.3f}, log p = {:.3f}\"", std::exp(token.logp), token.logp);
+  return out + fmt::format(">{}</{}>", escape_html(token.text), tag);
+}
+
+std::string answer_part(const TurnView& turn, const std::string& links) {
   if (turn.tokens.empty())
     return fmt::format("<p class=\"answer\">{}</p>", escape_html(turn.answer));
   std::string out = "<p class=\"answer\">";
   double sum = 0;
-  for (const TokenView& token : turn.tokens) {
-    if (!std::isfinite(token.logp)) {
-      out += fmt::format("<span class=\"token\">{}</span>", escape_html(token.text));
-      continue;
-    }
-    sum += token.logp;
-    out += fmt::format("<span class=\"token t{}\" title=\"p = {:.3f}, log p = {:.3f}\">{}</span>",
-                       surprise_class(token.logp), std::exp(token.logp), token.logp,
-                       escape_html(token.text));
+  for (size_t i = 0; i < turn.tokens.size(); ++i) {
+    if (std::isfinite(turn.tokens[i].logp)) sum += turn.tokens[i].logp;
+    out += token_part(turn.tokens[i],
+                      links.empty() ? "" : fmt::format("{}{}", links, turn.first_token + i));
   }
   return out + fmt::format("</p><p class=\"logp\">log p {:.2f} (p {:.2f})</p>", sum, std::exp(sum));
 }
 
-std::string turn_part(const TurnView& turn, size_t number) {
+std::string turn_part(const TurnView& turn, size_t number, const std::string& links) {
   std::string out = fmt::format("<li class=\"turn\"><h4>turn {}</h4>", number);
   out += observation_part(turn.observation);
-  out += answer_part(turn);
+  out += answer_part(turn, links);
   out += fmt::format("<p class=\"flags\"><span class=\"{}\">reward {}</span>",
                      turn.reward > 0   ? "good"
                      : turn.reward < 0 ? "bad"
@@ -138,7 +144,8 @@ std::string trajectory_part(const TrajectoryView& trajectory) {
   if (!trajectory.stop_reason.empty()) chip("", "ended by " + trajectory.stop_reason);
   chip("", fmt::format("seed {}", trajectory.seed));
   out += "</p><ol class=\"turns\">";
-  for (size_t i = 0; i < trajectory.turns.size(); ++i) out += turn_part(trajectory.turns[i], i + 1);
+  for (size_t i = 0; i < trajectory.turns.size(); ++i)
+    out += turn_part(trajectory.turns[i], i + 1, trajectory.token_links);
   return out + "</ol></article>\n";
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/transport/consumer_end.hpp"
+#include "runtime/transport/link_book.hpp"
 
 namespace cohort::transport {
 
@@ -95,6 +96,9 @@ class ReceiverPump final : public Receiver, ConsumerPort {
     endpoint_ = *endpoint;
     if (options_.announce) options_.announce(endpoint_);
     thread_ = std::thread([this] { run(); });
+    place_ = LinkPlace([this] {
+      return LinkEnd{options_.name, false, counters_.read(), 0, 0, options_.credit_bytes};
+    });
     return {};
   }
   std::string endpoint() const override { return endpoint_; }
@@ -201,6 +205,7 @@ class ReceiverPump final : public Receiver, ConsumerPort {
   int64_t now_ = 0;
 
   std::thread thread_;
+  LinkPlace place_;  // the first to end
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/log.hpp"
+#include "runtime/transport/link_book.hpp"
 #include "runtime/transport/producer_session.hpp"
 
 namespace cohort::transport {
@@ -55,6 +56,10 @@ class SenderPump final : public Sender, ProducerPort {
     COHORT_TRY(open_socket());
     session_.start(now_ms());
     thread_ = std::thread([this] { run(); });
+    place_ = LinkPlace([this] {
+      return LinkEnd{options_.name,        true, counters_.read(), pending_bytes(),
+                     options_.queue_bytes, 0};
+    });
     return {};
   }
   Expected<uint64_t> send(Message message, Sender::OnAcked on_acked) override {
@@ -222,7 +227,8 @@ class SenderPump final : public Sender, ProducerPort {
   ProducerSession session_;
   std::vector<ProducerItem> taken_;
 
-  std::thread thread_;  // last: starts when all else is there
+  std::thread thread_;  // starts when all else is there
+  LinkPlace place_;     // the first to end
 };
 
 }  // namespace

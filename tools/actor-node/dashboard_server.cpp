@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/observe/dashboard.hpp"
@@ -16,24 +17,25 @@ constexpr double k_watched_s = 4;  // a page that has not asked for so long is n
 constexpr double k_linger_s = 2;
 constexpr std::chrono::seconds k_status_every{1}, k_status_limit{2};
 
-/// A word that nobody can guess and that is used once.
-std::string new_nonce() {
-  std::random_device random;
-  std::string nonce;
-  for (int i = 0; i < 4; ++i) nonce += fmt::format("{:08x}", random());
-  return nonce;
-}
-
-bool is_over(const observe::RunView& run) {
-  return run.state == observe::RunState::finished || run.state == observe::RunState::failed;
-}
-
 }  // namespace
+
+std::string new_secret() {
+  std::random_device random;
+  std::string secret;
+  for (int i = 0; i < 4; ++i) secret += fmt::format("{:08x}", random());
+  return secret;
+}
 
 void add_dashboard_option(CLI::App& app, std::string& where) {
   app.add_option("--dashboard", where,
                  "[HOST:]PORT of a live page and of /metrics for Prometheus (0: any free port; "
                  "beyond loopback with the token and over the TLS of --keys)");
+}
+
+void add_stop_option(CLI::App& app, bool& allows_stop) {
+  app.add_flag("--allow-stop", allows_stop,
+               "the dashboard can stop the run after a step: for those who have the token that is "
+               "printed beside its address");
 }
 
 Expected<std::optional<control::Address>> dashboard_address(const std::string& where,
@@ -104,15 +106,53 @@ DashboardServer::~DashboardServer() { unfollow(); }
 
 observe::HttpReply DashboardServer::answer(const observe::HttpRequest& request) {
   const observe::DashboardData data = board_.data();
-  const observe::DashboardAccess access{token_, is_loopback_};
-  observe::HttpReply reply = observe::answer(request, data, access, now_seconds(), new_nonce());
+  observe::DashboardAccess access{token_, is_loopback_, ""};
+  std::shared_ptr<RunBrowser> browser;
+  {
+    std::lock_guard lock(mutex_);
+    browser = browser_;
+    access.stop_token = stop_token_;
+  }
+  if (request.is_post) return answer_stop(request, access);
+  observe::HttpReply reply =
+      observe::answer(request, data, access, now_seconds(), new_secret(), browser.get());
   if (request.path == "/live" && reply.status == 200) {
     std::lock_guard lock(mutex_);
     last_live_ = now_seconds();
-    has_told_end_ = data.run && is_over(*data.run);
+    has_told_end_ = data.run && observe::is_over(*data.run);
     served_.notify_all();
   }
   return reply;
+}
+
+observe::HttpReply DashboardServer::answer_stop(const observe::HttpRequest& request,
+                                                const observe::DashboardAccess& access) {
+  observe::HttpReply reply = observe::stop_answer(request, board_.data(), access);
+  if (reply.status != 202) return reply;
+  std::function<void()> stop;
+  {
+    std::lock_guard lock(mutex_);
+    stop = std::exchange(stop_, nullptr);
+  }
+  if (!stop) return observe::refusal(409, "the run does not begin its steps yet, or stops already");
+  stop();
+  return reply;
+}
+
+void DashboardServer::allow_stop(std::string token) {
+  std::lock_guard lock(mutex_);
+  stop_token_ = std::move(token);
+}
+
+void DashboardServer::on_stop(std::function<void()> stop) {
+  std::lock_guard lock(mutex_);
+  stop_ = std::move(stop);
+}
+
+void DashboardServer::open_run(RunBrowserOptions options) {
+  auto browser = std::make_shared<RunBrowser>(std::move(options));
+  std::lock_guard lock(mutex_);
+  browser_ = std::move(browser);
 }
 
 void DashboardServer::follow(caf::actor_system& system, const actors::ClusterHeadActor& head) {

@@ -11,6 +11,7 @@
 #include "tools/actor-node/plugin_command.hpp"
 #include "tools/actor-node/rescale_command.hpp"
 #include "tools/actor-node/score_command.hpp"
+#include "tools/actor-node/serve_command.hpp"
 #include "tools/actor-node/tokenize_command.hpp"
 
 namespace {
@@ -55,6 +56,8 @@ int main(int argc, char** argv) {
   CLI::App* rescale = cohort::add_rescale_command(app, rescale_options);
   cohort::ScoreCommand score_options;
   CLI::App* score = cohort::add_score_command(app, score_options);
+  cohort::ServeCommand serve_options;
+  CLI::App* serve = cohort::add_serve_command(app, serve_options);
   cohort::PluginCommand plugin_options;
   CLI::App* plugin = cohort::add_plugin_command(app, plugin_options);
   cohort::TokenizeCommand tokenize_options;
@@ -72,6 +75,7 @@ int main(int argc, char** argv) {
   if (keys->parsed()) return cohort::keys_command(keys_options);
   if (rescale->parsed()) return cohort::rescale_command(rescale_options);
   if (score->parsed()) return cohort::score_command(score_options);
+  if (serve->parsed()) return cohort::serve_command(serve_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
   if (logprobs->parsed() || exported->parsed() || evaluated->parsed() || chat->parsed())

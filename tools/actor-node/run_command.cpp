@@ -16,6 +16,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/compute/device/cpu_setup.hpp"
 #include "runtime/control/system.hpp"
+#include "runtime/transport/link_book.hpp"
 #include "tools/actor-node/card_processes.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_text.hpp"
@@ -81,6 +82,24 @@ Expected<void> open_stream(Session& session) {
   return session.writer->sync();
 }
 
+/// The links whose ends are in this process.
+std::vector<observe::LinkLine> links_shown() {
+  std::vector<observe::LinkLine> lines;
+  for (const transport::LinkEnd& end : transport::links_here()) {
+    observe::LinkLine line;
+    line.name = end.name;
+    line.is_producer = end.is_producer;
+    line.messages = end.stats.messages;
+    line.bytes = end.stats.bytes;
+    line.resent = end.stats.resent;
+    line.queued_bytes = end.pending_bytes;
+    line.queue_bytes_max = end.queue_bytes;
+    line.credit_bytes = end.credit_bytes;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 Expected<void> open_folder(Session& session, const RunCommand& command) {
   COHORT_ASSIGN(session.folder, actors::open_run_folder(session.config));
   // Two generations of checkpoints and a first stream segment must fit, or the run would die late.
@@ -110,6 +129,8 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.telemetry = session.config.telemetry;
   log.console = session.console.get();
   if (session.dashboard) log.board = &session.dashboard->board();
+  if (session.dashboard)
+    session.dashboard->open_run({session.folder.path, session.plan.tokenizer, {}, links_shown});
   COHORT_ASSIGN(session.log, actors::RunLog::open(std::move(log)));
   return {};
 }
@@ -122,6 +143,8 @@ bool is_clustered(const RunCommand& command) {
 /// A taken port or missing credentials are told before anything else begins.
 Expected<void> open_dashboard(Session& session, const RunCommand& command) {
   COHORT_ASSIGN(auto address, dashboard_address(command.dashboard, true));
+  if (!address && command.allows_stop)
+    return Error{Errc::config, "--allow-stop is for the dashboard: say --dashboard PORT too"};
   if (!address) return {};
   COHORT_ASSIGN(session.dashboard, DashboardServer::open(*address, command.cluster.access));
   observe::RunView run;
@@ -132,6 +155,11 @@ Expected<void> open_dashboard(Session& session, const RunCommand& command) {
     run.cards.push_back({card.card, card.role, 0, 0, card.budget_bytes});
   session.dashboard->board().begin_run(std::move(run));
   std::printf("dashboard: %s\n", session.dashboard->url().c_str());
+  if (command.allows_stop) {
+    const std::string token = new_secret();
+    session.dashboard->allow_stop(token);
+    std::printf("stop token: %s\n", token.c_str());
+  }
   std::fflush(stdout);
   return {};
 }
@@ -226,12 +254,15 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
   }
   auto node = system.spawn(actors::node, std::move(node_options));
   signals.start([node] { caf::anon_send(node, control::stop_atom_v); });
+  if (session.dashboard)
+    session.dashboard->on_stop([node] { caf::anon_send(node, control::stop_atom_v); });
   caf::anon_send(node, control::start_atom_v);
   if (session.processes)
     if (auto started = session.processes->start(system, session.folder.run_id, node); !started)
       caf::anon_send(node, control::fail_atom_v,
                      control::Failure{"node", "start", started.error().to_string()});
   actors::RunResult result = future.get();
+  if (session.dashboard) session.dashboard->on_stop(nullptr);
   {
     caf::scoped_actor self{system};
     self->request(node, std::chrono::seconds(10), control::flush_atom_v)

@@ -13,7 +13,8 @@ struct RunCommand {
   bool is_quiet = false;
   bool is_plain = false;  // lines even on a terminal
   std::string sandbox;    // of plugins and code: bubblewrap or rlimits; empty: as the config says
-  std::string dashboard;  // [HOST:]PORT; empty: as DASHBOARD_PORT says, if it does
+  bool allows_stop = false;  // by the dashboard, to those who show the token that is printed
+  std::string dashboard;     // [HOST:]PORT; empty: as DASHBOARD_PORT says, if it does
 };
 
 /// Returns the exit code: 0 done or stopped by Ctrl-C, 1 the run failed, 2 the configuration is

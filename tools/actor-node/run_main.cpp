@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 1000));
   cohort::add_access_options(*run, command.cluster.access);
   cohort::add_dashboard_option(*run, command.dashboard);
+  cohort::add_stop_option(*run, command.allows_stop);
   run->footer(
       "Last line of a run: `run: <folder>`. Ctrl-C once: finish the step, write a checkpoint, exit "
       "0; twice: leave at once.\n"

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <array>
 #include <map>
@@ -7,6 +6,7 @@
 #include <set>
 
 #include "tools/traj/compare.hpp"
+#include "tools/traj/flat_config.hpp"
 #include "tools/traj/open_run.hpp"
 #include "tools/traj/traj_commands.hpp"
 
@@ -32,15 +32,6 @@ struct Side {
   }
 };
 
-void flatten(const YAML::Node& node, const std::string& path,
-             std::map<std::string, std::string>& out) {
-  if (node.IsMap())
-    for (const auto& each : node)
-      flatten(each.second, (path.empty() ? "" : path + ".") + each.first.Scalar(), out);
-  else
-    out[path] = YAML::Dump(node);
-}
-
 Expected<void> take_json(Side& side, const stream::RecordInfo& info) {
   COHORT_ASSIGN(stream::Record record, side.reader.read(info));
   nlohmann::json data = nlohmann::json::parse(record.text(), nullptr, false);
@@ -49,7 +40,7 @@ Expected<void> take_json(Side& side, const stream::RecordInfo& info) {
   if (info.type == stream::RecordType::step_result && info.key.step)
     side.results[*info.key.step] = std::move(data);
   else if (info.type == stream::RecordType::run_config)
-    flatten(YAML::Load(data.value("yaml", "")), "", side.config);
+    side.config = flat_config(data.value("yaml", ""));
   return {};
 }
 

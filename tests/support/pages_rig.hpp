@@ -1,0 +1,55 @@
+#pragma once
+/// A dashboard with a made-up run on its board, and a stream that the test writes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/support/dashboard_sample.hpp"
+#include "tests/support/lake_tokenizer.hpp"
+#include "tests/support/page_client.hpp"
+#include "tests/support/stream_folder.hpp"
+
+namespace cohort::test {
+
+class PagesRig {
+ public:
+  PagesRig() {
+    auto server = DashboardServer::open({"127.0.0.1", 0}, {});
+    EXPECT_TRUE(server) << server.error().to_string();
+    server_ = std::move(*server);
+    observe::sample::publish_run(server_->board(), 3);
+  }
+  DashboardServer& server() { return *server_; }
+  const stream::test::StreamFolder& folder() const { return folder_; }
+  void show(std::shared_ptr<const tasks::Tokenizer> tokenizer = tests::lake_tokenizer()) {
+    server_->open_run({folder_.path(), std::move(tokenizer)});
+  }
+  void append(const proto::Trajectory& x) {
+    const auto appended = writer().append_trajectory(x);
+    EXPECT_TRUE(appended) << appended.error().detail;
+  }
+  void append_result(uint64_t step, double reward) {
+    const auto appended = writer().append_json(
+        stream::RecordType::step_result,
+        fmt::format(R"({{"step":{},"reward/mean":{},"loss":0.5}})", step, reward));
+    EXPECT_TRUE(appended) << appended.error().detail;
+  }
+
+ private:
+  /// Goes on as long as the rig: the stream is one that is being written.
+  stream::Writer& writer() {
+    if (!writer_) {
+      auto opened = stream::Writer::open(folder_.path(), stream::test::small_segments());
+      EXPECT_TRUE(opened) << opened.error().detail;
+      writer_ = std::make_unique<stream::Writer>(std::move(*opened));
+    }
+    return *writer_;
+  }
+
+  stream::test::StreamFolder folder_;
+  std::unique_ptr<stream::Writer> writer_;
+  std::unique_ptr<DashboardServer> server_;
+};
+
+}  // namespace cohort::test
