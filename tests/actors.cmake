@@ -44,6 +44,8 @@ cohort_test(cluster_test integration TIMEOUT 300
 set_tests_properties(integration.cluster_test PROPERTIES RUN_SERIAL TRUE)
 cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
+cohort_test(diagnose_test integration TIMEOUT 300
+  SOURCES integration/diagnose_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(telemetry_test integration TIMEOUT 120
   SOURCES integration/telemetry_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(recovery_integration_test integration TIMEOUT 240

@@ -1,11 +1,14 @@
 #include "actors/node/placement_actor.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/waits.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/stream/record.hpp"
 
@@ -65,17 +68,41 @@ class PlacementState {
       failpoint::hit("placement.command");
     }
     last_stage_ = message.stage;
+    sent_[message.id] =
+        fmt::format("{} on card {} to {}", message.command.role, message.command.card.value,
+                    plan::to_string(message.command.verb));
+    show_wait();
     auto owner = options_.owners.find({message.command.role, message.command.card});
     if (owner == options_.owners.end())
-      return carry(machine_.error(
-          message.id, {Errc::not_found, "no actor owns this role on this card"}, now()));
+      return answered(
+          message.id,
+          machine_.error(message.id, {Errc::not_found, "no actor owns this role on this card"},
+                         now()));
     send_request(
         self_, owner->second, std::chrono::milliseconds(options_.command_timeout_ms),
         [this, id = message.id](const CardReply& reply) {
-          carry(machine_.reply(id, reply, now()));
+          answered(id, machine_.reply(id, reply, now()));
         },
-        [this, id = message.id](caf::error& e) { carry(machine_.error(id, from_caf(e), now())); },
+        [this, id = message.id](caf::error& e) {
+          answered(id, machine_.error(id, from_caf(e), now()));
+        },
         card_atom_v, message);
+  }
+  void answered(uint64_t id, const phase::Orders& orders) {
+    sent_.erase(id);
+    show_wait();
+    carry(orders);
+  }
+  /// The first of those that have not answered, and how many more there are.
+  void show_wait() {
+    if (sent_.empty()) return wait_.end();
+    constexpr size_t k_named = 2;
+    std::string what;
+    size_t named = 0;
+    for (auto each = sent_.begin(); each != sent_.end() && named < k_named; ++each, ++named)
+      what += (what.empty() ? "" : ", ") + each->second;
+    if (sent_.size() > named) what += fmt::format(" and {} more", sent_.size() - named);
+    wait_ = Wait({WaitLevel::role, name, what, "its answer"});
   }
   void execute(const phase::Grant& grant) {
     auto promise = waiting_.extract(grant.ask).mapped();
@@ -123,6 +150,8 @@ class PlacementState {
   PlacementOptions options_;
   plan::PhaseMachine machine_;
   control::PublishStage last_stage_ = control::PublishStage::commit;  // of the last command sent
+  std::map<uint64_t, std::string> sent_;  // commands without an answer, as a wait tells them
+  Wait wait_;
   uint64_t asks_ = 0;
   std::map<uint64_t, caf::typed_response_promise<control::PhaseReport>> waiting_;  // by number
 };

@@ -244,10 +244,19 @@ class TrainerState {
     return report;
   }
   void record(const TrajectoryBatch& batch, std::function<void()> then) {
+    const auto wait = std::make_shared<Wait>(WaitText{
+        WaitLevel::link, "the collector",
+        fmt::format("{} trajectories in the stream (recorder)", batch->size()), "its answer"});
     send_request(
         self_, options_.recorder, std::chrono::milliseconds(options_.record_timeout_ms),
-        [then = std::move(then)](uint64_t) { then(); },
-        [this](caf::error& e) { options_.fail(failure_of(Role::actor_train, "record", e)); },
+        [wait, then = std::move(then)](uint64_t) {
+          wait->end();
+          then();
+        },
+        [this, wait](caf::error& e) {
+          wait->end();
+          options_.fail(failure_of(Role::actor_train, "record", e));
+        },
         record_atom_v, batch);
   }
   void keep(const TrajectoryBatch& batch) {

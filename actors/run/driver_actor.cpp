@@ -180,9 +180,12 @@ class DriverState {
 
  private:
   /// The run waits for this until what is returned goes: with the answer, or its error.
-  std::shared_ptr<Wait> shown(const std::string& what) const {
-    return std::make_shared<Wait>(
-        WaitText{WaitLevel::run, fmt::format("step {}", run_->step()), what, "its answer"});
+  std::shared_ptr<Wait> shown(Role role, const std::string& what) const {
+    // The recorder waits for nothing but the disk.
+    const WaitLevel level = role == Role::recorder ? WaitLevel::link : WaitLevel::run;
+    return std::make_shared<Wait>(WaitText{level, fmt::format("step {}", run_->step()),
+                                           fmt::format("{} ({})", what, to_string(role)),
+                                           "its answer"});
   }
   template <class Answer>
   static auto ending(std::shared_ptr<Wait> wait, std::function<void(Answer)> then) {
@@ -194,7 +197,7 @@ class DriverState {
   /// Sends a request. Its answer goes to `then`, its error to the machine.
   template <class Handle, class Then, class... Args>
   void ask(Role role, const std::string& what, const Handle& handle, Then then, Args&&... args) {
-    const auto wait = shown(what);
+    const auto wait = shown(role, what);
     send_request(
         self_, handle, std::chrono::milliseconds(options_.request_timeout_ms),
         ending(wait, std::function(std::move(then))),

@@ -88,6 +88,8 @@ TEST_F(Stall, AnIdleRoleIsTheCauseUnlessSomethingBehindItMoves) {
   ProcessWaits& run = process(1, "run");
   run.waits = {wait(WaitLevel::role, "the collector of step 3", "trajectories", 30)};
   EXPECT_EQ(diagnose(input_).who, "the collector of step 3");
+  run.waits.push_back(wait(WaitLevel::role, "reference", "its frame", 28));
+  EXPECT_EQ(diagnose(input_).who, "reference");
   run.waits.push_back(wait(WaitLevel::link, "rollout 0", "credit of rewards", 25));
   EXPECT_EQ(diagnose(input_).who, "rollout 0");
   run.waits.push_back(wait(WaitLevel::outside, "plugin p", "its child 9", 2));

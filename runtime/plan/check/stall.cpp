@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 namespace cohort::plan {
 namespace {
@@ -33,9 +34,15 @@ class Look {
 
   Diagnosis answer() const {
     if (auto found = of_process()) return *found;
-    for (WaitLevel level : {WaitLevel::outside, WaitLevel::link, WaitLevel::role, WaitLevel::run})
-      for (const Seen& seen : all_)
+    for (const Seen& seen : all_)
+      if (seen.wait->level == WaitLevel::outside && is_cause(seen)) return of_wait(seen);
+    // Of roles that wait for one another the last began to wait last: it is the nearest to the
+    // cause.
+    for (WaitLevel level : {WaitLevel::link, WaitLevel::role})
+      for (const Seen& seen : std::views::reverse(all_))
         if (seen.wait->level == level && is_cause(seen)) return of_wait(seen);
+    for (const Seen& seen : all_)
+      if (seen.wait->level == WaitLevel::run && is_cause(seen)) return of_wait(seen);
     Diagnosis healthy;
     healthy.sentence = fmt::format("nothing waits longer than {:g} s", in_.after_s);
     if (all_.empty()) return healthy;

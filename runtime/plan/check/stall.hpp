@@ -4,7 +4,8 @@
 ///
 /// STALL-1: a stopped or swapped-out process is a cause; so is a wait `outside` as long as
 /// `after_s`. STALL-2: a wait of another level is a cause only if its process computes nothing, and
-/// no younger wait of a later level shows that something moves.
+/// no younger wait of a later level shows that something moves. STALL-3: of the roles that wait the
+/// one that began last is the cause; of what is outside, the oldest.
 #include <sys/types.h>
 
 #include <cstdint>

@@ -27,7 +27,7 @@ namespace {
 constexpr size_t k_words_bytes = 2048;
 constexpr size_t k_slack_bytes = 65536;  // taken frames that may lie before the next one
 constexpr double k_look_s = 0.05;        // how often a silent child is looked after
-constexpr double k_stack_s = 1;          // a call of this length is asked for its stack, then later
+constexpr double k_stack_s = 0.5;        // a call of this length is asked for its stack, then later
 constexpr double k_end_s = 0.25;         // from the end of its pipe to its exit status
 
 /// The process at the end of the chain that the sandbox starts: bwrap, its init, the child.
@@ -223,15 +223,17 @@ Wait PluginWorker::wait_for_child(double since, double timeout_s) const {
                fmt::format("its answer, or the deadline of {:g} s", timeout_s), child, since});
 }
 
-/// Takes the stacks that the child has written, and asks for the next: signals are no calls, so
-/// that a child that is locked up answers too.
+/// Asks the child for its stacks: signals are no calls, so that one that is locked up answers too.
+void PluginWorker::ask_stack() const {
+  if (has_stacks_ && server_ > 0 && catches(server_, SIGUSR2)) ::kill(server_, SIGUSR2);
+}
+
+/// Takes the stacks that the child has written.
 void PluginWorker::take_stack(Wait& wait) {
-  if (!has_stacks_ || server_ <= 0 || !catches(server_, SIGUSR2)) return;
-  if (const size_t at = words_.find(k_stack_head); at != std::string::npos) {
-    wait.set_where(place_in_stack(std::string_view(words_).substr(at)));
-    words_.erase(at);
-  }
-  ::kill(server_, SIGUSR2);
+  const size_t at = words_.find(k_stack_head);
+  if (at == std::string::npos) return;
+  wait.set_where(place_in_stack(std::string_view(words_).substr(at)));
+  words_.erase(at);
 }
 
 Expected<bool> PluginWorker::take_frame(Frame& frame) {
@@ -271,8 +273,9 @@ Expected<Frame> PluginWorker::next(double timeout_s) {
     if (ready == 0 && process_->poll_status() != -1) return ended();
     if (fds[1].revents != 0) read_words();
     if (ready == 0 && !wait) wait.emplace(wait_for_child(asked, timeout_s));
+    if (wait && ready == 0) take_stack(*wait);  // it is written to its end
     if (wait && now_seconds() >= stack_at) {
-      take_stack(*wait);
+      ask_stack();
       stack_at = now_seconds() + k_stack_s;
     }
     if (fds[2].revents != 0 && !send_some()) return ended();

@@ -61,6 +61,7 @@ class PluginWorker {
   bool read_some();
   void read_words();
   Wait wait_for_child(double since, double timeout_s) const;
+  void ask_stack() const;
   void take_stack(Wait& wait);
   Error ended();
 
