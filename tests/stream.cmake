@@ -16,6 +16,8 @@ if(TARGET traj)
   add_dependencies(traj_rewrite_test traj)
   cohort_test(traj_compare_test unit SOURCES unit/traj_compare_test.cpp DEPS cohort::traj_reading)
   cohort_test(stream_seek_test property SOURCES property/stream_seek_test.cpp DEPS cohort::traj_reading TSAN)
+  cohort_test(required_literal_test property SOURCES property/required_literal_test.cpp
+    DEPS cohort::traj_reading cohort::tasks)
   cohort_test(import_rows_test unit SOURCES unit/import_rows_test.cpp DEPS cohort::traj_reading)
   add_dependencies(stream_integration_test traj)
 endif()

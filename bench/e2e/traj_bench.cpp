@@ -9,7 +9,7 @@
 // size  = bytes of segments over bytes of columns and over bytes of headers and columns.
 // Each is measured at rest and again while a writer appends to the stream (k_live_rate).
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -97,8 +97,29 @@ class LiveWriter {
 
 // -- ceilings ----------------------------------------------------------------
 
+struct Timed {
+  double wall = 0, cpu = 0;  // [s]
+};
+
+double cpu_seconds(int who) {
+  rusage usage{};
+  ::getrusage(who, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// `who`: RUSAGE_SELF, or RUSAGE_CHILDREN that have ended.
+template <class F>
+Timed timed(int who, F&& f) {
+  const double wall = now_seconds(), cpu = cpu_seconds(who);
+  f();
+  return {now_seconds() - wall, cpu_seconds(who) - cpu};
+}
+
 /// Reads all segments once into a buffer that is used again, split over `threads`.
-double read_segments(const std::filesystem::path& folder, size_t threads) {
+void read_segments(const std::filesystem::path& folder, size_t threads) {
   const std::vector<uint32_t> segments = stream::list_segments(folder).value();
   std::atomic<size_t> next{0};
   const auto read_some = [&] {
@@ -110,12 +131,10 @@ double read_segments(const std::filesystem::path& folder, size_t threads) {
       for (uint64_t at = 0, n = 1; n > 0; at += n) n = file.read(at, buffer).value();
     }
   };
-  const double begin = now_seconds();
   std::vector<std::thread> workers;
   for (size_t i = 1; i < threads; ++i) workers.emplace_back(read_some);
   read_some();
   for (std::thread& worker : workers) worker.join();
-  return now_seconds() - begin;
 }
 
 /// A read of a record's bytes at a known place.
@@ -152,19 +171,16 @@ void seek(const Settings& settings, const std::filesystem::path& folder, Rng& rn
   }
 }
 
-/// Runs `traj grep --count WORDS`; returns seconds. The answer must begin with `count`.
-double grep(const Settings& settings, const std::filesystem::path& folder, const std::string& words,
-            uint64_t count) {
+/// Runs `traj grep --count WORDS`. The answer must begin with `count`.
+void grep(const Settings& settings, const std::filesystem::path& folder, const std::string& words,
+          uint64_t count) {
   const std::string command =
       fmt::format("{} grep --count {} {}", settings.traj.string(), folder.string(), words);
-  const double begin = now_seconds();
   std::FILE* pipe = popen(command.c_str(), "r");
   char line[256] = "";
   (void)std::fgets(line, sizeof line, pipe);
   COHORT_CHECK(pclose(pipe) == 0, "bench: traj grep failed");
-  const double seconds = now_seconds() - begin;
   COHORT_CHECK(std::string(line).starts_with(fmt::format("{} of ", count)), line);
-  return seconds;
 }
 
 struct GrepCase {
@@ -181,23 +197,34 @@ std::vector<GrepCase> grep_cases(const Settings& settings) {
           {"where", "--where 'score > 2' --kind train", needles}};
 }
 
-struct Greps {
-  std::vector<double> copy_one, copy_all;            // [s]
-  std::map<std::string, std::vector<double>> found;  // [s]
+/// A number of wall seconds and of CPU seconds for each repeat.
+struct Times {
+  std::vector<double> wall, cpu;
+  void add(const Timed& x) {
+    wall.push_back(x.wall);
+    cpu.push_back(x.cpu);
+  }
 };
 
+struct Greps {
+  Times copy_one, copy_all;
+  std::map<std::string, Times> found;
+};
+
+/// A busy machine stretches wall seconds, so what each byte costs is said in CPU seconds too.
 void print_grep(const Settings& settings, const Greps& x, uint64_t bytes, const char* state) {
   const double megabytes = static_cast<double>(bytes) / 1e6;
-  for (const auto& [name, seconds] : x.found)
+  for (const auto& [name, times] : x.found)
     fmt::print(
         "{{\"bench\":\"traj\",\"case\":\"grep\",\"query\":\"{}\",\"state\":\"{}\",\"trajectories\":"
-        "{},"
-        "\"mb\":{:.0f},\"mb_s\":{:.0f},\"seconds\":{:.3f},\"copy_mb_s\":{:.0f},"
-        "\"copy_all_cores_mb_s\":{:.0f},\"of_copy\":{:.3f},\"of_copy_all_cores\":{:.3f},"
-        "\"n\":{}}}\n",
-        name, state, settings.trajectories, megabytes, megabytes / median(seconds), median(seconds),
-        megabytes / median(x.copy_one), megabytes / median(x.copy_all),
-        median(x.copy_one) / median(seconds), median(x.copy_all) / median(seconds), seconds.size());
+        "{},\"mb\":{:.0f},\"mb_s\":{:.0f},\"seconds\":{:.3f},\"copy_mb_s\":{:.0f},"
+        "\"copy_all_cores_mb_s\":{:.0f},\"mb_cpu_s\":{:.0f},\"copy_mb_cpu_s\":{:.0f},"
+        "\"cpu_of_copy\":{:.3f},\"n\":{}}}\n",
+        name, state, settings.trajectories, megabytes, megabytes / median(times.wall),
+        median(times.wall), megabytes / median(x.copy_one.wall),
+        megabytes / median(x.copy_all.wall), megabytes / median(times.cpu),
+        megabytes / median(x.copy_one.cpu), median(x.copy_one.cpu) / median(times.cpu),
+        times.wall.size());
   std::fflush(stdout);
 }
 
@@ -222,16 +249,17 @@ void run_reads(const Settings& settings, const std::filesystem::path& folder, co
     Seeks found;
     seek(settings, folder, rng, found);
     read_segments(folder, cores);  // from here on the stream is in the page cache
-    const double one = read_segments(folder, 1), all = read_segments(folder, cores);
-    std::map<std::string, double> seconds;
+    const Timed one = timed(RUSAGE_SELF, [&] { read_segments(folder, 1); });
+    const Timed all = timed(RUSAGE_SELF, [&] { read_segments(folder, cores); });
+    std::map<std::string, Timed> times;
     for (const GrepCase& x : grep_cases(settings))
-      seconds[x.name] = grep(settings, folder, x.words, x.count);
+      times[x.name] = timed(RUSAGE_CHILDREN, [&] { grep(settings, folder, x.words, x.count); });
     if (i < 0) continue;
     seeks.found.insert(seeks.found.end(), found.found.begin(), found.found.end());
     seeks.raw.insert(seeks.raw.end(), found.raw.begin(), found.raw.end());
-    greps.copy_one.push_back(one);
-    greps.copy_all.push_back(all);
-    for (const auto& [name, value] : seconds) greps.found[name].push_back(value);
+    greps.copy_one.add(one);
+    greps.copy_all.add(all);
+    for (const auto& [name, value] : times) greps.found[name].add(value);
   }
   print_seek(settings, seeks, state);
   print_grep(settings, greps, bytes, state);

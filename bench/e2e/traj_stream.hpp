@@ -14,8 +14,8 @@ inline constexpr uint64_t k_needle_every = 10'007;    // trajectories with the w
 
 /// The key of the trajectory `n` of the stream.
 proto::TrajectoryKey sample_key(uint64_t n);
-/// With log-probs of policy and reference, versions, three turns of text; about 80 tokens, or so many
-/// more sampled ones.
+/// With log-probs of policy and reference, versions, three turns of text; about 80 tokens, or so
+/// many sampled ones more.
 proto::Trajectory sample_trajectory(uint64_t step, uint32_t group, uint32_t index,
                                     uint32_t more_tokens = 0);
 

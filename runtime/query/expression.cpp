@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -225,6 +226,11 @@ Expected<Expression> Expression::parse(std::string_view query, Type wanted) {
 
 Value Expression::evaluate(const proto::Trajectory& trajectory) const {
   return evaluate(static_cast<uint32_t>(nodes_.size() - 1), trajectory);
+}
+
+bool Expression::needs_body() const {
+  return std::ranges::any_of(
+      nodes_, [](const Node& node) { return node.field != nullptr && node.field->needs_body; });
 }
 
 bool Expression::holds(const proto::Trajectory& trajectory) const {

@@ -30,6 +30,8 @@ class Expression {
   static Expected<Expression> parse(std::string_view query, Type wanted);
 
   Type type() const { return nodes_.back().type; }
+  /// Whether it reads turns or columns; else proto::decode_head has all that it asks for.
+  bool needs_body() const;
   Value evaluate(const proto::Trajectory& trajectory) const;
   /// Of a query of type truth.
   bool holds(const proto::Trajectory& trajectory) const;

@@ -20,6 +20,7 @@ struct Field {
   Type type = Type::number;
   std::string_view what;  // one line, with the unit
   Value (*get)(const proto::Trajectory&) = nullptr;
+  bool needs_body = false;  // turns or columns: proto::decode_head does not have them
 };
 
 /// All fields but the two families `reward.NAME` and `metric.NAME`, sorted by name.

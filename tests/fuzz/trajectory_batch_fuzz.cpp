@@ -4,6 +4,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/proto/codec.hpp"
+#include "runtime/proto/head.hpp"
 #include "tests/fuzz/bytes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -12,10 +13,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view header = in.piece(in.number<uint16_t>());
   const std::string_view columns = in.rest();
   auto batch = proto::decode_batch(test::bytes_of(header), test::bytes_of(columns));
+  const auto head = proto::decode_head(test::bytes_of(header));
   if (!batch) {
     COHORT_CHECK(batch.error().code == Errc::corrupt, "unreadable is corrupt");
     return 0;
   }
+  if (head && batch->size() == 1)
+    COHORT_CHECK(
+        head->key == batch->front().key && head->metrics.size() == batch->front().metrics.size(),
+        "a head is of the trajectory that the batch has");
   size_t bytes = 0;
   for (const proto::Trajectory& x : *batch) {
     bytes += x.tokens.size() * sizeof(int32_t);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "runtime/proto/head.hpp"
 #include "runtime/proto/link_hello.hpp"
 #include "tests/support/random_trajectory.hpp"
 
@@ -27,6 +28,27 @@ std::vector<Trajectory> random_batch(Rng& rng) {
   std::vector<Trajectory> batch;
   for (uint64_t i = rng.below(5); i > 0; --i) batch.push_back(random_trajectory(rng));
   return batch;
+}
+
+TEST(CodecProperty, AHeadIsTheTrajectoryWithoutTurnsAndColumns) {
+  for (uint64_t seed = base_seed(); seed < base_seed() + 200; ++seed) {
+    SCOPED_TRACE("COHORT_SEED=" + std::to_string(seed));
+    Rng rng(seed);
+    Trajectory x = random_trajectory(rng);
+    const Encoded encoded = encode_batch({&x, 1});
+    x.turns.clear();
+    x.tokens.clear();
+    x.response_mask.clear();
+    for (auto* column :
+         {&x.behavior_logp, &x.ref_logp, &x.teacher_logp, &x.values, &x.token_rewards})
+      column->clear();
+    x.token_versions.clear();
+    const auto head = decode_head(bytes_of(encoded.header));
+    ASSERT_TRUE(head) << head.error().to_string();
+    EXPECT_EQ(*head, x);
+    std::string cut = encoded.header.substr(0, rng.below(encoded.header.size()));
+    EXPECT_FALSE(decode_head(bytes_of(cut)));
+  }
 }
 
 TEST(CodecProperty, WhatIsEncodedComesBack) {

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "runtime/proto/head.hpp"
 #include "runtime/query/expression.hpp"
 #include "runtime/stream/stream_file.hpp"
 #include "tools/traj/open_run.hpp"
 #include "tools/traj/parallel_scan.hpp"
+#include "tools/traj/required_literal.hpp"
 #include "tools/traj/traj_commands.hpp"
 
 namespace cohort::traj {
@@ -25,6 +27,7 @@ class Finder {
     Finder finder;
     finder.literal_ = options.pattern;
     if (!options.is_regex) return finder;
+    finder.literal_ = required_literal(options.pattern);
     auto pattern = tasks::Pattern::compile(options.pattern);
     if (!pattern)
       return Error{Errc::invalid_argument,
@@ -35,7 +38,7 @@ class Finder {
 
   /// Texts are bytes of the header as they are: without the literal there is no match.
   bool may_match(std::string_view header) const {
-    return pattern_ || literal_.empty() ||
+    return literal_.empty() ||
            ::memmem(header.data(), header.size(), literal_.data(), literal_.size()) != nullptr;
   }
 
@@ -52,7 +55,7 @@ class Finder {
   }
 
  private:
-  std::string literal_;
+  std::string literal_;  // of an expression: what each match has
   std::optional<tasks::Pattern> pattern_;
 };
 
@@ -70,7 +73,12 @@ class Search {
   Search(const GrepOptions& options, Finder finder, query::Expression where)
       : options_(options), finder_(std::move(finder)), where_(std::move(where)) {}
 
-  bool may_match(std::string_view header) const { return finder_.may_match(header); }
+  bool may_match(std::string_view header) const {
+    if (!finder_.may_match(header)) return false;
+    if (where_.needs_body()) return true;
+    const auto head = proto::decode_head(std::as_bytes(std::span(header)));
+    return !head || where_.holds(*head);  // what does not parse is told by who decodes it
+  }
 
   /// Returns a line for the first match of each text; nothing if there is none.
   std::optional<std::string> match(const proto::Trajectory& x) const {

@@ -83,9 +83,10 @@ class Rewriter {
   }
 
   Expected<void> choose_target() {
-    fs::path target = options_.out.empty() ? options_.sources.front() : options_.out;
-    if (!target.has_filename()) target = target.parent_path();  // "OUT/"
-    target_ = target;
+    std::error_code code;  // a link to a stream stays a link to it
+    target_ = options_.out.empty() ? fs::canonical(options_.sources.front(), code) : options_.out;
+    if (code) return io_error(options_.sources.front(), "path", code.value());
+    if (!target_.has_filename()) target_ = target_.parent_path();  // "OUT/"
     unfinished_ = target_;
     unfinished_ += ".unfinished";
     folder_ = options_.out.empty() ? unfinished_ : unfinished_ / "stream";
