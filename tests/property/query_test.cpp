@@ -6,7 +6,10 @@
 #include <cmath>
 #include <random>
 
+#include "runtime/proto/codec.hpp"
+#include "runtime/proto/head.hpp"
 #include "runtime/query/expression.hpp"
+#include "tests/support/random_trajectory.hpp"
 
 namespace cohort::query {
 namespace {
@@ -155,6 +158,31 @@ TEST(Query, FieldsAreSortedAndOfTheirType) {
                              [](const Field& a, const Field& b) { return a.name < b.name; }));
   for (const Field& field : all)
     EXPECT_EQ(field.get(sample()).index(), static_cast<size_t>(field.type)) << field.name;
+}
+
+// What a search asks of a header alone is what it would ask of the whole trajectory.
+TEST(Query, FieldsThatNeedNoBodyAreThoseOfTheHead) {
+  size_t with_body = 0;
+  for (const Field& field : fields()) with_body += field.needs_body ? 1 : 0;
+  EXPECT_EQ(with_body, 9U);
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Rng rng(seed);
+    const proto::Trajectory whole = proto::test::random_trajectory(rng);
+    const proto::Encoded encoded = proto::encode_batch({&whole, 1});
+    const auto head = proto::decode_head(std::as_bytes(std::span(encoded.header)));
+    ASSERT_TRUE(head) << head.error().detail;
+    for (const Field& field : fields()) {
+      if (field.needs_body) continue;
+      EXPECT_EQ(field.get(*head), field.get(whole)) << field.name << ", seed " << seed;
+    }
+    for (const auto& [name, value] : whole.metrics)
+      EXPECT_EQ(metric(*head, name), metric(whole, name));
+    for (const proto::RewardPart& part : whole.reward_parts)
+      EXPECT_EQ(reward_part(*head, part.name), reward_part(whole, part.name));
+  }
+  EXPECT_TRUE(Expression::parse("score > 1 or length > 5")->needs_body());
+  EXPECT_TRUE(Expression::parse("response contains 'x'")->needs_body());
+  EXPECT_FALSE(Expression::parse("reward.a > 1 and metric.b < 2 and not masked")->needs_body());
 }
 
 }  // namespace
