@@ -4,7 +4,7 @@
 
 #include "runtime/base/check.hpp"
 #include "runtime/proto/codec.hpp"
-#include "runtime/proto/head.hpp"
+#include "runtime/proto/trajectory_head.hpp"
 #include "tests/fuzz/bytes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

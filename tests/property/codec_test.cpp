@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "runtime/proto/head.hpp"
 #include "runtime/proto/link_hello.hpp"
+#include "runtime/proto/trajectory_head.hpp"
 #include "tests/support/random_trajectory.hpp"
 
 namespace cohort::proto {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "runtime/proto/codec.hpp"
-#include "runtime/proto/head.hpp"
+#include "runtime/proto/trajectory_head.hpp"
 #include "runtime/query/expression.hpp"
 #include "tests/support/random_trajectory.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "runtime/proto/head.hpp"
+#include "runtime/proto/trajectory_head.hpp"
 #include "runtime/query/expression.hpp"
 #include "runtime/stream/stream_file.hpp"
 #include "tools/traj/open_run.hpp"

@@ -1,4 +1,4 @@
-#include "runtime/proto/head.hpp"
+#include "runtime/proto/trajectory_head.hpp"
 
 #include <google/protobuf/io/coded_stream.h>
 
