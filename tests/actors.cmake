@@ -2,7 +2,7 @@ cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
     unit/fill_advantages_test.cpp unit/policy_update_test.cpp unit/critic_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
     unit/group_sieve_test.cpp unit/quarantine_test.cpp unit/rollout_actor_test.cpp unit/sample_masks_test.cpp
-    unit/run_book_test.cpp
+    unit/run_book_test.cpp unit/first_facts_test.cpp
   DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
@@ -23,6 +23,8 @@ cohort_test(distill_run_test integration TIMEOUT 300
   SOURCES integration/distill_run_test.cpp integration/distill_pipeline_test.cpp integration/demonstration_run_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(expert_run_test integration TIMEOUT 300 SOURCES integration/expert_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(loss_run_test integration TIMEOUT 120 SOURCES integration/loss_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+cohort_test(self_checks_test integration TIMEOUT 240
+  SOURCES integration/self_checks_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(lora_run_test integration TIMEOUT 300 SOURCES integration/lora_run_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(export_integration_test integration TIMEOUT 240
   SOURCES integration/export_test.cpp integration/chat_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

@@ -107,6 +107,8 @@ void NodeState::spawn_trainer() {
   if (config::has_group_filter(options_.config)) options.sieve.emplace(options_.config);
   options.staleness_bound = static_cast<uint64_t>(options_.config.derived.steps_ahead);
   options.is_supervised = options_.plan.rows != nullptr;
+  options.is_checked = options_.config.self_checks;
+  options.answer_ends = options_.plan.stop_ids;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");
 }
@@ -123,7 +125,6 @@ void NodeState::spawn_reward() {
   }
   options.prompts = options_.plan.prompts;
   options.chat = options_.plan.chat;
-  options.step_trajectories = static_cast<uint64_t>(options_.config.derived.trajectories_per_step);
   options.fenced = fenced_;
   options.fail = failure_sink();
   options.notice = notice_sink();

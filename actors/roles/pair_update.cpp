@@ -33,6 +33,7 @@ Expected<PairBatch> PairBatch::open(const PairOptions& options, compute::TrainEn
       continue;
     }
     for (const Trajectory* t : {&chosen, &rejected}) {
+      pairs.answers_.push_back(t);
       if (config.pipeline == config::Pipeline::rm) {
         pairs.scored_.push_back(scored_tokens(t->tokens, t->response_mask, options.pad_id));
         pairs.samples_.push_back(pairs.scored_.back().sample());
@@ -47,6 +48,14 @@ Expected<PairBatch> PairBatch::open(const PairOptions& options, compute::TrainEn
   const bool is_adapter_off = engine.has_adapter() && config::own_reference(config).empty();
   if (reads_reference && is_adapter_off && !pairs.samples_.empty()) COHORT_TRY(pairs.refer(engine));
   return pairs;
+}
+
+std::vector<FirstSample> PairBatch::first_samples() const {
+  std::vector<FirstSample> result;
+  if (!scored_.empty()) return result;
+  for (size_t i = 0; i < samples_.size(); ++i)
+    result.push_back({answers_[i], {}, samples_[i].ref_logp});
+  return result;
 }
 
 Expected<void> PairBatch::refer(compute::TrainEngine& engine) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/roles/first_facts.hpp"
 #include "actors/roles/scored_tokens.hpp"
 #include "runtime/compute/train/train_engine.hpp"
 #include "runtime/config/run_config.hpp"
@@ -33,6 +34,9 @@ class PairBatch {
 
   /// Two for each pair; they point into this object and the batch.
   const std::vector<compute::TrainSample>& samples() const { return samples_; }
+  /// The same with their trajectories, for the first step's checks; none for rm, whose samples have
+  /// scores in the place of log-probabilities.
+  std::vector<FirstSample> first_samples() const;
   /// Tells the step how many pairs it has, and how many were left out, with `prefix` ("dpo/").
   void write(const std::string& prefix, control::UpdateReport& report) const;
 
@@ -40,7 +44,8 @@ class PairBatch {
   Expected<void> refer(compute::TrainEngine& engine);
 
   std::vector<compute::TrainSample> samples_;
-  std::vector<ScoredTokens> scored_;           // rm: of each sample
+  std::vector<const proto::Trajectory*> answers_;  // of each sample
+  std::vector<ScoredTokens> scored_;               // rm: of each sample
   std::vector<std::vector<float>> reference_;  // of each sample, where the batch does not have it
   uint64_t left_out_ = 0;                      // pairs
   double reference_seconds_ = 0;

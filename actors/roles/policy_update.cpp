@@ -93,12 +93,22 @@ Expected<UpdateReport> PolicyUpdater::update(compute::TrainEngine& engine,
                                              const UpdateRequest& request,
                                              const std::vector<Trajectory>& batch) {
   double start = now_seconds();
+  if (config_.self_checks && policy_steps_ == 0 && request.kind == TrajectoryKind::train &&
+      !is_critic_warm_up(request))
+    first_.emplace(engine);
   auto report = train_on(engine, request, batch);
   if (!report) return report;
+  if (first_) first_->close(engine, *report);
+  first_.reset();
   report->step = request.step;
   report->param_hash = engine.param_hash();
   report->compute_seconds = now_seconds() - start;
   return report;
+}
+
+bool PolicyUpdater::is_critic_warm_up(const UpdateRequest& request) const {
+  return config_.derived.critic.optimizer_batch > 0 &&
+         request.step <= static_cast<uint64_t>(config_.critic_warmup);
 }
 
 struct PolicyUpdater::Epochs {
@@ -163,8 +173,29 @@ algorithms::ScheduleOptions warm_schedule_of(const config::WarmStartSection& war
 
 }  // namespace
 
+/// What the first optimizer batch holds, against what the policy makes of it before any step.
+Expected<void> PolicyUpdater::look_first(compute::TrainEngine& engine, const Epochs& run,
+                                         std::pair<size_t, size_t> range) {
+  if (!first_) return {};
+  const PackedBatch& packed = run.packed;
+  const bool is_own = config_.derived.old_log_probs == config::OldLogProbs::first_pass;
+  std::vector<FirstSample> samples;
+  for (size_t i = range.first; i < range.second; ++i) {
+    if (packed.is_untrained(i)) continue;
+    const Trajectory& t = run.batch.trajectories()[i];
+    const auto of = [&](const std::vector<float>& column) {
+      return std::span(column).subspan(static_cast<size_t>(packed.cu_seqlens[i]), t.tokens.size());
+    };
+    FirstSample& sample = samples.emplace_back(FirstSample{&t, {}, {}});
+    if (!is_own) sample.old_logp = of(packed.old_logp);
+    if (!packed.ref_logp.empty()) sample.ref_logp = of(packed.ref_logp);
+  }
+  return first_->look(engine, samples);
+}
+
 Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epochs& run) {
   COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
+  if (first_) first_->schedule(schedule);
   compute::LossFactory loss = make_policy_loss(config_);
   FirstPass first_pass(config_);
   const Rng rng = picks_rng(config_);
@@ -177,6 +208,7 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
       const double rate = algorithms::learning_rate(schedule, policy_steps_);
       const Rng own = rng.fork(policy_steps_++);
       if (samples.empty()) continue;  // every trajectory of it is masked
+      COHORT_TRY(look_first(engine, run, batches[at]));
       if (first_pass.is_needed() && has_response(samples))
         COHORT_TRY(first_pass.run(engine, samples, own));
       if (!has_response(samples)) {
@@ -189,6 +221,7 @@ Expected<void> PolicyUpdater::run_epochs(compute::TrainEngine& engine, const Epo
         samples.front().advantages = poison;
       }
       auto done = engine.step(samples, loss, rate);
+      if (done && first_) first_->stepped(*done, samples);
       Expected<void> taken = done ? run.sum.take(*done) : done.error();
       if (!taken)
         return taken.error().with_context(fmt::format("epoch {}, trajectories {}..{}", epoch,
@@ -226,9 +259,8 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   mark_trajectories(config_, batch, packed);
   StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
   // In the critic's warm-up the policy computes what a step's row tells, and stays as it is.
-  const bool is_warm_up = config_.derived.critic.optimizer_batch > 0 &&
-                          request.step <= static_cast<uint64_t>(config_.critic_warmup);
-  if (!is_warm_up) {
+  if (first_) first_->advantages(packed.advantages);
+  if (!is_critic_warm_up(request)) {
     COHORT_TRY(run_epochs(engine, {left, packed, sum}));
     sum.write(report);
   }
@@ -286,6 +318,7 @@ compute::TrainSample sample_of(const Trajectory& t) {
 Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, const Imitation& run) {
   UpdateReport report;
   StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
+  if (first_) first_->schedule(run.schedule);
   uint64_t counted = 0, skipped = 0;
   for (size_t first = 0; first < run.batch.size(); first += run.size) {
     std::vector<compute::TrainSample> samples;
@@ -300,6 +333,13 @@ Expected<UpdateReport> PolicyUpdater::imitate(compute::TrainEngine& engine, cons
     }
     counted += tokens;
     auto done = engine.step(samples, run.loss, rate);
+    if (done && first_) {
+      const bool is_sft = config_.pipeline == config::Pipeline::sft;
+      if (counted == tokens && done->is_finite)  // the first one
+        first_->surprise(is_sft ? done->loss : done->numbers.at("distill/nll"),
+                         engine.config().vocab_size);
+      first_->stepped(*done, samples);
+    }
     Expected<void> taken = done ? sum.take(*done) : done.error();
     if (!taken)
       return taken.error().with_context(
@@ -343,10 +383,13 @@ Expected<UpdateReport> PolicyUpdater::compare(compute::TrainEngine& engine,
     COHORT_ASSIGN(const algorithms::ScheduleOptions schedule, policy_schedule());
     StepSums sum("actor", config_.nonfinite_steps_max, nonfinite_in_row_);
     const double rate = algorithms::learning_rate(schedule, policy_steps_++);
+    if (first_) first_->schedule(schedule);
     if (pairs.samples().empty()) {
       sum.skip();
     } else {
+      if (first_) COHORT_TRY(first_->look(engine, pairs.first_samples()));
       auto done = engine.step(pairs.samples(), make_pair_loss(config_), rate, 2);
+      if (done && first_) first_->stepped(*done, pairs.samples());
       Expected<void> taken = done ? sum.take(*done) : done.error();
       if (!taken) return taken.error();
     }

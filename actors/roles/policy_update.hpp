@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "actors/roles/fill_advantages.hpp"
+#include "actors/roles/first_facts.hpp"
 #include "algorithms/kl.hpp"
 #include "algorithms/schedule.hpp"
 #include "runtime/compute/train/train_engine.hpp"
@@ -66,13 +67,17 @@ class PolicyUpdater {
   Expected<control::UpdateReport> train_on(compute::TrainEngine& engine,
                                            const control::UpdateRequest& request,
                                            const std::vector<proto::Trajectory>& batch);
+  bool is_critic_warm_up(const control::UpdateRequest& request) const;
+  Expected<void> look_first(compute::TrainEngine& engine, const Epochs& run,
+                            std::pair<size_t, size_t> range);
   config::RunConfig config_;
   std::optional<int64_t> pad_id_;
   algorithms::KlController kl_;
   RunningScores running_;
   uint64_t policy_steps_ = 0;  // optimizer steps done, drives the learning-rate schedule
   uint64_t warm_steps_ = 0;
-  int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one
+  int64_t nonfinite_in_row_ = 0;      // optimizer steps that were left out, up to the last one
+  std::optional<FirstUpdate> first_;  // during the update that makes the policy's first step
 };
 
 }  // namespace cohort::actors

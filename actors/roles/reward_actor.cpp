@@ -133,7 +133,6 @@ class RewardState {
   Expected<void> open(RewardOptions options) {
     options_ = std::move(options);
     auto address = RewardActor{self_};
-    contracts_.resize(options_.rewards.size());
     for (size_t i = 0; i < options_.rewards.size(); ++i)
       if (auto& scorer = options_.rewards[i].scorer; scorer && scorer->concurrency() > 0)
         pools_[i] = std::make_unique<RewardPool>(
@@ -183,13 +182,6 @@ class RewardState {
     std::vector<proto::Trajectory> trajectories;
     std::vector<std::map<size_t, tasks::RewardResult>> results;  // [trajectory][reward]
     size_t missing = 0;
-  };
-  /// What a reward gave in the first training step, for the contract's checks.
-  struct Contract {
-    uint64_t results = 0;
-    uint64_t errors = 0;
-    double low = 0, high = 0;
-    std::string first_error;
   };
   // Only where nothing is under way: all answers of a step are scored by one version.
   void reload_between_steps(const proto::TrajectoryKey& key) {
@@ -247,8 +239,7 @@ class RewardState {
         take(frame, job.place, options_.rewards[index].scorer->score({&job.row, 1}).front());
     }
   }
-  void take(Frame& frame, const ScorePlace& place, tasks::RewardResult result) {
-    watch_contract(place.reward, frame.trajectories[place.trajectory].key, result);
+  static void take(Frame& frame, const ScorePlace& place, tasks::RewardResult result) {
     frame.results[place.trajectory][place.reward] = std::move(result);
   }
   void finish(uint64_t id) {
@@ -263,42 +254,10 @@ class RewardState {
       if (!t.mask_reason.empty() && noticed_.insert(t.mask_reason).second)
         options_.notice("rewards",
                         fmt::format("{} is masked: {}", proto::to_string(t.key), t.mask_reason));
-      if (t.key.kind == TrajectoryKind::train && !is_contract_checked_ &&
-          ++watched_ == options_.step_trajectories)
-        check_contract();
     }
     failpoint::hit("reward.scored");
     if (auto sent = hop_->forward(std::move(frame.trajectories), frame.delivery); !sent)
       options_.fail({"rewards", "forward", sent.error().to_string()});
-  }
-  void watch_contract(size_t reward, const proto::TrajectoryKey& key,
-                      const tasks::RewardResult& result) {
-    if (is_contract_checked_ || key.kind != TrajectoryKind::train) return;
-    Contract& seen = contracts_[reward];
-    if (!result.error.empty() || !std::isfinite(result.score)) {
-      if (seen.errors++ == 0)
-        seen.first_error = result.error.empty() ? "a score that is no number" : result.error;
-      return;
-    }
-    seen.low = seen.results == 0 ? result.score : std::min(seen.low, result.score);
-    seen.high = seen.results == 0 ? result.score : std::max(seen.high, result.score);
-    ++seen.results;
-  }
-  // After the first training step: what a reward does wrong is said while the run is young.
-  void check_contract() {
-    is_contract_checked_ = true;
-    for (size_t i = 0; i < contracts_.size(); ++i) {
-      const Contract& seen = contracts_[i];
-      std::string who = "rewards." + options_.rewards[i].name;
-      if (seen.errors > 0)
-        options_.notice(
-            who, fmt::format("{} of {} answers of the first step have no score: {}", seen.errors,
-                             seen.errors + seen.results, seen.first_error));
-      if (seen.results > 1 && seen.low == seen.high)
-        options_.notice(who, fmt::format("all {} answers of the first step got {}: nothing can be "
-                                         "learnt from it",
-                                         seen.results, seen.low));
-    }
   }
 
   RewardActor::pointer self_;
@@ -308,9 +267,6 @@ class RewardState {
   uint64_t next_frame_ = 0;
   std::pair<TrajectoryKind, uint64_t> batch_{TrajectoryKind::train,
                                              ~uint64_t{0}};  // kind and step of the last frame
-  std::vector<Contract> contracts_;                          // by reward
-  uint64_t watched_ = 0;  // trajectories of the first training step
-  bool is_contract_checked_ = false;
   std::set<std::string> noticed_;  // a failure is told once a reason and step
   std::map<size_t, std::unique_ptr<RewardPool>>
       pools_;  // of the rewards that wait; last: ends first

@@ -49,8 +49,7 @@ struct RewardOptions {
   std::vector<RewardFunction> rewards;
   std::shared_ptr<const PromptSet> prompts;  // pipeline rlvr, else null
   std::shared_ptr<const tasks::ChatFormat> chat;
-  uint64_t step_trajectories = 0;  // of a training step
-  std::set<std::string> fenced;    // producers that were given up, see on_fence
+  std::set<std::string> fenced;  // producers that were given up, see on_fence
   FailureSink fail;
   NoticeSink notice;
 };

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "actors/roles/first_facts.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/failpoint.hpp"
 #include "runtime/base/log.hpp"
@@ -346,6 +347,8 @@ class TrainerState {
       for (auto& number : filter_metrics(step.verdicts))
         report.metrics.push_back(std::move(number));
     if (options_.staleness_bound > 0 && key.kind == TrajectoryKind::train) add_ages(report, key);
+    if (options_.is_checked && key.kind == TrajectoryKind::train && key.step == 1)
+      answer_facts(step.trajectories, options_.answer_ends).append_to(report.metrics);
     report.left_out.assign(step.left_out.begin(), step.left_out.end());
     step.has_waiting = false;
     step.wait.end();

@@ -33,6 +33,8 @@ struct TrainerOptions {
   std::optional<GroupSieve> sieve;   // which groups of training carry a signal; none: all train
   uint64_t staleness_bound = 0;      // [versions] FLOW-3; also the steps that are open behind one
   bool is_supervised = false;        // rows of files: held-out ones go to the ranks, for their loss
+  bool is_checked = false;           // the first step's report has the facts of self-checks
+  std::vector<int32_t> answer_ends;  // ids, for these facts
   FailureSink fail;
 };
 

@@ -118,6 +118,7 @@ class DriverState {
     RunBookOptions book;
     book.config = options_.config;
     book.run_id = options_.run_id;
+    book.run_folder = options_.run_folder;
     book.is_resumed = !options_.resume_from.empty();
     book.has_reference_phase = options_.has_reference_phase;
     book.infer_cards = options_.infer_cards;

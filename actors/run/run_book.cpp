@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "actors/roles/first_facts.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
 
@@ -21,6 +22,10 @@ namespace {
 nlohmann::json to_json(const HeldOut& held_out) {
   if (!held_out.before) return nullptr;
   return {*held_out.before, *held_out.after};
+}
+
+bool is_fact(const std::pair<std::string, double>& metric) {
+  return metric.first.starts_with(plan::k_check_prefix);
 }
 
 HeldOut held_out_of(const nlohmann::json& json) {
@@ -178,6 +183,7 @@ void RunBook::on(const plan::run::Published& published) {
 
 Expected<void> RunBook::on(const plan::run::EndRow& end) {
   Row& row = rows_.at(end.step);
+  check_first_step();  // of a step that makes no update
   // A step that began beside the one before it counts from the end of that one.
   const double seconds = now_seconds() - std::max(row.started, last_row_ended_);
   last_row_ended_ = now_seconds();
@@ -200,6 +206,7 @@ Expected<void> RunBook::on(const plan::run::EndRow& end) {
 
 RunResult RunBook::on(const plan::run::End& end) {
   using How = plan::run::End::How;
+  check_first_step();  // of a run that ends before its first update
   result_.is_ok = end.how != How::failed;
   result_.is_stopped = end.how == How::stopped;
   result_.is_loss = end.is_loss;
@@ -225,7 +232,9 @@ void RunBook::leased(RoundKey key, uint32_t replica, const LeaseReport& report) 
 }
 
 void RunBook::collected(RoundKey key, const CollectReport& report) {
-  rounds_[key].collected = report;
+  CollectReport& collected = rounds_[key].collected = report;
+  take_facts(report.metrics, key.step);
+  std::erase_if(collected.metrics, is_fact);
 }
 
 void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
@@ -234,8 +243,10 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
   row.param_hash = report.param_hash;
   result_.param_hash = report.param_hash;
   trainer_free_ = now_seconds();
+  take_facts(report.metrics, key.step);
+  const bool is_told = check_first_step();
   for (const auto& [name, value] : report.metrics)
-    if (name.ends_with("/nonfinite_steps"))
+    if (name.ends_with("/nonfinite_steps") && !is_told)
       note("nonfinite",
            fmt::format("step {}: {:.0f} optimizer steps of the {} are left out: their loss or "
                        "gradient is not finite; their trajectories are in the stream",
@@ -254,11 +265,40 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
   if (report.critic_hash != 0)
     row.numbers.set("critic/param_hash", fmt::format("{:016x}", report.critic_hash));
   for (const auto& [name, value] : report.metrics) {
+    if (is_fact({name, value})) continue;
     row.numbers.set(name, value);
     if (name == "val/loss") result_.loss.add(value);
   }
   if (key.kind == TrajectoryKind::val)
     row.numbers.set("time/evaluate_s", now_seconds() - row.evaluate_started);
+}
+
+// -- the first step's checks
+
+void RunBook::take_facts(const control::NamedNumbers& metrics, uint64_t step) {
+  for (const auto& [name, value] : metrics) {
+    if (!is_fact({name, value})) continue;
+    if (!first_) first_ = first_step_of(options_.config);
+    first_->take(name, value, step);
+  }
+}
+
+/// Tells what is wrong with the facts that have come. Returns whether that is a gradient that is
+/// not finite.
+bool RunBook::check_first_step() {
+  if (!first_) return false;
+  bool is_nonfinite = false;
+  for (const plan::Finding& found : plan::first_step_findings(*first_, options_.run_folder)) {
+    is_nonfinite = is_nonfinite || found.check == plan::k_nonfinite_check;
+    const nlohmann::json entry = {{"check", found.check},
+                                  {"seen", found.seen},
+                                  {"limit", found.limit},
+                                  {"trajectory", found.trajectory}};
+    note("self_check", "first step: " + found.sentence, plan::to_string(PhaseKind::update),
+         entry.dump());
+  }
+  first_.reset();
+  return is_nonfinite;
 }
 
 void RunBook::saved(const control::CheckpointReport& report) {

@@ -13,6 +13,7 @@
 #include "actors/run/run_log.hpp"
 #include "runtime/config/run_config.hpp"
 #include "runtime/control/messages.hpp"
+#include "runtime/plan/check/first_step.hpp"
 #include "runtime/plan/run/commands.hpp"
 #include "runtime/stream/record.hpp"
 
@@ -44,6 +45,7 @@ struct RunResult {
 struct RunBookOptions {
   config::RunConfig config;
   std::string run_id;
+  std::string run_folder;
   bool is_resumed = false;
   bool has_reference_phase = false;
   std::vector<CardId> infer_cards;  // all of them
@@ -110,6 +112,8 @@ class RunBook {
   void train_over(const plan::run::RoundOver& over, const Round& round);
   void held_out_over(const plan::run::RoundOver& over, const Round& round);
   void write_held_out(Row& row, const control::CollectReport& collected);
+  void take_facts(const control::NamedNumbers& metrics, uint64_t step);
+  bool check_first_step();
   Row* front() { return rows_.empty() ? nullptr : &rows_.begin()->second; }
   uint64_t step() const { return rows_.empty() ? last_step_ : rows_.begin()->first; }
 
@@ -118,9 +122,10 @@ class RunBook {
   std::map<plan::run::RoundKey, Round> rounds_;
   uint64_t last_step_ = 0;
   double last_row_ended_ = 0;
-  double trainer_free_ = 0;         // when its last update ended
-  uint64_t warm_trajectories_ = 0;  // scripted ones
-  RunResult result_;                // so far
+  double trainer_free_ = 0;               // when its last update ended
+  uint64_t warm_trajectories_ = 0;        // scripted ones
+  RunResult result_;                      // so far
+  std::optional<plan::FirstStep> first_;  // facts that are not checked yet
 };
 
 }  // namespace cohort::actors

@@ -21,7 +21,7 @@ namespace number = first_number;
 /// All numbers of a healthy step, of a run to which every check applies.
 FirstStep healthy() {
   FirstStep step;
-  step.compares_groups = step.has_weights = true;
+  step.compares_groups = step.has_weights = step.reads_rows = true;
   step.numbers = {{"failed/rewards.math", 0.0},
                   {"range/math", 1.0},
                   {std::string(number::score_range), 1.0},
@@ -129,6 +129,7 @@ TEST(FirstStep, OnlyWhatTheRunPromisesIsChecked) {
       {"groups_flat", [](FirstStep& x) { x.compares_groups = false; }},
       {"answers_same", [](FirstStep& x) { x.compares_groups = false; }},
       {"end_never", [](FirstStep& x) { x.has_stop_strings = true; }},
+      {"prompts_same", [](FirstStep& x) { x.reads_rows = false; }},
       {"policy_untrained", [](FirstStep& x) { x.has_weights = false; }},
       {"reference_is_policy", [](FirstStep& x) { x.has_own_reference = false; }},
       {"reference_differs", [](FirstStep& x) { x.starts_at_reference = false; }},
@@ -194,7 +195,7 @@ TEST(FirstStepProperty, FindingsAreTheRowsThatAreBeyondTheirLimit) {
     Rng rng(seed);
     FirstStep step;
     step.is_half = rng.below(2) == 1;
-    step.compares_groups = step.has_weights = step.starts_at_reference = true;
+    step.compares_groups = step.has_weights = step.reads_rows = step.starts_at_reference = true;
     for (const FirstStepCheck& check : first_step_checks()) {
       if (rng.below(4) == 0) continue;
       const double limit = step.is_half ? check.half_limit : check.limit;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/child_process.hpp"
 
 namespace cohort::actors {
@@ -20,7 +22,10 @@ class Books : public ::testing::Test {
     RunBookOptions options;
     options.run_id = "run";
     options.log = log_.get();
-    options.record = [](stream::RecordType, const std::string&) {};
+    options.run_folder = folder_.path();
+    options.record = [this](stream::RecordType type, const std::string& json) {
+      if (type == stream::RecordType::event) events_.push_back(nlohmann::json::parse(json));
+    };
     options.epochs = [] { return 0.0; };
     return RunBook(std::move(options));
   }
@@ -41,6 +46,7 @@ class Books : public ::testing::Test {
   test::TempFolder folder_;
   observe::Console console_{{.mode = observe::ConsoleMode::quiet}};
   std::unique_ptr<RunLog> log_;
+  std::vector<nlohmann::json> events_;
 };
 
 TEST_F(Books, AResumedRunComparesWithItsFirstEvaluation) {
@@ -77,6 +83,30 @@ TEST_F(Books, ACheckpointWithoutTheDriversPartIsCorrupt) {
   auto found = book.restore({"folder", 7, "{}", 0});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Errc::corrupt);
+}
+
+TEST_F(Books, TheFirstStepsFactsBecomeWarningsAndNoNumbersOfTheRow) {
+  RunBook book = open();
+  book.on(plan::run::BeginRow{1});
+  const RoundKey round{TrajectoryKind::train, 1};
+  control::CollectReport collected;
+  collected.metrics = {
+      {"reward/mean", 0.5}, {"check/truncated", 1.0}, {"check/at/truncated", 3.0 * (1 << 20) + 2}};
+  book.collected(round, collected);
+  book.on(plan::run::RoundOver{round, 0, 1, 1});
+  EXPECT_TRUE(events_.empty()) << "the update is still to come";
+  control::UpdateReport updated;
+  updated.metrics = {{"loss", 1.5}, {"check/finite", 0}, {"actor/nonfinite_steps", 1}};
+  book.updated(round, updated);
+  ASSERT_EQ(events_.size(), 2U) << "a step that is left out is told once";
+  for (const nlohmann::json& event : events_) EXPECT_EQ(event.at("kind"), "self_check");
+  EXPECT_EQ(events_[0].at("entry").at("check"), "answers_truncated");
+  EXPECT_EQ(events_[0].at("entry").at("trajectory"), "1/3/2");
+  EXPECT_EQ(events_[1].at("entry").at("check"), "gradient_nonfinite");
+  ASSERT_TRUE(book.on(plan::run::EndRow{1, 1}));
+  const auto row = nlohmann::json::parse(test::slurp(folder_.path() / "metrics.jsonl"));
+  EXPECT_EQ(row.at("loss"), 1.5);
+  EXPECT_EQ(row.dump().find("check/"), std::string::npos) << row;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ using Names = std::array<std::string_view, 4>;
 constexpr Names k_no_signal = {"reward_constant", "answers_same", "groups_flat", ""};
 constexpr Names k_cut = {"answers_truncated", "answers_empty", "", ""};
 constexpr Names k_form = {"answers_truncated", "answers_empty", "end_never", ""};
+constexpr Names k_no_prompt = {"prompts_empty", "", "", ""};
 constexpr Names k_of_drift = {"logprob_drift", "", "", ""};
 constexpr Names k_of_ratio = {"logprob_drift", "ratio_not_one", "", ""};
 constexpr Names k_no_gradient = {"reward_constant", "groups_flat", "advantage_zero",
@@ -26,6 +27,7 @@ constexpr Names k_no_move = {k_nonfinite_check, "gradient_zero", "learning_rate_
 bool on_policy(const FirstStep& x) { return x.is_on_policy; }
 bool in_groups(const FirstStep& x) { return x.compares_groups; }
 bool without_stop_strings(const FirstStep& x) { return !x.has_stop_strings; }
+bool reads_rows(const FirstStep& x) { return x.reads_rows; }
 bool from_folder(const FirstStep& x) { return x.has_weights; }
 bool has_own_reference(const FirstStep& x) { return x.has_own_reference; }
 bool starts_at_reference(const FirstStep& x) { return x.starts_at_reference; }
@@ -85,7 +87,8 @@ constexpr FirstStepCheck k_checks[] = {
      "temperature 0, or top_k 1? Set generating_args for sampling", in_groups},
     {"prompts_same", first_number::prompts, FaultSide::at_most, 1, 1,
      "all groups of the step have the same prompt", "the step learns one question by heart",
-     "check the data's rows, their filter and shuffle"},
+     "check the data's rows, their filter and shuffle", reads_rows,
+     std::span(k_no_prompt).first(1)},
     {"groups_flat", first_number::flat_groups, FaultSide::at_least, k_nearly_all, k_nearly_all,
      "in nearly all groups all scores are equal",
      "advantages compare the scores of a group: there is nothing to compare",

@@ -59,6 +59,7 @@ struct FirstStep {
   bool compares_groups = false;  // an advantage depends on the group
   bool has_weights = false;      // the policy comes from a folder
   bool has_stop_strings = false;
+  bool reads_rows = false;           // prompts are rows of files
   bool has_own_reference = false;    // from another folder than the policy
   bool starts_at_reference = false;  // policy and reference are the same before the first step
   /// Takes a metric with k_check_prefix. `step`: of the trajectories.
