@@ -13,6 +13,8 @@ if(TARGET traj-compute)
     SOURCES integration/traj_recompute_test.cpp DEPS cohort::base cohort::stream nlohmann_json::nlohmann_json)
   cohort_test(traj_html_test integration TIMEOUT 120
     SOURCES integration/traj_html_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+  cohort_test(from_stream_test integration TIMEOUT 240
+    SOURCES integration/from_stream_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
   cohort_test(traj_replay_test integration TIMEOUT 240
     SOURCES integration/traj_replay_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 endif()

@@ -109,6 +109,7 @@ void NodeState::spawn_trainer() {
   options.is_supervised = options_.plan.rows != nullptr;
   options.is_checked = options_.config.self_checks;
   options.answer_ends = options_.plan.stop_ids;
+  options.takes_any_age = options_.plan.recorded != nullptr;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");
 }
@@ -135,12 +136,14 @@ void NodeState::spawn_reward() {
 bool NodeState::spawn_producers() {
   if (!options_.plan.rows) {
     spawn_reward();
-    return reward_ != nullptr;  // else the run has ended with the reason
+    if (reward_ == nullptr) return false;  // the run has ended with the reason
   }
+  if (!options_.plan.rows && !options_.plan.recorded) return true;
   RowFeederOptions options;
   options.context = spawner_->context();
   options.output = spawner_->rows_link();
-  options.rows = options_.plan.rows;
+  options.read =
+      options_.plan.rows ? reader_of(options_.plan.rows) : reader_of(options_.plan.recorded);
   options.run_id = options_.folder.run_id;
   options.fail = failure_sink();
   rows_ = watch(spawn_row_feeder(self_->home_system(), std::move(options)), "rows");
@@ -163,6 +166,8 @@ void NodeState::name_players(DriverOptions& options) const {
 }
 
 std::shared_ptr<TaskSource> NodeState::open_tasks() const {
+  if (options_.plan.recorded)
+    return make_recorded_tasks(options_.config, options_.plan.recorded, options_.plan.prompts);
   if (options_.plan.seeds) return make_environment_tasks(options_.config, options_.plan.seeds);
   auto tasks = options_.plan.rows ? make_row_tasks(options_.config, options_.plan.rows)
                                   : make_prompt_tasks(options_.config, options_.plan.prompts);
@@ -204,6 +209,7 @@ void NodeState::spawn_head() {
   options.judge = [address = NodeActor{self_}](const ProcessJudgement& judged) {
     caf::anon_send(address, judge_atom_v, judged);
   };
+  if (options_.plan.recorded) options.recorded_steps = options_.plan.recorded->steps();
   options.tasks = open_tasks();
   driver_ = watch(spawn_driver(self_->home_system(), std::move(options)), "driver");
 }

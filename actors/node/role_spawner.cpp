@@ -161,9 +161,8 @@ std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links
   const auto add = [&](Role role) {
     if (plan.find(role) != nullptr) chain.emplace_back(to_string(role));
   };
-  if (config::is_supervised(options_.config->pipeline)) {
-    chain.emplace_back(k_rows);
-  } else {
+  if (!config::has_rollouts(*options_.config)) chain.emplace_back(k_rows);
+  if (!config::is_supervised(options_.config->pipeline)) {
     add(Role::actor_infer);
     chain.emplace_back(to_string(Role::rewards));
     for (const plan::RoleSpec& role : plan.roles)
@@ -180,6 +179,8 @@ std::pair<transport::LinkOptions, transport::LinkOptions> RoleSpawner::hop_links
 }
 
 transport::LinkOptions RoleSpawner::rows_link() const {
+  if (!config::is_supervised(options_.config->pipeline))
+    return hop_links(to_string(Role::rewards)).first;
   const bool has_reference = options_.plan->placement.find(Role::reference) != nullptr;
   return has_reference ? hop_links(to_string(Role::reference)).first
                        : link("trainer", fmt::format("{}->actor_train", k_rows));

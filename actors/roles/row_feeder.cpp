@@ -15,6 +15,10 @@ using namespace control;
 
 namespace {
 
+bool is_asked(const Lease& lease, size_t group, uint32_t answer) {
+  return lease.indices.empty() || std::ranges::count(lease.indices.at(group), answer) > 0;
+}
+
 constexpr int k_again_ms = 1;  // after which a full link is offered a frame again
 
 class RowFeederState {
@@ -39,18 +43,13 @@ class RowFeederState {
     open.report.number = lease.number;
     open.report.step = lease.step;
     for (size_t i = 0; i < lease.groups.size(); ++i) {
-      const uint64_t row = lease.seeds.at(i);
-      if (row >= options_.rows->size())
-        return to_caf(
-            {Errc::invalid_argument, fmt::format("row {} of {}", row, options_.rows->size())});
-      failpoint::hit("rows.read", row);
-      for (uint32_t answer = 0; answer < options_.rows->answers(); ++answer) {
-        if (!is_asked(lease, i, answer)) continue;
-        proto::Trajectory t = trajectory_of(
-            *options_.rows, row, {lease.kind, lease.step, lease.groups[i], answer}, lease.version);
+      auto group = options_.read(lease, i);
+      if (!group) return to_caf(group.error());
+      for (proto::Trajectory& t : *group) {
         t.run_id = options_.run_id;
         t.attempt = lease.attempt;
-        open.report.response_tokens += options_.rows->at(row, answer).counted();
+        open.report.response_tokens += static_cast<uint64_t>(
+            std::ranges::count_if(t.response_mask, [](uint8_t x) { return x != 0; }));
         open.trajectories.push_back(std::move(t));
       }
     }
@@ -82,9 +81,6 @@ class RowFeederState {
     size_t sent = 0;
     caf::typed_response_promise<LeaseReport> promise;
   };
-  static bool is_asked(const Lease& lease, size_t group, uint32_t answer) {
-    return lease.indices.empty() || std::ranges::count(lease.indices.at(group), answer) > 0;
-  }
   // A lease is over when the last of its rows has left.
   void send() {
     while (!leases_.empty()) {
@@ -133,6 +129,36 @@ PlayerActor::behavior_type row_feeder(PlayerActor::stateful_pointer<RowFeederSta
 }
 
 }  // namespace
+
+LeaseReader reader_of(std::shared_ptr<const RowSet> rows) {
+  return [rows = std::move(rows)](const Lease& lease,
+                                  size_t position) -> Expected<std::vector<proto::Trajectory>> {
+    const uint64_t row = lease.seeds.at(position);
+    if (row >= rows->size())
+      return Error{Errc::invalid_argument, fmt::format("row {} of {}", row, rows->size())};
+    failpoint::hit("rows.read", row);
+    std::vector<proto::Trajectory> group;
+    for (uint32_t answer = 0; answer < rows->answers(); ++answer)
+      if (is_asked(lease, position, answer))
+        group.push_back(trajectory_of(
+            *rows, row, {lease.kind, lease.step, lease.groups[position], answer}, lease.version));
+    return group;
+  };
+}
+
+LeaseReader reader_of(std::shared_ptr<RecordedGroups> recorded) {
+  return [recorded = std::move(recorded)](
+             const Lease& lease, size_t position) -> Expected<std::vector<proto::Trajectory>> {
+    std::vector<proto::Trajectory> group;
+    const uint32_t number = lease.groups[position];
+    for (uint32_t i = 0; i < recorded->size_of(lease.kind, lease.step, number); ++i) {
+      if (!is_asked(lease, position, i)) continue;
+      COHORT_ASSIGN(proto::Trajectory t, recorded->read({lease.kind, lease.step, number, i}));
+      group.push_back(std::move(t));
+    }
+    return group;
+  };
+}
 
 proto::Trajectory trajectory_of(const RowSet& rows, uint64_t row, const proto::TrajectoryKey& key,
                                 uint64_t version) {

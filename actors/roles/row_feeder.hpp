@@ -1,24 +1,32 @@
 #pragma once
-/// Hands the rows of pipelines sft, dpo and rm to the trainer, or to the reference in front of it:
-/// it takes leases as a rollout does, and has the trajectories ready, so that the run, the stream
+/// Hands the rows of pipelines sft, dpo and rm to the trainer, or to the reference in front of it,
+/// and recorded trajectories (from_stream) to the rewards: it takes leases as a rollout does, and has the trajectories ready, so that the run, the stream
 /// and what is done after a loss are those of every pipeline. It needs no card, no engine and no
 /// weights. Owner: node, in its process. Thread: CAF's scheduler. Bound: the frames of its open
 /// leases, which are the rows of a step (FLOW-4). LEASE-1 as RolloutActor. Messages: PlayerActor in
 /// role_handles.hpp.
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/roles/role_parts.hpp"
+#include "actors/run/recorded_groups.hpp"
 #include "actors/run/row_set.hpp"
 
 namespace cohort::actors {
 
+/// Returns what group `position` of a lease is: its trajectories that are asked for, in order.
+using LeaseReader = std::function<Expected<std::vector<proto::Trajectory>>(
+    const control::Lease& lease, size_t position)>;
+LeaseReader reader_of(std::shared_ptr<const RowSet> rows);
+LeaseReader reader_of(std::shared_ptr<RecordedGroups> recorded);
+
 struct RowFeederOptions {
   transport::Context* context = nullptr;
-  transport::LinkOptions output;  // to the trainer
-  std::shared_ptr<const RowSet> rows;
+  transport::LinkOptions output;
+  LeaseReader read;
   std::string run_id;
   size_t frame_trajectories = 32;
   FailureSink fail;

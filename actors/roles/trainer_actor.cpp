@@ -188,7 +188,7 @@ class TrainerState {
     std::erase_if(*batch, [&](const auto& t) {
       return left_out.contains(t.key.group) || proto::is_left_out(t);
     });
-    if (request.kind == TrajectoryKind::train)
+    if (request.kind == TrajectoryKind::train && !options_.takes_any_age)
       if (auto fresh = check_staleness(*batch, request.next_version - 1, options_.staleness_bound);
           !fresh)
         return to_caf(fresh.error());

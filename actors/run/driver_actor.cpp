@@ -41,7 +41,10 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   const bool is_frozen = is_first_policy && !options.resume_first.empty();
   if (!options.resume_from.empty()) to.start = is_frozen ? Start::resumed_frozen : Start::resumed;
   to.steps = config.max_steps < 0 ? run::k_no_end : at_least_zero(config.max_steps);
-  to.eval_steps = at_least_zero(config.eval_steps);
+  // Recorded steps are all that there is to train on; nobody plays an evaluation.
+  const bool is_recorded = options.recorded_steps > 0;
+  if (is_recorded) to.steps = std::min(to.steps, options.recorded_steps);
+  to.eval_steps = is_recorded ? 0 : at_least_zero(config.eval_steps);
   to.save_steps = at_least_zero(config.save_steps);
   to.warm_steps = at_least_zero(config.warm_start.steps);
   to.warm_rounds = at_least_zero(config.warm_start.rounds);
@@ -52,7 +55,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
   if (config::has_group_filter(config))
     to.gen_batches_max = static_cast<uint32_t>(config.dynamic_sampling.max_num_gen_batches);
   to.steps_ahead = static_cast<uint32_t>(config.derived.steps_ahead);
-  if (config.async.mode == config::AsyncMode::fully_async) {
+  if (config.async.mode == config::AsyncMode::fully_async && !is_recorded) {
     to.is_flowing = true;
     to.depth = config.async.depth;
     to.steps_ahead = static_cast<uint32_t>(std::ceil(to.depth));  // the bound may be above

@@ -36,6 +36,7 @@ struct DriverOptions {
   RecorderActor recorder;
   RunLog* log = nullptr;
   std::shared_ptr<const plan::RecordedSchedule> schedule;  // async.schedule, or null
+  uint64_t recorded_steps = 0;  // from_stream: how many there are; 0: rollouts play
   std::shared_ptr<TaskSource> tasks;
   std::function<void(RunResult)> on_end;  // called once, from the driver's thread
   std::function<void(const control::ProcessJudgement&)> judge;  // to the node

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "actors/roles/plugin_spec.hpp"
+#include "actors/run/recorded_groups.hpp"
 #include "actors/run/task_source.hpp"
 #include "actors/run/tool_loop.hpp"
 #include "runtime/base/log.hpp"
@@ -501,6 +502,10 @@ Expected<Preflight> preflight(const config::RunConfig& config,
       break;
     default:
       COHORT_TRY(open_environments(config, result));
+  }
+  if (!config.from_stream.empty() && (!own_cards || own_cards->empty())) {
+    COHORT_ASSIGN(result.recorded, RecordedGroups::open(config));
+    log::info("from_stream: {}: {} steps", config.from_stream, result.recorded->steps());
   }
   const std::span<const int32_t> ends = result.chat->answer_ends();
   result.stop_ids.assign(ends.begin(), ends.end());

@@ -26,6 +26,8 @@
 
 namespace cohort::actors {
 
+class RecordedGroups;
+
 struct Preflight {
   compute::ModelConfig model;
   model::HeadKind head = model::HeadKind::language;  // value: pipeline rm trains a score
@@ -62,6 +64,7 @@ struct Preflight {
   std::shared_ptr<const tasks::EpisodeSeeds> seeds;  // pipeline agentic, else null
   std::shared_ptr<const PromptSet> prompts;          // pipeline rlvr, else null
   std::shared_ptr<const RowSet> rows;                // rows of files, else null
+  std::shared_ptr<RecordedGroups> recorded;          // from_stream, where they are fed, else null
   uint64_t row_steps = 0;                            // likewise: steps of num_train_epochs
   uint64_t checkpoint_bytes = 0;
   std::string plan_json;  // for plan.json and the stream's plan record

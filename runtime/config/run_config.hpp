@@ -583,7 +583,6 @@ struct RunConfig {
   TelemetrySection telemetry;
   bool self_checks = true;   // the first update's numbers are held against what is healthy
   std::string from_stream;   // run or stream folder whose trajectories train; empty: rollouts play
-  bool record_only = false;  // rollouts play and are recorded, nothing is trained
   TransportSection transport;
   RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward

@@ -17,6 +17,9 @@ bool has_greedy_answer(const RunConfig& config);
 /// which is the last.
 int64_t played_group_size(const RunConfig& config);
 
+/// Returns whether rollouts play: not in a pipeline of rows, nor with from_stream.
+bool has_rollouts(const RunConfig& config);
+
 /// Returns whether any group may be left out of a step.
 bool has_group_filter(const RunConfig& config);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/config/role_weights.hpp"
+#include "runtime/config/train_groups.hpp"
 
 namespace cohort::job {
 namespace {
@@ -50,7 +51,7 @@ std::vector<Section> sections_of(const RunConfig& c) {
     return out;
   }
   add_section(out, "actor_train", "actor_train", c.actor_train, c.pretrain);
-  if (!config::has_pairs(c.pipeline))
+  if (config::has_rollouts(c))
     add_section(out, "actor_infer", "actor_infer", c.actor_infer, c.pretrain);
   if (c.derived.is_reference_needed)
     add_section(out, "reference", "reference", c.reference, c.pretrain);

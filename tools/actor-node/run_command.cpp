@@ -353,11 +353,13 @@ Expected<void> complete_steps(Session& session, const RunCommand& command) {
   return {};
 }
 
-/// The config, with --sandbox as overrides of whatever has a child process.
+/// The config, with --from-stream, and with --sandbox as overrides of whatever has a child process.
 Expected<config::RunConfig> load(const RunCommand& command) {
-  COHORT_ASSIGN(config::RunConfig config, load_config(command.input, true));
-  if (command.sandbox.empty()) return config;
   PlanInput input = command.input;
+  if (!command.from_stream.empty())
+    input.overrides.push_back(fmt::format("++from_stream=\"{}\"", command.from_stream));
+  COHORT_ASSIGN(config::RunConfig config, load_config(input, true));
+  if (command.sandbox.empty()) return config;
   if (config.dialect == config::Dialect::verl) {
     input.overrides.push_back("++custom_reward_function.sandbox.mode=" + command.sandbox);
     return load_config(input, true);

@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
                   "of every plugin and of code_sandbox: bubblewrap, or rlimits (limits without "
                   "isolation, for machines without user namespaces)")
       ->check(CLI::IsMember({"bubblewrap", "rlimits"}));
+  run->add_option("--from-stream", command.from_stream,
+                  "RUN: score and train on its recorded trajectories, without rollouts");
   run->add_option("--processes", command.processes,
                   "hold the cards in N processes of their own, split evenly (0: in this one)")
       ->check(CLI::Range(0, 4096));

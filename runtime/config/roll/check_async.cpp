@@ -31,7 +31,7 @@ void check_depth(RunConfig& c, Findings& f) {
     f.problem("async.bound",
               "{} is below depth {}: what is played {} steps ahead is {} steps old when it trains",
               a.bound, a.depth, a.depth, steps);
-  c.derived.steps_ahead = a.bound;
+  c.derived.steps_ahead = c.from_stream.empty() ? a.bound : 0;
   if (a.mode != AsyncMode::one_step_off) return;
   if (a.depth != static_cast<double>(steps))
     f.problem("async.depth", "{} with mode one_step_off: give a whole number of steps", a.depth);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "runtime/config/roll/roll_check.hpp"
+#include "runtime/config/train_groups.hpp"
 #include "runtime/model/families.hpp"
 
 namespace cohort::config {
@@ -61,7 +62,7 @@ void require_roles(const RunConfig& c, Findings& f) {
   if (c.pipeline == Pipeline::sft) return require(c, f, c.sft_train, "sft_train");
   if (c.pipeline == Pipeline::distill) return require(c, f, c.student, "student");
   require(c, f, c.actor_train, "actor_train");
-  if (!has_pairs(c.pipeline)) require(c, f, c.actor_infer, "actor_infer");
+  if (has_rollouts(c)) require(c, f, c.actor_infer, "actor_infer");
 }
 
 /// Node of a card: id div num_gpus_per_node.

@@ -20,6 +20,10 @@ int64_t played_group_size(const RunConfig& config) {
   return config.derived.group_size + (has_greedy_answer(config) ? 1 : 0);
 }
 
+bool has_rollouts(const RunConfig& config) {
+  return !is_supervised(config.pipeline) && config.from_stream.empty();
+}
+
 bool has_group_filter(const RunConfig& config) {
   if (config.pipeline > Pipeline::rlvr) return false;
   return config.dynamic_sampling.filter.type != GroupFilter::no_filter ||

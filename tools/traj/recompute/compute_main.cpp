@@ -6,6 +6,7 @@
 #include "tools/traj/recompute/html_command.hpp"
 #include "tools/traj/recompute/recompute_commands.hpp"
 #include "tools/traj/recompute/replay.hpp"
+#include "tools/traj/recompute/replay_actors.hpp"
 #include "tools/traj/recompute/replay_rollout.hpp"
 #include "tools/traj/recompute/what_if.hpp"
 #include "tools/traj/traj_program.hpp"
@@ -22,7 +23,7 @@ struct Options {
   std::string steps;
   uint64_t limit = 0;
   std::optional<uint64_t> checkpoint;
-  bool is_rollout = false;
+  bool is_rollout = false, with_actors = false;
   std::vector<std::string> metrics;
   traj::BisectOptions bisect;
   traj::HtmlOptions page;
@@ -61,6 +62,8 @@ void add_replay(CLI::App& app, Options& x) {
   replay->add_flag("--json", x.is_json, "one JSON object");
   replay->add_flag("--rollout", x.is_rollout,
                    "sample the recorded trajectories again, and compare each token");
+  replay->add_flag("--actors", x.with_actors,
+                   "the whole run again, live rewards and trainer, without rollouts");
   replay->add_option("--limit", x.limit, "with --rollout: at most so many trajectories");
   replay->footer(
       "Without --rollout: the updates, each parameter hash compared with the recorded one. Last "
@@ -107,6 +110,11 @@ void add_bisect(CLI::App& app, Options& x) {
 
 Expected<void> replay(const Options& x) {
   COHORT_ASSIGN(const traj::StepRange steps, traj::parse_steps(x.steps));
+  if (x.with_actors) {
+    if (x.is_rollout || x.checkpoint || x.is_json || !x.steps.empty())
+      return Error{Errc::invalid_argument, "replay --actors: it takes no other option"};
+    return traj::replay_actors(x.question.run);
+  }
   if (!x.is_rollout) return traj::replay({x.question.run, steps, x.checkpoint, x.is_json});
   if (x.checkpoint || x.is_json)
     return Error{Errc::invalid_argument,
