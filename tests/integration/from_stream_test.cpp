@@ -57,16 +57,16 @@ TEST_F(FromStream, TheSameConfigGivesTheSameParameters) {
 
 // Two rollouts play two steps ahead of the update; their trajectories are of several policies.
 TEST_F(FromStream, AnAsynchronousRunIsRepeated) {
-  const Words ahead = {"async.mode=one_step_off", "async.depth=2"};
+  const Words ahead = {"async.mode=one_step_off", "async.depth=2", "placement.offload=never"};
   const std::string recorded = run_of(test::tiny_run(folder_, ahead));
   EXPECT_EQ(hashes(run_of(test::tiny_run(folder_, ahead + from(recorded)))), hashes(recorded));
 }
 
 TEST_F(FromStream, AnotherRewardScoresTheSameAnswers) {
   const std::string recorded = run_of(sums_run(folder_));
-  const std::string again = run_of(sums_run(
-      folder_, from(recorded) + Words{"~rewards.answer", "+rewards.answer.type=format",
-                                      "+rewards.answer.args={pattern: '7'}"}));
+  const std::string again = run_of(
+      sums_run(folder_, from(recorded) + Words{"~rewards.answer", "+rewards.answer.type=format",
+                                               "+rewards.answer.args={pattern: '7'}"}));
   EXPECT_NE(hashes(again), hashes(recorded));
   auto reader = stream::Reader::open(again + "/stream");
   auto before = stream::Reader::open(recorded + "/stream");
@@ -83,8 +83,8 @@ TEST_F(FromStream, AnotherRewardScoresTheSameAnswers) {
     EXPECT_EQ(now.tokens, then.tokens);
     EXPECT_EQ(now.behavior_logp, then.behavior_logp);
     EXPECT_EQ(now.weight_version_min, then.weight_version_min);
-    if (now.key.kind == proto::TrajectoryKind::train)
-      EXPECT_EQ(now.score > 0, now.turns.at(0).response.find('7') != std::string::npos);
+    if (now.key.kind != proto::TrajectoryKind::train) continue;
+    EXPECT_EQ(now.score > 0, now.turns.at(0).response.find('7') != std::string::npos);
     ++compared;
   }
   EXPECT_GE(compared, 96U);
@@ -93,13 +93,13 @@ TEST_F(FromStream, AnotherRewardScoresTheSameAnswers) {
 // A critic is trained on what another run has played.
 TEST_F(FromStream, ACriticWarmsUp) {
   const std::string recorded = run_of(sums_run(folder_));
-  const std::string again = run_of(test::small_run(
-      source("configs/arithmetic_ppo.yaml"), folder_,
-      Words{"rollout_batch_size=8", "num_return_sequences_in_group=4", "val_batch_size=8",
-            "max_steps=3", "eval_steps=-1", "critic_warmup=2",
-            "critic.training_args.per_device_train_batch_size=4",
-            "critic.training_args.gradient_accumulation_steps=4"} +
-          from(recorded)));
+  const std::string again = run_of(
+      test::small_run(source("configs/arithmetic_ppo.yaml"), folder_,
+                      Words{"rollout_batch_size=8", "num_return_sequences_in_group=4",
+                            "val_batch_size=8", "max_steps=3", "eval_steps=-1", "critic_warmup=2",
+                            "critic.training_args.per_device_train_batch_size=4",
+                            "critic.training_args.gradient_accumulation_steps=4"} +
+                          from(recorded)));
   const auto rows = test::metric_rows(again);
   ASSERT_GE(rows.size(), 3U);
   EXPECT_TRUE(rows.back().contains("critic/loss")) << rows.back().dump(1);

@@ -70,7 +70,7 @@ Expected<void> replay_actors(const std::string& name) {
                 platform::run_command_line(
                     {program_beside("actor-node"), "run", "--plain", "--quiet", config,
                      "--from-stream", stream, "output_dir=" + (scratch.path() / "out").string(),
-                     "save_steps=-1", "resume_from_checkpoint=false"},
+                     "save_steps=1000000", "resume_from_checkpoint=false"},
                     options));
   if (result.exit_code != 0)
     return Error{Errc::io, fmt::format("actor-node run --from-stream {}: exit code {}: {}", stream,
