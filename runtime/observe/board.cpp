@@ -143,6 +143,15 @@ void Board::set_bytes(std::span<const std::pair<uint32_t, uint64_t>> bytes) {
   publish();
 }
 
+void Board::set_peaks(std::span<const std::pair<uint32_t, uint64_t>> bytes) {
+  std::lock_guard writing(writing_);
+  for (const auto& [id, peak] : bytes) {
+    auto card = std::ranges::find(draft_.cards, id, &CardView::card);
+    if (card != draft_.cards.end()) card->peak_bytes = std::max(card->peak_bytes, peak);
+  }
+  publish();
+}
+
 void Board::add_moves(std::span<const Transition> moves) {
   std::lock_guard writing(writing_);
   auto& kept = draft_.transitions;

@@ -31,6 +31,8 @@ class Board {
   void add_row(const MetricRow& row, uint64_t trajectories, double now);
   /// Bytes on cards, by card id.
   void set_bytes(std::span<const std::pair<uint32_t, uint64_t>> bytes);
+  /// The most bytes so far, by card id.
+  void set_peaks(std::span<const std::pair<uint32_t, uint64_t>> bytes);
   /// What has moved on cards, and a stretch in which one computed: shown with the next phase.
   void add_moves(std::span<const Transition> moves);
   void add_span(ComputeSpan span);

@@ -8,6 +8,7 @@
 #include "runtime/observe/browse_page.hpp"
 #include "runtime/observe/compare_page.hpp"
 #include "runtime/observe/page_shell.hpp"
+#include "runtime/observe/token_page.hpp"
 
 namespace cohort::observe {
 namespace {
@@ -41,7 +42,7 @@ Wanted read_address(const HttpRequest& request) {
   if (!take_number(request.query, "group", at.group)) wanted.missing = "group=NUMBER";
   if (request.path == "/group") return wanted;
   if (!take_number(request.query, "index", at.index)) wanted.missing = "index=NUMBER";
-  if (request.path == "/trajectory") return wanted;
+  if (request.path == "/trajectory" || request.path == "/coloured") return wanted;
   if (!take_number(request.query, "at", at.token)) wanted.missing = "at=NUMBER";
   at.page = static_cast<size_t>(at.token / k_page_tokens);
   return wanted;
@@ -57,6 +58,19 @@ std::string trajectory_body(RunSource& source, const BrowseAddress& at, bool is_
   return is_token ? one_token_page(*shown, at, nonce) : trajectory_page(*shown, at, nonce);
 }
 
+/// A page of its own: it runs no script, and its styles are its own.
+std::optional<HttpReply> coloured_reply(RunSource& source, const BrowseAddress& at) {
+  const auto shown = source.coloured(at);
+  if (shown == nullptr) return std::nullopt;
+  TokenPage page = *shown;
+  page.up = browse_link("trajectory", at);
+  HttpReply reply{200, "text/html; charset=utf-8", token_page(page)};
+  reply.headers.emplace_back("Content-Security-Policy",
+                             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+                             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  return reply;
+}
+
 std::string body_of(const HttpRequest& request, RunSource& source, const BrowseAddress& at,
                     bool is_live, std::string_view nonce) {
   if (request.path == "/steps") {
@@ -64,7 +78,7 @@ std::string body_of(const HttpRequest& request, RunSource& source, const BrowseA
     return list == nullptr ? waiting_page("The stream", "", k_active, nonce)
                            : steps_page(*list, at.page, is_live, nonce);
   }
-  if (request.path == "/trajectory" || request.path == "/token")
+  if (request.path == "/trajectory" || request.path == "/token" || request.path == "/coloured")
     return trajectory_body(source, at, request.path == "/token", nonce);
   if (request.path == "/compare")
     return compare_page(source.compare(query_values(request.query, "run")), is_live, nonce);
@@ -83,8 +97,8 @@ std::string body_of(const HttpRequest& request, RunSource& source, const BrowseA
 
 std::optional<HttpReply> browse_answer(const HttpRequest& request, RunSource* source, bool is_live,
                                        std::string_view nonce) {
-  constexpr std::string_view k_paths[] = {"/steps", "/step",    "/group", "/trajectory",
-                                          "/token", "/compare", "/logs"};
+  constexpr std::string_view k_paths[] = {"/steps", "/step",     "/group",   "/trajectory",
+                                          "/token", "/coloured", "/compare", "/logs"};
   if (std::ranges::find(k_paths, request.path) == std::end(k_paths)) return std::nullopt;
   const Wanted wanted = read_address(request);
   if (!wanted.missing.empty())
@@ -92,6 +106,8 @@ std::optional<HttpReply> browse_answer(const HttpRequest& request, RunSource* so
   if (source == nullptr)
     return page_reply(waiting_page("Trajectories", "The run has no folder yet.", k_active, nonce),
                       nonce);
+  if (request.path == "/coloured")
+    if (auto reply = coloured_reply(*source, wanted.at)) return *reply;
   return page_reply(body_of(request, *source, wanted.at, is_live, nonce), nonce);
 }
 

@@ -148,6 +148,8 @@ struct BrowseAddress {
   uint64_t token = 0;  // of the trajectory, from 0
 };
 
+struct TokenPage;  // token_page.hpp
+
 /// Reads a run for the pages. Called by the server's thread: an answer takes milliseconds; null
 /// means that it is being read.
 class RunSource {
@@ -157,6 +159,8 @@ class RunSource {
   /// `where`: a query as `traj grep --where` takes it; empty: all.
   virtual std::shared_ptr<const StepView> step(uint64_t step, const std::string& where) = 0;
   virtual std::shared_ptr<const TrajectoryPage> trajectory(const BrowseAddress& at) = 0;
+  /// The same coloured by any of its columns; null too if there is no such trajectory.
+  virtual std::shared_ptr<const TokenPage> coloured(const BrowseAddress& at) = 0;
   /// `names`: of the choices; at most k_compared_runs are looked at.
   virtual Comparison compare(const std::vector<std::string>& names) = 0;
   virtual std::shared_ptr<const FlowView> flow() = 0;

@@ -221,7 +221,8 @@ std::string steps_table(const StepList& list, size_t page) {
 std::string browse_link(std::string_view path, const BrowseAddress& to) {
   std::string out = fmt::format("{}?step={}", path, to.step);
   if (path != "step") out += fmt::format("&kind={}&group={}", query_encoded(to.kind), to.group);
-  if (path == "trajectory" || path == "token") out += fmt::format("&index={}", to.index);
+  if (path == "trajectory" || path == "token" || path == "coloured")
+    out += fmt::format("&index={}", to.index);
   if (!to.where.empty()) out += "&where=" + query_encoded(to.where);
   if (path == "token") return out + fmt::format("&at={}", to.token);
   if (to.page > 0) out += fmt::format("&page={}", to.page);

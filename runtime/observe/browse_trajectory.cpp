@@ -134,10 +134,12 @@ std::string trajectory_page(const TrajectoryPage& shown, const BrowseAddress& at
     out += neighbour(browse_link("trajectory", to), "previous trajectory", "prev");
   if (to.index = shown.next.value_or(0); shown.next)
     out += neighbour(browse_link("trajectory", to), "next trajectory", "next");
+  to.index = shown.index;
+  out += fmt::format("<a href=\"{}\">coloured by any column</a>",
+                     escape_html(browse_link("coloured", to)));
   out += "</nav>\n" + part("facts", "", facts_part(shown));
   ReportData data;
   data.trajectories = {shown.view};
-  to.index = shown.index;
   const std::string first = browse_link("token", to);
   data.trajectories.front().token_links = first.substr(0, first.size() - 1);  // without its 0
   out += part("turns", "Turns", trajectories_part(data));

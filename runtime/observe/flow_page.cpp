@@ -105,7 +105,7 @@ std::vector<std::string> lines_of(const Stage& stage, const RunView& run) {
   return lines;
 }
 
-constexpr double k_box = 176, k_gap = 40, k_tall = 132;
+constexpr double k_box = 156, k_gap = 70, k_tall = 116;
 
 std::string draw_box(const Stage& stage, const RunView& run, double x, double y) {
   const bool is_lost = std::ranges::any_of(
@@ -134,19 +134,65 @@ std::string arrow(double x1, double y1, double x2, double y2) {
   return out;
 }
 
-/// Stages that this run has: of cards, or of time in the last step.
-std::vector<const Stage*> stages_of(const RunView& run) {
+/// The role that a link begins at: "actor_infer" of "actor_infer@1->rewards".
+std::string_view source_of(std::string_view link) {
+  return link.substr(0, link.find_first_of("@-"));
+}
+
+bool is_of(const Stage& stage, const LinkLine& link) {
+  return link.is_producer && std::ranges::any_of(stage.roles, [&](std::string_view role) {
+           return source_of(link.name).find(role) != std::string_view::npos;
+         });
+}
+
+/// Stages that this run has: of cards, of links, or of time in the last step.
+std::vector<const Stage*> stages_of(const RunView& run, const FlowView* flow) {
   std::vector<const Stage*> out;
-  for (const Stage& stage : stages())
-    if (!lines_of(stage, run).empty() || works_now(stage, run)) out.push_back(&stage);
+  for (const Stage& stage : stages()) {
+    const bool has_link = flow != nullptr && std::ranges::any_of(flow->links, [&](auto& link) {
+                            return is_of(stage, link);
+                          });
+    if (has_link || !lines_of(stage, run).empty() || works_now(stage, run)) out.push_back(&stage);
+  }
   return out;
 }
 
-std::string draw_flow(const RunView& run, bool is_narrow) {
-  const std::vector<const Stage*> shown = stages_of(run);
+/// What is on its way from a stage: bytes that wait, and the rate.
+struct OnTheWay {
+  bool is_known = false;
+  uint64_t queued_bytes = 0;
+  double bytes_per_s = k_not_measured;
+};
+
+OnTheWay on_the_way(const Stage& from, const FlowView* flow) {
+  OnTheWay sum;
+  if (flow == nullptr) return sum;
+  for (const LinkLine& link : flow->links) {
+    if (!is_of(from, link)) continue;
+    sum.is_known = true;
+    sum.queued_bytes += link.queued_bytes;
+    if (std::isfinite(link.bytes_per_s))
+      sum.bytes_per_s = link.bytes_per_s + (std::isfinite(sum.bytes_per_s) ? sum.bytes_per_s : 0.0);
+  }
+  return sum;
+}
+
+std::string rate_text(double bytes_per_s) {
+  return std::isfinite(bytes_per_s) ? format_bytes(static_cast<uint64_t>(bytes_per_s)) + "/s" : "-";
+}
+
+std::string way_text(const OnTheWay& way, double x, double y) {
+  if (!way.is_known) return "";
+  return fmt::format(R"(<text x="{0:.0f}" y="{1:.0f}">{2}</text>)"
+                     R"(<text x="{0:.0f}" y="{3:.0f}">{4}</text>)",
+                     x, y - 8, format_bytes(way.queued_bytes), y + 16, rate_text(way.bytes_per_s));
+}
+
+std::string draw_flow(const RunView& run, const FlowView* flow, bool is_narrow) {
+  const std::vector<const Stage*> shown = stages_of(run, flow);
   const auto count = static_cast<double>(shown.size());
-  const double width = is_narrow ? k_narrow : count * (k_box + k_gap);
-  const double height = is_narrow ? count * (k_tall + k_gap) : k_tall + 66;
+  const double width = is_narrow ? k_narrow : std::max(k_wide, count * (k_box + k_gap) - k_gap);
+  const double height = is_narrow ? count * (k_tall + k_gap) - k_gap + 4 : k_tall + 48;
   std::string out = open_svg(width, height, "dataflow", "flow");
   for (size_t i = 0; i < shown.size(); ++i) {
     const double at = static_cast<double>(i);
@@ -154,8 +200,11 @@ std::string draw_flow(const RunView& run, bool is_narrow) {
     const double y = is_narrow ? 2 + at * (k_tall + k_gap) : 8;
     out += draw_box(*shown[i], run, x, y);
     if (i + 1 == shown.size()) continue;
-    out += is_narrow ? arrow(x + 60, y + k_tall, x + 60, y + k_tall + k_gap)
-                     : arrow(x + k_box, y + k_tall / 2, x + k_box + k_gap, y + k_tall / 2);
+    const OnTheWay way = on_the_way(*shown[i], flow);
+    out += is_narrow ? arrow(x + 60, y + k_tall, x + 60, y + k_tall + k_gap) +
+                           way_text(way, x + 72, y + k_tall + k_gap / 2)
+                     : arrow(x + k_box, y + k_tall / 2, x + k_box + k_gap, y + k_tall / 2) +
+                           way_text(way, x + k_box + 6, y + k_tall / 2);
   }
   if (shown.size() > 1 && !is_narrow) {
     const double last = 2 + (count - 1) * (k_box + k_gap) + k_box / 2;
@@ -172,12 +221,13 @@ std::string draw_flow(const RunView& run, bool is_narrow) {
 
 std::string working_text(const RunView& run, double now) {
   if (is_over(run)) return fmt::format("The run is over: {}.", to_string(run.state));
-  const std::vector<const Stage*> shown = stages_of(run);
-  const auto busy = std::ranges::find_if(shown, [&](auto* s) { return works_now(*s, run); });
-  const std::string phase = run.phase.empty() ? run.stage : run.phase;
+  std::string phase = run.phase.empty() ? run.stage : run.phase;
+  if (run.stage != "step" && phase != run.stage) phase = run.stage + ", " + phase;
+  const auto busy =
+      std::ranges::find_if(stages(), [&](const Stage& stage) { return works_now(stage, run); });
   return fmt::format("Step {}, {} after the start: {}{}.", run.step + 1,
                      format_duration(now - run.started), phase.empty() ? "begins" : phase,
-                     busy == shown.end() ? "" : fmt::format(" ({})", (*busy)->title));
+                     busy == stages().end() ? "" : fmt::format(" ({})", busy->title));
 }
 
 std::string waits_part(const FlowView& flow) {
@@ -198,10 +248,6 @@ std::string waits_part(const FlowView& flow) {
         wait.where.empty() ? "" : fmt::format(", in {}", escape_html(wait.where)),
         format_duration(wait.seconds), escape_html(wait.ends_by), escape_html(wait.process));
   return out + "</tbody></table></div>\n";
-}
-
-std::string rate_text(double bytes_per_s) {
-  return std::isfinite(bytes_per_s) ? format_bytes(static_cast<uint64_t>(bytes_per_s)) + "/s" : "-";
 }
 
 std::string links_table(const FlowView& flow) {
@@ -256,6 +302,11 @@ std::string timeline_page(const RunView& run, std::string_view nonce) {
   std::string state = refresh(run);
   if (data.compute.empty() && data.transitions.empty())
     state += "<p class=\"note\">Nothing has been computed yet.</p>";
+  else if (data.compute.empty())
+    state +=
+        "<p class=\"note\">What moved on the cards; report.html and trace.json of the run have "
+        "what "
+        "they computed.</p>";
   if (run.cards.size() > k_drawn_cards)
     state += fmt::format("<p class=\"note\">The first {} of {} cards are drawn.</p>", k_drawn_cards,
                          run.cards.size());
@@ -271,11 +322,12 @@ std::string flow_page(const DashboardData& data, const FlowView* flow, double no
   std::string out = "<header><h1>Dataflow</h1></header>\n";
   out += fmt::format("<section id=\"state\"><p>{}</p>{}</section>\n",
                      escape_html(working_text(run, now)), refresh(run));
-  out += part("flow", "Roles",
-              stages_of(run).empty()
-                  ? "<p class=\"note\">Numbers come with the first finished step.</p>"
-                  : "<figure class=\"card\">" + dual(draw_flow(run, false), draw_flow(run, true)) +
-                        "</figure>");
+  out +=
+      part("flow", "Roles",
+           stages_of(run, flow).empty()
+               ? "<p class=\"note\">Numbers come with the first finished step.</p>"
+               : "<figure class=\"card\">" +
+                     dual(draw_flow(run, flow, false), draw_flow(run, flow, true)) + "</figure>");
   out += part("waits", "Who waits for whom", flow == nullptr ? "" : waits_part(*flow));
   out += part("links", "Links", flow == nullptr ? "" : links_table(*flow));
   out += part("phases", "Time", phases_table(run));

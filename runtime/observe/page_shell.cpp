@@ -39,6 +39,7 @@ form.where button{font:inherit;background:var(--tint);color:var(--ink);
 border:1px solid var(--axis);border-radius:6px;padding:4px 12px;cursor:pointer}
 a:focus-visible,button:focus-visible,input:focus-visible{outline:2px solid var(--c0);
 outline-offset:2px}
+.pairs{grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr))}
 tr:focus-within{background:var(--tint)}
 pre.one{font-size:20px;padding:10px 14px}
 a.token{color:inherit;text-decoration:none}
@@ -184,6 +185,8 @@ std::string links_part(std::string_view active) {
 std::string refresh_mark(int ms) { return fmt::format("<i data-refresh=\"{}\"></i>", ms); }
 
 std::string part(std::string_view id, std::string_view title, const std::string& body) {
+  if (!body.empty() && title.empty())
+    return fmt::format("<section id=\"{}\">{}</section>\n", id, body);
   return body.empty() ? fmt::format("<section id=\"{}\" hidden></section>\n", id)
                       : section(id, title, body);
 }

@@ -24,6 +24,7 @@ constexpr std::string_view k_token_style = R"css(
 --down:240,122,58;--c0:#4ea6e6;--c1:#f0b340;--c2:#2fc49b;--c3:#e893c6;--c4:#f07a3a;--c5:#9bd4f8;
 --c6:#a8a8a8;--c7:#c2a25a}}
 *{box-sizing:border-box}
+a{color:var(--c0)}
 body{margin:0;background:var(--bg);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}
 main{max-width:1040px;margin:0 auto;padding:24px 20px 60px}
@@ -324,7 +325,10 @@ std::string token_page(const TokenPage& shown) {
   out += fmt::format("<title>{}</title>\n<style>{}", escape_html(shown.title), k_token_style);
   for (const Colouring& x : all)
     out += x.style + fmt::format("main:has(#by-{0}:checked) .of-{0}{{display:block}}\n", x.id);
-  out += fmt::format("</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n<dl class=\"facts\">\n",
+  out += fmt::format("</style>\n</head>\n<body>\n<main>\n{}<h1>{}</h1>\n<dl class=\"facts\">\n",
+                     shown.up.empty()
+                         ? ""
+                         : fmt::format("<p><a href=\"{}\">back</a></p>\n", escape_html(shown.up)),
                      escape_html(shown.title));
   for (const Fact& fact : shown.facts)
     out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(fact.name),

@@ -22,6 +22,7 @@ struct TokenPart {
 
 struct TokenPage {
   std::string title;
+  std::string up;  // address of the page that it was opened from; empty: none
   std::vector<Fact> facts;
   std::vector<Fact> scores;        // parts of the score, and metrics
   std::vector<std::string> notes;  // what the page lacks, a sentence each

@@ -36,6 +36,9 @@ TEST_F(DashboardPages, FromTheRunToATokenByLinks) {
   const std::string one = client_.page(link_to(group, "trajectory 1"));
   EXPECT_NE(one.find("<dt>ended by</dt><dd>hole</dd>"), std::string::npos) << one;
   EXPECT_NE(one.find("grid-map"), std::string::npos) << "the lake is drawn";
+  const std::string coloured = client_.page(link_to(one, "coloured by any column"));
+  EXPECT_NE(coloured.find("weight version</label>"), std::string::npos) << coloured;
+  EXPECT_EQ(link_to(coloured, "back"), link_to(group, "trajectory 1"));
   EXPECT_NE(link_to(one, "previous trajectory"), "");
   EXPECT_EQ(link_to(one, "next trajectory"), "");
   const std::string token = client_.page(link_to(one, "12"));
@@ -82,10 +85,12 @@ TEST_F(DashboardPages, HostileTextsStayTexts) {
       "/group?step=1&kind=%3Cscript%3E&group=0",
       "/trajectory?step=1&kind=train&group=0&index=0",
       "/trajectory?step=1&kind=%22%3E%3Cscript%3E&group=0&index=0",
+      "/coloured?step=1&kind=train&group=0&index=0",
       "/token?step=1&kind=train&group=0&index=0&at=3"};
   for (const std::string& address : addresses) {
     const std::string page = client_.page(address);
-    EXPECT_EQ(count_of(page, "<script"), 1U) << address << ": ours";
+    EXPECT_EQ(count_of(page, "<script"), address.starts_with("/coloured") ? 0U : 1U)
+        << address << ": ours";
     EXPECT_EQ(count_of(page, "<img"), 0U) << address;
     EXPECT_EQ(page.find("onerror=alert(2)>"), std::string::npos) << address;
     auto reply = client_.http().Get(address);

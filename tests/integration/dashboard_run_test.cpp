@@ -7,6 +7,7 @@
 #include "runtime/observe/prometheus.hpp"
 #include "tests/support/holder.hpp"
 #include "tests/support/html_check.hpp"
+#include "tests/support/page_client.hpp"
 #include "tests/support/prometheus_text.hpp"
 #include "tests/support/raw_socket.hpp"
 #include "tests/support/tiny_run.hpp"
@@ -111,6 +112,64 @@ TEST(DashboardRun, WhatItShowsIsWhatTheRunWritesDown) {
   Process alone(run_command(folder, {}, more), folder);
   ASSERT_EQ(alone.wait(), 0) << alone.err();
   EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(alone)));
+}
+
+/// What a page says of a run whose stream has step 1.
+void expect_pages(test::PageClient& client) {
+  EXPECT_NE(client.page("/steps").find(">step 1</a>"), std::string::npos);
+  const std::string step = client.page_with("/step?step=1", ">train 0</a>");
+  EXPECT_NE(step.find("<td class=\"num\">4</td>"), std::string::npos) << "a group of four";
+  const std::string group = client.page(test::link_to(step, "train 0"));
+  const std::string one = client.page(test::link_to(group, "trajectory 3"));
+  EXPECT_NE(one.find("&lt;|im_start|&gt;user"), std::string::npos) << "tokens have texts: " << one;
+  EXPECT_NE(client.page(test::link_to(one, "0")).find("Token 0 of "), std::string::npos);
+  EXPECT_NE(client.page("/timeline").find("Bytes on the cards"), std::string::npos);
+  EXPECT_NE(client.page("/logs").find("node_0.log"), std::string::npos);
+}
+
+TEST(DashboardRun, ItsPagesAreReadWhileItRunsAndAfterAndTheTokenStopsIt) {
+  TempFolder folder;
+  Process run(run_command(folder, {"--dashboard", "0", "--allow-stop"},
+                          {"max_steps=5000", "eval_steps=-1", "save_steps=2500"}),
+              folder);
+  const uint16_t port = dashboard_port(run);
+  ASSERT_GT(port, 0) << run.err();
+  test::PageClient client(port);
+  metrics_when(run, client.http(),
+               [](const auto& now) { return value_of(now, "cohort_steps_total") >= 2; });
+  expect_pages(client);
+  EXPECT_NE(client.page_with("/flow", "rewards-&gt;actor_train").find("producer"),
+            std::string::npos);
+  constexpr std::string_view k_line = "stop token: ";
+  const std::string out = run.out();
+  const size_t at = out.find(k_line);
+  ASSERT_NE(at, std::string::npos) << out;
+  const std::string token = out.substr(at + k_line.size(), 32);
+  auto stop = [&](const std::string& shown) {
+    auto reply = client.http().Post("/stop", {{"X-Cohort-Action", shown}}, "", "text/plain");
+    return reply ? reply->status : 0;
+  };
+  EXPECT_EQ(stop("0" + token.substr(1) + "0"), 403);
+  EXPECT_EQ(stop(token), 202);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  const std::filesystem::path written = test::run_folder(run);
+  auto rows = observe::read_metrics(written / "metrics.jsonl");
+  ASSERT_TRUE(rows);
+  EXPECT_LT(rows->back().step(), 5000U);
+  EXPECT_TRUE(std::filesystem::exists(written / "checkpoints" /
+                                      ("step_" + std::to_string(rows->back().step()))));
+
+  Process serve({test::binary("actor-node"), "serve", written.string()}, folder);
+  const uint16_t served = dashboard_port(serve);
+  ASSERT_GT(served, 0) << serve.err();
+  test::PageClient after(served);
+  const std::string overview = after.page("/");
+  EXPECT_NE(overview.find(">finished</span>"), std::string::npos) << overview;
+  EXPECT_NE(overview.find("ran for"), std::string::npos);
+  expect_pages(after);
+  EXPECT_EQ(after.status("/stop"), 404);
+  serve.send(SIGTERM);
+  EXPECT_EQ(serve.wait(), 0) << serve.err();
 }
 
 TEST(DashboardRun, ALostProcessIsCounted) {

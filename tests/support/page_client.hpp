@@ -8,14 +8,8 @@
 
 #include "tests/support/child_process.hpp"
 #include "tests/support/html_check.hpp"
-#include "tools/actor-node/dashboard_server.hpp"
 
 namespace cohort::test {
-
-inline uint16_t port_of(const DashboardServer& server) {
-  const std::string& url = server.url();
-  return static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
-}
 
 class PageClient {
  public:

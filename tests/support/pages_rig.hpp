@@ -9,8 +9,14 @@
 #include "tests/support/lake_tokenizer.hpp"
 #include "tests/support/page_client.hpp"
 #include "tests/support/stream_folder.hpp"
+#include "tools/actor-node/dashboard_server.hpp"
 
 namespace cohort::test {
+
+inline uint16_t port_of(const DashboardServer& server) {
+  const std::string& url = server.url();
+  return static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
+}
 
 class PagesRig {
  public:

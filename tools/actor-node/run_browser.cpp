@@ -14,7 +14,7 @@
 #include "tools/actor-node/run_flow.hpp"
 #include "tools/actor-node/step_index.hpp"
 #include "tools/actor-node/step_reading.hpp"
-#include "tools/actor-node/trajectory_view.hpp"
+#include "tools/traj/trajectory_page.hpp"
 
 namespace cohort {
 namespace {
@@ -25,6 +25,7 @@ using observe::FlowView;
 using observe::LogView;
 using observe::StepList;
 using observe::StepView;
+using observe::TokenPage;
 using observe::TrajectoryPage;
 
 constexpr int k_nice = 10;           // as the dashboard's server
@@ -32,8 +33,10 @@ constexpr double k_slice_s = 0.004;  // of following and of reading a step, in o
 constexpr double k_asked_s = 10;     // a page that nobody has asked for since is not read on
 constexpr double k_partly_s = 0.1;   // between two pictures of a step that is being read
 constexpr size_t k_shelf = 8;        // steps, and pages of trajectories, that are kept
+constexpr double k_fresh_s = 0.3;    // less than a page waits before it looks again
 constexpr size_t k_follow_batch = 256;
-constexpr double k_flow_every_s = 0.9;
+constexpr size_t k_coloured_max = 16384;  // tokens of a page that shows all columns: some 4 MB
+constexpr double k_flow_every_s = 0.9, k_flow_fresh_s = 2, k_flow_old_s = 5;
 
 struct StepKey {
   uint64_t step = 0;
@@ -64,9 +67,17 @@ class Shelf {
     const auto found = std::ranges::find(places_, key, &Place::key);
     return found == places_.end() ? nullptr : found->value;
   }
+  /// Whether what is known has been looked at so lately that nobody waits for another look.
+  bool is_fresh(const Key& key) const {
+    const auto found = std::ranges::find(places_, key, &Place::key);
+    return found != places_.end() && found->value != nullptr &&
+           now_seconds() - found->looked_at < k_fresh_s;
+  }
   void put(const Key& key, std::shared_ptr<const Value> value) {
     const auto found = std::ranges::find(places_, key, &Place::key);
-    if (found != places_.end()) found->value = std::move(value);
+    if (found == places_.end()) return;
+    found->value = std::move(value);
+    found->looked_at = now_seconds();
   }
   /// Returns what somebody looks at, and what is known of it.
   std::vector<std::pair<Key, std::shared_ptr<const Value>>> wanted() const {
@@ -80,7 +91,7 @@ class Shelf {
   struct Place {
     Key key;
     std::shared_ptr<const Value> value;
-    double asked = 0;
+    double asked = 0, looked_at = 0;
   };
   std::list<Place> places_;
 };
@@ -102,13 +113,16 @@ std::shared_ptr<const TrajectoryPage> without(std::string error) {
 
 struct RunBrowser::Shelves {
   std::shared_ptr<const StepList> steps;
+  double steps_looked_at = 0;
   Shelf<StepKey, StepView> views;
   Shelf<PageKey, TrajectoryPage> pages;
+  Shelf<TrajectoryKey, TokenPage> coloured;
   Shelf<std::string, ComparedRun> runs;
   Shelf<std::string, LogView> logs;
   std::vector<std::string> choices;  // of runs
   bool wants_choices = false;
   std::shared_ptr<const FlowView> flow;
+  double flow_looked_at = 0;
   bool wants_flow = false;
 };
 
@@ -118,6 +132,7 @@ struct RunBrowser::Work {
   std::shared_ptr<const StepList> steps;
   std::vector<std::pair<StepKey, std::shared_ptr<const StepView>>> views;
   std::vector<std::pair<PageKey, std::shared_ptr<const TrajectoryPage>>> pages;
+  std::vector<std::pair<TrajectoryKey, std::shared_ptr<const TokenPage>>> coloured;
   std::vector<std::pair<std::string, std::shared_ptr<const ComparedRun>>> runs;
   std::vector<std::pair<std::string, std::shared_ptr<const LogView>>> logs;
   bool wants_choices = false;
@@ -175,20 +190,34 @@ class RunBrowser::Reading {
     auto x = record ? record->trajectory() : Expected<proto::Trajectory>(record.error());
     if (!x) return without(x.error().detail);
     auto page = std::make_shared<TrajectoryPage>(
-        page_of(found->second, *x, options_.tokenizer.get(), wanted.page));
+        traj::page_of(found->second, *x, options_.tokenizer.get(), wanted.page));
     page->previous = previous;
     page->next = next;
     return page;
   }
 
-  /// Returns a new picture of the step, or `known` if another has to wait.
+  /// Null if there is none.
+  std::shared_ptr<const TokenPage> coloured(const TrajectoryKey& key) {
+    if (!index_) return nullptr;
+    const auto places = index_->places(key.step);
+    if (!places || !(*places)->newest.contains(key)) return nullptr;
+    const stream::RecordInfo& info = (*places)->newest.at(key);
+    const auto record = reader_->read(info);
+    const auto x = record ? record->trajectory() : Expected<proto::Trajectory>(record.error());
+    if (!x) return nullptr;
+    return std::make_shared<TokenPage>(
+        traj::coloured_of(info, *x, options_.tokenizer.get(), k_coloured_max));
+  }
+
+  /// Returns a new picture of the step, or `known` if another has to wait. Reads until `until`, at
+  /// least one record.
   std::shared_ptr<const StepView> view(const StepKey& wanted,
-                                       const std::shared_ptr<const StepView>& known) {
+                                       const std::shared_ptr<const StepView>& known, double until) {
     Kept& kept = keep(wanted);
     bool is_new = known == nullptr;
     if (index_) {
       if (auto places = index_->places(wanted.step)) kept.step.follow(**places);
-      kept.has_changed |= kept.step.read(*reader_, now_seconds() + k_slice_s);
+      kept.has_changed |= kept.step.read(*reader_, until);
       is_new |=
           kept.has_changed && (kept.step.is_whole() || now_seconds() - kept.shown > k_partly_s);
     }
@@ -330,6 +359,7 @@ RunBrowser::Work RunBrowser::work_now() const {
   work.questions = questions_;
   work.views = shelves_->views.wanted();
   work.pages = shelves_->pages.wanted();
+  work.coloured = shelves_->coloured.wanted();
   work.runs = shelves_->runs.wanted();
   work.logs = shelves_->logs.wanted();
   work.wants_choices = shelves_->wants_choices;
@@ -343,8 +373,11 @@ bool RunBrowser::carry_out(Work& work) {
   work.steps = reading_->list();
   bool is_whole = work.steps->is_whole;
   for (auto& [key, page] : work.pages) page = reading_->page(key, page);
+  for (auto& [key, page] : work.coloured)
+    if (page == nullptr) page = reading_->coloured(key);
+  const double until = now_seconds() + k_slice_s;
   for (auto& [key, view] : work.views) {
-    view = reading_->view(key, view);
+    view = reading_->view(key, view, until);
     is_whole &= reading_->is_whole(key);
   }
   if (work.wants_choices) work.choices = reading_->choices();
@@ -356,8 +389,10 @@ bool RunBrowser::carry_out(Work& work) {
 
 void RunBrowser::take(Work& work) {
   shelves_->steps = std::move(work.steps);
+  shelves_->steps_looked_at = now_seconds();
   for (auto& [key, page] : work.pages) shelves_->pages.put(key, std::move(page));
   for (auto& [key, view] : work.views) shelves_->views.put(key, std::move(view));
+  for (auto& [key, page] : work.coloured) shelves_->coloured.put(key, std::move(page));
   for (auto& [name, run] : work.runs) shelves_->runs.put(name, std::move(run));
   for (auto& [file, log] : work.logs) shelves_->logs.put(file, std::move(log));
   if (work.wants_choices) {
@@ -366,6 +401,7 @@ void RunBrowser::take(Work& work) {
   }
   if (work.wants_flow) {
     shelves_->flow = std::move(work.flow);
+    shelves_->flow_looked_at = now_seconds();
     shelves_->wants_flow = false;
   }
   answered_ = work.questions;
@@ -387,23 +423,24 @@ void RunBrowser::read(const std::stop_token& stop) {
   }
 }
 
-void RunBrowser::wait_for_a_pass(std::unique_lock<std::mutex>& lock) {
+void RunBrowser::wait_for_a_pass(std::unique_lock<std::mutex>& lock, bool is_fresh) {
   const uint64_t question = ++questions_;
   asked_.notify_one();
+  if (is_fresh) return;
   passed_.wait_for(lock, std::chrono::milliseconds(k_browse_answer_ms),
                    [&] { return answered_ >= question; });
 }
 
 std::shared_ptr<const StepList> RunBrowser::steps() {
   std::unique_lock lock(mutex_);
-  wait_for_a_pass(lock);
+  wait_for_a_pass(lock, now_seconds() - shelves_->steps_looked_at < k_fresh_s);
   return shelves_->steps;
 }
 
 std::shared_ptr<const StepView> RunBrowser::step(uint64_t step, const std::string& where) {
   std::unique_lock lock(mutex_);
   shelves_->views.ask({step, where});
-  wait_for_a_pass(lock);
+  wait_for_a_pass(lock, shelves_->views.is_fresh({step, where}));
   return shelves_->views.find({step, where});
 }
 
@@ -412,8 +449,18 @@ std::shared_ptr<const TrajectoryPage> RunBrowser::trajectory(const BrowseAddress
   if (!key) return without(fmt::format("'{}' is no kind of trajectory.", at.kind));
   std::unique_lock lock(mutex_);
   shelves_->pages.ask({*key, at.page});
-  wait_for_a_pass(lock);
+  wait_for_a_pass(lock, shelves_->pages.is_fresh({*key, at.page}));
   return shelves_->pages.find({*key, at.page});
+}
+
+std::shared_ptr<const TokenPage> RunBrowser::coloured(const BrowseAddress& at) {
+  const auto key = key_of(at);
+  if (!key) return nullptr;
+  std::unique_lock lock(mutex_);
+  shelves_->coloured.ask(*key);
+  shelves_->coloured.put(*key, nullptr);  // a later record may have replaced the one that it shows
+  wait_for_a_pass(lock);
+  return shelves_->coloured.find(*key);
 }
 
 observe::Comparison RunBrowser::compare(const std::vector<std::string>& names) {
@@ -434,8 +481,9 @@ observe::Comparison RunBrowser::compare(const std::vector<std::string>& names) {
 std::shared_ptr<const FlowView> RunBrowser::flow() {
   std::unique_lock lock(mutex_);
   shelves_->wants_flow = true;
-  wait_for_a_pass(lock);
-  return shelves_->flow;
+  wait_for_a_pass(lock, now_seconds() - shelves_->flow_looked_at < k_flow_fresh_s);
+  const bool is_old = now_seconds() - shelves_->flow_looked_at > k_flow_old_s;
+  return is_old ? nullptr : shelves_->flow;
 }
 
 std::shared_ptr<const LogView> RunBrowser::log(const std::string& file) {

@@ -38,6 +38,7 @@ class RunBrowser : public observe::RunSource {
   std::shared_ptr<const observe::StepView> step(uint64_t step, const std::string& where) override;
   std::shared_ptr<const observe::TrajectoryPage> trajectory(
       const observe::BrowseAddress& at) override;
+  std::shared_ptr<const observe::TokenPage> coloured(const observe::BrowseAddress& at) override;
   observe::Comparison compare(const std::vector<std::string>& names) override;
   std::shared_ptr<const observe::FlowView> flow() override;
   std::shared_ptr<const observe::LogView> log(const std::string& file) override;
@@ -50,7 +51,8 @@ class RunBrowser : public observe::RunSource {
   bool carry_out(Work& work);
   void take(Work& work);
   void read(const std::stop_token& stop);
-  void wait_for_a_pass(std::unique_lock<std::mutex>& lock);
+  /// Not if what is known is fresh: then the look that is asked for is for the next one.
+  void wait_for_a_pass(std::unique_lock<std::mutex>& lock, bool is_fresh = false);
 
   std::mutex mutex_;  // of what is below
   std::condition_variable_any asked_, passed_;

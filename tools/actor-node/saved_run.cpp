@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,15 @@ std::vector<observe::Transition> moves_of(const Json& record) {
   return moves;
 }
 
+std::vector<std::pair<uint32_t, uint64_t>> peaks_of(const Json& record) {
+  std::vector<std::pair<uint32_t, uint64_t>> peaks;
+  const Json by_card = record.value("card_peak_bytes", Json::object());
+  for (const auto& [card, bytes] : by_card.items())
+    peaks.emplace_back(static_cast<uint32_t>(std::strtoul(card.c_str(), nullptr, 10)),
+                       bytes.get<uint64_t>());
+  return peaks;
+}
+
 }  // namespace
 
 Expected<SavedRun> SavedRun::open(const fs::path& folder, observe::Board& board) {
@@ -161,6 +171,7 @@ Expected<void> SavedRun::show_moves(observe::Board& board, const stream::RecordI
   if (!json.is_object()) return {};
   try {
     board.add_moves(moves_of(json));
+    board.set_peaks(peaks_of(json));
   } catch (const Json::exception&) {  // of another version: it is left out
   }
   return {};

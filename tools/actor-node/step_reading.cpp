@@ -5,7 +5,7 @@
 
 #include "runtime/base/clock.hpp"
 #include "tools/actor-node/run_browser.hpp"
-#include "tools/actor-node/trajectory_view.hpp"
+#include "tools/traj/trajectory_page.hpp"
 
 namespace cohort {
 namespace {
@@ -60,7 +60,7 @@ void StepReading::take(const stream::RecordInfo& info, const proto::Trajectory& 
   slot.line.reset();
   slot.parts.clear();
   if (query_ && !query_->holds(x)) return;
-  slot.line = line_of(x);
+  slot.line = traj::line_of(x);
   for (const proto::RewardPart& part : x.reward_parts)
     if (const uint32_t name = part_of(part.name); name < part_names_.size())
       slot.parts.emplace_back(name, part.value);

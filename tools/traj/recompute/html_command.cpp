@@ -12,11 +12,11 @@
 #include "tools/traj/recompute/recorded_step.hpp"
 #include "tools/traj/recompute/step_advantages.hpp"
 #include "tools/traj/text_output.hpp"
+#include "tools/traj/trajectory_page.hpp"
 
 namespace cohort::traj {
 namespace {
 
-using observe::Fact;
 using observe::TokenPage;
 using TokenizerPointer = std::shared_ptr<const tasks::Tokenizer>;
 
@@ -54,86 +54,6 @@ std::string first_line(const Error& error) {
   return error.detail.substr(0, error.detail.find('\n'));
 }
 
-std::vector<Fact> facts_of(const stream::RecordInfo& info, const proto::Trajectory& x) {
-  const auto sampled = std::ranges::count(x.response_mask, uint8_t{1});
-  std::vector<Fact> facts = {
-      {"score", fmt::format("{:.4f}", x.score)},
-      {"stopped by", x.stop_reason},
-      {"tokens", fmt::format("{}, {} of them sampled", x.tokens.size(), sampled)},
-      {"weights", x.weight_version_min == x.weight_version_max
-                      ? fmt::to_string(x.weight_version_max)
-                      : fmt::format("{} to {}", x.weight_version_min, x.weight_version_max)},
-      {"fate", std::string(fate_of(x))},
-      {"masked", x.mask_reason},
-      {"run", x.run_id},
-      {"tag", x.tag},
-      {"seed", fmt::to_string(x.seed)},
-      {"attempt", fmt::to_string(x.attempt)},
-      {"prompt", x.prompt_id},
-      {"data source", x.data_source},
-      {"ground truth", x.ground_truth},
-      {"time",
-       fmt::format("{:.3f} s generation, {:.3f} s environment", x.generate_seconds, x.env_seconds)},
-      {"record",
-       fmt::format("{} in segment {} at {}", info.number, info.id.segment, info.id.offset)}};
-  std::erase_if(facts, [](const Fact& fact) { return fact.value.empty(); });
-  return facts;
-}
-
-std::vector<Fact> scores_of(const proto::Trajectory& x) {
-  std::vector<Fact> scores;
-  for (const proto::RewardPart& part : x.reward_parts)
-    scores.push_back(
-        {"reward " + part.name, fmt::format("{:.4f} × {:.3g}{}{}", part.value, part.weight,
-                                            part.detail.empty() ? "" : "  ", part.detail)});
-  for (const auto& [name, value] : x.metrics)
-    scores.push_back({name, fmt::format("{:.4g}", value)});
-  return scores;
-}
-
-std::vector<observe::TokenLine> tokens_of(const proto::Trajectory& x,
-                                          const tasks::Tokenizer* tokenizer) {
-  std::vector<observe::TokenLine> tokens(x.tokens.size());
-  const auto at = [](const std::vector<float>& column, size_t i) {
-    return column.empty() ? observe::k_not_measured : double{column[i]};
-  };
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    observe::TokenLine& token = tokens[i];
-    token.id = x.tokens[i];
-    if (tokenizer != nullptr) token.text = tokenizer->decode({&x.tokens[i], 1});
-    token.is_sampled = !x.response_mask.empty() && x.response_mask[i] == 1;
-    token.logp = at(x.behavior_logp, i);
-    token.ref_logp = at(x.ref_logp, i);
-    token.value = at(x.values, i);
-    token.reward = at(x.token_rewards, i);
-    token.version = x.token_versions.empty() ? x.weight_version_max : x.token_versions[i];
-  }
-  return tokens;
-}
-
-/// What was shown before each answer, the answers, and what follows the last one.
-std::vector<observe::TokenPart> parts_of(const proto::Trajectory& x, bool with_texts) {
-  std::vector<observe::TokenPart> parts;
-  const auto count = static_cast<uint32_t>(x.tokens.size());
-  uint32_t at = 0;
-  for (size_t i = 0; i < x.turns.size(); ++i) {
-    const proto::Turn& turn = x.turns[i];
-    std::string note = fmt::format("reward {:.4g}", turn.env_reward);
-    if (!turn.is_valid) note += ", invalid";
-    if (turn.is_valid && !turn.is_effective) note += ", no effect";
-    parts.push_back({fmt::format("turn {}, {}", i, i == 0 ? "prompt" : "observation"), false, at,
-                     turn.response_begin, "", false, with_texts ? turn.observation : ""});
-    parts.push_back({fmt::format("turn {}, answer", i), true, turn.response_begin,
-                     turn.response_end, std::move(note), !turn.is_valid,
-                     with_texts ? turn.response : ""});
-    at = turn.response_end;
-  }
-  if (at < count)
-    parts.push_back(
-        {x.turns.empty() ? "tokens" : "after the last answer", false, at, count, "", false, ""});
-  return parts;
-}
-
 std::string file_of(const HtmlOptions& options, const proto::TrajectoryKey& key) {
   if (!options.file.empty()) return options.file;
   return fmt::format("{}-{}-{}-{}.html", proto::to_string(key.kind), key.step, key.group,
@@ -147,16 +67,11 @@ Expected<void> html(const HtmlOptions& options) {
   COHORT_ASSIGN(stream::Reader reader, open_run(options.run));
   COHORT_ASSIGN(const stream::Record record, find_trajectory(reader, key, options.run));
   COHORT_ASSIGN(const proto::Trajectory x, record.trajectory());
-  TokenPage page;
-  page.title =
-      fmt::format("{} {}/{}/{}", proto::to_string(key.kind), key.step, key.group, key.index);
-  page.facts = facts_of(record.info, x);
-  page.scores = scores_of(x);
   const auto tokenizer = tokenizer_of(reader, options.run);
+  TokenPage page =
+      coloured_of(record.info, x, tokenizer ? tokenizer->get() : nullptr, x.tokens.size());
   if (!tokenizer)
     page.notes.push_back("no texts of tokens, their ids instead: " + first_line(tokenizer.error()));
-  page.tokens = tokens_of(x, tokenizer ? tokenizer->get() : nullptr);
-  page.parts = parts_of(x, !tokenizer);
   if (key.kind == TrajectoryKind::train) {
     auto advantages = advantages_of_key(options.run, key, page.notes);
     if (advantages)

@@ -1,4 +1,4 @@
-#include "tools/actor-node/trajectory_view.hpp"
+#include "tools/traj/trajectory_page.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "runtime/observe/browse_page.hpp"
 #include "tools/traj/open_run.hpp"
 
-namespace cohort {
+namespace cohort::traj {
 namespace {
 
 using observe::Fact;
@@ -26,10 +26,11 @@ std::vector<Fact> facts_of(const stream::RecordInfo& info, const proto::Trajecto
   std::vector<Fact> facts = {
       {"score", fmt::format("{:.4f}", x.score)},
       {"ended by", x.stop_reason},
-      {"fate", std::string(traj::fate_of(x))},
+      {"fate", std::string(fate_of(x))},
       {"masked", x.mask_reason},
       {"tokens", fmt::format("{}, {} of them sampled", x.tokens.size(), sampled_tokens(x))},
       {"weights", versions_of(x)},
+      {"run", x.run_id},
       {"tag", x.tag},
       {"seed", fmt::to_string(x.seed)},
       {"attempt", fmt::to_string(x.attempt)},
@@ -100,6 +101,29 @@ observe::TrajectoryView view_of(const proto::Trajectory& x, const tasks::Tokeniz
   return view;
 }
 
+/// What was shown before each answer, the answers, and what follows the last one.
+std::vector<observe::TokenPart> parts_of(const proto::Trajectory& x, bool with_texts) {
+  std::vector<observe::TokenPart> parts;
+  const auto count = static_cast<uint32_t>(x.tokens.size());
+  uint32_t at = 0;
+  for (size_t i = 0; i < x.turns.size(); ++i) {
+    const proto::Turn& turn = x.turns[i];
+    std::string note = fmt::format("reward {:.4g}", turn.env_reward);
+    if (!turn.is_valid) note += ", invalid";
+    if (turn.is_valid && !turn.is_effective) note += ", no effect";
+    parts.push_back({fmt::format("turn {}, {}", i, i == 0 ? "prompt" : "observation"), false, at,
+                     turn.response_begin, "", false, with_texts ? turn.observation : ""});
+    parts.push_back({fmt::format("turn {}, answer", i), true, turn.response_begin,
+                     turn.response_end, std::move(note), !turn.is_valid,
+                     with_texts ? turn.response : ""});
+    at = turn.response_end;
+  }
+  if (at < count)
+    parts.push_back(
+        {x.turns.empty() ? "tokens" : "after the last answer", false, at, count, "", false, ""});
+  return parts;
+}
+
 }  // namespace
 
 observe::TrajectoryLine line_of(const proto::Trajectory& x) {
@@ -113,7 +137,7 @@ observe::TrajectoryLine line_of(const proto::Trajectory& x) {
   line.turns = static_cast<uint32_t>(x.turns.size());
   line.version_min = x.weight_version_min;
   line.version_max = x.weight_version_max;
-  line.fate = traj::fate_of(x);
+  line.fate = fate_of(x);
   line.stop_reason = x.stop_reason;
   return line;
 }
@@ -138,4 +162,19 @@ observe::TrajectoryPage page_of(const stream::RecordInfo& info, const proto::Tra
   return shown;
 }
 
-}  // namespace cohort
+observe::TokenPage coloured_of(const stream::RecordInfo& info, const proto::Trajectory& x,
+                               const tasks::Tokenizer* tokenizer, size_t tokens_max) {
+  observe::TokenPage page;
+  page.title = fmt::format("{} {}/{}/{}", proto::to_string(x.key.kind), x.key.step, x.key.group,
+                           x.key.index);
+  page.facts = facts_of(info, x);
+  page.scores = rewards_of(x);
+  const size_t count = std::min(x.tokens.size(), tokens_max);
+  for (size_t i = 0; i < count; ++i) page.tokens.push_back(token_of(x, tokenizer, i));
+  if (count < x.tokens.size())
+    page.notes.push_back(fmt::format("The first {} of {} tokens.", count, x.tokens.size()));
+  page.parts = parts_of(x, tokenizer == nullptr);
+  return page;
+}
+
+}  // namespace cohort::traj
