@@ -125,6 +125,9 @@ void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
   const double start = options_.log->seconds_since_start() - seconds;
   for (CardId card : options_.infer_cards)
     options_.log->compute(over.round.step, card.value, "generate", start, start + generate);
+  for (const auto& [replica, at] : round.lease_ends)
+    options_.log->played(over.round.step, replica,
+                         std::max(start, at - round.leases.at(replica).wall_seconds), at);
   row.critical += round.busy;
   result_.trajectories += round.collected.trajectories;
   row.tokens += static_cast<double>(round.collected.tokens);
@@ -228,6 +231,7 @@ void RunBook::leased(RoundKey key, uint32_t replica, const LeaseReport& report) 
   LeaseReport& last = round.leases[replica];
   if (report.generated_tokens >= last.generated_tokens)
     last = report;  // it counts since the round began there
+  round.lease_ends[replica] = options_.log->seconds_since_start();
   round.busy = std::max(round.busy, report.busy_seconds);
 }
 

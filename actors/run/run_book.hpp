@@ -103,6 +103,7 @@ class RunBook {
   };
   struct Round {
     std::map<uint32_t, control::LeaseReport> leases;  // by replica, its last
+    std::map<uint32_t, double> lease_ends;            // likewise, since the start of the run [s]
     double busy = 0;  // of the busiest lane of all: the critical path of generation
     control::CollectReport collected;
   };

@@ -2,6 +2,7 @@
 /// Where the driver's numbers go: console, dashboard, metrics.jsonl, TensorBoard, trace.json, an
 /// OpenTelemetry collector, and what report.html needs. Owner: the driver, alone. Bound: one
 /// ReportData (transitions of the whole run: about 100 bytes each).
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,8 @@ class RunLog {
   /// Compute of a phase on one card, in seconds since the start of the run.
   void compute(uint64_t step, uint32_t card, const std::string& phase, double start_s,
                double end_s);
+  /// A rollout played the groups of a step, which the step's update will take.
+  void played(uint64_t step, uint32_t replica, double start_s, double end_s);
   void stage(const std::string& stage, const std::string& phase, double done);
   /// `kind` is for the dashboard and the report: "lost", "restart", …; by default the level's name.
   void event(observe::EventLevel level, uint64_t step, const std::string& text,
@@ -68,6 +71,11 @@ class RunLog {
   observe::TensorBoardWriter tensorboard_;
   std::unique_ptr<observe::TraceWriter> trace_;
   observe::ReportData report_;
+  struct Played {
+    observe::TrackId track;
+    int64_t end_us = 0;
+  };
+  std::multimap<uint64_t, Played> played_;  // by step, up to its update
   double start_ = 0;
   int64_t start_us_ = 0;
   std::unique_ptr<RunTelemetry> telemetry_;  // null: not asked for

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/clock.hpp"
 #include "runtime/observe/metrics.hpp"
 #include "runtime/observe/output_file.hpp"
 
@@ -36,6 +37,8 @@ struct TraceWriter::Impl {
   std::mutex mutex;
   File file;
   std::string buffer;
+  // A resumed run's begin where no earlier one's can be.
+  uint64_t next_flow = static_cast<uint64_t>(wall_time_us());
   bool has_events = false;  // whether the next event needs a comma before it
   std::optional<Error> failed;
   std::map<std::string, uint32_t, std::less<>> processes;
@@ -150,6 +153,18 @@ TrackId TraceWriter::track(std::string_view process, std::string_view thread) {
     impl_->add_metadata("thread", id, thread);
   }
   return id;
+}
+
+void TraceWriter::flow(std::string_view name, TrackId from, int64_t from_us, TrackId to,
+                       int64_t to_us) {
+  std::lock_guard lock(impl_->mutex);
+  const uint64_t id = impl_->next_flow++;
+  const std::string shown = json_text(name);
+  impl_->add(fmt::format(R"({{"ph":"s","name":{},"cat":"flow","id":{},"pid":{},"tid":{},"ts":{}}})",
+                         shown, id, from.process, from.thread, from_us));
+  impl_->add(fmt::format(
+      R"({{"ph":"f","bp":"e","name":{},"cat":"flow","id":{},"pid":{},"tid":{},"ts":{}}})", shown,
+      id, to.process, to.thread, to_us));
 }
 
 void TraceWriter::span(TrackId track, std::string_view name, std::string_view category,

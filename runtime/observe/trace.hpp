@@ -44,6 +44,9 @@ class TraceWriter {
   /// Adds a span; times are wall-clock microseconds (cohort::wall_time_us()).
   void span(TrackId track, std::string_view name, std::string_view category, int64_t start_us,
             int64_t end_us, std::span<const TraceArg> args = {});
+  /// Adds an arrow between the span that is open on `from` at `from_us` and the one that is open on
+  /// `to` at `to_us`.
+  void flow(std::string_view name, TrackId from, int64_t from_us, TrackId to, int64_t to_us);
   /// Hands buffered events to the operating system. Returns the first Errc::io since the last call:
   /// adding events never fails by itself, so that a full disk cannot stop a step.
   Expected<void> flush();

@@ -127,6 +127,32 @@ TEST(TraceWriter, IsValidAfterCloseAndContinuedOnResume) {
   EXPECT_EQ(parse_trace(path).size(), before + 1);
 }
 
+TEST(TraceWriter, AnArrowJoinsTwoSpans) {
+  TemporaryFolder folder;
+  auto path = folder / "trace.json";
+  auto writer = TraceWriter::open(path);
+  ASSERT_TRUE(writer.has_value());
+  const TrackId from = (*writer)->track("rollouts", "rollout 0");
+  const TrackId to = (*writer)->track("card 0", "compute");
+  (*writer)->span(from, "step 1", "leases", 1000, 2000);
+  (*writer)->span(to, "update", "compute", 3000, 4000);
+  (*writer)->flow("trajectories", from, 2000, to, 3000);
+  (*writer)->flow("trajectories", from, 2000, to, 3000);
+  ASSERT_TRUE((*writer)->close().has_value());
+  const auto events = parse_trace(path);
+  ASSERT_GE(events.size(), 4U);
+  const auto& begin = events[events.size() - 4];
+  const auto& end = events[events.size() - 3];
+  EXPECT_EQ(begin["ph"], "s");
+  EXPECT_EQ(begin["ts"], 2000);
+  EXPECT_EQ(begin["pid"], from.process);
+  EXPECT_EQ(end["ph"], "f");
+  EXPECT_EQ(end["bp"], "e");
+  EXPECT_EQ(end["id"], begin["id"]);
+  EXPECT_EQ(end["tid"], to.thread);
+  EXPECT_NE(events.back()["id"], begin["id"]);
+}
+
 TEST(TraceWriter, TornTailIsCutOnResume) {
   TemporaryFolder folder;
   auto path = folder / "trace.json";

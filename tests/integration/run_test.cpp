@@ -59,6 +59,12 @@ TEST(Run, LeavesEverythingBehindThatItPromises) {
     }
   }
   EXPECT_EQ(rows, 5U);
+  std::ifstream trace(path + "/trace.json");
+  std::map<std::string, size_t> events;
+  for (const auto& event : nlohmann::json::parse(trace))
+    ++events[event.at("ph").get<std::string>()];
+  EXPECT_EQ(events["s"], 4U) << "an arrow from each step's rollout to its update";
+  EXPECT_EQ(events["f"], 4U);
 }
 
 TEST(Run, StreamHoldsEveryTrajectoryOnceAndVerifies) {
