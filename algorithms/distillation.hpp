@@ -15,8 +15,8 @@
 ///   js_divergence      (KL(q || m) + KL(s || m)) / 2, m = (s + q) / 2; each logarithm is of its
 ///                      argument + 1e-9, as ROLL's
 ///   gkd                b KL(q || m) + (1 - b) KL(s || m), m = b q + (1 - b) s, b = `beta`; at
-///                      b = 0 forward_kl, at 1 reverse_kl (arXiv 2306.13649, TRL), which are not the
-///                      limits of the middle: that goes to 0 at both ends
+///                      b = 0 forward_kl, at 1 reverse_kl (arXiv 2306.13649, TRL), which are not
+///                      the limits of the middle: that goes to 0 at both ends
 /// The first six are ROLL's kd_objective. No factor T^2. Where both distributions are equal
 /// adaptive_kl is 0, in ROLL 0/0.
 /// From samples a student learns by a policy loss instead (teacher.hpp).

@@ -1,10 +1,10 @@
 #pragma once
 /// Hands the rows of pipelines sft, dpo and rm to the trainer, or to the reference in front of it,
-/// and recorded trajectories (from_stream) to the rewards: it takes leases as a rollout does, and has the trajectories ready, so that the run, the stream
-/// and what is done after a loss are those of every pipeline. It needs no card, no engine and no
-/// weights. Owner: node, in its process. Thread: CAF's scheduler. Bound: the frames of its open
-/// leases, which are the rows of a step (FLOW-4). LEASE-1 as RolloutActor. Messages: PlayerActor in
-/// role_handles.hpp.
+/// and recorded trajectories (from_stream) to the rewards: it takes leases as a rollout does, and
+/// has the trajectories ready, so that the run, the stream and what is done after a loss are those
+/// of every pipeline. It needs no card, no engine and no weights. Owner: node, in its process.
+/// Thread: CAF's scheduler. Bound: the frames of its open leases, which are the rows of a step
+/// (FLOW-4). LEASE-1 as RolloutActor. Messages: PlayerActor in role_handles.hpp.
 #include <deque>
 #include <functional>
 #include <memory>

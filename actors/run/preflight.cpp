@@ -451,6 +451,14 @@ Expected<void> open_rows(const config::RunConfig& config, Preflight& result) {
   return {};
 }
 
+// Told before the run: a stream without the groups of a step.
+Expected<void> open_recorded(const config::RunConfig& config, Preflight& result) {
+  if (config.from_stream.empty()) return {};
+  COHORT_ASSIGN(result.recorded, RecordedGroups::open(config));
+  log::info("from_stream: {}: {} steps", config.from_stream, result.recorded->steps());
+  return {};
+}
+
 }  // namespace
 
 plan::ShardLayout Preflight::infer_layout() const {
@@ -503,10 +511,7 @@ Expected<Preflight> preflight(const config::RunConfig& config,
     default:
       COHORT_TRY(open_environments(config, result));
   }
-  if (!config.from_stream.empty() && (!own_cards || own_cards->empty())) {
-    COHORT_ASSIGN(result.recorded, RecordedGroups::open(config));
-    log::info("from_stream: {}: {} steps", config.from_stream, result.recorded->steps());
-  }
+  if (!own_cards || own_cards->empty()) COHORT_TRY(open_recorded(config, result));
   const std::span<const int32_t> ends = result.chat->answer_ends();
   result.stop_ids.assign(ends.begin(), ends.end());
   // An answer ends with its closing tag, if the tag is one token: what would follow is never read.

@@ -2,7 +2,7 @@
 // on loopback, acknowledged end to end, checked at every hop and recorded; beside it the same bytes
 // over as many hops with bare ZeroMQ. One JSON line.
 //   flow_bench [--steps=12] [--repeats=7] [--tokens=4096] [--frame=8] [--folder=/tmp] [--curve]
-//   flow_bench --latency [--steps=400] …   one trajectory on its way at a time: from its score to the
+//   flow_bench --latency [--steps=400] …   one trajectory at a time: from its score to the
 //                                          collector's word that it is recorded
 // A repeat runs raw, ours, and ours without recording, one after the other; figures are medians.
 // The stream of every run is read back: each trajectory is there once, with the bytes that were

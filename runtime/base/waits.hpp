@@ -73,9 +73,9 @@ struct ProcessWaits {
   std::vector<WaitEntry> waits;
 };
 
-/// Maps this process's waits to FOLDER/waits_PID, once; makes the folder; removes the files of processes of this host
-/// that are gone. The file goes at the end of the process. Errc::io if it cannot be written: the
-/// waits stay in memory.
+/// Maps this process's waits to FOLDER/waits_PID, once; makes the folder; removes the files of
+/// processes of this host that are gone. The file goes at the end of the process. Errc::io if it
+/// cannot be written: the waits stay in memory.
 Expected<void> publish_waits(const std::filesystem::path& folder, std::string_view name);
 /// Reads a file of publish_waits(); Errc::corrupt if it is none, or of another version.
 Expected<ProcessWaits> read_waits(const std::filesystem::path& file);

@@ -581,8 +581,8 @@ struct RunConfig {
   WarmStartSection warm_start;
   RecordingSection recording;
   TelemetrySection telemetry;
-  bool self_checks = true;   // the first update's numbers are held against what is healthy
-  std::string from_stream;   // run or stream folder whose trajectories train; empty: rollouts play
+  bool self_checks = true;  // the first update's numbers are held against what is healthy
+  std::string from_stream;  // run or stream folder whose trajectories train; empty: rollouts play
   TransportSection transport;
   RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward

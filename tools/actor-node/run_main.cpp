@@ -15,6 +15,25 @@
 #include "tools/actor-node/plan_command.hpp"
 #include "tools/actor-node/run_command.hpp"
 
+namespace {
+
+void add_cluster_options(CLI::App& run, cohort::ClusterRun& cluster) {
+  run.add_option("--cluster", cluster.head,
+                 "HOST:PORT of a cluster's head: the cards are on its nodes (not with WORLD_SIZE, "
+                 "which makes RANK 0 the head of a cluster of its own)");
+  run.add_option("--wait", cluster.wait_s, "seconds to wait for the cluster's nodes")
+      ->capture_default_str();
+  run.add_option("--nodes", cluster.nodes,
+                 "MIN or MIN:MAX: begin with MIN nodes of the cluster when no other has joined for "
+                 "--wait-more seconds and the missing ones have rollout cards only; they take part "
+                 "as soon as they join (default: all must be there)");
+  run.add_option("--wait-more", cluster.wait_more_s,
+                 "seconds to wait for more nodes than --nodes asks for")
+      ->capture_default_str();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   std::vector<std::string> forked;
   std::vector<const char*> words(argv, argv + argc);
@@ -39,19 +58,7 @@ int main(int argc, char** argv) {
   run->add_option("--processes", command.processes,
                   "hold the cards in N processes of their own, split evenly (0: in this one)")
       ->check(CLI::Range(0, 4096));
-  run->add_option("--cluster", command.cluster.head,
-                  "HOST:PORT of a cluster's head: the cards are on its nodes (not with WORLD_SIZE, "
-                  "which makes RANK 0 the head of a cluster of its own)");
-  run->add_option("--wait", command.cluster.wait_s, "seconds to wait for the cluster's nodes")
-      ->capture_default_str();
-  run->add_option(
-      "--nodes", command.cluster.nodes,
-      "MIN or MIN:MAX: begin with MIN nodes of the cluster when no other has joined for "
-      "--wait-more seconds and the missing ones have rollout cards only; they take part "
-      "as soon as they join (default: all must be there)");
-  run->add_option("--wait-more", command.cluster.wait_more_s,
-                  "seconds to wait for more nodes than --nodes asks for")
-      ->capture_default_str();
+  add_cluster_options(*run, command.cluster);
   int ignored = 0;
   run->add_option(
          "--restarts", ignored,

@@ -1,6 +1,6 @@
 #pragma once
-/// Why a run stands still, in one sentence: from the waits of its processes (runtime/base/waits.hpp)
-/// and the states that the system gives for them. Pure. Bound: the waits that it is given.
+/// Why a run stands still, in one sentence: from the waits of its processes (base/waits.hpp) and
+/// the states that the system gives for them. Pure. Bound: the waits that it is given.
 ///
 /// STALL-1: a stopped or swapped-out process is a cause; so is a wait `outside` as long as
 /// `after_s`. STALL-2: a wait of another level is a cause only if its process computes nothing, and
@@ -19,16 +19,16 @@
 namespace cohort::plan {
 
 struct ProcessState {
-  char state = 0;       // of /proc/PID/stat: R, S, D, T, Z; 0: there is no such process
-  double cpu = 0;       // [cores] that it used while it was looked at
+  char state = 0;  // of /proc/PID/stat: R, S, D, T, Z; 0: there is no such process
+  double cpu = 0;  // [cores] that it used while it was looked at
   uint64_t rss_bytes = 0, swap_bytes = 0;
 };
 
 struct StallInput {
-  double now = 0;      // as WaitEntry::since
-  double after_s = 10; // a wait that is shorter is none
-  std::vector<ProcessWaits> processes;     // of one host
-  std::map<pid_t, ProcessState> states;    // of them, and of the children that they name
+  double now = 0;                        // as WaitEntry::since
+  double after_s = 10;                   // a wait that is shorter is none
+  std::vector<ProcessWaits> processes;   // of one host
+  std::map<pid_t, ProcessState> states;  // of them, and of the children that they name
 };
 
 enum class StallCause : uint8_t { none, gone, stopped, swapped, wait };

@@ -344,7 +344,7 @@ def load(request):
 
 
 def write_stacks():
-    """The stacks go to stderr at SIGUSR2, whatever holds the interpreter. Returns whether they do."""
+    """Has the stacks written to stderr at SIGUSR2, whatever runs. Returns whether they are."""
     try:
         import _signal
         import faulthandler

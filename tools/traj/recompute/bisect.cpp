@@ -41,7 +41,7 @@ double suspicion(const Batch& part) {
 /// How a set of parts is asked whether the culprit is among them.
 enum class Question {
   alone,   // an update over them alone makes the predicate hold
-  without  // an update over all the others does not: answers of a group are compared with each other
+  without  // an update over all others does not: answers of a group are compared with each other
 };
 
 class Search {

@@ -1,7 +1,7 @@
 #pragma once
-/// The weights of the policies that a recorded run has served: from its checkpoints, and where a step
-/// has none by the updates from the checkpoint before it. Reads files; one thread. Bound: one model
-/// on the host, and that of a Follower.
+/// The weights of the policies that a recorded run has served: from its checkpoints, and where a
+/// step has none by the updates from the checkpoint before it. Reads files; one thread. Bound: one
+/// model on the host, and that of a Follower.
 #include <cstdint>
 #include <filesystem>
 #include <map>
