@@ -1,7 +1,8 @@
 #pragma once
-/// Which steps each finished segment holds, so that a search for one trajectory opens few sidecars
-/// (file `steps.index`, docs/stream.md). A cache as the sidecars are: what it lacks, or what the
-/// segments contradict, costs time, never an answer. Value types; no state.
+/// Which steps each finished segment holds, and the last one when its writer closed, so that a
+/// search for one trajectory opens few sidecars (file `steps.index`, docs/stream.md). A cache as
+/// the sidecars are: what it lacks, or what the segments contradict, costs time, never an answer.
+/// Value types; no state.
 /// INDEX-3: an entry excludes a segment only while the segment's size is the entry's.
 #include <array>
 #include <cstdint>

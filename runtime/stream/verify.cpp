@@ -7,6 +7,7 @@
 
 #include "runtime/stream/index.hpp"
 #include "runtime/stream/segment.hpp"
+#include "runtime/stream/segment_steps.hpp"
 #include "runtime/stream/stream_file.hpp"
 
 namespace cohort::stream {
@@ -131,6 +132,8 @@ Expected<RepairReport> repair(const std::filesystem::path& folder) {
   COHORT_TRY(file.sync());
   std::error_code ignored;
   std::filesystem::remove(index_path(folder, last), ignored);
+  // A segment that is cut may grow to the size that an entry knows, with other records.
+  std::filesystem::remove(steps_path(folder), ignored);
   return report;
 }
 

@@ -202,8 +202,7 @@ struct Writer::State {
   }
   Expected<void> roll(uint64_t record_size) {
     flush_index();
-    steps.finish(segment, offset);
-    (void)append_segment_steps(folder, steps, stream_id).has_value();  // readers do without it
+    leave_steps();
     if (unsynced.size() >= k_unsynced_segments_max) {
       COHORT_TRY(unsynced.front()->sync());
       unsynced.erase(unsynced.begin());
@@ -251,6 +250,11 @@ struct Writer::State {
     else
       index = File{};
     index_pending.clear();
+  }
+  /// Says which steps the segment holds, as long as it is as it is now.
+  void leave_steps() {
+    steps.finish(segment, offset);
+    (void)append_segment_steps(folder, steps, stream_id).has_value();  // readers do without it
   }
   /// Gives reserved space back and leaves the file to the next sync().
   void finish_segment() {
@@ -363,6 +367,7 @@ Expected<void> Writer::close() {
   std::lock_guard one_at_a_time(state_->sync_mutex);
   std::lock_guard lock(state_->mutex);
   state_->flush_index();
+  state_->leave_steps();
   state_->finish_segment();
   Expected<void> result;
   for (const auto& file : state_->unsynced)  // appended between sync() and here

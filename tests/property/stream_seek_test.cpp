@@ -110,6 +110,17 @@ TEST(StreamSeek, AnEntryOfASegmentThatGrewExcludesNothing) {
   EXPECT_EQ((*found)->id.segment, last - 1);
 }
 
+TEST(StreamSeek, RepairForgetsWhatSegmentsHeld) {
+  StreamFolder folder;
+  fill(folder.path(), 2, small_segments());
+  const uint64_t id = probe_stream(folder.path())->stream_id;
+  ASSERT_EQ(read_segment_steps(folder.path(), id).size(), 1U);  // of the last one, at close
+  const std::string bytes = read_bytes(folder.segment(0));
+  write_bytes(folder.segment(0), bytes.substr(0, bytes.size() - 3));
+  ASSERT_TRUE(repair(folder.path()));
+  EXPECT_TRUE(read_segment_steps(folder.path(), id).empty());
+}
+
 TEST(StreamSeek, FinishedSegmentsThatCannotHoldAKeyAreNotOpened) {
   StreamFolder folder;
   fill(folder.path(), 40, small_segments(4096));
