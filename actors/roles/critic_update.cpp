@@ -104,6 +104,7 @@ Expected<void> CriticUpdater::run_epochs(compute::TrainEngine& engine, const Sur
       const auto samples = samples_of(left.trajectories(), packed, batches[at]);
       if (samples.empty()) continue;  // every trajectory of it is masked
       auto done = engine.step(samples, loss, rate);
+      if (done && steps_ == 1 && config_.self_checks) first_ = critic_facts(schedule, *done);
       Expected<void> taken = done ? sums.take(*done) : done.error();
       if (!taken)
         return taken.error().with_context(fmt::format("epoch {}, optimizer batch {}", epoch, at));
@@ -130,6 +131,7 @@ Expected<UpdateReport> CriticUpdater::update(compute::TrainEngine& engine,
   COHORT_TRY(run_epochs(engine, left, packed, sums));
   UpdateReport report;
   sums.write(report);
+  std::exchange(first_, {}).append_to(report.metrics);
   write_summary("critic/values", packed.values, packed.mask, report);
   write_summary("critic/returns", packed.advantages, packed.mask, report);
   report.metrics.emplace_back(

@@ -38,6 +38,7 @@ class CriticUpdater {
   RunningScores running_;
   uint64_t steps_ = 0;            // optimizer steps done: what the learning rate counts
   int64_t nonfinite_in_row_ = 0;  // optimizer steps that were left out, up to the last one
+  plan::FirstFacts first_;        // of the first of them, until its update has told them
 };
 
 }  // namespace cohort::actors

@@ -194,6 +194,27 @@ plan::FirstFacts answer_facts(const std::vector<Trajectory>& batch, std::span<co
   return facts;
 }
 
+namespace {
+
+double greatest_rate(const algorithms::ScheduleOptions& schedule) {
+  constexpr uint64_t k_most = 100'000;  // rates to look at; a schedule that is 0 so far stays so
+  const uint64_t last = std::min(std::max(schedule.total_steps, schedule.warmup_steps + 1), k_most);
+  double most = 0;
+  for (uint64_t step = 0; step <= last; ++step)
+    most = std::max(most, algorithms::learning_rate(schedule, step));
+  return most;
+}
+
+}  // namespace
+
+plan::FirstFacts critic_facts(const algorithms::ScheduleOptions& schedule,
+                              const compute::StepReport& first) {
+  plan::FirstFacts facts;
+  facts.add(number::critic_rate_max, greatest_rate(schedule));
+  facts.add(number::critic_grad_norm, first.grad_norm);
+  return facts;
+}
+
 plan::FirstStep first_step_of(const config::RunConfig& config) {
   plan::FirstStep step;
   const auto is_half = [](const config::WorkerConfig& role) {
@@ -269,13 +290,8 @@ void FirstUpdate::advantages(std::span<const float> advantages) {
 }
 
 void FirstUpdate::schedule(const algorithms::ScheduleOptions& schedule) {
-  constexpr uint64_t k_most = 100'000;  // rates to look at; a schedule that is 0 so far stays so
-  const uint64_t last = std::min(std::max(schedule.total_steps, schedule.warmup_steps + 1), k_most);
-  double most = 0;
-  for (uint64_t step = 0; step <= last; ++step)
-    most = std::max(most, algorithms::learning_rate(schedule, step));
   facts_.add(number::rate, algorithms::learning_rate(schedule, 0));
-  facts_.add(number::rate_max, most);
+  facts_.add(number::rate_max, greatest_rate(schedule));
 }
 
 void FirstUpdate::stepped(const compute::StepReport& report,

@@ -20,6 +20,10 @@ namespace cohort::actors {
 plan::FirstFacts answer_facts(const std::vector<proto::Trajectory>& batch,
                               std::span<const int32_t> ends);
 
+/// Facts of a critic's first optimizer step.
+plan::FirstFacts critic_facts(const algorithms::ScheduleOptions& schedule,
+                              const compute::StepReport& first);
+
 /// What of the run decides which checks mean something.
 plan::FirstStep first_step_of(const config::RunConfig& config);
 

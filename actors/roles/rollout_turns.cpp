@@ -143,6 +143,8 @@ void RolloutState::end_turn(const Place& at, compute::TurnOutput output) {
   Episode& episode = *at.episode;
   episode.is_answering = false;
   episode.answered += output.tokens.size();
+  if (failpoint::hit("rollout.drift", episode.trajectory.key.group))
+    for (float& logp : output.logp) logp -= 1;
   append_answer(episode, output);
   at.lease->response_tokens += output.tokens.size();
   episode.env_asked = now_seconds();

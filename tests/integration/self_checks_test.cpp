@@ -64,6 +64,7 @@ TEST(SelfChecks, EachPlantedFaultIsToldAtStepOne) {
   const Case cases[] = {
       {"nothing", {}, {}},
       {"nothing, over recomputed log-probs", {"enable_old_logprobs_recompute=true"}, {}},
+      {"nothing, one step ahead", {"+async.mode=one_step_off"}, {}},
       {"a rate of zero", {rate + "0"}, {"learning_rate_zero"}},
       {"a rate that fp32 does not resolve",
        {rate + "1.0e-30", "model.attention_bias=false"},
@@ -97,6 +98,67 @@ TEST(SelfChecks, AGradientThatIsNoNumberIsToldOnce) {
   ASSERT_EQ(run.wait(), 0) << run.err();
   EXPECT_EQ(checks_of(run_folder(run)), Names{"gradient_nonfinite"});
   EXPECT_TRUE(test::read_stream(run_folder(run)).of_kind("nonfinite").empty());
+}
+
+TEST(SelfChecks, AnAnswerWithOtherLogProbsThanTheTrainersIsNamed) {
+  TempFolder folder;
+  Words command = one_step(folder, {});
+  command.insert(command.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=rollout.drift@2:1:fail"});
+  Process run(command, folder);
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(checks_of(run_folder(run)), Names{"logprob_drift"});
+  const auto told = test::read_stream(run_folder(run)).of_kind("self_check");
+  ASSERT_EQ(told.size(), 1U);
+  const std::string key = told[0].at("entry").at("trajectory");
+  EXPECT_TRUE(key.starts_with("1/2/")) << key;
+  const std::string shown = "traj show " + run_folder(run) + " " + key;
+  EXPECT_TRUE(told[0].at("detail").get<std::string>().ends_with(shown)) << told[0];
+  Process show({test::binary("traj"), "show", run_folder(run), key}, folder);
+  EXPECT_EQ(show.wait(), 0) << show.err();
+}
+
+/// A policy that has hardly begun to learn the lake's words, and one whose turns have one token.
+TEST(SelfChecks, TurnsThatNobodyUnderstandsAreTold) {
+  const Words once = {"max_steps=1", "eval_steps=-1"};
+  TempFolder folder, other;
+  EXPECT_EQ(told_by(test::tiny_run(folder, once), folder),
+            (Names{"reward_constant", "turns_invalid"}));
+  Words cut = once;
+  cut.insert(cut.end(), {"warm_start.steps=0", "actor_infer.generating_args.max_new_tokens=1"});
+  EXPECT_EQ(told_by(test::tiny_run(other, cut), other), (Names{"end_never", "reward_constant"}));
+}
+
+/// The shipped configs with a policy as small as it can be.
+TEST(SelfChecks, ShippedConfigsAreHealthy) {
+  for (const char* config : {"sft_arithmetic", "dpo_arithmetic", "rm_arithmetic"}) {
+    TempFolder folder;
+    EXPECT_EQ(told_by(test::rows_run(config, folder, {"++max_steps=1", "eval_steps=-1"}), folder),
+              Names{})
+        << config;
+  }
+  const std::pair<const char*, Words> played[] = {
+      {"arithmetic_ppo", {"critic.training_args.gradient_accumulation_steps=2"}},
+      {"dapo_arithmetic", {}},
+      {"tool_arithmetic", {}}};
+  for (const auto& [config, more] : played) {
+    SCOPED_TRACE(config);
+    Words overrides = {"warm_start.steps=0", "max_steps=1"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    TempFolder folder;
+    EXPECT_EQ(told_by(test::paid_for_a_seven(std::string(config) + ".yaml", folder, {}, overrides),
+                      folder),
+              Names{});
+  }
+}
+
+TEST(SelfChecks, ACriticThatCannotLearnIsTold) {
+  TempFolder folder;
+  EXPECT_EQ(told_by(test::paid_for_a_seven("arithmetic_ppo.yaml", folder, {},
+                                           {"warm_start.steps=0", "max_steps=1",
+                                            "critic.training_args.gradient_accumulation_steps=2",
+                                            "critic.training_args.learning_rate=0"}),
+                    folder),
+            Names{"critic_rate_zero"});
 }
 
 TEST(SelfChecks, SwitchedOffTheyTellNothing) {

@@ -42,7 +42,9 @@ FirstStep healthy() {
                   {std::string(number::grad_norm), 0.4},
                   {std::string(number::rate), 1e-7},
                   {std::string(number::rate_max), 1e-6},
-                  {std::string(number::moved), 1.0}};
+                  {std::string(number::moved), 1.0},
+                  {std::string(number::critic_rate_max), 1e-5},
+                  {std::string(number::critic_grad_norm), 0.4}};
   return step;
 }
 
@@ -96,6 +98,8 @@ const Fault k_faults[] = {
      }},
     {"learning_rate_high", set(number::rate_max, 0.1)},
     {"parameters_unmoved", set(number::moved, 0)},
+    {"critic_rate_zero", set(number::critic_rate_max, 0)},
+    {"critic_gradient_zero", set(number::critic_grad_norm, 0)},
 };
 
 TEST(FirstStep, AHealthyOneGivesNoFinding) {

@@ -38,7 +38,7 @@ bool stays_at_zero(const FirstStep& x) {
   return most == x.numbers.end() || most->second <= 0;
 }
 
-constexpr double k_nearly_all = 0.95;
+constexpr double k_nearly_all = 0.95, k_hardly_any = 0.05;
 
 // Limits of log-probabilities: in 32 bits two engines agree to about 1e-5 a token; bf16 has 8 bits
 // of mantissa, and two engines on it differ by 0.005 to 0.03.
@@ -70,14 +70,14 @@ constexpr FirstStepCheck k_checks[] = {
      "an answer without its end has no final result to score, and the policy learns to go on",
      "raise response_length (rows: sequence_length), or check that the policy knows the token that "
      "ends an answer"},
-    {"end_never", first_number::ended_turns, FaultSide::at_most, 0, 0,
-     "no turn ends with a token that ends an answer",
+    {"end_never", first_number::ended_turns, FaultSide::at_most, k_hardly_any, k_hardly_any,
+     "hardly any turn ends with a token that ends an answer",
      "each turn runs into its limit; the template or eos_token_id is not what the policy learnt",
      "compare eos_token_id and the chat template with those the policy was trained on; actor-node "
      "chat shows how it ends",
      without_stop_strings, std::span(k_cut).first(2)},
-    {"turns_invalid", first_number::valid_turns, FaultSide::at_most, 0, 0,
-     "the environment understands no turn",
+    {"turns_invalid", first_number::valid_turns, FaultSide::at_most, k_hardly_any, k_hardly_any,
+     "the environment understands hardly any turn",
      "without an action the world stands still and pays nothing",
      "compare an answer with the form that the instructions ask for", nullptr,
      std::span(k_form).first(3)},
@@ -151,6 +151,15 @@ constexpr FirstStepCheck k_checks[] = {
      "the step has changed no bit of the parameters", "nothing is learnt",
      "is the learning rate below what fp32 resolves, or is every optimizer batch masked?", nullptr,
      std::span(k_no_move)},
+    {"critic_rate_zero", first_number::critic_rate_max, FaultSide::at_most, 0, 0,
+     "the critic's learning rate is 0 over the whole run",
+     "its values stay 0, and advantages are the returns alone",
+     "check critic.training_args.learning_rate"},
+    {"critic_gradient_zero", first_number::critic_grad_norm, FaultSide::at_most, 0, 0,
+     "the gradient of the critic's first optimizer step is 0 or not finite",
+     "the critic learns nothing of the returns",
+     "are all returns 0, which the value head begins with, or is one no number?", nullptr,
+     std::span(k_no_gradient)},
 };
 
 bool is_fault(const FirstStepCheck& check, double seen, double limit) {

@@ -42,6 +42,9 @@ inline constexpr std::string_view grad_norm = "grad_norm";
 inline constexpr std::string_view rate = "rate";          // learning rate
 inline constexpr std::string_view rate_max = "rate_max";  // of the run
 inline constexpr std::string_view moved = "moved";        // 1: parameters differ from those before
+// of a critic's first optimizer step
+inline constexpr std::string_view critic_rate_max = "critic_rate_max";  // of the run
+inline constexpr std::string_view critic_grad_norm = "critic_grad_norm";
 }  // namespace first_number
 
 /// The check whose finding says as much as an event of an optimizer step that was left out.
