@@ -98,6 +98,23 @@ TEST_F(TrajReplay, ARunThatWentOnUnderAnotherConfigReplays) {
   expect_equal(replay(run), "replay: 4 of 4 steps equal");
 }
 
+// Trajectories of several policies in one step, and a step that was played twice.
+TEST_F(TrajReplay, AsynchronousAndKilledRunsAreProved) {
+  const std::string flowing = run_of(test::tiny_run(
+      folder_, {"async.mode=fully_async", "async.depth=1.5", "placement.offload=never"}));
+  expect_equal(replay(flowing), "replay: 4 of 4 steps equal");
+  expect_equal(replay(flowing, {"--rollout"}), "replay: 128 of 128 trajectories equal");
+
+  TempFolder folder;
+  std::vector<std::string> killed = test::tiny_run(folder);
+  killed.insert(killed.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.update:5:kill"});
+  Process victim(killed, folder);
+  EXPECT_NE(victim.wait(), 0);
+  Process resumed(test::tiny_run(folder, {"resume_from_checkpoint=true"}), folder);
+  ASSERT_EQ(resumed.wait(), 0) << resumed.err();
+  expect_equal(replay(test::run_folder(resumed)), "replay: 4 of 4 steps equal");
+}
+
 TEST_F(TrajReplay, AnotherRateIsComparedWithTheRecordedUpdates) {
   const std::string run = run_of(test::tiny_run(folder_));
   const Said same = said_by({"what-if", run, "seed=42", "--steps", "2:3"});
