@@ -130,7 +130,6 @@ void rewards(const FlowOptions& options, const FlowPipes& pipes, const std::stri
                               return score;
                             },
                             nullptr});
-  reward.step_trajectories = options.step_trajectories();
   reward.fail = failures();
   reward.notice = [](const std::string&, const std::string&) {};
   auto actor = actors::spawn_reward(node.system, std::move(reward));
