@@ -5,7 +5,8 @@
 // `actor-node serve` shows the run. Each viewer opens a connection per request and walks: overview,
 // steps, a step, the step with a query, a group, a trajectory, a token, timeline, flow. A writer
 // appends 2000 trajectories a second to the next step all the while.
-// step_cold = a step that nobody has looked at: the first answer, and until it is all there.
+// healthz = a reply of three bytes, what a connection costs; step_cold = a step that nobody has
+// looked at: the first answer, and until it is all there.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -110,7 +111,8 @@ double percentile(std::vector<double> x, double p) {
 
 std::vector<std::pair<std::string, std::string>> walk(uint64_t step, uint32_t group) {
   const std::string place = fmt::format("step={}&kind=train&group={}", step, group);
-  return {{"overview", "/"},
+  return {{"healthz", "/healthz"},
+          {"overview", "/"},
           {"parts", "/live?rows=0"},
           {"steps", "/steps"},
           {"step", fmt::format("/step?step={}", step)},

@@ -98,6 +98,48 @@ TEST_F(DashboardBrowser, AWalkFromTheRunToAToken) {
   looks_right("token");
 }
 
+TEST_F(DashboardBrowser, TheOtherPagesFitAndTwoRunsAreChosen) {
+  const auto run = test::write_run(rig_.folder().path(), "20260101-000000", 0.1, 40);
+  test::write_run(rig_.folder().path(), "20260102-000000", 0.2, 40);
+  observe::Board& board = rig_.server().board();
+  for (uint32_t card = 0; card < 2; ++card)
+    for (int step = 1; step <= 3; ++step) {
+      const double begin = 2.0 * step + card;
+      board.add_moves(std::vector<observe::Transition>{{static_cast<uint64_t>(step), card,
+                                                        "generate", "kv_cache", "host", "card",
+                                                        uint64_t{3} << 20, begin, begin + 0.1}});
+      board.add_span({static_cast<uint64_t>(step), card, card == 0 ? "update" : "generate",
+                      begin + 0.1, begin + 0.9});
+    }
+  board.set_stage("step", "generate", -1);
+  RunBrowserOptions options{run};
+  options.links = [] {
+    observe::LinkLine link;
+    link.name = "actor_infer@1->rewards";
+    link.is_producer = true;
+    link.queued_bytes = uint64_t{20} << 20;
+    link.queue_bytes_max = uint64_t{64} << 20;
+    return std::vector<observe::LinkLine>{link};
+  };
+  rig_.server().open_run(std::move(options));
+  browser_->open(url("timeline"));
+  looks_right("timeline");
+  browser_->open(url("flow"));
+  ASSERT_TRUE(browser_->wait_for("document.body.textContent.includes('actor_infer@1')"));
+  looks_right("flow");
+  browser_->open(url("logs"));
+  looks_right("logs");
+  browser_->open(url("compare"));
+  ASSERT_TRUE(browser_->wait_for("document.querySelectorAll('[type=checkbox]').length === 2"));
+  browser_->eval(
+      "window.isOld = true; document.querySelectorAll('[type=checkbox]')[1].click(); "
+      "document.querySelector('form.where button').click()");
+  ASSERT_TRUE(browser_->is_read());
+  ASSERT_TRUE(browser_->wait_for("document.body.textContent.includes('optimizer.rate')"));
+  EXPECT_EQ(browser_->eval("document.querySelectorAll('#ends tbody tr').length"), 2);
+  looks_right("compare");
+}
+
 TEST_F(DashboardBrowser, TheKeyboardAloneIsEnough) {
   for (uint32_t i = 0; i < 4; ++i) rig_.append(spoken(1, i / 2, i % 2));
   rig_.append(spoken(2, 0, 0));

@@ -160,26 +160,9 @@ TEST_F(DashboardPages, DamagedRecordsAreToldAndLeftOut) {
   EXPECT_NE(step.find("3 trajectories in 2 groups"), std::string::npos);
 }
 
-/// A run's folder beside others, without a stream.
-std::filesystem::path write_run(const std::filesystem::path& experiment, const std::string& id,
-                                double rate, int steps) {
-  const std::filesystem::path run = experiment / id;
-  std::filesystem::create_directories(run / "log");
-  std::string rows;
-  for (int step = 1; step <= steps; ++step)
-    rows += fmt::format(R"({{"step":{},"loss":{},"param_hash":"{}"}})", step, rate * step,
-                        step < 3 ? "same" : id) +
-            "\n";
-  stream::test::write_bytes(run / "metrics.jsonl", rows);
-  stream::test::write_bytes(run / "config.yaml",
-                            fmt::format("seed: 1\noptimizer: {{rate: {}, name: <b>}}\n", rate));
-  stream::test::write_bytes(run / "log" / "node_0.log", "first line\n<script>of " + id + "\n");
-  return run;
-}
-
 TEST_F(DashboardPages, RunsAreComparedWithThoseBesideThem) {
-  const std::filesystem::path run = write_run(folder_.path(), "20260101-000000", 0.1, 5);
-  write_run(folder_.path(), "20260102-000000", 0.2, 9);
+  const std::filesystem::path run = test::write_run(folder_.path(), "20260101-000000", 0.1, 5);
+  test::write_run(folder_.path(), "20260102-000000", 0.2, 9);
   std::filesystem::create_directories(folder_.path() / "no run");
   rig_.server().open_run({run});
   const std::string alone = client_.page("/compare");
@@ -201,7 +184,7 @@ TEST_F(DashboardPages, RunsAreComparedWithThoseBesideThem) {
 }
 
 TEST_F(DashboardPages, LogsAreThoseOfTheRunAndNoOther) {
-  const std::filesystem::path run = write_run(folder_.path(), "20260101-000000", 0.1, 1);
+  const std::filesystem::path run = test::write_run(folder_.path(), "20260101-000000", 0.1, 1);
   stream::test::write_bytes(run / "log" / "process_1.log",
                             std::string(200000, 'x') + "\nits end\n");
   rig_.server().open_run({run});

@@ -18,6 +18,23 @@ inline uint16_t port_of(const DashboardServer& server) {
   return static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
 }
 
+/// A run's folder beside others, without a stream.
+inline std::filesystem::path write_run(const std::filesystem::path& experiment,
+                                       const std::string& id, double rate, int steps) {
+  const std::filesystem::path run = experiment / id;
+  std::filesystem::create_directories(run / "log");
+  std::string rows;
+  for (int step = 1; step <= steps; ++step)
+    rows += fmt::format(R"({{"step":{},"loss":{},"param_hash":"{}"}})", step, rate * step,
+                        step < 3 ? "same" : id) +
+            "\n";
+  stream::test::write_bytes(run / "metrics.jsonl", rows);
+  stream::test::write_bytes(run / "config.yaml",
+                            fmt::format("seed: 1\noptimizer: {{rate: {}, name: <b>}}\n", rate));
+  stream::test::write_bytes(run / "log" / "node_0.log", "first line\n<script>of " + id + "\n");
+  return run;
+}
+
 class PagesRig {
  public:
   PagesRig() {

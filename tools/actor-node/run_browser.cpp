@@ -79,11 +79,15 @@ class Shelf {
     found->value = std::move(value);
     found->looked_at = now_seconds();
   }
-  /// Returns what somebody looks at, and what is known of it.
-  std::vector<std::pair<Key, std::shared_ptr<const Value>>> wanted() const {
+  /// Returns what has been asked for since it was last looked at, and what somebody looks at and is
+  /// not all there; with what is known of it.
+  template <class IsWhole>
+  std::vector<std::pair<Key, std::shared_ptr<const Value>>> wanted(const IsWhole& is_whole) const {
     std::vector<std::pair<Key, std::shared_ptr<const Value>>> out;
     for (const Place& place : places_)
-      if (now_seconds() - place.asked < k_asked_s) out.emplace_back(place.key, place.value);
+      if (place.asked > place.looked_at ||
+          (now_seconds() - place.asked < k_asked_s && !is_whole(place.value)))
+        out.emplace_back(place.key, place.value);
     return out;
   }
 
@@ -357,11 +361,13 @@ RunBrowser::~RunBrowser() = default;
 RunBrowser::Work RunBrowser::work_now() const {
   Work work;
   work.questions = questions_;
-  work.views = shelves_->views.wanted();
-  work.pages = shelves_->pages.wanted();
-  work.coloured = shelves_->coloured.wanted();
-  work.runs = shelves_->runs.wanted();
-  work.logs = shelves_->logs.wanted();
+  const auto is_there = [](const auto& value) { return value != nullptr; };
+  work.views =
+      shelves_->views.wanted([](const auto& view) { return view != nullptr && view->is_whole; });
+  work.pages = shelves_->pages.wanted(is_there);
+  work.coloured = shelves_->coloured.wanted(is_there);
+  work.runs = shelves_->runs.wanted(is_there);
+  work.logs = shelves_->logs.wanted(is_there);
   work.wants_choices = shelves_->wants_choices;
   work.wants_flow = shelves_->wants_flow;
   return work;

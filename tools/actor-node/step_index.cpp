@@ -97,15 +97,14 @@ void StepIndex::take(const RecordInfo& info) {
   if (!info.key.step) return;
   const bool is_trajectory = is_trajectory_of(info, *info.key.step);
   if (!is_trajectory && info.type != RecordType::step_result) return;
-  auto [found, is_new] = steps_.try_emplace(*info.key.step);
-  Step& step = found->second;
+  Step& step = steps_[*info.key.step];
   if (!is_trajectory) {
     step.result = info;
-    if (is_new) step.first_segment = step.last_segment = info.id.segment;
     return;
   }
-  if (++step.trajectories == 1) step.first_segment = info.id.segment;
-  step.last_segment = info.id.segment;
+  ++step.trajectories;
+  if (step.segments.empty() || step.segments.back() != info.id.segment)
+    step.segments.push_back(info.id.segment);
   for (auto& [number, places] : in_memory_)
     if (number == *info.key.step) put(info, *places);
 }
@@ -136,9 +135,9 @@ Expected<std::shared_ptr<const StepIndex::Places>> StepIndex::places(uint64_t st
   }
   auto places = std::make_shared<Places>();
   const auto known = steps_.find(step);
-  if (known != steps_.end() && known->second.trajectories > 0)
-    for (uint32_t i = known->second.first_segment; i <= known->second.last_segment; ++i)
-      if (auto gathered = gather(step, i, *places);
+  if (known != steps_.end())
+    for (uint32_t segment : known->second.segments)
+      if (auto gathered = gather(step, segment, *places);
           !gathered && gathered.error().code != Errc::not_found)  // pruned meanwhile
         return gathered.error();
   places->changes = 1;

@@ -21,8 +21,8 @@ class StepIndex {
   static constexpr size_t k_steps_in_memory = 8, k_recent = 256;
 
   struct Step {
-    uint64_t trajectories = 0;  // records, replaced ones too
-    uint32_t first_segment = 0, last_segment = 0;
+    uint64_t trajectories = 0;                 // records, replaced ones too
+    std::vector<uint32_t> segments;            // that have any of them, ascending
     std::optional<stream::RecordInfo> result;  // the newest one
   };
   /// The newest record of each trajectory of a step.
