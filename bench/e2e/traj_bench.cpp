@@ -39,7 +39,7 @@ using bench::StreamSize;
 constexpr int k_seeks = 20;                // of each repeat
 constexpr double k_live_rate = 5000;       // [trajectories/s] of the writer beside
 constexpr uint64_t k_live_step = 1 << 30;  // above every step of the stream
-constexpr int k_tail_lines = 2000;
+constexpr int k_tail_lines = 20000;        // 4 s, most of them after the follower has caught up
 constexpr uint64_t k_long_trajectories = 4000;
 constexpr uint32_t k_long_tokens = 4096;  // more than those of a game
 

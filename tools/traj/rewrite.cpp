@@ -202,7 +202,11 @@ class Rewriter {
     // In place the two folders change names in one step: there is no moment without a stream.
     const unsigned flags = options_.out.empty() ? RENAME_EXCHANGE : RENAME_NOREPLACE;
     if (::renameat2(AT_FDCWD, unfinished_.c_str(), AT_FDCWD, target_.c_str(), flags) != 0)
-      return io_error(target_, "rename", errno);
+      return errno == EINVAL ? Error{Errc::unsupported,
+                                     target_.string() +
+                                         ": this file system cannot exchange two folders, or "
+                                         "refuse to replace one; give -o OUT on another"}
+                             : io_error(target_, "rename", errno);
     const fs::path parent = target_.parent_path();
     return stream::sync_folder(parent.empty() ? "." : parent);
   }
