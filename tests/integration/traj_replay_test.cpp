@@ -103,7 +103,7 @@ TEST_F(TrajReplay, AsynchronousAndKilledRunsAreProved) {
   const std::string flowing = run_of(test::tiny_run(
       folder_, {"async.mode=fully_async", "async.depth=1.5", "placement.offload=never"}));
   expect_equal(replay(flowing), "replay: 4 of 4 steps equal");
-  expect_equal(replay(flowing, {"--rollout"}), "replay: 128 of 128 trajectories equal");
+  expect_equal(replay(flowing, {"--rollout"}), "replay: 224 of 224 trajectories equal");
 
   TempFolder folder;
   std::vector<std::string> killed = test::tiny_run(folder);
