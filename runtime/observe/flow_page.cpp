@@ -185,7 +185,8 @@ std::string way_text(const OnTheWay& way, double x, double y) {
   if (!way.is_known) return "";
   return fmt::format(R"(<text x="{0:.0f}" y="{1:.0f}">{2}</text>)"
                      R"(<text x="{0:.0f}" y="{3:.0f}">{4}</text>)",
-                     x, y - 8, format_bytes(way.queued_bytes), y + 16, rate_text(way.bytes_per_s));
+                     x, y - 8, format_bytes(way.queued_bytes), y + 16,
+                     std::isfinite(way.bytes_per_s) ? rate_text(way.bytes_per_s) : "");
 }
 
 std::string draw_flow(const RunView& run, const FlowView* flow, bool is_narrow) {

@@ -50,6 +50,7 @@ a.token:hover{outline:1px solid var(--c0)}
 td.text{font-family:ui-monospace,Menlo,"DejaVu Sans Mono",monospace;white-space:pre}
 .log{max-height:60vh;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere}
 .diff td{overflow-wrap:anywhere}
+.diff td:first-child{overflow-wrap:break-word;min-width:11em}
 .flow .box{fill:var(--card);stroke:var(--axis);stroke-width:1.5}
 .flow .box.busy{stroke:var(--good);stroke-width:3}
 .flow .box.lost{stroke:var(--bad);stroke-width:3}

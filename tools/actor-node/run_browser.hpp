@@ -19,7 +19,7 @@
 
 namespace cohort {
 
-inline constexpr int k_browse_answer_ms = 25;
+inline constexpr int k_browse_answer_ms = 10;
 inline constexpr size_t k_view_trajectories = 50000;
 
 struct RunBrowserOptions {
