@@ -52,6 +52,8 @@ cohort_test(diagnose_test integration TIMEOUT 300
   SOURCES integration/diagnose_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(telemetry_test integration TIMEOUT 120
   SOURCES integration/telemetry_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json cohort_httplib)
+# Its collector has deadlines of a request: not beside other tests on two cores.
+set_tests_properties(integration.telemetry_test PROPERTIES RUN_SERIAL TRUE)
 cohort_test(recovery_integration_test integration TIMEOUT 240
   SOURCES integration/recovery_test.cpp DEPS cohort::base cohort::proto cohort::stream nlohmann_json::nlohmann_json)
 cohort_test(async_integration_test integration TIMEOUT 240
