@@ -97,9 +97,7 @@ Expected<void> RecordedGroups::check(const config::RunConfig& config) {
                     "that this config trains on (group {} has {}); `traj ls {} --step 1` "
                     "lists them",
                     name_, wanted, size, found, size_of(TrajectoryKind::train, 1, found), name_)};
-  if (config.warm_start.steps > 0 &&
-      size_of(TrajectoryKind::warm_start, records_.begin()->first.step, 0) == 0 &&
-      std::ranges::none_of(records_, [](const auto& record) {
+  if (config.warm_start.steps > 0 && std::ranges::none_of(records_, [](const auto& record) {
         return record.first.kind == TrajectoryKind::warm_start;
       }))
     return Error{Errc::config, fmt::format("from_stream: {} has no supervised start to repeat; use "

@@ -6,6 +6,7 @@
 
 #include "runtime/stream/reader.hpp"
 #include "runtime/stream/writer.hpp"
+#include "tests/support/said.hpp"
 #include "tests/support/tiny_run.hpp"
 
 namespace cohort {
@@ -13,29 +14,13 @@ namespace {
 
 using nlohmann::json;
 using test::Process;
+using test::Said;
 using test::TempFolder;
-
-struct Said {
-  int code = -1;
-  std::string out, err;
-  std::vector<json> lines() const {
-    std::vector<json> found;
-    std::istringstream in(out);
-    for (std::string line; std::getline(in, line);) found.push_back(json::parse(line));
-    return found;
-  }
-};
 
 class TrajRecompute : public ::testing::Test {
  protected:
   Said traj(std::vector<std::string> words) const {
-    words.insert(words.begin(), test::binary("traj"));
-    Process process(words, folder_);
-    Said said;
-    said.code = process.wait();
-    said.out = process.out();
-    said.err = process.err();
-    return said;
+    return test::said_by_traj(std::move(words), folder_);
   }
   std::string file(const std::string& name, const std::string& text) const {
     std::ofstream(folder_.path() / name) << text;

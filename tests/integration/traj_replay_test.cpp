@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tests/support/said.hpp"
 #include "tests/support/stream_copy.hpp"
 #include "tests/support/tiny_run.hpp"
 
@@ -12,17 +13,8 @@ namespace {
 
 using nlohmann::json;
 using test::Process;
+using test::Said;
 using test::TempFolder;
-
-struct Said {
-  int code = -1;
-  std::string out, err;
-  bool has(const std::string& text) const { return out.find(text) != std::string::npos; }
-  std::string last_line() const {
-    const size_t end = out.find_last_not_of('\n');
-    return out.substr(out.rfind('\n', end) + 1, end - out.rfind('\n', end));
-  }
-};
 
 class TrajReplay : public ::testing::Test {
  protected:
@@ -32,13 +24,7 @@ class TrajReplay : public ::testing::Test {
     return said_by(words);
   }
   Said said_by(std::vector<std::string> words) const {
-    words.insert(words.begin(), test::binary("traj"));
-    Process process(words, folder_);
-    Said said;
-    said.code = process.wait();
-    said.out = process.out();
-    said.err = process.err();
-    return said;
+    return test::said_by_traj(std::move(words), folder_);
   }
   std::string run_of(const std::vector<std::string>& command) const {
     Process run(command, folder_);
