@@ -71,6 +71,7 @@ class TrainerState {
     return {};
   }
   void on_delivery(const DeliveryHandle& delivery) {
+    const Wait wait({WaitLevel::role, "the collector", "a frame that it takes in", "its end"});
     failpoint::hit("trainer.delivery");
     const bool is_valued = delivery->message.type == k_message_values;
     auto decoded =
@@ -119,7 +120,7 @@ class TrainerState {
           {Errc::not_found, fmt::format("collect of step {} before expect", step_number)});
     step->second.waiting = self_->make_response_promise<CollectReport>();
     step->second.has_waiting = true;
-    step->second.wait = Wait({WaitLevel::role, fmt::format("the collector of step {}", step_number),
+    step->second.wait = Wait({WaitLevel::step, fmt::format("the collector of step {}", step_number),
                               "trajectories", "the last trajectory of its groups"});
     show_progress(step->first, step->second);
     auto promise = step->second.waiting;

@@ -18,11 +18,12 @@
 #include <utility>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/host_name.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr std::array<char, 8> k_magic{'c', 'h', 'w', 'a', 'i', 't', 's', '1'};
+constexpr std::array<char, 8> k_magic{'c', 'h', 'w', 'a', 'i', 't', 's', '2'};
 constexpr int k_read_tries = 1000;
 
 /// A place in the mapping. `turn` is odd while it is written: a reader of another process takes
@@ -62,11 +63,6 @@ void put(char (&to)[N], std::string_view text) {
 template <size_t N>
 std::string text_of(const char (&from)[N]) {
   return {from, ::strnlen(from, N)};
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 /// The waits of this process: one, as its log is.
@@ -180,7 +176,8 @@ std::optional<WaitEntry> entry_of(const Slot& slot) {
     if (!is_whole) continue;
     if (copy.is_used == 0) return std::nullopt;
     WaitEntry entry;
-    entry.level = static_cast<WaitLevel>(std::min<uint8_t>(copy.level, 3));
+    entry.level = static_cast<WaitLevel>(
+        std::min<uint8_t>(copy.level, static_cast<uint8_t>(WaitLevel::outside)));
     entry.who = text_of(copy.who);
     entry.what = text_of(copy.what);
     entry.ends_by = text_of(copy.ends_by);
@@ -217,7 +214,7 @@ void remove_stale(const std::filesystem::path& folder) {
 }  // namespace
 
 std::string_view to_string(WaitLevel level) {
-  constexpr std::string_view k_names[] = {"run", "role", "link", "outside"};
+  constexpr std::string_view k_names[] = {"run", "step", "role", "link", "outside"};
   return k_names[static_cast<size_t>(level)];
 }
 

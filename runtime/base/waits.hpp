@@ -22,6 +22,7 @@ inline constexpr size_t k_waits_max = 512;
 /// How near to the cause: a wait of a level is explained by one of a later level.
 enum class WaitLevel : uint8_t {
   run,     // the driver for a role
+  step,    // the collector for a step's trajectories, which every other role may hold up
   role,    // a role for trajectories, weights or an answer of another role
   link,    // a link for credit
   outside  // for what no role decides: a child, a server, a disk, another rank

@@ -215,10 +215,11 @@ struct OtlpExporter::Impl {
 
   void run() {
     std::unique_lock lock(mutex);
-    while (!is_over) {
+    for (bool is_last = false; !is_last;) {
       changed.wait_for(lock, std::chrono::duration<double>(options.interval_s),
                        [this] { return is_over; });
-      if (is_over && !failing.empty()) break;  // the end of a run waits for no dead collector
+      is_last = is_over;  // what came while the last send was under way goes too
+      if (is_last && !failing.empty()) break;  // the end of a run waits for no dead collector
       lock.unlock();
       send();
       lock.lock();

@@ -1,13 +1,14 @@
 #include "runtime/observe/tensorboard.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+
+#include "runtime/base/host_name.hpp"
 
 namespace cohort::observe {
 namespace {
@@ -89,12 +90,6 @@ std::string text_value(std::string_view tag, std::string_view text) {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
 }
 
 double system_seconds() {

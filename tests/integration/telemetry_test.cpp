@@ -1,6 +1,7 @@
 // What a run's log sends to an OpenTelemetry collector, and what a collector that fails costs.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -227,6 +228,38 @@ TEST(OtlpQueue, AFullQueueLosesItsOldestAndCounts) {
   exporter.close();
   EXPECT_EQ(exporter.counters().dropped_spans, all);  // none was taken: each counts once
   EXPECT_LE(sent, all);
+}
+
+// The exporter is closed while it sends: what has come since that send began goes as well.
+TEST(OtlpQueue, WhatComesDuringASendIsSentAtTheEnd) {
+  observe::OtlpOptions options;
+  options.interval_s = 0.001;
+  std::promise<void> is_sending, may_end;
+  std::atomic<uint64_t> sent{0};
+  bool is_first = true;
+  options.post = [&](std::string_view path, const std::string& body) -> Expected<int> {
+    if (path != "/v1/traces") return 200;
+    if (std::exchange(is_first, false)) {
+      is_sending.set_value();
+      may_end.get_future().wait();
+    }
+    sent += json::parse(body)["resourceSpans"][0]["scopeSpans"][0]["spans"].size();
+    return 200;
+  };
+  options.notice = [](bool, const std::string&) {};
+  options.resource = {"run", "name", 1};
+  observe::OtlpExporter exporter(std::move(options));
+  exporter.add(observe::OtlpSpan{1, 0, "x", 1, 2});
+  is_sending.get_future().wait();
+  exporter.add(observe::OtlpSpan{2, 0, "x", 1, 2});
+  std::thread closing([&] { exporter.close(); });
+  uint64_t rows = 0;  // a closed exporter takes none
+  do exporter.add(observe::MetricRow(++rows), 0, 1);
+  while (exporter.counters().steps == rows);
+  may_end.set_value();
+  closing.join();
+  EXPECT_EQ(sent, 2U);
+  EXPECT_EQ(exporter.counters().dropped_spans, 0U);
 }
 
 }  // namespace

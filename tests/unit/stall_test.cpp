@@ -76,7 +76,7 @@ TEST_F(Stall, AKilledAndASwappedOutProcessAreNamed) {
 TEST_F(Stall, ARoleThatComputesIsNoStall) {
   process(1, "run", {'S', 1.5}).waits = {
       wait(WaitLevel::run, "step 2", "the update", 300),
-      wait(WaitLevel::role, "the collector of step 3", "trajectories", 200)};
+      wait(WaitLevel::step, "the collector of step 3", "trajectories", 200)};
   const Diagnosis found = diagnose(input_);
   EXPECT_EQ(found.cause, StallCause::none);
   EXPECT_DOUBLE_EQ(found.waited_s, 300);
@@ -86,9 +86,9 @@ TEST_F(Stall, ARoleThatComputesIsNoStall) {
 // What an idle process waits for is the cause; what moves behind it says that it is none.
 TEST_F(Stall, AnIdleRoleIsTheCauseUnlessSomethingBehindItMoves) {
   ProcessWaits& run = process(1, "run");
-  run.waits = {wait(WaitLevel::role, "the collector of step 3", "trajectories", 30)};
+  run.waits = {wait(WaitLevel::step, "the collector of step 3", "trajectories", 30)};
   EXPECT_EQ(diagnose(input_).who, "the collector of step 3");
-  run.waits.push_back(wait(WaitLevel::role, "reference", "its frame", 28));
+  run.waits.push_back(wait(WaitLevel::role, "reference", "its frame", 30.001));
   EXPECT_EQ(diagnose(input_).who, "reference");
   run.waits.push_back(wait(WaitLevel::link, "rollout 0", "credit of rewards", 25));
   EXPECT_EQ(diagnose(input_).who, "rollout 0");
@@ -112,7 +112,7 @@ TEST_F(Stall, YoungWaitsAreNeverACause) {
         process(1, "run", {"SRD"[random() % 3], 0.01 * static_cast<double>(random() % 200)});
     for (size_t i = random() % 20; i > 0; --i)
       run.waits.push_back(
-          wait(static_cast<WaitLevel>(random() % 4), "somebody", "something", age(random)));
+          wait(static_cast<WaitLevel>(random() % 5), "somebody", "something", age(random)));
     ASSERT_EQ(diagnose(input_).cause, StallCause::none) << diagnose(input_).sentence;
   }
 }

@@ -1,9 +1,7 @@
 #include "tools/actor-node/cluster_options.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -114,11 +112,6 @@ std::string runner_path() {
   std::error_code ignored;
   return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "actor-node-run")
       .string();
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 }  // namespace cohort

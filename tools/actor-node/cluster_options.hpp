@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/base/host_name.hpp"
 #include "runtime/control/network.hpp"
 
 namespace cohort {
@@ -47,8 +48,5 @@ Expected<control::Address> head_address(const std::string& text, bool is_to_list
 
 /// Returns the path of the program that holds runs and cards (actor-node-run), beside this one.
 std::string runner_path();
-
-/// The host's name.
-std::string host_name();
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/base/clock.hpp"
+#include "runtime/base/host_name.hpp"
 
 namespace cohort {
 namespace {
@@ -51,11 +52,6 @@ Look look_at(pid_t pid) {
   return look;
 }
 
-std::string this_host() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
 }  // namespace
 
 std::filesystem::path waits_folder(const std::filesystem::path& run) { return run / "waits"; }
@@ -70,7 +66,7 @@ Expected<RunWaits> read_run_waits(const std::filesystem::path& run, double after
                              run.string())};
   RunWaits found;
   found.input.after_s = after_s;
-  const std::string host = this_host();
+  const std::string host = host_name();
   std::map<pid_t, Look> before;
   const auto take = [&] {
     found.input.processes.clear();

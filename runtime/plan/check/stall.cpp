@@ -10,7 +10,6 @@ namespace cohort::plan {
 namespace {
 
 constexpr double k_busy_cores = 0.1;
-constexpr double k_same_moment_s = 0.05;  // a role's wait is registered just before its child's
 
 struct Seen {
   const ProcessWaits* process = nullptr;
@@ -41,8 +40,9 @@ class Look {
     for (WaitLevel level : {WaitLevel::link, WaitLevel::role})
       for (const Seen& seen : std::views::reverse(all_))
         if (seen.wait->level == level && is_cause(seen)) return of_wait(seen);
-    for (const Seen& seen : all_)
-      if (seen.wait->level == WaitLevel::run && is_cause(seen)) return of_wait(seen);
+    for (WaitLevel level : {WaitLevel::step, WaitLevel::run})
+      for (const Seen& seen : all_)
+        if (seen.wait->level == level && is_cause(seen)) return of_wait(seen);
     Diagnosis healthy;
     healthy.sentence = fmt::format("nothing waits longer than {:g} s", in_.after_s);
     if (all_.empty()) return healthy;
@@ -93,7 +93,8 @@ class Look {
     if (!is_old(wait)) return false;
     if (wait.level == WaitLevel::outside) return true;
     for (const ProcessWaits& process : in_.processes) {
-      if (wait.level != WaitLevel::run && &process != seen.process) continue;
+      const bool is_of_all = wait.level <= WaitLevel::step;
+      if (!is_of_all && &process != seen.process) continue;
       const ProcessState* state = state_of(process.pid);
       if (state != nullptr && state->cpu >= k_busy_cores) return false;
     }
@@ -115,7 +116,8 @@ class Look {
     return close(std::move(found));
   }
 
-  /// The driver's oldest wait, and the role's from which the cause's came.
+  /// The driver's oldest wait, and the role's from which the cause's came: a role registers its wait
+  /// before it calls what waits outside, so the youngest that is not younger is the nearest.
   void add_outer(Diagnosis& found, const Seen* cause) const {
     for (const Seen& seen : all_) {
       if (seen.wait->level != WaitLevel::run || !is_old(*seen.wait)) continue;
@@ -126,7 +128,7 @@ class Look {
     const Seen* nearest = nullptr;
     for (const Seen& seen : all_)
       if (seen.wait->level == WaitLevel::role && seen.process == cause->process &&
-          seen.wait->since <= cause->wait->since + k_same_moment_s)
+          seen.wait->since <= cause->wait->since)
         nearest = &seen;
     if (nearest != nullptr) found.chain.push_back(text(*nearest));
   }
