@@ -61,7 +61,7 @@ class ReferenceState {
     auto fail = [this](const Error& error) {
       options_.fail({options_.role, "log_probs", error.to_string()});
     };
-    const Wait wait({WaitLevel::role, options_.role, "its log-probabilities of a frame",
+    const Wait wait({WaitLevel::call, options_.role, "its log-probabilities of a frame",
                      "the end of its forward pass"});
     failpoint::hit(options_.role + ".delivery");
     auto batch = hop_->decode(*delivery);

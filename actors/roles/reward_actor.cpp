@@ -148,7 +148,7 @@ class RewardState {
                                              delivery->peer));
       return delivery->ack();
     }
-    const Wait wait({WaitLevel::role, "rewards", "a frame that it takes in", "its end"});
+    const Wait wait({WaitLevel::call, "rewards", "a frame that it takes in", "its end"});
     failpoint::hit("reward.delivery");
     auto batch = hop_->decode(*delivery);
     if (!batch) return options_.fail({"rewards", "score", batch.error().to_string()});

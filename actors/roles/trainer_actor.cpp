@@ -71,7 +71,7 @@ class TrainerState {
     return {};
   }
   void on_delivery(const DeliveryHandle& delivery) {
-    const Wait wait({WaitLevel::role, "the collector", "a frame that it takes in", "its end"});
+    const Wait wait({WaitLevel::call, "the collector", "a frame that it takes in", "its end"});
     failpoint::hit("trainer.delivery");
     const bool is_valued = delivery->message.type == k_message_values;
     auto decoded =

@@ -23,7 +23,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::array<char, 8> k_magic{'c', 'h', 'w', 'a', 'i', 't', 's', '2'};
+constexpr std::array<char, 8> k_magic{'c', 'h', 'w', 'a', 'i', 't', 's', '3'};
 constexpr int k_read_tries = 1000;
 
 /// A place in the mapping. `turn` is odd while it is written: a reader of another process takes
@@ -214,7 +214,7 @@ void remove_stale(const std::filesystem::path& folder) {
 }  // namespace
 
 std::string_view to_string(WaitLevel level) {
-  constexpr std::string_view k_names[] = {"run", "step", "role", "link", "outside"};
+  constexpr std::string_view k_names[] = {"run", "step", "role", "link", "call", "outside"};
   return k_names[static_cast<size_t>(level)];
 }
 

@@ -25,6 +25,7 @@ enum class WaitLevel : uint8_t {
   step,    // the collector for a step's trajectories, which every other role may hold up
   role,    // a role for trajectories, weights or an answer of another role
   link,    // a link for credit
+  call,    // a role in a call of its own, in which it takes in nothing that would end the others
   outside  // for what no role decides: a child, a server, a disk, another rank
 };
 std::string_view to_string(WaitLevel level);

@@ -92,6 +92,8 @@ TEST_F(Stall, AnIdleRoleIsTheCauseUnlessSomethingBehindItMoves) {
   EXPECT_EQ(diagnose(input_).who, "reference");
   run.waits.push_back(wait(WaitLevel::link, "rollout 0", "credit of rewards", 25));
   EXPECT_EQ(diagnose(input_).who, "rollout 0");
+  run.waits.push_back(wait(WaitLevel::call, "rewards", "a frame that it takes in", 25.5));
+  EXPECT_EQ(diagnose(input_).who, "rewards");
   run.waits.push_back(wait(WaitLevel::outside, "plugin p", "its child 9", 2));
   EXPECT_EQ(diagnose(input_).cause, StallCause::none);
 }
@@ -112,7 +114,7 @@ TEST_F(Stall, YoungWaitsAreNeverACause) {
         process(1, "run", {"SRD"[random() % 3], 0.01 * static_cast<double>(random() % 200)});
     for (size_t i = random() % 20; i > 0; --i)
       run.waits.push_back(
-          wait(static_cast<WaitLevel>(random() % 5), "somebody", "something", age(random)));
+          wait(static_cast<WaitLevel>(random() % 6), "somebody", "something", age(random)));
     ASSERT_EQ(diagnose(input_).cause, StallCause::none) << diagnose(input_).sentence;
   }
 }

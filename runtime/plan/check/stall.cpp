@@ -37,7 +37,7 @@ class Look {
       if (seen.wait->level == WaitLevel::outside && is_cause(seen)) return of_wait(seen);
     // Of roles that wait for one another the last began to wait last: it is the nearest to the
     // cause.
-    for (WaitLevel level : {WaitLevel::link, WaitLevel::role})
+    for (WaitLevel level : {WaitLevel::call, WaitLevel::link, WaitLevel::role})
       for (const Seen& seen : std::views::reverse(all_))
         if (seen.wait->level == level && is_cause(seen)) return of_wait(seen);
     for (WaitLevel level : {WaitLevel::step, WaitLevel::run})
@@ -124,7 +124,9 @@ class Look {
       if (cause == nullptr || seen.wait != cause->wait) found.chain.push_back(text(seen));
       break;
     }
-    if (cause == nullptr || cause->wait->level <= WaitLevel::role) return;
+    if (cause == nullptr || (cause->wait->level != WaitLevel::link &&
+                             cause->wait->level != WaitLevel::outside))
+      return;
     const Seen* nearest = nullptr;
     for (const Seen& seen : all_)
       if (seen.wait->level == WaitLevel::role && seen.process == cause->process &&
