@@ -109,6 +109,7 @@ void NodeState::spawn_trainer() {
   options.is_supervised = options_.plan.rows != nullptr;
   options.is_checked = options_.config.self_checks;
   options.answer_ends = options_.plan.stop_ids;
+  options.is_record_only = options_.config.record_only;
   options.takes_any_age = options_.plan.recorded != nullptr;
   options.fail = failure_sink();
   trainer_ = watch(actors::spawn_trainer(self_->home_system(), std::move(options)), "actor_train");

@@ -185,11 +185,13 @@ class TrainerState {
     auto batch =
         std::make_shared<std::vector<proto::Trajectory>>(std::move(step->second.trajectories));
     steps_.erase(step);
+    const bool is_train = request.kind == TrajectoryKind::train;
+    if (is_train && options_.is_record_only) return control::UpdateReport{};
     // What was played in the place of others takes their place in the optimizer's batches, too.
     std::erase_if(*batch, [&](const auto& t) {
       return left_out.contains(t.key.group) || proto::is_left_out(t);
     });
-    if (request.kind == TrajectoryKind::train && !options_.takes_any_age)
+    if (is_train && !options_.takes_any_age)
       if (auto fresh = check_staleness(*batch, request.next_version - 1, options_.staleness_bound);
           !fresh)
         return to_caf(fresh.error());

@@ -32,6 +32,7 @@ struct TrainerOptions {
   int compute_timeout_ms = 3600000;  // ROLL's rpc_timeout
   std::optional<GroupSieve> sieve;   // which groups of training carry a signal; none: all train
   uint64_t staleness_bound = 0;      // [versions] FLOW-3; also the steps that are open behind one
+  bool is_record_only = false;       // a step is over when it is recorded: no update
   bool takes_any_age = false;        // of recorded trajectories: FLOW-3 is their run's
   bool is_supervised = false;        // rows of files: held-out ones go to the ranks, for their loss
   bool is_checked = false;           // the first step's report has the facts of self-checks

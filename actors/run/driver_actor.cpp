@@ -64,6 +64,7 @@ run::RunOptions run_options_of(const DriverOptions& options, const Quarantine& q
     to.is_scheduled = true;
     to.lease_trajectory_bytes = (options.schedule->longest() + 1) * sizeof(uint32_t);
   }
+  to.is_record_only = config.record_only;
   to.measures_loss = config::is_supervised(config.pipeline);
   to.plays_in_reference = to.measures_loss && config.derived.is_reference_needed &&
                           !config.reference.device_mapping.empty();
@@ -378,6 +379,8 @@ class DriverState {
         mask_atom_v, request);
   }
   void execute(const run::Update& command) {
+    if (options_.config.record_only && command.round.kind == TrajectoryKind::train)
+      return end_recorded(command);
     book_->on(command);
     ask(
         Role::actor_train, "the update", options_.trainer,
@@ -387,6 +390,13 @@ class DriverState {
             compare_with_record(round.step, report.param_hash);
           tell(run::Updated{round});
         },
+        update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
+  }
+  /// The trainer hands over what is recorded, and trains on none of it.
+  void end_recorded(const run::Update& command) {
+    ask(
+        Role::actor_train, "the end of what is recorded", options_.trainer,
+        [this, round = command.round](const UpdateReport&) { tell(run::Updated{round}); },
         update_atom_v, UpdateRequest{command.round.kind, command.round.step, command.next_version});
   }
   void execute(const run::Flush&) {

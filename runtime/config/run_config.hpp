@@ -582,6 +582,7 @@ struct RunConfig {
   RecordingSection recording;
   TelemetrySection telemetry;
   bool self_checks = true;  // the first update's numbers are held against what is healthy
+  bool record_only = false;  // rollouts are recorded; after the warm start nothing is trained
   std::string from_stream;  // run or stream folder whose trajectories train; empty: rollouts play
   TransportSection transport;
   RecoverySection recovery;

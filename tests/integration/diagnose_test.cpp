@@ -104,7 +104,15 @@ Words scored_by(const std::string& function) {
           "+rewards.answer.timeout_s=600"};
 }
 
-const Words k_two_rollouts = {"num_gpus_per_node=3", "actor_infer.device_mapping=list(range(1,3))"};
+Words played_in(const std::string& world) {
+  return {"train_env_manager.tags=[World]",
+          "++custom_envs.World.env_type=plugin",
+          "++custom_envs.World.max_steps=4",
+          "++custom_envs.World.agent_template='{observation}'",
+          "++custom_envs.World.env_config.timeout_s=600",
+          "++custom_envs.World.env_config.plugin=" + source("tests/data/plugins/stalls.py") + ":" +
+              world};
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Run, PlantedStall,
@@ -124,6 +132,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"child", "in stalls.py:1", "cores"},
                 scored_by("searches"),
                 true},
+        Planted{"AWorldThatNeverAnswers",
+                "",
+                {"a game waits", "child", "in stalls.py:27 step"},
+                played_in("World")},
         Planted{"AnUpdateThatHangs",
                 "trainer.update:2:hang",
                 {"step 2", "the update (actor_train)"},

@@ -1,6 +1,8 @@
 // Runs that train on the recorded trajectories of another, without rollouts.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/recovery.hpp"
 #include "tests/support/stream_copy.hpp"
 
@@ -125,6 +127,91 @@ TEST_F(FromStream, WhatDoesNotFitIsRefusedBeforeTheRun) {
   Process none(sums_run(folder_, from(folder_.path().string())), folder_);
   EXPECT_EQ(none.wait(), 2);
   EXPECT_NE(none.err().find("from_stream"), std::string::npos) << none.err();
+}
+
+/// What rollouts have played for training, by key.
+std::map<proto::TrajectoryKey, proto::Trajectory> played(const std::string& run) {
+  std::map<proto::TrajectoryKey, proto::Trajectory> all;
+  auto reader = stream::Reader::open(run + "/stream");
+  EXPECT_TRUE(reader) << run;
+  if (!reader) return all;
+  const auto index = reader->index();
+  EXPECT_TRUE(index);
+  for (const stream::RecordInfo& info : (*index)->trajectories()) {
+    if (info.key.trajectory->kind != proto::TrajectoryKind::train) continue;
+    auto record = reader->read(info);
+    EXPECT_TRUE(record);
+    auto t = *record->trajectory();
+    EXPECT_TRUE(all.emplace(t.key, t).second) << proto::to_string(t.key) << " is there twice";
+  }
+  return all;
+}
+
+void expect_same_play(const std::map<proto::TrajectoryKey, proto::Trajectory>& some,
+                      const std::map<proto::TrajectoryKey, proto::Trajectory>& all) {
+  for (const auto& [key, t] : some) {
+    ASSERT_TRUE(all.contains(key)) << proto::to_string(key);
+    EXPECT_EQ(t.tokens, all.at(key).tokens) << proto::to_string(key);
+    EXPECT_EQ(t.score, all.at(key).score) << proto::to_string(key);
+  }
+}
+
+const Words k_record_only = {"record_only=true", "exp_name=recorded"};
+
+// The policy of step 0 plays every step; another run trains on what it has played.
+TEST_F(FromStream, ARunThatOnlyRecordsTrainsNothing) {
+  const std::string lake = run_of(test::tiny_run(folder_));
+  const std::string recorded = run_of(test::tiny_run(folder_, k_record_only));
+  const auto rows = test::metric_rows(recorded), trained = test::metric_rows(lake);
+  ASSERT_EQ(rows.size(), trained.size());
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("param_hash"), trained.at(0).at("param_hash"));
+    EXPECT_EQ(row.at("policy_version"), trained.at(0).at("policy_version"));
+    EXPECT_FALSE(row.contains("time/update_s"));
+  }
+  const auto now = played(recorded), then = played(lake);
+  EXPECT_EQ(now.size(), then.size());
+  std::map<proto::TrajectoryKey, proto::Trajectory> first;  // before the policies part
+  for (const auto& [key, t] : then)
+    if (key.step == 1) first.emplace(key, t);
+  EXPECT_FALSE(first.empty());
+  expect_same_play(first, now);
+
+  const auto again = hashes(run_of(test::tiny_run(folder_, from(recorded))));
+  ASSERT_EQ(again.size(), hashes(lake).size());
+  EXPECT_EQ(again.at(1), hashes(lake).at(1));
+  EXPECT_NE(again.rbegin()->second, hashes(lake).rbegin()->second);
+}
+
+TEST_F(FromStream, ARunThatOnlyRecordsIsTheSameAheadInProcessesAndAfterAKill) {
+  const auto all = played(run_of(test::tiny_run(folder_, k_record_only)));
+  const Words ahead = {"async.mode=fully_async", "async.depth=1.5", "placement.offload=never",
+                       "exp_name=ahead"};
+  const auto beside = played(
+      run_of(test::in_processes(test::tiny_run(folder_, Words{"record_only=true"} + ahead), 2)));
+  EXPECT_EQ(beside.size(), all.size());
+  expect_same_play(beside, all);
+
+  const Words command = test::tiny_run(folder_, Words{"record_only=true", "exp_name=killed"});
+  Words killed = command;
+  killed.insert(killed.begin(), {"/usr/bin/env", "COHORT_FAILPOINT=trainer.recorded:9:kill"});
+  Process victim(killed, folder_);
+  EXPECT_NE(victim.wait(), 0);
+  const std::string resumed = run_of(command + Words{"resume_from_checkpoint=true"});
+  expect_same_play(all, played(resumed));
+}
+
+TEST_F(FromStream, NothingToRecordIsRefused) {
+  const std::string recorded = run_of(test::tiny_run(folder_, k_record_only));
+  Process both(test::tiny_run(folder_, from(recorded) + Words{"record_only=true"}), folder_);
+  EXPECT_EQ(both.wait(), 2);
+  EXPECT_NE(both.err().find("record_only: true, and from_stream plays nothing"), std::string::npos)
+      << both.err();
+  Process replay({test::binary("traj"), "replay", recorded}, folder_);
+  EXPECT_NE(replay.wait(), 0);
+  EXPECT_NE(replay.err().find("record_only"), std::string::npos) << replay.out() << replay.err();
+  Process rollout({test::binary("traj"), "replay", recorded, "--rollout"}, folder_);
+  EXPECT_EQ(rollout.wait(), 0) << rollout.out() << rollout.err();
 }
 
 }  // namespace

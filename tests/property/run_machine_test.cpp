@@ -84,6 +84,24 @@ TEST(RunMachine, EndsWithEveryStepTrainedOnceWhateverDies) {
   EXPECT_LT(convicted, seeds / 500);
 }
 
+// The policy of step 0 plays all of it, whatever dies.
+TEST(RunMachine, ARecordOnlyRunEndsWithEveryStepAndNoPolicyOfItsOwn) {
+  uint64_t faults = 0;
+  for (uint64_t seed = first_seed(); seed < first_seed() + 1000; ++seed) {
+    WorldOptions options = world_of(seed);
+    options.run.is_record_only = true;
+    options.run.measures_loss = options.run.plays_in_reference = options.may_stop = false;
+    options.killers.clear();
+    RunWorld world(options);
+    world.play();
+    ASSERT_EQ(world.violation(), "") << "seed " << seed << "\n" << tail(world);
+    if (world.end()->how == End::How::failed) continue;  // kills that look like a prompt's
+    ASSERT_EQ(world.trained().size(), options.run.steps) << "seed " << seed;
+    faults += world.faults();
+  }
+  EXPECT_GT(faults, 500U);
+}
+
 TEST(RunMachine, TheSameSeedGivesTheSameCommands) {
   for (uint64_t seed = first_seed(); seed < first_seed() + 50; ++seed) {
     RunWorld one(world_of(seed)), other(world_of(seed));

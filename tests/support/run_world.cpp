@@ -303,7 +303,9 @@ void RunWorld::execute(const Update& x) {
     const uint64_t last = trained_.empty() ? 0 : trained_.back();
     check(x.round.step == last + 1, "FLOW-1: steps enter the optimizer out of order");
     const int64_t oldest = oldest_.at(x.round);
-    if (oldest != INT64_MAX) {
+    check(!options_.run.is_record_only || x.next_version == policy_,
+          "a recorded step makes a version");
+    if (oldest != INT64_MAX && !options_.run.is_record_only) {
       const int64_t ahead = static_cast<int64_t>(x.round.step) - 1 - oldest;
       check(ahead >= 0 && ahead <= options_.run.steps_ahead,
             fmt::format("FLOW-3: step {} trains on what is {} steps old", x.round.step, ahead));
@@ -369,10 +371,13 @@ void RunWorld::execute(const Lease& x) {
                     replica.version));
   check(is_scripted || replica.has_cache || options_.run.plays_in_reference,
         "PLACE-4: a lease comes before the cache");
+  if (options_.run.is_record_only)
+    check(is_scripted || x.version == 0, "another policy plays than that of step 0");
   const bool is_planted = options_.run.plant == plan::Plant::staleness_off_by_one;
-  if (options_.run.is_flowing)
+  if (options_.run.is_flowing && !options_.run.is_record_only)
     check_flowing(x, replica);
-  else if (x.round.kind == TrajectoryKind::train && !has_newer_policy_ && !is_planted)
+  else if (x.round.kind == TrajectoryKind::train && !has_newer_policy_ && !is_planted &&
+           !options_.run.is_record_only)
     check(step_of_version_[x.version] == policy_of(x.round.step),
           fmt::format("AHEAD-1: step {} is played by the policy of step {}", x.round.step,
                       step_of_version_[x.version]));

@@ -358,6 +358,7 @@ Expected<config::RunConfig> load(const RunCommand& command) {
   PlanInput input = command.input;
   if (!command.from_stream.empty())
     input.overrides.push_back(fmt::format("++from_stream=\"{}\"", command.from_stream));
+  if (command.is_record_only) input.overrides.push_back("++record_only=true");
   COHORT_ASSIGN(config::RunConfig config, load_config(input, true));
   if (command.sandbox.empty()) return config;
   if (config.dialect == config::Dialect::verl) {

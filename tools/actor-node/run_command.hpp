@@ -12,6 +12,7 @@ struct RunCommand {
   ClusterRun cluster;
   bool is_quiet = false;
   bool is_plain = false;    // lines even on a terminal
+  bool is_record_only = false;  // rollouts are recorded, nothing is trained
   std::string from_stream;  // a run whose trajectories train; empty: rollouts play
   std::string sandbox;      // of plugins and code: bubblewrap or rlimits; empty: as the config says
   bool allows_stop = false;  // by the dashboard, to those who show the token that is printed

@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bubblewrap", "rlimits"}));
   run->add_option("--from-stream", command.from_stream,
                   "RUN: score and train on its recorded trajectories, without rollouts");
+  run->add_flag("--record-only", command.is_record_only,
+                "roll out, score and record; train nothing (--from-stream trains on it later)");
   run->add_option("--processes", command.processes,
                   "hold the cards in N processes of their own, split evenly (0: in this one)")
       ->check(CLI::Range(0, 4096));

@@ -59,6 +59,10 @@ void require(const RunConfig& c, Findings& f, const WorkerConfig& role, const st
 }
 
 void require_roles(const RunConfig& c, Findings& f) {
+  if (c.record_only && !has_rollouts(c))
+    f.problem("record_only", "true, and {} plays nothing that could be recorded; remove it",
+              c.from_stream.empty() ? fmt::format("pipeline {}", to_string(c.pipeline))
+                                    : std::string("from_stream"));
   if (c.pipeline == Pipeline::sft) return require(c, f, c.sft_train, "sft_train");
   if (c.pipeline == Pipeline::distill) return require(c, f, c.student, "student");
   require(c, f, c.actor_train, "actor_train");

@@ -88,6 +88,11 @@ void describe_watch(Visitor& v, RunConfig& c) {
                      "Run or stream folder whose recorded trajectories train the policy; no "
                      "rollout plays (docs/replay.md)."},
                     c.from_stream);
+  if (is_told(c.record_only))
+    v.key({"record_only", "driver",
+           "Rollouts play and are recorded; after the warm start nothing is trained "
+           "(docs/replay.md)."},
+          c.record_only);
   if (is_told(!c.self_checks))
     v.key({"self_checks", "driver",
            "The first update's numbers are held against what a healthy run shows "

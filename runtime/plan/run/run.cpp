@@ -181,10 +181,11 @@ bool Run::optimize(Step& step) {
       revive(behind);
       return false;
     }
-  if (!is_ready(PhaseKind::update)) return false;
+  const bool is_kept = options_.is_record_only && step.key.kind == TrajectoryKind::train;
+  if (!is_kept && !is_ready(PhaseKind::update)) return false;
   activity_ = Activity::update;
   step.state = StepState::updating;
-  out_.emplace_back(Update{step.key, version_ + 1});
+  out_.emplace_back(Update{step.key, is_kept ? version_ : version_ + 1});
   return true;
 }
 
@@ -199,9 +200,14 @@ bool Run::publish(Step& step) {
     if (!players_.is_idle()) return false;
   }
   if (!is_ready(PhaseKind::publish)) return false;
-  served_step_ = static_cast<int64_t>(step.key.step);
   is_newer_taken_ = false;
   out_.emplace_back(Published{step.key.step, version_});
+  return serve(step);
+}
+
+// The policy that is served is that of the step.
+bool Run::serve(Step& step) {
+  served_step_ = static_cast<int64_t>(step.key.step);
   for (const Step& behind : open_) players_.admit(behind.key, groups_admitted(behind), out_);
   if (!is_evaluated(step.key.step) && !evaluation_) return end_step(step);
   step.state = StepState::evaluating;
@@ -419,7 +425,7 @@ Run::Step* Run::find(RoundKey key, StepState state) {
 }
 
 bool Run::is_evaluated(uint64_t step) const {
-  if (options_.eval_steps == 0) return false;
+  if (options_.eval_steps == 0 || (options_.is_record_only && step > 0)) return false;
   return step % options_.eval_steps == 0 || step == options_.steps || is_stop_asked_;
 }
 

@@ -24,6 +24,9 @@
 /// predecessor admits is leased. So each is at a rollout that still serves the policy which is to
 /// sample its first token.
 ///
+/// RunOptions::is_record_only: an update hands a step over and changes nothing; the policy of step 0
+/// is that of every step, so no token is ever old.
+///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for the word of the node, which
 /// watches the processes. Rollouts may be lost and come back at any time (players.hpp). If no
@@ -180,6 +183,7 @@ class Run {
   bool close(Step& step);
   bool optimize(Step& step);
   bool publish(Step& step);
+  bool serve(Step& step);
   bool is_ahead_collected(const Step& step);
   bool is_evaluating_older();
   bool may_open_next() const;

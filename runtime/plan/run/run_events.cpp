@@ -141,6 +141,10 @@ void Run::told(const Updated& updated) {
     end_step(open_.front());
     return;
   }
+  if (options_.is_record_only) {
+    serve(*step);
+    return;
+  }
   ++version_;
   step->state = StepState::publishing;
 }

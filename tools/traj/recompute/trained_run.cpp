@@ -29,7 +29,11 @@ Expected<nlohmann::json> json_of(stream::Reader& reader, const stream::RecordInf
   return json;
 }
 
-Expected<void> check_one_rank(const config::RunConfig& config) {
+Expected<void> check_trains_here(const config::RunConfig& config) {
+  if (config.record_only)
+    return Error{Errc::unsupported,
+                 "replay: the run has record_only: true and has trained nothing; `traj replay "
+                 "--rollout` proves what it has played"};
   if (config.platform != config::Platform::cpu)
     return Error{Errc::unsupported,
                  fmt::format("replay: the run trained on a device (platform {}), whose sums are "
@@ -184,7 +188,7 @@ Expected<actors::Checkpoint> TrainedRun::checkpoint_before(uint64_t step) const 
 }
 
 Expected<std::unique_ptr<Trainer>> Trainer::open(const config::RunConfig& config) {
-  COHORT_TRY(check_one_rank(config));
+  COHORT_TRY(check_trains_here(config));
   COHORT_ASSIGN(const actors::Preflight plan,
                 actors::preflight(config, std::vector<CardId>{}));  // none: no device is opened
   constexpr uint64_t k_no_bound = uint64_t{1} << 46;
