@@ -2,7 +2,7 @@ cohort_test(actors_unit_test unit
   SOURCES unit/placement_actor_test.cpp unit/environment_actor_test.cpp unit/preflight_test.cpp
     unit/fill_advantages_test.cpp unit/policy_update_test.cpp unit/critic_update_test.cpp unit/weight_parts_test.cpp unit/reward_test.cpp unit/prompt_tasks_test.cpp
     unit/group_sieve_test.cpp unit/quarantine_test.cpp unit/rollout_actor_test.cpp unit/sample_masks_test.cpp
-    unit/run_book_test.cpp unit/first_facts_test.cpp
+    unit/run_book_test.cpp unit/first_facts_test.cpp unit/batch_views_test.cpp
   DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(run_integration_test integration TIMEOUT 300
   SOURCES integration/run_test.cpp integration/rlvr_run_test.cpp integration/timeshare_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)

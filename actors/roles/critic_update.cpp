@@ -38,7 +38,7 @@ std::vector<compute::TrainSample> samples_of(const std::vector<Trajectory>& batc
   return samples;
 }
 
-/// Mean, least and greatest over the tokens that the policy sampled.
+/// Mean, least and greatest over the tokens that the policy sampled, and their histogram.
 void write_summary(const std::string& name, std::span<const float> x, std::span<const uint8_t> mask,
                    UpdateReport& report) {
   double sum = 0, tokens = 0, least = 0, greatest = 0;
@@ -51,6 +51,7 @@ void write_summary(const std::string& name, std::span<const float> x, std::span<
     ++tokens;
   }
   if (tokens == 0) return;
+  add_histogram(report.histograms, name, x, mask);
   report.metrics.emplace_back(name + "/mean", sum / tokens);
   report.metrics.emplace_back(name + "/min", least);
   report.metrics.emplace_back(name + "/max", greatest);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "actors/roles/batch_views.hpp"
 #include "actors/roles/loss_columns.hpp"
 #include "actors/roles/pair_update.hpp"
 #include "actors/roles/policy_loss_bridge.hpp"
@@ -266,6 +267,7 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
   }
   write_old(source, old, report);
   if (is_reference) report.metrics.emplace_back("time/reference_s", reference_seconds);
+  report.histograms = update_histograms(source, batch, packed);
   if (left.lone() > 0)
     report.metrics.emplace_back("critic/lone_survivors", static_cast<double>(left.lone()));
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);

@@ -26,6 +26,8 @@ void take_slowest(CheckpointReport& report, const CheckpointReport& other) {
 /// What the critic's first rank says, beside the policy's.
 void add_critic(UpdateReport& report, const UpdateReport& critic) {
   report.metrics.insert(report.metrics.end(), critic.metrics.begin(), critic.metrics.end());
+  report.histograms.insert(report.histograms.end(), critic.histograms.begin(),
+                           critic.histograms.end());
   report.critic_hash = critic.param_hash;
 }
 void add_critic(CheckpointReport&, const CheckpointReport&) {}

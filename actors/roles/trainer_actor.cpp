@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "actors/roles/batch_views.hpp"
 #include "actors/roles/first_facts.hpp"
 #include "actors/run/run_folder.hpp"
 #include "runtime/base/failpoint.hpp"
@@ -352,6 +353,10 @@ class TrainerState {
     if (options_.staleness_bound > 0 && key.kind == TrajectoryKind::train) add_ages(report, key);
     if (options_.is_checked && key.kind == TrajectoryKind::train && key.step == 1)
       answer_facts(step.trajectories, options_.answer_ends).append_to(report.metrics);
+    if (!options_.is_supervised && key.kind == TrajectoryKind::train) {
+      report.histograms = batch_histograms(step.trajectories);
+      report.answer = shown_answer(step.trajectories);
+    }
     report.left_out.assign(step.left_out.begin(), step.left_out.end());
     step.has_waiting = false;
     step.wait.end();

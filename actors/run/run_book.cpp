@@ -144,6 +144,8 @@ void RunBook::train_over(const plan::run::RoundOver& over, const Round& round) {
                     std::max(0.0, 1 - busy / static_cast<double>(round.leases.size())));
   row.numbers.set("generate_tokens_per_s", generated / std::max(1e-9, round.busy));
   for (const auto& [key, value] : round.collected.metrics) row.numbers.set(key, value);
+  row.views.answer = round.collected.answer;
+  row.views.add(round.collected.histograms);
   if (options_.config.pipeline == config::Pipeline::rlvr)
     row.numbers.set("data/epoch", options_.epochs());
 }
@@ -201,7 +203,7 @@ Expected<void> RunBook::on(const plan::run::EndRow& end) {
                   std::max(0.0, seconds - row.critical) / std::max(1e-9, seconds));
   row.numbers.set("tokens_per_s", row.tokens / std::max(1e-9, seconds));
   options_.record(RecordType::step_result, row.numbers.to_json());
-  auto written = options_.log->row(row.numbers, result_.trajectories);
+  auto written = options_.log->row(row.numbers, result_.trajectories, row.views);
   rows_.erase(end.step);
   last_step_ = end.step;
   return written;
@@ -265,6 +267,7 @@ void RunBook::updated(RoundKey key, const control::UpdateReport& report) {
     row.numbers.set("compute/update_s", report.compute_seconds);
     row.numbers.set("train_tokens_per_s",
                     static_cast<double>(report.tokens) / std::max(1e-9, report.compute_seconds));
+    row.views.add(report.histograms);
   }
   if (report.critic_hash != 0)
     row.numbers.set("critic/param_hash", fmt::format("{:016x}", report.critic_hash));

@@ -94,6 +94,7 @@ class RunBook {
   struct Row {
     explicit Row(uint64_t step) : numbers(step) {}
     observe::MetricRow numbers;
+    StepViews views = {};
     double started = 0;
     double critical = 0;   // compute of this step on its critical path
     double placement = 0;  // likewise, of its phases

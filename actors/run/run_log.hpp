@@ -32,6 +32,15 @@ struct RunLogOptions {
   observe::Board* board = nullptr;      // of the dashboard, if there is one; outlives the log
 };
 
+/// What of a step is shown beside its numbers (roles/batch_views.hpp).
+struct StepViews {
+  NamedHistograms histograms;
+  std::string answer;  // Markdown; empty: none
+  void add(const NamedHistograms& more) {
+    histograms.insert(histograms.end(), more.begin(), more.end());
+  }
+};
+
 class RunTelemetry;
 
 class RunLog {
@@ -54,8 +63,10 @@ class RunLog {
              const std::string& kind = "");
   /// The process that holds these cards has gone, or is back.
   void lost(const std::vector<uint32_t>& cards, bool is_lost);
-  /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard.
-  Expected<void> row(const observe::MetricRow& row, uint64_t trajectories);
+  /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard, which has its
+  /// histograms too, and the answer of every telemetry.answer_steps-th step.
+  Expected<void> row(const observe::MetricRow& row, uint64_t trajectories,
+                     const StepViews& views = {});
   void stopping();
   Expected<void> close();
   observe::ReportData& report() { return report_; }

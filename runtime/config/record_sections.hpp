@@ -13,11 +13,13 @@ struct RecordingSection {
   bool operator==(const RecordingSection&) const = default;
 };
 
-/// Where a run sends its traces and metrics while it runs (docs/telemetry.md).
+/// What a run tells of itself to others' tools (docs/telemetry.md).
 struct TelemetrySection {
   std::string otlp_endpoint;                        // http://host:port; empty: nowhere
   std::map<std::string, std::string> otlp_headers;  // of each request
   double interval_s = 10;                           // between two requests
+  int64_t answer_steps = 10;          // an answer is in TensorBoard every so many steps; 0: never
+  std::string metric_names = "auto";  // whose names a row has beside ours; auto: the dialect's
   bool operator==(const TelemetrySection&) const = default;
 };
 

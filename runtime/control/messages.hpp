@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/histogram.hpp"
 #include "runtime/base/role.hpp"
 #include "runtime/base/trajectory_kind.hpp"
 #include "runtime/control/cluster_messages.hpp"
@@ -104,6 +105,8 @@ struct CollectReport {
   NamedNumbers metrics;                 // rollout/*, env/*, reward/*
   NamedNumbers success = {};            // share of successes, by tag
   std::vector<uint32_t> left_out = {};  // groups that the filter has left out
+  NamedHistograms histograms = {};      // of a step that trains
+  std::string answer = {};              // likewise, one of it as Markdown
 };
 
 /// Trainer → driver: the groups of a step that its filter has left out so far, ascending.
@@ -130,6 +133,7 @@ struct UpdateReport {
   uint64_t tokens = 0;
   NamedNumbers metrics;      // loss, actor/*, critic/*
   uint64_t critic_hash = 0;  // of the trainer's: parameters of the critic; 0: there is none
+  NamedHistograms histograms = {};
 };
 
 struct CheckpointRequest {
@@ -237,6 +241,10 @@ struct Failure {
 
 }  // namespace cohort::control
 
+namespace cohort {
+COHORT_MESSAGE(Histogram, control::exact(x.least), control::exact(x.greatest), x.counts)
+}  // namespace cohort
+
 namespace cohort::plan {
 COHORT_MESSAGE(Command, x.verb, x.phase, x.role, x.card.value, x.object, x.to, x.bytes)
 COHORT_MESSAGE(CardCommand, x.id, x.command, x.version, x.stage, x.receiver, x.epoch, x.absent)
@@ -261,11 +269,11 @@ COHORT_MESSAGE(MaskRequest, x.kind, x.step, x.group, x.attempt, x.version, x.run
 COHORT_MESSAGE(ProcessJudgement, x.card, x.judgement, x.text)
 COHORT_MESSAGE(RecordedReport, x.trajectories)
 COHORT_MESSAGE(CollectReport, x.step, x.trajectories, x.tokens, exact(x.metrics), exact(x.success),
-               x.left_out)
+               x.left_out, x.histograms, x.answer)
 COHORT_MESSAGE(SiftReport, x.left_out)
 COHORT_MESSAGE(UpdateRequest, x.kind, x.step, x.next_version, x.trajectories, x.stage)
 COHORT_MESSAGE(UpdateReport, x.step, x.param_hash, exact(x.compute_seconds), x.tokens,
-               exact(x.metrics), x.critic_hash)
+               exact(x.metrics), x.critic_hash, x.histograms)
 COHORT_MESSAGE(CheckpointRequest, x.step, x.folder, x.state_json)
 COHORT_MESSAGE(CheckpointReport, x.folder, x.param_hash, x.state_json, exact(x.seconds))
 COHORT_MESSAGE(ProcessHello, x.slot, x.pid, x.attempt)

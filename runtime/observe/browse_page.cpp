@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/observe/histogram.hpp"
+#include "runtime/observe/histogram_part.hpp"
 #include "runtime/observe/html.hpp"
 #include "runtime/observe/http.hpp"
 #include "runtime/observe/page_shell.hpp"

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 
 #include "runtime/base/host_name.hpp"
 
@@ -15,7 +17,9 @@ namespace {
 
 constexpr size_t k_buffer_bytes = 64 * 1024;
 constexpr uint32_t k_mask_delta = 0xa282ead8;  // TFRecord: so that a crc over crcs stays strong
+constexpr int k_dtype_double = 2;              // tensorflow.DataType.DT_DOUBLE
 constexpr int k_dtype_string = 7;              // tensorflow.DataType.DT_STRING
+constexpr int k_class_tensor = 2;              // tensorboard DataClass.DATA_CLASS_TENSOR
 constexpr int k_session_start = 1;             // tensorflow.SessionLog.START
 
 constexpr std::array<uint32_t, 256> make_crc_table() {
@@ -66,26 +70,50 @@ std::string scalar_value(std::string_view tag, double value) {
   return out;
 }
 
-/// Returns Summary.Value {1: tag, 8: TensorProto of one string, 9: SummaryMetadata of the text
-/// plugin}.
-std::string text_value(std::string_view tag, std::string_view text) {
-  std::string dimension;
-  append_int(dimension, 1, 1);  // TensorShapeProto.Dim.size
+/// Returns TensorShapeProto of these sizes.
+std::string shape_of(std::initializer_list<uint64_t> sizes) {
   std::string shape;
-  append_bytes(shape, 2, dimension);
-  std::string tensor;
-  append_int(tensor, 1, k_dtype_string);
-  append_bytes(tensor, 2, shape);
-  append_bytes(tensor, 8, text);  // string_val
-  std::string plugin;
-  append_bytes(plugin, 1, "text");
+  for (uint64_t size : sizes) {
+    std::string dimension;
+    append_int(dimension, 1, size);
+    append_bytes(shape, 2, dimension);
+  }
+  return shape;
+}
+
+/// Returns Summary.Value {1: tag, 8: TensorProto, 9: SummaryMetadata of the plugin}.
+std::string tensor_value(std::string_view tag, std::string_view tensor, std::string_view plugin) {
+  std::string plugin_data;
+  append_bytes(plugin_data, 1, plugin);
   std::string metadata;
-  append_bytes(metadata, 1, plugin);
+  append_bytes(metadata, 1, plugin_data);
+  append_int(metadata, 4, k_class_tensor);
   std::string out;
   append_bytes(out, 1, tag);
   append_bytes(out, 8, tensor);
   append_bytes(out, 9, metadata);
   return out;
+}
+
+std::string text_value(std::string_view tag, std::string_view text) {
+  std::string tensor;
+  append_int(tensor, 1, k_dtype_string);
+  append_bytes(tensor, 2, shape_of({1}));
+  append_bytes(tensor, 8, text);  // string_val
+  return tensor_value(tag, tensor, "text");
+}
+
+/// The histograms plugin reads a tensor [bins, 3] of (lower edge, upper edge, count).
+std::string histogram_value(std::string_view tag, const Histogram& x) {
+  std::string rows;
+  for (size_t i = 0; i < x.counts.size(); ++i)
+    for (double number : {x.edge(i), x.edge(i + 1), static_cast<double>(x.counts[i])})
+      append_little_endian(rows, std::bit_cast<uint64_t>(number));
+  std::string tensor;
+  append_int(tensor, 1, k_dtype_double);
+  append_bytes(tensor, 2, shape_of({x.counts.size(), 3}));
+  append_bytes(tensor, 4, rows);  // tensor_content
+  return tensor_value(tag, tensor, "histograms");
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -171,10 +199,20 @@ Expected<void> TensorBoardWriter::scalars(const MetricRow& row) {
   return flush();
 }
 
+Expected<void> TensorBoardWriter::histograms(uint64_t step, const NamedHistograms& named) {
+  std::string summary;
+  for (const auto& [tag, histogram] : named)
+    append_bytes(summary, 1, histogram_value(tag, histogram));
+  if (!summary.empty()) COHORT_TRY(record_summary(step, summary));
+  return flush();
+}
+
 Expected<void> TensorBoardWriter::text(std::string_view tag, uint64_t step,
                                        std::string_view markdown) {
+  // Its reader decodes strictly; what a policy says may be any bytes.
+  const auto valid = nlohmann::json::parse(json_text(markdown)).get<std::string>();
   std::string summary;
-  append_bytes(summary, 1, text_value(tag, markdown));
+  append_bytes(summary, 1, text_value(tag, valid));
   return record_summary(step, summary);
 }
 

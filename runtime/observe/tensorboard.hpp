@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "runtime/base/error.hpp"
+#include "runtime/base/histogram.hpp"
 #include "runtime/observe/metrics.hpp"
 #include "runtime/observe/output_file.hpp"
 
@@ -41,7 +42,9 @@ class TensorBoardWriter {
 
   /// Writes every number of `row` as one event; texts and NaN are left out. Flushes.
   Expected<void> scalars(const MetricRow& row);
-  /// Writes `markdown` for the TEXT tab (config, notes).
+  /// Writes all of `named` as one event, for the HISTOGRAMS and DISTRIBUTIONS tabs. Flushes.
+  Expected<void> histograms(uint64_t step, const NamedHistograms& named);
+  /// Writes `markdown` for the TEXT tab; bytes that are not UTF-8 become U+FFFD.
   Expected<void> text(std::string_view tag, uint64_t step, std::string_view markdown);
   Expected<void> flush();
   /// Flushes and closes; later calls return Errc::closed.

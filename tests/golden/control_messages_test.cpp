@@ -16,6 +16,7 @@ namespace {
 
 constexpr auto k_kind = TrajectoryKind::val_greedy;
 constexpr auto k_values = UpdateStage::values;
+const NamedHistograms k_bins = {{"rollout/score", {-0.5, 1.5, {1, 2, 3}}}};
 
 std::vector<char> save(caf::actor_system& system, const caf::message& message) {
   std::vector<char> bytes;
@@ -63,9 +64,9 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
                  Lease{k_kind, 2, 3, {4, 9}, 5, {6, 7}, 8, {"a", "b"}, 0.5, {{1}, {0, 2}}, 10}));
   round_trip(system, caf::make_message(LeaseReport{1, 2, 3, 4, 5, 0.5, 0.25, 6}, SiftReport{{1}}));
   round_trip(system, caf::make_message(expect_atom_v, CollectRequest{k_kind, 2, 3, 4, {5, 6}}));
-  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, {{"Lake", 0.25}}, {4, 5}}));
+  round_trip(system, caf::make_message(CollectReport{1, 2, 3, metrics, metrics, {4}, k_bins, "t"}));
   round_trip(system, caf::make_message(update_atom_v, UpdateRequest{k_kind, 2, 3, 4, k_values}));
-  round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics, 4}));
+  round_trip(system, caf::make_message(UpdateReport{1, 2, 0.5, 3, metrics, 4, k_bins}));
   round_trip(system, caf::make_message(save_atom_v, CheckpointRequest{1, "folder", "{}"}));
   round_trip(system, caf::make_message(CheckpointReport{"folder", 1, "{}", 0.5}));
   round_trip(system, caf::make_message(join_atom_v, ProcessHello{1, 2, 3}));

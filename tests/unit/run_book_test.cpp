@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/child_process.hpp"
+#include "tests/support/event_file.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -107,6 +110,36 @@ TEST_F(Books, TheFirstStepsFactsBecomeWarningsAndNoNumbersOfTheRow) {
   const auto row = nlohmann::json::parse(test::slurp(folder_.path() / "metrics.jsonl"));
   EXPECT_EQ(row.at("loss"), 1.5);
   EXPECT_EQ(row.dump().find("check/"), std::string::npos) << row;
+}
+
+TEST_F(Books, TensorBoardHasHistogramsOfEachStepAndAnswersOfSome) {
+  RunBook book = open();  // answer_steps: 10
+  for (uint64_t step = 1; step <= 11; ++step) {
+    const RoundKey round{TrajectoryKind::train, step};
+    book.on(plan::run::BeginRow{step});
+    control::CollectReport collected;
+    collected.histograms = {{"rollout/score", {0, 1, {step, 2}}}};
+    collected.answer = "answer of step " + std::to_string(step);
+    book.collected(round, collected);
+    book.on(plan::run::RoundOver{round, 0, 1, 1});
+    control::UpdateReport updated;
+    updated.histograms = {{"critic/advantages", {-1, 1, {1}}}};
+    book.updated(round, updated);
+    ASSERT_TRUE(book.on(plan::run::EndRow{step, step}));
+  }
+  ASSERT_TRUE(log_->close());
+  std::map<std::string, std::vector<test::SummaryValue>> values;
+  const std::filesystem::path written = folder_.path();
+  for (const auto& file : std::filesystem::directory_iterator(written / "tensorboard"))
+    for (test::SummaryValue& value : test::summary_values(test::slurp(file.path())))
+      values[value.tag].push_back(std::move(value));
+  ASSERT_EQ(values["rollout/score"].size(), 11U);
+  EXPECT_EQ(values["rollout/score"][3].step, 4U);
+  EXPECT_EQ(values["rollout/score"][3].numbers, (std::vector<double>{0, 0.5, 4, 0.5, 1, 2}));
+  EXPECT_EQ(values["critic/advantages"].size(), 11U);
+  ASSERT_EQ(values["rollout/answer"].size(), 2U);
+  EXPECT_EQ(values["rollout/answer"][1].texts, (std::vector<std::string>{"answer of step 11"}));
+  EXPECT_EQ(values["rollout/answer"][1].step, 11U);
 }
 
 }  // namespace

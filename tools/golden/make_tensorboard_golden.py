@@ -14,8 +14,12 @@ import shutil
 import tempfile
 
 import tensorboard
+from tensorboard.backend.event_processing import data_provider
 from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.backend.event_processing import plugin_event_multiplexer
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import crc32c
+from tensorboard.context import RequestContext
+from tensorboard.util import tensor_util
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/data"
 FILES = {
@@ -32,10 +36,34 @@ def read(folder):
     scalars = {}
     for tag in sorted(tags["scalars"]):
         scalars[tag] = [[event.step, event.value] for event in reader.Scalars(tag)]
-    texts = {}
+    texts, histograms = {}, {}
     for tag in sorted(tags["tensors"]):
-        texts[tag] = reader.Tensors(tag)[0].tensor_proto.string_val[0].decode()
-    return {"file_version": reader.file_version, "scalars": scalars, "texts": texts}
+        plugin = reader.SummaryMetadata(tag).plugin_data.plugin_name
+        of = texts if plugin == "text" else histograms
+        of[tag] = []
+        for event in reader.Tensors(tag):
+            array = tensor_util.make_ndarray(event.tensor_proto)
+            value = array.item().decode() if plugin == "text" else array.tolist()
+            of[tag].append([event.step, value])
+    seen = {"file_version": reader.file_version, "scalars": scalars}
+    return seen | {"texts": texts, "histograms": histograms}
+
+
+def listed(folder):
+    """The tags that TensorBoard's pages list, by the kind of data."""
+    sizes = {"tensors": 0, "scalars": 0}
+    multiplexer = plugin_event_multiplexer.EventMultiplexer(size_guidance=sizes)
+    multiplexer.AddRunsFromDirectory(folder)
+    multiplexer.Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, folder)
+    found = {"scalars": [], "tensors": []}
+    for plugin in ("scalars", "histograms", "text"):
+        of = {"experiment_id": "", "plugin_name": plugin}
+        for run in provider.list_tensors(RequestContext(), **of).values():
+            found["tensors"] += [f"{plugin}: {tag}" for tag in sorted(run)]
+        for run in provider.list_scalars(RequestContext(), **of).values():
+            found["scalars"] += [f"{plugin}: {tag}" for tag in sorted(run)]
+    return found
 
 
 def main():
@@ -47,6 +75,7 @@ def main():
             files[name] = {"bytes": len(content), "crc32c": crc32c(content)}
         seen = {"reader": "tensorboard " + tensorboard.__version__, "files": files}
         seen.update(read(folder))
+        seen["listed"] = listed(folder)
     text = json.dumps(seen, indent=1) + "\n"
     (DATA / "tensorboard_read.json").write_text(text)
     print(text)

@@ -100,7 +100,7 @@ void describe_watch(Visitor& v, RunConfig& c) {
           c.self_checks);
   TelemetrySection& t = c.telemetry;
   if (!is_told(t != plain.telemetry) ||
-      !v.enter({"telemetry", "observe", "OpenTelemetry of a run (docs/telemetry.md)."}, true))
+      !v.enter({"telemetry", "observe", "What a run tells other tools (docs/telemetry.md)."}, true))
     return;
   v.nullable_text(
       {"otlp_endpoint", "observe",
@@ -109,6 +109,10 @@ void describe_watch(Visitor& v, RunConfig& c) {
   v.key({"otlp_headers", "observe", "HTTP headers of each request, name and value."},
         t.otlp_headers);
   v.key({"interval_s", "observe", "Time between two requests.", above(0)}, t.interval_s);
+  v.key({"answer_steps", "observe",
+         "TensorBoard has a prompt, its answer and its reward every so many steps. 0: never.",
+         at_least(0)},
+        t.answer_steps);
   v.leave();
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/observe/histogram.hpp"
+#include "runtime/observe/histogram_part.hpp"
 
 #include <fmt/format.h>
 
