@@ -78,6 +78,8 @@ set_source_files_properties(support/control_table.cpp PROPERTIES SKIP_PRECOMPILE
 if(TARGET cohort_flow_rig)
   cohort_test(flow_test integration SOURCES integration/flow_test.cpp DEPS cohort::flow_rig)
 endif()
+cohort_test(metric_names_test golden SOURCES golden/metric_names_test.cpp
+  DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(sft_reference_test golden SOURCES golden/sft_reference_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json)
 cohort_test(tool_run_test integration TIMEOUT 240 SOURCES integration/tool_run_test.cpp
   DEPS cohort::base nlohmann_json::nlohmann_json)

@@ -190,13 +190,15 @@ void RunLog::stopping() {
 }
 
 Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories, const StepViews& views) {
-  COHORT_TRY(jsonl_.write(row));
-  COHORT_TRY(tensorboard_.scalars(row));
+  MetricRow named = row;
+  add_names(options_.names, named);
+  COHORT_TRY(jsonl_.write(named));
+  COHORT_TRY(tensorboard_.scalars(named));
   const int64_t every = options_.telemetry.answer_steps;  // the first step has one
   if (every > 0 && !views.answer.empty() && (row.step() - 1) % static_cast<uint64_t>(every) == 0)
     COHORT_TRY(tensorboard_.text("rollout/answer", row.step(), views.answer));
   COHORT_TRY(tensorboard_.histograms(row.step(), views.histograms));
-  if (telemetry_) telemetry_->row(row, trajectories);
+  if (telemetry_) telemetry_->row(named, trajectories);
   if (auto sampled = row.number("val/success"))
     report_.evaluations.push_back(
         {row.step(), trajectories, *sampled,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/run/metric_names.hpp"
 #include "runtime/config/record_sections.hpp"
 #include "runtime/control/messages.hpp"
 #include "runtime/observe/board.hpp"
@@ -28,6 +29,7 @@ struct RunLogOptions {
   std::vector<observe::CardInfo> cards;
   std::string config_yaml;
   config::TelemetrySection telemetry;
+  std::vector<MetricName> names;        // that rows have beside ours
   observe::Console* console = nullptr;  // required; outlives the log
   observe::Board* board = nullptr;      // of the dashboard, if there is one; outlives the log
 };
@@ -64,7 +66,8 @@ class RunLog {
   /// The process that holds these cards has gone, or is back.
   void lost(const std::vector<uint32_t>& cards, bool is_lost);
   /// A finished step: one line in metrics.jsonl, one point per metric in TensorBoard, which has its
-  /// histograms too, and the answer of every telemetry.answer_steps-th step.
+  /// histograms too, and the answer of every telemetry.answer_steps-th step. Metrics that leave the
+  /// process have others' names too.
   Expected<void> row(const observe::MetricRow& row, uint64_t trajectories,
                      const StepViews& views = {});
   void stopping();

@@ -127,6 +127,7 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.cards = card_infos(session.plan.placement);
   log.config_yaml = session.config.resolved_yaml;
   log.telemetry = session.config.telemetry;
+  log.names = actors::metric_names_of(session.config);
   log.console = session.console.get();
   if (session.dashboard) log.board = &session.dashboard->board();
   if (session.dashboard)

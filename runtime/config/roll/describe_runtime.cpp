@@ -1,4 +1,6 @@
 /// Cohort's own keys: platform, cards, placement, warm start, recording, transport, recovery.
+#include <array>
+
 #include "runtime/config/roll/describe.hpp"
 
 namespace cohort::config {
@@ -113,6 +115,11 @@ void describe_watch(Visitor& v, RunConfig& c) {
          "TensorBoard has a prompt, its answer and its reward every so many steps. 0: never.",
          at_least(0)},
         t.answer_steps);
+  static constexpr std::array<std::string_view, 4> k_names = {"auto", "cohort", "roll", "verl"};
+  v.one_of({"metric_names", "observe",
+            "Rows have the names of ROLL or verl too, where they mean the same; auto: those of the "
+            "config's dialect; cohort: none."},
+           k_names, t.metric_names);
   v.leave();
 }
 
