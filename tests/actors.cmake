@@ -50,6 +50,8 @@ cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(diagnose_test integration TIMEOUT 300
   SOURCES integration/diagnose_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json cohort_httplib)
+cohort_test(top_test integration TIMEOUT 240
+  SOURCES integration/top_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(telemetry_test integration TIMEOUT 120
   SOURCES integration/telemetry_test.cpp DEPS cohort::actors nlohmann_json::nlohmann_json cohort_httplib)
 # Its collector has deadlines of a request: not beside other tests on two cores.

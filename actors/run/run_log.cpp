@@ -7,6 +7,7 @@
 #include "actors/run/run_telemetry.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/observe/console_row.hpp"
 
 namespace cohort::actors {
 
@@ -204,33 +205,9 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories, const St
         {row.step(), trajectories, *sampled,
          row.number("val/success_greedy").value_or(observe::k_not_measured)});
   if (options_.board != nullptr) options_.board->add_row(row, trajectories, now_seconds());
-  std::vector<observe::StepTimes> times = observe::step_times_of({&row, 1});
   options_.console->step_done([&](observe::ConsoleState& state) {
-    state.step = row.step();
+    observe::show_row(state, row);
     state.trajectories = trajectories;
-    if (auto sampled = row.number("val/success")) {
-      state.success_sampled.push_back(*sampled);
-      state.success_greedy.push_back(row.number("val/success_greedy").value_or(0));
-      state.success_step = row.step();
-    }
-    state.held_out_loss = row.number("val/loss");
-    state.is_supervised =
-        state.is_supervised || state.held_out_loss || row.number("time/rows_s").has_value();
-    if (state.is_supervised) state.loss = row.number("loss");
-    state.reward_mean = row.number("reward/mean");
-    if (state.reward_mean) state.reward_history.push_back(*state.reward_mean);
-    state.entropy = row.number("actor/entropy");
-    state.kl = row.number("actor/approxkl");
-    state.clip_fraction = row.number("actor/clipfrac");
-    state.grad_norm = row.number("actor/grad_norm");
-    state.learning_rate = row.number("actor/lr");
-    state.generate_tokens_per_s = row.number("generate_tokens_per_s");
-    state.train_tokens_per_s = row.number("train_tokens_per_s");
-    state.step_seconds = row.number("time/step_s");
-    state.phases.clear();
-    if (!times.empty())
-      for (const auto& [name, seconds] : times.front().phases)
-        state.phases.push_back({name, seconds});
   });
   return {};
 }

@@ -1,11 +1,9 @@
 #include "runtime/observe/console.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/observe/progress.hpp"
 #include "runtime/observe/terminal.hpp"
+#include "runtime/observe/terminal_io.hpp"
 
 namespace cohort::observe {
 namespace {
@@ -26,16 +25,6 @@ constexpr size_t k_panel_columns_max = 120;                  // wider bars are n
 constexpr size_t k_lines_waiting_max = 200;  // kept while the terminal does not take output
 constexpr uint64_t k_header_every = 40;      // plain lines between two headers
 
-/// Writes all of `text`; a terminal that is gone is nobody's error.
-void write_text(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 void cut_history(std::vector<double>& values) {
   // the first value stays: it is what the change is counted from
   if (values.size() > k_console_history)
@@ -44,18 +33,8 @@ void cut_history(std::vector<double>& values) {
         values.begin() + 1 + static_cast<std::ptrdiff_t>(values.size() - k_console_history));
 }
 
-struct TerminalSize {
-  size_t columns = 80;
-  size_t rows = 24;
-};
-
-TerminalSize terminal_size(const ConsoleOptions& options) {
-  TerminalSize size;
-  winsize window{};
-  if (::ioctl(options.out_fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
-    size.columns = window.ws_col;
-    size.rows = window.ws_row > 0 ? window.ws_row : size.rows;
-  }
+TerminalSize size_of(const ConsoleOptions& options) {
+  TerminalSize size = terminal_size(options.out_fd);
   if (options.columns > 0) size.columns = static_cast<size_t>(options.columns);
   return size;
 }
@@ -89,7 +68,7 @@ struct Console::Impl {
   /// Returns the bytes that turn the screen's present picture into the next one.
   std::string next_frame() {
     refresh_times();
-    TerminalSize size = terminal_size(options);
+    TerminalSize size = size_of(options);
     std::string out;
     size_t rows_up = 0;  // the terminal may have been resized: long lines now take more rows
     for (size_t cells : drawn_cells)

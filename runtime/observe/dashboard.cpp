@@ -52,6 +52,10 @@ HttpReply answer(const HttpRequest& request, const DashboardData& data,
     const auto flow = source == nullptr ? nullptr : source->flow();
     return page_reply(flow_page(data, flow.get(), now, nonce), nonce);
   }
+  if (request.path == "/flow.json" && data.run) {
+    const auto flow = source == nullptr ? nullptr : source->flow();
+    return {200, "application/json", flow == nullptr ? "null\n" : flow_json(*flow)};
+  }
   if (data.run)
     if (auto page = browse_answer(request, source, !is_over(*data.run), nonce)) return *page;
   if (request.path != "/") return refusal(404, "/, /metrics, /status.json and /healthz are here");

@@ -25,7 +25,7 @@ struct DashboardAccess {
 /// Returns why the client is not answered; nothing if it is (DASH-1, DASH-2).
 std::optional<HttpReply> refuse(const HttpRequest& request, const DashboardAccess& access);
 
-/// Answers /, /live, /timeline, /flow, /metrics, /status.json and /healthz, and of a run what
+/// Answers /, /live, /timeline, /flow, /metrics, the two .json and /healthz, and of a run what
 /// `source` reads (browse_answer.hpp); null: it has no folder. `nonce` is new with each call.
 HttpReply answer(const HttpRequest& request, const DashboardData& data,
                  const DashboardAccess& access, double now, std::string_view nonce,

@@ -10,6 +10,7 @@
 #include "runtime/observe/page_shell.hpp"
 #include "runtime/observe/progress.hpp"
 #include "runtime/observe/report_parts.hpp"
+#include "runtime/observe/run_stages.hpp"
 #include "runtime/observe/svg_chart.hpp"
 
 namespace cohort::observe {
@@ -39,47 +40,7 @@ ReportData timeline_data(const RunView& run) {
   return data;
 }
 
-/// A box of the graph: a stage of a step, the phases that it works in, and the roles that do it.
-struct Stage {
-  std::string_view title;
-  std::vector<std::string_view> phases;  // of time/<phase>_s; the first is the one that is named
-  std::vector<std::string_view> roles;
-  std::vector<std::pair<std::string_view, std::string_view>> numbers;  // metric, label
-};
-
-const std::vector<Stage>& stages() {
-  static const std::vector<Stage> k_stages = {
-      {"rollout",
-       {"generate", "rows", "wait_for_batch"},
-       {"actor_infer", "rollout"},
-       {{"generate_tokens_per_s", "tokens/s"},
-        {"rollout/idle_ratio", "idle"},
-        {"rollout/response_length/mean", "tokens each"}}},
-      {"reward", {"reward"}, {"reward"}, {{"reward/mean", "score"}, {"reward/masked", "masked"}}},
-      {"reference",
-       {"reference", "old_log_probs", "values", "teacher"},
-       {"reference", "critic", "teacher"},
-       {}},
-      {"trainer",
-       {"update", "critic_update", "advantage"},
-       {"actor_train"},
-       {{"train_tokens_per_s", "tokens/s"}, {"loss", "loss"}, {"policy_version", "version"}}},
-      {"publish", {"publish"}, {}, {}}};
-  return k_stages;
-}
-
-bool has_role(const Stage& stage, const CardView& card) {
-  return std::ranges::any_of(stage.roles, [&](std::string_view role) {
-    return card.role.find(role) != std::string::npos;
-  });
-}
-
-bool works_now(const Stage& stage, const RunView& run) {
-  return !is_over(run) &&
-         std::ranges::any_of(stage.phases, [&](std::string_view p) { return run.phase == p; });
-}
-
-double seconds_of(const Stage& stage, const RunView& run) {
+double seconds_of(const RunStage& stage, const RunView& run) {
   double seconds = 0;
   for (std::string_view phase : stage.phases)
     if (run.last != nullptr)
@@ -87,7 +48,7 @@ double seconds_of(const Stage& stage, const RunView& run) {
   return seconds;
 }
 
-std::vector<std::string> lines_of(const Stage& stage, const RunView& run) {
+std::vector<std::string> lines_of(const RunStage& stage, const RunView& run) {
   std::vector<std::string> lines;
   const auto cards =
       std::ranges::count_if(run.cards, [&](const CardView& card) { return has_role(stage, card); });
@@ -107,7 +68,7 @@ std::vector<std::string> lines_of(const Stage& stage, const RunView& run) {
 
 constexpr double k_box = 156, k_gap = 70, k_tall = 116;
 
-std::string draw_box(const Stage& stage, const RunView& run, double x, double y) {
+std::string draw_box(const RunStage& stage, const RunView& run, double x, double y) {
   const bool is_lost = std::ranges::any_of(
       run.cards, [&](const CardView& card) { return card.is_lost && has_role(stage, card); });
   std::string out = fmt::format(
@@ -139,16 +100,16 @@ std::string_view source_of(std::string_view link) {
   return link.substr(0, link.find_first_of("@-"));
 }
 
-bool is_of(const Stage& stage, const LinkLine& link) {
+bool is_of(const RunStage& stage, const LinkLine& link) {
   return link.is_producer && std::ranges::any_of(stage.roles, [&](std::string_view role) {
            return source_of(link.name).find(role) != std::string_view::npos;
          });
 }
 
 /// Stages that this run has: of cards, of links, or of time in the last step.
-std::vector<const Stage*> stages_of(const RunView& run, const FlowView* flow) {
-  std::vector<const Stage*> out;
-  for (const Stage& stage : stages()) {
+std::vector<const RunStage*> stages_of(const RunView& run, const FlowView* flow) {
+  std::vector<const RunStage*> out;
+  for (const RunStage& stage : run_stages()) {
     const bool has_link = flow != nullptr && std::ranges::any_of(flow->links, [&](auto& link) {
                             return is_of(stage, link);
                           });
@@ -164,7 +125,7 @@ struct OnTheWay {
   double bytes_per_s = k_not_measured;
 };
 
-OnTheWay on_the_way(const Stage& from, const FlowView* flow) {
+OnTheWay on_the_way(const RunStage& from, const FlowView* flow) {
   OnTheWay sum;
   if (flow == nullptr) return sum;
   for (const LinkLine& link : flow->links) {
@@ -190,7 +151,7 @@ std::string way_text(const OnTheWay& way, double x, double y) {
 }
 
 std::string draw_flow(const RunView& run, const FlowView* flow, bool is_narrow) {
-  const std::vector<const Stage*> shown = stages_of(run, flow);
+  const std::vector<const RunStage*> shown = stages_of(run, flow);
   const auto count = static_cast<double>(shown.size());
   const double width = is_narrow ? k_narrow : std::max(k_wide, count * (k_box + k_gap) - k_gap);
   const double height = is_narrow ? count * (k_tall + k_gap) - k_gap + 4 : k_tall + 48;
@@ -224,11 +185,11 @@ std::string working_text(const RunView& run, double now) {
   if (is_over(run)) return fmt::format("The run is over: {}.", to_string(run.state));
   std::string phase = run.phase.empty() ? run.stage : run.phase;
   if (run.stage != "step" && phase != run.stage) phase = run.stage + ", " + phase;
-  const auto busy =
-      std::ranges::find_if(stages(), [&](const Stage& stage) { return works_now(stage, run); });
+  const auto busy = std::ranges::find_if(
+      run_stages(), [&](const RunStage& stage) { return works_now(stage, run); });
   return fmt::format("Step {}, {} after the start: {}{}.", run.step + 1,
                      format_duration(now - run.started), phase.empty() ? "begins" : phase,
-                     busy == stages().end() ? "" : fmt::format(" ({})", busy->title));
+                     busy == run_stages().end() ? "" : fmt::format(" ({})", busy->title));
 }
 
 std::string waits_part(const FlowView& flow) {

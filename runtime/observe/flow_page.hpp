@@ -1,6 +1,6 @@
 #pragma once
 /// Two pages of a run that goes on: what each card does and holds, and how data flows between the
-/// roles. Pure.
+/// roles; the second for programs too. Pure.
 #include <string>
 #include <string_view>
 
@@ -16,5 +16,8 @@ std::string timeline_page(const RunView& run, std::string_view nonce);
 /// if nobody has read it.
 std::string flow_page(const DashboardData& data, const FlowView* flow, double now,
                       std::string_view nonce);
+
+/// The text of /flow.json: sentence, waits and links.
+std::string flow_json(const FlowView& flow);
 
 }  // namespace cohort::observe

@@ -13,6 +13,7 @@
 #include "tools/actor-node/score_command.hpp"
 #include "tools/actor-node/serve_command.hpp"
 #include "tools/actor-node/tokenize_command.hpp"
+#include "tools/actor-node/top_command.hpp"
 
 namespace {
 
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
   CLI::App* plugin = cohort::add_plugin_command(app, plugin_options);
   cohort::TokenizeCommand tokenize_options;
   CLI::App* tokenize = cohort::add_tokenize_command(app, tokenize_options);
+  cohort::TopCommand top_options;
+  CLI::App* top = cohort::add_top_command(app, top_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -78,6 +81,7 @@ int main(int argc, char** argv) {
   if (serve->parsed()) return cohort::serve_command(serve_options);
   if (plugin->parsed()) return cohort::plugin_command(plugin_options);
   if (tokenize->parsed()) return cohort::tokenize_command(tokenize_options);
+  if (top->parsed()) return cohort::top_command(top_options);
   if (logprobs->parsed() || exported->parsed() || evaluated->parsed() || chat->parsed())
     return cohort::exec_runner(argv);
   if (run->parsed()) return cohort::become_runner(argv);

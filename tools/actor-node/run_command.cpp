@@ -20,6 +20,7 @@
 #include "tools/actor-node/card_processes.hpp"
 #include "tools/actor-node/dashboard_server.hpp"
 #include "tools/actor-node/plan_text.hpp"
+#include "tools/actor-node/run_files.hpp"
 #include "tools/actor-node/run_note.hpp"
 #include "tools/actor-node/run_waits.hpp"
 #include "tools/actor-node/signal_thread.hpp"
@@ -130,8 +131,11 @@ Expected<void> open_folder(Session& session, const RunCommand& command) {
   log.names = actors::metric_names_of(session.config);
   log.console = session.console.get();
   if (session.dashboard) log.board = &session.dashboard->board();
-  if (session.dashboard)
+  if (session.dashboard) {
     session.dashboard->open_run({session.folder.path, session.plan.tokenizer, {}, links_shown});
+    if (auto told = write_pages_address(session.folder.path, session.dashboard->url()); !told)
+      log::warn("pages: {}: `actor-node top` reads the folder instead", told.error().detail);
+  }
   COHORT_ASSIGN(session.log, actors::RunLog::open(std::move(log)));
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "runtime/base/read_file.hpp"
 #include "runtime/observe/thinned.hpp"
+#include "tools/actor-node/run_waits.hpp"
 #include "tools/traj/flat_config.hpp"
 
 namespace cohort {
@@ -92,6 +93,28 @@ observe::LogView read_log(const fs::path& run, const std::string& file) {
     view.text.erase(0, line + 1);
   }
   return view;
+}
+
+namespace {
+
+// Beside the waits, since it ends with the run as they do.
+fs::path pages_file(const fs::path& run) { return waits_folder(run) / "pages"; }
+
+}  // namespace
+
+Expected<void> write_pages_address(const fs::path& run, const std::string& url) {
+  std::error_code ignored;
+  fs::create_directories(waits_folder(run), ignored);
+  std::ofstream out(pages_file(run));
+  if (out << url << "\n" << std::flush) return {};
+  return Error{Errc::io, pages_file(run).string() + ": cannot be written"};
+}
+
+std::string read_pages_address(const fs::path& run) {
+  std::ifstream in(pages_file(run));
+  std::string url;
+  std::getline(in, url);
+  return url;
 }
 
 }  // namespace cohort

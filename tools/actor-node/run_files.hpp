@@ -1,10 +1,11 @@
 #pragma once
 /// What the pages of a run show of its folder beside the stream: metrics and config, to be compared
-/// with other runs', and logs. Files are read, none is written.
+/// with other runs', and logs; and where these pages are.
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.hpp"
 #include "runtime/observe/browse_data.hpp"
 
 namespace cohort {
@@ -24,5 +25,10 @@ std::vector<NamedRun> comparable_runs(const std::filesystem::path& run,
 observe::ComparedRun read_compared(const NamedRun& run);
 /// Returns the end of a file in RUN/log; empty: the first one.
 observe::LogView read_log(const std::filesystem::path& run, const std::string& file);
+
+/// Notes in the run's folder where its process serves its pages; the note goes at the run's end.
+Expected<void> write_pages_address(const std::filesystem::path& run, const std::string& url);
+/// Returns what was noted; "" if nothing was.
+std::string read_pages_address(const std::filesystem::path& run);
 
 }  // namespace cohort

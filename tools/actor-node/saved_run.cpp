@@ -171,6 +171,8 @@ Expected<void> SavedRun::show_moves(observe::Board& board, const stream::RecordI
   if (!json.is_object()) return {};
   try {
     board.add_moves(moves_of(json));
+    // The last one is the phase that goes on.
+    board.set_stage("step", json.value("phase", ""), -1);
     board.set_peaks(peaks_of(json));
   } catch (const Json::exception&) {  // of another version: it is left out
   }
