@@ -581,9 +581,9 @@ struct RunConfig {
   WarmStartSection warm_start;
   RecordingSection recording;
   TelemetrySection telemetry;
-  bool self_checks = true;  // the first update's numbers are held against what is healthy
+  bool self_checks = true;   // the first update's numbers are held against what is healthy
   bool record_only = false;  // rollouts are recorded; after the warm start nothing is trained
-  std::string from_stream;  // run or stream folder whose trajectories train; empty: rollouts play
+  std::string from_stream;   // run or stream folder whose trajectories train; empty: rollouts play
   TransportSection transport;
   RecoverySection recovery;
   int64_t micro_batch_tokens = 2048;   // packed tokens of one forward/backward

@@ -11,10 +11,10 @@ struct RunCommand {
   size_t processes = 0;  // that hold the cards; 0: this one does. On a cluster: of each node
   ClusterRun cluster;
   bool is_quiet = false;
-  bool is_plain = false;    // lines even on a terminal
+  bool is_plain = false;        // lines even on a terminal
   bool is_record_only = false;  // rollouts are recorded, nothing is trained
-  std::string from_stream;  // a run whose trajectories train; empty: rollouts play
-  std::string sandbox;      // of plugins and code: bubblewrap or rlimits; empty: as the config says
+  std::string from_stream;      // a run whose trajectories train; empty: rollouts play
+  std::string sandbox;  // of plugins and code: bubblewrap or rlimits; empty: as the config says
   bool allows_stop = false;  // by the dashboard, to those who show the token that is printed
   std::string dashboard;     // [HOST:]PORT; empty: as DASHBOARD_PORT says, if it does
 };

@@ -116,16 +116,16 @@ class Look {
     return close(std::move(found));
   }
 
-  /// The driver's oldest wait, and the role's from which the cause's came: a role registers its wait
-  /// before it calls what waits outside, so the youngest that is not younger is the nearest.
+  /// The driver's oldest wait, and the role's from which the cause's came: a role registers its
+  /// wait before it calls what waits outside, so the youngest that is not younger is the nearest.
   void add_outer(Diagnosis& found, const Seen* cause) const {
     for (const Seen& seen : all_) {
       if (seen.wait->level != WaitLevel::run || !is_old(*seen.wait)) continue;
       if (cause == nullptr || seen.wait != cause->wait) found.chain.push_back(text(seen));
       break;
     }
-    if (cause == nullptr || (cause->wait->level != WaitLevel::link &&
-                             cause->wait->level != WaitLevel::outside))
+    if (cause == nullptr ||
+        (cause->wait->level != WaitLevel::link && cause->wait->level != WaitLevel::outside))
       return;
     const Seen* nearest = nullptr;
     for (const Seen& seen : all_)

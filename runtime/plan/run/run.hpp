@@ -24,8 +24,8 @@
 /// predecessor admits is leased. So each is at a rollout that still serves the policy which is to
 /// sample its first token.
 ///
-/// RunOptions::is_record_only: an update hands a step over and changes nothing; the policy of step 0
-/// is that of every step, so no token is ever old.
+/// RunOptions::is_record_only: an update hands a step over and changes nothing; the policy of step
+/// 0 is that of every step, so no token is ever old.
 ///
 /// A stop lets the step at the optimizer finish and saves it. The first failure ends the run with
 /// its cause; one that may be the consequence of a loss waits for the word of the node, which

@@ -45,7 +45,7 @@ struct RunOptions {
   /// Batches of groups that a step may play until enough of them carry a signal, the first one
   /// included; 0: every group trains.
   uint32_t gen_batches_max = 0;
-  /// The policy of step 0 plays every step: what it plays is recorded, and nothing is trained on it.
+  /// The policy of step 0 plays every step; its play is recorded, and nothing is trained on it.
   bool is_record_only = false;
   bool measures_loss = false;        // an evaluation ends at the trainer, and has one round
   bool has_reference_phase = false;  // the reference takes turns with other roles
