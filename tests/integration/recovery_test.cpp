@@ -75,9 +75,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"publish.arrived:3:kill", 2},   // between exchange and commit
                     Case{"publish.commit:2:stop", 1}));  // some serve the version, some do not
 
-// Four losses are no accident; but somebody else can play what it does not.
+// Four losses are no accident; but somebody else can play what it does not. The run is long enough
+// to see all four where processes start slowly.
 TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
-  const std::vector<std::string> more = {"max_steps=12", "eval_steps=-1"};
+  const std::vector<std::string> more = {"max_steps=48", "eval_steps=-1"};
   TempFolder calm_folder, folder;
   Process calm(test::tiny_run(calm_folder, more), calm_folder);
   std::vector<std::string> spread = k_two_rollouts;
@@ -99,7 +100,7 @@ TEST(RecoveryLimit, AProcessThatKeepsDyingIsDoneWithoutWhereOthersLive) {
   ASSERT_EQ(calm.wait(), 0) << calm.err();
   EXPECT_EQ(test::hashes(test::run_folder(run)), test::hashes(test::run_folder(calm)));
   const test::StreamFacts facts = test::read_stream(test::run_folder(run));
-  EXPECT_EQ(test::flow_1(facts, 12, 8, 4), "");
+  EXPECT_EQ(test::flow_1(facts, 48, 8, 4), "");
   EXPECT_EQ(facts.of_kind("lost").size(), 4U);
   const auto away = facts.of_kind("away");
   ASSERT_EQ(away.size(), 1U);

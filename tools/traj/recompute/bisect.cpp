@@ -41,7 +41,7 @@ double suspicion(const Batch& part) {
 /// How a set of parts is asked whether the culprit is among them.
 enum class Question {
   alone,   // an update over them alone makes the predicate hold
-  without  // an update over all others does not: answers of a group are compared with each other
+  without  // one over all others does not
 };
 
 class Search {
@@ -50,8 +50,10 @@ class Search {
          const query::Expression& where)
       : trainer_(trainer), state_(std::move(state)), step_(step), where_(where) {}
 
-  /// Returns the part that is the culprit, or nothing if no single one is.
-  Expected<std::optional<size_t>> find(const Parts& parts, Question question) {
+  /// Returns the part that is the culprit, or nothing if no single one is. `rest` is in every
+  /// update.
+  Expected<std::optional<size_t>> find(const Parts& parts, Question question,
+                                       const Batch& rest = {}) {
     std::vector<size_t> suspects(parts.size());
     for (size_t i = 0; i < parts.size(); ++i) suspects[i] = i;
     std::ranges::stable_sort(suspects, std::greater{},
@@ -61,7 +63,7 @@ class Search {
     while (suspects.size() > 1) {
       const auto end = suspects.begin() + static_cast<ptrdiff_t>(share);
       const std::vector<size_t> part(suspects.begin(), end);
-      COHORT_ASSIGN(is_sure, is_among(parts, part, question));
+      COHORT_ASSIGN(is_sure, is_among(parts, part, question, rest));
       if (is_sure)
         suspects = part;
       else
@@ -69,19 +71,19 @@ class Search {
       share = (suspects.size() + 1) / 2;
     }
     if (!is_sure) {
-      COHORT_ASSIGN(is_sure, is_among(parts, suspects, question));
+      COHORT_ASSIGN(is_sure, is_among(parts, suspects, question, rest));
     }
     return is_sure ? std::optional(suspects.front()) : std::nullopt;
   }
-  uint64_t updates() const { return updates_; }
-
- private:
-  Expected<bool> is_among(const Parts& parts, const std::vector<size_t>& chosen,
-                          Question question) {
-    Batch batch;
+  /// Returns the answer to the question about these parts.
+  Expected<bool> is_among(const Parts& parts, const std::vector<size_t>& chosen, Question question,
+                          const Batch& rest = {}) {
+    std::vector<bool> is_taken(parts.size(), question == Question::without);
+    for (const size_t i : chosen) is_taken[i] = !is_taken[i];
+    Batch batch = rest;
     for (size_t i = 0; i < parts.size(); ++i)
-      if ((std::ranges::find(chosen, i) != chosen.end()) == (question == Question::alone))
-        batch.insert(batch.end(), parts[i].begin(), parts[i].end());
+      if (is_taken[i]) batch.insert(batch.end(), parts[i].begin(), parts[i].end());
+    std::ranges::sort(batch, {}, &proto::Trajectory::key);  // as the update takes them
     if (batch.empty()) return question == Question::without;
     COHORT_TRY(trainer_.load(state_));
     ++updates_;
@@ -90,6 +92,9 @@ class Search {
     return holds == (question == Question::alone);
   }
 
+  uint64_t updates() const { return updates_; }
+
+ private:
   Trainer& trainer_;
   std::filesystem::path state_;
   uint64_t step_;
@@ -119,8 +124,34 @@ struct Found {
   uint64_t step = 0, updates = 0;
   size_t groups = 0;
   proto::TrajectoryKey group;                  // of its first trajectory
+  Question question = Question::without;       // whose answer the group is
   std::optional<proto::TrajectoryKey> single;  // none: it takes the whole group
 };
+
+/// The culprit among the groups. Updates over few groups are cheap, but have other means than the
+/// step's: what they find has to hold in the step, else groups are taken out of the whole of it.
+Expected<Found> find_group(Search& search, const Parts& groups) {
+  Found found;
+  found.groups = groups.size();
+  COHORT_ASSIGN(const std::optional<size_t> alone, search.find(groups, Question::alone));
+  std::optional<size_t> needed = alone;
+  bool is_needed = false;
+  if (alone) {
+    COHORT_ASSIGN(is_needed, search.is_among(groups, {*alone}, Question::without));
+  }
+  if (!is_needed) {
+    COHORT_ASSIGN(needed, search.find(groups, Question::without));
+  }
+  if (!needed && !alone)
+    return Error{Errc::not_found,
+                 fmt::format("the predicate needs no single group, and holds for none alone ({} "
+                             "updates): it comes from several together, or from the state before "
+                             "the step",
+                             search.updates())};
+  found.question = needed ? Question::without : Question::alone;
+  found.group = groups[needed ? *needed : *alone].front().key;
+  return found;
+}
 
 Expected<Found> search(TrainedRun& run, const query::Expression& where, uint64_t step) {
   COHORT_ASSIGN(const actors::Checkpoint from, run.checkpoint_before(step - 1));
@@ -130,20 +161,21 @@ Expected<Found> search(TrainedRun& run, const query::Expression& where, uint64_t
   COHORT_TRY(follower.change({}));  // the config that the step ran under
   COHORT_TRY(follower.trainer().save(scratch.path() / "state"));
   COHORT_ASSIGN(const Batch batch, run.batch(step));
-  const Parts groups = groups_of(batch);
   Search of(follower.trainer(), scratch.path() / "state", step, where);
-  COHORT_ASSIGN(const std::optional<size_t> group, of.find(groups, Question::alone));
-  if (!group)
-    return Error{Errc::not_found,
-                 fmt::format("{}: step {}: the predicate holds for no group alone ({} updates): it "
-                             "comes from several together, or from the state before the step",
-                             run.name(), step, of.updates())};
-  Found found{step, 0, groups.size(), groups[*group].front().key, std::nullopt};
+  auto found = find_group(of, groups_of(batch));
+  if (!found) return found.error().with_context(fmt::format("{}: step {}", run.name(), step));
+  found->step = step;
   Parts singles;
-  for (const proto::Trajectory& t : groups[*group]) singles.push_back({t});
-  COHORT_ASSIGN(const std::optional<size_t> single, of.find(singles, Question::without));
-  if (single) found.single = singles[*single].front().key;
-  found.updates = of.updates();
+  Batch rest;
+  for (const proto::Trajectory& t : batch) {
+    if (t.key.group == found->group.group)
+      singles.push_back({t});
+    else if (found->question == Question::without)
+      rest.push_back(t);
+  }
+  COHORT_ASSIGN(const std::optional<size_t> single, of.find(singles, Question::without, rest));
+  if (single) found->single = singles[*single].front().key;
+  found->updates = of.updates();
   return found;
 }
 
@@ -164,19 +196,21 @@ Expected<void> bisect(const BisectOptions& options) {
   if (!options.is_json) fmt::print("step {}: the first that it holds for\n", step);
   COHORT_ASSIGN(const Found found, search(run, where, step));
   if (options.is_json) {
-    nlohmann::ordered_json json{{"step", found.step},
-                                {"group", found.group.group},
-                                {"groups", found.groups},
-                                {"trajectory", nullptr},
-                                {"updates", found.updates}};
+    nlohmann::ordered_json json{
+        {"step", found.step},     {"group", found.group.group},
+        {"groups", found.groups}, {"is_alone", found.question == Question::alone},
+        {"trajectory", nullptr},  {"updates", found.updates}};
     if (found.single) json["trajectory"] = key_text(*found.single);
     fmt::print("{}\n", json.dump());
     return {};
   }
-  fmt::print("group {}: of {} groups it makes it hold alone\n", found.group.group, found.groups);
+  const bool is_without = found.question == Question::without;
+  fmt::print("group {}: of {} groups {}\n", found.group.group, found.groups,
+             is_without ? "the one without which it does not hold" : "it makes it hold alone");
   if (found.single)
-    fmt::print("trajectory {}: without it the group does not; `traj show {} {}`\n",
-               key_text(*found.single), options.run, key_text(*found.single));
+    fmt::print("trajectory {}: without it {} does not; `traj show {} {}`\n",
+               key_text(*found.single), is_without ? "the step" : "the group", options.run,
+               key_text(*found.single));
   else
     fmt::print("it takes several trajectories of the group\n");
   fmt::print("bisect: found with {} updates\n", found.updates);
