@@ -32,6 +32,23 @@ double mean_of(const std::vector<double>& values) {
   return sum / std::max<double>(1, static_cast<double>(values.size()));
 }
 
+/// Mean, greatest and least of some numbers.
+struct Spread {
+  double sum = 0, least = 0, greatest = 0;
+  uint64_t count = 0;
+  void add(double x) {
+    least = count == 0 ? x : std::min(least, x);
+    greatest = count == 0 ? x : std::max(greatest, x);
+    sum += x;
+    ++count;
+  }
+  void write(const std::string& name, std::vector<std::pair<std::string, double>>& metrics) const {
+    metrics.emplace_back(name + "/mean", sum / std::max<double>(1, static_cast<double>(count)));
+    metrics.emplace_back(name + "/max", greatest);
+    metrics.emplace_back(name + "/min", least);
+  }
+};
+
 /// verl's metrics of rows: `acc` where a scorer gives it, else the score. Masked answers are left
 /// out.
 std::vector<std::pair<std::string, double>> held_out_metrics(
@@ -87,39 +104,30 @@ std::vector<std::pair<std::string, double>> rollout_metrics(
   std::map<std::string, double> sums;
   std::map<std::string, std::vector<double>> scores;  // by tag
   std::map<std::string, std::vector<double>> parts;
-  double score_min = batch.empty() ? 0 : batch.front().score;
-  double score_max = score_min;
-  double score = 0;
+  Spread score, answers, prompts;
   double masked = 0;
-  double answers = 0;
-  double tokens = 0;
   std::vector<double> greedy, demonstrated;
   for (const proto::Trajectory& t : batch) {
     if (t.is_greedy || proto::is_demonstration(t)) {
       (t.is_greedy ? greedy : demonstrated).push_back(t.score);
       continue;
     }
-    score += t.score;
     masked += t.mask_reason.empty() || proto::is_left_out(t) ? 0 : 1;
-    score_min = std::min(score_min, t.score);
-    score_max = std::max(score_max, t.score);
-    tokens += static_cast<double>(t.tokens.size());
-    answers += static_cast<double>(std::count(t.response_mask.begin(), t.response_mask.end(), 1));
+    const auto sampled = static_cast<double>(std::ranges::count(t.response_mask, uint8_t{1}));
+    score.add(t.score);
+    answers.add(sampled);
+    prompts.add(static_cast<double>(t.tokens.size()) - sampled);
     scores[t.tag].push_back(t.score);
     for (const auto& [name, value] : t.metrics) sums["env/" + t.tag + "/" + name] += value;
     for (const proto::RewardPart& part : t.reward_parts)
       if (t.mask_reason.empty()) parts["rewards/" + part.name + "/mean"].push_back(part.value);
   }
-  const size_t apart = greedy.size() + demonstrated.size();
-  const double count = std::max<double>(1, static_cast<double>(batch.size() - apart));
-  std::vector<std::pair<std::string, double>> metrics = {
-      {"reward/mean", score / count},
-      {"rollout/score/mean", score / count},
-      {"rollout/score/max", score_max},
-      {"rollout/score/min", score_min},
-      {"rollout/response_length/mean", answers / count},
-      {"rollout/prompt_length/mean", (tokens - answers) / count},
-      {"reward/masked", masked / count}};
+  const double count = std::max<double>(1, static_cast<double>(score.count));
+  std::vector<std::pair<std::string, double>> metrics = {{"reward/mean", score.sum / count}};
+  score.write("rollout/score", metrics);
+  answers.write("rollout/response_length", metrics);
+  prompts.write("rollout/prompt_length", metrics);
+  metrics.emplace_back("reward/masked", masked / count);
   if (!greedy.empty()) metrics.emplace_back("reward/greedy/mean", mean_of(greedy));
   if (!demonstrated.empty()) {
     metrics.emplace_back("reward/demonstration/mean", mean_of(demonstrated));

@@ -94,11 +94,11 @@ std::string shown_answer(const std::vector<Trajectory>& batch) {
 NamedHistograms update_histograms(config::OldLogProbs old, const std::vector<Trajectory>& batch,
                                   const PackedBatch& packed) {
   NamedHistograms found;
-  const auto add = [&](const char* name, const std::vector<float>& column,
+  const auto add = [&](std::string_view name, const std::vector<float>& column,
                        const std::vector<uint8_t>& mask) {
-    add_histogram(found, name, std::span<const float>(column), mask);
+    add_histogram(found, std::string(name), std::span<const float>(column), mask);
   };
-  add("critic/advantages", packed.advantages, packed.mask);
+  add(k_advantages, packed.advantages, packed.mask);
   if (packed.old_logp.size() != packed.mask.size()) return found;  // nothing was recorded
   std::vector<float> recorded, ratio(packed.mask.size());
   std::vector<uint8_t> sampled = packed.mask;

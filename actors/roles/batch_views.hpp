@@ -2,6 +2,7 @@
 /// What of a step is shown beside its numbers: how they are spread, and an answer as text. For the
 /// driver's TensorBoard; bounded, as control messages are. Pure.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/roles/fill_advantages.hpp"
@@ -10,6 +11,7 @@
 
 namespace cohort::actors {
 
+inline constexpr std::string_view k_advantages = "critic/advantages";
 inline constexpr size_t k_part_histograms_max = 16;
 inline constexpr size_t k_shown_answer_bytes_max = 8192;
 

@@ -272,6 +272,11 @@ Expected<UpdateReport> PolicyUpdater::update_policy(compute::TrainEngine& engine
     report.metrics.emplace_back("critic/lone_survivors", static_cast<double>(left.lone()));
   report.metrics.emplace_back("critic/advantages/mean", advantages.summary.mean);
   report.metrics.emplace_back("critic/advantages/std", advantages.summary.std);
+  for (const auto& [name, spread] : report.histograms) {
+    if (name != k_advantages) continue;
+    report.metrics.emplace_back("critic/advantages/max", spread.greatest);
+    report.metrics.emplace_back("critic/advantages/min", spread.least);
+  }
   if (has_sample_masks(config_))
     report.metrics.emplace_back("actor/untrained", advantages.untrained);
   report.metrics.emplace_back(

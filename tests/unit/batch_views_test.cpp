@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+
+#include "actors/roles/trainer_actor.hpp"
 
 namespace cohort::actors {
 namespace {
@@ -54,6 +57,19 @@ TEST(BatchViews, ScoresAreOfAnswersThatWerePlayedAndScored) {
   EXPECT_EQ(count(found, "rollout/response_length"), 3U) << "the masked one was played";
   EXPECT_EQ(find(found, "rollout/response_length")->greatest, 5);
   EXPECT_EQ(find(found, "rollout/prompt_length")->least, 2);
+}
+
+TEST(BatchViews, TheRowHasTheRangeOfWhatWasPlayed) {
+  std::vector<Trajectory> batch = {answer(0, 9, 1), answer(1, 1, 3), answer(2, -2, 5)};
+  batch[0].is_greedy = true;
+  std::map<std::string, double> row;
+  for (const auto& [name, value] : rollout_metrics(batch)) row[name] = value;
+  EXPECT_EQ(row.at("rollout/score/max"), 1) << "the greedy answer is apart";
+  EXPECT_EQ(row.at("rollout/score/min"), -2);
+  EXPECT_EQ(row.at("rollout/score/mean"), -0.5);
+  EXPECT_EQ(row.at("rollout/response_length/max"), 5);
+  EXPECT_EQ(row.at("rollout/response_length/min"), 3);
+  EXPECT_EQ(row.at("rollout/prompt_length/max"), 2);
 }
 
 TEST(BatchViews, PartsAreBounded) {

@@ -211,6 +211,8 @@ TEST(DrGrpo, TakesTheMeanOffAndDividesByAConstant) {
   const Metrics metrics(report->metrics.begin(), report->metrics.end());
   const double sum = 2 * .125 + 3 * -.875 + 1 * 1.125 + 4 * -.375;
   EXPECT_NEAR(metrics.at("critic/advantages/mean"), sum / 10, 1e-6);
+  EXPECT_NEAR(metrics.at("critic/advantages/max"), 1.125, 1e-6);
+  EXPECT_NEAR(metrics.at("critic/advantages/min"), -.875, 1e-6);
   EXPECT_NEAR(metrics.at("actor/pg_loss"), -sum / (4 * 8), 1e-6);
 }
 
