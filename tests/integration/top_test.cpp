@@ -115,7 +115,8 @@ TEST(Top, ARunThatIsStoppedIsNamedThoughItsPagesAreSilent) {
         return shown.out.find("is stopped; kill -CONT") != std::string::npos;
       },
       40000);
-  expect_words(shown.out, {"(run) is stopped; kill -CONT", "whose pages do not answer"});
+  expect_words(shown.out,
+               {"(run) is stopped; kill -CONT", "known to the run alone: http://127.0.0.1"});
 }
 
 TEST(Top, WhatIsNeitherARunNorAnAddressIsRefused) {

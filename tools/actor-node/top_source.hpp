@@ -38,6 +38,7 @@ class TopSource {
   observe::Board board_;              // of the folder
   LinkSample links_;
   double quiet_until_ = 0;  // the run's own pages have not answered
+  std::string silence_;     // why not
   observe::TopData last_;   // of named pages
   double seen_at_ = 0;      // 0: never
 };
