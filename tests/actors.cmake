@@ -50,6 +50,11 @@ cohort_test(dashboard_run_test integration TIMEOUT 180
   SOURCES integration/dashboard_run_test.cpp DEPS cohort::observe nlohmann_json::nlohmann_json cohort_httplib)
 cohort_test(diagnose_test integration TIMEOUT 300
   SOURCES integration/diagnose_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json cohort_httplib)
+cohort_test(host_waits_test unit SOURCES unit/host_waits_test.cpp DEPS cohort::cluster)
+cohort_test(cluster_diagnose_test integration TIMEOUT 300
+  SOURCES integration/cluster_diagnose_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
+# As cluster_test.
+set_tests_properties(integration.cluster_diagnose_test PROPERTIES RUN_SERIAL TRUE)
 cohort_test(top_test integration TIMEOUT 240
   SOURCES integration/top_test.cpp DEPS cohort::base nlohmann_json::nlohmann_json)
 cohort_test(telemetry_test integration TIMEOUT 120

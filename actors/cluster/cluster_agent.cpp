@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 
+#include "actors/cluster/host_waits.hpp"
 #include "runtime/base/clock.hpp"
+#include "runtime/base/host_name.hpp"
 #include "runtime/control/request.hpp"
 #include "runtime/platform/child_processes.hpp"
 
@@ -16,6 +18,32 @@ using namespace control;
 namespace {
 constexpr std::chrono::seconds k_answer_limit{5};
 constexpr uint32_t k_leave_ms = 10000;
+constexpr size_t k_waits_told = 160;  // some 64 KiB of the longest texts
+constexpr uint32_t k_window_max_ms = 60000;
+
+/// Reads what a run's processes here wait for: one question at a time, so that it may block.
+using WaitsReader =
+    caf::typed_actor<caf::replies_to<waits_atom, WaitsQuery>::with<control::NodeWaits>>;
+
+control::NodeWaits told(const WaitsQuery& query) {
+  HostWaits found = read_host_waits(
+      query.folder, std::chrono::milliseconds(std::min(query.window_ms, k_window_max_ms)));
+  keep_telling(found.processes, k_waits_told, found.now - 1e-3 * query.after_ms);
+  control::NodeWaits waits;
+  waits.host = host_name();
+  waits.now = found.now;
+  waits.processes = std::move(found.processes);
+  waits.states.assign(found.states.begin(), found.states.end());
+  for (const auto& [host, count] : found.elsewhere)
+    waits.elsewhere.emplace_back(host, static_cast<uint32_t>(count));
+  return waits;
+}
+
+WaitsReader::behavior_type waits_reader(WaitsReader::pointer self) {
+  self->set_exception_handler([](std::exception_ptr& leaked) { return to_error(leaked); });
+  return {[](waits_atom, const WaitsQuery& query) { return told(query); }};
+}
+
 class ClusterAgentState {
  public:
   static inline const char* name = "cluster_agent";
@@ -97,6 +125,10 @@ class ClusterAgentState {
   bool on_stop() {
     finish({true, ""});
     return true;
+  }
+  caf::result<control::NodeWaits> on_waits(const WaitsQuery& query) {
+    if (!reader_) reader_ = self_->spawn<caf::linked + caf::detached>(waits_reader);
+    return self_->delegate(reader_, waits_atom_v, query);
   }
   void on_down(const caf::down_msg& message) {
     if (!head_ || message.source != head_.address() || is_over_) return;
@@ -191,6 +223,7 @@ class ClusterAgentState {
   double away_since_ = 0;
   bool was_joined_ = false, is_beating_ = false, is_over_ = false;
   std::map<std::string, Run> runs_;
+  WaitsReader reader_;  // null until the first question
 };
 
 ClusterAgentActor::behavior_type cluster_agent(
@@ -209,6 +242,7 @@ ClusterAgentActor::behavior_type cluster_agent(
       },
       [state](leave_atom) { state->on_leave(); },
       [state](stop_atom) { return state->on_stop(); },
+      [state](waits_atom, const WaitsQuery& query) { return state->on_waits(query); },
   };
 }
 

@@ -113,8 +113,8 @@ class ClusterHeadState {
         return to_caf({Errc::not_found, fmt::format("{}: the cluster has no living node {}",
                                                     process.what, process.node)});
     }
-    runs_[request.run_id] = {request.supervisor, ++launches_, request.address, request.processes,
-                             std::move(waiting)};
+    runs_[request.run_id] = {request.supervisor, ++launches_,       request.address,
+                             request.folder,     request.processes, std::move(waiting)};
     self_->monitor(request.supervisor);
     LaunchRequest order = request;
     order.launch = launches_;
@@ -177,6 +177,21 @@ class ClusterHeadState {
     answered();
     return promise;
   }
+  caf::result<control::NodeWaits> on_waits(const WaitsQuery& query) {
+    const auto run = runs_.find(query.run_id);
+    if (run == runs_.end()) return to_caf({Errc::not_found, "no run " + query.run_id});
+    if (nodes_.find(query.node) == nullptr)
+      return to_caf({Errc::not_found, "it is no living node of the cluster any more"});
+    WaitsQuery asked = query;
+    asked.folder = run->second.folder;
+    auto promise = self_->make_response_promise<control::NodeWaits>();
+    send_request(
+        self_, agents_.at(query.node).handle,
+        std::chrono::milliseconds(asked.window_ms + options_.agent_timeout_ms),
+        [promise](const control::NodeWaits& waits) mutable { promise.deliver(waits); },
+        [promise](caf::error& e) mutable { promise.deliver(std::move(e)); }, waits_atom_v, asked);
+    return promise;
+  }
   // One that ends may be gone before its answer is: that is what was asked for.
   caf::result<bool> on_stop() {
     auto promise = self_->make_response_promise<bool>();
@@ -223,6 +238,7 @@ class ClusterHeadState {
     caf::strong_actor_ptr supervisor;
     uint64_t launch = 0;
     std::string address;                           // of its node
+    std::string folder;                            // on every host
     std::vector<control::ProcessOrder> processes;  // that run, or are to
     std::vector<control::ProcessOrder> waiting;    // of these, for their node to be back
     double ends_since = -1;                        // its node has ended in order: it says how
@@ -288,7 +304,7 @@ class ClusterHeadState {
   }
   void start_waiting(uint32_t node) {
     for (auto& [run_id, run] : runs_) {
-      LaunchRequest order{run_id, run.address, nullptr, {}, run.launch};
+      LaunchRequest order{run_id, run.address, nullptr, {}, run.launch, run.folder};
       for (const ProcessOrder& process : run.waiting)
         if (process.node == node) order.processes.push_back(process);
       std::erase_if(run.waiting, [&](const auto& each) { return each.node == node; });
@@ -369,6 +385,7 @@ ClusterHeadActor::behavior_type cluster_head(
       },
       [state](stop_atom) { return state->on_stop(); },
       [state](watch_atom, uint64_t) { state->on_watch(); },
+      [state](waits_atom, const WaitsQuery& query) { return state->on_waits(query); },
   };
 }
 

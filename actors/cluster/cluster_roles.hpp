@@ -25,18 +25,19 @@ using RunSupervisor =
 ///   (leave, node, wait_ms) -> true once its runs do without it and its agent ends |
 ///     invalid_argument: the head's own, or a run cannot do without it
 ///   (stop) -> true: agents and head end
-using ClusterHeadActor =
-    caf::typed_actor<caf::replies_to<control::join_atom, control::NodeHello,
-                                     caf::strong_actor_ptr>::with<control::NodeWelcome>,
-                     caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
-                     caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
-                     caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
-                     caf::reacts_to<control::fail_atom, control::ProcessExit>,
-                     caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
-                     caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
-                     caf::replies_to<control::leave_atom, uint32_t, uint32_t>::with<bool>,
-                     caf::replies_to<control::stop_atom>::with<bool>,
-                     caf::reacts_to<control::watch_atom, uint64_t>>;
+///   (waits, WaitsQuery) -> NodeWaits, of that node's agent | not_found: no such run, no such node
+using ClusterHeadActor = caf::typed_actor<
+    caf::replies_to<control::join_atom, control::NodeHello,
+                    caf::strong_actor_ptr>::with<control::NodeWelcome>,
+    caf::replies_to<control::beat_atom, uint32_t, uint64_t>::with<bool>,
+    caf::replies_to<control::status_atom>::with<control::ClusterStatus>,
+    caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
+    caf::reacts_to<control::fail_atom, control::ProcessExit>,
+    caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
+    caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
+    caf::replies_to<control::leave_atom, uint32_t, uint32_t>::with<bool>,
+    caf::replies_to<control::stop_atom>::with<bool>, caf::reacts_to<control::watch_atom, uint64_t>,
+    caf::replies_to<control::waits_atom, control::WaitsQuery>::with<control::NodeWaits>>;
 
 /// One per node: starts and watches the processes of runs there.
 ///   (start): join the head; (beat): say that it is there
@@ -44,14 +45,16 @@ using ClusterHeadActor =
 ///   (end, run, ProcessOrder): kill that process
 ///   (leave): ask the head to leave, and end in any case
 ///   (stop) -> true: it ends; (fail, ProcessExit): of itself, a child has ended
-using ClusterAgentActor =
-    caf::typed_actor<caf::reacts_to<control::start_atom>, caf::reacts_to<control::beat_atom>,
-                     caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
-                     caf::reacts_to<control::fail_atom, control::ProcessExit>,
-                     caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
-                     caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
-                     caf::reacts_to<control::leave_atom>,
-                     caf::replies_to<control::stop_atom>::with<bool>>;
+///   (waits, WaitsQuery) -> NodeWaits, read on a thread of their own: storage that hangs stops no
+///     beat
+using ClusterAgentActor = caf::typed_actor<
+    caf::reacts_to<control::start_atom>, caf::reacts_to<control::beat_atom>,
+    caf::replies_to<control::launch_atom, control::LaunchRequest>::with<bool>,
+    caf::reacts_to<control::fail_atom, control::ProcessExit>,
+    caf::replies_to<control::end_atom, control::RunEnd>::with<bool>,
+    caf::reacts_to<control::end_atom, std::string, control::ProcessOrder>,
+    caf::reacts_to<control::leave_atom>, caf::replies_to<control::stop_atom>::with<bool>,
+    caf::replies_to<control::waits_atom, control::WaitsQuery>::with<control::NodeWaits>>;
 
 inline constexpr int k_beat_ms = static_cast<int>(1e3 * plan::MembershipLimits{}.ping_s);
 inline constexpr double k_silence_s = plan::MembershipLimits{}.silence_s;

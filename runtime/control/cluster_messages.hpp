@@ -7,12 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/waits.hpp"
 #include "runtime/control/exact.hpp"
+#include "runtime/plan/check/stall.hpp"
 
 namespace cohort::control {
 
 /// Range of control protocols that this build speaks; raised with the meaning of a message.
-inline constexpr uint32_t k_control_protocol_min = 1, k_control_protocol_max = 1;
+/// 2: a LaunchRequest has the run's folder, and a node says what its processes wait for.
+inline constexpr uint32_t k_control_protocol_min = 2, k_control_protocol_max = 2;
 
 /// Agent → head: may I join?
 struct NodeHello {
@@ -68,7 +71,8 @@ struct LaunchRequest {
   std::string address;                         // "host:port" of the run's node
   caf::strong_actor_ptr supervisor = nullptr;  // that node: told of processes that end
   std::vector<ProcessOrder> processes;
-  uint64_t launch = 0;  // of the head: tells a restarted run from its earlier start
+  uint64_t launch = 0;      // of the head: tells a restarted run from its earlier start
+  std::string folder = {};  // of the run, on storage that every host has
 };
 
 /// Agent → head → run: a process has ended, or its node is gone.
@@ -93,6 +97,25 @@ struct RunEnd {
   std::string error;  // its first cause
 };
 
+/// Who asks → head → agent of `node`: what do the run's processes on its host wait for? The head
+/// fills in the folder.
+struct WaitsQuery {
+  std::string run_id;
+  uint32_t node = 0;
+  uint32_t window_ms = 0;  // to watch whether they compute
+  uint32_t after_ms = 0;   // what is shorter is none
+  std::string folder = {};
+};
+
+/// The answer. Its waits count from `now`, which is of that host's clock.
+struct NodeWaits {
+  std::string host;
+  double now = 0;
+  std::vector<ProcessWaits> processes;
+  std::vector<std::pair<int32_t, plan::ProcessState>> states;    // by process id
+  std::vector<std::pair<std::string, uint32_t>> elsewhere = {};  // processes of other hosts
+};
+
 COHORT_MESSAGE(NodeHello, x.protocol_min, x.protocol_max, x.version, x.rank, x.name, x.address,
                x.pid, x.cards)
 COHORT_MESSAGE(NodeWelcome, x.node, x.epoch, x.protocol)
@@ -100,9 +123,21 @@ COHORT_MESSAGE(NodeInfo, x.node, x.name, x.address, x.version, x.pid, x.cards, e
                x.is_lost, x.processes, x.is_leaving, x.is_away)
 COHORT_MESSAGE(ClusterStatus, x.version, exact(x.up_s), x.nodes, x.runs)
 COHORT_MESSAGE(ProcessOrder, x.slot, x.node, x.attempt, x.what, x.environment, x.may_wait)
-COHORT_MESSAGE(LaunchRequest, x.run_id, x.address, x.supervisor, x.processes, x.launch)
+COHORT_MESSAGE(LaunchRequest, x.run_id, x.address, x.supervisor, x.processes, x.launch, x.folder)
 COHORT_MESSAGE(ProcessExit, x.run_id, x.process, x.reason, x.launch)
 COHORT_MESSAGE(LeaveOrder, x.slots, x.wait_ms)
 COHORT_MESSAGE(RunEnd, x.run_id, x.is_ok, x.error)
+COHORT_MESSAGE(WaitsQuery, x.run_id, x.node, x.window_ms, x.after_ms, x.folder)
+COHORT_MESSAGE(NodeWaits, x.host, exact(x.now), x.processes, x.states, x.elsewhere)
 
 }  // namespace cohort::control
+
+namespace cohort {
+COHORT_MESSAGE(WaitEntry, x.level, x.who, x.what, x.ends_by, x.where, x.pid,
+               control::exact(x.since))
+COHORT_MESSAGE(ProcessWaits, x.pid, x.name, x.host, x.started, x.left_out, x.waits)
+}  // namespace cohort
+
+namespace cohort::plan {
+COHORT_MESSAGE(ProcessState, x.state, control::exact(x.cpu), x.rss_bytes, x.swap_bytes)
+}  // namespace cohort::plan

@@ -84,7 +84,7 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
           {"run"}}));
   round_trip(system,
              caf::make_message(launch_atom_v,
-                               LaunchRequest{"run", "10.0.0.1:1", self->ctrl(), {order}, 7}));
+                               LaunchRequest{"run", "10.0.0.1:1", self->ctrl(), {order}, 7, "f"}));
   round_trip(system, caf::make_message(fail_atom_v, ProcessExit{"run", order, "was killed", 7}));
   round_trip(system, caf::make_message(leave_atom_v, LeaveOrder{{1, 2}, 3000}));
   round_trip(system, caf::make_message(end_atom_v, RunEnd{"run", false, "why"}));
@@ -109,6 +109,18 @@ TEST(ControlMessages, EveryTypeRoundTrips) {
   round_trip(system, caf::make_message(fence_atom_v, std::string("actor_infer@1->rewards")));
   round_trip(system, caf::make_message(fail_atom_v,
                                        Failure{"role", "phase", "detail", true, true, "link"}));
+}
+
+TEST(ControlMessages, WaitsRoundTrip) {
+  SystemConfig config({.scheduler_threads = 1, .is_test = true});
+  caf::actor_system system{config};
+  const WaitEntry wait{WaitLevel::call, "who", "what", "ends", "in x.py:3", 4127, 99.5};
+  round_trip(system, caf::make_message(waits_atom_v, WaitsQuery{"run", 1, 500, 9000, "folder"}));
+  round_trip(system, caf::make_message(NodeWaits{"host",
+                                                 100.5,
+                                                 {{1, "run", "host", 2, 3, {wait}}},
+                                                 {{1, {'S', 0.5, 4, 5}}},
+                                                 {{"other", 2}}}));
 }
 
 TEST(ControlMessages, AKindTravelsByItself) {

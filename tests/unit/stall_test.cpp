@@ -22,7 +22,7 @@ class Stall : public ::testing::Test {
     input_.after_s = 10;
   }
   ProcessWaits& process(pid_t pid, const std::string& name, ProcessState state = {'S'}) {
-    input_.states[pid] = state;
+    input_.states[{"", pid}] = state;
     ProcessWaits process;
     process.pid = pid;
     process.name = name;
@@ -37,7 +37,7 @@ TEST_F(Stall, AChildThatDoesNotAnswerIsTheCauseOfTheStepsWait) {
       wait(WaitLevel::run, "step 12", "the trajectories of the step", 14),
       wait(WaitLevel::role, "reward math_rule", "3 rows in flight", 13.8),
       wait(WaitLevel::outside, "plugin math", "its child 4127", 13.8, 4127, "in sympy.simplify")};
-  input_.states[4127] = {'R', 1.0};
+  input_.states[{"", 4127}] = {'R', 1.0};
   const Diagnosis found = diagnose(input_);
   EXPECT_EQ(found.cause, StallCause::wait);
   EXPECT_EQ(found.who, "plugin math");
@@ -51,7 +51,7 @@ TEST_F(Stall, AChildThatDoesNotAnswerIsTheCauseOfTheStepsWait) {
 TEST_F(Stall, AStoppedChildAndAStoppedProcessAreNamed) {
   process(1, "run").waits = {wait(WaitLevel::run, "step 2", "the update", 20),
                              wait(WaitLevel::outside, "plugin p", "its child 9", 15, 9)};
-  input_.states[9] = {'T'};
+  input_.states[{"", 9}] = {'T'};
   EXPECT_EQ(diagnose(input_).cause, StallCause::stopped);
   EXPECT_NE(diagnose(input_).sentence.find("child 9, which is stopped"), std::string::npos);
 
@@ -67,7 +67,7 @@ TEST_F(Stall, AStoppedChildAndAStoppedProcessAreNamed) {
 TEST_F(Stall, AKilledAndASwappedOutProcessAreNamed) {
   process(7, "card process 0", ProcessState{});
   EXPECT_EQ(diagnose(input_).cause, StallCause::gone);
-  input_.states[7] = {'D', 0, uint64_t{10} << 20, uint64_t{500} << 20};
+  input_.states[{"", 7}] = {'D', 0, uint64_t{10} << 20, uint64_t{500} << 20};
   const Diagnosis found = diagnose(input_);
   EXPECT_EQ(found.cause, StallCause::swapped);
   EXPECT_NE(found.sentence.find("500 of 510 MiB"), std::string::npos) << found.sentence;
@@ -96,6 +96,36 @@ TEST_F(Stall, AnIdleRoleIsTheCauseUnlessSomethingBehindItMoves) {
   EXPECT_EQ(diagnose(input_).who, "rewards");
   run.waits.push_back(wait(WaitLevel::outside, "plugin p", "its child 9", 2));
   EXPECT_EQ(diagnose(input_).cause, StallCause::none);
+}
+
+// -- of a cluster
+
+TEST_F(Stall, ProcessesOfSeveralHostsAreToldApart) {
+  ProcessWaits& run = process(7, "run");
+  run.waits = {wait(WaitLevel::run, "step 2", "the update", 20)};
+  run.host = "head";
+  input_.states[{"head", 7}] = {'S'};
+  ProcessWaits& card = process(7, "card process 1");  // the same number, there
+  card.host = "worker-1";
+  card.waits = {wait(WaitLevel::call, "actor_train", "its gradients", 19)};
+  input_.states[{"worker-1", 7}] = {'S'};
+  EXPECT_EQ(diagnose(input_).sentence,
+            "step 2 waits 20 s for the update: actor_train on worker-1 waits 19 s for its "
+            "gradients");
+  input_.states[{"worker-1", 7}] = {'T'};
+  EXPECT_EQ(diagnose(input_).sentence,
+            "step 2 waits 20 s for the update: process 7 (card process 1) on worker-1 is stopped; "
+            "kill -CONT 7 lets it go on");
+}
+
+TEST_F(Stall, ANodeThatDoesNotAnswerComesFirst) {
+  process(1, "run", {'T'}).waits = {wait(WaitLevel::run, "step 2", "the update", 20)};
+  input_.silent = {{"node 2 (worker-2 at 10.0.0.2)", "does not answer"}};
+  const Diagnosis found = diagnose(input_);
+  EXPECT_EQ(found.cause, StallCause::silent);
+  EXPECT_EQ(found.who, "node 2 (worker-2 at 10.0.0.2)");
+  EXPECT_EQ(found.sentence,
+            "step 2 waits 20 s for the update: node 2 (worker-2 at 10.0.0.2) does not answer");
 }
 
 TEST_F(Stall, NoWaitIsNoStall) {

@@ -63,7 +63,7 @@ CardProcesses::~CardProcesses() {
   std::filesystem::remove_all(wires_.socket_folder, ignored);
 }
 
-Expected<void> CardProcesses::start(caf::actor_system& system, const std::string&,
+Expected<void> CardProcesses::start(caf::actor_system& system, const actors::RunFolder&,
                                     const actors::NodeActor& node) {
   COHORT_ASSIGN(uint16_t port, control::publish(system, node, {"127.0.0.1", 0}));
   node_ = node;

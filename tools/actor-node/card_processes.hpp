@@ -28,7 +28,7 @@ class CardProcesses final : public RunProcesses {
                                                          const plan::PlacementPlan& plan,
                                                          size_t count);
   ~CardProcesses() override;
-  Expected<void> start(caf::actor_system& system, const std::string& run_id,
+  Expected<void> start(caf::actor_system& system, const actors::RunFolder& run,
                        const actors::NodeActor& node) override;
   actors::ProcessControl control() override;
   void finish(const std::string& error, int timeout_ms) override;

@@ -190,15 +190,16 @@ void ClusterProcesses::split(const plan::PlacementPlan& plan, const config::RunC
   }
 }
 
-Expected<void> ClusterProcesses::start(caf::actor_system& system, const std::string& run_id,
+Expected<void> ClusterProcesses::start(caf::actor_system& system, const actors::RunFolder& run,
                                        const actors::NodeActor& node) {
   COHORT_ASSIGN(uint16_t port, control::publish(system, node, {host_, 0}));
   control::LaunchRequest request;
-  request.run_id = run_id;
+  request.run_id = run.run_id;
+  request.folder = run.path;
   request.address = address_ = control::to_text({host_, port});
   request.supervisor = caf::actor_cast<caf::strong_actor_ptr>(node);
   request.processes = orders_;
-  run_id_ = run_id;
+  run_id_ = run.run_id;
   COHORT_TRY(ask<bool>(system, head_, control::launch_atom_v, request));
   return {};
 }
@@ -211,7 +212,7 @@ actors::ProcessControl ClusterProcesses::control() {
             caf::anon_send(head_, control::end_atom_v, run_id_, order);
           },
           [this](uint32_t slot, uint32_t attempt) {
-            control::LaunchRequest request{run_id_, address_, nullptr, {orders_.at(slot)}, 0};
+            control::LaunchRequest request{run_id_, address_, nullptr, {orders_.at(slot)}, 0, ""};
             request.processes.front().attempt = attempt;
             caf::anon_send(head_, control::launch_atom_v, request);
           }};

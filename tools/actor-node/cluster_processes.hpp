@@ -42,7 +42,7 @@ class ClusterProcesses final : public RunProcesses {
                                                             const config::RunConfig& config,
                                                             const actors::Preflight& plan);
   ~ClusterProcesses() override;
-  Expected<void> start(caf::actor_system& system, const std::string& run_id,
+  Expected<void> start(caf::actor_system& system, const actors::RunFolder& run,
                        const actors::NodeActor& node) override;
   actors::ProcessControl control() override;
   void finish(const std::string& error, int timeout_ms) override;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/actor-node/cluster_waits.hpp"
 #include "tools/actor-node/run_waits.hpp"
 
 namespace cohort {
@@ -39,6 +40,10 @@ std::string elsewhere_text(const RunWaits& waits) {
 /// No process here: nothing can stand still.
 plan::Diagnosis of_nothing(const RunWaits& waits) {
   plan::Diagnosis none;
+  if (waits.is_of_no_run) {
+    none.sentence = "nothing runs on the cluster";
+    return none;
+  }
   none.sentence = waits.elsewhere.empty()
                       ? "no process of the run is there: it has ended"
                       : fmt::format("no process of the run is on this host; ask there: {}",
@@ -56,6 +61,7 @@ Json json_of(const RunWaits& waits, const plan::Diagnosis& found) {
   json["waits"] = Json::array();
   for (const Row& row : rows_of(waits.input))
     json["waits"].push_back({{"process", row.process->name},
+                             {"host", row.process->host},
                              {"pid", row.process->pid},
                              {"level", to_string(row.wait->level)},
                              {"who", row.wait->who},
@@ -79,12 +85,27 @@ void print(const RunWaits& waits, const plan::Diagnosis& found, bool with_all) {
                row.process->pid, row.wait->who, row.wait->what, row.wait->ends_by);
 }
 
+/// A run's folder, or of a run of a cluster what its nodes say.
+Expected<RunWaits> read_waits_of(const DiagnoseCommand& command, std::chrono::milliseconds window) {
+  std::error_code ignored;
+  const bool is_address =
+      command.run.find(':') != std::string::npos && !std::filesystem::exists(command.run, ignored);
+  if (!is_address) return read_run_waits(command.run, command.after_s, window);
+  COHORT_ASSIGN(ClusterWaits cluster, read_cluster_waits(command.run, command.run_id,
+                                                         command.after_s, window, command.access));
+  return std::move(cluster.waits);
+}
+
 }  // namespace
 
 CLI::App* add_diagnose_command(CLI::App& app, DiagnoseCommand& command) {
   CLI::App* diagnose =
       app.add_subcommand("diagnose", "why a run stands still: who waits for whom, and since when");
-  diagnose->add_option("RUN", command.run, "the run's folder")->required();
+  diagnose
+      ->add_option("RUN", command.run,
+                   "the run's folder, or the address of a cluster's head (HOST:PORT)")
+      ->required();
+  diagnose->add_option("--run", command.run_id, "of the runs of a cluster (default: the only one)");
   diagnose->add_option("--after", command.after_s, "[s] a shorter wait is none")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
@@ -93,6 +114,7 @@ CLI::App* add_diagnose_command(CLI::App& app, DiagnoseCommand& command) {
       ->capture_default_str();
   diagnose->add_flag("--all", command.with_all, "also every wait, the oldest first");
   diagnose->add_flag("--json", command.is_json, "one JSON object");
+  add_access_options(*diagnose, command.access);
   diagnose->footer(
       "Exit codes: 0 nothing stands still, 1 the first line names what does, 2 no such run.");
   return diagnose;
@@ -100,13 +122,13 @@ CLI::App* add_diagnose_command(CLI::App& app, DiagnoseCommand& command) {
 
 int diagnose_command(const DiagnoseCommand& command) {
   const std::chrono::milliseconds window(std::lround(command.window_s * 1000));
-  auto waits = read_run_waits(command.run, command.after_s, window);
+  auto waits = read_waits_of(command, window);
   if (!waits) {
     std::fprintf(stderr, "error: %s\n", waits.error().detail.c_str());
     return 2;
   }
-  const plan::Diagnosis found =
-      waits->input.processes.empty() ? of_nothing(*waits) : plan::diagnose(waits->input);
+  const bool is_nothing = waits->input.processes.empty() && waits->input.silent.empty();
+  const plan::Diagnosis found = is_nothing ? of_nothing(*waits) : plan::diagnose(waits->input);
   if (command.is_json)
     fmt::print("{}\n", json_of(*waits, found).dump());
   else

@@ -3,12 +3,16 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "tools/actor-node/cluster_options.hpp"
+
 namespace cohort {
 
 struct DiagnoseCommand {
-  std::string run;
+  std::string run;     // its folder, or the address of a cluster's head
+  std::string run_id;  // on a cluster; empty: the one that is there
   double after_s = 10, window_s = 0.5;
   bool is_json = false, with_all = false;
+  ClusterAccess access;
 };
 
 /// Declares the subcommand and its options, which write into `command`.

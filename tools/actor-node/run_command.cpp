@@ -263,7 +263,7 @@ actors::RunResult run_actors(Session& session, SignalThread& signals) {
     session.dashboard->on_stop([node] { caf::anon_send(node, control::stop_atom_v); });
   caf::anon_send(node, control::start_atom_v);
   if (session.processes)
-    if (auto started = session.processes->start(system, session.folder.run_id, node); !started)
+    if (auto started = session.processes->start(system, session.folder, node); !started)
       caf::anon_send(node, control::fail_atom_v,
                      control::Failure{"node", "start", started.error().to_string()});
   actors::RunResult result = future.get();

@@ -23,7 +23,7 @@ class RunProcesses {
   /// Slots whose nodes have not joined: the run begins without them.
   const std::set<uint32_t>& absent() const { return absent_; }
   /// Makes the run's node reachable and starts the processes, which join it.
-  virtual Expected<void> start(caf::actor_system& system, const std::string& run_id,
+  virtual Expected<void> start(caf::actor_system& system, const actors::RunFolder& run,
                                const actors::NodeActor& node) = 0;
   /// Returns how one of them is ended and started again; unset functions: a loss ends the run.
   virtual actors::ProcessControl control() { return {}; }

@@ -4,17 +4,18 @@
 #include <chrono>
 #include <filesystem>
 
+#include "actors/cluster/host_waits.hpp"
 #include "runtime/base/error.hpp"
 #include "runtime/plan/check/stall.hpp"
 
 namespace cohort {
 
-/// Returns the folder of a run's waits (publish_waits).
-std::filesystem::path waits_folder(const std::filesystem::path& run);
+using actors::waits_folder;
 
 struct RunWaits {
-  plan::StallInput input;                   // the processes of this host
+  plan::StallInput input;                   // the processes of the hosts that were asked
   std::map<std::string, size_t> elsewhere;  // host -> processes, which only that host can judge
+  bool is_of_no_run = false;                // of a cluster on which none is
 };
 
 /// Watches the processes for `window`, which it takes. Returns Errc::not_found if `run` is no run

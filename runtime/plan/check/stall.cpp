@@ -25,6 +25,8 @@ class Look {
   explicit Look(const StallInput& input) : in_(input) {
     for (const ProcessWaits& process : in_.processes)
       for (const WaitEntry& wait : process.waits) all_.push_back({&process, &wait});
+    for (const ProcessWaits& process : in_.processes)
+      has_hosts_ = has_hosts_ || process.host != in_.processes.front().host;
     std::ranges::stable_sort(all_, [](const Seen& a, const Seen& b) {
       if (a.wait->since != b.wait->since) return a.wait->since < b.wait->since;
       return a.wait->pid > b.wait->pid;  // one that names its child says more
@@ -32,6 +34,7 @@ class Look {
   }
 
   Diagnosis answer() const {
+    if (!in_.silent.empty()) return of_silent();
     if (auto found = of_process()) return *found;
     for (const Seen& seen : all_)
       if (seen.wait->level == WaitLevel::outside && is_cause(seen)) return of_wait(seen);
@@ -54,18 +57,34 @@ class Look {
  private:
   double age(const WaitEntry& wait) const { return std::max(0.0, in_.now - wait.since); }
   bool is_old(const WaitEntry& wait) const { return age(wait) >= in_.after_s; }
-  const ProcessState* state_of(pid_t pid) const {
-    auto found = in_.states.find(pid);
+  const ProcessState* state_of(const ProcessWaits& process, pid_t pid) const {
+    auto found = in_.states.find({process.host, pid});
     return found == in_.states.end() ? nullptr : &found->second;
+  }
+
+  std::string on_host(const ProcessWaits& process) const {
+    return has_hosts_ ? " on " + process.host : "";
+  }
+
+  Diagnosis of_silent() const {
+    Diagnosis found;
+    found.cause = StallCause::silent;
+    found.who = in_.silent.front().node;
+    add_outer(found, nullptr);
+    std::string said;
+    for (const SilentNode& each : in_.silent)
+      said += fmt::format("{}{} {}", said.empty() ? "" : ", ", each.node, each.why);
+    found.chain.push_back(std::move(said));
+    return close(std::move(found));
   }
 
   /// Of the process itself: nothing that it registered can have ended since.
   std::optional<Diagnosis> of_process() const {
     for (const ProcessWaits& process : in_.processes) {
-      const ProcessState* state = state_of(process.pid);
+      const ProcessState* state = state_of(process, process.pid);
       if (state == nullptr) continue;
       Diagnosis found;
-      found.who = fmt::format("process {} ({})", process.pid, process.name);
+      found.who = fmt::format("process {} ({}){}", process.pid, process.name, on_host(process));
       found.pid = process.pid;
       std::string what;
       if (state->state == 0 || state->state == 'Z') {
@@ -95,7 +114,7 @@ class Look {
     for (const ProcessWaits& process : in_.processes) {
       const bool is_of_all = wait.level <= WaitLevel::step;
       if (!is_of_all && &process != seen.process) continue;
-      const ProcessState* state = state_of(process.pid);
+      const ProcessState* state = state_of(process, process.pid);
       if (state != nullptr && state->cpu >= k_busy_cores) return false;
     }
     return std::ranges::none_of(all_, [&](const Seen& other) {
@@ -109,8 +128,8 @@ class Look {
     found.who = seen.wait->who;
     found.pid = seen.process->pid;
     found.waited_s = age(*seen.wait);
-    if (const ProcessState* child = state_of(seen.wait->pid); child && child->state == 'T')
-      found.cause = StallCause::stopped;
+    const ProcessState* child = state_of(*seen.process, seen.wait->pid);
+    if (child != nullptr && child->state == 'T') found.cause = StallCause::stopped;
     add_outer(found, &seen);
     found.chain.push_back(text(seen));
     return close(std::move(found));
@@ -142,9 +161,11 @@ class Look {
   }
 
   std::string text(const Seen& seen) const {
-    std::string said = wait_text(*seen.wait, in_.now);
-    const ProcessState* child = state_of(seen.wait->pid);
-    if (child == nullptr || seen.wait->pid == 0) return said;
+    WaitEntry wait = *seen.wait;
+    if (wait.level > WaitLevel::step) wait.who += on_host(*seen.process);
+    std::string said = wait_text(wait, in_.now);
+    const ProcessState* child = state_of(*seen.process, wait.pid);
+    if (child == nullptr || wait.pid == 0) return said;
     if (child->state == 'T' || child->state == 't') return said + ", which is stopped";
     if (child->state == 0 || child->state == 'Z') return said + ", which is gone";
     if (child->state == 'D') return said + ", which waits for a disk";
@@ -153,13 +174,14 @@ class Look {
   }
 
   const StallInput& in_;
-  std::vector<Seen> all_;  // the oldest first
+  bool has_hosts_ = false;  // more than one: they are named
+  std::vector<Seen> all_;   // the oldest first
 };
 
 }  // namespace
 
 std::string_view to_string(StallCause cause) {
-  constexpr std::string_view k_names[] = {"none", "gone", "stopped", "swapped", "wait"};
+  constexpr std::string_view k_names[] = {"none", "gone", "stopped", "swapped", "wait", "silent"};
   return k_names[static_cast<size_t>(cause)];
 }
 
