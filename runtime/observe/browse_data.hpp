@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/histogram.hpp"
 #include "runtime/observe/report_data.hpp"
 
 namespace cohort::observe {
@@ -51,14 +52,22 @@ struct StepList {
   std::string error;            // why nothing more can be read
 };
 
+/// A part of the reward, over trajectories.
+struct RewardPartLine {
+  double sum = 0;
+  uint64_t count = 0;
+  Histogram values;
+};
+
 /// The trajectories of one step that a query chooses, as far as they have been read.
 struct StepView {
   uint64_t step = 0;
   std::string where;                   // the query; empty: all
   std::vector<TrajectoryLine> lines;   // by kind, group, index
+  std::string charted;                 // the kind that histograms and reward parts are of
   uint64_t read = 0, known = 0;        // records looked at, of how many
   uint64_t damaged = 0, left_out = 0;  // records that do not hold; records beyond the bound
-  std::map<std::string, std::pair<double, uint64_t>> reward_parts;  // name → sum, count
+  std::map<std::string, RewardPartLine> reward_parts;  // of that kind, by name
   bool is_whole = false;
   std::string error;
 };

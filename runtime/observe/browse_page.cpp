@@ -143,27 +143,37 @@ std::vector<double> group_advantages(const std::vector<GroupSum>& groups) {
   return out;
 }
 
+/// Of the kind that is charted: scores, lengths, and each part of a reward that has several (one
+/// alone is the score).
 std::string histograms(const StepView& view, const std::vector<GroupSum>& groups) {
   std::vector<double> scores, lengths;
   for (const TrajectoryLine& line : view.lines) {
+    if (line.kind != view.charted) continue;
     scores.push_back(line.score);
     lengths.push_back(line.sampled_tokens);
   }
   std::string out = histogram_part("score", scores) +
                     histogram_part("score less its group's mean", group_advantages(groups)) +
                     histogram_part("sampled tokens", lengths);
-  return out.empty() ? "" : "<div class=\"multiples\">\n" + out + "</div>\n";
+  if (view.reward_parts.size() > 1)
+    for (const auto& [name, part] : view.reward_parts)
+      out += histogram_part(name, part.values, part.sum / static_cast<double>(part.count));
+  if (out.empty()) return "";
+  return fmt::format(
+      "<p class=\"note\">{} trajectories of kind {}</p>\n<div class=\"multiples\">\n{}</div>\n",
+      scores.size(), escape_html(view.charted), out);
 }
 
 std::string reward_parts(const StepView& view) {
   if (view.reward_parts.empty()) return "";
-  std::string out =
+  std::string out = fmt::format(
       "<div class=\"scroll\"><table><thead><tr><th>reward part</th><th class=\"num\">mean, before "
-      "its weight</th><th class=\"num\">trajectories</th></tr></thead><tbody>\n";
-  for (const auto& [name, sum] : view.reward_parts)
+      "its weight</th><th class=\"num\">{} trajectories</th></tr></thead><tbody>\n",
+      escape_html(view.charted));
+  for (const auto& [name, part] : view.reward_parts)
     out += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
-                       escape_html(name),
-                       format_number(sum.first / static_cast<double>(sum.second)), sum.second);
+                       escape_html(name), format_number(part.sum / static_cast<double>(part.count)),
+                       part.count);
   return out + "</tbody></table></div>\n";
 }
 
@@ -281,8 +291,8 @@ std::string step_page(const StepView& view, const BrowseAddress& at, bool is_liv
   const size_t end = std::min(groups.size(), (page + 1) * k_page_lines);
   for (size_t i = page * k_page_lines; i < end; ++i) table += group_row(groups[i], at);
   table += "</tbody></table></div>";
-  out += part("groups", "Groups", groups.empty() ? "" : table);
   out += part("spread", "Distribution", histograms(view, groups));
+  out += part("groups", "Groups", groups.empty() ? "" : table);
   out += part("parts", "Rewards", reward_parts(view));
   return page_shell({fmt::format("step {}", at.step), nonce, "steps"}, out);
 }

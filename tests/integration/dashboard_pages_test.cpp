@@ -52,6 +52,27 @@ TEST_F(DashboardPages, FromTheRunToATokenByLinks) {
   EXPECT_EQ(shown.find("as sampled"), std::string::npos) << "nobody sampled it";
 }
 
+TEST_F(DashboardPages, EachPartOfARewardHasItsHistogram) {
+  for (uint32_t i = 0; i < 4; ++i) {
+    proto::Trajectory x = small_trajectory(1, 0, i);
+    x.reward_parts.push_back({"format", 0.25 * i, 1.0, ""});
+    x.reward_parts.push_back({"<constant>", 2, 0.0, ""});
+    rig_.append(x);
+  }
+  proto::Trajectory held_out = small_trajectory(1, 0, 0);
+  held_out.key.kind = TrajectoryKind::val;
+  held_out.reward_parts.push_back({"format", 100, 1.0, ""});
+  rig_.append(held_out);
+  rig_.show(nullptr);
+  const std::string step = client_.page("/step?step=1");
+  EXPECT_NE(step.find("5 trajectories in 2 groups"), std::string::npos) << step;
+  EXPECT_NE(step.find("4 trajectories of kind train"), std::string::npos) << step;
+  EXPECT_EQ(count_of(step, "class=\"histogram\""), 3U + 3U) << step;
+  EXPECT_NE(step.find("<h3>format</h3>"), std::string::npos) << step;
+  EXPECT_NE(step.find("mean 0.375, 0 … 0.750"), std::string::npos) << step;
+  EXPECT_NE(step.find("<title>2.00: 4</title>"), std::string::npos) << "one bar: " << step;
+}
+
 TEST_F(DashboardPages, AQueryChoosesAndSaysWhatIsWrongWithIt) {
   stream::test::fill(folder_.path(), 2, stream::test::small_segments());
   rig_.show();

@@ -1,6 +1,8 @@
 #include "tools/actor-node/step_reading.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "runtime/base/clock.hpp"
@@ -84,17 +86,20 @@ std::shared_ptr<const observe::StepView> StepReading::view() const {
   view->damaged = damaged_;
   view->left_out = left_out_;
   view->is_whole = todo_.empty();
-  std::vector<std::pair<double, uint64_t>> sums(part_names_.size());
+  std::vector<std::vector<double>> parts(part_names_.size());
   for (const auto& [key, slot] : slots_) {
     if (!slot.line) continue;
     view->lines.push_back(*slot.line);
-    for (const auto& [name, value] : slot.parts) {
-      sums[name].first += value;
-      ++sums[name].second;
-    }
+    // The first kind is train, where the step has any of it.
+    if (view->charted.empty()) view->charted = slot.line->kind;
+    if (slot.line->kind != view->charted) continue;
+    for (const auto& [name, value] : slot.parts) parts[name].push_back(value);
   }
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (sums[i].second > 0) view->reward_parts[part_names_[i]] = sums[i];
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!parts[i].empty())
+      view->reward_parts[part_names_[i]] = {std::reduce(parts[i].begin(), parts[i].end()),
+                                            parts[i].size(),
+                                            histogram_of(std::span<const double>(parts[i]))};
   return view;
 }
 
