@@ -1,9 +1,9 @@
 #pragma once
 /// Cluster agent: one per node. Joins the head, starts the processes that runs want here, watches
 /// them, and joins again when the head was away. Owner: main of `actor-node join`, or of a run that
-/// is a node too. Thread: its own (detached: connecting blocks). Bound: the processes of the runs
-/// that are under way. When it ends its children are killed. Messages: ClusterAgentActor in
-/// cluster_roles.hpp.
+/// is a node too. Thread: its own (detached: connecting blocks), and one more that reads waits once
+/// somebody has asked for them. Bound: the processes of the runs that are under way. When it ends
+/// its children are killed. Messages: ClusterAgentActor in cluster_roles.hpp.
 #include <functional>
 #include <string>
 #include <vector>

@@ -204,7 +204,7 @@ Expected<void> RunLog::row(const MetricRow& row, uint64_t trajectories, const St
     report_.evaluations.push_back(
         {row.step(), trajectories, *sampled,
          row.number("val/success_greedy").value_or(observe::k_not_measured)});
-  if (options_.board != nullptr) options_.board->add_row(row, trajectories, now_seconds());
+  if (options_.board != nullptr) options_.board->add_row(named, trajectories, now_seconds());
   options_.console->step_done([&](observe::ConsoleState& state) {
     observe::show_row(state, row);
     state.trajectories = trajectories;
