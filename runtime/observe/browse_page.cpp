@@ -143,8 +143,6 @@ std::vector<double> group_advantages(const std::vector<GroupSum>& groups) {
   return out;
 }
 
-/// Of the kind that is charted: scores, lengths, and each part of a reward that has several (one
-/// alone is the score).
 std::string histograms(const StepView& view, const std::vector<GroupSum>& groups) {
   std::vector<double> scores, lengths;
   for (const TrajectoryLine& line : view.lines) {
@@ -152,29 +150,32 @@ std::string histograms(const StepView& view, const std::vector<GroupSum>& groups
     scores.push_back(line.score);
     lengths.push_back(line.sampled_tokens);
   }
-  std::string out = histogram_part("score", scores) +
-                    histogram_part("score less its group's mean", group_advantages(groups)) +
-                    histogram_part("sampled tokens", lengths);
-  if (view.reward_parts.size() > 1)
-    for (const auto& [name, part] : view.reward_parts)
-      out += histogram_part(name, part.values, part.sum / static_cast<double>(part.count));
+  const std::string out = histogram_part("score", scores) +
+                          histogram_part("score less its group's mean", group_advantages(groups)) +
+                          histogram_part("sampled tokens", lengths);
   if (out.empty()) return "";
   return fmt::format(
-      "<p class=\"note\">{} trajectories of kind {}</p>\n<div class=\"multiples\">\n{}</div>\n",
-      scores.size(), escape_html(view.charted), out);
+      "<div class=\"multiples\">\n{}</div>\n<p class=\"note\">{} trajectories of kind {}</p>\n",
+      out, scores.size(), escape_html(view.charted));
 }
 
+/// A table of the parts; one alone is the score, several have a histogram each.
 std::string reward_parts(const StepView& view) {
   if (view.reward_parts.empty()) return "";
   std::string out = fmt::format(
       "<div class=\"scroll\"><table><thead><tr><th>reward part</th><th class=\"num\">mean, before "
       "its weight</th><th class=\"num\">{} trajectories</th></tr></thead><tbody>\n",
       escape_html(view.charted));
-  for (const auto& [name, part] : view.reward_parts)
+  std::string figures;
+  for (const auto& [name, part] : view.reward_parts) {
+    const double mean = part.sum / static_cast<double>(part.count);
     out += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
-                       escape_html(name), format_number(part.sum / static_cast<double>(part.count)),
-                       part.count);
-  return out + "</tbody></table></div>\n";
+                       escape_html(name), format_number(mean), part.count);
+    figures += histogram_part(name, part.values, mean);
+  }
+  out += "</tbody></table></div>\n";
+  if (figures.empty() || view.reward_parts.size() < 2) return out;
+  return out + "<div class=\"multiples\">\n" + figures + "</div>\n";
 }
 
 std::string line_row(const TrajectoryLine& line, const BrowseAddress& at) {
