@@ -33,3 +33,4 @@ cohort_test(replicas_test property SOURCES property/replicas_test.cpp DEPS cohor
 # Ranks: threads. Those in several processes meet over control messages: tests/actors.cmake.
 cohort_test(zero_train_test property PCH torch SOURCES property/zero_train_test.cpp DEPS cohort::compute cohort::plan)
 cohort_test(taught_train_test property PCH torch SOURCES property/taught_train_test.cpp DEPS cohort::compute)
+cohort_test(blas_core_test unit SOURCES unit/blas_core_test.cpp DEPS cohort::compute)

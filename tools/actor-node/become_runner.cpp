@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "runtime/base/blas_core.hpp"
 #include "tools/actor-node/cluster_command.hpp"
 #include "tools/actor-node/supervisor.hpp"
 
@@ -56,6 +57,7 @@ int become_runner(char** argv) {
 
 int exec_runner(char** argv) {
   const std::string runner = runner_path();
+  choose_blas_core();
   ::execv(runner.c_str(), argv);
   std::fprintf(stderr, "error: cannot start %s, which belongs beside actor-node: %s\n",
                runner.c_str(), std::strerror(errno));

@@ -424,11 +424,11 @@ int run_command(const RunCommand& command) {
     session.log->event(observe::EventLevel::info, 0, "without effect: " + line);
   double gflops = compute::measured_gemm_gflops();
   log::info("gemm 512^3: {:.1f} GFLOP/s on one thread", gflops);
-  if (gflops < 20)
+  if (gflops < compute::k_gemm_gflops_expected)
     session.log->event(
         observe::EventLevel::warning, 0,
-        fmt::format("matrix products run at {:.1f} GFLOP/s: is a reference BLAS in use? install "
-                    "libopenblas0-pthread",
+        fmt::format("matrix products run at {:.1f} GFLOP/s: other work has the cores, or the "
+                    "reference BLAS is in use (install libopenblas0-pthread)",
                     gflops));
   actors::RunResult result = run_actors(session, signals);
   if (session.writer)

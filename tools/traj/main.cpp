@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "runtime/base/blas_core.hpp"
 #include "tools/traj/traj_commands.hpp"
 #include "tools/traj/traj_program.hpp"
 
@@ -97,6 +98,7 @@ Error become_computing(char** argv) {
   std::error_code ignored;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "traj-compute";
+  choose_blas_core();
   ::execv(program.c_str(), argv);
   return {Errc::io, fmt::format("cannot start {}, which belongs beside traj: {}", program.string(),
                                 std::strerror(errno))};

@@ -2,11 +2,14 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 
+#include "runtime/base/blas_core.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/tensor/torch.hpp"
 
@@ -42,6 +45,18 @@ void bound_primitive_cache() {
           reinterpret_cast<SetCapacity>(::dlsym(RTLD_DEFAULT, "dnnl_set_primitive_cache_capacity")))
     set(k_kernels);
 }
+
+#if defined(__GLIBC__)
+/// Before main, in every program that computes: OpenBLAS has chosen its kernels while it was
+/// loaded, and can be told others by the environment alone. So the program begins again, once, with
+/// the same arguments and files. `actor-node` and `traj` choose before they become such a program.
+[[gnu::constructor]] void begin_with_fit_blas(int, char** arguments, char**) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error || program.filename().string().starts_with("ld-") || !choose_blas_core()) return;
+  ::execv(program.c_str(), arguments);
+}
+#endif
 
 }  // namespace
 
